@@ -1,0 +1,87 @@
+"""The only place that reads the time. Everything else is handed a Clock."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Protocol
+
+from kfm.errors import BadInput
+
+
+class Clock(Protocol):
+    def now_ms(self) -> int: ...
+
+    def monotonic(self) -> float: ...
+
+
+class SystemClock:
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+class FixedClock:
+    """Time stands still until someone moves it: reproducible artifacts, and tests."""
+
+    def __init__(self, now_ms: int = 1_767_225_600_000) -> None:
+        self._now_ms = now_ms
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def monotonic(self) -> float:
+        return self._now_ms / 1000
+
+    def advance(self, ms: int) -> None:
+        self._now_ms += ms
+
+
+def rfc3339(ms: int) -> str:
+    """UTC with fixed milliseconds, so that text order is time order."""
+    days, rest = divmod(ms, 86_400_000)
+    seconds, milli = divmod(rest, 1000)
+    year, month, day = _civil(days)
+    return (
+        f"{year:04d}-{month:02d}-{day:02d}T{seconds // 3600:02d}:{seconds // 60 % 60:02d}:"
+        f"{seconds % 60:02d}.{milli:03d}Z"
+    )
+
+
+def _civil(days: int) -> tuple[int, int, int]:
+    # Howard Hinnant's days-to-civil: no import of datetime on the cold path.
+    days += 719_468
+    era, doe = divmod(days, 146_097)
+    yoe = (doe - doe // 1460 + doe // 36_524 - doe // 146_096) // 365
+    doy = doe - (365 * yoe + yoe // 4 - yoe // 100)
+    mp = (5 * doy + 2) // 153
+    month = mp + 3 if mp < 10 else mp - 9
+    return yoe + era * 400 + (month <= 2), month, doy - (153 * mp + 2) // 5 + 1
+
+
+def from_environment() -> Clock:
+    """KFM_NOW (RFC 3339 or epoch seconds) or SOURCE_DATE_EPOCH fixes the time for a whole process."""
+    for name in ("KFM_NOW", "SOURCE_DATE_EPOCH"):
+        text = os.environ.get(name)
+        if text:
+            return FixedClock(parse_instant(text, name))
+    return SystemClock()
+
+
+def parse_instant(text: str, where: str) -> int:
+    if text.isascii() and text.isdigit() and len(text) <= 11:
+        return int(text) * 1000
+    from datetime import datetime
+
+    try:
+        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise BadInput(
+            f"{where} is not an instant",
+            hint="give RFC 3339 with a zone (2026-01-01T00:00:00Z) or seconds since 1970",
+        )
+    return round(moment.timestamp() * 1000)

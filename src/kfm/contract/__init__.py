@@ -1,0 +1,1 @@
+"""The nouns, their canonical bytes, and the ports: no I/O, no clock."""

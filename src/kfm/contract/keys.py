@@ -1,0 +1,62 @@
+"""Digests and the keys everything is known by. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+from kfm.contract.canonical import canonical
+from kfm.contract.records import SourceRef
+
+
+def digest(body: bytes) -> str:
+    return "sha256:" + hashlib.sha256(body).hexdigest()
+
+
+def run_key(source_url: str, etag: str, window: str, pipeline_version: str) -> str:
+    """sha256(source_url|etag|window|pipeline_version), with `\\` and `|` escaped inside a field.
+
+    Ordinary values hash exactly as the formula reads; no two different tuples read the same.
+    """
+    fields = (source_url, etag, window, pipeline_version)
+    joined = "|".join(f.replace("\\", "\\\\").replace("|", "\\|") for f in fields)
+    return hashlib.sha256(joined.encode()).hexdigest()
+
+
+def run_key_of(inputs: Iterable[SourceRef], window: str, version: str) -> str:
+    """The run key of several sources: their URLs and validators, each list joined by spaces."""
+    refs = list(inputs)
+    return run_key(
+        " ".join(r.uri for r in refs),
+        " ".join(r.etag or r.content_hash for r in refs),
+        window,
+        version,
+    )
+
+
+def input_hash(inputs: Iterable[SourceRef]) -> str:
+    """What was read, by content: validators have no part in it."""
+    return digest(
+        canonical([[r.uri, r.content_hash, list(r.partition), r.contract_hash] for r in inputs])
+    )
+
+
+def claim_key(updater_id: str, version: str, dataset: str, window: str, inputs: str, params: dict[str, str]) -> str:
+    """What a run is about: two triggers with the same claim key ask for the same effect."""
+    return hashlib.sha256(
+        canonical(["claim/1", updater_id, version, dataset, window, inputs, params])
+    ).hexdigest()
+
+
+def run_id(claim: str, n: int) -> str:
+    """The n-th run of a claim, as a UUID (version 8): the same however often it is computed."""
+    raw = bytearray(hashlib.sha256(canonical(["run/1", claim, n])).digest()[:16])
+    raw[6] = raw[6] & 0x0F | 0x80
+    raw[8] = raw[8] & 0x3F | 0x80
+    text = raw.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def output_key(updater_id: str, version: str, business_key: tuple[str, ...], content_hash: str) -> str:
+    """One logical output: N retries make one of it."""
+    return digest(canonical([updater_id, version, list(business_key), content_hash]))

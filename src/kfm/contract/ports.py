@@ -1,0 +1,204 @@
+"""The ports: what the engine asks of the world, at the height of intent.
+
+Each has several implementations behind one contract suite; a dry run is the same engine
+over ports that hold nothing writable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any, BinaryIO, Protocol
+
+from kfm.contract.records import (
+    Checkpoint,
+    DatasetVersion,
+    Effect,
+    Fetched,
+    FetchRequest,
+    Lease,
+    LedgerEntry,
+    OutboxItem,
+    Receipt,
+    RefEntry,
+    RefMove,
+    Run,
+    RunTelemetry,
+    Segment,
+    Trigger,
+)
+
+
+class Tables(Protocol):
+    """Sorted byte maps with one transaction: the little a backend must know.
+
+    Everything that has a meaning (claims, fencing, write-once) is written once above it,
+    in store/state.py, and is therefore the same over every backend.
+    """
+
+    def get(self, table: str, key: str) -> bytes | None: ...
+
+    def scan(
+        self, table: str, prefix: str = "", *, after: str = "", reverse: bool = False, limit: int = -1
+    ) -> Iterator[tuple[str, bytes]]: ...
+
+    def begin(self) -> None:
+        """Take the write lock; raise Busy if another process keeps it."""
+
+    def put(self, table: str, key: str, value: bytes) -> None: ...
+
+    def put_many(self, table: str, rows: Iterable[tuple[str, bytes]]) -> None: ...
+
+    def delete(self, table: str, key: str) -> None: ...
+
+    def commit(self, durable: bool) -> None:
+        """Make the writes visible, and if `durable` make them and all earlier ones survive a power cut."""
+
+    def rollback(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Tx(Protocol):
+    """Writes of one transaction. All or nothing; refused as a whole when the lease is stale."""
+
+    def claim(self, run: Run) -> None: ...
+
+    def save_run(self, run: Run) -> None: ...
+
+    def segment(self, run_id: str, segment: Segment) -> None: ...
+
+    def plan_chunk(self, plan_hash: str, n: int, body: bytes) -> None: ...
+
+    def lock_plan(self, lock_key: str, plan_hash: str) -> None: ...
+
+    def objects(self, rows: Iterable[tuple[str, bytes]]) -> None: ...
+
+    def move(self, move: RefMove, *, run_id: str, op: str, actor: str, reason: str) -> None: ...
+
+    def version(self, version: DatasetVersion) -> None: ...
+
+    def receipt(self, receipt: Receipt, *, op: str, moves: list[RefMove]) -> None: ...
+
+    def telemetry(self, telemetry: RunTelemetry) -> None: ...
+
+    def enqueue(self, topic: str, key: str, payload: dict[str, Any], token: int) -> None: ...
+
+    def checkpoint(self, checkpoint: Checkpoint) -> None: ...
+
+    def keep_trigger(self, trigger: Trigger) -> Trigger: ...
+
+    def finish_trigger(self, trigger_id: str, run_id: str) -> None: ...
+
+
+class State(Protocol):
+    """What must not be lost: one port, one transaction."""
+
+    def transaction(
+        self, lease: Lease | None = None, *, durable: bool = True, switches: Iterable[str] = ()
+    ) -> AbstractContextManager[Tx]: ...
+
+    def sync(self) -> None: ...
+
+    def acquire(self, scope: str, holder: str, ttl_ms: int) -> Lease: ...
+
+    def release(self, lease: Lease) -> None: ...
+
+    def run(self, run_id: str) -> Run | None: ...
+
+    def runs(self, *, limit: int = -1) -> Iterator[Run]: ...
+
+    def claimed(self, claim_key: str) -> Run | None: ...
+
+    def segments(self, run_id: str) -> Iterator[Segment]: ...
+
+    def plan_chunks(self, plan_hash: str) -> Iterator[bytes]: ...
+
+    def locked_plan(self, lock_key: str) -> str | None: ...
+
+    def ref(self, name: str) -> str: ...
+
+    def refs(self, prefix: str = "") -> Iterator[tuple[str, str]]: ...
+
+    def history(self, name: str) -> Iterator[RefEntry]: ...
+
+    def dataset_version(self, dataset: str, digest: str) -> DatasetVersion | None: ...
+
+    def receipt(self, run_id: str) -> Receipt | None: ...
+
+    def telemetry(self, run_id: str) -> RunTelemetry | None: ...
+
+    def ledger(self) -> Iterator[LedgerEntry]: ...
+
+    def outbox(self) -> Iterator[OutboxItem]: ...
+
+    def acknowledge(self, items: Iterable[OutboxItem]) -> None: ...
+
+    def inbox(self) -> Iterator[Trigger]: ...
+
+    def checkpoint(self, uri: str) -> Checkpoint | None: ...
+
+    def inline_object(self, digest: str) -> bytes | None: ...
+
+    def close(self) -> None: ...
+
+
+class Objects(Protocol):
+    """Immutable bytes by digest. Small ones live in the state, large ones in files."""
+
+    def put(self, body: bytes) -> str:
+        """Store durably and return `sha256:<hex>`."""
+
+    def put_stream(self, chunks: Iterable[bytes]) -> tuple[str, int]:
+        """Store durably without holding it in memory; returns digest and size."""
+
+    def stage(self) -> Staging: ...
+
+    def read(self, digest: str) -> bytes:
+        """All bytes, checked against the digest; Corrupt if they differ."""
+
+    def open(self, digest: str) -> BinaryIO: ...
+
+    def size(self, digest: str) -> int: ...
+
+    def has(self, digest: str) -> bool: ...
+
+
+class Staging(Protocol):
+    """A stream on its way into the store: harmless until `commit`, gone after `abort`."""
+
+    def write(self, chunk: bytes) -> None: ...
+
+    def commit(self) -> tuple[str, int]: ...
+
+    def abort(self) -> None: ...
+
+
+class Source(Protocol):
+    """Reads one kind of outside (http, file) into the object store, within limits."""
+
+    def fetch(self, request: FetchRequest, known: Checkpoint | None, objects: Objects) -> Fetched: ...
+
+
+class Publisher(Protocol):
+    """The only way anything outside changes. A noop publisher keeps the same trace."""
+
+    def write_file(self, path: str, digest: str, size: int, key: str, body: Iterable[bytes]) -> None: ...
+
+    def emit_event(self, event: dict[str, Any], key: str) -> None: ...
+
+    def update_metadata(self, target: str, value: dict[str, Any], key: str) -> None: ...
+
+    def publish_release(self, name: str, files: list[str], key: str) -> None: ...
+
+    def noop_guard(self) -> bool:
+        """True if this publisher changes nothing."""
+
+    @property
+    def trace(self) -> list[Effect]: ...
+
+
+class Log(Protocol):
+    """One line per fact."""
+
+    def event(self, name: str, **fields: object) -> None: ...

@@ -1,0 +1,419 @@
+"""The records: frozen, strict, and each with one canonical form (see canonical.py).
+
+A field comment says what the type cannot. No record holds a float where bytes are compared,
+and nothing here reads a clock: every ``*_at`` and ``ts`` is handed in.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+Status = Literal["SUCCESS", "FAILED", "PARTIAL", "SKIPPED"]
+Phase = Literal["PLAN", "EXECUTE", "UPSERT", "LINEAGE"]
+StepStatus = Literal["PENDING", "IN_PROGRESS", "DONE", "FAILED"]
+Stage = Literal["ADMIT", "QUARANTINE", "PLAN", "EXECUTE", "UPSERT", "LINEAGE"]
+Zone = Literal["raw", "quarantine", "processed", "published"]
+TriggerKind = Literal["manual", "schedule", "webhook", "poll", "job", "operation"]
+
+# Fields that two runs of the same work may differ in; everything else is compared byte for byte.
+NONDET = frozenset(
+    {
+        "ts", "started_at", "finished_at", "duration_ms", "attempt", "retries",
+        "wal_replay_count", "host", "pid", "energy_kwh", "co2e_g", "trace_id",
+    }
+)  # fmt: skip
+
+
+class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Base of all records."""
+
+
+class Trigger(Record):
+    """A fact that asks for a run."""
+
+    kind: TriggerKind
+    updater_id: str
+    dataset: str
+    trigger_id: str = ""  # given by the inbox; empty for a run asked for by hand
+    window: str = ""  # the author's own text, e.g. 2026-01-01/2026-01-31; part of the run key
+    params: dict[str, str] = {}  # what an operation was asked to do
+    reason: str = ""
+    actor: str = ""
+    force: bool = False  # a new attempt under the same output keys; needs a reason
+    received_at: str = ""
+
+
+class SourceRef(Record):
+    """One input, pinned to its bytes."""
+
+    uri: str
+    content_hash: str  # sha256:<hex> of the bytes as fetched
+    size: int
+    name: str = ""  # the name in the configuration, if it has one
+    media_type: str = ""
+    partition: tuple[str, ...] = ()  # declared partition keys (date, tile, station …)
+    partitions: tuple[str, ...] = ()  # distinct values found in the `partition_by` column, sorted
+    etag: str = ""  # as the server sent it, W/ included; it never decides anything
+    last_modified: str = ""
+    complete: bool = False  # sealed: everything the source holds is here, so absence may mean deletion
+    contract_hash: str = ""  # digest of the data contract it was held against
+    accepted_hash: str = ""  # the rows that passed; equal to content_hash if nothing was discarded
+    rows: int = 0
+    held_rows: int = 0
+
+
+class RefMove(Record):
+    """A compare-and-swap of a named ref. Empty text means the ref does not exist."""
+
+    ref: str
+    before: str
+    after: str
+
+
+class Step(Record):
+    """One unit of work. ``key`` is the business key of its output; None: an intermediate result."""
+
+    id: str
+    key: tuple[str, ...] | None = None
+    params: dict[str, Any] = {}
+    needs: tuple[str, ...] = ()
+    move: RefMove | None = None  # an operation's step: nothing to perform, the ref moves at the commit
+
+
+class OutputRef(Record):
+    """Where a step's bytes are and what they are."""
+
+    digest: str
+    size: int
+    media_type: str
+
+
+class ManifestEntry(Record):
+    """One line of a version's manifest; the lines are sorted by key."""
+
+    key: tuple[str, ...]
+    digest: str
+    size: int
+    media_type: str
+
+
+class DatasetVersion(Record):
+    """An immutable version. Its digest is that of its manifest: same content, same version."""
+
+    dataset: str
+    digest: str
+    entries: int
+    size: int
+    supersedes: str  # digest of the version it replaced, or empty
+    run_id: str
+    updater_id: str
+    updater_version: str
+    plan_hash: str
+    input_hash: str
+    metadata: dict[str, Any]  # title, license, sensitivity, … as declared when it was made
+    validation: dict[str, int]  # rows, held_rows, findings
+    deleted: int = 0  # keys of the superseded version that are gone from this one
+    created_at: str = ""
+
+
+class WalRecord(Record):
+    """One line of the write-ahead log, as exported."""
+
+    wal_id: str
+    seq: int
+    phase: Phase
+    step_id: str
+    updater_id: str
+    updater_version: str
+    input_hash: str
+    payload: dict[str, Any]
+    status: StepStatus
+    ts: str
+
+
+class Segment(Record):
+    """What one durable write says about a run: these steps are done, those are about to begin.
+
+    Stored packed; ``State.wal`` unfolds segments into WalRecords.
+    """
+
+    n: int  # 0, 1, 2 … without a gap
+    prev: str  # digest of the segment before it; a missing or altered one is noticed
+    plan_hash: str
+    phase: Phase
+    done: list[tuple[int, str, int, str]] = []  # position in the plan, digest, size, media type
+    intent: list[tuple[int, int]] = []  # half-open ranges of positions
+    failed: list[tuple[int, str]] = []  # position, error code
+    payload: dict[str, Any] = {}
+    ts: str = ""
+
+
+class Lease(Record):
+    scope: str
+    token: int  # strictly greater than every earlier token of any scope
+    holder: str  # host:pid:start, so that a dead holder on this host is recognised
+    expires_ms: int  # 0: released
+
+
+class Decision(Record):
+    """A gate's answer. Only a literal true on exactly these digests opens it."""
+
+    gate: str
+    allow: bool
+    subject: str  # the digest the answer is about
+    policy_digest: str
+    reasons: list[str] = []
+
+
+class Finding(Record):
+    """Why something was held. Names the place, never the value."""
+
+    source: str
+    rule: str
+    message: str
+    row: int = 0  # 1-based data row; 0: the file as a whole
+    column: str = ""
+    held: bool = True  # False: noted only, nothing was held back
+
+
+class Item(Record):
+    """An input or output in a receipt."""
+
+    kind: Literal["dataset", "file", "uri", "ref"]
+    id: str
+    checksum: str
+    zone: str = ""
+
+
+class ErrorNote(Record):
+    code: str
+    message: str
+
+
+class Receipt(Record):
+    """The audit record of one run: written once, never changed."""
+
+    run_id: str
+    job_id: str
+    job_type: str
+    dataset: str
+    updater_id: str
+    updater_version: str
+    status: Status
+    outcome: str  # done | noop | frozen | held | denied | failed …: why the status is what it is
+    trigger: TriggerKind
+    actor: str
+    reason: str
+    run_key: str
+    input_hash: str
+    plan_hash: str
+    started_at: str  # logical start: kept over a resume, so the path of the receipt never changes
+    finished_at: str
+    dry_run: bool
+    inputs: list[Item]
+    outputs: list[Item]
+    moves: list[RefMove]
+    steps: int
+    held_rows: int
+    provenance: dict[str, Any]
+    policy_decisions: list[Decision]
+    errors: list[ErrorNote]
+
+
+class RunTelemetry(Record):
+    run_id: str
+    updater_id: str
+    version: str
+    dataset: str
+    source_id: str
+    trigger: TriggerKind
+    status: Status
+    failure_stage: Stage | None
+    idempotency_state: str  # fresh | resume | duplicate | frozen
+    duration_ms: int
+    latency_ms: int
+    retries: int
+    wal_replay_count: int
+    inputs_count: int
+    outputs_count: int
+    artifact_count: int
+    bytes_in: int
+    bytes_out: int
+    energy_kwh: float | None
+    co2e_g: float | None
+    energy_method: str  # why the number is what it is, or why there is none
+    slo_target_latency_ms: int
+    slo_ok: bool
+    error_budget_burn: float
+    dry_run: bool
+    errors: list[str]
+
+
+class Run(Record):
+    """A run's row: the claim on its key, and where it stands."""
+
+    run_id: str
+    claim_key: str  # what this run is about; see keys.claim_key
+    n: int  # how many runs this claim had before
+    run_key: str
+    input_hash: str
+    updater_id: str
+    updater_version: str
+    dataset: str
+    trigger: Trigger
+    status: Literal["RUNNING", "COMMITTED", "FAILED", "SKIPPED"]
+    started_at: str
+    inputs: list[SourceRef]
+    plan_hash: str = ""
+    steps: int = 0
+    attempt: int = 1
+    version_digest: str = ""  # what it committed
+    moves: list[RefMove] = []
+    metadata: dict[str, Any] = {}
+
+
+class LedgerEntry(Record):
+    """One link of the governance ledger: commits to everything before it."""
+
+    index: int
+    prev: str
+    op_type: str
+    run_id: str
+    wal_ids: list[str]
+    dataset: str
+    outcome: str
+    reason: str
+    operator: str
+    receipt_digest: str
+    moves: list[RefMove]
+    ts: str
+
+
+class OutboxItem(Record):
+    """Something to tell the outside, in order, until it is acknowledged."""
+
+    seq: int
+    topic: Literal["publish", "receipt", "lineage", "event"]
+    key: str  # idempotency key: a sink that has it, ignores it
+    token: int  # fencing token of the run that wrote it
+    payload: dict[str, Any]
+
+
+class Effect(Record):
+    """One line of a publisher trace: what was, or would be, changed outside."""
+
+    seq: int
+    method: Literal["write_file", "emit_event", "update_metadata", "publish_release"]
+    target: str
+    digest: str
+    size: int
+    key: str
+    dry_run: bool
+
+
+class Checkpoint(Record):
+    """What we know of a source from the last time: saves a download, decides nothing."""
+
+    uri: str
+    content_hash: str
+    size: int
+    media_type: str
+    etag: str
+    last_modified: str
+    fetched_ms: int  # last time the bytes themselves were seen
+    checked_ms: int
+
+
+class LineageBatch(Record):
+    """The graph facts of one run; sinks turn it into their own grammar."""
+
+    run_id: str
+    updater_id: str
+    updater_version: str
+    trigger: TriggerKind
+    started_at: str
+    inputs: list[Item]
+    outputs: list[Item]
+    plan_hash: str
+
+
+class RefEntry(Record):
+    """One line of a ref's history, oldest first."""
+
+    ref: str
+    n: int
+    before: str
+    after: str
+    run_id: str
+    op: str
+    actor: str
+    reason: str
+    ts: str
+
+
+ColumnMode = Literal["evolve", "freeze", "discard-row", "discard-value"]
+ColumnType = Literal["text", "integer", "number", "boolean", "date", "datetime"]
+
+
+class Column(Record):
+    """What a column must be, and what happens to a value that is not."""
+
+    name: str
+    type: ColumnType = "text"
+    required: bool = False  # the column must exist and no value may be blank
+    mode: ColumnMode = "freeze"  # freeze: one bad value holds the whole source
+    minimum: float | None = None
+    maximum: float | None = None
+    pattern: str = ""  # a regular expression the whole value must match
+    values: tuple[str, ...] = ()  # the only values allowed, if any are named
+    missing: tuple[str, ...] = ()  # texts that mean "no value", beside the empty one
+    date_format: str = ""  # strptime format for date and datetime; default ISO 8601
+    unique: bool = False
+
+
+class DataContract(Record):
+    """What a source must look like before anything is planned from it."""
+
+    format: Literal["csv", "json", "ndjson", "geojson", "text", "bytes"] = "bytes"
+    columns: tuple[Column, ...] = ()
+    other_columns: ColumnMode = "evolve"  # columns not named: evolve lets them through, freeze holds the source
+    header: bool = True  # csv: the first row names the columns; without it `columns` does, in order
+    delimiter: str = ","
+    encoding: str = "utf-8"
+    min_rows: int = 0
+    max_held_rows: int = -1  # more held rows than this hold the whole source; -1: no limit
+    partition_by: str = ""  # collect the distinct values of this column into SourceRef.partitions
+    json_schema: dict[str, Any] = {}  # JSON Schema 2020-12 for json, and for each record of ndjson
+    root: str = ""  # json: the name of the member that holds the list of records
+
+
+class FetchRequest(Record):
+    """One source to read, with everything that bounds the reading."""
+
+    uri: str
+    name: str = ""
+    base_dir: str = ""  # relative file paths start here and may not leave it
+    allow: tuple[str, ...] = ()  # host or host:port that may be reached although private or on another port
+    hosts: tuple[str, ...] = ()  # other hosts a redirect may lead to
+    expect_hash: str = ""
+    media_type: str = ""
+    partition: tuple[str, ...] = ()
+    complete: bool = False  # the author says: this source is everything; sealed only if it arrived whole
+    max_bytes: int = 1 << 40
+    max_ratio: int = 200  # decompressed to compressed
+    timeout_ms: int = 30_000  # between two bytes
+    total_ms: int = 3_600_000
+    revalidate_ms: int = 86_400_000  # after this long the bytes are fetched whole, whatever the validators say
+    now_ms: int = 0
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class Fetched(Record):
+    """What a source answered. `ref.content_hash` is always of bytes that are in the store."""
+
+    ref: SourceRef
+    checkpoint: Checkpoint
+    not_modified: bool
+    bytes_on_wire: int = 0

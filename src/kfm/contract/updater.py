@@ -1,0 +1,124 @@
+"""What an author writes, and what the walk hands to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, BinaryIO, Protocol
+
+import msgspec
+
+from kfm.contract.canonical import canonical
+from kfm.contract.records import DataContract, SourceRef, Step, Trigger
+
+
+class Output(msgspec.Struct, frozen=True):
+    """What a step gives: bytes (or a stream of them) and their media type."""
+
+    body: bytes | Iterable[bytes]
+    media_type: str = "application/octet-stream"
+
+    @classmethod
+    def text(cls, text: str, media_type: str = "text/plain; charset=utf-8") -> Output:
+        return cls(text.encode(), media_type)
+
+    @classmethod
+    def json(cls, value: Any, media_type: str = "application/json") -> Output:
+        """Canonical JSON (RFC 8785), so that equal values are equal bytes."""
+        return cls(canonical(value), media_type)
+
+    @classmethod
+    def ndjson(cls, rows: Iterable[Any]) -> Output:
+        return cls(b"".join(canonical(row) + b"\n" for row in rows), "application/x-ndjson")
+
+    @classmethod
+    def csv(cls, rows: Iterable[dict[str, Any]], columns: Sequence[str] | None = None) -> Output:
+        """Comma-separated with `\\n`. Columns in the order given, else in the order of the first row."""
+        import csv
+        import io
+
+        text = io.StringIO(newline="")
+        names = list(columns) if columns is not None else None
+        writer = None if names is None else csv.DictWriter(text, names, lineterminator="\n")
+        if writer is not None:
+            writer.writeheader()
+        for row in rows:
+            if writer is None:
+                writer = csv.DictWriter(text, list(row), lineterminator="\n")
+                writer.writeheader()
+            writer.writerow(row)
+        return cls(text.getvalue().encode(), "text/csv; charset=utf-8")
+
+
+class Plan:
+    """A DAG of steps. `steps` may be a generator: a plan of a million steps is never held whole.
+
+    complete: the steps cover everything the dataset should hold, so a key that an earlier version
+    had and this plan has not is a deletion. It counts only if every input was sealed, and only
+    within the deletion budget. Otherwise absent keys are carried over.
+    """
+
+    __slots__ = ("complete", "steps")
+
+    def __init__(self, steps: Iterable[Step], *, complete: bool = False) -> None:
+        self.steps = steps
+        self.complete = complete
+
+
+class Sources(Protocol):
+    """Handed to `inputs`: pins sources to their bytes."""
+
+    def pin(
+        self,
+        source: str,
+        *,
+        partition: Sequence[str] = (),
+        partition_by: str = "",
+        contract: DataContract | None = None,
+        complete: bool | None = None,
+        expect_hash: str = "",
+    ) -> SourceRef:
+        """Fetch a URL, a file path or a source named in the configuration; hashed on the way."""
+
+    def ref(self, name: str) -> SourceRef:
+        """Pin the version a ref points to, e.g. processed/noaa-stations."""
+
+
+class Reader(Protocol):
+    """Handed to `perform`: the accepted bytes of the inputs and of the steps it needs."""
+
+    @property
+    def inputs(self) -> Sequence[SourceRef]: ...
+
+    def bytes(self, source: int | str) -> bytes:
+        """Whole, checked against its digest. An input by position or name, or a needed step by id."""
+
+    def open(self, source: int | str) -> BinaryIO: ...
+
+    def text(self, source: int | str) -> str: ...
+
+    def csv(self, source: int | str) -> Iterator[dict[str, str]]: ...
+
+    def json(self, source: int | str) -> Any: ...
+
+
+class Updater:
+    """Everything that changes anything. Write `inputs`, a pure `plan`, and `perform`.
+
+    `version` changes whenever plan() or perform() would answer differently for the same inputs.
+    """
+
+    id: str = ""
+    version: str = ""
+    dataset: str = ""
+    op: str = "ingest"  # the verb in ledgers and receipts
+    job_type: str = "ingest.pull_source"
+    slo_target_latency_ms: int = 900_000
+
+    def inputs(self, trigger: Trigger, sources: Sources) -> list[SourceRef]:
+        raise NotImplementedError
+
+    def plan(self, inputs: Sequence[SourceRef]) -> Plan:
+        raise NotImplementedError
+
+    def perform(self, step: Step, read: Reader) -> Output:
+        raise NotImplementedError

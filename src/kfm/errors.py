@@ -1,0 +1,135 @@
+"""Every error a caller can meet, sorted by what the caller does next.
+
+    KfmError
+    ├── Refused          the request or the data is wrong: fix it
+    │   ├── BadInput         a file, name or value that cannot be read as what it should be
+    │   ├── PlanImpure       plan() reached for the clock, files, network, randomness, environment
+    │   ├── PlanChanged      same inputs and version, other plan: bump the version
+    │   ├── PlanDrift        the journaled plan is not the one this code makes: never guessed over
+    │   ├── Held             the source is in quarantine: look at the findings
+    │   └── StepFailed       perform() raised or gave something that is not an Output
+    ├── Denied           a rule says no: ask someone
+    ├── Frozen           a switch is set: wait for the thaw
+    ├── Conflict         the world moved: look again
+    │   ├── Busy             another live worker holds the lease
+    │   ├── Fenced           our lease was taken over; nothing of ours may be written any more
+    │   └── Moved            a ref is not where the plan expected it
+    ├── Unavailable      a source or service does not answer: wait, retryable
+    └── Broken           the ground under us
+        ├── Corrupt          stored bytes are not what was stored
+        └── StorageFailed    the disk said no (full, I/O error): nothing more is acknowledged
+
+A message says what happened with its values, then what to do. It never quotes a value of the data.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class KfmError(Exception):
+    """Base of all errors meant for people; anything else reaching a door is a bug."""
+
+    code: ClassVar[str] = "error"
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, hint: str = "", **fields: str | int | None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.fields = fields
+
+    def __str__(self) -> str:
+        return f"{self.message}; {self.hint}" if self.hint else self.message
+
+
+class Refused(KfmError):
+    code = "refused"
+    exit_code = 3
+
+
+class BadInput(Refused):
+    code = "input.bad"
+
+
+class PlanImpure(Refused):
+    code = "plan.impure"
+
+
+class PlanChanged(Refused):
+    code = "plan.changed"
+
+
+class PlanDrift(Refused):
+    code = "plan.drift"
+
+
+class Held(Refused):
+    code = "source.held"
+
+
+class StepFailed(Refused):
+    code = "step.failed"
+    exit_code = 1
+
+
+class Denied(KfmError):
+    code = "denied"
+    exit_code = 4
+
+
+class Frozen(KfmError):
+    code = "frozen"
+    exit_code = 5
+
+
+class Conflict(KfmError):
+    code = "conflict"
+    exit_code = 6
+
+
+class Busy(Conflict):
+    code = "lease.busy"
+
+
+class Fenced(Conflict):
+    code = "lease.fenced"
+
+
+class Moved(Conflict):
+    code = "ref.moved"
+
+
+class Unavailable(KfmError):
+    code = "unavailable"
+    exit_code = 69
+
+
+class Broken(KfmError):
+    code = "broken"
+    exit_code = 74
+
+
+class Corrupt(Broken):
+    code = "corrupt"
+    exit_code = 65
+
+
+class StorageFailed(Broken):
+    code = "storage.failed"
+    exit_code = 74
+
+
+EXIT_CODES: dict[str, int] = {
+    "done": 0,
+    "failed": 1,
+    "usage": 2,
+    "refused": Refused.exit_code,
+    "denied": Denied.exit_code,
+    "frozen": Frozen.exit_code,
+    "busy": Conflict.exit_code,
+    "noop": 10,  # only with --exit-code; otherwise a NOOP is a success and exits 0
+    "corrupt": Corrupt.exit_code,
+    "unavailable": Unavailable.exit_code,
+    "storage": StorageFailed.exit_code,
+}

@@ -1,0 +1,403 @@
+"""One file says what an installation is: `kfm.yml`, strict, with a published schema.
+
+Layers: what is built in, then the file, then `KFM_SECTION__KEY` in the environment. Relative paths
+start at the folder of the file. Nothing here opens a store or imports an updater.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from kfm.contract import documents, names, shape
+from kfm.contract.documents import Document, Path, dotted
+from kfm.contract.records import DataContract, Record
+from kfm.errors import BadInput
+
+FILE_NAMES = ("kfm.yml", "kfm.yaml", "kfm.json")
+# Names the program itself reads; every other KFM_* name must be a setting.
+RESERVED_ENV = frozenset({"KFM_ACTOR", "KFM_COLOR", "KFM_CONFIG", "KFM_LOG", "KFM_NOW"})
+
+Format = Literal["csv", "json", "ndjson", "geojson", "text", "bytes"]
+_Text = Annotated[str, Meta(min_length=1, max_length=4096)]
+_Seconds = Annotated[float, Meta(gt=0, le=31_536_000)]
+_Interval = Annotated[float, Meta(ge=0, le=31_536_000)]
+
+
+class NetworkConfig(Record, frozen=True):
+    """What may be reached, and how long and how much it may take."""
+
+    allow: Annotated[
+        tuple[_Text, ...], Meta(description="host or host:port that may be reached although private or on another port")
+    ] = ()
+    timeout_s: Annotated[_Seconds, Meta(description="between two bytes")] = 30
+    total_s: Annotated[_Seconds, Meta(description="for one whole source")] = 3600
+    max_bytes: Annotated[int, Meta(ge=1, le=1 << 50, description="of one source, decompressed")] = 1 << 40
+    revalidate_s: Annotated[
+        _Interval, Meta(description="after this long the bytes are fetched whole, whatever the ETag says")
+    ] = 86_400
+
+
+class ExecuteConfig(Record, frozen=True):
+    """How steps are run."""
+
+    threads: Annotated[int, Meta(ge=1, le=64, description="steps that run at the same time")] = 4
+    window: Annotated[int, Meta(ge=1, le=65_536, description="ready steps whose intents share one durable write")] = 512
+    lease_s: Annotated[float, Meta(gt=0, le=86_400, description="how long a dead worker keeps others waiting")] = 60
+
+
+class Extent(Record, frozen=True):
+    """Where and when the data are, as in STAC."""
+
+    bbox: Annotated[tuple[float, ...], Meta(description="west, south, east, north in degrees")] = ()
+    interval: Annotated[tuple[str | None, ...], Meta(description="first and last instant; null: open")] = ()
+
+
+class SourceConfig(Record, frozen=True):
+    """One thing to read, and what it must look like."""
+
+    uri: Annotated[_Text, Meta(description="http(s) URL, or a file path below the folder of this file")]
+    format: Annotated[Format | None, Meta(description="how the bytes are read; the same as contract.format")] = None
+    contract: DataContract = DataContract()
+    complete: Annotated[bool, Meta(description="this source is everything, so what it lacks may be deleted")] = False
+    expect_hash: Annotated[str, Meta(description="sha256:<hex> the bytes must have")] = ""
+    hosts: Annotated[tuple[_Text, ...], Meta(description="other hosts a redirect may lead to")] = ()
+    revalidate_s: _Interval | None = None
+    media_type: str = ""
+
+    def data_contract(self) -> DataContract:
+        """The contract with the format of the source in it."""
+        return self.contract if self.format is None else msgspec.structs.replace(self.contract, format=self.format)
+
+
+class DatasetConfig(Record, frozen=True):
+    """One dataset: who updates it, what it is, and where it comes from.
+
+    What is said here about title, license and sensitivity is asked for when the dataset is promoted.
+    """
+
+    updater: Annotated[_Text, Meta(description="file.py:Class, or package.module:Class")]
+    title: str = ""
+    description: str = ""
+    license: Annotated[str, Meta(description="an SPDX id or a URL")] = ""
+    sensitivity: Annotated[Literal["public", "restricted"] | None, Meta(description="null: nobody said so")] = None
+    attribution: str = ""
+    extent: Extent | None = None
+    sources: dict[str, SourceConfig] = {}
+
+    def metadata(self) -> dict[str, Any]:
+        """What was declared, and only that."""
+        said: dict[str, Any] = {
+            "title": self.title,
+            "description": self.description,
+            "license": self.license,
+            "sensitivity": self.sensitivity,
+            "attribution": self.attribution,
+            "extent": self.extent and {"bbox": list(self.extent.bbox), "interval": list(self.extent.interval)},
+        }
+        return {key: value for key, value in said.items() if value}
+
+
+_ID_PATTERN = "^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$"
+
+
+class Config(Record, frozen=True):
+    """An installation."""
+
+    datasets: Annotated[dict[str, DatasetConfig], Meta(extra_json_schema={"propertyNames": {"pattern": _ID_PATTERN}})]
+    kfm: Annotated[Literal[1], Meta(description="the version of this format")] = 1
+    schema_url: Annotated[str, Meta(description="for editors")] = msgspec.field(default="", name="$schema")
+    state: Annotated[_Text, Meta(description="sqlite:PATH, jsonl:PATH or memory")] = "sqlite:.kfm/state.db"
+    objects: Annotated[_Text, Meta(description="file:PATH")] = "file:.kfm/objects"
+    publish: Annotated[_Text, Meta(description="file:PATH or noop")] = "file:public"
+    artifacts: Annotated[_Text, Meta(description="folder for the artifacts of each run")] = ".kfm/artifacts"
+    network: NetworkConfig = NetworkConfig()
+    execute: ExecuteConfig = ExecuteConfig()
+    deletion_budget: Annotated[
+        float, Meta(ge=0, le=1, description="share of the keys a complete plan may delete without approval")
+    ] = 0.1
+
+
+_SCHEMES = {"state": ("sqlite", "jsonl", "memory"), "objects": ("file",), "publish": ("file", "noop")}
+
+
+class Resolved:
+    """A configuration, the folder its paths start at, and where each value came from."""
+
+    __slots__ = ("_origins", "config", "document", "path", "root")
+
+    def __init__(self, config: Config, path: str, document: Document) -> None:
+        self.config = config
+        self.path = path
+        self.root = os.path.dirname(path)
+        self.document = document
+        self._origins: dict[str, str] | None = None
+
+    def at(self, path: str) -> str:
+        """A path of the file, made absolute."""
+        return os.path.normpath(os.path.join(self.root, path))
+
+    def location(self, url: str) -> tuple[str, str]:
+        """('sqlite', '/srv/kfm/state.db') for `sqlite:state.db`; the path is empty for memory and noop."""
+        scheme, _, rest = url.partition(":")
+        path = rest.removeprefix("//") if rest.startswith("///") else rest
+        return scheme, self.at(path) if path else ""
+
+    @property
+    def origins(self) -> dict[str, str]:
+        """For each setting, as a dotted key: `default`, `file` or `env NAME`."""
+        if self._origins is None:
+            raw, moved = self.document.value, self.document.moved
+            self._origins = {
+                dotted(path): "env " + moved[path] if path in moved else "file" if _given(raw, path) else "default"
+                for path, _ in _leaves(msgspec.to_builtins(self.config), ())
+            }
+        return self._origins
+
+    def shown(self) -> dict[str, Any]:
+        """The settings as plain values, with nothing secret in them."""
+        shown: dict[str, Any] = _redacted(msgspec.to_builtins(self.config), "")
+        return shown
+
+
+def load(path: str | None, env: Mapping[str, str]) -> Resolved:
+    """Read the file (KFM_CONFIG, or the nearest one upward, if none is named) and apply the environment."""
+    path = path or env.get("KFM_CONFIG") or _find(os.getcwd())
+    where = _shown_path(path)
+    document = documents.read(_read(path, where), where, json=path.endswith(".json"))
+    if not isinstance(document.value, dict):
+        found = documents.kind(document.value)
+        document.refuse((), f"must be a mapping, found {found}", "`kfm init` writes an example")
+    if document.value.get("kfm", 1) not in (1, True) and isinstance(document.value["kfm"], int):
+        document.refuse(("kfm",), "is a newer format than this version reads", "install a newer kfm, or write kfm: 1")
+    overrides = sorted(name for name in env if name.startswith("KFM_") and name not in RESERVED_ENV)
+    if overrides:
+        from kfm.contract import environment
+
+        for name in overrides:
+            environment.apply(document, Config, name, env[name], fixed=("kfm", "$schema"))
+    config = shape.into(document, Config)
+    _check(config, document)
+    return Resolved(config, os.path.abspath(path), document)
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema 2020-12 of the file, for editors and for `schemas/config.json`."""
+    schema = msgspec.json.schema(Config)
+    for definition in schema["$defs"].values():
+        definition["description"] = " ".join(definition.get("description", "").split())
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "kfm.yml", **schema}
+
+
+def _find(start: str) -> str:
+    folder = start
+    while True:
+        here = [name for name in FILE_NAMES if os.path.isfile(os.path.join(folder, name))]
+        if len(here) > 1:
+            raise BadInput(f"{here[0]} and {here[1]} are both here", hint="keep one, or name it with --config")
+        if here:
+            return os.path.relpath(os.path.join(folder, here[0]), start)
+        above = os.path.dirname(folder)
+        if above == folder:
+            raise BadInput(
+                "no kfm.yml here or in a folder above", hint="write one with `kfm init`, or name it with --config"
+            )
+        folder = above
+
+
+def _shown_path(path: str) -> str:
+    return path if path.isprintable() and len(path) <= 200 else names.printable(path)
+
+
+def _read(path: str, where: str) -> bytes:
+    import stat
+
+    try:
+        # Without O_NONBLOCK a named pipe would keep us waiting for a writer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
+    except FileNotFoundError:
+        raise BadInput(f"{where} does not exist", hint="write one with `kfm init`, or correct --config") from None
+    except (OSError, ValueError) as error:
+        reason = (error.strerror or "").lower() if isinstance(error, OSError) else "not a file name"
+        raise BadInput(f"{where} cannot be read: {reason}", hint="look at the path and its permissions") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise BadInput(f"{where} is not a file", hint="name a YAML or JSON file with --config")
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read(documents.MAX_BYTES + 1)
+
+
+# ------------------------------------------------------------------- what the types alone cannot say
+
+
+def _check(config: Config, document: Document) -> None:
+    for key, schemes in _SCHEMES.items():
+        _check_location(document, key, getattr(config, key), schemes)
+    if not config.artifacts.isprintable():
+        document.refuse(("artifacts",), "holds a control character", "use a plain path")
+    for index, host in enumerate(config.network.allow):
+        _check_host(document, ("network", "allow", index), host)
+    for name, dataset in config.datasets.items():
+        path: Path = ("datasets", name)
+        try:
+            names.check_id(name, "dataset")
+        except BadInput as error:
+            raise BadInput(f"{document.place(path)}: {error.message}", hint=error.hint, key="datasets") from None
+        _check_updater(document, (*path, "updater"), dataset.updater)
+        if dataset.extent is not None:
+            _check_extent(document, (*path, "extent"), dataset.extent)
+        for key, source in dataset.sources.items():
+            _check_source(document, (*path, "sources", key), source)
+
+
+def _check_location(document: Document, key: str, url: str, schemes: tuple[str, ...]) -> None:
+    scheme, colon, rest = url.partition(":")
+    known = " or ".join(name if name in ("memory", "noop") else f"{name}:PATH" for name in schemes)
+    if scheme not in schemes or not (colon or scheme in ("memory", "noop")):
+        document.refuse((key,), "names no store this version has", f"use {known}")
+    if scheme in ("memory", "noop"):
+        if rest:
+            document.refuse((key,), f"has text after {scheme}:", "nothing belongs there")
+    elif not rest.strip("/.") or not rest.isprintable() or (rest.startswith("//") and not rest.startswith("///")):
+        document.refuse((key,), "has no usable path", f"write {scheme}:some/path, or {scheme}:///absolute/path")
+
+
+def _check_host(document: Document, path: Path, host: str) -> None:
+    import re
+
+    if not re.match(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?\Z", host):
+        document.refuse(path, "is not a host", "write example.org, or 127.0.0.1:8931 with a port")
+
+
+def _check_updater(document: Document, path: Path, spec: str) -> None:
+    module, _, name = spec.rpartition(":")
+    dots = all(part.isidentifier() for part in module.split("."))
+    if not name.isidentifier() or not module.isprintable() or not (module.endswith(".py") or dots):
+        document.refuse(path, "does not name an updater", "write updaters/stations.py:Stations")
+
+
+def _check_extent(document: Document, path: Path, extent: Extent) -> None:
+    box = extent.bbox
+    if box:
+        if len(box) != 4:
+            document.refuse((*path, "bbox"), "must hold four numbers", "west, south, east, north")
+        west, south, east, north = box
+        if not (-180 <= west <= 180 and -180 <= east <= 180 and -90 <= south <= north <= 90):
+            document.refuse((*path, "bbox"), "is not on the globe", "west, south, east, north in degrees")
+    if extent.interval:
+        if len(extent.interval) != 2:
+            document.refuse((*path, "interval"), "must hold two instants", "first and last; null for an open end")
+        from kfm.clock import parse_instant
+
+        for index, text in enumerate(extent.interval):
+            try:
+                parse_instant("0" if text is None else text, "")
+            except BadInput as error:
+                document.refuse((*path, "interval", index), "is not an instant", error.hint)
+
+
+def _check_source(document: Document, path: Path, source: SourceConfig) -> None:
+    if not path[-1] or not str(path[-1]).isprintable() or len(str(path[-1])) > 63:
+        document.refuse(path, "is not a name for a source", "use a short plain name")
+    uri = source.uri
+    if not uri.isprintable() or uri != uri.strip():
+        document.refuse((*path, "uri"), "holds a space or control character at an edge", "use a plain URL or path")
+    scheme = uri.partition("://")[0] if "://" in uri else "file"
+    if scheme not in ("http", "https", "file"):
+        document.refuse((*path, "uri"), "is of a kind this version does not read", "use http, https or a file path")
+    if "://" in uri and "@" in uri.partition("://")[2].partition("/")[0]:
+        document.refuse((*path, "uri"), "holds a user name or password", "receipts keep the URL: leave them out")
+    if source.expect_hash and not names.is_digest(source.expect_hash):
+        document.refuse((*path, "expect_hash"), "is not a digest", "write sha256: and 64 hex digits")
+    for index, host in enumerate(source.hosts):
+        _check_host(document, (*path, "hosts", index), host)
+    declared = _value_at(document.value, (*path, "contract", "format"))
+    if source.format is not None and declared is not None and declared != source.format:
+        document.refuse((*path, "format"), "and contract.format differ", "say it once")
+    _check_contract(document, (*path, "contract"), source.contract)
+
+
+def _check_contract(document: Document, path: Path, contract: DataContract) -> None:
+    import codecs
+    import re
+
+    try:
+        codecs.lookup(contract.encoding)
+    except (LookupError, ValueError):
+        document.refuse((*path, "encoding"), "is not an encoding", "use utf-8, or e.g. latin-1")
+    if len(contract.delimiter) != 1 or contract.delimiter in '"\r\n':
+        document.refuse((*path, "delimiter"), "must be one character", 'write "," or "\\t" in double quotes')
+    seen: set[str] = set()
+    for index, column in enumerate(contract.columns):
+        here: Path = (*path, "columns", index)
+        if not column.name or column.name in seen:
+            document.refuse((*here, "name"), "is empty or given twice", "name each column once")
+        seen.add(column.name)
+        try:
+            re.compile(column.pattern)
+        except (re.error, RecursionError, OverflowError):
+            document.refuse((*here, "pattern"), "is not a regular expression", "correct it; test it on one value")
+        if column.minimum is not None and column.maximum is not None and column.minimum > column.maximum:
+            document.refuse((*here, "minimum"), "is above maximum", "swap them")
+
+
+# ------------------------------------------------------------------------------------ telling and hiding
+
+
+def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    if isinstance(value, dict) and value:
+        for key, item in value.items():
+            yield from _leaves(item, (*path, key))
+    else:
+        yield path, value
+
+
+def _value_at(value: Any, path: Path) -> Any:
+    for part in path:
+        if not isinstance(value, dict) or part not in value:
+            return None
+        value = value[part]
+    return value
+
+
+def _given(raw: Any, path: Path) -> bool:
+    return _value_at(raw, path[:-1]) is not None and path[-1] in _value_at(raw, path[:-1])
+
+
+_SECRET_WORDS = ("secret", "password", "passwd", "token", "credential", "authorization", "api_key", "apikey", "private")
+
+
+def _redacted(value: Any, key: str) -> Any:
+    if isinstance(value, dict):
+        return {name: _redacted(item, name) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_redacted(item, key) for item in value]
+    if not isinstance(value, str):
+        return value
+    if any(word in key.lower().replace("-", "_") for word in _SECRET_WORDS):
+        return value if value.startswith(("env:", "file:")) or not value else "***"
+    return redacted_url(value)
+
+
+def redacted_url(text: str) -> str:
+    """A URL without user, password and the values of secret-looking query parameters."""
+    scheme, mark, rest = text.partition("://")
+    if not mark:
+        return text
+    authority, slash, tail = rest.partition("/")
+    if "@" in authority:
+        authority = "***@" + authority.rpartition("@")[2]
+    address, question, query = (slash + tail).partition("?")
+    if question:
+        pairs = []
+        for pair in query.split("&"):
+            name, equals, content = pair.partition("=")
+            plain = name.lower().replace("-", "_")
+            hidden = any(word in plain for word in (*_SECRET_WORDS, "signature")) or plain in ("key", "sig", "auth")
+            pairs.append(name + equals + ("***" if hidden and content else content))
+        query = "&".join(pairs)
+    return scheme + mark + authority + address + question + query

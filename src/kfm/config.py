@@ -16,6 +16,7 @@ from msgspec import Meta
 from kfm.contract import documents, names, shape
 from kfm.contract.documents import Document, Path, dotted
 from kfm.contract.records import DataContract, Record
+from kfm.contract.redaction import redacted
 from kfm.errors import BadInput
 
 FILE_NAMES = ("kfm.yml", "kfm.yaml", "kfm.json")
@@ -160,7 +161,7 @@ class Resolved:
 
     def shown(self) -> dict[str, Any]:
         """The settings as plain values, with nothing secret in them."""
-        shown: dict[str, Any] = _redacted(msgspec.to_builtins(self.config), "")
+        shown: dict[str, Any] = redacted(msgspec.to_builtins(self.config))
         return shown
 
 
@@ -366,38 +367,3 @@ def _value_at(value: Any, path: Path) -> Any:
 
 def _given(raw: Any, path: Path) -> bool:
     return _value_at(raw, path[:-1]) is not None and path[-1] in _value_at(raw, path[:-1])
-
-
-_SECRET_WORDS = ("secret", "password", "passwd", "token", "credential", "authorization", "api_key", "apikey", "private")
-
-
-def _redacted(value: Any, key: str) -> Any:
-    if isinstance(value, dict):
-        return {name: _redacted(item, name) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_redacted(item, key) for item in value]
-    if not isinstance(value, str):
-        return value
-    if any(word in key.lower().replace("-", "_") for word in _SECRET_WORDS):
-        return value if value.startswith(("env:", "file:")) or not value else "***"
-    return redacted_url(value)
-
-
-def redacted_url(text: str) -> str:
-    """A URL without user, password and the values of secret-looking query parameters."""
-    scheme, mark, rest = text.partition("://")
-    if not mark:
-        return text
-    authority, slash, tail = rest.partition("/")
-    if "@" in authority:
-        authority = "***@" + authority.rpartition("@")[2]
-    address, question, query = (slash + tail).partition("?")
-    if question:
-        pairs = []
-        for pair in query.split("&"):
-            name, equals, content = pair.partition("=")
-            plain = name.lower().replace("-", "_")
-            hidden = any(word in plain for word in (*_SECRET_WORDS, "signature")) or plain in ("key", "sig", "auth")
-            pairs.append(name + equals + ("***" if hidden and content else content))
-        query = "&".join(pairs)
-    return scheme + mark + authority + address + question + query

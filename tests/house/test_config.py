@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kfm import config, errors
-from kfm.contract import documents
+from kfm.contract import documents, redaction
 from kfm.contract.records import DataContract
 
 GOOD = """\
@@ -156,8 +156,8 @@ def test_what_is_shown_holds_no_secret(tmp_path: Path) -> None:
     shown = json.dumps(load(tmp_path, SOURCE % json.dumps({"uri": uri})).shown())
     assert "CANARY" not in shown
     assert "year=2026" in shown
-    assert config.redacted_url("https://bob:CANARY@example.org/x") == "https://***@example.org/x"
-    assert config._redacted({"api_token": "CANARY", "secret": "env:NAME"}, "") == {
+    assert redaction.redacted_url("https://bob:CANARY@example.org/x") == "https://***@example.org/x"
+    assert redaction.redacted({"api_token": "CANARY", "secret": "env:NAME"}) == {
         "api_token": "***",
         "secret": "env:NAME",
     }

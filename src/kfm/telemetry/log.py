@@ -1,0 +1,169 @@
+"""One line per fact: an event name and fields, no prose.
+
+Every line has the same first fields, whether it goes to a file, to the terminal or into the
+artifacts of a run. Values are cleaned on the way in, so that nothing in them can start a new line,
+colour a terminal or pass for a field of ours.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, TextIO
+
+from kfm.clock import Clock, rfc3339
+from kfm.contract.canonical import canonical
+from kfm.contract.redaction import redacted
+from kfm.errors import KfmError
+
+FIELDS = (
+    "timestamp", "service", "job_type", "job_id", "run_id", "correlation_id", "dataset_ids",
+    "zone_in", "zone_out", "policy_label", "status", "duration_ms", "error",
+)  # fmt: skip
+
+# The words of a log line, beside those of a receipt.
+STATUS_WORDS = {
+    "RUNNING": "started",
+    "SUCCESS": "succeeded",
+    "COMMITTED": "succeeded",
+    "PARTIAL": "succeeded",  # something was published; what was held has findings of its own
+    "FAILED": "failed",
+    "SKIPPED": "skipped",
+}
+
+MAX_TEXT = 2000
+
+Sink = Callable[[dict[str, Any]], None]
+
+
+class NullLog:
+    """Says nothing."""
+
+    def event(self, name: str, **fields: object) -> None:
+        pass
+
+    def bind(self, **_fields: object) -> NullLog:
+        return self
+
+
+class EventLog:
+    """Hands each event to every sink. What is bound once is on every line after."""
+
+    __slots__ = ("_bound", "_clock", "_lock", "_sinks")
+
+    def __init__(self, clock: Clock, *sinks: Sink, service: str = "kfm") -> None:
+        self._clock = clock
+        self._sinks = sinks
+        self._lock = threading.Lock()
+        self._bound: dict[str, Any] = {"service": service}
+
+    def bind(self, **fields: object) -> EventLog:
+        other = EventLog(self._clock, *self._sinks)
+        other._lock = self._lock
+        other._bound = {**self._bound, **_cleaned(fields)}
+        return other
+
+    def event(self, name: str, **fields: object) -> None:
+        line: dict[str, Any] = dict.fromkeys(FIELDS)
+        line["event"] = name
+        line.update(self._bound)
+        line.update(_cleaned(fields))
+        with self._lock:
+            # Under the lock, so that the order of the lines is the order of their timestamps.
+            line["timestamp"] = rfc3339(self._clock.now_ms())
+            for sink in self._sinks:
+                sink(line)
+
+
+class MemoryLog(EventLog):
+    """Keeps its events, for the artifacts of a run and for tests."""
+
+    __slots__ = ("events",)
+
+    def __init__(self, clock: Clock, *sinks: Sink, service: str = "kfm") -> None:
+        self.events: list[dict[str, Any]] = []
+        super().__init__(clock, self.events.append, *sinks, service=service)
+
+
+def jsonl(stream: TextIO) -> Sink:
+    """Canonical JSON, a line each, flushed."""
+    return lambda line: _put(stream, canonical(line).decode() + "\n")
+
+
+def human(stream: TextIO) -> Sink:
+    """`12:00:01.250 run.committed dataset_ids=noaa-stations steps=4`: only what is known, no quotes around words."""
+
+    def sink(line: dict[str, Any]) -> None:
+        shown = [line["timestamp"][11:23], line["event"]]
+        for key, value in line.items():
+            if value is not None and key not in ("timestamp", "event", "service"):
+                shown.append(f"{key}={_word(value)}")
+        _put(stream, " ".join(shown) + "\n")
+
+    return sink
+
+
+def _put(stream: TextIO, text: str) -> None:
+    try:
+        stream.write(text)
+        stream.flush()
+    except (OSError, ValueError):
+        pass  # a log that cannot be written must not stop the work it tells of
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(_word(item) for item in value)
+    if isinstance(value, dict):
+        return canonical(value).decode()
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text if text and not any(c in ' "=,' for c in text) else canonical(text).decode()
+
+
+def _cleaned(fields: dict[str, object]) -> dict[str, Any]:
+    found: dict[str, Any] = redacted(_plain(fields))
+    status = found.get("status")
+    if status in STATUS_WORDS:
+        found["status"] = STATUS_WORDS[status]
+    if isinstance(found.get("dataset_ids"), str):
+        found["dataset_ids"] = [found["dataset_ids"]]
+    return found
+
+
+def _plain(value: object) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) <= 2**53 else str(value)
+    if isinstance(value, float):
+        return value if value - value == 0 else str(value)
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {printable(str(key)): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, BaseException):
+        return _error(value)
+    return printable(type(value).__name__)  # never the repr: it could hold anything
+
+
+def _error(problem: BaseException) -> dict[str, Any]:
+    """Code and message of an error meant for people; of any other its type and where it rose, no values."""
+    if isinstance(problem, KfmError):
+        return {"code": problem.code, "message": printable(str(problem))}
+    import traceback
+
+    frames = traceback.extract_tb(problem.__traceback__)[-8:]
+    stack = [f"{frame.filename.rpartition('/')[2]}:{frame.lineno} {frame.name}" for frame in frames]
+    return {"code": "internal", "message": type(problem).__name__, "stack": [printable(text) for text in stack]}
+
+
+def printable(text: str) -> str:
+    """Text on one line: what is not printable becomes its escape."""
+    cut = text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
+    if cut.isprintable():
+        return cut
+    return "".join(
+        c if c.isprintable() else f"\\u{ord(c):04x}" if ord(c) < 0x10000 else f"\\U{ord(c):08x}" for c in cut
+    )

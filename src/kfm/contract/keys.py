@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from kfm.contract.canonical import canonical
 from kfm.contract.records import SourceRef
 
+GENESIS = "sha256:" + "0" * 64  # what the first link of any chain names as the one before it
+
 
 def digest(body: bytes) -> str:
     return "sha256:" + hashlib.sha256(body).hexdigest()

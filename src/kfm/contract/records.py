@@ -30,7 +30,7 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """Base of all records."""
 
 
-class Trigger(Record):
+class Trigger(Record, frozen=True):
     """A fact that asks for a run."""
 
     kind: TriggerKind
@@ -45,7 +45,7 @@ class Trigger(Record):
     received_at: str = ""
 
 
-class SourceRef(Record):
+class SourceRef(Record, frozen=True):
     """One input, pinned to its bytes."""
 
     uri: str
@@ -64,7 +64,7 @@ class SourceRef(Record):
     held_rows: int = 0
 
 
-class RefMove(Record):
+class RefMove(Record, frozen=True):
     """A compare-and-swap of a named ref. Empty text means the ref does not exist."""
 
     ref: str
@@ -72,7 +72,7 @@ class RefMove(Record):
     after: str
 
 
-class Step(Record):
+class Step(Record, frozen=True):
     """One unit of work. ``key`` is the business key of its output; None: an intermediate result."""
 
     id: str
@@ -82,7 +82,7 @@ class Step(Record):
     move: RefMove | None = None  # an operation's step: nothing to perform, the ref moves at the commit
 
 
-class OutputRef(Record):
+class OutputRef(Record, frozen=True):
     """Where a step's bytes are and what they are."""
 
     digest: str
@@ -90,7 +90,7 @@ class OutputRef(Record):
     media_type: str
 
 
-class ManifestEntry(Record):
+class ManifestEntry(Record, frozen=True):
     """One line of a version's manifest; the lines are sorted by key."""
 
     key: tuple[str, ...]
@@ -99,7 +99,7 @@ class ManifestEntry(Record):
     media_type: str
 
 
-class DatasetVersion(Record):
+class DatasetVersion(Record, frozen=True):
     """An immutable version. Its digest is that of its manifest: same content, same version."""
 
     dataset: str
@@ -118,7 +118,7 @@ class DatasetVersion(Record):
     created_at: str = ""
 
 
-class WalRecord(Record):
+class WalRecord(Record, frozen=True):
     """One line of the write-ahead log, as exported."""
 
     wal_id: str
@@ -133,7 +133,7 @@ class WalRecord(Record):
     ts: str
 
 
-class Segment(Record):
+class Segment(Record, frozen=True):
     """What one durable write says about a run: these steps are done, those are about to begin.
 
     Stored packed; ``State.wal`` unfolds segments into WalRecords.
@@ -150,14 +150,14 @@ class Segment(Record):
     ts: str = ""
 
 
-class Lease(Record):
+class Lease(Record, frozen=True):
     scope: str
     token: int  # strictly greater than every earlier token of any scope
     holder: str  # host:pid:start, so that a dead holder on this host is recognised
     expires_ms: int  # 0: released
 
 
-class Decision(Record):
+class Decision(Record, frozen=True):
     """A gate's answer. Only a literal true on exactly these digests opens it."""
 
     gate: str
@@ -167,7 +167,7 @@ class Decision(Record):
     reasons: list[str] = []
 
 
-class Finding(Record):
+class Finding(Record, frozen=True):
     """Why something was held. Names the place, never the value."""
 
     source: str
@@ -178,7 +178,7 @@ class Finding(Record):
     held: bool = True  # False: noted only, nothing was held back
 
 
-class Item(Record):
+class Item(Record, frozen=True):
     """An input or output in a receipt."""
 
     kind: Literal["dataset", "file", "uri", "ref"]
@@ -187,12 +187,12 @@ class Item(Record):
     zone: str = ""
 
 
-class ErrorNote(Record):
+class ErrorNote(Record, frozen=True):
     code: str
     message: str
 
 
-class Receipt(Record):
+class Receipt(Record, frozen=True):
     """The audit record of one run: written once, never changed."""
 
     run_id: str
@@ -222,7 +222,7 @@ class Receipt(Record):
     errors: list[ErrorNote]
 
 
-class RunTelemetry(Record):
+class RunTelemetry(Record, frozen=True):
     run_id: str
     updater_id: str
     version: str
@@ -251,7 +251,7 @@ class RunTelemetry(Record):
     errors: list[str]
 
 
-class Run(Record):
+class Run(Record, frozen=True):
     """A run's row: the claim on its key, and where it stands."""
 
     run_id: str
@@ -274,7 +274,7 @@ class Run(Record):
     metadata: dict[str, Any] = {}
 
 
-class LedgerEntry(Record):
+class LedgerEntry(Record, frozen=True):
     """One link of the governance ledger: commits to everything before it."""
 
     index: int
@@ -291,7 +291,7 @@ class LedgerEntry(Record):
     ts: str
 
 
-class OutboxItem(Record):
+class OutboxItem(Record, frozen=True):
     """Something to tell the outside, in order, until it is acknowledged."""
 
     seq: int
@@ -301,7 +301,7 @@ class OutboxItem(Record):
     payload: dict[str, Any]
 
 
-class Effect(Record):
+class Effect(Record, frozen=True):
     """One line of a publisher trace: what was, or would be, changed outside."""
 
     seq: int
@@ -313,7 +313,7 @@ class Effect(Record):
     dry_run: bool
 
 
-class Checkpoint(Record):
+class Checkpoint(Record, frozen=True):
     """What we know of a source from the last time: saves a download, decides nothing."""
 
     uri: str
@@ -326,7 +326,7 @@ class Checkpoint(Record):
     checked_ms: int
 
 
-class LineageBatch(Record):
+class LineageBatch(Record, frozen=True):
     """The graph facts of one run; sinks turn it into their own grammar."""
 
     run_id: str
@@ -339,7 +339,7 @@ class LineageBatch(Record):
     plan_hash: str
 
 
-class RefEntry(Record):
+class RefEntry(Record, frozen=True):
     """One line of a ref's history, oldest first."""
 
     ref: str
@@ -357,7 +357,7 @@ ColumnMode = Literal["evolve", "freeze", "discard-row", "discard-value"]
 ColumnType = Literal["text", "integer", "number", "boolean", "date", "datetime"]
 
 
-class Column(Record):
+class Column(Record, frozen=True):
     """What a column must be, and what happens to a value that is not."""
 
     name: str
@@ -373,7 +373,7 @@ class Column(Record):
     unique: bool = False
 
 
-class DataContract(Record):
+class DataContract(Record, frozen=True):
     """What a source must look like before anything is planned from it."""
 
     format: Literal["csv", "json", "ndjson", "geojson", "text", "bytes"] = "bytes"
@@ -389,7 +389,7 @@ class DataContract(Record):
     root: str = ""  # json: the name of the member that holds the list of records
 
 
-class FetchRequest(Record):
+class FetchRequest(Record, frozen=True):
     """One source to read, with everything that bounds the reading."""
 
     uri: str
@@ -410,7 +410,7 @@ class FetchRequest(Record):
     headers: tuple[tuple[str, str], ...] = ()
 
 
-class Fetched(Record):
+class Fetched(Record, frozen=True):
     """What a source answered. `ref.content_hash` is always of bytes that are in the store."""
 
     ref: SourceRef

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, Protocol
 import msgspec
 
 from kfm.contract.canonical import canonical
-from kfm.contract.records import DataContract, SourceRef, Step, Trigger
+from kfm.contract.records import DataContract, RefEntry, SourceRef, Step, Trigger
 
 
 class Output(msgspec.Struct, frozen=True):
@@ -80,7 +80,10 @@ class Sources(Protocol):
         """Fetch a URL, a file path or a source named in the configuration; hashed on the way."""
 
     def ref(self, name: str) -> SourceRef:
-        """Pin the version a ref points to, e.g. processed/noaa-stations."""
+        """Pin the version a ref points to, e.g. processed/noaa-stations; empty content_hash if there is none."""
+
+    def history(self, name: str) -> list[RefEntry]:
+        """Where a ref has been, oldest first."""
 
 
 class Reader(Protocol):
@@ -112,6 +115,7 @@ class Updater:
     dataset: str = ""
     op: str = "ingest"  # the verb in ledgers and receipts
     job_type: str = "ingest.pull_source"
+    moves_only: bool = False  # an operation: its plan moves refs and makes no version of its own
     slo_target_latency_ms: int = 900_000
 
     def inputs(self, trigger: Trigger, sources: Sources) -> list[SourceRef]:

@@ -1,0 +1,119 @@
+"""Pins the inputs: every source becomes bytes in the store, known by their digest. Changes nothing else."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from kfm.contract.canonical import canonical
+from kfm.contract.keys import digest
+from kfm.contract.names import check_ref
+from kfm.contract.records import DataContract, RefEntry, SourceRef
+from kfm.engine.walk import Walk
+from kfm.errors import BadInput, KfmError, Refused, StepFailed
+
+T = TypeVar("T")
+
+
+def acquire(walk: Walk, pinned: list[SourceRef] | None = None) -> None:
+    walk.stage = "ADMIT"
+    if pinned is not None:
+        walk.inputs = pinned
+        return
+    pinner = Pinner(walk)
+    refs = author_call(walk, "inputs", lambda: walk.updater.inputs(walk.trigger, pinner))
+    if not isinstance(refs, list) or not all(isinstance(ref, SourceRef) for ref in refs):
+        raise Refused(
+            f"inputs() of {walk.updater.id} gave something that is not a list of SourceRef",
+            hint="return what sources.pin() gave",
+        )
+    walk.inputs = refs
+    walk.contracts = {i: c for i, ref in enumerate(refs) if (c := pinner.contracts.get(id(ref))) is not None}
+
+
+class Pinner:
+    """The Sources an author is handed."""
+
+    def __init__(self, walk: Walk) -> None:
+        self._walk = walk
+        self._ports = walk.ports
+        self.contracts: dict[int, DataContract] = {}  # by identity of the ref we gave
+
+    def pin(
+        self,
+        source: str,
+        *,
+        partition: Sequence[str] = (),
+        partition_by: str = "",
+        contract: DataContract | None = None,
+        complete: bool | None = None,
+        expect_hash: str = "",
+    ) -> SourceRef:
+        ports = self._ports
+        named = ports.sources.get(source)
+        if named is None and "/" not in source and ":" not in source and "." not in source:
+            known = ", ".join(sorted(ports.sources)) or "none"
+            raise BadInput(f"no source is called {source!r}", hint=f"the configuration names: {known}")
+        request, declared = named or (msgspec.structs.replace(ports.request, uri=source), None)
+        request = msgspec.structs.replace(
+            request,
+            now_ms=ports.clock.now_ms(),
+            partition=tuple(partition) or request.partition,
+            complete=request.complete if complete is None else complete,
+            expect_hash=expect_hash or request.expect_hash,
+        )
+        contract = contract or declared
+        if partition_by:
+            contract = msgspec.structs.replace(contract or DataContract(format="csv"), partition_by=partition_by)
+        fetched = ports.open_source(request.uri).fetch(request, ports.state.checkpoint(request.uri), ports.objects)
+        self._walk.checkpoints.append(fetched.checkpoint)
+        self._walk.bytes_in += fetched.bytes_on_wire
+        ports.log.event(
+            "source.pinned",
+            source=request.name or "unnamed",
+            not_modified=fetched.not_modified,
+            size=fetched.ref.size,
+        )
+        ref = fetched.ref
+        if contract is not None:
+            ref = msgspec.structs.replace(ref, contract_hash=digest(canonical(contract)))
+            self.contracts[id(ref)] = contract
+        return ref
+
+    def ref(self, name: str) -> SourceRef:
+        """The digest a ref points to now; an empty content_hash if it does not exist."""
+        check_ref(name)
+        return SourceRef(uri=f"kfm://ref/{name}", content_hash=self._ports.state.ref(name), size=0, name=name)
+
+    def history(self, name: str) -> list[RefEntry]:
+        check_ref(name)
+        return list(self._ports.state.history(name))
+
+
+def author_call(walk: Walk, method: str, call: Callable[[], T]) -> T:
+    """Run an author's method; whatever it raises becomes one line that names the place, not the data."""
+    try:
+        return call()
+    except KfmError:
+        raise
+    except Exception as problem:
+        raise StepFailed(
+            f"{method}() of {walk.updater.id} raised {type(problem).__name__} at {place_of(problem)}",
+            hint="fix the updater; nothing was published",
+        ) from problem
+
+
+def place_of(problem: BaseException) -> str:
+    frames = traceback.extract_tb(problem.__traceback__)
+    last = frames[-1] if frames else None
+    for frame in reversed(frames):
+        if "/kfm/" not in frame.filename.replace("\\", "/"):
+            last = frame
+            break
+    if last is None:
+        return "an unknown place"
+    name = last.filename.replace("\\", "/").rsplit("/", 1)[-1]
+    return f"{name}:{last.lineno}"

@@ -1,0 +1,134 @@
+"""May this run begin? Claims the work by compare-and-swap, or says why not."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+
+import msgspec
+
+from kfm.clock import rfc3339
+from kfm.contract.keys import claim_key, input_hash, run_id, run_key_of
+from kfm.contract.ports import Tx
+from kfm.contract.records import ErrorNote, Run
+from kfm.engine.record import closing_receipt
+from kfm.engine.walk import Walk
+from kfm.errors import KfmError, PlanDrift, Refused
+
+
+@dataclass(slots=True, frozen=True)
+class Fresh:
+    n: int
+
+
+@dataclass(slots=True, frozen=True)
+class Resume:
+    run: Run
+
+
+@dataclass(slots=True, frozen=True)
+class Duplicate:
+    """The same work is committed, and what it committed is still live."""
+
+    run: Run
+
+
+@dataclass(slots=True, frozen=True)
+class Stopped:
+    """A switch is set. The trigger is kept."""
+
+    switch: str
+
+
+def admit(walk: Walk) -> Fresh | Resume | Duplicate | Stopped:
+    walk.stage = "ADMIT"
+    trigger, updater = walk.trigger, walk.updater
+    if trigger.force and not trigger.reason.strip():
+        raise Refused("--force needs a reason", hint="add --reason; it goes into the ledger")
+    walk.input_hash = input_hash(walk.inputs)
+    walk.run_key = run_key_of(walk.inputs, trigger.window, updater.version)
+    walk.claim_key = claim_key(
+        updater.id, updater.version, walk.dataset, trigger.window, walk.input_hash, trigger.params
+    )
+    for switch in walk.switches:
+        if walk.ports.state.ref(switch) not in ("", "open"):
+            walk.admission = "frozen"
+            return Stopped(switch)
+    latest = walk.ports.state.claimed(walk.claim_key)
+    if latest is not None and latest.status == "COMMITTED" and not trigger.force and is_live(walk, latest):
+        walk.admission = "duplicate"
+        return Duplicate(latest)
+    return claim(walk, latest)
+
+
+def is_live(walk: Walk, run: Run) -> bool:
+    """What the run committed is where it put it: not rolled back, not withdrawn."""
+    state = walk.ports.state
+    if run.version_digest:
+        return state.ref(f"processed/{run.dataset}") == run.version_digest
+    return all(state.ref(move.ref) == move.after for move in run.moves)
+
+
+def claim(walk: Walk, latest: Run | None) -> Fresh | Resume:
+    """One transaction: the lease, and the claim or its takeover. It need not be durable by itself,
+    because the PLAN record that is written before any effect makes it so."""
+    trigger, updater, ports = walk.trigger, walk.updater, walk.ports
+    with ports.state.transaction(durable=False, switches=walk.switches) as tx:
+        walk.lease = tx.acquire(f"{updater.id}/{walk.dataset}", ports.settings.holder, ports.settings.lease_ms)
+        walk.renewed_ms = ports.clock.now_ms()
+        latest = ports.state.claimed(walk.claim_key) if latest is None or latest.status == "RUNNING" else latest
+        if latest is not None and latest.status == "RUNNING" and not trigger.force:
+            walk.run = msgspec.structs.replace(latest, attempt=latest.attempt + 1)
+            walk.started_ms = ports.clock.now_ms()
+            walk.admission = "resume"
+            walk.replays = walk.run.attempt - 1
+            tx.save_run(walk.run)
+            return Resume(walk.run)
+        close_superseded(walk, tx)
+        n = latest.n + 1 if latest is not None else 0
+        walk.run = Run(
+            run_id=run_id(walk.claim_key, n),
+            claim_key=walk.claim_key,
+            n=n,
+            run_key=walk.run_key,
+            input_hash=walk.input_hash,
+            updater_id=updater.id,
+            updater_version=updater.version,
+            dataset=walk.dataset,
+            trigger=trigger,
+            status="RUNNING",
+            started_at=rfc3339(walk.started_ms),
+            inputs=walk.inputs,
+            metadata=dict(ports.metadata),
+        )
+        tx.claim(walk.run)
+        return Fresh(n)
+
+
+def close_superseded(walk: Walk, tx: Tx) -> None:
+    """An unfinished run of the same work over other inputs (or another version) must not come back
+    later and publish old content over new: it ends here, with its receipt."""
+    for old in walk.ports.state.open_runs():
+        if (old.updater_id, old.dataset, old.trigger.window, old.trigger.params) != (
+            walk.updater.id,
+            walk.dataset,
+            walk.trigger.window,
+            walk.trigger.params,
+        ):
+            continue
+        if old.updater_version != walk.updater.version and not walk.trigger.force:
+            raise PlanDrift(
+                f"run {old.run_id} of {old.updater_id} {old.updater_version} is unfinished "
+                f"and this is version {walk.updater.version}",
+                hint="finish it with the old version (`kfm resume`), or abandon it with --force --reason",
+            )
+        note = ErrorNote(code="run.superseded", message="a later run over other inputs took its place")
+        tx.save_run(msgspec.structs.replace(old, status="FAILED"))
+        tx.receipt(closing_receipt(walk, old, "superseded", note), op=walk.updater.op)
+
+
+def leave(walk: Walk) -> None:
+    """Stop without ending the run: it stays in the journal to be resumed. Frees the lease if it is ours."""
+    if walk.lease is not None:
+        with contextlib.suppress(KfmError):
+            walk.ports.state.release(walk.lease)

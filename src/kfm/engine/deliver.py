@@ -1,0 +1,88 @@
+"""After the commit: tells the outside, at least once, from the outbox and the ledger. All of it can be told again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from kfm.contract.canonical import canonical
+from kfm.contract.keys import digest, output_key
+from kfm.contract.ports import Objects, Publisher, State
+from kfm.contract.records import ManifestEntry, OutboxItem, Receipt
+from kfm.projections.artifacts import published_path, receipt_path
+
+BATCH = 256
+
+
+def deliver(state: State, objects: Objects, publisher: Publisher) -> int:
+    """Deliver what is waiting; returns how many items were. Lineage waits in the outbox for its sinks."""
+    count = 0
+    done: list[OutboxItem] = []
+    for item in list(state.outbox()):
+        if item.topic == "publish":
+            _publish(state, objects, publisher, item)
+            done.append(item)
+            count += 1
+    if done:
+        state.acknowledge(done)
+    return count + _export_receipts(state, publisher)
+
+
+def _publish(state: State, objects: Objects, publisher: Publisher, item: OutboxItem) -> None:
+    dataset, version = str(item.payload["dataset"]), str(item.payload["after"])
+    if version:
+        made = state.dataset_version(dataset, version)
+        decode = msgspec.json.Decoder(ManifestEntry).decode
+        with objects.open(version) as file:
+            for line in file:
+                entry = decode(line)
+                key = output_key(
+                    made.updater_id if made else "", made.updater_version if made else "", entry.key, entry.digest
+                )
+                publisher.write_file(
+                    published_path(dataset, version, entry),
+                    entry.digest,
+                    entry.size,
+                    key,
+                    _chunks(objects, entry.digest),
+                )
+    publisher.update_metadata(
+        f"datasets/{dataset}/current.json",
+        {"dataset": dataset, "version": version, "before": item.payload["before"], "run_id": item.payload["run_id"],
+         "seq": item.seq},
+        item.key,
+    )  # fmt: skip
+    publisher.emit_event(
+        {
+            "type": "org.kfm.dataset.published.v1",
+            "dataset": dataset,
+            "version": version,
+            "run_id": item.payload["run_id"],
+        },
+        item.key,
+    )
+
+
+def _chunks(objects: Objects, name: str) -> Iterator[bytes]:
+    with objects.open(name) as file:
+        while chunk := file.read(1 << 20):
+            yield chunk
+
+
+def _export_receipts(state: State, publisher: Publisher) -> int:
+    count = 0
+    for entry in list(state.ledger(after=state.exported())):
+        receipt = state.receipt(entry.run_id)
+        if receipt is not None:
+            _export(publisher, receipt)
+            count += 1
+        last = entry.index
+    if count:
+        state.mark_exported(last)
+    return count
+
+
+def _export(publisher: Publisher, receipt: Receipt) -> None:
+    body = canonical(receipt)
+    publisher.write_file(receipt_path(receipt), digest(body), len(body), f"receipt/{receipt.run_id}", [body])

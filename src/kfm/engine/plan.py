@@ -1,0 +1,393 @@
+"""Makes the plan twice, holds the two against each other and against the lock, and journals it.
+
+A plan is a header line and a line a step, canonical JSON each; its hash is that of those bytes. Both
+makings stream, so a plan of a million steps is never whole in memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from kfm.contract.canonical import canonical
+from kfm.contract.records import Segment, SourceRef, Step
+from kfm.contract.updater import Plan
+from kfm.engine.acquire import author_call
+from kfm.engine.purity import pure
+from kfm.engine.walk import SettledPlan, Walk
+from kfm.errors import BadInput, KfmError, PlanChanged, PlanDrift, PlanImpure, Refused
+from kfm.projections.plans import plan_diff
+
+CHUNK = 1000
+KEEP_CHUNKS = 64  # plans up to this many chunks stay in memory for the run
+_encode_lines = msgspec.json.Encoder(order="sorted").encode_lines
+_LIMIT = 2**53
+
+
+def settle_plan(walk: Walk) -> None:
+    walk.stage = "PLAN"
+    if walk.run is not None and walk.run.plan_hash:
+        recheck(walk)
+        return
+    made = make(walk, guarded=True)
+    locked = walk.ports.state.locked_plan(walk.claim_key)
+    if locked is not None and locked != made.plan_hash:
+        raise changed(walk, locked)
+    again = make(walk, guarded=False, like=made)
+    if again.plan_hash != made.plan_hash:
+        raise PlanImpure(
+            f"plan() of {walk.updater.id} gave two different plans for the same inputs",
+            hint="look for sets, object addresses or state kept between calls",
+        )
+    walk.plan = made
+    journal(walk, made)
+
+
+def recheck(walk: Walk) -> None:
+    """The plan this code makes must be the journaled one, byte for byte; otherwise stop."""
+    run = walk.run
+    assert run is not None
+    if run.updater_version != walk.updater.version:
+        raise drift(walk, f"it was planned by version {run.updater_version}, this is {walk.updater.version}")
+    stored = hashlib.sha256()
+    kept: list[bytes] = []
+    steps = 0
+    for body in walk.ports.state.plan_chunks(run.plan_hash):
+        stored.update(body)
+        steps += body.count(b"\n")
+        if len(kept) <= KEEP_CHUNKS * 4:
+            kept.append(body)
+    if "sha256:" + stored.hexdigest() != run.plan_hash:
+        raise drift(walk, "the journaled plan is damaged")
+    made = make(walk, guarded=False)
+    if made.plan_hash != run.plan_hash:
+        raise drift(walk, "this code makes another plan from the same inputs")
+    made.chunks = kept if len(kept) <= KEEP_CHUNKS * 4 else None
+    walk.plan = made
+
+
+def drift(walk: Walk, why: str) -> PlanDrift:
+    assert walk.run is not None
+    return PlanDrift(
+        f"run {walk.run.run_id} cannot be resumed: {why}",
+        hint="finish it with the code that planned it, or abandon it with --force --reason",
+    )
+
+
+def changed(walk: Walk, locked: str) -> PlanChanged:
+    old = b"".join(walk.ports.state.plan_chunks(locked))
+    new = b"".join(plan_bytes(walk))
+    return PlanChanged(
+        f"the plan of {walk.updater.id} {walk.updater.version} changed for the same inputs:\n{plan_diff(old, new)}",
+        hint="bump the updater's version",
+    )
+
+
+def plan_bytes(walk: Walk) -> list[bytes]:
+    """The plan's bytes as they would be journaled (small plans: for `kfm plan` and diffs)."""
+    made = make(walk, guarded=True)
+    if made.chunks is None:
+        raise Refused(f"the plan has {made.steps} steps: too many to show", hint="use `kfm plan --check`")
+    return made.chunks
+
+
+def make(walk: Walk, *, guarded: bool, like: SettledPlan | None = None) -> SettledPlan:
+    """Call plan(), check every step, hash the bytes. `like`: only the hash is wanted, and if the plan
+    is too large to keep, its chunks are written under that hash."""
+    updater = walk.updater
+    inputs: list[SourceRef] = list(walk.inputs)
+    if guarded:
+        with pure():
+            plan = author_call(walk, "plan", lambda: updater.plan(tuple(inputs)))
+    else:
+        plan = author_call(walk, "plan", lambda: updater.plan(tuple(inputs)))
+    if not isinstance(plan, Plan):
+        raise Refused(f"plan() of {updater.id} gave something that is not a Plan", hint="return Plan(steps=[…])")
+    steps: Iterable[Step] = plan.steps
+    if isinstance(steps, (list, tuple)):
+        steps = in_order(steps)
+    header = canonical(
+        {"plan": 1, "updater_id": updater.id, "updater_version": updater.version, "dataset": walk.dataset,
+         "complete": plan.complete, "window": walk.trigger.window, "input_hash": walk.input_hash}
+    ) + b"\n"  # fmt: skip
+    total = hashlib.sha256(header)
+    checker = None if like is not None else Checker()
+    kept: list[bytes] | None = [] if like is None else None
+    spill = ChunkWriter(walk, like) if like is not None and like.chunks is None else None
+    count = chunks = 0
+    pending = header
+    for batch in batches(walk, iter(steps), guarded):
+        body = pending + (encode(batch, count) if checker is None else checker.check(batch, count))
+        pending = b""
+        total.update(body if chunks else body[len(header) :])
+        count += len(batch)
+        chunks += 1
+        if kept is not None:
+            kept.append(body)
+            if chunks > KEEP_CHUNKS:
+                kept = None
+        if spill is not None:
+            spill.add(body)
+        if count % 100_000 < CHUNK:
+            walk.ports.progress("plan", count, 0)
+    if pending:
+        if kept is not None:
+            kept.append(pending)
+        if spill is not None:
+            spill.add(pending)
+    if spill is not None:
+        spill.flush()
+    return SettledPlan(
+        plan_hash="sha256:" + total.hexdigest(),
+        steps=count,
+        complete=plan.complete,
+        has_needs=checker.has_needs if checker is not None else like is not None and like.has_needs,
+        chunks=kept,
+    )
+
+
+def batches(walk: Walk, steps: Iterator[Step], guarded: bool) -> Iterator[list[Step]]:
+    """A generator plan computes as it is read, so reading it is inside the guard."""
+    while True:
+        try:
+            if guarded:
+                with pure():
+                    batch = list(islice(steps, CHUNK))
+            else:
+                batch = list(islice(steps, CHUNK))
+        except KfmError:
+            raise
+        except Exception as problem:
+            error = problem
+
+            def again(raised: Exception = error) -> list[Step]:
+                raise raised
+
+            author_call(walk, "plan", again)
+            raise
+        if not batch:
+            return
+        yield batch
+
+
+class Checker:
+    """Every step: a name of its own, needs that come before it, parameters with a canonical form."""
+
+    def __init__(self) -> None:
+        self.index = StepIndex()
+        self.has_needs = False
+
+    def check(self, batch: list[Step], first: int) -> bytes:
+        add = self.index.add
+        for position, step in enumerate(batch, first):
+            if type(step) is not Step:
+                raise Refused(f"step {position} of the plan is not a Step", hint="build it with kfm.Step")
+            name = step.id
+            if not name or type(name) is not str or not name.isprintable() or len(name) > 200:
+                raise Refused(f"step {position} has no printable id of at most 200 characters")
+            key = step.key
+            if key is not None and (
+                type(key) is not tuple or not key or not all(type(part) is str and part for part in key)
+            ):
+                raise Refused(
+                    f"step {name!r}: its key is not a tuple of texts", hint='for example key=("stations", "KS")'
+                )
+            if step.needs:
+                self.has_needs = True
+                for need in step.needs:
+                    if self.index.find(need) < 0:
+                        raise Refused(
+                            f"step {name!r} needs {need!r}, which does not come before it",
+                            hint="list a step after the steps it needs; a list (not a generator) is sorted for you",
+                        )
+            if not add(name, position):
+                raise Refused(f"two steps are called {name!r}", hint="give every step an id of its own")
+        return encode(batch, first)
+
+
+def encode(batch: list[Step], first: int) -> bytes:
+    """Canonical lines. The fast encoder is exact for plain values and ASCII; anything else goes the exact way."""
+    for step in batch:
+        for value in step.params.values():
+            kind = type(value)
+            if kind is str:
+                continue
+            if kind is not int or not -_LIMIT <= value <= _LIMIT:
+                return _exactly(batch, first)
+    try:
+        body = _encode_lines(batch)
+    except (UnicodeEncodeError, TypeError):
+        return _exactly(batch, first)
+    return body if body.isascii() else _exactly(batch, first)
+
+
+def _exactly(batch: list[Step], first: int) -> bytes:
+    lines = []
+    for position, step in enumerate(batch, first):
+        try:
+            lines.append(canonical(step) + b"\n")
+        except BadInput as problem:
+            raise Refused(
+                f"step {position} of the plan has no canonical form: {problem.message}", hint=problem.hint
+            ) from problem
+    return b"".join(lines)
+
+
+class StepIndex:
+    """id → position for any number of steps in twenty-odd bytes each: an open-addressing table of
+    64-bit hashes. Two ids may share a hash once in some 10^7 plans of a million steps; the plan is
+    then refused as having a duplicate, never silently wrong."""
+
+    def __init__(self) -> None:
+        self._size = 1 << 12
+        self._count = 0
+        self._keys = array("q", bytes(8 * self._size))
+        self._positions = array("q", bytes(8 * self._size))
+
+    def add(self, name: str, position: int) -> bool:
+        if self._count * 3 > self._size * 2:
+            self._grow()
+        key = hash(name) or 1
+        mask = self._size - 1
+        at = key & mask
+        keys = self._keys
+        while keys[at]:
+            if keys[at] == key:
+                return False
+            at = (at + 1) & mask
+        keys[at] = key
+        self._positions[at] = position
+        self._count += 1
+        return True
+
+    def find(self, name: str) -> int:
+        key = hash(name) or 1
+        mask = self._size - 1
+        at = key & mask
+        keys = self._keys
+        while keys[at]:
+            if keys[at] == key:
+                return self._positions[at]
+            at = (at + 1) & mask
+        return -1
+
+    def _grow(self) -> None:
+        old_keys, old_positions = self._keys, self._positions
+        self._size *= 4
+        self._keys = array("q", bytes(8 * self._size))
+        self._positions = array("q", bytes(8 * self._size))
+        mask = self._size - 1
+        for key, position in zip(old_keys, old_positions, strict=True):
+            if key:
+                at = key & mask
+                while self._keys[at]:
+                    at = (at + 1) & mask
+                self._keys[at] = key
+                self._positions[at] = position
+
+
+def in_order(steps: list[Step] | tuple[Step, ...]) -> Iterable[Step]:
+    """A list may be in any order: it is sorted so that needs come first, keeping the author's order
+    where it can. A cycle is refused by naming it."""
+    seen: set[str] = set()
+    for step in steps:
+        if getattr(step, "needs", ()) and not seen.issuperset(step.needs):
+            return _sorted_by_needs(steps)
+        seen.add(getattr(step, "id", ""))
+    return steps
+
+
+def _sorted_by_needs(steps: list[Step] | tuple[Step, ...]) -> list[Step]:
+    by_name = {step.id: step for step in steps}
+    state: dict[str, int] = {}  # 1: on the path, 2: placed
+    ordered: list[Step] = []
+    for root in steps:
+        if state.get(root.id):
+            continue
+        stack: list[tuple[Step, Iterator[str]]] = [(root, iter(root.needs))]
+        state[root.id] = 1
+        while stack:
+            step, needs = stack[-1]
+            for need in needs:
+                if need not in by_name:
+                    raise Refused(f"step {step.id!r} needs {need!r}, which is not in the plan")
+                if state.get(need) == 1:
+                    path = [entry[0].id for entry in stack]
+                    loop = [*path[path.index(need) :], need]
+                    raise Refused("the plan has a cycle: " + " → ".join(loop), hint="break it")
+                if not state.get(need):
+                    state[need] = 1
+                    stack.append((by_name[need], iter(by_name[need].needs)))
+                    break
+            else:
+                stack.pop()
+                state[step.id] = 2
+                ordered.append(step)
+    return ordered
+
+
+class ChunkWriter:
+    """Writes the chunks of a plan too large to keep, some at a time, under the hash known from the first making."""
+
+    def __init__(self, walk: Walk, like: SettledPlan) -> None:
+        self._walk = walk
+        self._hash = like.plan_hash
+        self._n = 0
+        self._held: list[bytes] = []
+
+    def add(self, body: bytes) -> None:
+        self._held.append(body)
+        if len(self._held) >= 32:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._held:
+            with self._walk.ports.state.transaction(self._walk.lease, durable=False) as tx:
+                for body in self._held:
+                    tx.plan_chunk(self._hash, self._n, body)
+                    self._n += 1
+            self._held = []
+
+
+def journal(walk: Walk, plan: SettledPlan) -> None:
+    """The PLAN record. It is not written here but handed to the first durable write of execute, which
+    also holds the first intents: one sync for both."""
+    assert walk.run is not None
+    walk.run = msgspec.structs.replace(walk.run, plan_hash=plan.plan_hash, steps=plan.steps, inputs=list(walk.inputs))
+
+
+def write_plan(walk: Walk, tx: Any) -> None:
+    """Inside the first transaction of execute."""
+    plan, run = walk.plan, walk.run
+    assert plan is not None and run is not None
+    if plan.chunks is not None and walk.ports.state.locked_plan(walk.claim_key) is None:
+        for n, body in enumerate(plan.chunks):
+            tx.plan_chunk(plan.plan_hash, n, body)
+    tx.lock_plan(walk.claim_key, plan.plan_hash)
+    tx.save_run(run)
+    payload = {"plan_hash": plan.plan_hash, "steps": plan.steps, "complete": plan.complete}
+    append(walk, tx, Segment(n=0, prev="", plan_hash=plan.plan_hash, phase="PLAN", payload=payload))
+
+
+def append(walk: Walk, tx: Any, segment: Segment) -> None:
+    """Add a segment to the run's journal, in its place in the chain."""
+    assert walk.run is not None
+    segment = msgspec.structs.replace(segment, n=walk.segments, prev=walk.last_segment, ts=walk.now())
+    walk.last_segment = tx.segment(walk.run.run_id, segment)
+    walk.segments += 1
+
+
+def read_steps(chunks: Iterable[bytes]) -> Iterator[Step]:
+    """The steps of a journaled plan; the first line is its header."""
+    decode = msgspec.json.Decoder(Step).decode_lines
+    first = True
+    for body in chunks:
+        if first:
+            body = body[body.index(b"\n") + 1 :]
+            first = False
+        yield from decode(body)

@@ -1,0 +1,93 @@
+"""Holds every source against its contract before anything is planned from it.
+
+What passes goes on as the accepted object; what does not lies in the Quarantine zone with reasons.
+Findings name the place and the rule, never the value.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from kfm.contract.canonical import canonical
+from kfm.contract.keys import digest
+from kfm.contract.records import DataContract, SourceRef
+from kfm.engine.walk import Walk
+from kfm.errors import Held
+
+if TYPE_CHECKING:
+    from kfm.engine.inspection import Inspection
+
+
+def quarantine(walk: Walk) -> None:
+    walk.stage = "QUARANTINE"
+    if walk.run is not None and walk.run.plan_hash:  # resumed: inspected before it was planned
+        walk.inputs = walk.run.inputs
+        return
+    for i, contract in walk.contracts.items():
+        walk.inputs[i] = examine(walk, walk.inputs[i], contract)
+    for i, ref in enumerate(walk.inputs):
+        if not ref.accepted_hash and ref.content_hash:
+            walk.inputs[i] = msgspec.structs.replace(ref, accepted_hash=ref.content_hash)
+
+
+def examine(walk: Walk, ref: SourceRef, contract: DataContract) -> SourceRef:
+    from kfm.engine.inspection import inspect  # only where there is a contract: it is not free to load
+
+    objects = walk.ports.objects
+    name = ref.name or "source"
+    accepted, held = objects.stage(), objects.stage()
+    try:
+        report = inspect(lambda: objects.open(ref.content_hash), contract, name, accepted.write, held.write)
+    except BaseException:
+        accepted.abort()
+        held.abort()
+        raise
+    walk.findings.extend(report.findings)
+    held_hash = held.commit()[0] if report.held_rows else _drop(held)
+    if report.findings:
+        walk.held_digests.append(_file_report(walk, ref, report, held_hash))
+    walk.ports.log.event(
+        "source.inspected", source=name, rows=report.rows, held_rows=report.held_rows, held=report.held
+    )
+    if report.held:
+        accepted.abort()
+        first = report.findings[0]
+        where = f", row {first.row}" if first.row else ""
+        column = f", column {first.column}" if first.column else ""
+        raise Held(
+            f"source {name} is held: {first.message} ({first.rule}{where}{column})",
+            hint=f"see `kfm cat quarantine/{walk.dataset}`; nothing was published",
+        )
+    accepted_hash = accepted.commit()[0] if report.changed else _drop(accepted) or ref.content_hash
+    return msgspec.structs.replace(
+        ref,
+        accepted_hash=accepted_hash,
+        rows=report.rows,
+        held_rows=report.held_rows,
+        partitions=report.partitions,
+    )
+
+
+def _drop(staging: object) -> str:
+    staging.abort()  # type: ignore[attr-defined]
+    return ""
+
+
+def _file_report(walk: Walk, ref: SourceRef, report: Inspection, held_hash: str) -> str:
+    body = canonical(
+        {
+            "dataset": walk.dataset,
+            "source": ref.name or "source",
+            "content_hash": ref.content_hash,
+            "rows": report.rows,
+            "held_rows": report.held_rows,
+            "held": report.held,
+            "held_rows_digest": held_hash,
+            "counts": report.finding_counts,
+            "findings": [msgspec.to_builtins(finding) for finding in report.findings],
+        }
+    )
+    walk.ports.objects.put(body)
+    return digest(body)

@@ -1,0 +1,180 @@
+"""The receipt: one for every run, whatever became of it, in the transaction that ends the run."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from kfm.clock import rfc3339
+from kfm.contract.keys import run_id as make_run_id
+from kfm.contract.names import dataset_uri
+from kfm.contract.ports import Tx
+from kfm.contract.records import ErrorNote, Item, Receipt, RefMove, Run, Status
+from kfm.engine.measure import measure
+from kfm.engine.walk import Walk
+from kfm.errors import Denied, Held, KfmError
+
+if TYPE_CHECKING:
+    from kfm.engine.admit import Duplicate, Stopped
+
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def record(walk: Walk, tx: Tx) -> Receipt:
+    """The receipt of a committed run."""
+    unchanged = not any(move.ref.startswith(("processed/", "published/", "switch/")) for move in walk.moves)
+    receipt = receipt_of(walk, "SUCCESS", "unchanged" if unchanged else "done", run_of(walk).run_id)
+    tx.receipt(receipt, op=walk.updater.op)
+    walk.ports.log.event("run.committed", run_id=receipt.run_id, outcome=receipt.outcome)
+    return receipt
+
+
+def run_of(walk: Walk) -> Run:
+    assert walk.run is not None
+    return walk.run
+
+
+def skip(walk: Walk, admission: Duplicate | Stopped) -> Receipt:
+    """A run that had nothing to do or was not allowed to: a receipt, and nothing else changes.
+
+    Not durable by itself: many skipped runs share one sync (`State.sync`) before anyone is told.
+    """
+    frozen = walk.admission == "frozen"
+    with walk.ports.state.transaction(durable=False) as tx:
+        run_id = make_run_id("skip/" + walk.claim_key, tx.next_index())
+        receipt = receipt_of(walk, "SKIPPED", "frozen" if frozen else "noop", run_id)
+        tx.receipt(receipt, op=walk.updater.op)
+        measure(walk, tx, "SKIPPED", run_id)
+        for checkpoint in walk.checkpoints:
+            tx.checkpoint(checkpoint)
+        if frozen:
+            tx.keep_trigger(walk.trigger)
+        else:
+            tx.finish_trigger(walk.trigger.trigger_id)
+    walk.ports.log.event("run.skipped", run_id=run_id, outcome=receipt.outcome)
+    return receipt
+
+
+def fail(walk: Walk, problem: KfmError) -> Receipt:
+    """A run that ended badly: a receipt with the reason, and nothing is published."""
+    outcome = "held" if isinstance(problem, Held) else "denied" if isinstance(problem, Denied) else "failed"
+    note = ErrorNote(code=problem.code, message=str(problem))
+    run = walk.run
+    with walk.ports.state.transaction(walk.lease) as tx:
+        run_id = run.run_id if run else make_run_id(f"fail/{walk.updater.id}/{walk.dataset}", tx.next_index())
+        walk.moves = quarantine_moves(walk)
+        for move in walk.moves:
+            tx.move(
+                move,
+                run_id=run_id,
+                op=walk.updater.op,
+                actor=walk.trigger.actor,
+                reason=walk.trigger.reason,
+                ts=walk.now(),
+            )
+        walk.version = None
+        receipt = receipt_of(walk, "FAILED", outcome, run_id, [note])
+        tx.receipt(receipt, op=walk.updater.op)
+        measure(walk, tx, "FAILED", run_id, [problem.code])
+        if run is not None:
+            tx.save_run(msgspec.structs.replace(run, status="FAILED"))
+        if walk.lease is not None:
+            tx.release(walk.lease)
+        tx.finish_trigger(walk.trigger.trigger_id)
+    walk.ports.log.event("run.failed", run_id=run_id, outcome=outcome, code=problem.code, stage=walk.stage)
+    return receipt
+
+
+def closing_receipt(walk: Walk, old: Run, outcome: str, note: ErrorNote) -> Receipt:
+    """The receipt of another run that this one ends."""
+    return msgspec.structs.replace(
+        receipt_of(walk, "FAILED", outcome, old.run_id, [note]),
+        job_id=old.claim_key[:32],
+        updater_version=old.updater_version,
+        run_key=old.run_key,
+        input_hash=old.input_hash,
+        plan_hash=old.plan_hash,
+        started_at=old.started_at,
+        trigger=old.trigger.kind,
+        actor=old.trigger.actor,
+        reason=old.trigger.reason,
+        inputs=[Item(kind="uri", id=source.uri, checksum=source.content_hash, zone="raw") for source in old.inputs],
+        outputs=[],
+        moves=[],
+        steps=old.steps,
+    )
+
+
+def quarantine_moves(walk: Walk) -> list[RefMove]:
+    name = f"quarantine/{walk.dataset}"
+    before = walk.ports.state.ref(name)
+    return [
+        RefMove(ref=name, before=earlier, after=after)
+        for earlier, after in zip([before, *walk.held_digests], walk.held_digests, strict=False)
+        if earlier != after
+    ]
+
+
+def input_items(walk: Walk) -> list[Item]:
+    return [
+        Item(
+            kind="ref" if source.uri.startswith("kfm://ref/") else "uri",
+            id=source.uri,
+            checksum=source.content_hash,
+            zone="raw",
+        )
+        for source in walk.inputs
+    ]
+
+
+def output_items(walk: Walk) -> list[Item]:
+    items = []
+    if walk.version is not None:
+        items.append(Item(kind="dataset", id=dataset_uri(walk.dataset), checksum=walk.version.digest, zone="processed"))
+    items += [
+        Item(kind="ref", id=move.ref, checksum=move.after, zone=move.ref.partition("/")[0]) for move in walk.step_moves
+    ]
+    return items
+
+
+def receipt_of(walk: Walk, status: Status, outcome: str, run_id: str, errors: list[ErrorNote] | None = None) -> Receipt:
+    run, updater, trigger = walk.run, walk.updater, walk.trigger
+    moves: list[RefMove] = walk.moves
+    return Receipt(
+        run_id=run_id,
+        job_id=walk.claim_key[:32],
+        job_type=updater.job_type,
+        dataset=walk.dataset,
+        updater_id=updater.id,
+        updater_version=updater.version,
+        status=status,
+        outcome=outcome,
+        trigger=trigger.kind,
+        actor=trigger.actor,
+        reason=trigger.reason,
+        run_key=walk.run_key,
+        input_hash=walk.input_hash,
+        plan_hash=walk.plan.plan_hash if walk.plan else "",
+        started_at=run.started_at if run else rfc3339(walk.started_ms),
+        finished_at=walk.now(),
+        dry_run=walk.ports.settings.dry_run,
+        inputs=input_items(walk),
+        outputs=output_items(walk) if status == "SUCCESS" else [],
+        moves=moves,
+        steps=walk.plan.steps if walk.plan else 0,
+        held_rows=sum(source.held_rows for source in walk.inputs),
+        provenance={
+            "tool_versions": {"kfm": _version(), "python": PYTHON},
+            "transforms": [f"{updater.id}@{updater.version}"],
+        },
+        policy_decisions=walk.decisions,
+        errors=errors or [],
+    )
+
+
+def _version() -> str:
+    from kfm import __version__
+
+    return __version__

@@ -1,0 +1,50 @@
+"""The walk: one run from trigger to receipt. These lines, in this order."""
+
+from __future__ import annotations
+
+from kfm.contract.records import Receipt, SourceRef, Trigger
+from kfm.contract.updater import Updater
+from kfm.engine.acquire import acquire
+from kfm.engine.admit import Duplicate, Stopped, admit, leave
+from kfm.engine.execute import execute
+from kfm.engine.measure import measure
+from kfm.engine.plan import settle_plan
+from kfm.engine.quarantine import quarantine
+from kfm.engine.record import fail, record, skip
+from kfm.engine.trace import trace
+from kfm.engine.upsert import assemble, commit, upsert
+from kfm.engine.walk import Ports, Walk
+from kfm.errors import Broken, Conflict, Frozen, KfmError
+
+
+def run(trigger: Trigger, updater: Updater, ports: Ports, pinned: list[SourceRef] | None = None) -> Receipt:
+    """Take one trigger through the walk. A failed run gives a receipt too.
+
+    `pinned` are the inputs of a run that was planned before: a resume reads those, not the world.
+
+    Raises only where no receipt may be written: the disk fails, another worker has the work, or a
+    freeze stops it midway. The run is then left as it is in the journal, to be resumed.
+    """
+    walk = Walk(trigger, updater, ports, ports.clock.now_ms())
+    try:
+        acquire(walk, pinned)
+        admission = admit(walk)
+        if isinstance(admission, (Duplicate, Stopped)):
+            return skip(walk, admission)
+        quarantine(walk)
+        settle_plan(walk)
+        execute(walk)
+        assemble(walk)
+        with commit(walk) as tx:
+            upsert(walk, tx)
+            trace(walk, tx)
+            measure(walk, tx)
+            return record(walk, tx)
+    except (Broken, Conflict, Frozen):
+        leave(walk)
+        raise
+    except KfmError as problem:
+        return fail(walk, problem)
+    except BaseException:
+        leave(walk)
+        raise

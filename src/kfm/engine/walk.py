@@ -1,0 +1,121 @@
+"""What the stations of one run share: the ports they are handed, and how far the run has come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from kfm.clock import Clock, rfc3339
+from kfm.contract.keys import GENESIS
+from kfm.contract.ports import Log, Objects, Source, State
+from kfm.contract.records import (
+    Checkpoint,
+    DataContract,
+    DatasetVersion,
+    Decision,
+    FetchRequest,
+    Finding,
+    Lease,
+    RefMove,
+    Run,
+    Segment,
+    SourceRef,
+    Stage,
+    Trigger,
+)
+from kfm.contract.updater import Updater
+from kfm.engine.results import Results
+
+
+@dataclass(slots=True, frozen=True)
+class Settings:
+    """What an installation may tune."""
+
+    threads: int = 4
+    window: int = 512  # steps in flight at once: what a crash can leave in doubt
+    lease_ms: int = 60_000
+    deletion_budget: float = 0.1  # share of a version's keys that one run may delete
+    holder: str = ""  # who we are, to other workers
+    dry_run: bool = False
+
+
+class Gate(Protocol):
+    def __call__(self, state: State, objects: Objects, move: RefMove) -> Decision: ...
+
+
+@dataclass(slots=True)
+class Ports:
+    """The world, as this run may see it."""
+
+    state: State
+    objects: Objects
+    clock: Clock
+    log: Log
+    open_source: Callable[[str], Source]
+    gate: Gate
+    settings: Settings = field(default_factory=Settings)
+    sources: Mapping[str, tuple[FetchRequest, DataContract | None]] = field(default_factory=dict)
+    request: FetchRequest = field(default_factory=lambda: FetchRequest(uri=""))  # limits for sources without a name
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    progress: Callable[[str, int, int], None] = lambda stage, done, total: None
+
+
+@dataclass(slots=True)
+class SettledPlan:
+    """A plan that was made twice, alike, and is in the journal or about to be."""
+
+    plan_hash: str
+    steps: int
+    complete: bool
+    has_needs: bool
+    chunks: list[bytes] | None  # its bytes, while it is small enough to keep
+
+
+@dataclass(slots=True)
+class Walk:
+    """The progress of one run."""
+
+    trigger: Trigger
+    updater: Updater
+    ports: Ports
+    started_ms: int
+    stage: Stage = "ADMIT"
+    admission: str = "fresh"
+    inputs: list[SourceRef] = field(default_factory=list)
+    contracts: dict[int, DataContract] = field(default_factory=dict)
+    checkpoints: list[Checkpoint] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    held_digests: list[str] = field(default_factory=list)
+    bytes_in: int = 0
+    input_hash: str = ""
+    run_key: str = ""
+    claim_key: str = ""
+    run: Run | None = None
+    lease: Lease | None = None
+    renewed_ms: int = 0
+    plan: SettledPlan | None = None
+    segments: int = 0
+    last_segment: str = GENESIS
+    results: Results | None = None
+    tail: Segment | None = None  # the last finished steps: their DONE is written by the commit itself
+    tail_rows: list[tuple[str, bytes]] = field(default_factory=list)
+    step_moves: list[RefMove] = field(default_factory=list)
+    version: DatasetVersion | None = None
+    moves: list[RefMove] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
+    replays: int = 0
+
+    @property
+    def dataset(self) -> str:
+        return self.trigger.dataset
+
+    @property
+    def switches(self) -> Sequence[str]:
+        """The switches that can stop this run; the ones that work the switches heed none."""
+        if self.updater.op in ("freeze", "thaw"):
+            return ()
+        return ("switch/global", f"switch/dataset/{self.dataset}")
+
+    def now(self) -> str:
+        return rfc3339(self.ports.clock.now_ms())

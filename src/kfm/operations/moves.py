@@ -1,0 +1,115 @@
+"""Promote, roll back, freeze, thaw: updaters whose plan is a move of a ref, and nothing to perform."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from kfm.contract.names import dataset_id, is_digest
+from kfm.contract.records import RefMove, SourceRef, Step, Trigger
+from kfm.contract.updater import Output, Plan, Reader, Sources, Updater
+from kfm.errors import BadInput, Refused
+
+
+class MoveUpdater(Updater):
+    """Plans one move: from where the ref is to where the input says it shall be."""
+
+    version = "1.0.0"
+    moves_only = True
+
+    def plan(self, inputs: Sequence[SourceRef]) -> Plan:
+        return Plan(
+            [
+                Step(
+                    id=f"move-{ref.name}",
+                    move=RefMove(ref=ref.name, before=ref.content_hash, after=ref.partition[0]),
+                )
+                for ref in inputs
+                if ref.content_hash != ref.partition[0]
+            ]
+        )
+
+    def perform(self, step: Step, read: Reader) -> Output:  # noqa: ARG002
+        raise Refused("a move has nothing to perform")
+
+
+def _aim(ref: SourceRef, target: str) -> SourceRef:
+    """The ref as an input, with where it shall go as its partition key."""
+    return msgspec.structs.replace(ref, partition=(target,))
+
+
+class Promote(MoveUpdater):
+    """The version at processed/<dataset> becomes the one at published/<dataset>, the same digest."""
+
+    id = "kfm-promote"
+    op = "promote"
+    job_type = "operation.promote"
+
+    def inputs(self, trigger: Trigger, sources: Sources) -> list[SourceRef]:
+        name = dataset_id(trigger.dataset)
+        target = trigger.params.get("to") or sources.ref(f"processed/{name}").content_hash
+        if not target:
+            raise Refused(f"{name} has no processed version to promote", hint=f"run it first: `kfm run {name}`")
+        _check_digest(target)
+        return [_aim(sources.ref(f"published/{name}"), target)]
+
+
+class Rollback(MoveUpdater):
+    """Undo the last move of a ref, or move it to a version it had before. Again: undo the undoing."""
+
+    id = "kfm-rollback"
+    op = "rollback"
+    job_type = "operation.rollback"
+
+    def inputs(self, trigger: Trigger, sources: Sources) -> list[SourceRef]:
+        name = dataset_id(trigger.dataset)
+        ref = trigger.params.get("ref") or f"published/{name}"
+        if ref not in (f"published/{name}", f"processed/{name}"):
+            raise Refused(f"{ref} is not a ref of {name} that can be rolled back")
+        entries = sources.history(ref)
+        if not entries:
+            raise Refused(f"{ref} has no history to go back to", hint="see `kfm refs list`")
+        target = trigger.params.get("to") or entries[-1].before
+        if not target:
+            raise Refused(
+                f"{ref} had no version before this one", hint="name one with --to, see `kfm refs history " + ref + "`"
+            )
+        _check_digest(target)
+        if all(target not in (entry.before, entry.after) for entry in entries):
+            raise Refused(f"{ref} was never at {target}", hint=f"see `kfm refs history {ref}`")
+        return [_aim(sources.ref(ref), target)]
+
+
+class Freeze(MoveUpdater):
+    """Stop all effects of a dataset, or of everything."""
+
+    id = "kfm-freeze"
+    op = "freeze"
+    job_type = "operation.freeze"
+    target = "frozen"
+
+    def inputs(self, trigger: Trigger, sources: Sources) -> list[SourceRef]:
+        name = trigger.params.get("scope") or "global"
+        switch = "switch/global" if name == "global" else f"switch/dataset/{dataset_id(name)}"
+        return [_aim(sources.ref(switch), self.target)]
+
+
+class Thaw(Freeze):
+    id = "kfm-thaw"
+    op = "thaw"
+    job_type = "operation.thaw"
+    target = "open"
+
+
+OPERATIONS: dict[str, type[MoveUpdater]] = {
+    "promote": Promote,
+    "rollback": Rollback,
+    "freeze": Freeze,
+    "thaw": Thaw,
+}
+
+
+def _check_digest(text: str) -> None:
+    if not is_digest(text):
+        raise BadInput("the version is not a digest", hint="a digest looks like sha256:<64 hex digits>")

@@ -1,0 +1,76 @@
+"""The promotion checklist: what must be there before a version may be published. Any doubt is a no."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from kfm.contract.canonical import canonical
+from kfm.contract.names import is_digest
+from kfm.contract.ports import Objects, State
+from kfm.contract.records import DatasetVersion, Decision, ManifestEntry, Receipt, RefMove
+from kfm.errors import KfmError
+
+GATE = "promotion.checklist"
+REQUIRED_METADATA = ("title", "license", "sensitivity")
+PUBLISHABLE = ("public",)  # what may be read by anyone; other labels wait for their custodian's rules
+CHECKS = ("metadata", "validation", "licence", "provenance", "checksums", "receipt")
+POLICY_DIGEST = (
+    "sha256:"
+    + hashlib.sha256(canonical([GATE, 1, list(REQUIRED_METADATA), list(PUBLISHABLE), list(CHECKS)])).hexdigest()
+)
+
+
+def promotion_gate(state: State, objects: Objects, move: RefMove) -> Decision:
+    """May `move.after` be at `published/<dataset>`? Allowed only if every check says a literal yes."""
+    dataset = move.ref.partition("/")[2]
+    try:
+        version = state.dataset_version(dataset, move.after)
+        receipt = state.receipt(version.run_id) if version is not None else None
+        reasons = problems(version, receipt, move.after)
+        if not reasons:
+            reasons = missing_bytes(objects, move.after)
+    except KfmError as problem:
+        reasons = [f"the check itself failed: {problem.code}"]
+    return Decision(gate=GATE, allow=not reasons, subject=move.after, policy_digest=POLICY_DIGEST, reasons=reasons)
+
+
+def problems(version: DatasetVersion | None, receipt: Receipt | None, digest: str) -> list[str]:
+    """Every line of the checklist that does not hold."""
+    if version is None:
+        return ["provenance: no run is known to have made this version"]
+    found = []
+    metadata: dict[str, Any] = version.metadata
+    for name in REQUIRED_METADATA:
+        value = metadata.get(name)
+        if not isinstance(value, str) or not value.strip():
+            found.append(f"{'licence' if name == 'license' else 'metadata'}: {name} is not declared")
+    if isinstance(metadata.get("sensitivity"), str) and metadata["sensitivity"] not in PUBLISHABLE:
+        found.append("metadata: its sensitivity is not public")
+    validation = version.validation
+    if validation.get("sources", 0) < 1 or validation.get("contracts", -1) != validation.get("sources"):
+        found.append("validation: not every source was held against a data contract")
+    if version.digest != digest or not is_digest(digest):
+        found.append("checksums: the version record is about other bytes")
+    if not is_digest(version.plan_hash) or not is_digest(version.input_hash) or not version.updater_version:
+        found.append("provenance: plan, inputs or updater version are not recorded")
+    if receipt is None:
+        found.append("receipt: the run that made it has none")
+    elif receipt.status != "SUCCESS" or receipt.dry_run:
+        found.append("receipt: the run that made it did not succeed")
+    elif not any(item.checksum == digest for item in receipt.outputs):
+        found.append("receipt: it is about other bytes")
+    return found
+
+
+def missing_bytes(objects: Objects, manifest: str) -> list[str]:
+    """Every object the manifest names must be there with its size; the manifest itself is read and checked."""
+    decode = msgspec.json.Decoder(ManifestEntry).decode
+    with objects.open(manifest) as file:
+        for line in file:
+            entry = decode(line)
+            if not objects.has(entry.digest) or objects.size(entry.digest) != entry.size:
+                return ["checksums: an object of the version is missing"]
+    return []

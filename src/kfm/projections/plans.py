@@ -1,0 +1,43 @@
+"""Two plans side by side, for a person."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+def plan_diff(old: bytes, new: bytes, limit: int = 20) -> str:
+    """What changed, step by step: one line each, at most `limit`."""
+    before, after = _steps(old), _steps(new)
+    lines = []
+    if before[0] != after[0]:
+        for key in sorted(set(before[0]) | set(after[0])):
+            if before[0].get(key) != after[0].get(key):
+                lines.append(f"~ {key}: {_short(before[0].get(key))} → {_short(after[0].get(key))}")
+    for name in before[1]:
+        if name not in after[1]:
+            lines.append(f"- step {name}")
+    for name, step in after[1].items():
+        if name not in before[1]:
+            lines.append(f"+ step {name}")
+        elif before[1][name] != step:
+            fields = [k for k in sorted(step) if before[1][name].get(k) != step[k]]
+            for field in fields:
+                lines.append(f"~ step {name}: {field} {_short(before[1][name].get(field))} → {_short(step[field])}")
+    if not lines and list(before[1]) != list(after[1]):
+        lines.append("~ the order of the steps")
+    if len(lines) > limit:
+        lines[limit:] = [f"… and {len(lines) - limit} more"]
+    return "\n".join(lines)
+
+
+def _steps(body: bytes) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    header, _, rest = body.partition(b"\n")
+    steps = [msgspec.json.decode(line) for line in rest.splitlines()]
+    return msgspec.json.decode(header), {step["id"]: step for step in steps}
+
+
+def _short(value: Any) -> str:
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= 60 else text[:57] + "…"

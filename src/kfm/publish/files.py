@@ -1,0 +1,134 @@
+"""Publishes into folders: immutable files, and pointers that only ever move forward.
+
+Every file here is an export of the state and can be made again from it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from kfm.contract.canonical import canonical
+from kfm.contract.keys import digest as digest_of
+from kfm.contract.names import check_path
+from kfm.errors import Corrupt, StorageFailed
+from kfm.publish.noop import TracingPublisher
+
+
+class FilesPublisher(TracingPublisher):
+    """`roots` maps the first part of a path to a folder; "" is the folder for all others."""
+
+    def __init__(self, roots: Mapping[str, str]) -> None:
+        super().__init__(dry_run=False)
+        self._roots = dict(roots)
+
+    def _place(self, path: str) -> str:
+        head = check_path(path).partition("/")[0]
+        root = self._roots.get(head, self._roots[""])
+        return os.path.join(root, *path.split("/"))
+
+    def write_file(self, path: str, digest: str, size: int, key: str, body: Iterable[bytes]) -> None:
+        """The same bytes again change nothing; other bytes under the same name are an error."""
+        target = self._place(path)
+        if _digest_of_file(target) != digest:
+            if os.path.lexists(target):
+                raise Corrupt(
+                    f"published file {path} has other bytes than it should", hint="remove it and deliver again"
+                )
+            self._write(target, body, digest)
+        self._note("write_file", path, digest, size, key)
+
+    def emit_event(self, event: dict[str, Any], key: str) -> None:
+        body = canonical(event)
+        name = digest_of(key.encode())[7:39]
+        target = self._place(f"events/{name}.json")
+        if not os.path.lexists(target):
+            self._write(target, [body], digest_of(body))
+        self._note("emit_event", str(event.get("type", "")), digest_of(body), len(body), key)
+
+    def update_metadata(self, target: str, value: dict[str, Any], key: str) -> None:
+        """A pointer. One with a lower `seq` than is there already comes late and is ignored."""
+        body = canonical(value)
+        place = self._place(target)
+        if _seq_of_file(place) < int(value.get("seq", 0)):
+            self._write(place, [body], digest_of(body), replace=True)
+        self._note("update_metadata", target, digest_of(body), len(body), key)
+
+    def publish_release(self, name: str, files: list[str], key: str) -> None:
+        body = canonical({"name": name, "files": files})
+        self.write_file(f"releases/{name}.json", digest_of(body), len(body), key, [body])
+
+    def _write(self, target: str, body: Iterable[bytes], digest: str, *, replace: bool = False) -> None:
+        folder = os.path.dirname(target)
+        temporary = f"{target}.{os.getpid()}.tmp"
+        try:
+            _make_dirs(folder)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
+            total = hashlib.sha256()
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            with open(os.open(temporary, flags, 0o644), "wb") as file:
+                for chunk in body:
+                    total.update(chunk)
+                    file.write(chunk)
+                file.flush()
+                os.fsync(file.fileno())
+            if "sha256:" + total.hexdigest() != digest:
+                os.unlink(temporary)
+                raise Corrupt("the bytes to publish are not the ones named", hint="run `kfm doctor --deep`")
+            if replace:
+                os.replace(temporary, target)
+            else:
+                with contextlib.suppress(FileExistsError):
+                    os.link(temporary, target)
+                os.unlink(temporary)
+            _sync_dir(folder)
+        except OSError as problem:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise StorageFailed(
+                f"cannot publish a file: {problem.strerror}", hint="make room or fix the folder, then `kfm resume`"
+            ) from problem
+
+
+def _make_dirs(path: str) -> None:
+    missing = []
+    while not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    for folder in reversed(missing):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder)
+        _sync_dir(os.path.dirname(folder))
+
+
+def _sync_dir(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _digest_of_file(path: str) -> str:
+    total = hashlib.sha256()
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+            while chunk := file.read(1 << 20):
+                total.update(chunk)
+    except OSError:
+        return ""
+    return "sha256:" + total.hexdigest()
+
+
+def _seq_of_file(path: str) -> int:
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+            return int(msgspec.json.decode(file.read()).get("seq", 0))
+    except (OSError, ValueError, AttributeError, msgspec.MsgspecError):
+        return 0

@@ -1,0 +1,59 @@
+"""Changes nothing, and keeps the same trace as if it had."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kfm.contract.canonical import canonical
+from kfm.contract.keys import digest as digest_of
+from kfm.contract.records import Effect
+
+
+class TracingPublisher:
+    """Keeps the trace; what is done besides is up to the one who inherits."""
+
+    def __init__(self, *, dry_run: bool) -> None:
+        self._dry_run = dry_run
+        self._trace: list[Effect] = []
+
+    @property
+    def trace(self) -> list[Effect]:
+        return self._trace
+
+    def noop_guard(self) -> bool:
+        """True if this publisher changes nothing."""
+        return self._dry_run
+
+    def _note(self, method: Any, target: str, digest: str, size: int, key: str) -> None:
+        self._trace.append(
+            Effect(
+                seq=len(self._trace) + 1,
+                method=method,
+                target=target,
+                digest=digest,
+                size=size,
+                key=key,
+                dry_run=self._dry_run,
+            )
+        )
+
+
+class NoopPublisher(TracingPublisher):
+    def __init__(self, *, dry_run: bool = True) -> None:
+        super().__init__(dry_run=dry_run)
+
+    def write_file(self, path: str, digest: str, size: int, key: str, body: Iterable[bytes]) -> None:  # noqa: ARG002
+        self._note("write_file", path, digest, size, key)
+
+    def emit_event(self, event: dict[str, Any], key: str) -> None:
+        body = canonical(event)
+        self._note("emit_event", str(event.get("type", "")), digest_of(body), len(body), key)
+
+    def update_metadata(self, target: str, value: dict[str, Any], key: str) -> None:
+        body = canonical(value)
+        self._note("update_metadata", target, digest_of(body), len(body), key)
+
+    def publish_release(self, name: str, files: list[str], key: str) -> None:
+        body = canonical({"name": name, "files": files})
+        self._note("publish_release", name, digest_of(body), len(body), key)

@@ -1,0 +1,364 @@
+"""Opens the house: the one file that knows which backend was chosen.
+
+Doors (command line, workers, API) come in through here; nothing else constructs a store, a source or
+a publisher.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+import msgspec
+
+from kfm.clock import Clock, from_environment, rfc3339
+from kfm.config import DatasetConfig, Resolved
+from kfm.contract.names import check_id, dataset_id
+from kfm.contract.ports import Log, Objects, Publisher, Tables
+from kfm.contract.records import (
+    DataContract,
+    Effect,
+    FetchRequest,
+    Receipt,
+    Run,
+    Trigger,
+    TriggerKind,
+)
+from kfm.contract.updater import Updater
+from kfm.engine.deliver import deliver
+from kfm.engine.run import run
+from kfm.engine.walk import Ports, Settings
+from kfm.errors import BadInput, Refused
+from kfm.policy.checklist import promotion_gate
+from kfm.sources import open_source
+from kfm.store.state import StoredState, this_process
+from kfm.telemetry.log import NullLog
+
+Mode = Literal["write", "read", "dry"]
+Progress = Callable[[str, int, int], None]
+
+
+def _silent(stage: str, done: int, total: int) -> None:
+    """No progress wanted."""
+
+
+class House:
+    """An open installation. `write` changes it, `read` looks at it, `dry` walks over what it is without
+    holding anything that could change it."""
+
+    def __init__(
+        self,
+        resolved: Resolved,
+        mode: Mode,
+        log: Log | None = None,
+        progress: Progress | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.resolved = resolved
+        self.config = resolved.config
+        self.mode = mode
+        self.clock = clock or from_environment()
+        self.log: Log = log or NullLog()
+        self._progress = progress or _silent
+        self.tables = open_tables(resolved, mode)
+        self.state = StoredState(self.tables, self.clock.now_ms)
+        self.objects = self._open_objects()
+        self.publisher = self._open_publisher()
+        self._updaters: dict[str, Updater] = {}
+
+    def __enter__(self) -> House:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.state.close()
+
+    def _open_objects(self) -> Objects:
+        from kfm.store.objects import DryObjects, FileObjects
+
+        real = FileObjects(self.resolved.location(self.config.objects)[1], self.state)
+        return real if self.mode == "write" else DryObjects(real)
+
+    def _open_publisher(self) -> Publisher:
+        scheme, path = self.resolved.location(self.config.publish)
+        if self.mode != "write" or scheme == "noop":
+            from kfm.publish.noop import NoopPublisher
+
+            return NoopPublisher(dry_run=self.mode != "write")
+        from kfm.publish.files import FilesPublisher
+
+        private = self.resolved.at(".kfm")
+        return FilesPublisher({"": path, "receipts": private, "events": private})
+
+    # -- what is installed
+
+    def datasets(self) -> list[str]:
+        return sorted(self.config.datasets)
+
+    def dataset(self, name: str) -> DatasetConfig:
+        name = dataset_id(name)
+        found = self.config.datasets.get(name)
+        if found is None:
+            known = ", ".join(self.datasets()) or "none"
+            raise BadInput(f"no dataset is called {name}", hint=f"kfm.yml names: {known}")
+        return found
+
+    def updater(self, name: str) -> Updater:
+        """The dataset's updater, loaded once."""
+        name = dataset_id(name)
+        if name not in self._updaters:
+            self._updaters[name] = load_updater(self.resolved, name, self.dataset(name).updater)
+        return self._updaters[name]
+
+    def ports(self, name: str) -> Ports:
+        """The world as a run of this dataset may see it."""
+        network, execute = self.config.network, self.config.execute
+        request = FetchRequest(
+            uri="",
+            base_dir=self.resolved.root,
+            allow=network.allow,
+            max_bytes=network.max_bytes,
+            timeout_ms=round(network.timeout_s * 1000),
+            total_ms=round(network.total_s * 1000),
+            revalidate_ms=round(network.revalidate_s * 1000),
+        )
+        declared = self.config.datasets.get(name)
+        sources: dict[str, tuple[FetchRequest, DataContract | None]] = {}
+        for source_name, source in (declared.sources if declared else {}).items():
+            contract = source.data_contract()
+            sources[source_name] = (
+                msgspec.structs.replace(
+                    request,
+                    uri=source.uri,
+                    name=source_name,
+                    hosts=source.hosts,
+                    expect_hash=source.expect_hash,
+                    media_type=source.media_type,
+                    complete=source.complete,
+                    revalidate_ms=request.revalidate_ms
+                    if source.revalidate_s is None
+                    else round(source.revalidate_s * 1000),
+                ),
+                None if contract == DataContract() else contract,
+            )
+        return Ports(
+            state=self.state,
+            objects=self.objects,
+            clock=self.clock,
+            log=self.log,
+            open_source=open_source,
+            gate=promotion_gate,
+            settings=Settings(
+                threads=execute.threads,
+                window=execute.window,
+                lease_ms=round(execute.lease_s * 1000),
+                deletion_budget=self.config.deletion_budget,
+                holder=this_process(),
+                dry_run=self.mode == "dry",
+            ),
+            sources=sources,
+            request=request,
+            metadata=declared.metadata() if declared else {},
+            progress=self._progress,
+        )
+
+    # -- what can be done
+
+    def trigger(
+        self,
+        dataset: str,
+        *,
+        window: str = "",
+        force: bool = False,
+        reason: str = "",
+        actor: str = "",
+        kind: TriggerKind = "manual",
+    ) -> Trigger:
+        name = dataset_id(dataset)
+        self.dataset(name)
+        return Trigger(
+            kind=kind,
+            updater_id=self.updater(name).id,
+            dataset=name,
+            window=window,
+            force=force,
+            reason=reason,
+            actor=actor or default_actor(),
+            received_at=rfc3339(self.clock.now_ms()),
+        )
+
+    def run(self, trigger: Trigger, updater: Updater | None = None) -> Receipt:
+        """One trigger through the walk. Durable when `settle` returns."""
+        return run(trigger, updater or self.updater(trigger.dataset), self.ports(trigger.dataset))
+
+    def operation(
+        self, name: str, dataset: str, params: dict[str, str] | None = None, *, reason: str = "", actor: str = ""
+    ) -> Receipt:
+        """promote, rollback, freeze or thaw: the same walk."""
+        from kfm.operations.moves import OPERATIONS
+
+        updater = OPERATIONS[name]()
+        trigger = Trigger(
+            kind="operation",
+            updater_id=updater.id,
+            dataset=check_id(dataset.removeprefix("kfm://dataset/"), "dataset"),
+            params=params or {},
+            reason=reason,
+            actor=actor or default_actor(),
+            received_at=rfc3339(self.clock.now_ms()),
+        )
+        return run(trigger, updater, self.ports(trigger.dataset))
+
+    def resume(self, run_id: str | None = None) -> Iterator[Receipt]:
+        """Take up unfinished runs where their journal ends; then the triggers a freeze kept."""
+        runs = [r for r in self.state.open_runs() if run_id in (None, r.run_id)]
+        if run_id is not None and not runs:
+            known = self.state.run(run_id) is not None or self.state.receipt(run_id) is not None
+            raise Refused(
+                f"run {run_id[:80]} is not unfinished" if known else f"no run is called {run_id[:80]!r}",
+                hint="see `kfm runs list`",
+            )
+        for unfinished in runs:
+            yield self._resume_one(unfinished)
+        if run_id is None:
+            for trigger in list(self.state.inbox()):
+                yield run(trigger, self._updater_of(trigger), self.ports(trigger.dataset))
+
+    def _resume_one(self, unfinished: Run) -> Receipt:
+        trigger = unfinished.trigger
+        pinned = unfinished.inputs if unfinished.plan_hash else None
+        return run(trigger, self._updater_of(trigger), self.ports(trigger.dataset), pinned)
+
+    def _updater_of(self, trigger: Trigger) -> Updater:
+        if trigger.kind != "operation":
+            return self.updater(trigger.dataset)
+        from kfm.operations.moves import OPERATIONS
+
+        for kind in OPERATIONS.values():
+            if kind.id == trigger.updater_id:
+                return kind()
+        raise Refused(f"no operation is called {trigger.updater_id}", hint="it was made by another version of kfm")
+
+    def settle(self) -> list[Effect]:
+        """Make everything said so far durable, then tell the outside. Acknowledge nothing before this returns."""
+        if self.mode == "write":
+            self.state.sync()
+        deliver(self.state, self.objects, self.publisher)
+        return self.publisher.trace
+
+
+def open_house(
+    resolved: Resolved,
+    *,
+    mode: Mode = "write",
+    log: Log | None = None,
+    progress: Progress | None = None,
+    clock: Clock | None = None,
+) -> House:
+    return House(resolved, mode, log, progress, clock)
+
+
+def open_tables(resolved: Resolved, mode: Mode) -> Tables:
+    """The state's tables; for `read` and `dry` a view that cannot write."""
+    from kfm.store.overlay import OverlayTables
+
+    scheme, path = resolved.location(resolved.config.state)
+    if scheme == "memory":
+        from kfm.store.memory import MemoryTables
+
+        return MemoryTables()
+    if scheme == "jsonl":
+        from kfm.store.jsonl import JsonlTables
+        from kfm.store.memory import MemoryTables
+
+        if mode == "write":
+            return JsonlTables(path)
+        return OverlayTables(JsonlTables(path, create=False) if os.path.exists(path) else MemoryTables())
+    if mode == "write":
+        from kfm.store.sqlite import SqliteTables
+
+        return SqliteTables(path)
+    from kfm.store.snapshot import SnapshotTables
+
+    return OverlayTables(SnapshotTables(path))
+
+
+def default_actor() -> str:
+    """Who is at the keyboard, for the ledger."""
+    return os.environ.get("KFM_ACTOR") or os.environ.get("USER") or os.environ.get("LOGNAME") or f"uid:{os.getuid()}"
+
+
+def load_updater(resolved: Resolved, name: str, spec: str) -> Updater:
+    """`file.py:Class` below the configuration's folder, or `package.module:Class`."""
+    where, _, class_name = spec.rpartition(":")
+    kind = (
+        _from_file(resolved, name, where, class_name)
+        if where.endswith(".py")
+        else _from_module(name, where, class_name)
+    )
+    if not (isinstance(kind, type) and issubclass(kind, Updater)):
+        raise BadInput(f"{spec} of dataset {name} is not an Updater", hint="let the class inherit from kfm.Updater")
+    updater = kind()
+    check_id(updater.id or name, "updater")
+    if not updater.id:
+        updater.id = name
+    if not updater.version:
+        raise BadInput(f"updater {updater.id} has no version", hint='give the class a line like version = "1.0.0"')
+    return updater
+
+
+def _from_file(resolved: Resolved, name: str, path: str, class_name: str) -> Any:
+    import importlib.util
+
+    full = resolved.at(path)
+    if not os.path.isfile(full):
+        raise BadInput(f"the updater file of dataset {name} does not exist: {path}", hint="check `updater:` in kfm.yml")
+    module_name = "kfm_updater_" + "".join(c if c.isalnum() else "_" for c in path)
+    module = sys.modules.get(module_name)
+    if module is None:
+        spec = importlib.util.spec_from_file_location(module_name, full)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[module_name] = module
+        before, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # reading an updater writes nothing
+        try:
+            spec.loader.exec_module(module)
+        except Exception as problem:
+            del sys.modules[module_name]
+            raise _unloadable(name, path, problem) from problem
+        finally:
+            sys.dont_write_bytecode = before
+    return _class_in(module, name, path, class_name)
+
+
+def _from_module(name: str, where: str, class_name: str) -> Any:
+    import importlib
+
+    try:
+        module = importlib.import_module(where)
+    except Exception as problem:
+        raise _unloadable(name, where, problem) from problem
+    return _class_in(module, name, where, class_name)
+
+
+def _class_in(module: object, name: str, where: str, class_name: str) -> Any:
+    found = getattr(module, class_name, None)
+    if found is None:
+        raise BadInput(f"{where} has no class {class_name} for dataset {name}", hint="check `updater:` in kfm.yml")
+    return found
+
+
+def _unloadable(name: str, where: str, problem: Exception) -> BadInput:
+    from kfm.engine.acquire import place_of
+
+    place = place_of(problem)
+    if isinstance(problem, SyntaxError) and problem.lineno:
+        place = f"{os.path.basename(problem.filename or where)}:{problem.lineno}"
+    return BadInput(
+        f"the updater of dataset {name} cannot be loaded: {type(problem).__name__} at {place}",
+        hint="fix it and try again",
+    )

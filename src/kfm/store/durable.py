@@ -1,0 +1,165 @@
+"""The one place that writes files we must not lose.
+
+The discipline, in order: write to a name nobody reads, sync the file, give it its name without
+replacing anything, sync the directory. A failed sync is never retried: the kernel may have dropped
+the pages and would call the second try a success. It becomes StorageFailed, and nothing more is
+acknowledged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator
+
+from kfm.errors import StorageFailed
+
+_WHY = {
+    errno.ENOSPC: ("the disk is full", "free some space, then `kfm resume`"),
+    errno.EDQUOT: ("the disk quota is used up", "free some space, then `kfm resume`"),
+    errno.EMFILE: ("too many open files", "raise the limit (ulimit -n), then `kfm resume`"),
+    errno.ENFILE: ("the system is out of file handles", "close something, then `kfm resume`"),
+    errno.EROFS: ("the file system is read-only", "remount it writable, then `kfm resume`"),
+    errno.EACCES: ("permission denied", "check the owner and mode of the folder"),
+    errno.EPERM: ("not permitted", "check the owner and mode of the folder"),
+    errno.EIO: ("the disk reported an I/O error", "check the disk before anything else, then `kfm resume`"),
+}
+
+
+def storage_failed(problem: OSError, doing: str) -> StorageFailed:
+    why, hint = _WHY.get(problem.errno or 0, (problem.strerror or "unknown error", "see the system log"))
+    return StorageFailed(f"cannot {doing}: {why}", hint=hint, errno=problem.errno)
+
+
+@contextlib.contextmanager
+def failing_as_storage(doing: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as problem:
+        raise storage_failed(problem, doing) from problem
+
+
+class Fs:
+    """The file system calls we make, and no others. Tests hand in one that lies, tears and dies."""
+
+    def make_dirs(self, path: str) -> None:
+        """Create a folder and its parents, each made durable in its own parent."""
+        missing = []
+        while not os.path.isdir(path):
+            missing.append(path)
+            path = os.path.dirname(path) or "."
+        for folder in reversed(missing):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(folder, 0o700)
+            self.sync_dir(os.path.dirname(folder) or ".")
+
+    def create(self, path: str) -> int:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+    def open_append(self, path: str) -> int:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+    def open_write(self, path: str) -> int:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+    def open_read(self, path: str) -> int:
+        return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+    def write(self, fd: int, body: bytes | memoryview) -> None:
+        view = memoryview(body)
+        while view:
+            view = view[os.write(fd, view) :]
+
+    def write_at(self, fd: int, body: bytes, offset: int) -> None:
+        os.pwrite(fd, body, offset)
+
+    def read_at(self, fd: int, size: int, offset: int) -> bytes:
+        return os.pread(fd, size, offset)
+
+    def size(self, fd: int) -> int:
+        return os.fstat(fd).st_size
+
+    def truncate(self, fd: int, size: int) -> None:
+        os.ftruncate(fd, size)
+
+    def sync(self, fd: int) -> None:
+        os.fdatasync(fd)
+
+    def close(self, fd: int) -> None:
+        os.close(fd)
+
+    def sync_dir(self, path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def link(self, source: str, target: str) -> bool:
+        """Give the file a second name; False if that name is taken. Never replaces."""
+        try:
+            os.link(source, target)
+        except FileExistsError:
+            return False
+        return True
+
+    def replace(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def unlink(self, path: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+    def exists(self, path: str) -> bool:
+        return os.path.lexists(path)
+
+    def list(self, path: str) -> list[str]:
+        try:
+            return sorted(os.listdir(path))
+        except FileNotFoundError:
+            return []
+
+    def lock(self, fd: int) -> bool:
+        """Take the exclusive lock of an open file; False if another process keeps it."""
+        import fcntl
+
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def unlock(self, fd: int) -> None:
+        import fcntl
+
+        fcntl.flock(fd, fcntl.LOCK_UN)
+
+
+REAL = Fs()
+
+
+def read_whole(fs: Fs, path: str) -> bytes:
+    fd = fs.open_read(path)
+    try:
+        return fs.read_at(fd, fs.size(fd), 0)
+    finally:
+        fs.close(fd)
+
+
+def write_new(fs: Fs, path: str, body: bytes) -> bool:
+    """Write a whole file under a name nothing had; False if the name was taken. Durable on return."""
+    folder = os.path.dirname(path)
+    temporary = f"{path}.{os.getpid()}.tmp"
+    with failing_as_storage("write a file"):
+        fs.unlink(temporary)
+        fd = fs.create(temporary)
+        try:
+            fs.write(fd, body)
+            fs.sync(fd)
+        finally:
+            fs.close(fd)
+        fresh = fs.link(temporary, path)
+        fs.unlink(temporary)
+        fs.sync_dir(folder)
+    return fresh

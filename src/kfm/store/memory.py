@@ -1,0 +1,88 @@
+"""Tables in memory: the model the other backends are held against, and the top half of a dry run."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+
+
+def successor(prefix: str) -> str:
+    """The smallest text greater than every text that starts with `prefix`; '' if there is none."""
+    for i in range(len(prefix) - 1, -1, -1):
+        if prefix[i] < "\U0010ffff":
+            step = 0xE000 if prefix[i] == "\ud7ff" else ord(prefix[i]) + 1
+            return prefix[:i] + chr(step)
+    return ""
+
+
+class MemoryTables:
+    """Plain dictionaries with an undo list."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, dict[str, bytes]] = {}
+        self._sorted: dict[str, list[str]] = {}  # dropped when a key comes or goes, rebuilt on scan
+        self._undo: list[tuple[str, str, bytes | None]] | None = None
+
+    def get(self, table: str, key: str) -> bytes | None:
+        rows = self._rows.get(table)
+        return None if rows is None else rows.get(key)
+
+    def scan(
+        self, table: str, prefix: str = "", *, after: str = "", reverse: bool = False, limit: int = -1
+    ) -> Iterator[tuple[str, bytes]]:
+        rows = self._rows.get(table, {})
+        keys = self._sorted.get(table)
+        if keys is None:
+            keys = self._sorted[table] = sorted(rows)
+        low = bisect_left(keys, prefix)
+        end = successor(prefix)
+        high = bisect_left(keys, end) if end else len(keys)
+        if after:
+            if reverse:
+                high = min(high, bisect_left(keys, after))
+            else:
+                low = max(low, bisect_right(keys, after))
+        found = keys[low:high]
+        if reverse:
+            found.reverse()
+        for key in found if limit < 0 else found[:limit]:
+            yield key, rows[key]
+
+    def begin(self, durable: bool = True) -> None:  # noqa: ARG002 - memory is as durable as it gets
+        self._undo = []
+
+    def put(self, table: str, key: str, value: bytes) -> None:
+        rows = self._rows.setdefault(table, {})
+        before = rows.get(key)
+        if self._undo is not None:
+            self._undo.append((table, key, before))
+        if before is None:
+            self._sorted.pop(table, None)
+        rows[key] = value
+
+    def put_many(self, table: str, rows: Iterable[tuple[str, bytes]]) -> None:
+        for key, value in rows:
+            self.put(table, key, value)
+
+    def delete(self, table: str, key: str) -> None:
+        rows = self._rows.get(table, {})
+        before = rows.pop(key, None)
+        if before is not None:
+            self._sorted.pop(table, None)
+            if self._undo is not None:
+                self._undo.append((table, key, before))
+
+    def commit(self) -> None:
+        self._undo = None
+
+    def rollback(self) -> None:
+        undo, self._undo = self._undo or [], None
+        for table, key, before in reversed(undo):
+            if before is None:
+                self._rows[table].pop(key, None)
+            else:
+                self._rows[table][key] = before
+            self._sorted.pop(table, None)
+
+    def close(self) -> None:
+        pass

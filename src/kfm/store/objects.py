@@ -1,0 +1,307 @@
+"""Immutable bytes by digest.
+
+Small ones are rows of the state: they share its commit and cost no sync of their own. Large ones are
+files under ``sha256/ab/cdef…``, written by the discipline of durable.py. Nothing here is ever changed
+or deleted, so an object that no committed run names is harmless.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import os
+import queue
+import threading
+from collections.abc import Iterable
+from typing import BinaryIO
+
+from kfm.contract.names import is_digest
+from kfm.contract.ports import INLINE_MAX, State
+from kfm.errors import BadInput, Corrupt, KfmError, StorageFailed
+from kfm.store.durable import REAL, Fs, storage_failed
+
+
+class FileObjects:
+    def __init__(self, root: str, state: State, fs: Fs = REAL) -> None:
+        self._root = root
+        self._state = state
+        self._fs = fs
+        self._made: set[str] = set()
+
+    def put(self, body: bytes) -> str:
+        staging = self.stage()
+        staging.write(body)
+        return staging.commit()[0]
+
+    def put_stream(self, chunks: Iterable[bytes]) -> tuple[str, int]:
+        staging = self.stage()
+        try:
+            for chunk in chunks:
+                staging.write(chunk)
+        except BaseException:
+            staging.abort()
+            raise
+        return staging.commit()
+
+    def stage(self) -> FileStaging:
+        return FileStaging(self)
+
+    def read(self, digest: str) -> bytes:
+        body = self._state.inline_object(digest)
+        if body is None:
+            with self._raw(digest) as file:
+                body = file.read()
+        if "sha256:" + hashlib.sha256(body).hexdigest() != digest:
+            raise _damaged(digest)
+        return body
+
+    def open(self, digest: str) -> BinaryIO:
+        """A stream that raises Corrupt at its end if the bytes were not the ones named."""
+        body = self._state.inline_object(digest)
+        if body is not None:
+            return io.BytesIO(self.read(digest))
+        return io.BufferedReader(_Verified(self._raw(digest), digest), 1 << 20)
+
+    def size(self, digest: str) -> int:
+        body = self._state.inline_object(digest)
+        if body is not None:
+            return len(body)
+        try:
+            return os.stat(self.path(digest)).st_size
+        except OSError as problem:
+            raise _missing(digest) from problem
+
+    def has(self, digest: str) -> bool:
+        if not is_digest(digest):
+            return False
+        return self._state.inline_object(digest) is not None or self._fs.exists(self.path(digest))
+
+    def path(self, digest: str) -> str:
+        if not is_digest(digest):
+            raise BadInput(f"{digest[:80]!r} is not a digest", hint="a digest looks like sha256:<64 hex digits>")
+        text = digest[7:]
+        return os.path.join(self._root, "sha256", text[:2], text[2:])
+
+    def _raw(self, digest: str) -> io.FileIO:
+        try:
+            fd = self._fs.open_read(self.path(digest))
+        except FileNotFoundError as problem:
+            raise _missing(digest) from problem
+        except OSError as problem:
+            raise storage_failed(problem, "read an object") from problem
+        return self._file(fd)
+
+    def _file(self, fd: int) -> io.FileIO:
+        return io.FileIO(fd, "rb")
+
+    def folder(self, path: str) -> str:
+        if path not in self._made:
+            self._fs.make_dirs(path)
+            self._made.add(path)
+        return path
+
+    def adopt(self, temporary: str, digest: str) -> None:
+        """Give a synced temporary file its final name and make that durable."""
+        target = self.path(digest)
+        folder = self.folder(os.path.dirname(target))
+        self._fs.link(temporary, target)
+        self._fs.unlink(temporary)
+        self._fs.sync_dir(folder)
+
+    def inline(self, digest: str, body: bytes) -> None:
+        # Not synced by itself: whatever commit names it later is durable, and covers it.
+        with self._state.transaction(durable=False) as tx:
+            tx.objects([(digest, body)])
+
+
+class FileStaging:
+    """A stream on its way in. Hashing runs beside the writing once the stream is large."""
+
+    def __init__(self, objects: FileObjects) -> None:
+        self._objects = objects
+        self._fs = objects._fs
+        self._small: list[bytes] = []
+        self._size = 0
+        self._fd = -1
+        self._path = ""
+        self._hash = hashlib.sha256()
+        self._queue: queue.Queue[bytes | None] | None = None
+        self._thread: threading.Thread | None = None
+        self._trouble: list[BaseException] = []
+
+    def write(self, chunk: bytes) -> None:
+        self._size += len(chunk)
+        if self._fd < 0:
+            self._small.append(bytes(chunk))
+            if self._size > INLINE_MAX:
+                self._spill()
+            return
+        self._append(bytes(chunk))
+
+    def _spill(self) -> None:
+        held, self._small = b"".join(self._small), []
+        try:
+            folder = self._objects.folder(os.path.join(self._objects._root, "tmp"))
+            for n in range(1_000_000):
+                self._path = os.path.join(folder, f"{os.getpid()}-{threading.get_ident()}-{n}")
+                with contextlib.suppress(FileExistsError):
+                    self._fd = self._fs.create(self._path)
+                    break
+        except OSError as problem:
+            raise self._failed(problem) from problem
+        self._append(held)
+
+    def _append(self, chunk: bytes) -> None:
+        if self._trouble:
+            raise self._trouble[0]
+        if len(chunk) >= 1 << 16:
+            if self._thread is None:
+                self._queue = queue.Queue(maxsize=8)
+                self._thread = threading.Thread(target=self._digest_behind, args=(self._queue,), daemon=True)
+                self._thread.start()
+            assert self._queue is not None
+            self._queue.put(chunk)
+        elif self._queue is not None:
+            self._queue.put(chunk)
+        else:
+            self._hash.update(chunk)
+        try:
+            self._fs.write(self._fd, chunk)
+        except OSError as problem:
+            raise self._failed(problem) from problem
+
+    def _digest_behind(self, chunks: queue.Queue[bytes | None]) -> None:
+        while (chunk := chunks.get()) is not None:
+            self._hash.update(chunk)
+
+    def _join(self) -> None:
+        if self._thread is not None and self._queue is not None:
+            self._queue.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def commit(self) -> tuple[str, int]:
+        if self._fd < 0:
+            body = b"".join(self._small)
+            digest = "sha256:" + hashlib.sha256(body).hexdigest()
+            self._objects.inline(digest, body)
+            return digest, len(body)
+        try:
+            self._fs.sync(self._fd)
+            self._join()
+            digest = "sha256:" + self._hash.hexdigest()
+            if self._fs.size(self._fd) != self._size:
+                raise StorageFailed("the staged file is shorter than what was written", hint="check the disk")
+            self._fs.close(self._fd)
+            self._fd = -2
+            self._objects.adopt(self._path, digest)
+        except OSError as problem:
+            raise self._failed(problem) from problem
+        except KfmError:
+            self.abort()
+            raise
+        return digest, self._size
+
+    def abort(self) -> None:
+        self._join()
+        if self._fd >= 0:
+            with contextlib.suppress(OSError):
+                self._fs.close(self._fd)
+            self._fd = -2
+        if self._path:
+            with contextlib.suppress(OSError):
+                self._fs.unlink(self._path)
+
+    def _failed(self, problem: OSError) -> StorageFailed:
+        failure = storage_failed(problem, "store an object")
+        self.abort()
+        return failure
+
+
+class _Verified(io.RawIOBase):
+    def __init__(self, file: io.FileIO, digest: str) -> None:
+        self._file = file
+        self._digest = digest
+        self._hash = hashlib.sha256()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        count = self._file.readinto(buffer) or 0
+        if count:
+            self._hash.update(buffer[:count])
+        elif "sha256:" + self._hash.hexdigest() != self._digest:
+            raise _damaged(self._digest)
+        return count
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+class DryObjects:
+    """Reads the real objects, keeps new ones in memory: handed to a dry run."""
+
+    def __init__(self, real: FileObjects | None) -> None:
+        self._real = real
+        self._new: dict[str, bytes] = {}
+
+    def put(self, body: bytes) -> str:
+        digest = "sha256:" + hashlib.sha256(body).hexdigest()
+        self._new[digest] = body
+        return digest
+
+    def put_stream(self, chunks: Iterable[bytes]) -> tuple[str, int]:
+        body = b"".join(chunks)
+        return self.put(body), len(body)
+
+    def stage(self) -> DryStaging:
+        return DryStaging(self)
+
+    def read(self, digest: str) -> bytes:
+        if digest in self._new:
+            return self._new[digest]
+        if self._real is None:
+            raise _missing(digest)
+        return self._real.read(digest)
+
+    def open(self, digest: str) -> BinaryIO:
+        if digest in self._new or self._real is None:
+            return io.BytesIO(self.read(digest))
+        return self._real.open(digest)
+
+    def size(self, digest: str) -> int:
+        if digest in self._new or self._real is None:
+            return len(self.read(digest))
+        return self._real.size(digest)
+
+    def has(self, digest: str) -> bool:
+        return digest in self._new or (self._real is not None and self._real.has(digest))
+
+
+class DryStaging:
+    """Memory only. A source larger than memory cannot be dry-run; its limit is `network.max_bytes`."""
+
+    def __init__(self, objects: DryObjects) -> None:
+        self._objects = objects
+        self._chunks: list[bytes] = []
+
+    def write(self, chunk: bytes) -> None:
+        self._chunks.append(bytes(chunk))
+
+    def commit(self) -> tuple[str, int]:
+        body = b"".join(self._chunks)
+        return self._objects.put(body), len(body)
+
+    def abort(self) -> None:
+        self._chunks = []
+
+
+def _missing(digest: str) -> Corrupt:
+    return Corrupt(f"object {digest} is missing", hint="restore the objects folder from a copy")
+
+
+def _damaged(digest: str) -> Corrupt:
+    return Corrupt(f"object {digest} is damaged: its bytes have another digest", hint="restore it from a copy")

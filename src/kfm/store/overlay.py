@@ -1,0 +1,66 @@
+"""Reads the real tables, writes to memory: what a dry run is handed instead of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from heapq import merge
+
+from kfm.contract.ports import Tables
+from kfm.store.memory import MemoryTables
+
+_GONE = b"\xff"  # never the first byte of a stored value: those are JSON or tagged bytes
+
+
+class OverlayTables:
+    """The base is only ever read, so it may be a read-only snapshot."""
+
+    def __init__(self, base: Tables) -> None:
+        self._base = base
+        self._top = MemoryTables()
+
+    def get(self, table: str, key: str) -> bytes | None:
+        value = self._top.get(table, key)
+        if value is None:
+            return self._base.get(table, key)
+        return None if value == _GONE else value
+
+    def scan(
+        self, table: str, prefix: str = "", *, after: str = "", reverse: bool = False, limit: int = -1
+    ) -> Iterator[tuple[str, bytes]]:
+        if limit == 0:
+            return
+        ours = self._top.scan(table, prefix, after=after, reverse=reverse)
+        theirs = self._base.scan(table, prefix, after=after, reverse=reverse)
+        last: str | None = None
+        # Stable merge: for equal keys our row comes first and hides theirs.
+        for key, value in merge(ours, theirs, key=lambda row: row[0], reverse=reverse):
+            if key == last:
+                continue
+            last = key
+            if value == _GONE:
+                continue
+            yield key, value
+            limit -= 1
+            if limit == 0:
+                return
+
+    def begin(self, durable: bool = True) -> None:
+        self._top.begin(durable)
+
+    def put(self, table: str, key: str, value: bytes) -> None:
+        self._top.put(table, key, value)
+
+    def put_many(self, table: str, rows: Iterable[tuple[str, bytes]]) -> None:
+        self._top.put_many(table, rows)
+
+    def delete(self, table: str, key: str) -> None:
+        self._top.put(table, key, _GONE)
+
+    def commit(self) -> None:
+        self._top.commit()
+
+    def rollback(self) -> None:
+        self._top.rollback()
+
+    def close(self) -> None:
+        self._base.close()

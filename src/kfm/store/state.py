@@ -1,0 +1,414 @@
+"""The state, at the height of intent: claims, leases, refs, receipts, over any Tables.
+
+Every rule that must hold in the same transaction as its effect is here, once: fencing, freezing,
+compare-and-swap of refs, write-once receipts, the chain of the ledger. A backend only keeps bytes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import msgspec
+
+from kfm.contract.canonical import canonical
+from kfm.contract.keys import GENESIS, digest
+from kfm.contract.ports import Tables
+from kfm.contract.records import (
+    Checkpoint,
+    DatasetVersion,
+    Lease,
+    LedgerEntry,
+    OutboxItem,
+    Receipt,
+    RefEntry,
+    RefMove,
+    Run,
+    RunTelemetry,
+    Segment,
+    Trigger,
+)
+from kfm.errors import Busy, Conflict, Corrupt, Fenced, Frozen, Moved
+
+T = TypeVar("T")
+_encode = msgspec.json.Encoder(order="sorted").encode
+_decoders: dict[type, msgspec.json.Decoder[Any]] = {}
+
+
+def _decode(body: bytes, kind: type[T], where: str) -> T:
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        decoder = _decoders[kind] = msgspec.json.Decoder(kind)
+    try:
+        return decoder.decode(body)  # type: ignore[no-any-return]
+    except msgspec.MsgspecError as problem:
+        raise Corrupt(f"record {where} cannot be read: {problem}", hint="restore the state from a copy") from problem
+
+
+def this_process() -> str:
+    """host:pid:start, so that a dead holder on this host is recognised and a recycled pid is not."""
+    return f"{os.uname().nodename}:{os.getpid()}:{_started(os.getpid())}"
+
+
+def _started(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[19].decode()
+    except (OSError, IndexError):
+        return ""
+
+
+def holder_is_dead(holder: str) -> bool:
+    """True only if it is certain: same host, and that very process is gone."""
+    host, _, rest = holder.partition(":")
+    pid, _, start = rest.partition(":")
+    if host != os.uname().nodename or not pid.isdigit() or not start:
+        return False
+    return _started(int(pid)) != start
+
+
+class StoredState:
+    """Implements the State port over any Tables."""
+
+    def __init__(self, tables: Tables, now_ms: Callable[[], int]) -> None:
+        self.tables = tables
+        self._now_ms = now_ms
+
+    # -- one transaction
+
+    @contextmanager
+    def transaction(
+        self, lease: Lease | None = None, *, durable: bool = True, switches: Iterable[str] = ()
+    ) -> Iterator[StoredTx]:
+        tables = self.tables
+        tables.begin(durable)
+        try:
+            if lease is not None:
+                self._check_fence(lease)
+            for switch in switches:
+                value = self.ref(switch)
+                if value not in ("", "open"):  # whatever is not plainly open is frozen
+                    raise Frozen(
+                        f"{switch.removeprefix('switch/')} is frozen",
+                        hint="see `kfm refs history " + switch + "`; `kfm thaw` opens it",
+                    )
+            tx = StoredTx(self, self._now_ms)
+            yield tx
+            tx.flush()
+        except BaseException:
+            tables.rollback()
+            raise
+        tables.commit()
+
+    def _check_fence(self, lease: Lease) -> None:
+        current = self.lease(lease.scope)
+        if current is None or current.token != lease.token:
+            raise Fenced(
+                f"the lease on {lease.scope} was taken over by another worker",
+                hint="nothing was written; the other worker carries on",
+                token=lease.token,
+            )
+
+    def sync(self) -> None:
+        """Make every commit so far durable."""
+        with self.transaction() as tx:
+            tx.touch()
+
+    # -- leases
+
+    def lease(self, scope: str) -> Lease | None:
+        return self._one("leases", scope, Lease)
+
+    def acquire(self, scope: str, holder: str, ttl_ms: int) -> Lease:
+        with self.transaction(durable=False) as tx:
+            return tx.acquire(scope, holder, ttl_ms)
+
+    def release(self, lease: Lease) -> None:
+        """Only the owner can: a stale token frees nothing."""
+        with self.transaction(durable=False) as tx:
+            tx.release(lease)
+
+    # -- reading
+
+    def _one(self, table: str, key: str, kind: type[T]) -> T | None:
+        body = self.tables.get(table, key)
+        return None if body is None else _decode(body, kind, f"{table}/{key}")
+
+    def _many(
+        self, table: str, kind: type[T], prefix: str = "", *, reverse: bool = False, limit: int = -1
+    ) -> Iterator[T]:
+        for key, body in self.tables.scan(table, prefix, reverse=reverse, limit=limit):
+            yield _decode(body, kind, f"{table}/{key}")
+
+    def meta(self, key: str) -> str:
+        return (self.tables.get("meta", key) or b"").decode()
+
+    def run(self, run_id: str) -> Run | None:
+        return self._one("runs", run_id, Run)
+
+    def open_runs(self) -> Iterator[Run]:
+        """Runs that were claimed and have not ended."""
+        for run_id, _ in list(self.tables.scan("open_runs")):
+            run = self.run(run_id)
+            if run is not None:
+                yield run
+
+    def claimed(self, claim_key: str) -> Run | None:
+        """The latest run of a claim."""
+        run_id = self.tables.get("claims", claim_key)
+        return None if run_id is None else self.run(run_id.decode())
+
+    def segments(self, run_id: str) -> Iterator[Segment]:
+        """In order, each checked against the one before it."""
+        previous = GENESIS
+        expected = 0
+        for key, body in self.tables.scan("segments", run_id + "/"):
+            segment = _decode(body, Segment, f"segments/{key}")
+            if segment.n != expected or segment.prev != previous:
+                raise Corrupt(
+                    f"record {expected} of the journal of run {run_id} is missing or altered",
+                    hint="restore the state from a copy; nothing was replayed",
+                    record=expected,
+                )
+            previous = digest(body)
+            expected += 1
+            yield segment
+
+    def plan_chunks(self, plan_hash: str) -> Iterator[bytes]:
+        for _, body in self.tables.scan("plans", plan_hash + "/"):
+            yield body
+
+    def locked_plan(self, lock_key: str) -> str | None:
+        body = self.tables.get("plan_locks", lock_key)
+        return None if body is None else body.decode()
+
+    def ref(self, name: str) -> str:
+        return (self.tables.get("refs", name) or b"").decode()
+
+    def refs(self, prefix: str = "") -> Iterator[tuple[str, str]]:
+        for key, body in self.tables.scan("refs", prefix):
+            yield key, body.decode()
+
+    def history(self, name: str) -> Iterator[RefEntry]:
+        return self._many("history", RefEntry, name + "@")
+
+    def dataset_version(self, dataset: str, version: str) -> DatasetVersion | None:
+        return self._one("versions", f"{dataset}@{version}", DatasetVersion)
+
+    def receipt(self, run_id: str) -> Receipt | None:
+        return self._one("receipts", run_id, Receipt)
+
+    def telemetry(self, run_id: str) -> RunTelemetry | None:
+        return self._one("telemetry", run_id, RunTelemetry)
+
+    def ledger(self, *, after: int = 0, reverse: bool = False, limit: int = -1) -> Iterator[LedgerEntry]:
+        start = f"{after:012d}" if after else ""
+        for key, body in self.tables.scan("ledger", after=start, reverse=reverse, limit=limit):
+            yield _decode(body, LedgerEntry, f"ledger/{key}")
+
+    def exported(self) -> int:
+        """The last ledger index whose receipt was exported as a file."""
+        return int(self.meta("exported") or 0)
+
+    def mark_exported(self, index: int) -> None:
+        with self.transaction(durable=False) as tx:
+            tx.mark_exported(index)
+
+    def outbox(self) -> Iterator[OutboxItem]:
+        return self._many("outbox", OutboxItem)
+
+    def acknowledge(self, items: Iterable[OutboxItem]) -> None:
+        with self.transaction(durable=False) as tx:
+            for item in items:
+                tx.delivered(item)
+
+    def inbox(self) -> Iterator[Trigger]:
+        return self._many("inbox", Trigger)
+
+    def checkpoint(self, uri: str) -> Checkpoint | None:
+        return self._one("checkpoints", uri, Checkpoint)
+
+    def inline_object(self, name: str) -> bytes | None:
+        return self.tables.get("objects", name)
+
+    def close(self) -> None:
+        self.tables.close()
+
+
+class StoredTx:
+    """The writes of one transaction."""
+
+    def __init__(self, state: StoredState, now_ms: Callable[[], int]) -> None:
+        self._state = state
+        self._tables = state.tables
+        self._put = state.tables.put
+        self._now_ms = now_ms
+        self._counters: dict[str, int] = {}
+
+    def _next(self, counter: str) -> int:
+        if counter not in self._counters:
+            self._counters[counter] = int(self._state.meta(counter) or 0)
+        self._counters[counter] += 1
+        return self._counters[counter]
+
+    def flush(self) -> None:
+        for counter, value in self._counters.items():
+            self._put("meta", counter, b"%d" % value)
+
+    def touch(self) -> None:
+        self._put("meta", "synced", b"")
+
+    # -- runs
+
+    def claim(self, run: Run) -> None:
+        """Compare-and-swap: this run becomes the latest of its claim, or Conflict if another did."""
+        latest = self._state.claimed(run.claim_key)
+        expected = run.n - 1
+        if (latest.n if latest else -1) != expected or (latest is not None and latest.status == "RUNNING"):
+            raise Conflict("another worker claimed the same work", hint="look again", run_id=run.run_id)
+        self._put("claims", run.claim_key, run.run_id.encode())
+        self._put("open_runs", run.run_id, b"{}")
+        self.save_run(run)
+
+    def save_run(self, run: Run) -> None:
+        if run.status != "RUNNING":
+            self._tables.delete("open_runs", run.run_id)
+        self._put("runs", run.run_id, _encode(run))
+
+    def segment(self, run_id: str, segment: Segment) -> str:
+        """Append to a run's journal; returns the digest the next segment must name."""
+        body = _encode(segment)
+        self._put("segments", f"{run_id}/{segment.n:08d}", body)
+        return digest(body)
+
+    def plan_chunk(self, plan_hash: str, n: int, body: bytes) -> None:
+        self._put("plans", f"{plan_hash}/{n:08d}", body)
+
+    def lock_plan(self, lock_key: str, plan_hash: str) -> None:
+        self._put("plan_locks", lock_key, plan_hash.encode())
+
+    def objects(self, rows: Iterable[tuple[str, bytes]]) -> None:
+        self._tables.put_many("objects", rows)
+
+    # -- leases
+
+    def acquire(self, scope: str, holder: str, ttl_ms: int) -> Lease:
+        now = self._now_ms()
+        current = self._state.lease(scope)
+        if current is not None and current.expires_ms > now and not holder_is_dead(current.holder):
+            seconds = (current.expires_ms - now + 999) // 1000
+            raise Busy(
+                f"another worker is at work on {scope} (its lease runs {seconds} s more)",
+                hint="wait for it, or stop it and try again",
+            )
+        lease = Lease(scope=scope, token=self._next("token"), holder=holder, expires_ms=now + ttl_ms)
+        self._put("leases", scope, _encode(lease))
+        return lease
+
+    def renew(self, lease: Lease, ttl_ms: int) -> None:
+        """Inside a fenced transaction only, so the token is known to be current."""
+        self._put("leases", lease.scope, _encode(msgspec.structs.replace(lease, expires_ms=self._now_ms() + ttl_ms)))
+
+    def release(self, lease: Lease) -> None:
+        current = self._state.lease(lease.scope)
+        if current is not None and current.token == lease.token:
+            self._put("leases", lease.scope, _encode(msgspec.structs.replace(current, expires_ms=0)))
+
+    # -- the commit
+
+    def move(self, move: RefMove, *, run_id: str, op: str, actor: str, reason: str, ts: str) -> None:
+        """Compare-and-swap of a ref, with its history."""
+        current = self._state.ref(move.ref)
+        if current != move.before:
+            raise Moved(
+                f"{move.ref} is at {current or 'nothing'}, not at {move.before or 'nothing'} as planned",
+                hint="someone else moved it: run the command again",
+            )
+        if move.after:
+            self._put("refs", move.ref, move.after.encode())
+        else:
+            self._tables.delete("refs", move.ref)
+        n = self._next("history/" + move.ref)
+        entry = RefEntry(
+            ref=move.ref,
+            n=n,
+            before=move.before,
+            after=move.after,
+            run_id=run_id,
+            op=op,
+            actor=actor,
+            reason=reason,
+            ts=ts,
+        )
+        self._put("history", f"{move.ref}@{n:010d}", _encode(entry))
+
+    def version(self, version: DatasetVersion) -> None:
+        """The first maker of a version stays its maker: a version never changes."""
+        key = f"{version.dataset}@{version.digest}"
+        if self._tables.get("versions", key) is None:
+            self._put("versions", key, canonical(version))
+
+    def receipt(self, receipt: Receipt, *, op: str) -> None:
+        """Write once, together with its ledger entry. The same bytes again are the same receipt."""
+        body = canonical(receipt)
+        before = self._tables.get("receipts", receipt.run_id)
+        if before is not None:
+            if before == body:
+                return
+            raise Corrupt(
+                f"run {receipt.run_id} already has another receipt", hint="receipts are never rewritten; report this"
+            )
+        self._put("receipts", receipt.run_id, body)
+        index = self._next("ledger")
+        entry = LedgerEntry(
+            index=index,
+            prev=self._state.meta("ledger_head") or GENESIS,
+            op_type=op,
+            run_id=receipt.run_id,
+            wal_ids=[receipt.run_id] if receipt.plan_hash else [],
+            dataset=receipt.dataset,
+            outcome=receipt.outcome,
+            reason=receipt.reason,
+            operator=receipt.actor,
+            receipt_digest=digest(body),
+            moves=receipt.moves,
+            ts=receipt.finished_at,
+        )
+        link = canonical(entry)
+        self._put("ledger", f"{index:012d}", link)
+        self._put("meta", "ledger_head", digest(link).encode())
+
+    def next_index(self) -> int:
+        return self._counters.get("ledger", int(self._state.meta("ledger") or 0)) + 1
+
+    def mark_exported(self, index: int) -> None:
+        self._put("meta", "exported", b"%d" % index)
+
+    def telemetry(self, telemetry: RunTelemetry) -> None:
+        self._put("telemetry", telemetry.run_id, canonical(telemetry))
+
+    # -- outbox, inbox, checkpoints
+
+    def enqueue(self, topic: Any, key: str, payload: dict[str, Any], token: int) -> None:
+        seq = self._next("outbox")
+        item = OutboxItem(seq=seq, topic=topic, key=key, token=token, payload=payload)
+        self._put("outbox", f"{seq:012d}", _encode(item))
+
+    def delivered(self, item: OutboxItem) -> None:
+        self._tables.delete("outbox", f"{item.seq:012d}")
+
+    def checkpoint(self, checkpoint: Checkpoint) -> None:
+        self._put("checkpoints", checkpoint.uri, _encode(checkpoint))
+
+    def keep_trigger(self, trigger: Trigger) -> Trigger:
+        """Into the inbox, with an id if it has none; kept until a run of it ends."""
+        if not trigger.trigger_id:
+            trigger = msgspec.structs.replace(trigger, trigger_id=f"{self._next('trigger'):012d}")
+        self._put("inbox", trigger.trigger_id, _encode(trigger))
+        return trigger
+
+    def finish_trigger(self, trigger_id: str) -> None:
+        if trigger_id:
+            self._tables.delete("inbox", trigger_id)

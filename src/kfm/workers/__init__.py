@@ -1,0 +1,1 @@
+"""The queue's door. Its loop is not there yet; what it will run, `kfm run` runs today."""

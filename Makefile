@@ -1,0 +1,77 @@
+# The one command list: whatever a person types is a target here, and CI types the same ones.
+# A bare machine needs python3 (3.11 or newer, with venv), make and git; everything else goes into .venv.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+WORKERS ?= 2
+PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadgroup
+
+.PHONY: help demo test test-long lint bench docs schemas pins clean
+
+help: ## list these commands
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
+
+demo: $(STAMP) ## run the whole walk over real Kansas data, kill it in the middle, resume it
+	@$(PY) examples/demo.py
+
+test: lint ## lint, then every test that is not marked long
+	@$(PYTEST) -m "not long"
+
+test-long: lint ## lint, then every test there is
+	@$(PYTEST) -m "long or not long"
+
+lint: $(STAMP) ## style, types, who may import whom, and what is banned
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+	@$(VENV)/bin/lint-imports --no-cache
+	@$(PY) -m tests.house.bans
+
+bench: $(STAMP) ## measure against peers, into bench/results
+	@$(PY) bench/run.py
+
+docs: $(STAMP) ## check that every link in every page leads somewhere
+	@$(PY) -m tests.house.pages
+
+schemas: $(STAMP) ## write schemas/ anew from the records
+	@$(PY) -m kfm.contract.schemas schemas
+
+pins: $(STAMP) ## resolve requirements/*.txt anew, to the newest versions that fit
+	@cd requirements && for name in runtime dev; do \
+	  CUSTOM_COMPILE_COMMAND="make pins" ../$(VENV)/bin/pip-compile --quiet --upgrade --generate-hashes \
+	    --allow-unsafe --strip-extras --annotation-style=line --no-emit-options \
+	    --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
+	    --output-file $$name.txt $$name.in || exit 1; \
+	done
+
+clean: ## remove everything these commands made, the environment too
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests examples bench -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+# The environment: hashed pins first, then the project itself with the pinned setuptools, so that
+# nothing is fetched that requirements/dev.txt does not name. An environment that works is kept.
+$(STAMP): requirements/dev.txt pyproject.toml
+	@if ! $(PY) -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	  found=; bare=; \
+	  for python in python3 python3.13 python3.12 python3.11; do \
+	    $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue; \
+	    if $$python -c 'import venv, ensurepip' 2>/dev/null; then found=$$python; break; fi; \
+	    bare=$${bare:-$$python}; \
+	  done; \
+	  if [ -z "$$found" ] && [ -n "$$bare" ]; then \
+	    echo "make: $$bare has no venv module with pip; install it (Debian, Ubuntu: apt-get install python3-venv) and run make again." >&2; exit 1; \
+	  elif [ -z "$$found" ]; then \
+	    echo "make: KFM needs Python 3.11 or newer, and there is none on the PATH as python3, python3.13, python3.12 or python3.11." >&2; exit 1; \
+	  fi; \
+	  echo "make: creating $(VENV) with $$($$found -V)"; \
+	  $$found -m venv --clear $(VENV) || exit 1; \
+	fi
+	@echo "make: installing requirements/dev.txt into $(VENV)"
+	@$(PY) -m pip install --quiet --no-input --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(PY) -m pip install --quiet --no-input --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@

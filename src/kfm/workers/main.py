@@ -1,0 +1,20 @@
+"""Answers `python -m workers` until there is a queue: honestly, and with the exit code of a service that is absent."""
+
+from __future__ import annotations
+
+import sys
+
+USAGE = "usage: python -m workers run [--concurrency N] | run-job TYPE --dataset kfm://dataset/ID\n"
+
+
+def main(argv: list[str]) -> int:
+    from kfm.errors import EXIT_CODES
+
+    if argv and argv[0] in ("-h", "--help"):
+        sys.stdout.write(USAGE)
+        return EXIT_CODES["done"]
+    if not argv or argv[0] not in ("run", "run-job"):
+        sys.stderr.write(USAGE)
+        return EXIT_CODES["usage"]
+    sys.stderr.write("kfm: the queue loop is not there yet; use `kfm run DATASET` to run an updater now\n")
+    return EXIT_CODES["unavailable"]

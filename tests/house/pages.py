@@ -1,0 +1,95 @@
+"""The check behind `make docs`: every relative link in every page leads to something in the repository.
+
+Prints one `path:line: what` for each finding and exits 1 if there are any. Nothing is fetched: a link
+with a scheme is somebody else's promise.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote
+
+from tests.house.bans import ROOT, Finding, repository_files
+
+_LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\(\s*<?([^)\s>]+)>?(?:\s+[\"'(][^)]*)?\)")
+_REFERENCE = re.compile(r"\s{0,3}\[[^\]^]+\]:\s+<?([^\s>]+)>?")
+_FENCE = re.compile(r"\s{0,3}(`{3,}|~{3,})")
+_HEADING = re.compile(r"\s{0,3}#{1,6}\s+(.*?)\s*#*\s*$")
+_ANCHOR = re.compile(r"""<a\s+(?:id|name)=["']([^"']+)["']""")
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.I)
+
+
+def prose(text: str) -> Iterator[tuple[int, str]]:
+    """The numbered lines of a page that are not inside a fenced block."""
+    fence = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        mark = _FENCE.match(line)
+        if fence:
+            if mark and mark.group(1).startswith(fence) and not line.strip(" `~"):
+                fence = ""
+        elif mark:
+            fence = mark.group(1)
+        else:
+            yield number, line
+
+
+def anchors(text: str) -> set[str]:
+    """The fragments a page answers to, as GitHub derives them from its headings."""
+    found: set[str] = set()
+    for _, line in prose(text):
+        found.update(_ANCHOR.findall(line))
+        if heading := _HEADING.match(line):
+            title = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading.group(1))
+            slug = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+            unique, n = slug, 0
+            while unique in found:
+                n += 1
+                unique = f"{slug}-{n}"
+            found.add(unique)
+    return found
+
+
+def links(text: str) -> Iterator[tuple[int, str]]:
+    for number, line in prose(text):
+        bare = re.sub(r"(`+)(?:(?!\1).)+\1", "", line)
+        for target in _LINK.findall(bare):
+            yield number, target
+        if reference := _REFERENCE.match(bare):
+            yield number, reference.group(1)
+
+
+def check_page(root: Path, name: str) -> Iterator[Finding]:
+    page = root / name
+    text = page.read_text(encoding="utf-8")
+    for number, target in links(text):
+        if _SCHEME.match(target) or target.startswith("//"):
+            continue
+        path, _, fragment = unquote(target).partition("#")
+        there = (root / path.lstrip("/") if path.startswith("/") else page.parent / path).resolve() if path else page
+        if not there.is_relative_to(root.resolve()):
+            yield Finding(name, number, f"{target}: leaves the repository")
+        elif not there.exists():
+            yield Finding(name, number, f"{target}: there is no such file")
+        elif fragment and there.suffix == ".md" and fragment not in anchors(there.read_text(encoding="utf-8")):
+            yield Finding(name, number, f"{target}: there is no such heading")
+
+
+def check_pages(root: Path = ROOT) -> tuple[int, list[Finding]]:
+    """How many pages were read, and what is wrong in them."""
+    pages = [name for name in repository_files(root) if name.endswith(".md")]
+    return len(pages), [finding for name in pages for finding in check_page(root, name)]
+
+
+def main() -> int:
+    pages, findings = check_pages()
+    for finding in findings:
+        print(finding)
+    print(f"Pages: {pages} read, {len(findings)} broken links.")
+    return 1 if findings or not pages else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

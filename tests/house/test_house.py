@@ -1,0 +1,259 @@
+"""The walls of the house hold, and each of them has been seen to fall when pushed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# The room that reaches too far, what it reaches for, and the contract that must say so.
+REACHES = [
+    ("contract", "kfm.projections", "rooms"),
+    ("projections", "kfm.engine", "rooms"),
+    ("engine", "kfm.operations", "rooms"),
+    ("engine", "kfm.orchestration", "rooms"),
+    ("operations", "kfm.orchestration", "rooms"),
+    ("engine", "kfm.store", "rooms"),
+    ("projections", "kfm.telemetry", "rooms"),
+    ("orchestration", "kfm.config", "rooms"),
+    ("store", "kfm.sources", "rooms"),
+    ("publish", "kfm.store", "rooms"),
+    ("telemetry", "kfm.config", "rooms"),
+    ("store", "kfm.cli", "rooms"),
+    ("cli", "kfm.workers", "rooms"),
+    ("contract", "kfm.clock", "rooms"),
+    ("store", "kfm.engine", "edges"),
+    ("updaters", "kfm.projections", "edges"),
+    ("policy", "kfm.operations", "edges"),
+    ("cli", "kfm.store", "doors"),
+    ("workers", "kfm.engine", "doors"),
+    ("api", "kfm.publish", "doors"),
+    ("contract", "socket", "pure"),
+    ("projections", "time", "pure"),
+    ("engine", "apsw", "sql"),
+    ("sources", "sqlite3", "sql"),
+]
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Path:
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    shutil.copy(ROOT / ".importlinter", tmp_path / ".importlinter")
+    return tmp_path
+
+
+def lint_imports(house: Path) -> subprocess.CompletedProcess[str]:
+    command = Path(sys.executable).with_name("lint-imports")
+    return subprocess.run(
+        [str(command), "--no-cache", "--no-logo"],
+        cwd=house,
+        env={**os.environ, "PYTHONPATH": str(house / "src"), "COLUMNS": "200", "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def contract_name(key: str) -> str:
+    text = (ROOT / ".importlinter").read_text()
+    found = re.search(rf"\[importlinter:contract:{key}\]\nname = (.*)\n", text)
+    assert found
+    return found.group(1)
+
+
+def test_the_house_as_it_stands_keeps_its_contracts(house: Path) -> None:
+    answer = lint_imports(house)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+@pytest.mark.parametrize(("room", "target", "contract"), REACHES)
+def test_a_room_that_reaches_too_far_turns_the_contract_red(house: Path, room: str, target: str, contract: str) -> None:
+    (house / "src" / "kfm" / room / "seeded.py").write_text(f"def later():\n    import {target}\n")
+    answer = lint_imports(house)
+    assert answer.returncode == 1, answer.stdout + answer.stderr
+    assert re.search(rf"^{re.escape(contract_name(contract))} BROKEN", answer.stdout, re.M), answer.stdout
+    assert f"kfm.{room}.seeded -> {target}" in answer.stdout
+
+
+def test_a_room_that_no_contract_names_turns_it_red(house: Path) -> None:
+    (house / "src" / "kfm" / "attic").mkdir()
+    (house / "src" / "kfm" / "attic" / "__init__.py").write_text("")
+    answer = lint_imports(house)
+    assert answer.returncode == 1
+    assert "attic" in answer.stdout
+
+
+def test_every_room_is_named_by_the_contracts_that_speak_of_its_kind() -> None:
+    text = (ROOT / ".importlinter").read_text()
+    rooms = {path.parent.name for path in (ROOT / "src" / "kfm").glob("*/__init__.py")}
+    edges = set(re.findall(r"kfm\.(\w+)", text.partition(":edges]")[2].partition("forbidden_modules")[0]))
+    doors = set(re.findall(r"kfm\.(\w+)", text.partition(":doors]")[2].partition("forbidden_modules")[0]))
+    behind = set(re.findall(r"kfm\.(\w+)", text.partition(":doors]")[2].partition("[importlinter")[0])) - doors
+    core = {"contract", "projections", "engine", "operations", "orchestration"}
+    assert rooms == core | (edges - {"config"}) | doors
+    assert behind == (core - {"contract"}) | (edges - {"config"})
+
+
+def test_the_runtime_needs_three_packages_and_the_pins_are_of_those() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)["project"]
+    declared = [line for line in (ROOT / "requirements" / "runtime.in").read_text().splitlines() if line[:1] not in "#"]
+    assert declared == project["dependencies"]
+    assert {re.split(r"\W", line)[0].lower() for line in declared} == {"apsw", "msgspec", "pyyaml"}
+
+
+@pytest.mark.parametrize("name", ["runtime", "dev"])
+def test_every_pin_is_exact_hashed_and_free_of_addresses(name: str) -> None:
+    text = (ROOT / "requirements" / f"{name}.txt").read_text()
+    pins = re.findall(r"^([A-Za-z0-9._-]+)((?:.*\\\n)+.*)", text, re.M)
+    assert len(pins) >= 3
+    for package, rest in pins:
+        assert re.match(r"==[\w.]+( ;.*)? \\\n", rest), package
+        assert re.search(r"--hash=sha256:[0-9a-f]{64}", rest), package
+    assert "://" not in text
+    for line in (ROOT / "requirements" / f"{name}.in").read_text().splitlines():
+        if line and not line.startswith(("#", "-")):
+            assert re.split(r"[\[><=]", line)[0].lower() in {package for package, _ in pins}, line
+
+
+def test_both_pins_agree_on_what_they_share() -> None:
+    versions = [
+        dict(re.findall(r"^([\w.-]+)==(\S+)", (ROOT / "requirements" / f).read_text(), re.M))
+        for f in ("runtime.txt", "dev.txt")
+    ]
+    assert versions[0].items() <= versions[1].items()
+
+
+def run_module(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", *arguments],
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    "verb", [["run", "--concurrency=4"], ["run-job", "ingest.pull_source", "--dataset", "kfm://dataset/x"]]
+)
+def test_the_workers_door_says_in_one_sentence_what_to_use_instead(verb: list[str]) -> None:
+    answer = run_module("workers", *verb)
+    assert (answer.returncode, answer.stdout) == (69, "")
+    assert answer.stderr.count("\n") == 1
+    assert "kfm run" in answer.stderr
+
+
+@pytest.mark.parametrize("arguments", [[], ["dance"]])
+def test_the_workers_door_refuses_what_it_does_not_know(arguments: list[str]) -> None:
+    answer = run_module("workers", *arguments)
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr.startswith("usage: ")
+
+
+def test_the_updater_door_is_the_command_line() -> None:
+    answer = run_module("updater", "--version")
+    assert (answer.returncode, answer.stdout, answer.stderr) == (0, f"kfm {_version()}\n", "")
+    wrong = run_module("updater", "no-such-verb")
+    assert wrong.returncode == 2
+    assert "Traceback" not in wrong.stderr
+
+
+def test_the_doors_import_nothing_until_they_are_opened() -> None:
+    code = "import sys, updater, workers; print(sorted(m for m in sys.modules if m.startswith('kfm.')))"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "[]"
+
+
+def _version() -> str:
+    found = re.search(r'__version__ = "(.*)"', (ROOT / "src" / "kfm" / "__init__.py").read_text())
+    assert found
+    return found.group(1)
+
+
+# -- make
+
+
+def make(*arguments: str, path: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["make", *arguments], cwd=cwd, env={"PATH": path, "HOME": str(cwd)}, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> tuple[Path, Path]:
+    """A copy of what `make` reads to install, and a folder of commands with no Python in it."""
+    clone, commands = tmp_path / "clone", tmp_path / "bin"
+    (clone / "requirements").mkdir(parents=True)
+    commands.mkdir()
+    for name in ("Makefile", "pyproject.toml", "requirements/dev.txt"):
+        shutil.copy(ROOT / name, clone / name)
+    for name in ("sh", "make", "sed", "expand", "touch", "echo"):
+        found = shutil.which(name)
+        assert found, name
+        (commands / name).symlink_to(found)
+    return clone, commands
+
+
+def fake_python(commands: Path, name: str, *, version: str, pip: bool) -> None:
+    """A command that answers the two questions the Makefile asks, and says which one it is when used."""
+    script = f"""#!/bin/sh
+case "$2" in
+  *version_info*) exit {0 if version >= "3.11" else 1} ;;
+  *ensurepip*) exit {0 if pip else 1} ;;
+esac
+[ "$1" = -V ] && echo "Python {version}" && exit 0
+echo "used {name}: $*" >&2
+exit 7
+"""
+    (commands / name).write_text(script)
+    (commands / name).chmod(0o755)
+
+
+def test_make_alone_lists_every_command() -> None:
+    answer = make(path=os.environ["PATH"])
+    assert answer.returncode == 0
+    for target in ("demo", "test", "test-long", "lint", "bench", "docs", "schemas", "pins", "clean", "help"):
+        assert re.search(rf"^  make {target}\s+\S", answer.stdout, re.M), target
+
+
+def test_without_any_python_make_says_so_in_one_sentence(bare: tuple[Path, Path]) -> None:
+    clone, commands = bare
+    answer = make("lint", cwd=clone, path=str(commands))
+    assert answer.returncode != 0
+    assert "KFM needs Python 3.11 or newer" in answer.stderr
+    assert not (clone / ".venv").exists()
+
+
+def test_an_old_python3_is_passed_over_for_a_newer_one_beside_it(bare: tuple[Path, Path]) -> None:
+    clone, commands = bare
+    fake_python(commands, "python3", version="3.09", pip=True)
+    fake_python(commands, "python3.12", version="3.12", pip=True)
+    answer = make("lint", cwd=clone, path=str(commands))
+    assert answer.returncode != 0
+    assert "used python3.12: -m venv" in answer.stderr
+
+
+def test_only_an_old_python3_is_refused(bare: tuple[Path, Path]) -> None:
+    clone, commands = bare
+    fake_python(commands, "python3", version="3.09", pip=True)
+    answer = make("lint", cwd=clone, path=str(commands))
+    assert "KFM needs Python 3.11 or newer" in answer.stderr
+
+
+def test_a_python_without_venv_is_named_with_what_to_install(bare: tuple[Path, Path]) -> None:
+    clone, commands = bare
+    fake_python(commands, "python3", version="3.11", pip=False)
+    answer = make("lint", cwd=clone, path=str(commands))
+    assert answer.returncode != 0
+    assert "python3 has no venv module with pip" in answer.stderr
+    assert "apt-get install python3-venv" in answer.stderr
+    assert not (clone / ".venv").exists()

@@ -26,11 +26,13 @@ test-long: lint ## lint, then every test there is
 	@$(PYTEST) -m "long or not long"
 
 lint: $(STAMP) ## style, types, who may import whom, and what is banned
-	@$(PY) -m ruff check .
-	@$(PY) -m ruff format --check .
-	@$(PY) -m mypy
-	@$(VENV)/bin/lint-imports --no-cache
-	@$(PY) -m tests.house.bans
+	@status=0; \
+	$(PY) -m ruff check . || status=1; \
+	$(PY) -m ruff format --check . || status=1; \
+	$(PY) -m mypy || status=1; \
+	$(VENV)/bin/lint-imports --no-cache --no-logo || status=1; \
+	$(PY) -m tests.house.bans || status=1; \
+	exit $$status
 
 bench: $(STAMP) ## measure against peers, into bench/results
 	@$(PY) bench/run.py

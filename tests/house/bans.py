@@ -218,10 +218,11 @@ def check_source(path: str, text: str) -> Iterator[Finding]:
             mentioned = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
         elif isinstance(node, ast.Name | ast.Attribute):
             mentioned = [resolve(node) or ""]
+        line = getattr(node, "lineno", 0)
         for name in mentioned:
             for ban in BANS:
                 if name in ban.names and not _allowed(path, ban.allowed):
-                    yield Finding(path, node.lineno, f"{name.removeprefix('builtins.')}: {ban.why}")
+                    yield Finding(path, line, f"{name.removeprefix('builtins.')}: {ban.why}")
         if isinstance(node, ast.Call):
             what = _writes(node, resolve(node.func))
             if what and not _allowed(path, WRITES.allowed):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from functools import lru_cache
 from typing import Protocol
 
 from kfm.errors import BadInput
@@ -41,13 +42,14 @@ class FixedClock:
 
 def rfc3339(ms: int) -> str:
     """UTC with fixed milliseconds, so that text order is time order."""
-    days, rest = divmod(ms, 86_400_000)
-    seconds, milli = divmod(rest, 1000)
+    return f"{_to_the_second(ms // 1000)}.{ms % 1000:03d}Z"
+
+
+@lru_cache(maxsize=64)
+def _to_the_second(epoch: int) -> str:
+    days, seconds = divmod(epoch, 86_400)
     year, month, day = _civil(days)
-    return (
-        f"{year:04d}-{month:02d}-{day:02d}T{seconds // 3600:02d}:{seconds // 60 % 60:02d}:"
-        f"{seconds % 60:02d}.{milli:03d}Z"
-    )
+    return f"{year:04d}-{month:02d}-{day:02d}T{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
 
 
 def _civil(days: int) -> tuple[int, int, int]:

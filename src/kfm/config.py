@@ -155,13 +155,14 @@ class Resolved:
             raw, moved = self.document.value, self.document.moved
             self._origins = {
                 dotted(path): "env " + moved[path] if path in moved else "file" if _given(raw, path) else "default"
-                for path, _ in _leaves(msgspec.to_builtins(self.config), ())
+                for path, _ in leaves(msgspec.to_builtins(self.config), ())
             }
         return self._origins
 
     def shown(self) -> dict[str, Any]:
         """The settings as plain values, with nothing secret in them."""
         shown: dict[str, Any] = redacted(msgspec.to_builtins(self.config))
+        shown["datasets"] = shown.pop("datasets")  # last, being the longest
         return shown
 
 
@@ -316,8 +317,8 @@ def _check_source(document: Document, path: Path, source: SourceConfig) -> None:
         document.refuse((*path, "expect_hash"), "is not a digest", "write sha256: and 64 hex digits")
     for index, host in enumerate(source.hosts):
         _check_host(document, (*path, "hosts", index), host)
-    declared = _value_at(document.value, (*path, "contract", "format"))
-    if source.format is not None and declared is not None and declared != source.format:
+    declared = _given(document.value, (*path, "contract", "format"))
+    if source.format is not None and declared and source.contract.format != source.format:
         document.refuse((*path, "format"), "and contract.format differ", "say it once")
     _check_contract(document, (*path, "contract"), source.contract)
 
@@ -349,21 +350,24 @@ def _check_contract(document: Document, path: Path, contract: DataContract) -> N
 # ------------------------------------------------------------------------------------ telling and hiding
 
 
-def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+def leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    """Every single setting with its path; lists of plain values are one setting."""
     if isinstance(value, dict) and value:
         for key, item in value.items():
-            yield from _leaves(item, (*path, key))
+            yield from leaves(item, (*path, key))
+    elif isinstance(value, (list, tuple)) and any(isinstance(item, dict) for item in value):
+        for index, item in enumerate(value):
+            yield from leaves(item, (*path, index))
     else:
         yield path, value
 
 
-def _value_at(value: Any, path: Path) -> Any:
-    for part in path:
-        if not isinstance(value, dict) or part not in value:
-            return None
-        value = value[part]
-    return value
-
-
 def _given(raw: Any, path: Path) -> bool:
-    return _value_at(raw, path[:-1]) is not None and path[-1] in _value_at(raw, path[:-1])
+    for part in path:
+        if isinstance(raw, dict) and part in raw:
+            raw = raw[part]
+        elif isinstance(raw, list) and isinstance(part, int) and part < len(raw):
+            raw = raw[part]
+        else:
+            return False
+    return True

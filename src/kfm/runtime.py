@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
 import msgspec
 
@@ -260,6 +260,13 @@ def open_house(
     clock: Clock | None = None,
 ) -> House:
     return House(resolved, mode, log, progress, clock)
+
+
+def open_log(stream: TextIO, *, lines: Literal["human", "jsonl"] = "human", clock: Clock | None = None) -> Log:
+    """Events as lines on a stream, for people or for programs."""
+    from kfm.telemetry.log import EventLog, human, jsonl
+
+    return EventLog(clock or from_environment(), human(stream) if lines == "human" else jsonl(stream))
 
 
 def open_tables(resolved: Resolved, mode: Mode) -> Tables:

@@ -1,0 +1,1 @@
+"""Every command line. stdout is data, stderr is people."""

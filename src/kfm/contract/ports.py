@@ -129,7 +129,8 @@ class State(Protocol):
 
     def claimed(self, claim_key: str) -> Run | None: ...
 
-    def segments(self, run_id: str) -> Iterator[Segment]: ...
+    def segments(self, run_id: str) -> Iterator[tuple[Segment, str]]:
+        """In order, each with its digest; Corrupt where the chain does not hold."""
 
     def plan_chunks(self, plan_hash: str) -> Iterator[bytes]: ...
 

@@ -142,7 +142,7 @@ class Segment(Record, frozen=True):
     n: int  # 0, 1, 2 … without a gap
     prev: str  # digest of the segment before it; a missing or altered one is noticed
     plan_hash: str
-    phase: Phase
+    phases: list[Phase]  # what it speaks of; the last segment of a run closes EXECUTE, UPSERT and LINEAGE at once
     done: list[tuple[int, str, int, str]] = []  # position in the plan, digest, size, media type
     intent: list[tuple[int, int]] = []  # half-open ranges of positions
     failed: list[tuple[int, str]] = []  # position, error code

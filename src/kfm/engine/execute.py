@@ -8,28 +8,26 @@ second time after a crash changes nothing.
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections import deque
 from collections.abc import Iterator
+from hashlib import sha256
+from itertools import chain, islice
 from typing import Any
 
-import msgspec
-
 from kfm.contract.ports import INLINE_MAX
-from kfm.contract.records import Segment, Step
+from kfm.contract.records import Phase, RefMove, Step
 from kfm.contract.updater import Output
 from kfm.engine.acquire import place_of
-from kfm.engine.plan import StepIndex, append, read_steps, write_plan
+from kfm.engine.plan import StepIndex, append, write_plan
 from kfm.engine.reader import StepReader
-from kfm.engine.results import Results
+from kfm.engine.results import Done, Results
 from kfm.engine.walk import Walk
 from kfm.errors import KfmError, StepFailed
 
 LOOKAHEAD = 4096  # steps of the plan that are looked at for readiness; the first of them is always ready in time
 FLUSH_S = 0.25  # finished steps wait at most about this long for their DONE while others still run
-
-Done = tuple[int, str, int, str]
+AT_ONCE_S = 0.002  # a batch is worked off here for this long before threads are called: tiny steps gain nothing from them
 
 
 def execute(walk: Walk) -> None:
@@ -50,88 +48,65 @@ def execute(walk: Walk) -> None:
             write(walk, crew, finished, batch, plan_record=not planned)
             planned = True
         finished = crew.perform(batch)
-        for position, digest, size, media_type in finished:
-            results.set(position, digest, size, media_type)
+        results.add(finished)
         schedule.finished(finished)
         if crew.failures:
-            finished += crew.drain()
-            give_up(walk, crew, finished, not planned)
+            rest = crew.drain()
+            results.add(rest)
+            give_up(walk, crew, finished + rest)
         walk.ports.progress("execute", results.done, plan.steps)
     if not planned:  # a plan without steps to perform
         with walk.ports.state.transaction(walk.lease, switches=walk.switches) as tx:
-            write_plan(walk, tx)
+            append(walk, tx, ["PLAN"], payload=write_plan(walk, tx))
     walk.step_moves = schedule.moves
-    if finished:
-        walk.tail = Segment(n=0, prev="", plan_hash=plan.plan_hash, phase="EXECUTE", done=finished)
+    walk.tail = finished
     walk.tail_rows = crew.take_rows()
 
 
 def replay(walk: Walk, results: Results) -> bool:
     """Fold the run's journal; True if its PLAN record is there."""
-    from kfm.contract.keys import digest
-
     run = walk.run
     assert run is not None
-    planned = False
-    encode = msgspec.json.Encoder(order="sorted").encode
-    for segment in walk.ports.state.segments(run.run_id):
-        planned = True
-        for position, name, size, media_type in segment.done:
-            results.set(position, name, size, media_type)
+    for segment, name in walk.ports.state.segments(run.run_id):
+        results.add(segment.done)
         walk.segments = segment.n + 1
-        walk.last_segment = digest(encode(segment))
-    return planned
+        walk.last_segment = name
+    return walk.segments > 0
 
 
 def write(walk: Walk, crew: Crew, finished: list[Done], batch: list[tuple[int, Step]], plan_record: bool) -> None:
     """One durable write: these are done, those begin."""
-    plan, settings = walk.plan, walk.ports.settings
-    assert plan is not None and walk.lease is not None
+    settings = walk.ports.settings
+    assert walk.lease is not None
     with walk.ports.state.transaction(walk.lease, switches=walk.switches) as tx:
-        if plan_record:
-            write_plan(walk, tx)
+        payload = write_plan(walk, tx) if plan_record else {}
         rows = crew.take_rows()
         if rows:
             tx.objects(rows)
-        append(
-            walk,
-            tx,
-            Segment(
-                n=0,
-                prev="",
-                plan_hash=plan.plan_hash,
-                phase="EXECUTE",
-                done=finished,
-                intent=ranges([p for p, _ in batch]),
-            ),
-        )
+        phases: list[Phase] = ["PLAN", "EXECUTE"] if plan_record else ["EXECUTE"]
+        append(walk, tx, phases, done=finished, intent=ranges(batch), payload=payload)
         now = walk.ports.clock.now_ms()
         if now - walk.renewed_ms > settings.lease_ms // 3:
             tx.renew(walk.lease, settings.lease_ms)
             walk.renewed_ms = now
 
 
-def give_up(walk: Walk, crew: Crew, finished: list[Done], plan_record: bool) -> None:
+def give_up(walk: Walk, crew: Crew, finished: list[Done]) -> None:
     """Keep what is done, note what failed, and stop."""
-    assert walk.plan is not None
     crew.failures.sort(key=lambda failure: failure[0])
     with walk.ports.state.transaction(walk.lease) as tx:
-        if plan_record:
-            write_plan(walk, tx)
         tx.objects(crew.take_rows())
         failed = [(position, problem.code) for position, problem in crew.failures]
-        append(
-            walk,
-            tx,
-            Segment(n=0, prev="", plan_hash=walk.plan.plan_hash, phase="EXECUTE", done=finished, failed=failed),
-        )
+        append(walk, tx, ["EXECUTE"], done=finished, failed=failed)
     raise crew.failures[0][1]
 
 
-def ranges(positions: list[int]) -> list[tuple[int, int]]:
+def ranges(batch: list[tuple[int, Step]]) -> list[tuple[int, int]]:
+    if batch and batch[-1][0] - batch[0][0] == len(batch) - 1:  # in plan order: one range
+        return [(batch[0][0], batch[-1][0] + 1)]
     found: list[tuple[int, int]] = []
     start = end = -1
-    for position in positions:
+    for position, _ in batch:
         if position != end:
             if end >= 0:
                 found.append((start, end))
@@ -146,49 +121,49 @@ class Schedule:
     """Which steps are ready. Reads the plan a little ahead; needs always come earlier in the plan."""
 
     def __init__(self, walk: Walk, results: Results) -> None:
-        plan = walk.plan
+        plan, state = walk.plan, walk.ports.state
         assert plan is not None
         self._results = results
-        chunks = plan.chunks if plan.chunks is not None else walk.ports.state.plan_chunks(plan.plan_hash)
         self.index: StepIndex | None = None
         if plan.has_needs:
             self.index = StepIndex()
-            source = plan.chunks if plan.chunks is not None else walk.ports.state.plan_chunks(plan.plan_hash)
-            for position, step in enumerate(read_steps(source)):
+            for position, step in enumerate(chain.from_iterable(plan.each(state))):
                 self.index.add(step.id, position)
-        self._steps: Iterator[tuple[int, Step]] = enumerate(read_steps(chunks))
+        self._steps: Iterator[tuple[int, Step]] = enumerate(chain.from_iterable(plan.each(state)))
+        self._all_ready = not plan.has_needs and not plan.has_moves and not results.done
         self._ready: deque[tuple[int, Step]] = deque()
         self._waiting: dict[int, list[list[Any]]] = {}  # position of a need → [missing, position, step]
         self._held = 0
         self._exhausted = False
-        self.moves: list[Any] = []
+        self.moves: list[RefMove] = []
 
     def ready(self, room: int) -> list[tuple[int, Step]]:
+        if self._all_ready:
+            return list(islice(self._steps, room))
         ready = self._ready
-        results = self._results
         while len(ready) < room and self._held < LOOKAHEAD and not self._exhausted:
-            for position, step in self._steps:
-                if step.move is not None:
-                    self.moves.append(step.move)  # nothing to perform: the ref moves at the commit
-                    continue
-                if results.is_done(position):
-                    continue
-                missing = 0
-                if step.needs:
-                    missing = self._wait(position, step)
-                if not missing:
-                    ready.append((position, step))
-                    if len(ready) >= room:
-                        break
-                elif self._held >= LOOKAHEAD:
-                    break
-            else:
-                self._exhausted = True
+            self._look_ahead(room)
         if len(ready) <= room:
             batch = list(ready)
             ready.clear()
             return batch
         return [ready.popleft() for _ in range(room)]
+
+    def _look_ahead(self, room: int) -> None:
+        ready, results = self._ready, self._results
+        for position, step in self._steps:
+            if step.move is not None:
+                self.moves.append(step.move)  # nothing to perform: the ref moves at the commit
+            elif results.is_done(position):
+                continue
+            elif step.needs and self._wait(position, step):
+                if self._held >= LOOKAHEAD:
+                    return
+            else:
+                ready.append((position, step))
+                if len(ready) >= room:
+                    return
+        self._exhausted = True
 
     def _wait(self, position: int, step: Step) -> int:
         assert self.index is not None
@@ -214,16 +189,17 @@ class Schedule:
 
 
 class Crew:
-    """The threads that perform. A single step is performed at once, without them."""
+    """Who performs: this thread for a little while, then others."""
 
     def __init__(self, walk: Walk, schedule: Schedule, results: Results) -> None:
         self._walk = walk
+        self._perform = walk.updater.perform
         self._reader = StepReader(walk, schedule.index, results)
-        self._threads = max(1, walk.ports.settings.threads)
+        self._threads = walk.ports.settings.threads
         self._todo: deque[tuple[int, Step]] = deque()
-        self._results: deque[tuple[Done, bytes | None]] = deque()  # with the body if it is small
+        self._finished: deque[tuple[Done, bytes | None]] = deque()  # with the body if it is small
         self._rows: list[tuple[str, bytes]] = []
-        self._new = threading.Condition()
+        self._news = threading.Condition()
         self.failures: list[tuple[int, KfmError]] = []
         self._interrupt: list[BaseException] = []
         self.in_flight = 0
@@ -236,42 +212,52 @@ class Crew:
     def perform(self, batch: list[tuple[int, Step]]) -> list[Done]:
         """Begin these; return what is finished, at the latest when all is, or after a short while if some is."""
         self.in_flight += len(batch)
-        if self.in_flight == len(batch) and (len(batch) == 1 or self._threads == 1):
-            for position, step in batch:
-                self._one(position, step)
-                if self.failures:
-                    break
-            return self._collect()
-        self._todo.extend(batch)
-        with self._new:
-            while self._alive < min(self._threads, self.in_flight):
-                self._alive += 1
-                threading.Thread(target=self._work, daemon=True).start()
-            while len(self._results) + len(self.failures) < self.in_flight and not self._interrupt:
-                if not self._new.wait(FLUSH_S) and self._results:
+        if self.in_flight == len(batch):
+            batch = self._at_once(batch)
+        if batch and not self.failures:
+            self._todo.extend(batch)
+            with self._news:
+                while self._alive < min(self._threads, len(self._todo)):
+                    self._alive += 1
+                    threading.Thread(target=self._work, daemon=True).start()
+        with self._news:
+            while self._alive and len(self._finished) < self.in_flight and not self._interrupt:
+                if not self._news.wait(FLUSH_S) and self._finished:
                     break
         if self._interrupt:
             raise self._interrupt[0]
         return self._collect()
 
+    def _at_once(self, batch: list[tuple[int, Step]]) -> list[tuple[int, Step]]:
+        """Work off a batch here while it goes fast; returns what is left for the threads."""
+        monotonic = self._walk.ports.clock.monotonic
+        patience = monotonic() + AT_ONCE_S
+        one = self._one
+        for n, (position, step) in enumerate(batch, 1):
+            one(position, step)
+            if self.failures:
+                return []
+            if self._threads > 1 and not n % 16 and monotonic() > patience:
+                return batch[n:]
+        return []
+
     def drain(self) -> list[Done]:
         """After a failure: begin nothing more, wait for what runs."""
         self._todo.clear()
-        with self._new:
+        with self._news:
             while self._alive:
-                self._new.wait(FLUSH_S)
+                self._news.wait(FLUSH_S)
         return self._collect()
 
     def _collect(self) -> list[Done]:
         done = []
-        while self._results:
-            entry, body = self._results.popleft()
+        finished, rows = self._finished, self._rows
+        while finished:
+            entry, body = finished.popleft()
             done.append(entry)
             if body is not None:
-                self._rows.append((entry[1], body))
+                rows.append((entry[1], body))
         self.in_flight -= len(done)
-        if self.failures:
-            self.in_flight = 0
         return done
 
     def _work(self) -> None:
@@ -285,14 +271,25 @@ class Crew:
         except BaseException as problem:
             self._interrupt.append(problem)
         finally:
-            with self._new:
+            with self._news:
                 self._alive -= 1
-                self._new.notify()
+                self._news.notify()
 
     def _one(self, position: int, step: Step) -> None:
         try:
-            output = self._walk.updater.perform(step, self._reader)
-            self._results.append(self._keep(position, step, output))
+            output = self._perform(step, self._reader)
+            if type(output) is not Output:
+                raise StepFailed(
+                    f"step {step.id!r}: perform() gave something that is not an Output",
+                    hint="return Output.csv(…) or alike",
+                )
+            body = output.body
+            if type(body) is bytes and len(body) <= INLINE_MAX:
+                digest = "sha256:" + sha256(body).hexdigest()
+                self._finished.append(((position, digest, len(body), output.media_type), body))
+            else:
+                digest, size = self._store(body)
+                self._finished.append(((position, digest, size, output.media_type), None))
         except KfmError as problem:
             self.failures.append((position, problem))
         except Exception as problem:
@@ -303,19 +300,6 @@ class Crew:
             )
             failure.__cause__ = problem
             self.failures.append((position, failure))
-
-    def _keep(self, position: int, step: Step, output: Output) -> tuple[Done, bytes | None]:
-        if type(output) is not Output:
-            raise StepFailed(
-                f"step {step.id!r}: perform() gave something that is not an Output",
-                hint="return Output.csv(…) or alike",
-            )
-        body, media_type = output.body, output.media_type
-        if type(body) is bytes and len(body) <= INLINE_MAX:
-            digest = "sha256:" + hashlib.sha256(body).hexdigest()
-            return (position, digest, len(body), media_type), body
-        digest, size = self._store(body)
-        return (position, digest, size, media_type), None
 
     def _store(self, body: Any) -> tuple[str, int]:
         """A large output is a file: durable before its DONE, and read back."""

@@ -15,10 +15,12 @@ from typing import Any
 import msgspec
 
 from kfm.contract.canonical import canonical
-from kfm.contract.records import Segment, SourceRef, Step
+from kfm.contract.ports import Tx
+from kfm.contract.records import Phase, Segment, SourceRef, Step
 from kfm.contract.updater import Plan
 from kfm.engine.acquire import author_call
 from kfm.engine.purity import pure
+from kfm.engine.results import SMALL, Done
 from kfm.engine.walk import SettledPlan, Walk
 from kfm.errors import BadInput, KfmError, PlanChanged, PlanDrift, PlanImpure, Refused
 from kfm.projections.plans import plan_diff
@@ -55,19 +57,13 @@ def recheck(walk: Walk) -> None:
     if run.updater_version != walk.updater.version:
         raise drift(walk, f"it was planned by version {run.updater_version}, this is {walk.updater.version}")
     stored = hashlib.sha256()
-    kept: list[bytes] = []
-    steps = 0
     for body in walk.ports.state.plan_chunks(run.plan_hash):
         stored.update(body)
-        steps += body.count(b"\n")
-        if len(kept) <= KEEP_CHUNKS * 4:
-            kept.append(body)
     if "sha256:" + stored.hexdigest() != run.plan_hash:
         raise drift(walk, "the journaled plan is damaged")
     made = make(walk, guarded=False)
     if made.plan_hash != run.plan_hash:
         raise drift(walk, "this code makes another plan from the same inputs")
-    made.chunks = kept if len(kept) <= KEEP_CHUNKS * 4 else None
     walk.plan = made
 
 
@@ -118,6 +114,7 @@ def make(walk: Walk, *, guarded: bool, like: SettledPlan | None = None) -> Settl
     total = hashlib.sha256(header)
     checker = None if like is not None else Checker()
     kept: list[bytes] | None = [] if like is None else None
+    steps_kept: list[list[Step]] = []
     spill = ChunkWriter(walk, like) if like is not None and like.chunks is None else None
     count = chunks = 0
     pending = header
@@ -129,8 +126,9 @@ def make(walk: Walk, *, guarded: bool, like: SettledPlan | None = None) -> Settl
         chunks += 1
         if kept is not None:
             kept.append(body)
+            steps_kept.append(batch)
             if chunks > KEEP_CHUNKS:
-                kept = None
+                kept, steps_kept = None, []
         if spill is not None:
             spill.add(body)
         if count % 100_000 < CHUNK:
@@ -148,6 +146,8 @@ def make(walk: Walk, *, guarded: bool, like: SettledPlan | None = None) -> Settl
         complete=plan.complete,
         has_needs=checker.has_needs if checker is not None else like is not None and like.has_needs,
         chunks=kept,
+        batches=steps_kept if kept is not None else None,
+        has_moves=checker is not None and checker.has_moves,
     )
 
 
@@ -176,11 +176,12 @@ def batches(walk: Walk, steps: Iterator[Step], guarded: bool) -> Iterator[list[S
 
 
 class Checker:
-    """Every step: a name of its own, needs that come before it, parameters with a canonical form."""
+    """Every step: a name of its own, needs that come before it, a key that is texts."""
 
     def __init__(self) -> None:
         self.index = StepIndex()
         self.has_needs = False
+        self.has_moves = False
 
     def check(self, batch: list[Step], first: int) -> bytes:
         add = self.index.add
@@ -188,26 +189,38 @@ class Checker:
             if type(step) is not Step:
                 raise Refused(f"step {position} of the plan is not a Step", hint="build it with kfm.Step")
             name = step.id
-            if not name or type(name) is not str or not name.isprintable() or len(name) > 200:
+            if type(name) is not str or not 0 < len(name) <= 200 or not name.isprintable():
                 raise Refused(f"step {position} has no printable id of at most 200 characters")
             key = step.key
-            if key is not None and (
-                type(key) is not tuple or not key or not all(type(part) is str and part for part in key)
-            ):
+            if key is not None and not _is_key(key):
                 raise Refused(
                     f"step {name!r}: its key is not a tuple of texts", hint='for example key=("stations", "KS")'
                 )
             if step.needs:
-                self.has_needs = True
-                for need in step.needs:
-                    if self.index.find(need) < 0:
-                        raise Refused(
-                            f"step {name!r} needs {need!r}, which does not come before it",
-                            hint="list a step after the steps it needs; a list (not a generator) is sorted for you",
-                        )
+                self._check_needs(step)
+            if step.move is not None:
+                self.has_moves = True
             if not add(name, position):
                 raise Refused(f"two steps are called {name!r}", hint="give every step an id of its own")
         return encode(batch, first)
+
+    def _check_needs(self, step: Step) -> None:
+        self.has_needs = True
+        for need in step.needs:
+            if self.index.find(need) < 0:
+                raise Refused(
+                    f"step {step.id!r} needs {need!r}, which does not come before it",
+                    hint="list a step after the steps it needs; a list (not a generator) is sorted for you",
+                )
+
+
+def _is_key(key: object) -> bool:
+    if type(key) is not tuple or not key:
+        return False
+    for part in key:  # a loop: all() with a generator costs more than the rest of the check
+        if type(part) is not str or not part:
+            return False
+    return True
 
 
 def encode(batch: list[Step], first: int) -> bytes:
@@ -239,23 +252,37 @@ def _exactly(batch: list[Step], first: int) -> bytes:
 
 
 class StepIndex:
-    """id → position for any number of steps in twenty-odd bytes each: an open-addressing table of
-    64-bit hashes. Two ids may share a hash once in some 10^7 plans of a million steps; the plan is
-    then refused as having a duplicate, never silently wrong."""
+    """id → position. Past a size, an open-addressing table of 64-bit hashes, some twenty bytes a step.
+
+    Two of a million ids share a hash once in some 10^7 plans; the plan is then refused as naming a
+    step twice, never silently wrong.
+    """
 
     def __init__(self) -> None:
-        self._size = 1 << 12
+        self._small: dict[str, int] | None = {}
+        self._size = 0
         self._count = 0
-        self._keys = array("q", bytes(8 * self._size))
-        self._positions = array("q", bytes(8 * self._size))
+        self._keys = array("q")
+        self._positions = array("q")
 
     def add(self, name: str, position: int) -> bool:
+        small = self._small
+        if small is not None:
+            if small.setdefault(name, position) != position:
+                return False
+            if len(small) > SMALL:
+                self._small = None
+                self._resize(SMALL * 4)
+                for known, at in small.items():
+                    self._insert(hash(known) or 1, at)
+            return True
         if self._count * 3 > self._size * 2:
-            self._grow()
-        key = hash(name) or 1
-        mask = self._size - 1
+            self._resize(self._size * 4)
+        return self._insert(hash(name) or 1, position)
+
+    def _insert(self, key: int, position: int) -> bool:
+        keys, mask = self._keys, self._size - 1
         at = key & mask
-        keys = self._keys
         while keys[at]:
             if keys[at] == key:
                 return False
@@ -266,29 +293,25 @@ class StepIndex:
         return True
 
     def find(self, name: str) -> int:
+        if self._small is not None:
+            return self._small.get(name, -1)
         key = hash(name) or 1
-        mask = self._size - 1
+        keys, mask = self._keys, self._size - 1
         at = key & mask
-        keys = self._keys
         while keys[at]:
             if keys[at] == key:
                 return self._positions[at]
             at = (at + 1) & mask
         return -1
 
-    def _grow(self) -> None:
+    def _resize(self, size: int) -> None:
         old_keys, old_positions = self._keys, self._positions
-        self._size *= 4
-        self._keys = array("q", bytes(8 * self._size))
-        self._positions = array("q", bytes(8 * self._size))
-        mask = self._size - 1
+        self._size, self._count = size, 0
+        self._keys = array("q", bytes(8 * size))
+        self._positions = array("q", bytes(8 * size))
         for key, position in zip(old_keys, old_positions, strict=True):
             if key:
-                at = key & mask
-                while self._keys[at]:
-                    at = (at + 1) & mask
-                self._keys[at] = key
-                self._positions[at] = position
+                self._insert(key, position)
 
 
 def in_order(steps: list[Step] | tuple[Step, ...]) -> Iterable[Step]:
@@ -361,8 +384,8 @@ def journal(walk: Walk, plan: SettledPlan) -> None:
     walk.run = msgspec.structs.replace(walk.run, plan_hash=plan.plan_hash, steps=plan.steps, inputs=list(walk.inputs))
 
 
-def write_plan(walk: Walk, tx: Any) -> None:
-    """Inside the first transaction of execute."""
+def write_plan(walk: Walk, tx: Tx) -> dict[str, Any]:
+    """Inside the first transaction of execute; returns what its segment says of the plan."""
     plan, run = walk.plan, walk.run
     assert plan is not None and run is not None
     if plan.chunks is not None and walk.ports.state.locked_plan(walk.claim_key) is None:
@@ -370,24 +393,31 @@ def write_plan(walk: Walk, tx: Any) -> None:
             tx.plan_chunk(plan.plan_hash, n, body)
     tx.lock_plan(walk.claim_key, plan.plan_hash)
     tx.save_run(run)
-    payload = {"plan_hash": plan.plan_hash, "steps": plan.steps, "complete": plan.complete}
-    append(walk, tx, Segment(n=0, prev="", plan_hash=plan.plan_hash, phase="PLAN", payload=payload))
+    return {"plan_hash": plan.plan_hash, "steps": plan.steps, "complete": plan.complete}
 
 
-def append(walk: Walk, tx: Any, segment: Segment) -> None:
+def append(
+    walk: Walk,
+    tx: Tx,
+    phases: list[Phase],
+    *,
+    done: list[Done] = [],  # noqa: B006 - only ever read
+    intent: list[tuple[int, int]] = [],  # noqa: B006
+    failed: list[tuple[int, str]] = [],  # noqa: B006
+    payload: dict[str, Any] = {},  # noqa: B006
+) -> None:
     """Add a segment to the run's journal, in its place in the chain."""
-    assert walk.run is not None
-    segment = msgspec.structs.replace(segment, n=walk.segments, prev=walk.last_segment, ts=walk.now())
+    assert walk.run is not None and walk.plan is not None
+    segment = Segment(
+        n=walk.segments,
+        prev=walk.last_segment,
+        plan_hash=walk.plan.plan_hash,
+        phases=phases,
+        done=done,
+        intent=intent,
+        failed=failed,
+        payload=payload,
+        ts=walk.now(),
+    )
     walk.last_segment = tx.segment(walk.run.run_id, segment)
     walk.segments += 1
-
-
-def read_steps(chunks: Iterable[bytes]) -> Iterator[Step]:
-    """The steps of a journaled plan; the first line is its header."""
-    decode = msgspec.json.Decoder(Step).decode_lines
-    first = True
-    for body in chunks:
-        if first:
-            body = body[body.index(b"\n") + 1 :]
-            first = False
-        yield from decode(body)

@@ -172,12 +172,14 @@ def pure() -> Iterator[None]:
     if not _hook_installed:
         sys.addaudithook(_audit)
         _hook_installed = True
-    before = sys.getprofile()
+    profiled = sys.getprofile() is not None  # a profiler has the hook: the audit hook still watches
     _watching_thread = _current_thread()
     _watching.append(True)
-    sys.setprofile(_profile)
+    if not profiled:
+        sys.setprofile(_profile)
     try:
         yield
     finally:
-        sys.setprofile(before)
+        if not profiled:
+            sys.setprofile(None)
         _watching.pop()

@@ -40,7 +40,7 @@ class StepReader:
                 f"{source!r} is neither an input nor a finished step",
                 hint="name the step in `needs` to read its output",
             )
-        return self._results.digest(position)
+        return self._results.get(position)[1]
 
     def bytes(self, source: int | str) -> bytes:
         return self._objects.read(self._digest(source))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from kfm.contract.ports import Tx
-from kfm.contract.records import LineageBatch, RefMove, Segment
+from kfm.contract.records import LineageBatch, RefMove
 from kfm.engine.plan import append
 from kfm.engine.record import input_items, output_items
 from kfm.engine.walk import Walk
@@ -31,7 +31,9 @@ def trace(walk: Walk, tx: Tx) -> None:
         if is_published(move):
             payload = {**msgspec.to_builtins(move), "dataset": walk.dataset, "run_id": run.run_id}
             tx.enqueue("publish", f"{move.ref}/{run.run_id}", payload, token)
-    append(walk, tx, Segment(n=0, prev="", plan_hash=plan.plan_hash, phase="LINEAGE"))
+    # The last segment of the run: its last steps, the moves and the lineage are done, all or none.
+    payload = {"moves": [msgspec.to_builtins(move) for move in walk.moves]}
+    append(walk, tx, ["EXECUTE", "UPSERT", "LINEAGE"], done=walk.tail, payload=payload)
 
 
 def is_published(move: RefMove) -> bool:

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import msgspec
 
-from kfm.contract.canonical import canonical
 from kfm.contract.ports import Tx
-from kfm.contract.records import DatasetVersion, ManifestEntry, RefMove, Segment
-from kfm.engine.plan import append, read_steps
+from kfm.contract.records import DatasetVersion, RefMove
+from kfm.engine.manifest import Tally, write_manifest
 from kfm.engine.record import quarantine_moves
 from kfm.engine.walk import Walk
-from kfm.errors import Denied, Refused
+from kfm.errors import Denied
 
-SORT_IN_MEMORY = 100_000
-Entry = tuple[tuple[str, ...], bytes]  # key, and its line of the manifest
 
 
 def assemble(walk: Walk) -> None:
-    """Put the version together: a manifest of sorted lines, stored like any other object."""
+    """Put the version together, and say which refs shall move."""
     walk.stage = "UPSERT"
     plan, run, results = walk.plan, walk.run, walk.results
     assert plan is not None and run is not None and results is not None
@@ -30,12 +26,8 @@ def assemble(walk: Walk) -> None:
         return
     ref = f"processed/{walk.dataset}"
     before = walk.ports.state.ref(ref)
-    tally = Tally()
-    old = _lines(walk, before)
-    new = _sorted(walk, _new_entries(walk))
-    sealed = plan.complete and all(source.complete for source in walk.inputs)
-    digest, size = walk.ports.objects.put_stream(_blocks(_merge(old, new, sealed, tally)))
-    del size
+    sealed = plan.complete and bool(walk.inputs) and all(source.complete for source in walk.inputs)
+    digest, tally = write_manifest(walk, before, sealed)
     _check_deletions(walk, tally)
     walk.version = DatasetVersion(
         dataset=walk.dataset,
@@ -74,11 +66,6 @@ def _zone_moves(walk: Walk, ref: str, before: str, after: str) -> list[RefMove]:
     return moves
 
 
-class Tally:
-    def __init__(self) -> None:
-        self.entries = self.size = self.deleted = self.old = 0
-
-
 def _check_deletions(walk: Walk, tally: Tally) -> None:
     budget = walk.ports.settings.deletion_budget
     if tally.deleted and tally.deleted > budget * tally.old and not walk.trigger.force:
@@ -89,112 +76,6 @@ def _check_deletions(walk: Walk, tally: Tally) -> None:
         )
 
 
-def _new_entries(walk: Walk) -> Iterator[Entry]:
-    plan, results = walk.plan, walk.results
-    assert plan is not None and results is not None
-    chunks = plan.chunks if plan.chunks is not None else walk.ports.state.plan_chunks(plan.plan_hash)
-    media = results.media_types()
-    encode = msgspec.json.Encoder(order="sorted").encode
-    for position, step in enumerate(read_steps(chunks)):
-        key = step.key
-        if key is None:
-            continue
-        entry = ManifestEntry(
-            key=key,
-            digest=results.digest(position),
-            size=results.size(position),
-            media_type=media[results.media_of(position)],
-        )
-        line = encode(entry)
-        yield key, line if line.isascii() else canonical(entry)
-
-
-def _sorted(walk: Walk, entries: Iterator[Entry]) -> Iterator[Entry]:
-    """By key. A plan that is already in order streams; one too large to sort in memory spills sorted runs."""
-    runs: list[Iterator[Entry]] = []
-    held: list[Entry] = []
-    for entry in entries:
-        held.append(entry)
-        if len(held) >= SORT_IN_MEMORY and not walk.ports.settings.dry_run:
-            held.sort()
-            runs.append(_spilled(held))
-            held = []
-    held.sort()
-    return heapq.merge(*runs, iter(held)) if runs else iter(held)
-
-
-def _spilled(entries: list[Entry]) -> Iterator[Entry]:
-    import tempfile
-
-    file = tempfile.TemporaryFile()  # noqa: SIM115 - scratch, closed when the iterator ends
-    for _, line in entries:
-        file.write(line + b"\n")
-    file.seek(0)
-    return _read_lines(file)
-
-
-_entry = msgspec.json.Decoder(ManifestEntry).decode
-
-
-def _read_lines(file: Iterable[bytes]) -> Iterator[Entry]:
-    for line in file:
-        line = line.rstrip(b"\n")
-        yield _entry(line).key, line
-
-
-def _lines(walk: Walk, manifest: str) -> Iterator[Entry]:
-    if manifest:
-        with walk.ports.objects.open(manifest) as file:
-            yield from _read_lines(file)
-
-
-def _merge(old: Iterator[Entry], new: Iterator[Entry], sealed: bool, tally: Tally) -> Iterator[bytes]:
-    """New lines win. A key only the old version has is carried over, unless the run is sealed and complete."""
-    last_old = next(old, None)
-    previous: tuple[str, ...] | None = None
-    for key, line in new:
-        if key == previous:
-            raise Refused(f"two steps give the key {'/'.join(key)}", hint="a key names one output; give each its own")
-        previous = key
-        while last_old is not None and last_old[0] < key:
-            tally.old += 1
-            if sealed:
-                tally.deleted += 1
-            else:
-                yield _count(tally, last_old[1])
-            last_old = next(old, None)
-        if last_old is not None and last_old[0] == key:
-            tally.old += 1
-            last_old = next(old, None)
-        yield _count(tally, line)
-    while last_old is not None:
-        tally.old += 1
-        if sealed:
-            tally.deleted += 1
-        else:
-            yield _count(tally, last_old[1])
-        last_old = next(old, None)
-
-
-def _count(tally: Tally, line: bytes) -> bytes:
-    tally.entries += 1
-    # "size" is the last member of a canonical line: {"digest":…,"key":…,"media_type":…,"size":N}
-    tally.size += int(line[line.rindex(b":") + 1 : -1])
-    return line + b"\n"
-
-
-def _blocks(lines: Iterator[bytes], at_least: int = 1 << 16) -> Iterator[bytes]:
-    held: list[bytes] = []
-    size = 0
-    for line in lines:
-        held.append(line)
-        size += len(line)
-        if size >= at_least:
-            yield b"".join(held)
-            held, size = [], 0
-    yield b"".join(held)
-
-
 @contextmanager
 def commit(walk: Walk) -> Iterator[Tx]:
     """The one transaction, guarded by the lease's token and the switches; frees the lease with it."""
@@ -202,8 +83,6 @@ def commit(walk: Walk) -> Iterator[Tx]:
     with walk.ports.state.transaction(walk.lease, switches=walk.switches) as tx:
         if walk.tail_rows:
             tx.objects(walk.tail_rows)
-        if walk.tail is not None:
-            append(walk, tx, walk.tail)
         yield tx
         tx.release(walk.lease)
 
@@ -221,14 +100,6 @@ def upsert(walk: Walk, tx: Tx) -> None:
         tx.move(move, run_id=run.run_id, op=walk.updater.op, actor=trigger.actor, reason=trigger.reason, ts=ts)
     for checkpoint in walk.checkpoints:
         tx.checkpoint(checkpoint)
-    append(
-        walk,
-        tx,
-        Segment(
-            n=0, prev="", plan_hash=plan.plan_hash, phase="UPSERT",
-            payload={"moves": [msgspec.to_builtins(move) for move in walk.moves]},
-        ),
-    )  # fmt: skip
     walk.run = msgspec.structs.replace(
         run, status="COMMITTED", moves=walk.moves, version_digest=walk.version.digest if walk.version else ""
     )

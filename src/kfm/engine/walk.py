@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+import msgspec
 
 from kfm.clock import Clock, rfc3339
 from kfm.contract.keys import GENESIS
@@ -19,13 +21,13 @@ from kfm.contract.records import (
     Lease,
     RefMove,
     Run,
-    Segment,
     SourceRef,
     Stage,
+    Step,
     Trigger,
 )
 from kfm.contract.updater import Updater
-from kfm.engine.results import Results
+from kfm.engine.results import Done, Results
 
 
 @dataclass(slots=True, frozen=True)
@@ -44,6 +46,10 @@ class Gate(Protocol):
     def __call__(self, state: State, objects: Objects, move: RefMove) -> Decision: ...
 
 
+def _silent(_stage: str, _done: int, _total: int) -> None:
+    """Nobody is watching."""
+
+
 @dataclass(slots=True)
 class Ports:
     """The world, as this run may see it."""
@@ -58,7 +64,7 @@ class Ports:
     sources: Mapping[str, tuple[FetchRequest, DataContract | None]] = field(default_factory=dict)
     request: FetchRequest = field(default_factory=lambda: FetchRequest(uri=""))  # limits for sources without a name
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    progress: Callable[[str, int, int], None] = lambda stage, done, total: None
+    progress: Callable[[str, int, int], None] = _silent
 
 
 @dataclass(slots=True)
@@ -70,6 +76,18 @@ class SettledPlan:
     complete: bool
     has_needs: bool
     chunks: list[bytes] | None  # its bytes, while it is small enough to keep
+    batches: list[list[Step]] | None = None  # its steps, likewise
+    has_moves: bool = False
+
+    def each(self, state: State) -> Iterator[list[Step]]:
+        """Its steps, a batch at a time: from memory, or from the journal."""
+        if self.batches is not None:
+            yield from self.batches
+            return
+        decode = msgspec.json.Decoder(Step).decode_lines
+        chunks = self.chunks if self.chunks is not None else state.plan_chunks(self.plan_hash)
+        for n, body in enumerate(chunks):
+            yield decode(body[body.index(b"\n") + 1 :] if n == 0 else body)  # the first line is the header
 
 
 @dataclass(slots=True)
@@ -98,7 +116,7 @@ class Walk:
     segments: int = 0
     last_segment: str = GENESIS
     results: Results | None = None
-    tail: Segment | None = None  # the last finished steps: their DONE is written by the commit itself
+    tail: list[Done] = field(default_factory=list)  # the last finished steps: the commit itself writes their DONE
     tail_rows: list[tuple[str, bytes]] = field(default_factory=list)
     step_moves: list[RefMove] = field(default_factory=list)
     version: DatasetVersion | None = None

@@ -1,0 +1,37 @@
+"""Reading the outside: http with validators, and files. Chosen by the scheme of a URI."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kfm.errors import BadInput
+
+if TYPE_CHECKING:
+    from kfm.contract.ports import Source
+
+KNOWN_SCHEMES = ("http", "https", "file")
+
+
+def open_source(uri: str) -> Source:
+    """The reader for a URI; a path without a scheme is a file. Loads only what it needs."""
+    scheme = scheme_of(uri)
+    if scheme in ("http", "https"):
+        from kfm.sources.http import HttpSource
+
+        return HttpSource()
+    if scheme in ("file", ""):
+        from kfm.sources.files import FileSource
+
+        return FileSource()
+    raise BadInput(
+        f"no way is known to read a source of scheme '{scheme}'", hint=f"known are {', '.join(KNOWN_SCHEMES)}"
+    )
+
+
+def scheme_of(uri: str) -> str:
+    """The scheme in lower case; empty for a path. A colon after the first slash belongs to the path."""
+    head, colon, _ = uri.partition(":")
+    letters = head.replace("+", "").replace("-", "").replace(".", "")
+    if colon and head[:1].isalpha() and letters.isascii() and letters.isalnum():
+        return head.lower()
+    return ""

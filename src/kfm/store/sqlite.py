@@ -204,7 +204,7 @@ class SqliteTables:
     def put(self, table: str, key: str, value: bytes) -> None:
         try:
             self._execute(
-                f"INSERT OR REPLACE INTO {table} VALUES(?,?,?)",  # noqa: S608
+                f"INSERT OR REPLACE INTO {table} VALUES(?,?,?)",
                 (key, value, crc32(value, crc32(f"{table}/{key}".encode()))),
             )
         except apsw.Error as problem:
@@ -213,7 +213,7 @@ class SqliteTables:
     def put_many(self, table: str, rows: Iterable[tuple[str, bytes]]) -> None:
         try:
             self._db.executemany(
-                f"INSERT OR REPLACE INTO {table} VALUES(?,?,?)",  # noqa: S608
+                f"INSERT OR REPLACE INTO {table} VALUES(?,?,?)",
                 ((key, value, crc32(value, crc32(f"{table}/{key}".encode()))) for key, value in rows),
             )
         except apsw.Error as problem:

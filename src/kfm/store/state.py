@@ -145,6 +145,10 @@ class StoredState:
     def meta(self, key: str) -> str:
         return (self.tables.get("meta", key) or b"").decode()
 
+    def counters(self) -> dict[str, int]:
+        body = self.tables.get("meta", "counters")
+        return {} if body is None else _decode(body, dict[str, int], "meta/counters")
+
     def run(self, run_id: str) -> Run | None:
         return self._one("runs", run_id, Run)
 
@@ -160,11 +164,10 @@ class StoredState:
         run_id = self.tables.get("claims", claim_key)
         return None if run_id is None else self.run(run_id.decode())
 
-    def segments(self, run_id: str) -> Iterator[Segment]:
-        """In order, each checked against the one before it."""
+    def segments(self, run_id: str) -> Iterator[tuple[Segment, str]]:
+        """In order, each with its digest, and checked against the one before it."""
         previous = GENESIS
-        expected = 0
-        for key, body in self.tables.scan("segments", run_id + "/"):
+        for expected, (key, body) in enumerate(self.tables.scan("segments", run_id + "/")):
             segment = _decode(body, Segment, f"segments/{key}")
             if segment.n != expected or segment.prev != previous:
                 raise Corrupt(
@@ -173,8 +176,7 @@ class StoredState:
                     record=expected,
                 )
             previous = digest(body)
-            expected += 1
-            yield segment
+            yield segment, previous
 
     def plan_chunks(self, plan_hash: str) -> Iterator[bytes]:
         for _, body in self.tables.scan("plans", plan_hash + "/"):
@@ -245,17 +247,18 @@ class StoredTx:
         self._tables = state.tables
         self._put = state.tables.put
         self._now_ms = now_ms
-        self._counters: dict[str, int] = {}
+        self._counters: dict[str, int] | None = None
 
     def _next(self, counter: str) -> int:
-        if counter not in self._counters:
-            self._counters[counter] = int(self._state.meta(counter) or 0)
-        self._counters[counter] += 1
-        return self._counters[counter]
+        counters = self._counters
+        if counters is None:
+            counters = self._counters = self._state.counters()
+        counters[counter] = value = counters.get(counter, 0) + 1
+        return value
 
     def flush(self) -> None:
-        for counter, value in self._counters.items():
-            self._put("meta", counter, b"%d" % value)
+        if self._counters is not None:
+            self._put("meta", "counters", _encode(self._counters))
 
     def touch(self) -> None:
         self._put("meta", "synced", b"")
@@ -290,7 +293,7 @@ class StoredTx:
         self._put("plan_locks", lock_key, plan_hash.encode())
 
     def objects(self, rows: Iterable[tuple[str, bytes]]) -> None:
-        self._tables.put_many("objects", rows)
+        self._tables.put_many("objects", sorted(rows))  # in the order of the table: neighbours share pages
 
     # -- leases
 
@@ -330,7 +333,8 @@ class StoredTx:
             self._put("refs", move.ref, move.after.encode())
         else:
             self._tables.delete("refs", move.ref)
-        n = self._next("history/" + move.ref)
+        last = next(self._tables.scan("history", move.ref + "@", reverse=True, limit=1), None)
+        n = int(last[0].rpartition("@")[2]) + 1 if last else 1
         entry = RefEntry(
             ref=move.ref,
             n=n,
@@ -381,7 +385,9 @@ class StoredTx:
         self._put("meta", "ledger_head", digest(link).encode())
 
     def next_index(self) -> int:
-        return self._counters.get("ledger", int(self._state.meta("ledger") or 0)) + 1
+        if self._counters is None:
+            self._counters = self._state.counters()
+        return self._counters.get("ledger", 0) + 1
 
     def mark_exported(self, index: int) -> None:
         self._put("meta", "exported", b"%d" % index)

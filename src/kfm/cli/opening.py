@@ -1,0 +1,119 @@
+"""What every command does first and last: opens the house, finds what was named, and says how it ended."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from kfm import errors
+from kfm.cli.render import Screen
+from kfm.contract.names import check_id, dataset_id, printable
+from kfm.errors import EXIT_CODES, BadInput, KfmError
+
+if TYPE_CHECKING:
+    from kfm.contract.records import Receipt
+    from kfm.runtime import House, Mode
+
+
+@contextmanager
+def opened(options: argparse.Namespace, screen: Screen, mode: Mode) -> Iterator[House]:
+    """The house of the configuration that was named or found."""
+    from kfm import config
+    from kfm.runtime import open_house, open_log
+
+    resolved = config.load(options.config, os.environ)
+    log = None
+    if options.verbose and not options.quiet:
+        log = open_log(sys.stderr, lines="jsonl" if os.environ.get("KFM_LOG") == "jsonl" else "human")
+    with open_house(resolved, mode=mode, log=log, progress=screen.progress) as house:
+        yield house
+
+
+def known_dataset(house: House, text: str) -> str:
+    """A dataset the configuration names, or one that left it and still has refs."""
+    name = dataset_id(text)
+    if name in house.config.datasets:
+        return name
+    if any(house.state.ref(f"{zone}/{name}") for zone in ("processed", "published", "switch/dataset")):
+        return name
+    from kfm.contract.shape import nearest
+
+    known = house.datasets()
+    close = nearest(name, known)
+    raise BadInput(
+        f"there is no dataset {printable(name)}",
+        hint=f"did you mean {close}?" if close else "the configuration names " + (", ".join(known[:20]) or "none"),
+    )
+
+
+def person(options: argparse.Namespace) -> dict[str, str]:
+    """Who and why, as they go into the ledger: one line each."""
+    said = {"reason": options.reason, "actor": options.actor or ""}
+    for name, text in said.items():
+        if not text.isprintable() or len(text) > 1000:
+            raise BadInput(f"--{name} must be one line of at most 1000 characters", hint="shorten it")
+    return said
+
+
+def one_line(flag: str, text: str, limit: int = 200) -> str:
+    if not text.isprintable() or len(text) > limit:
+        raise BadInput(f"{flag} must be one line of at most {limit} characters", hint="shorten it")
+    return text
+
+
+def find_run(house: House, text: str) -> str:
+    """A run by its id, by the start of it, or the last one."""
+    if text == "last":
+        for unfinished in house.state.open_runs():
+            return unfinished.run_id
+        for entry in house.state.ledger(reverse=True, limit=1):
+            return entry.run_id
+        raise BadInput("there is no run yet", hint="start one with `kfm run`")
+    if not text or len(text) > 36 or not all(c in "0123456789abcdef-" for c in text):
+        raise BadInput(f"{printable(text)} is not the id of a run", hint="see `kfm runs list`")
+    if house.state.run(text) is not None or house.state.receipt(text) is not None:
+        return text
+    found = {run.run_id for run in house.state.open_runs() if run.run_id.startswith(text)}
+    found |= {entry.run_id for entry in house.state.ledger() if entry.run_id.startswith(text)}
+    if len(found) == 1:
+        return found.pop()
+    if found:
+        raise BadInput(f"{len(found)} runs begin with {text}", hint="give more of the id")
+    raise BadInput(f"there is no run {text}", hint="see `kfm runs list`")
+
+
+def check_scope(house: House, text: str) -> str:
+    return text if text == "global" else known_dataset(house, check_id(text.removeprefix("kfm://dataset/"), "dataset"))
+
+
+def code_of(receipt: Receipt, *, tell_noop: bool = False) -> int:
+    """The exit code a receipt stands for."""
+    if receipt.outcome in ("noop", "unchanged"):
+        return EXIT_CODES["noop"] if tell_noop else EXIT_CODES["done"]
+    if receipt.outcome == "frozen":
+        return EXIT_CODES["frozen"]
+    if receipt.status == "SUCCESS":
+        return EXIT_CODES["done"]
+    return next((_exit_of(note.code) for note in receipt.errors), EXIT_CODES["failed"])
+
+
+def _exit_of(code: str) -> int:
+    pending: list[type[KfmError]] = [errors.KfmError]
+    while pending:
+        kind = pending.pop()
+        if kind.code == code:
+            return kind.exit_code
+        pending += kind.__subclasses__()
+    return EXIT_CODES["failed"]
+
+
+def together(codes: list[int]) -> int:
+    """One exit code for several: the first that is a failure; NOOP only if all were."""
+    for code in codes:
+        if code not in (EXIT_CODES["done"], EXIT_CODES["noop"]):
+            return code
+    return EXIT_CODES["noop"] if codes and all(code == EXIT_CODES["noop"] for code in codes) else EXIT_CODES["done"]

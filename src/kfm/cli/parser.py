@@ -1,0 +1,251 @@
+"""What can be typed. Commands name their handler as `module:function`; it is imported when it is used."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Any, NoReturn
+
+from kfm.errors import EXIT_CODES, KfmError
+
+EXIT_TEXT = {
+    "done": "done; a NOOP too, unless --exit-code is given",
+    "failed": "the run failed, or an internal error",
+    "usage": "the command line is wrong",
+    "refused": "the input, the data or the plan is refused: fix it",
+    "denied": "a gate says no: ask someone",
+    "frozen": "a switch is set: wait for the thaw",
+    "busy": "another worker has it, or the world moved: look again",
+    "noop": "nothing changed (only with --exit-code)",
+    "corrupt": "stored bytes are not what was stored",
+    "unavailable": "a source or service does not answer: retry later",
+    "storage": "the disk said no; nothing more was acknowledged",
+}
+
+DEFAULTS: dict[str, Any] = {"config": None, "json": False, "quiet": False, "no_color": False, "verbose": False}
+
+WRITING = frozenset({"run", "resume", "promote", "rollback", "freeze", "thaw", "compact"})
+
+
+class Usage(KfmError):
+    """The command line itself is wrong."""
+
+    code = "usage"
+    exit_code = 2
+
+
+class Formatter(argparse.RawDescriptionHelpFormatter):
+    """argparse makes one for every argument; asking for the width each time would load shutil and be slow."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=28, width=_width())
+
+
+def _width() -> int:
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isascii() and columns.isdigit() and 40 <= int(columns[:4]):
+        return int(columns[:4])
+    return 100
+
+
+class Parser(argparse.ArgumentParser):
+    def __init__(self, **options: Any) -> None:
+        options.setdefault("allow_abbrev", False)
+        options.setdefault("formatter_class", Formatter)
+        super().__init__(**options)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        from kfm.contract.names import printable
+        from kfm.contract.shape import nearest
+
+        known = [str(choice) for choice in action.choices]
+        what = "command" if isinstance(action, argparse._SubParsersAction) else (action.metavar or action.dest)
+        close = nearest(str(value), known)
+        hint = f"did you mean {close}?" if close else f"see `{self.prog} --help`"
+        raise Usage(f"{self.prog} has no {str(what).lower()} {printable(str(value), 40)}", hint=hint)
+
+    def error(self, message: str) -> NoReturn:
+        raise Usage(message, hint=f"see `{self.prog} --help`")
+
+
+def parse(argv: list[str]) -> argparse.Namespace:
+    """Global flags may stand before or after the command."""
+    return build().parse_args(argv, argparse.Namespace(**DEFAULTS))
+
+
+def build() -> Parser:
+    codes = "\n".join(f"  {code:>3}  {EXIT_TEXT[name]}" for name, code in EXIT_CODES.items())
+    parser = Parser(
+        prog="kfm",
+        description="Keeps open data true while it changes: planned, journaled, proved and reversible updates.",
+        epilog=f"exit codes:\n{codes}\n\nstdout is data, stderr is for people; --json makes the data JSON.",
+    )
+    parser.add_argument("--version", action="store_true", help="print the version")
+    _add_globals(parser)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser, prog="kfm")
+    _add_running(commands)
+    _add_reading(commands)
+    _add_moving(commands)
+    _add_keeping(commands)
+    _add_settings(commands)
+    return parser
+
+
+def _add_globals(parser: argparse.ArgumentParser) -> None:
+    # SUPPRESS: a flag that is absent after the command must not undo the one before it.
+    group = parser.add_argument_group("everywhere")
+    hidden: dict[str, Any] = {"default": argparse.SUPPRESS}
+    group.add_argument("--config", metavar="FILE", help="kfm.yml to use (default: the nearest one upward)", **hidden)
+    group.add_argument("--json", action="store_true", help="write JSON to stdout", **hidden)
+    group.add_argument("--quiet", action="store_true", help="nothing on stderr but errors", **hidden)
+    group.add_argument("--no-color", action="store_true", help="no colours (NO_COLOR works too)", **hidden)
+    group.add_argument("--verbose", action="store_true", help="a line on stderr for every event", **hidden)
+
+
+def _command(commands: Any, name: str, handler: str, summary: str, more: str = "") -> Parser:
+    parser: Parser = commands.add_parser(name, help=summary, description=f"{summary}.\n{more}".strip())
+    _add_globals(parser)
+    parser.set_defaults(handler=handler)
+    return parser
+
+
+def _group(commands: Any, name: str, summary: str) -> Any:
+    parser: Parser = commands.add_parser(name, help=summary, description=f"{summary}.")
+    _add_globals(parser)
+    return parser.add_subparsers(
+        dest="subcommand", metavar="COMMAND", required=True, parser_class=Parser, prog=parser.prog
+    )
+
+
+def _add_running(commands: Any) -> None:
+    init = _command(commands, "init", "starter:init", "Write a kfm.yml, an example updater and a little data")
+    init.add_argument("folder", nargs="?", default=".", metavar="DIR", help="where (default: here)")
+
+    run = _command(
+        commands,
+        "run",
+        "running:run",
+        "Update datasets: fetch, check, plan, execute, publish, prove",
+        "Without a DATASET all of them run. A run over unchanged inputs is a NOOP.",
+    )
+    run.add_argument("dataset", nargs="*", metavar="DATASET")
+    run.add_argument("--dry-run", action="store_true", help="do the work, change nothing, tell what would change")
+    run.add_argument("--window", default="", metavar="W", help="the part of time meant, e.g. 2026-01-01/2026-01-31")
+    run.add_argument("--force", action="store_true", help="a new attempt although nothing changed; needs --reason")
+    run.add_argument("--artifacts", metavar="DIR", help="write the artifacts of the run here")
+    run.add_argument("--exit-code", action="store_true", help="exit 10 if nothing changed")
+    _add_person(run)
+
+    plan = _command(
+        commands,
+        "plan",
+        "running:plan",
+        "Show what a run would do, and how that differs from the locked plan",
+    )
+    plan.add_argument("dataset", metavar="DATASET")
+    plan.add_argument("--window", default="", metavar="W")
+    plan.add_argument("--check", action="store_true", help="only compare with the locked plan; exit 3 if it changed")
+
+    resume = _command(commands, "resume", "running:resume", "Finish runs that were interrupted")
+    resume.add_argument("run", nargs="?", metavar="RUN", help="one run (default: all unfinished ones)")
+
+
+def _add_person(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--reason", default="", metavar="TEXT", help="why; goes into the ledger")
+    parser.add_argument("--actor", default=None, metavar="NAME", help="who; default KFM_ACTOR or the user's name")
+
+
+def _add_reading(commands: Any) -> None:
+    runs = _group(commands, "runs", "Look at runs")
+    listing = _command(runs, "list", "reading:runs_list", "List runs, newest first")
+    listing.add_argument("--limit", type=_count, default=50, metavar="N", help="how many (default: 50; 0: all)")
+    listing.add_argument("--dataset", metavar="DATASET", help="only of this dataset")
+    for name, summary in (("show", "Show one run"), ("steps", "Show the steps of a run and where each stands")):
+        one = _command(runs, name, f"reading:runs_{name}", summary)
+        one.add_argument("run", metavar="RUN", help="its id, the start of it, or `last`")
+
+    refs = _group(commands, "refs", "Look at what is published where")
+    listing = _command(refs, "list", "reading:refs_list", "List refs and the versions they point to")
+    listing.add_argument("prefix", nargs="?", default="", metavar="PREFIX", help="e.g. published/")
+    history = _command(refs, "history", "reading:refs_history", "Show every move of a ref, oldest first")
+    history.add_argument("ref", metavar="REF", help="e.g. processed/noaa-stations")
+
+    cat = _command(
+        commands,
+        "cat",
+        "reading:cat",
+        "Write data to stdout",
+        "Without a KEY: the one entry of the version, or a list of its entries if there are several.",
+    )
+    cat.add_argument("ref", metavar="REF", help="e.g. published/noaa-stations, or sha256:…")
+    cat.add_argument("key", nargs="?", metavar="KEY", help="one entry of the version, its parts joined by /")
+
+    receipts = _group(commands, "receipts", "Look at receipts")
+    listing = _command(receipts, "list", "reading:receipts_list", "List receipts, newest first")
+    listing.add_argument("--limit", type=_count, default=50, metavar="N", help="how many (default: 50; 0: all)")
+    show = _command(receipts, "show", "reading:receipts_show", "Show the receipt of a run")
+    show.add_argument("run", metavar="RUN", help="its id, the start of it, or `last`")
+
+
+def _add_moving(commands: Any) -> None:
+    for name, summary, thing in (
+        ("promote", "Publish the processed version of a dataset, if every check says yes", "DATASET"),
+        ("rollback", "Move a ref back to an earlier version; doing it again moves it forward", "DATASET"),
+        ("freeze", "Stop everything, or one dataset: no new effect starts after this returns", "SCOPE"),
+        ("thaw", "Open what was frozen", "SCOPE"),
+    ):
+        parser = _command(commands, name, f"moving:{name}", summary)
+        if thing == "DATASET":
+            parser.add_argument("dataset", metavar="DATASET")
+        else:
+            parser.add_argument(
+                "dataset", nargs="?", default="global", metavar="SCOPE", help="a dataset, or `global` (default)"
+            )
+        parser.add_argument("--dry-run", action="store_true", help="only tell what would move")
+        _add_person(parser)
+        if name == "rollback":
+            parser.add_argument("--to", default="", metavar="DIGEST", help="the version (default: the one before)")
+            parser.add_argument("--ref", default="", metavar="REF", help="the ref (default: published/DATASET)")
+
+
+def _add_keeping(commands: Any) -> None:
+    wal = _group(commands, "wal", "The write-ahead log")
+    export = _command(wal, "export", "keeping:wal_export", "Write the log of a run to stdout")
+    export.add_argument("run", metavar="RUN", help="its id, the start of it, or `last`")
+    export.add_argument("--format", choices=("json", "avro", "parquet"), default="json", help="default: json")
+
+    _command(
+        commands, "compact", "keeping:compact", "Move finished journals into an archive that answers the same questions"
+    )
+
+    doctor = _command(
+        commands, "doctor", "keeping:doctor", "Check the configuration, the store and whether the disk keeps its word"
+    )
+    doctor.add_argument("--deep", action="store_true", help="read every object and compare it with its digest")
+    doctor.add_argument("--i-accept", action="store_true", help="go on where the disk cannot keep the promise")
+
+
+def _add_settings(commands: Any) -> None:
+    config = _group(commands, "config", "Look at the configuration")
+    show = _command(config, "show", "settings:config_show", "Show the settings and where each comes from")
+    show.add_argument("--resolved", action="store_true", help="defaults too, not only what was set")
+
+    schema = _command(commands, "schema", "settings:schema", "Write a JSON Schema to stdout, or list their names")
+    schema.add_argument("name", nargs="?", metavar="NAME", help="e.g. config or receipt")
+
+    completion = _command(
+        commands,
+        "completion",
+        "settings:completion",
+        "Write a completion script for a shell to stdout",
+        'e.g.  eval "$(kfm completion bash)"',
+    )
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"), metavar="SHELL", help="bash, zsh or fish")
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 9):
+        raise argparse.ArgumentTypeError("must be a whole number")
+    return int(text)

@@ -1,0 +1,291 @@
+"""kfm runs, refs, cat, receipts: looking, never touching."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from kfm.cli.opening import find_run, opened
+from kfm.cli.render import Screen, short, size
+from kfm.contract.names import check_ref, dataset_id, is_digest, printable
+from kfm.contract.records import ManifestEntry, Receipt, Run, Step
+from kfm.errors import BadInput
+
+if TYPE_CHECKING:
+    from kfm.runtime import House
+
+ALL = -1
+
+
+def runs_list(options: argparse.Namespace, screen: Screen) -> int:
+    wanted = dataset_id(options.dataset) if options.dataset else ""
+    with opened(options, screen, "read") as house:
+        rows = list(_run_rows(house, options.limit or ALL, wanted))
+        if screen.json:
+            screen.data(rows)
+        else:
+            names = ("started", "dataset", "op", "status", "outcome", "run")
+            screen.table(names, [[row[name] for name in names] for row in rows])
+    return 0
+
+
+def _run_rows(house: House, limit: int, wanted: str) -> Iterator[dict[str, str]]:
+    """Unfinished ones first, then as the ledger has them, newest first."""
+    count = 0
+    for run in house.state.open_runs():
+        if wanted in ("", run.dataset):
+            count += 1
+            yield _row(run.started_at, run.dataset, run.trigger.kind, "RUNNING", "unfinished", run.run_id)
+    for entry in house.state.ledger(reverse=True):
+        if 0 <= limit <= count:
+            return
+        receipt = house.state.receipt(entry.run_id)
+        if receipt is not None and wanted in ("", receipt.dataset):
+            count += 1
+            yield _row(
+                receipt.started_at, receipt.dataset, entry.op_type, receipt.status, receipt.outcome, receipt.run_id
+            )
+
+
+def _row(started: str, dataset: str, op: str, status: str, outcome: str, run_id: str) -> dict[str, str]:
+    return {"started": started, "dataset": dataset, "op": op, "status": status, "outcome": outcome, "run": run_id}
+
+
+def runs_show(options: argparse.Namespace, screen: Screen) -> int:
+    with opened(options, screen, "read") as house:
+        run_id = find_run(house, options.run)
+        run, receipt = house.state.run(run_id), house.state.receipt(run_id)
+        if screen.json:
+            telemetry = house.state.telemetry(run_id)
+            screen.data({"run": run, "receipt": receipt, "telemetry": telemetry})
+        elif receipt is not None:
+            _show_receipt(screen, receipt)
+        elif run is not None:
+            _show_unfinished(house, screen, run)
+    return 0
+
+
+def _show_unfinished(house: House, screen: Screen, run: Run) -> None:
+    done = sum(1 for _, status, _ in _steps(house, run) if status == "DONE")
+    screen.fields(
+        [
+            ("run", run.run_id),
+            ("dataset", run.dataset),
+            ("updater", f"{run.updater_id} {run.updater_version}"),
+            ("status", run.status),
+            ("started", run.started_at),
+            ("attempt", run.attempt),
+            ("steps", f"{done} of {run.steps} done" if run.plan_hash else "not planned yet"),
+            *[("input", f"{source.uri} {short(source.content_hash)}") for source in run.inputs],
+            ("next", "kfm resume"),
+        ]
+    )
+
+
+def _show_receipt(screen: Screen, receipt: Receipt) -> None:
+    screen.fields(
+        [
+            ("run", receipt.run_id),
+            ("dataset", receipt.dataset),
+            ("updater", f"{receipt.updater_id} {receipt.updater_version}"),
+            ("status", receipt.status),
+            ("outcome", receipt.outcome),
+            ("started", receipt.started_at),
+            ("finished", receipt.finished_at),
+            ("trigger", receipt.trigger),
+            ("actor", receipt.actor),
+            ("reason", receipt.reason),
+            ("steps", receipt.steps or ""),
+            ("held rows", receipt.held_rows or ""),
+            ("plan", receipt.plan_hash),
+            ("run key", receipt.run_key),
+            *[("input", f"{item.id} {item.checksum}") for item in receipt.inputs],
+            *[("output", f"{item.id} {item.checksum}") for item in receipt.outputs],
+            *[("moved", f"{m.ref}: {m.before or 'nothing'} → {m.after or 'nothing'}") for m in receipt.moves],
+            *[("gate", _decision(d.gate, d.allow, d.reasons)) for d in receipt.policy_decisions],
+            *[("error", f"{note.code}: {note.message}") for note in receipt.errors],
+        ]
+    )
+
+
+def _decision(gate: str, allow: bool, reasons: list[str]) -> str:
+    return f"{gate}: {'yes' if allow else 'no'}" + (f" ({'; '.join(reasons)})" if reasons else "")
+
+
+def runs_steps(options: argparse.Namespace, screen: Screen) -> int:
+    with opened(options, screen, "read") as house:
+        run_id = find_run(house, options.run)
+        run = house.state.run(run_id)
+        rows = [] if run is None else [(step, status, digest) for step, status, digest in _steps(house, run)]
+        if screen.json:
+            screen.data([{"step": step, "status": status, "digest": digest} for step, status, digest in rows])
+        else:
+            screen.table(
+                ("step", "status", "key", "digest"),
+                [(step.id, status, "/".join(step.key or ()), short(digest)) for step, status, digest in rows],
+            )
+            if run is None:
+                screen.say("this run had nothing to do, so it has no steps")
+    return 0
+
+
+def _steps(house: House, run: Run) -> Iterator[tuple[Step, str, str]]:
+    """Each step of the journaled plan with where it stands, folded from the journal."""
+    done: dict[int, str] = {}
+    failed: set[int] = set()
+    begun = 0
+    for segment in house.state.segments(run.run_id):
+        done.update({position: digest for position, digest, _, _ in segment.done})
+        failed.update(position for position, _ in segment.failed)
+        begun = max([begun, *(end for _, end in segment.intent)])
+    decode = msgspec.json.Decoder(Step).decode_lines
+    position = 0
+    for n, body in enumerate(house.state.plan_chunks(run.plan_hash) if run.plan_hash else ()):
+        for step in decode(body[body.index(b"\n") + 1 :] if n == 0 else body):
+            if position in done or run.status == "COMMITTED":
+                status = "DONE"
+            elif position in failed:
+                status = "FAILED"
+            else:
+                status = "IN_PROGRESS" if position < begun else "PENDING"
+            yield step, status, done.get(position, "")
+            position += 1
+
+
+def refs_list(options: argparse.Namespace, screen: Screen) -> int:
+    if options.prefix and not options.prefix.isprintable():
+        raise BadInput(f"{printable(options.prefix)} is not the start of a ref", hint="e.g. published/")
+    with opened(options, screen, "read") as house:
+        refs = list(house.state.refs(options.prefix))
+        if screen.json:
+            screen.data([{"ref": ref, "version": version} for ref, version in refs])
+        else:
+            screen.table(("ref", "version"), refs)
+    return 0
+
+
+def refs_history(options: argparse.Namespace, screen: Screen) -> int:
+    ref = check_ref(options.ref)
+    with opened(options, screen, "read") as house:
+        entries = list(house.state.history(ref))
+        if not entries:
+            raise BadInput(f"there is no ref {printable(ref)}", hint="see `kfm refs list`")
+        if screen.json:
+            screen.data(entries)
+        else:
+            screen.table(
+                ("n", "when", "op", "from", "to", "actor", "reason", "run"),
+                [
+                    (e.n, e.ts, e.op, short(e.before), short(e.after), e.actor, e.reason, short(e.run_id))
+                    for e in entries
+                ],
+            )
+    return 0
+
+
+def receipts_list(options: argparse.Namespace, screen: Screen) -> int:
+    with opened(options, screen, "read") as house:
+        rows = [
+            (entry, house.state.receipt(entry.run_id))
+            for entry in house.state.ledger(reverse=True, limit=options.limit or ALL)
+        ]
+        if screen.json:
+            screen.data([receipt for _, receipt in rows])
+        else:
+            screen.table(
+                ("index", "finished", "dataset", "op", "outcome", "digest", "run"),
+                [(e.index, e.ts, e.dataset, e.op_type, e.outcome, short(e.receipt_digest), e.run_id) for e, _ in rows],
+            )
+    return 0
+
+
+def receipts_show(options: argparse.Namespace, screen: Screen) -> int:
+    with opened(options, screen, "read") as house:
+        run_id = find_run(house, options.run)
+        receipt = house.state.receipt(run_id)
+        if receipt is None:
+            raise BadInput(f"run {run_id} has no receipt yet", hint="finish it with `kfm resume`")
+        if screen.json:
+            screen.data(receipt)
+        else:
+            _show_receipt(screen, receipt)
+    return 0
+
+
+def cat(options: argparse.Namespace, screen: Screen) -> int:
+    with opened(options, screen, "read") as house:
+        target, is_version = _resolve(house, options.ref)
+        if not is_version:
+            if options.key:
+                raise BadInput(f"{printable(options.ref)} has no entries", hint="leave the key out")
+            _write_object(house, screen, target)
+            return 0
+        if options.key:
+            _write_object(house, screen, _entry(house, target, options.key).digest)
+            return 0
+        entries = _first_entries(house, target, 2)
+        if len(entries) == 1 and not screen.json:
+            _write_object(house, screen, entries[0].digest)
+            return 0
+        _list_entries(house, screen, target)
+    return 0
+
+
+def _resolve(house: House, text: str) -> tuple[str, bool]:
+    """The digest that was meant, and whether it is a version with entries or plain bytes."""
+    if is_digest(text):
+        if not house.objects.has(text):
+            raise BadInput(f"there is no object {text}", hint="see `kfm refs list`")
+        return text, False
+    name = check_ref(text)
+    target = house.state.ref(name)
+    if not target:
+        raise BadInput(f"there is no ref {printable(name)}", hint="see `kfm refs list`")
+    if not is_digest(target):
+        raise BadInput(f"{name} is a switch; it is {target}", hint=f"see `kfm refs history {name}`")
+    return target, name.startswith(("processed/", "published/"))
+
+
+def _entries(house: House, version: str) -> Iterator[ManifestEntry]:
+    decode = msgspec.json.Decoder(ManifestEntry).decode
+    with house.objects.open(version) as file:
+        for line in file:
+            yield decode(line)
+
+
+def _first_entries(house: House, version: str, count: int) -> list[ManifestEntry]:
+    found = []
+    for entry in _entries(house, version):
+        found.append(entry)
+        if len(found) == count:
+            break
+    return found
+
+
+def _entry(house: House, version: str, key: str) -> ManifestEntry:
+    for entry in _entries(house, version):
+        if "/".join(entry.key) == key:
+            return entry
+    raise BadInput(f"the version has no entry {printable(key)}", hint="without a key, `kfm cat` lists them")
+
+
+def _list_entries(house: House, screen: Screen, version: str) -> None:
+    if screen.json:
+        screen.data(list(_entries(house, version)))
+        return
+    screen.table(
+        ("key", "size", "type", "digest"),
+        [("/".join(e.key), size(e.size), e.media_type, short(e.digest)) for e in _entries(house, version)],
+    )
+
+
+def _write_object(house: House, screen: Screen, digest: str) -> None:
+    def chunks() -> Iterator[bytes]:
+        with house.objects.open(digest) as file:
+            while chunk := file.read(1 << 20):
+                yield chunk
+
+    screen.raw(chunks())

@@ -1,0 +1,164 @@
+"""Tables, colours and progress. Foreign text is escaped before it reaches a terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TextIO
+
+_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34"}
+_WORDS = {
+    "SUCCESS": "green", "COMMITTED": "green", "DONE": "green", "done": "green", "ok": "green", "open": "green",
+    "FAILED": "red", "failed": "red", "corrupt": "red", "bad": "red",
+    "SKIPPED": "dim", "noop": "dim", "default": "dim",
+    "RUNNING": "yellow", "PARTIAL": "yellow", "IN_PROGRESS": "yellow", "held": "yellow", "weak": "yellow",
+    "frozen": "blue", "PENDING": "dim",
+}  # fmt: skip
+
+
+def clean(value: object) -> str:
+    """One line of text, whatever it was: what could steer a terminal is shown as its escape."""
+    text = "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
+
+
+def wants_color(stream: TextIO, env: Mapping[str, str], *, no_color: bool) -> bool:
+    """--no-color, then NO_COLOR, then KFM_COLOR (always | never), then whether it is a terminal."""
+    if no_color or env.get("NO_COLOR"):
+        return False
+    choice = env.get("KFM_COLOR", "")
+    if choice in ("always", "never"):
+        return choice == "always"
+    return stream.isatty() and env.get("TERM") != "dumb"
+
+
+class Screen:
+    """What a command writes with: data to stdout, words to stderr."""
+
+    def __init__(self, *, json: bool, quiet: bool, verbose: bool, no_color: bool, env: Mapping[str, str]) -> None:
+        self.json = json
+        self.quiet = quiet
+        self.verbose = verbose
+        self.out: TextIO = sys.stdout
+        self.err: TextIO = sys.stderr
+        self._out_color = not json and wants_color(self.out, env, no_color=no_color)
+        self._err_color = wants_color(self.err, env, no_color=no_color)
+        self._progress_shown = False
+
+    # -- stdout
+
+    def data(self, value: Any) -> None:
+        """One JSON document."""
+        import msgspec
+
+        try:
+            body = msgspec.json.encode(value)
+        except UnicodeEncodeError:  # a file name that is not UTF-8
+            body = msgspec.json.encode(_scrubbed(msgspec.to_builtins(value)))
+        body = msgspec.json.format(body, indent=2)
+        self.line(body.decode().replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\x7f", "\\u007f"))
+
+    def line(self, text: str = "") -> None:
+        self.out.write(text + "\n")
+
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+        """Aligned columns under a header; an empty table is only its header, so that scripts see the same shape."""
+        cells = [[clean(cell) or "-" for cell in row] for row in rows]
+        widths = [
+            max(len(name), *(len(row[i]) for row in cells)) if cells else len(name) for i, name in enumerate(columns)
+        ]
+        self.line(
+            self._paint(
+                "  ".join(name.upper().ljust(w) for name, w in zip(columns, widths, strict=True)).rstrip(), "bold"
+            )
+        )
+        for row in cells:
+            padded = [self._word(cell, cell.ljust(width)) for cell, width in zip(row, widths, strict=True)]
+            self.line("  ".join(padded).rstrip())
+
+    def fields(self, pairs: Iterable[tuple[str, object]]) -> None:
+        """`name  value`, one a line; what is empty is left out."""
+        kept = [(name, clean(value)) for name, value in pairs if value not in (None, "", [], ())]
+        width = max((len(name) for name, _ in kept), default=0)
+        for name, value in kept:
+            self.line(f"{self._paint(name.ljust(width), 'dim')}  {self._word(value, value)}")
+
+    def raw(self, chunks: Iterable[bytes]) -> None:
+        """Bytes as they are."""
+        self.out.flush()
+        for chunk in chunks:
+            self.out.buffer.write(chunk)
+        self.out.buffer.flush()
+
+    def _word(self, word: str, padded: str) -> str:
+        color = _WORDS.get(word)
+        return self._paint(padded, color) if color else padded
+
+    def _paint(self, text: str, color: str) -> str:
+        return f"\x1b[{_CODES[color]}m{text}\x1b[0m" if self._out_color else text
+
+    # -- stderr
+
+    def say(self, text: str) -> None:
+        """For people; silent with --quiet."""
+        if not self.quiet:
+            self._clear()
+            self.err.write(clean(text) + "\n")
+            self.err.flush()
+
+    def fail(self, text: str) -> None:
+        self._clear()
+        prefix = "\x1b[31mkfm:\x1b[0m " if self._err_color else "kfm: "
+        self.err.write(prefix + clean(text) + "\n")
+        self.err.flush()
+
+    def progress(self, stage: str, done: int, total: int) -> None:
+        """The counter on a terminal. With --verbose the events tell the same."""
+        if self.quiet or self.verbose or not self.err.isatty():
+            return
+        count = f" {done}/{total}" if total else f" {done}" if done else ""
+        self.err.write(f"\r\x1b[K{clean(stage)}{count}")
+        self.err.flush()
+        self._progress_shown = True
+
+    def _clear(self) -> None:
+        if self._progress_shown:
+            self.err.write("\r\x1b[K")
+            self._progress_shown = False
+
+    def finish(self) -> None:
+        """Everything out, or an error while we can still tell it."""
+        self._clear()
+        self.out.flush()
+
+
+def _scrubbed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {clean(key): _scrubbed(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_scrubbed(item) for item in value]
+    return clean(value) if isinstance(value, str) else value
+
+
+def size(count: int) -> str:
+    """Bytes as people read them: 999 B, 1.2 MiB."""
+    if count < 1024:
+        return f"{count} B"
+    value = float(count)
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
+        value /= 1024
+        if value < 1024 or unit == "TiB":
+            return f"{value:.1f} {unit}"
+    return str(count)
+
+
+def short(digest: str) -> str:
+    """The start of a digest or id, enough to tell two apart."""
+    return digest[:19] if digest.startswith("sha256:") else digest[:8]
+
+
+def default_actor(env: Mapping[str, str]) -> str:
+    return env.get("KFM_ACTOR") or env.get("USER") or env.get("LOGNAME") or f"uid {os.getuid()}"

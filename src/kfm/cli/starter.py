@@ -1,0 +1,155 @@
+"""kfm init: a small installation that runs as it is."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+
+from kfm.cli.render import Screen
+from kfm.errors import BadInput
+
+CONFIG = """\
+# An installation of kfm. `kfm config show --resolved` tells every setting with its default;
+# `kfm schema config` is the JSON Schema of this file. Paths start at the folder of this file.
+kfm: 1
+
+# Where runs, refs and receipts are kept. Other kinds: jsonl:PATH, memory
+state: sqlite:.kfm/state.db
+
+# Where the bytes of every version are kept, by digest.
+objects: file:.kfm/objects
+
+# Where what is published is written as files. `noop` writes nothing.
+publish: file:public
+
+# What may be reached beyond public addresses on ports 80 and 443, e.g. ["127.0.0.1:8931"].
+network:
+  allow: []
+
+# The share of its keys a dataset may lose in one run before someone has to look.
+deletion_budget: 0.1
+
+datasets:
+  rain-gauges:
+    updater: updaters/rain_gauges.py:RainGauges
+
+    # `kfm promote` asks for these: nothing is published without them.
+    title: Rain gauges
+    description: Monthly rain at three gauges, in millimetres. Invented, to have something to run.
+    license: CC0-1.0
+    sensitivity: public
+    attribution: Nobody; the numbers are made up
+    extent:
+      bbox: [-102.05, 36.99, -94.59, 40.0]
+      interval: ["2026-01-01T00:00:00Z", null]
+
+    sources:
+      gauges:
+        uri: data/rain_gauges.csv       # or https://…; the bytes are hashed on the way in
+        format: csv
+        complete: true                  # the file is everything: what it lacks may be deleted
+        contract:                       # what does not fit is held back, with the reason
+          partition_by: county          # its distinct values are told to plan()
+          columns:
+            - {name: gauge, required: true}
+            - {name: county, required: true}
+            - {name: month, type: text, pattern: '\\d{4}-\\d{2}'}
+            - {name: rain_mm, type: number, minimum: 0, mode: discard-row}
+"""
+
+UPDATER = '''\
+"""An updater is three methods: what to read, what to do with it, and doing one step of it."""
+
+from __future__ import annotations
+
+from kfm import Output, Plan, SourceRef, Step, Updater
+
+
+class RainGauges(Updater):
+    id = "rain-gauges"
+    version = "1.0.0"  # change it whenever plan() or perform() would answer differently
+    dataset = "kfm://dataset/rain-gauges"
+
+    def inputs(self, trigger, sources) -> list[SourceRef]:
+        """Pin what will be read. `gauges` is the name in kfm.yml."""
+        return [sources.pin("gauges")]
+
+    def plan(self, inputs) -> Plan:
+        """One step for each county. Pure: no clock, files, network, randomness or environment in here."""
+        return Plan(
+            steps=[Step(id=f"county-{name}", key=(name,), params={"county": name}) for name in inputs[0].partitions],
+            complete=True,
+        )
+
+    def perform(self, step, read) -> Output:
+        """The rows of one county. May be called again for the same step, and must then give the same."""
+        rows = [row for row in read.csv("gauges") if row["county"] == step.params["county"]]
+        return Output.csv(sorted(rows, key=lambda row: (row["gauge"], row["month"])))
+'''
+
+DATA = """\
+gauge,county,month,rain_mm
+dodge-city,ford,2026-01,14.2
+dodge-city,ford,2026-02,18.9
+hays,ellis,2026-01,12.7
+hays,ellis,2026-02,-1
+manhattan,riley,2026-01,21.6
+manhattan,riley,2026-02,27.3
+"""
+
+FILES = {"kfm.yml": CONFIG, "updaters/rain_gauges.py": UPDATER, "data/rain_gauges.csv": DATA}
+
+
+def init(options: argparse.Namespace, screen: Screen) -> int:
+    folder = options.folder
+    written = write_all(folder, FILES)
+    if screen.json:
+        screen.data({"written": written})
+        return 0
+    for path in written:
+        screen.line(path)
+    into = "" if folder == "." else f"cd {folder}, then "
+    screen.say(f"next: {into}`kfm run --dry-run` tells what would happen, `kfm run` does it")
+    return 0
+
+
+def write_all(folder: str, files: dict[str, str]) -> list[str]:
+    """All of them or none; a file that is there already stops it before anything is written."""
+    if not folder or not folder.isprintable():
+        raise BadInput("the folder's name is empty or holds a control character", hint="use a plain path")
+    targets = {os.path.join(folder, name): text for name, text in files.items()}
+    for path in (*targets, *(os.path.join(folder, name) for name in ("kfm.yaml", "kfm.json"))):
+        if os.path.lexists(path):
+            raise BadInput(f"{path} is there already", hint="nothing was written; choose another folder")
+    made: list[str] = []
+    folders: list[str] = []
+    try:
+        for path, text in targets.items():
+            _make_folders(os.path.dirname(path), folders)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            made.append(path)
+            with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(descriptor)
+    except BaseException as problem:
+        for path in reversed(made):
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+        for path in reversed(folders):
+            with contextlib.suppress(OSError):
+                os.rmdir(path)
+        if isinstance(problem, OSError):
+            reason = (problem.strerror or "").lower()
+            raise BadInput(f"{folder} cannot be written: {reason}", hint="nothing was written") from None
+        raise
+    return list(targets)
+
+
+def _make_folders(path: str, made: list[str]) -> None:
+    if not path or os.path.isdir(path):
+        return
+    _make_folders(os.path.dirname(path), made)
+    os.mkdir(path)
+    made.append(path)

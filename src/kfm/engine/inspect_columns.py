@@ -1,0 +1,328 @@
+"""A column of the contract, compiled: one exact rule for one value, one fast answer for many.
+
+What counts as what, in text (csv): a value is blank if it is empty, white space, or one of `missing`;
+space around a value that is not text does not matter. An integer is digits with a sign, a number
+is a finite decimal, both at most 400 characters. A boolean is true/false, yes/no, t/f, y/n or 1/0 in any
+case. A date is YYYY-MM-DD, a datetime YYYY-MM-DD, `T` or a space, hh:mm[:ss[.f]] and Z, an offset or
+nothing; other writings need `date_format`. In JSON a value must have the JSON type; dates are strings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from datetime import date, datetime
+from math import isfinite
+from typing import Any
+
+from kfm.contract.canonical import canonical
+from kfm.contract.records import Column
+from kfm.engine.inspect_findings import Violation
+from kfm.errors import BadInput
+
+MAX_MATCHED = 10_000  # characters of a value that a pattern is tried on
+MAX_NUMBER = 400  # characters of a number
+MAX_DATE = 64
+MAX_UNIQUE = 20_000_000
+_REMEMBERED = 1 << 16
+_SHORT = 32
+_TOGETHER = 24
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_MOMENT = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,9})?)?"
+    r"(?:Z|[+-](?:[01][0-9]|2[0-3]):?[0-5][0-9])?"
+)
+_TRUTHS = frozenset({"true", "false", "yes", "no", "t", "f", "y", "n", "1", "0"})
+_SPELT = _TRUTHS | {word.upper() for word in _TRUTHS} | {word.title() for word in _TRUTHS}
+_NOUN = {
+    "text": "text",
+    "integer": "an integer",
+    "number": "a finite number",
+    "boolean": "true or false",
+    "date": "a date",
+    "datetime": "a date with a time",
+}
+
+
+class ColumnCheck:
+    """Tells what is wrong with values of one column. Holds the values seen if they must be unique.
+
+    Unique values are kept exactly: short ones as they are, longer ones as 128-bit digests; some 120
+    bytes each. Only values of rows that pass count, so a held row makes no other one a duplicate.
+    """
+
+    def __init__(self, column: Column) -> None:
+        self.column = column
+        self.name = column.name
+        self.mode = column.mode
+        self.unique = column.unique
+        self.blanks = frozenset({"", *column.missing, *(text.strip() for text in column.missing)})
+        self._seen: set[str | bytes] = set()
+        self._allowed = frozenset(column.values)
+        self._matches = re.compile(column.pattern).fullmatch if column.pattern else None
+        self._bounded = column.minimum is not None or column.maximum is not None
+        self._textual = bool(column.values or column.pattern or column.unique)
+        self._read: Callable[[str], object] = _reader(column)
+        self._known: set[str] = set()  # dates that were read before; costly to read, and few
+        self._all = self._whole_answers()
+        self.trivial = not (self._all or column.required or column.unique)
+
+    # -- many values at once
+
+    def all_fine(self, values: Collection[str]) -> bool:
+        """True only if none of the values breaks a rule; False may also mean "look closer"."""
+        distinct = set(values)
+        blanks = distinct & self.blanks
+        if self.column.required and (blanks or not self.blanks.isdisjoint(map(str.strip, distinct))):
+            return False
+        if self.unique:
+            filled = len(values) - (sum(map(list(values).count, blanks)) if blanks else 0)
+            if len(distinct) - len(blanks) != filled or not self._seen.isdisjoint(_keys(distinct - blanks)):
+                return False
+        if blanks:
+            distinct -= blanks
+        return not distinct or all(answer(distinct) for answer in self._all)
+
+    def doubtful(self, values: Collection[str]) -> set[str]:
+        """The values that `broken_rule` must be asked about; it would find nothing wrong with the others."""
+        distinct = list(set(values))
+        if self.unique:
+            return set(distinct)
+        doubts: set[str] = set()
+        for start in range(0, len(distinct), _TOGETHER):
+            some = distinct[start : start + _TOGETHER]
+            if not self.all_fine(some):
+                doubts.update(some)
+        return doubts
+
+    def saw_all(self, values: Collection[str]) -> None:
+        """The rows with these values passed as they are."""
+        self._seen |= _keys(set(values) - self.blanks)
+        self._bound()
+
+    def _whole_answers(self) -> list[Callable[[set[str]], bool]]:
+        """Answers about sets of filled values, each at the speed of C loops."""
+        answers: list[Callable[[set[str]], bool]] = []
+        kind = self.column.type
+        if kind in ("integer", "number"):
+            answers.append(self._numbers)
+        elif kind == "boolean":
+            answers.append(_SPELT.issuperset)
+        elif kind in ("date", "datetime"):
+            answers.append(self._dates)
+        if self._allowed:
+            answers.append(self._allowed.issuperset)
+        if self._matches is not None:
+            answers.append(self._all_match)
+        return answers
+
+    def _numbers(self, texts: set[str]) -> bool:
+        joined = "".join(texts)
+        if not joined.isascii() or "_" in joined or max(map(len, texts)) > MAX_NUMBER:
+            return False  # int() and float() read more than we call a number
+        integer = self.column.type == "integer"
+        try:
+            numbers: list[Any] = list(map(int if integer else float, texts))
+        except ValueError:
+            return False
+        if not integer and not all(map(isfinite, numbers)):
+            return False
+        low, high = self.column.minimum, self.column.maximum
+        return (low is None or min(numbers) >= low) and (high is None or max(numbers) <= high)
+
+    def _dates(self, texts: set[str]) -> bool:
+        fresh = texts - self._known
+        if not fresh:
+            return True
+        if self.column.type == "date" and not self.column.date_format:
+            if set(map(len, fresh)) != {10} or "W" in "".join(fresh):
+                return False
+            try:
+                list(map(date.fromisoformat, fresh))
+            except ValueError:
+                return False
+        elif None in map(self._read, fresh):
+            return False
+        if len(self._known) + len(fresh) > _REMEMBERED:
+            self._known.clear()
+        self._known |= fresh
+        return True
+
+    def _all_match(self, texts: set[str]) -> bool:
+        assert self._matches is not None
+        return max(map(len, texts)) <= MAX_MATCHED and all(map(self._matches, texts))
+
+    # -- one value
+
+    def blank(self, text: str) -> bool:
+        return text in self.blanks or text.strip() in self.blanks
+
+    def json_blank(self, value: Any) -> bool:
+        if type(value) is str:
+            return self.blank(value)
+        return value is None or (bool(self.column.missing) and text_of(value) in self.blanks)
+
+    def broken_rule(self, text: str) -> str:
+        """The first rule a value in text breaks, or empty."""
+        if self.blank(text):
+            return "required" if self.column.required else ""
+        read: Any = None
+        if self.column.type != "text":
+            read = self._read(text)
+            if read is None:
+                return "type"
+        return self._rest(read, text)
+
+    def broken_json_rule(self, value: Any) -> str:
+        """The same for a value of a JSON record; null and an absent member are blank."""
+        if self.json_blank(value):
+            return "required" if self.column.required else ""
+        kind = self.column.type
+        read: Any = None
+        if kind in ("integer", "number"):
+            if type(value) not in (int, float) or (kind == "integer" and value != value // 1):
+                return "type"
+            read = value
+        elif kind == "boolean":
+            if type(value) is not bool:
+                return "type"
+        elif type(value) is not str or (kind != "text" and self._read(value) is None):
+            return "type"
+        return self._rest(read, text_of(value) if self._textual else "")
+
+    def _rest(self, read: Any, text: str) -> str:
+        if self._bounded:
+            if self.column.minimum is not None and read < self.column.minimum:
+                return "minimum"
+            if self.column.maximum is not None and read > self.column.maximum:
+                return "maximum"
+        if self._allowed and text not in self._allowed:
+            return "values"
+        if self._matches is not None and (len(text) > MAX_MATCHED or self._matches(text) is None):
+            return "pattern"
+        if self.unique and _key(text) in self._seen:
+            return "unique"
+        return ""
+
+    def saw(self, text: str) -> None:
+        """The row with this value passed, and the value in it."""
+        if not self.blank(text):
+            self._seen.add(_key(text))
+            self._bound()
+
+    def _bound(self) -> None:
+        if len(self._seen) > MAX_UNIQUE:
+            raise BadInput(
+                f"column {self.name} has more than {MAX_UNIQUE:,} values to keep apart",
+                hint="take `unique` off this column, or split the source",
+            )
+
+    def violation(self, rule: str) -> Violation:
+        return self.name, rule, self.mode, self._message(rule)
+
+    def _message(self, rule: str) -> str:
+        if rule == "type":
+            return f"the value is not {_NOUN[self.column.type]}"
+        if rule == "minimum":
+            return f"the value is below {self.column.minimum:g}"
+        if rule == "maximum":
+            return f"the value is above {self.column.maximum:g}"
+        return _MESSAGES[rule]
+
+
+_MESSAGES = {
+    "required": "there is no value",
+    "values": "the value is not one of those allowed",
+    "pattern": f"the value does not match the pattern, or is longer than {MAX_MATCHED:,} characters",
+    "unique": "the value is there a second time",
+}
+
+
+def text_of(value: Any) -> str:
+    """A JSON value as the contract's texts write it: 1.0 is 1, True is true."""
+    if type(value) is str:
+        return value
+    return "" if value is None else canonical(value).decode()
+
+
+def _keys(texts: set[str]) -> set[str | bytes]:
+    if not texts or max(map(len, texts)) <= _SHORT:
+        return texts  # type: ignore[return-value]
+    return set(map(_key, texts))
+
+
+def _key(text: str) -> str | bytes:
+    if len(text) <= _SHORT:
+        return text
+    import hashlib
+
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _reader(column: Column) -> Callable[[str], object]:
+    """Reads a text as the column's type; None if it is not."""
+    if column.date_format:
+        return _dated(column.date_format)
+    return _READERS[column.type]
+
+
+def _integer(text: str) -> int | None:
+    text = text.strip()
+    return int(text) if len(text) <= MAX_NUMBER and _INTEGER.fullmatch(text) else None
+
+
+def _number(text: str) -> float | None:
+    text = text.strip()
+    if len(text) > MAX_NUMBER or not _NUMBER.fullmatch(text):
+        return None
+    number = float(text)
+    return number if isfinite(number) else None
+
+
+def _truth(text: str) -> bool | None:
+    return True if text.strip().lower() in _TRUTHS else None
+
+
+def _date(text: str) -> date | None:
+    text = text.strip()
+    if len(text) != 10 or "W" in text:  # 2026-W01-1 is a date to fromisoformat
+        return None
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _moment(text: str) -> datetime | None:
+    text = text.strip()
+    if not _MOMENT.fullmatch(text):
+        return None
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _dated(format_: str) -> Callable[[str], datetime | None]:
+    def read(text: str) -> datetime | None:
+        text = text.strip()
+        if len(text) > MAX_DATE or any(c.isdecimal() and not c.isascii() for c in text):
+            return None
+        try:
+            return datetime.strptime(text, format_)
+        except (ValueError, OverflowError):
+            return None
+
+    return read
+
+
+_READERS: dict[str, Callable[[str], object]] = {
+    "text": str,
+    "integer": _integer,
+    "number": _number,
+    "boolean": _truth,
+    "date": _date,
+    "datetime": _moment,
+}

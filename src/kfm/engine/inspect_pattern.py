@@ -1,0 +1,282 @@
+"""Refuses regular expressions that a hostile value could keep busy for ever.
+
+Python's engine tries every way a text can be cut up among the repeats of a pattern. If a loop can take the same
+text in two ways (`(a+)+`, `(a|aa)*`) the tries double with every character. If three loops in a row
+can take the same text (`.*x.*y.*`) they grow with the cube of the length. Both show in the automaton of
+the pattern: its positions are the places in it that take a character, its edges what may come next.
+An edge that exists in two ways, or two different walks over one text from a position back to it, is
+the first case. A chain of three loops, joined by text that each could take itself, is the second.
+
+The judgement errs on the side of refusing. Possessive repeats (`*+`, `++`) and atomic groups (`(?>…)`)
+never give back what they took, so they count as one character.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+_UNROLLED = 8  # repeats up to this are written out, longer ones count as loops
+_MAX_POSITIONS = 4000
+_MAX_WORK = 400_000
+_ASCII = [chr(code) for code in range(128)]
+_OTHER = 1 << 128  # stands for every character past ASCII
+_ANY = (1 << 129) - 1
+_CHAIN = 3
+
+_HINT = "rewrite it so that its repeats cannot take the same text, or make them possessive (`++`, `*+`)"
+
+
+class _Refused(Exception):
+    pass
+
+
+def pattern_problem(pattern: str) -> str:
+    """Why a pattern cannot be used, or empty."""
+    from re import _parser  # type: ignore[attr-defined]
+
+    try:
+        re.compile(pattern)
+        parsed = _parser.parse(pattern)
+        _judge(parsed, bool(parsed.state.flags & re.IGNORECASE))
+    except re.error as error:
+        return f"is not a regular expression: {error.msg}"
+    except (RecursionError, OverflowError):
+        return "is nested too deeply or repeats too often"
+    except _Refused as refusal:
+        return f"{refusal}; {_HINT}"
+    return ""
+
+
+def _judge(items: Any, ignore_case: bool) -> None:
+    automaton = _Automaton(ignore_case)
+    automaton.sequence(items)
+    core = automaton.core()
+    reach = {position: automaton.reach([position], core) for position in core}
+    if automaton.doubled(core, reach):
+        raise _Refused("can take one text in very many ways")
+    if automaton.longest_chain(core, reach) >= _CHAIN:
+        raise _Refused("has three or more open-ended repeats that can take the same text")
+
+
+_Fragment = tuple[set[int], set[int], bool]  # where it may begin, where it may end, whether it may be empty
+
+
+class _Automaton:
+    def __init__(self, ignore_case: bool) -> None:
+        self._ignore_case = ignore_case
+        self.takes: list[int] = []  # per position the characters it takes, as bits
+        self.edges: list[dict[int, int]] = []  # per position what may come next, and in how many ways
+
+    # -- from the parsed pattern
+
+    def sequence(self, items: Iterable[tuple[Any, Any]]) -> _Fragment:
+        first: set[int] = set()
+        last: set[int] = set()
+        empty = True
+        for operation, argument in items:
+            fragment = self._node(str(operation), argument)
+            if fragment is None:
+                continue
+            self._link(last, fragment[0])
+            first = first | fragment[0] if empty else first
+            last = last | fragment[1] if fragment[2] else fragment[1]
+            empty = empty and fragment[2]
+        return first, last, empty
+
+    def _node(self, operation: str, argument: Any) -> _Fragment | None:
+        if operation in ("LITERAL", "NOT_LITERAL", "ANY", "IN"):
+            return self._position(self._characters(operation, argument))
+        if operation in ("MAX_REPEAT", "MIN_REPEAT"):
+            return self._repeat(*argument)
+        if operation == "SUBPATTERN":
+            self._ignore_case = self._ignore_case or bool(argument[1] & re.IGNORECASE)
+            return self.sequence(argument[-1])
+        if operation == "BRANCH":
+            branches = [self.sequence(branch) for branch in argument[1]]
+            return (
+                set().union(*(branch[0] for branch in branches)),
+                set().union(*(branch[1] for branch in branches)),
+                any(branch[2] for branch in branches),
+            )
+        if operation in ("ATOMIC_GROUP", "POSSESSIVE_REPEAT"):
+            _judge(argument if operation == "ATOMIC_GROUP" else argument[-1], self._ignore_case)
+            return self._position(_ANY)
+        if operation in ("ASSERT", "ASSERT_NOT"):
+            _judge(argument[1], self._ignore_case)
+            return None
+        if operation == "AT":
+            return None
+        if operation == "FAILURE":
+            return set(), set(), False
+        raise _Refused("uses back-references or conditions")
+
+    def _repeat(self, least: int, most: Any, body: Any) -> _Fragment:
+        fragment = self.sequence(body)
+        if most == 1:
+            return fragment[0], fragment[1], fragment[2] or least == 0
+        if int(most) > _UNROLLED or fragment[2]:
+            self._link(fragment[1], fragment[0])
+            return fragment[0], fragment[1], fragment[2] or least == 0
+        last = set(fragment[1]) if least <= 1 else set()
+        before = fragment
+        for count in range(2, int(most) + 1):
+            following = self.sequence(body)
+            self._link(before[1], following[0])
+            if count >= least:
+                last |= following[1]
+            before = following
+        return fragment[0], last, least == 0
+
+    def _position(self, characters: int) -> _Fragment:
+        if len(self.takes) == _MAX_POSITIONS:
+            raise _Refused("is too long to be judged")
+        self.takes.append(characters)
+        self.edges.append({})
+        return {len(self.takes) - 1}, {len(self.takes) - 1}, False
+
+    def _link(self, before: set[int], after: set[int]) -> None:
+        for one in before:
+            edges = self.edges[one]
+            for other in after:
+                edges[other] = edges.get(other, 0) + 1
+
+    def _characters(self, operation: str, argument: Any) -> int:
+        if operation == "ANY":
+            return _ANY
+        items = argument if operation == "IN" else [(operation, argument)]
+        negated = False
+        bits = 0
+        for kind, value in items:
+            name = str(kind)
+            if name == "NEGATE":
+                negated = True
+            elif name == "LITERAL":
+                bits |= self._both_cases(_bits(value, value))
+            elif name == "NOT_LITERAL":
+                bits |= (_ANY & ~self._both_cases(_bits(value, value))) | _OTHER
+            elif name == "RANGE":
+                bits |= self._both_cases(_bits(*value))
+            else:
+                bits |= _category(str(value))
+        return (_ANY & ~bits) | _OTHER if negated else bits
+
+    def _both_cases(self, bits: int) -> int:
+        if not self._ignore_case:
+            return bits
+        for index, character in enumerate(_ASCII):
+            if bits >> index & 1:
+                bits |= 1 << ord(character.swapcase())
+        return bits | _OTHER  # the long s and the Kelvin sign fold into ASCII
+
+    # -- what the automaton tells
+
+    def core(self) -> set[int]:
+        """Positions on a loop, or between loops: the others are peeled off from both ends."""
+        left = set(range(len(self.takes)))
+        before: list[set[int]] = [set() for _ in self.takes]
+        for position, edges in enumerate(self.edges):
+            for other in edges:
+                before[other].add(position)
+        after = [set(edges) for edges in self.edges]
+        for inward, outward in ((before, after), (after, before)):
+            ends = [position for position in left if left.isdisjoint(inward[position])]
+            while ends:
+                gone = ends.pop()
+                left.discard(gone)
+                ends += [p for p in outward[gone] if p in left and left.isdisjoint(inward[p])]
+        return left
+
+    def reach(self, starts: Iterable[int], within: set[int], taking: int = _ANY) -> set[int]:
+        """What can be come to by at least one edge, reading only characters in `taking`."""
+        found: set[int] = set()
+        open_ = list(starts)
+        while open_:
+            for other in self.edges[open_.pop()]:
+                if other in within and other not in found and self.takes[other] & taking:
+                    found.add(other)
+                    open_.append(other)
+        return found
+
+    def doubled(self, core: set[int], reach: dict[int, set[int]]) -> bool:
+        """Whether some text leads from a position back to itself in two ways."""
+        following: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        work = 0
+
+        def next_pairs(pair: tuple[int, int]) -> list[tuple[int, int]]:
+            nonlocal work
+            one, two = pair
+            ones = [p for p in self.edges[one] if p in core and one in reach[p]]
+            twos = [p for p in self.edges[two] if p in core and two in reach[p]]
+            work += len(ones) * len(twos) + 1
+            if work > _MAX_WORK:
+                raise _Refused("is too intricate to be judged")
+            return [(a, b) for a in ones for b in twos if self.takes[a] & self.takes[b]]
+
+        alike = [(p, p) for p in core if p in reach[p]]
+        if any(n > 1 and p in reach.get(q, ()) for p in core for q, n in self.edges[p].items()):
+            return True
+        open_ = list(alike)
+        while open_:
+            pair = open_.pop()
+            if pair not in following:
+                following[pair] = next_pairs(pair)
+                open_ += following[pair]
+        back: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for pair, nexts in following.items():
+            for other in nexts:
+                back.setdefault(other, []).append(pair)
+        returning: set[tuple[int, int]] = set()
+        open_ = list(alike)
+        while open_:
+            for pair in back.get(open_.pop(), ()):
+                if pair not in returning:
+                    if pair[0] != pair[1]:
+                        return True
+                    returning.add(pair)
+                    open_.append(pair)
+        return False
+
+    def longest_chain(self, core: set[int], reach: dict[int, set[int]]) -> int:
+        loops: list[set[int]] = []
+        for position in sorted(core):
+            if position in reach[position] and not any(position in loop for loop in loops):
+                loops.append({p for p in reach[position] if position in reach[p]})
+        taken = [0] * len(loops)
+        for index, loop in enumerate(loops):
+            for position in loop:
+                taken[index] |= self.takes[position]
+        longest: dict[int, int] = {}
+
+        def chain(index: int) -> int:
+            if index not in longest:
+                longest[index] = 1 + max(
+                    (chain(other) for other in range(len(loops)) if other != index and joined(index, other)), default=0
+                )
+            return longest[index]
+
+        def joined(one: int, other: int) -> bool:
+            shared = taken[one] & taken[other]
+            return bool(shared) and not loops[other].isdisjoint(self.reach(loops[one], core, shared))
+
+        return max((chain(index) for index in range(len(loops))), default=0)
+
+
+def _bits(low: int, high: int) -> int:
+    bits = _OTHER if high > 127 else 0
+    for code in range(low, min(high, 127) + 1):
+        bits |= 1 << code
+    return bits
+
+
+def _category(name: str) -> int:
+    negated = "_NOT_" in name
+    escape = {"DIGIT": r"\d", "SPACE": r"\s", "WORD": r"\w"}.get(name.rpartition("_")[2])
+    if escape is None:
+        return _ANY
+    bits = _OTHER
+    for index, character in enumerate(_ASCII):
+        if bool(re.match(escape, character)) != negated:
+            bits |= 1 << index
+    return bits

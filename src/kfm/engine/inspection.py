@@ -1,0 +1,193 @@
+"""Holds a source against its data contract, before anything is planned from it.
+
+The source is read as a stream and judged row by row; memory does not grow with it, but for the values
+that must be unique (see inspect_columns) and the distinct partitions. Nothing is raised for what a
+source contains: it is found, counted, and held. What is raised is about the contract (BadInput)
+or comes from the stream.
+
+    mode            a value that breaks a rule
+    evolve          passes; noted
+    freeze          holds the whole source
+    discard-row     holds its row
+    discard-value   is blanked; noted
+
+Findings name the rule and the place, never a value. The held rows themselves go to `hold`, whose store
+is the restricted one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
+
+import msgspec
+
+from kfm.contract.records import Column, DataContract, Finding
+from kfm.errors import BadInput
+
+
+class Inspection(msgspec.Struct, frozen=True, kw_only=True):
+    """What came out. If `held`, nothing of the source may be used, whatever was accepted on the way."""
+
+    rows: int
+    held_rows: int  # rows that broke a rule of `freeze` or `discard-row`, or could not be read; all are in `hold`
+    held: bool  # the whole source is held
+    changed: bool  # what was given to `accept` is the accepted source; if False, the source is, as it came
+    findings: list[Finding]  # at most 200, the gravest kept; by row, then column
+    finding_counts: dict[str, int]  # all of them, by rule
+    partitions: tuple[str, ...]  # of the rows that passed
+
+
+def inspect(
+    open_body: Callable[[], BinaryIO],
+    contract: DataContract,
+    source: str,
+    accept: Callable[[bytes], None],
+    hold: Callable[[bytes], None],
+) -> Inspection:
+    """Judge the source that `open_body` opens, each time from its first byte.
+
+    `accept` is called only once something was discarded: from then on it gets the whole accepted
+    source in pieces. `hold` gets each held row as a line of canonical JSON: row, reasons, data.
+    """
+    problems = contract_problems(contract)
+    if problems:
+        raise BadInput(f"the data contract of {source} cannot be used: {problems[0]}", hint="correct the contract")
+    from kfm.engine.inspect_findings import SOURCE, Outcome
+
+    out = Outcome(source, hold)
+    if contract.format == "csv":
+        from kfm.engine.inspect_csv import inspect_csv
+
+        inspect_csv(open_body, contract, out, accept)
+    elif contract.format in ("json", "ndjson", "geojson"):
+        from kfm.engine.inspect_json import inspect_json
+
+        inspect_json(open_body, contract, out, accept)
+    elif contract.format == "text":
+        from kfm.engine.inspect_text import inspect_text
+
+        inspect_text(open_body, contract, out)
+    if out.rows - out.held_rows < contract.min_rows:
+        out.add(SOURCE, "rows.few", f"fewer than {contract.min_rows:,} rows passed; the source is held")
+    if 0 <= contract.max_held_rows < out.held_rows:
+        out.add(SOURCE, "rows.held", f"more than {contract.max_held_rows:,} rows are held; the source is held")
+    out.flush()
+    return Inspection(
+        rows=out.rows,
+        held_rows=out.held_rows,
+        held=out.held,
+        changed=out.changed and not out.held,
+        findings=out.listed(),
+        finding_counts=dict(sorted(out.counts.items())),
+        partitions=tuple(sorted(out.partitions)),
+    )
+
+
+def contract_problems(contract: DataContract) -> list[str]:
+    """What makes a contract impossible, unsafe or without effect; empty if it can be used."""
+    return [*_format_problems(contract), *_row_problems(contract), *_columns_problems(contract)]
+
+
+def _format_problems(contract: DataContract) -> Iterator[str]:
+    from kfm.engine.inspect_text import encoding_problem
+
+    kind = contract.format
+    given: list[tuple[str, bool, tuple[str, ...]]] = [
+        ("columns", bool(contract.columns), ("csv", "json", "ndjson", "geojson")),
+        ("other_columns", contract.other_columns != "evolve", ("csv", "json", "ndjson", "geojson")),
+        ("partition_by", bool(contract.partition_by), ("csv", "json", "ndjson", "geojson")),
+        ("min_rows", bool(contract.min_rows), ("csv", "json", "ndjson", "geojson")),
+        ("max_held_rows", contract.max_held_rows != -1, ("csv", "json", "ndjson", "geojson")),
+        ("header", not contract.header, ("csv",)),
+        ("delimiter", contract.delimiter != ",", ("csv",)),
+        ("encoding", contract.encoding != "utf-8", ("csv", "text")),
+        ("json_schema", bool(contract.json_schema), ("json", "ndjson", "geojson")),
+        ("root", bool(contract.root), ("json",)),
+    ]
+    for name, set_, formats in given:
+        if set_ and kind not in formats:
+            yield f"{name} has no meaning for the format {kind}; it is for {', '.join(formats)}"
+    if problem := encoding_problem(contract.encoding):
+        yield f"encoding {problem}"
+    if kind == "csv":
+        if len(contract.delimiter) != 1 or contract.delimiter in '"\r\n\0':
+            yield "delimiter must be one character, and neither a quote nor a line ending"
+        if not contract.header and not contract.columns:
+            yield "without a header the columns must be named, in their order"
+    if kind in ("json", "ndjson", "geojson") and contract.json_schema:
+        from kfm.engine.inspect_schema import schema_problems, split_problems
+
+        problems = schema_problems(contract.json_schema)
+        yield from problems
+        if kind == "json" and not problems:
+            yield from split_problems(contract.json_schema, contract.root)
+
+
+def _row_problems(contract: DataContract) -> Iterator[str]:
+    if contract.min_rows < 0:
+        yield "min_rows cannot be negative"
+    if contract.max_held_rows < -1:
+        yield "max_held_rows is -1 (no limit), 0 or more"
+    if contract.other_columns == "discard-row":
+        yield "other_columns cannot be discard-row, which would hold every row; use freeze or discard-value"
+    elif contract.other_columns != "evolve" and not contract.columns:
+        yield f"other_columns is {contract.other_columns}, but no column is named that could stay"
+    names = {column.name for column in contract.columns}
+    if contract.partition_by and names and contract.partition_by not in names:
+        yield "partition_by is not one of the columns"
+
+
+def _columns_problems(contract: DataContract) -> Iterator[str]:
+    seen: set[str] = set()
+    for position, column in enumerate(contract.columns, 1):
+        if not column.name.strip():
+            yield f"column {position} has no name"
+        elif column.name in seen:
+            yield f"column {column.name} is named twice"
+        seen.add(column.name)
+        for problem in _column_problems(column):
+            yield f"column {column.name}: {problem}"
+
+
+def _column_problems(column: Column) -> Iterator[str]:
+    bounds = [bound for bound in (column.minimum, column.maximum) if bound is not None]
+    if bounds and column.type not in ("integer", "number"):
+        yield f"minimum and maximum are for integer and number, not for {column.type}"
+    if any(bound - bound != 0 for bound in bounds):
+        yield "minimum and maximum must be finite"
+    elif len(bounds) == 2 and bounds[0] > bounds[1]:
+        yield "minimum is above maximum"
+    if column.required and column.mode == "discard-value":
+        yield "a required value cannot be blanked; use discard-row or freeze"
+    broken = ""
+    if column.pattern:
+        from kfm.engine.inspect_pattern import pattern_problem
+
+        if broken := pattern_problem(column.pattern):
+            yield f"the pattern {broken}"
+    if column.date_format:
+        if column.type not in ("date", "datetime"):
+            yield f"date_format is for date and datetime, not for {column.type}"
+        elif broken := _date_format_problem(column.date_format):
+            yield broken
+    if column.values and not broken:
+        from kfm.engine.inspect_columns import ColumnCheck
+
+        check = ColumnCheck(msgspec.structs.replace(column, unique=False, required=True))
+        if any(check.broken_rule(text) for text in column.values):
+            yield "one of the values is blank, or breaks the column's own type, range or pattern"
+
+
+def _date_format_problem(format_: str) -> str:
+    import re
+    from datetime import datetime
+
+    for directive in ("%c", "%x", "%X", "%Z"):
+        if directive in format_.replace("%%", ""):
+            return f"date_format has {directive}, which reads differently from machine to machine"
+    try:
+        datetime.strptime(datetime(2001, 2, 3, 4, 5, 6).strftime(format_), format_)
+    except (ValueError, re.error):
+        return "date_format is not a format that strptime reads"
+    return ""

@@ -1,0 +1,301 @@
+"""Reads a source over HTTP into the object store.
+
+A validator (ETag, Last-Modified) can only save a download: the content hash decides, and after
+`revalidate_ms` the bytes are fetched whole whatever the validators say. Nothing is stored unless the
+body came in full. Content codings are undone, so that the hash is of the data and not of its wrapping.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from time import monotonic as system_monotonic
+from typing import TYPE_CHECKING
+
+from kfm.contract.ports import Objects
+from kfm.contract.records import Checkpoint, Fetched, FetchRequest, SourceRef
+from kfm.errors import BadInput, Denied, KfmError, Refused, Unavailable
+from kfm.sources.addresses import is_allowed
+from kfm.sources.decoding import coding_of, decoded
+from kfm.sources.dialing import Dial, Resolve, connect, dial_tcp, system_resolve, verifying_tls
+from kfm.sources.intake import Intake, check_expectation, too_large
+from kfm.sources.locations import Location, parse
+from kfm.sources.wire import Body, Budget, Head, Wire, read_head
+
+if TYPE_CHECKING:
+    import ssl
+
+MAX_REDIRECTS = 5
+MAX_RETRY_AFTER_S = 3600
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_TRY_LATER = frozenset({408, 425, 429})
+_GONE = frozenset({404, 410})
+_OURS = frozenset(
+    {
+        "accept-encoding", "connection", "content-length", "expect", "host", "if-match", "if-modified-since",
+        "if-none-match", "if-range", "if-unmodified-since", "range", "te", "trailer", "transfer-encoding", "upgrade",
+    }
+)  # fmt: skip
+_NAME = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz")
+
+
+class HttpSource:
+    """http and https. Proxies of the environment are not used: they would choose the address for us."""
+
+    def __init__(
+        self,
+        *,
+        resolve: Resolve = system_resolve,
+        dial: Dial = dial_tcp,
+        tls: Callable[[], ssl.SSLContext] = verifying_tls,
+        monotonic: Callable[[], float] = system_monotonic,
+    ) -> None:
+        self._resolve = resolve
+        self._dial = dial
+        self._tls = tls
+        self._monotonic = monotonic
+
+    def fetch(self, request: FetchRequest, known: Checkpoint | None, objects: Objects) -> Fetched:
+        """known: what the last fetch of this URI left; used only to ask whether anything is new."""
+        first = here = parse(request.uri)
+        check_expectation(request)
+        _check_headers(request)
+        condition = known if known is not None and _may_ask(request, known, objects) else None
+        budget = Budget(
+            timeout_ms=request.timeout_ms,
+            total_ms=request.total_ms,
+            wire_bytes=request.max_bytes + request.max_bytes // 8 + (1 << 20),  # room for heads and chunk sizes
+            monotonic=self._monotonic,
+        )
+        for _ in range(MAX_REDIRECTS + 1):
+            budget.shown = here.shown()
+            with connect(
+                here, request.allow, budget, resolve=self._resolve, dial=self._dial, tls=self._tls
+            ) as sock:
+                wire = Wire(sock, budget)
+                wire.send(_question(here, first, request, condition))
+                stream = io.BufferedReader(wire, 1 << 16)
+                head = read_head(stream, budget.shown)
+                if head.status in _REDIRECTS:
+                    here = _next_hop(first, here, head, request)
+                    continue
+                if head.status == 304:
+                    return _unchanged(request, condition, budget)
+                _check_status(head, request, budget.shown)
+                return _receive(request, Body(stream, head, budget.shown), head, objects, budget)
+        raise Refused(
+            f"{first.shown()} redirects more than {MAX_REDIRECTS} times", hint="give the final address as the source"
+        )
+
+
+def _may_ask(request: FetchRequest, known: Checkpoint, objects: Objects) -> bool:
+    """Is a 304 worth anything: do we have the bytes, and were they seen recently enough?"""
+    age = request.now_ms - known.fetched_ms
+    return (
+        known.uri == request.uri
+        and 0 <= age < request.revalidate_ms  # a clock that went back is no reason to trust
+        and request.expect_hash in ("", known.content_hash)
+        and bool(_condition_line(known))
+        and objects.has(known.content_hash)
+    )
+
+
+def _condition_line(known: Checkpoint) -> str:
+    """An ETag is handed back as it came, W/ included. With an ETag the date is not sent: a server
+    that looks only at the date would not notice a second change within one second."""
+    if known.etag and _is_etag(known.etag):
+        return f"If-None-Match: {known.etag}"
+    if known.last_modified and _is_plain(known.last_modified):
+        return f"If-Modified-Since: {known.last_modified}"
+    return ""
+
+
+def _question(here: Location, first: Location, request: FetchRequest, condition: Checkpoint | None) -> bytes:
+    """The source's own headers may hold credentials: they go to the origin they were given for, and no further."""
+    own = request.headers if here.origin == first.origin else ()
+    named = {name.lower() for name, _ in own}
+    lines = [f"GET {here.target} HTTP/1.1", f"Host: {here.authority}"]
+    lines += [f"{name}: {value}" for name, value in own]
+    if "user-agent" not in named:
+        lines.append("User-Agent: kfm")
+    if "accept" not in named:
+        lines.append(f"Accept: {request.media_type}, */*;q=0.1" if _is_plain(request.media_type) else "Accept: */*")
+    if condition is not None:
+        lines.append(_condition_line(condition))
+    lines += ["Accept-Encoding: gzip, identity", "Connection: close", "", ""]
+    return "\r\n".join(lines).encode("latin-1")
+
+
+def _check_headers(request: FetchRequest) -> None:
+    for name, value in request.headers:
+        if not name or not _NAME.issuperset(name.lower()) or name.lower() in _OURS:
+            raise BadInput("a header of the source may not be set", hint=f"leave out {', '.join(sorted(_OURS))}")
+        if any((c < " " and c != "\t") or c == "\x7f" or c > "\xff" for c in value):
+            raise BadInput(f"the value of header {name} holds a character that a header cannot carry")
+
+
+def _next_hop(first: Location, here: Location, head: Head, request: FetchRequest) -> Location:
+    shown = here.shown()
+    if not head.one("location"):
+        raise Refused(f"{shown} redirects to nowhere or to several places", hint="ask whoever serves it")
+    try:
+        there = here.follow(head.one("location"))
+    except BadInput as error:
+        raise Refused(
+            f"{shown} redirects to an address that is refused: {error.message}",
+            hint="give the final address as the source",
+        ) from None
+    if there.host != first.host and not is_allowed(there.host, there.port, (*request.hosts, *request.allow)):
+        raise Denied(
+            f"{shown} redirects to {there.host}, which this source may not lead to",
+            hint=f"if this is meant, add '{there.host}' to the source's hosts",
+        )
+    if here.scheme == "https" and there.scheme == "http":
+        raise Denied(
+            f"{shown} redirects from https to http", hint="if this is meant, give the http address as the source"
+        )
+    return there
+
+
+def _check_status(head: Head, request: FetchRequest, shown: str) -> None:
+    status = head.status
+    if status == 200:
+        return
+    error: KfmError
+    if status >= 500 or status in _TRY_LATER:
+        wait = _retry_after(head.one("retry-after"), request.now_ms)
+        error = Unavailable(f"{shown} answers {status}", hint="try again later", status=status, retry_after_s=wait)
+    elif status in _GONE:
+        hint = "what was published from it stays; correct the address, or retire the source on purpose"
+        error = Refused(f"{shown} answers {status}: the source is gone", hint=hint, status=status)
+    elif status in (401, 403, 407):
+        hint = "check the credentials in the source's headers"
+        error = Refused(f"{shown} answers {status}: it does not let us in", hint=hint, status=status)
+    else:
+        hint = "check the address of the source"
+        error = Refused(f"{shown} answers {status}, which is no content", hint=hint, status=status)
+    raise error
+
+
+def _retry_after(text: str, now_ms: int) -> int | None:
+    """Seconds to wait, as a number of seconds or a date asks for it, but never more than an hour."""
+    if text.isascii() and text.isdigit():
+        return min(int(text[:9]), MAX_RETRY_AFTER_S)
+    if not text or len(text) > 64:
+        return None
+    from email.utils import parsedate_to_datetime
+
+    try:
+        seconds = parsedate_to_datetime(text).timestamp() - now_ms / 1000
+    except (ValueError, OverflowError, TypeError, IndexError):
+        return None
+    return int(min(max(seconds, 0), MAX_RETRY_AFTER_S))
+
+
+def _unchanged(request: FetchRequest, condition: Checkpoint | None, budget: Budget) -> Fetched:
+    if condition is None:
+        raise Unavailable(
+            f"{budget.shown} answers 304 to a question without a condition",
+            hint="try again later; whoever serves it has a broken cache",
+            status=304,
+        )
+    from msgspec.structs import replace
+
+    # The validators stay those of the answer that carried the bytes, whatever this 304 says.
+    checkpoint = replace(condition, checked_ms=request.now_ms)
+    return Fetched(
+        # Validators are kept only of bodies that came whole (see _receive), so this one did.
+        ref=_ref(request, checkpoint, complete=request.complete),
+        checkpoint=checkpoint,
+        not_modified=True,
+        bytes_on_wire=budget.received,
+    )
+
+
+def _receive(request: FetchRequest, body: Body, head: Head, objects: Objects, budget: Budget) -> Fetched:
+    shown = budget.shown
+    media_type = head.one("content-type")
+    if not _is_plain(media_type):
+        media_type = ""
+    _check_media_type(request, media_type, shown)
+    coding = coding_of(",".join(head.all("content-encoding")), shown)
+    if body.length is not None and body.length > request.max_bytes:
+        raise too_large(shown, request.max_bytes)
+    chunks = body.chunks()
+    if coding != "identity":
+        chunks = decoded(chunks, coding, request.max_ratio, shown)
+    with Intake(request, objects, shown, lambda start: _check_not_html(request, start, shown)) as intake:
+        for chunk in chunks:
+            intake.write(chunk)
+        if intake.size == 0 and not request.expect_hash:
+            raise Refused(
+                f"{shown} answers 200 with nothing in it",
+                hint="if it may be empty, set expect_hash to the hash of nothing",
+            )
+        content_hash, size = intake.commit()
+    # Of a body whose end nobody vouched for no validator is kept: it is fetched whole next time.
+    etag, last_modified = head.one("etag"), head.one("last-modified")
+    checkpoint = Checkpoint(
+        uri=request.uri,
+        content_hash=content_hash,
+        size=size,
+        media_type=media_type,
+        etag=etag if body.has_end and _is_etag(etag) else "",
+        last_modified=last_modified if body.has_end and _is_plain(last_modified) else "",
+        fetched_ms=request.now_ms,
+        checked_ms=request.now_ms,
+    )
+    return Fetched(
+        ref=_ref(request, checkpoint, complete=request.complete and body.has_end),
+        checkpoint=checkpoint,
+        not_modified=False,
+        bytes_on_wire=budget.received,
+    )
+
+
+def _ref(request: FetchRequest, checkpoint: Checkpoint, *, complete: bool) -> SourceRef:
+    return SourceRef(
+        uri=request.uri,
+        content_hash=checkpoint.content_hash,
+        size=checkpoint.size,
+        name=request.name,
+        media_type=request.media_type or checkpoint.media_type,
+        partition=request.partition,
+        etag=checkpoint.etag,
+        last_modified=checkpoint.last_modified,
+        complete=complete,
+    )
+
+
+def _check_media_type(request: FetchRequest, media_type: str, shown: str) -> None:
+    essence = media_type.partition(";")[0].strip().lower()
+    if essence in ("text/html", "application/xhtml+xml") and request.media_type and "html" not in request.media_type:
+        raise _html(shown)
+
+
+def _check_not_html(request: FetchRequest, start: bytes, shown: str) -> None:
+    """An error page served as 200 and under the type we expect is still an error page."""
+    if not request.media_type or "html" in request.media_type or "xml" in request.media_type:
+        return
+    text = start.removeprefix(b"\xef\xbb\xbf").lstrip()[:16].lower()
+    if text.startswith((b"<!doctype html", b"<html")):
+        raise _html(shown)
+
+
+def _html(shown: str) -> Refused:
+    return Refused(f"{shown} answers with a web page, not with data", hint="open it in a browser to see what it says")
+
+
+def _is_plain(text: str) -> bool:
+    return 0 < len(text) <= 200 and text.isascii() and text.isprintable()
+
+
+def _is_etag(text: str) -> bool:
+    """One entity tag. A bare token is let through as many servers send it, but never `*` or a list:
+    handed back, those would match anything."""
+    opaque = text.removeprefix("W/")
+    if not text or len(text) > 1024 or any(c <= " " or c == "\x7f" for c in text):
+        return False
+    if opaque.startswith('"'):
+        return len(opaque) >= 2 and opaque.endswith('"') and '"' not in opaque[1:-1]
+    return text != "*" and "," not in text and '"' not in text

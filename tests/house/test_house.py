@@ -257,3 +257,49 @@ def test_a_python_without_venv_is_named_with_what_to_install(bare: tuple[Path, P
     assert "python3 has no venv module with pip" in answer.stderr
     assert "apt-get install python3-venv" in answer.stderr
     assert not (clone / ".venv").exists()
+
+
+# -- .ci/run
+
+
+def ci_run(tmp_path: Path, **fakes: str) -> subprocess.CompletedProcess[str]:
+    """Runs .ci/run of a copy among commands of our choosing: few real ones, and the fakes."""
+    clone, commands = tmp_path / "clone", tmp_path / "bin"
+    (clone / ".ci").mkdir(parents=True)
+    commands.mkdir()
+    shutil.copy(ROOT / ".ci" / "run", clone / ".ci" / "run")
+    (commands / "dirname").symlink_to(shutil.which("dirname") or "")
+    for name, script in {"make": 'echo "make $* with CI=$CI"', **fakes}.items():
+        (commands / name).write_text(f"#!/bin/sh\n{script}\n")
+        (commands / name).chmod(0o755)
+    return subprocess.run(
+        [str(clone / ".ci" / "run")], env={"PATH": str(commands)}, capture_output=True, text=True, check=False
+    )
+
+
+def test_ci_goes_on_to_make_test_when_there_is_no_apt(tmp_path: Path) -> None:
+    answer = ci_run(tmp_path, id="echo 0")
+    assert (answer.returncode, answer.stdout) == (0, "make test with CI=true\n")
+    assert "absent: python3 python3-venv git gcc libc6-dev strace" in answer.stderr
+
+
+def test_ci_installs_what_is_absent_where_it_may(tmp_path: Path) -> None:
+    answer = ci_run(tmp_path, **{"id": "echo 0", "apt-get": f'echo "$*" >>{tmp_path}/asked', "strace": "exit 0"})
+    assert answer.returncode == 0
+    update, install = (tmp_path / "asked").read_text().splitlines()
+    assert "update" in update
+    assert {"python3-venv", "git", "gcc"} <= set(install.split())
+    assert "strace" not in install.split()
+    assert answer.stdout.splitlines()[-1] == "make test with CI=true"
+
+
+def test_ci_leaves_the_machine_alone_without_root(tmp_path: Path) -> None:
+    answer = ci_run(tmp_path, **{"id": "echo 1000", "apt-get": f'echo "$*" >>{tmp_path}/asked'})
+    assert answer.returncode == 0
+    assert not (tmp_path / "asked").exists()
+
+
+def test_ci_goes_on_when_the_mirror_is_down_and_fails_when_make_does(tmp_path: Path) -> None:
+    answer = ci_run(tmp_path, **{"id": "echo 0", "apt-get": "exit 100", "make": "exit 2"})
+    assert "could not install" in answer.stderr
+    assert answer.returncode == 2

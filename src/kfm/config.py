@@ -116,6 +116,9 @@ class Config(Record, frozen=True):
     objects: Annotated[_Text, Meta(description="file:PATH")] = "file:.kfm/objects"
     publish: Annotated[_Text, Meta(description="file:PATH or noop")] = "file:public"
     artifacts: Annotated[_Text, Meta(description="folder for the artifacts of each run")] = ".kfm/artifacts"
+    accept_weak_storage: Annotated[
+        bool, Meta(description="write to places that may lose what they acknowledged, such as tmpfs or NFS")
+    ] = False
     network: NetworkConfig = NetworkConfig()
     execute: ExecuteConfig = ExecuteConfig()
     deletion_budget: Annotated[

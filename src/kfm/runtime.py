@@ -6,10 +6,11 @@ a publisher.
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import msgspec
 
@@ -25,16 +26,22 @@ from kfm.contract.records import (
     Run,
     Trigger,
     TriggerKind,
+    WalRecord,
 )
 from kfm.contract.updater import Updater
 from kfm.engine.deliver import deliver
 from kfm.engine.run import run
-from kfm.engine.walk import Ports, Settings
+from kfm.engine.walk import Ports, SettledPlan, Settings
 from kfm.errors import BadInput, Refused
 from kfm.policy.checklist import promotion_gate
 from kfm.sources import open_source
+from kfm.store.archive import Archive
 from kfm.store.state import StoredState, this_process
 from kfm.telemetry.log import NullLog
+
+if TYPE_CHECKING:
+    from kfm.engine.preview import PlanPreview
+    from kfm.store.place import Verdict
 
 Mode = Literal["write", "read", "dry"]
 Progress = Callable[[str, int, int], None]
@@ -65,6 +72,7 @@ class House:
         self.tables = open_tables(resolved, mode)
         self.state = StoredState(self.tables, self.clock.now_ms)
         self.objects = self._open_objects()
+        self.archive = Archive(self.state, self.objects)
         self.publisher = self._open_publisher()
         self._updaters: dict[str, Updater] = {}
 
@@ -243,6 +251,45 @@ class House:
                 return kind()
         raise Refused(f"no operation is called {trigger.updater_id}", hint="it was made by another version of kfm")
 
+    # -- what can be seen
+
+    def wal(self, run_id: str) -> Iterator[WalRecord]:
+        """The write-ahead log of a run, a record a fact; the same before and after compaction."""
+        from kfm.projections.wal import wal_records
+
+        known = self.state.run(run_id)
+        if known is None:
+            raise Refused(f"no run with a journal is called {run_id[:80]!r}", hint="see `kfm runs list`")
+        plan = SettledPlan(plan_hash=known.plan_hash, steps=0, complete=False, has_needs=False, chunks=None)
+        steps = itertools.chain.from_iterable(plan.each(self.state)) if known.plan_hash else ()
+        return wal_records(known, steps, (segment for segment, _ in self.state.segments(run_id)))
+
+    def preview(self, dataset: str, window: str = "") -> PlanPreview:
+        """The plan a run would make now, and how it differs from the one locked for these inputs."""
+        from kfm.engine.preview import preview_plan
+
+        name = dataset_id(dataset)
+        return preview_plan(self.trigger(name, window=window), self.updater(name), self.ports(name))
+
+    def compact(self) -> int:
+        """Put the journals of ended runs into the archive; returns how many."""
+        return self.archive.compact()
+
+    def artifacts(
+        self, receipts: list[Receipt], effects: list[Effect], events: list[dict[str, Any]]
+    ) -> dict[str, bytes]:
+        """The artifacts of these runs, by file name."""
+        from kfm.projections import artifacts
+
+        dry = self.mode == "dry"
+        inputs = {r.run_id: known.inputs for r in receipts if (known := self.state.run(r.run_id)) is not None}
+        return {
+            "run.jsonl": artifacts.run_lines([(r, self.state.telemetry(r.run_id)) for r in receipts]),
+            "event_log.jsonl": artifacts.event_lines(events, dry),
+            "idempotency.json": artifacts.idempotency([(r, inputs.get(r.run_id, [])) for r in receipts], dry),
+            "publisher_trace.jsonl": artifacts.trace_lines(effects),
+        }
+
     def settle(self) -> list[Effect]:
         """Make everything said so far durable, then tell the outside. Acknowledge nothing before this returns."""
         if self.mode == "write":
@@ -259,7 +306,69 @@ def open_house(
     progress: Progress | None = None,
     clock: Clock | None = None,
 ) -> House:
+    """Open an installation. A place that cannot keep the promise is refused for writing, unless the
+    configuration accepts it."""
+    if mode == "write" and not resolved.config.accept_weak_storage:
+        for verdict in place_verdicts(resolved):
+            if not verdict.ok:
+                raise Refused(
+                    f"{verdict.check.partition('.')[0]} lies on {verdict.found}: {verdict.why.partition(';')[0]}",
+                    hint="put it on a local disk, or set accept_weak_storage: true (KFM_ACCEPT_WEAK_STORAGE=true)",
+                )
     return House(resolved, mode, log, progress, clock)
+
+
+def _folders(resolved: Resolved) -> Iterator[tuple[str, str]]:
+    scheme, path = resolved.location(resolved.config.state)
+    if scheme != "memory":
+        yield "state", os.path.dirname(path)
+    yield "objects", resolved.location(resolved.config.objects)[1]
+
+
+def place_verdicts(resolved: Resolved) -> list[Verdict]:
+    """What the mount table says about where state and objects lie."""
+    from kfm.store.place import examine
+
+    return [verdict for what, folder in _folders(resolved) for verdict in examine(folder, what)]
+
+
+def diagnose(resolved: Resolved, *, deep: bool = False) -> list[Verdict]:
+    """`kfm doctor`: the places, the settings in force, and with `deep` every stored byte."""
+    from kfm.store.place import durability, try_out
+    from kfm.store.place import Verdict as Line
+
+    found = place_verdicts(resolved)
+    for what, folder in _folders(resolved):
+        found += try_out(folder, what)
+    if not all(verdict.ok for verdict in found if not verdict.check.endswith(".filesystem")):
+        return found
+    house = House(resolved, "write")
+    try:
+        settings = getattr(house.tables, "settings", None)
+        if settings is not None:
+            found += durability(settings())
+        waiting = sum(1 for _ in house.state.open_runs())
+        found.append(Line(check="runs.unfinished", ok=True, found=str(waiting)))
+        if deep:
+            found += verify_everything(house)
+    finally:
+        house.close()
+    return found
+
+
+def verify_everything(house: House) -> list[Verdict]:
+    """Every row, every link of the ledger, every object a version names: read and checked."""
+    from kfm.engine.verify import verify
+    from kfm.store.place import Verdict as Line
+
+    check_rows = getattr(house.tables, "verify", None)
+    rows = check_rows() if check_rows is not None else 0
+    report = verify(house.state, house.objects)
+    return [
+        Line(check="state.rows", ok=True, found=f"{rows} rows intact"),
+        Line(check="ledger.chain", ok=True, found=f"{report.entries} entries intact"),
+        Line(check="objects.bytes", ok=True, found=f"{report.objects} objects intact"),
+    ]
 
 
 def open_log(stream: TextIO, *, lines: Literal["human", "jsonl"] = "human", clock: Clock | None = None) -> Log:
@@ -324,7 +433,7 @@ def _from_file(resolved: Resolved, name: str, path: str, class_name: str) -> Any
     full = resolved.at(path)
     if not os.path.isfile(full):
         raise BadInput(f"the updater file of dataset {name} does not exist: {path}", hint="check `updater:` in kfm.yml")
-    module_name = "kfm_updater_" + "".join(c if c.isalnum() else "_" for c in path)
+    module_name = "kfm_updater_" + "".join(c if c.isalnum() else "_" for c in full)
     module = sys.modules.get(module_name)
     if module is None:
         spec = importlib.util.spec_from_file_location(module_name, full)

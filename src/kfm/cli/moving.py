@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from kfm.cli.opening import check_scope, known_dataset, opened, person
+from kfm.cli.opening import known_dataset, opened, person, settings
 from kfm.cli.render import Screen
 from kfm.cli.running import Tally, show_runs
 from kfm.contract.names import check_ref, is_digest, printable
@@ -36,10 +36,13 @@ def thaw(options: argparse.Namespace, screen: Screen) -> int:
 
 def _operate(options: argparse.Namespace, screen: Screen, params: dict[str, str], *, switch: bool = False) -> int:
     who = person(options)
-    with opened(options, screen, "dry" if options.dry_run else "write") as house:
-        name = check_scope(house, options.dataset) if switch else known_dataset(house, options.dataset)
-        if switch:
-            params = {"scope": name}
+    resolved = settings(options)
+    name = options.dataset
+    if not (switch and name == "global"):
+        name = known_dataset(options, screen, resolved, name)
+    if switch:
+        params = {"scope": name}
+    with opened(options, screen, "dry" if options.dry_run else "write", resolved) as house:
         tally = Tally(screen)
         tally.take(name, lambda: house.operation(options.command, name, params, **who))
         effects = house.settle()

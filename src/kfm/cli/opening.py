@@ -11,21 +11,33 @@ from typing import TYPE_CHECKING
 
 from kfm import errors
 from kfm.cli.render import Screen
-from kfm.contract.names import check_id, dataset_id, printable
+from kfm.contract.names import dataset_id, printable
 from kfm.errors import EXIT_CODES, BadInput, KfmError
 
 if TYPE_CHECKING:
+    from kfm.config import Resolved
     from kfm.contract.records import Receipt
     from kfm.runtime import House, Mode
 
 
-@contextmanager
-def opened(options: argparse.Namespace, screen: Screen, mode: Mode) -> Iterator[House]:
-    """The house of the configuration that was named or found."""
+def settings(options: argparse.Namespace) -> Resolved:
     from kfm import config
+
+    return config.load(options.config, os.environ)
+
+
+@contextmanager
+def opened(
+    options: argparse.Namespace, screen: Screen, mode: Mode, resolved: Resolved | None = None
+) -> Iterator[House]:
+    """The house of the configuration that was named or found.
+
+    Opening it to write makes the store if there is none: whatever can be wrong with what was typed is
+    checked before.
+    """
     from kfm.runtime import open_house, open_log
 
-    resolved = config.load(options.config, os.environ)
+    resolved = resolved or settings(options)
     log = None
     if options.verbose and not options.quiet:
         log = open_log(sys.stderr, lines="jsonl" if os.environ.get("KFM_LOG") == "jsonl" else "human")
@@ -33,16 +45,17 @@ def opened(options: argparse.Namespace, screen: Screen, mode: Mode) -> Iterator[
         yield house
 
 
-def known_dataset(house: House, text: str) -> str:
+def known_dataset(options: argparse.Namespace, screen: Screen, resolved: Resolved, text: str) -> str:
     """A dataset the configuration names, or one that left it and still has refs."""
     name = dataset_id(text)
-    if name in house.config.datasets:
+    known = sorted(resolved.config.datasets)
+    if name in known:
         return name
-    if any(house.state.ref(f"{zone}/{name}") for zone in ("processed", "published", "switch/dataset")):
-        return name
+    with opened(options, screen, "read", resolved) as house:
+        if any(house.state.ref(f"{zone}/{name}") for zone in ("processed", "published", "switch/dataset")):
+            return name
     from kfm.contract.shape import nearest
 
-    known = house.datasets()
     close = nearest(name, known)
     raise BadInput(
         f"there is no dataset {printable(name)}",
@@ -84,10 +97,6 @@ def find_run(house: House, text: str) -> str:
     if found:
         raise BadInput(f"{len(found)} runs begin with {text}", hint="give more of the id")
     raise BadInput(f"there is no run {text}", hint="see `kfm runs list`")
-
-
-def check_scope(house: House, text: str) -> str:
-    return text if text == "global" else known_dataset(house, check_id(text.removeprefix("kfm://dataset/"), "dataset"))
 
 
 def code_of(receipt: Receipt, *, tell_noop: bool = False) -> int:

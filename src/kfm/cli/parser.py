@@ -43,7 +43,7 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
 
 def _width() -> int:
     columns = os.environ.get("COLUMNS", "")
-    if columns.isascii() and columns.isdigit() and 40 <= int(columns[:4]):
+    if columns.isascii() and columns.isdigit() and int(columns[:4]) >= 40:
         return int(columns[:4])
     return 100
 

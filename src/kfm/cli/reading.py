@@ -137,7 +137,7 @@ def _steps(house: House, run: Run) -> Iterator[tuple[Step, str, str]]:
     done: dict[int, str] = {}
     failed: set[int] = set()
     begun = 0
-    for segment in house.state.segments(run.run_id):
+    for segment, _ in house.state.segments(run.run_id):
         done.update({position: digest for position, digest, _, _ in segment.done})
         failed.update(position for position, _ in segment.failed)
         begun = max([begun, *(end for _, end in segment.intent)])

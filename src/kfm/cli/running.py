@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kfm.cli.opening import code_of, find_run, known_dataset, one_line, opened, person, together
+from kfm.cli.opening import code_of, find_run, known_dataset, one_line, opened, person, settings, together
 from kfm.cli.render import Screen, short, size
 from kfm.errors import BadInput, Broken, KfmError
 
@@ -56,10 +56,12 @@ def run(options: argparse.Namespace, screen: Screen) -> int:
     window = one_line("--window", options.window)
     if options.force and not who["reason"].strip():
         raise BadInput("--force needs a reason", hint="add --reason; it goes into the ledger")
-    with opened(options, screen, "dry" if options.dry_run else "write") as house:
-        names = [known_dataset(house, name) for name in options.dataset] or house.datasets()
-        if not names:
-            raise BadInput("the configuration names no dataset", hint="add one under `datasets:`")
+    resolved = settings(options)
+    named = [known_dataset(options, screen, resolved, name) for name in options.dataset]
+    names = named or sorted(resolved.config.datasets)
+    if not names:
+        raise BadInput("the configuration names no dataset", hint="add one under `datasets:`")
+    with opened(options, screen, "dry" if options.dry_run else "write", resolved) as house:
         tally = Tally(screen)
         for name in dict.fromkeys(names):
             work = partial(_run_one, house, name, window, options.force, who["reason"], who["actor"])
@@ -78,14 +80,18 @@ def _resume_one(house: House, run_id: str) -> Receipt:
 
 
 def resume(options: argparse.Namespace, screen: Screen) -> int:
-    with opened(options, screen, "write") as house:
-        tally = Tally(screen)
-        if options.run is not None:
+    resolved = settings(options)
+    run_id = ""
+    if options.run is not None:
+        with opened(options, screen, "read", resolved) as house:
             run_id = find_run(house, options.run)
+    with opened(options, screen, "write", resolved) as house:
+        tally = Tally(screen)
+        if run_id:
             tally.take(run_id, partial(_resume_one, house, run_id))
         else:
-            for run_id in [unfinished.run_id for unfinished in house.state.open_runs()]:
-                tally.take(run_id, partial(_resume_one, house, run_id))
+            for unfinished_id in [unfinished.run_id for unfinished in house.state.open_runs()]:
+                tally.take(unfinished_id, partial(_resume_one, house, unfinished_id))
             if not tally.errors:  # then the triggers that a freeze kept
                 for receipt in house.resume():
                     tally.note(receipt)

@@ -10,12 +10,19 @@ _ID = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?\Z")
 _REF = re.compile(r"[a-z]+(?:/[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9_-])?){1,8}\Z")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
 _DATASET = "kfm://dataset/"
-_RESERVED = {"con", "prn", "aux", "nul"} | {f"{n}{i}" for n in ("com", "lpt") for i in range(10)}
+_RESERVED = {"con", "prn", "aux", "nul", "conin$", "conout$", "clock$"} | {
+    f"{device}{digit}" for device in ("com", "lpt") for digit in range(10)
+}
+_NOT_IN_FILE_NAMES = frozenset('\\:*?"<>|')
+# Printable as Unicode has it, yet nothing is seen: two names with and without one look the same.
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
 
 
 def check_id(text: str, what: str) -> str:
     """An updater or dataset id: lower case letters, digits, dot, dash, underscore; 63 at most."""
-    if not _ID.match(text) or ".." in text or text.split(".")[0] in _RESERVED:
+    if not _ID.match(text) or ".." in text or _is_device(text):
         raise BadInput(
             f"{what} {printable(text)} is not a valid name",
             hint="use lower-case letters, digits, '-', '_' and '.', at most 63 of them",
@@ -24,7 +31,7 @@ def check_id(text: str, what: str) -> str:
 
 
 def check_ref(text: str) -> str:
-    if not _REF.match(text) or ".." in text:
+    if not _REF.match(text) or ".." in text or any(map(_is_device, text.split("/"))):
         raise BadInput(
             f"{printable(text)} is not a ref",
             hint="a ref looks like processed/noaa-stations; see `kfm refs list`",
@@ -46,24 +53,42 @@ def dataset_uri(dataset: str) -> str:
 
 
 def check_path(text: str) -> str:
-    """A relative path below a root: no empty, dot or hidden part, no backslash, nothing unprintable."""
-    parts = text.split("/")
-    for part in parts:
-        if (
-            not part
-            or part.startswith(".")
-            or part.endswith((".", " "))
-            or "\\" in part
-            or ":" in part
-            or not part.isprintable()
-            or len(part.encode("utf-8", "surrogatepass")) > 200
-            or part.split(".")[0].lower() in _RESERVED
-        ):
-            raise BadInput(
-                f"{printable(text)} is not a safe relative path",
-                hint="use plain names joined by '/', none starting with a dot",
-            )
+    """A relative path below a root that every file system keeps as it is: each part a safe file name."""
+    if len(text) > 1000 or not all(map(is_file_name, text.split("/"))):
+        raise BadInput(
+            f"{printable(text)} is not a safe relative path",
+            hint="use plain names joined by '/', none starting with a dot",
+        )
     return text
+
+
+def is_file_name(text: str) -> bool:
+    """Whether this may be one part of a path: not hidden, at most 200 bytes, and no file system would read
+    it as another name (reserved ones, other normal forms of Unicode, a dot or space at its end).
+
+    Letter case is left alone: whoever writes names that others chose must not write two that differ in it.
+    """
+    return (
+        text.isprintable()
+        and not text.startswith((".", " "))
+        and not text.endswith((".", " "))
+        and _NOT_IN_FILE_NAMES.isdisjoint(text)
+        and "/" not in text
+        and 0 < len(text.encode()) <= 200
+        and not _is_device(text)
+        and (text.isascii() or _has_one_form(text))
+    )
+
+
+def _is_device(text: str) -> bool:
+    return text.partition(".")[0].rstrip(" ").lower() in _RESERVED
+
+
+def _has_one_form(text: str) -> bool:
+    from unicodedata import combining, is_normalized
+
+    # NFKC leaves neither a second spelling of a letter nor one of a dot, slash or digit.
+    return is_normalized("NFKC", text) and not combining(text[0]) and not _UNSEEN.search(text)
 
 
 def printable(text: str, limit: int = 80) -> str:

@@ -27,7 +27,9 @@ from kfm.errors import KfmError, StepFailed
 
 LOOKAHEAD = 4096  # steps of the plan that are looked at for readiness; the first of them is always ready in time
 FLUSH_S = 0.25  # finished steps wait at most about this long for their DONE while others still run
-AT_ONCE_S = 0.002  # a batch is worked off here for this long before threads are called: tiny steps gain nothing from them
+AT_ONCE_S = (
+    0.002  # a batch is worked off here for this long before threads are called: tiny steps gain nothing from them
+)
 
 
 def execute(walk: Walk) -> None:

@@ -10,7 +10,7 @@ from typing import BinaryIO
 from kfm.contract.records import DataContract
 from kfm.engine.inspect_findings import SOURCE, Outcome, Unreadable
 
-BLOCK = 1 << 19
+BLOCK = 1 << 16
 MAX_LINE = 1 << 22  # characters
 
 # Codecs that are no character sets, or whose answer depends on the machine.

@@ -15,7 +15,6 @@ from kfm.engine.walk import Walk
 from kfm.errors import Denied
 
 
-
 def assemble(walk: Walk) -> None:
     """Put the version together, and say which refs shall move."""
     walk.stage = "UPSERT"

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
+from typing import Any
 
-from kfm.contract.records import ManifestEntry, Receipt
+import msgspec
 
-_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}\Z")
+from kfm.contract.canonical import canonical
+from kfm.contract.records import Effect, ManifestEntry, Receipt, RunTelemetry, SourceRef
+
+ARTIFACTS = ("run.jsonl", "event_log.jsonl", "idempotency.json", "publisher_trace.jsonl")
+_SAFE = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}\Z")
 _SUFFIX = {
     "text/csv": ".csv",
     "application/json": ".json",
@@ -19,18 +25,70 @@ _SUFFIX = {
 
 def receipt_path(receipt: Receipt) -> str:
     """By the logical start of the run, so a resume after midnight finds the same place."""
-    day = receipt.started_at[:10].split("-")
-    return f"receipts/{receipt.job_type}/{day[0]}/{day[1]}/{day[2]}/{receipt.run_id}.json"
+    year, month, day = receipt.started_at[:10].split("-")
+    return f"receipts/{receipt.job_type}/{year}/{month}/{day}/{receipt.run_id}.json"
 
 
 def published_path(dataset: str, version: str, entry: ManifestEntry) -> str:
     """A key part that is not a plain name becomes its digest: no input chooses where a file goes."""
     parts = [part if _is_plain(part) else hashlib.sha256(part.encode()).hexdigest()[:32] for part in entry.key]
     suffix = _SUFFIX.get(entry.media_type.partition(";")[0].strip(), "")
-    if parts[-1].endswith(suffix):
+    if suffix and parts[-1].endswith(suffix):
         suffix = ""
     return f"datasets/{dataset}/versions/{version[7:23]}/" + "/".join(parts) + suffix
 
 
 def _is_plain(part: str) -> bool:
-    return _SAFE.match(part) is not None and not part.endswith(".") and part.lower() == part
+    return _SAFE.match(part) is not None and not part.endswith(".")
+
+
+def run_lines(runs: Iterable[tuple[Receipt, RunTelemetry | None]]) -> bytes:
+    """run.jsonl: a line a run, its receipt and its telemetry."""
+    return b"".join(
+        canonical(
+            {
+                "seq": seq,
+                "timestamp": receipt.finished_at,
+                "dry_run": receipt.dry_run,
+                "receipt": msgspec.to_builtins(receipt),
+                "telemetry": msgspec.to_builtins(telemetry) if telemetry is not None else None,
+            }
+        )
+        + b"\n"
+        for seq, (receipt, telemetry) in enumerate(runs, 1)
+    )
+
+
+def event_lines(events: Iterable[dict[str, Any]], dry_run: bool) -> bytes:
+    """event_log.jsonl: a line an event, in the order they happened."""
+    return b"".join(canonical({**event, "seq": seq, "dry_run": dry_run}) + b"\n" for seq, event in enumerate(events, 1))
+
+
+def idempotency(runs: Iterable[tuple[Receipt, list[SourceRef]]], dry_run: bool) -> bytes:
+    """idempotency.json: the ledger row of every run."""
+    rows = [
+        {
+            "run_id": receipt.run_id,
+            "dataset_id": receipt.dataset,
+            "idempotency_key": receipt.run_key,
+            "input_hash": receipt.input_hash,
+            "state": receipt.outcome,
+            "timestamp": receipt.finished_at,
+            "source_metadata": [
+                {"uri": ref.uri, "etag": ref.etag, "last_modified": ref.last_modified, "content_hash": ref.content_hash}
+                for ref in inputs
+            ]
+            or [
+                {"uri": item.id, "etag": "", "last_modified": "", "content_hash": item.checksum}
+                for item in receipt.inputs
+            ],
+            "pipeline_version": receipt.updater_version,
+        }
+        for receipt, inputs in runs
+    ]
+    return canonical({"dry_run": dry_run, "runs": rows}) + b"\n"
+
+
+def trace_lines(effects: Iterable[Effect]) -> bytes:
+    """publisher_trace.jsonl: what was, or would be, changed outside."""
+    return b"".join(canonical(effect) + b"\n" for effect in effects)

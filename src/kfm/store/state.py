@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any, TypeVar
 
 import msgspec
@@ -75,6 +76,7 @@ class StoredState:
     def __init__(self, tables: Tables, now_ms: Callable[[], int]) -> None:
         self.tables = tables
         self._now_ms = now_ms
+        self.archive: Callable[[str], Iterable[tuple[str, bytes]]] | None = None  # journals that were compacted
 
     # -- one transaction
 
@@ -167,7 +169,7 @@ class StoredState:
     def segments(self, run_id: str) -> Iterator[tuple[Segment, str]]:
         """In order, each with its digest, and checked against the one before it."""
         previous = GENESIS
-        for expected, (key, body) in enumerate(self.tables.scan("segments", run_id + "/")):
+        for expected, (key, body) in enumerate(self._journal(run_id)):
             segment = _decode(body, Segment, f"segments/{key}")
             if segment.n != expected or segment.prev != previous:
                 raise Corrupt(
@@ -177,6 +179,13 @@ class StoredState:
                 )
             previous = digest(body)
             yield segment, previous
+
+    def _journal(self, run_id: str) -> Iterable[tuple[str, bytes]]:
+        rows = self.tables.scan("segments", run_id + "/")
+        first = next(rows, None)
+        if first is not None:
+            return chain([first], rows)
+        return self.archive(run_id) if self.archive is not None else ()
 
     def plan_chunks(self, plan_hash: str) -> Iterator[bytes]:
         for _, body in self.tables.scan("plans", plan_hash + "/"):
@@ -209,6 +218,10 @@ class StoredState:
         start = f"{after:012d}" if after else ""
         for key, body in self.tables.scan("ledger", after=start, reverse=reverse, limit=limit):
             yield _decode(body, LedgerEntry, f"ledger/{key}")
+
+    def ledger_head(self) -> str:
+        """The digest of the last entry."""
+        return self.meta("ledger_head")
 
     def exported(self) -> int:
         """The last ledger index whose receipt was exported as a file."""
@@ -285,6 +298,12 @@ class StoredTx:
         body = _encode(segment)
         self._put("segments", f"{run_id}/{segment.n:08d}", body)
         return digest(body)
+
+    def archive(self, run_id: str, place: bytes, keys: Iterable[str]) -> None:
+        """The journal of an ended run lies elsewhere now; its rows go."""
+        self._put("archived", run_id, place)
+        for key in keys:
+            self._tables.delete("segments", key)
 
     def plan_chunk(self, plan_hash: str, n: int, body: bytes) -> None:
         self._put("plans", f"{plan_hash}/{n:08d}", body)

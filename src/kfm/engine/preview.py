@@ -1,0 +1,77 @@
+"""The walk up to the plan and no further: what a run would do, and how that differs from before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kfm.contract.keys import claim_key, input_hash
+from kfm.contract.records import SourceRef, Step, Trigger
+from kfm.contract.updater import Updater
+from kfm.engine.acquire import acquire
+from kfm.engine.plan import make, read_steps
+from kfm.engine.quarantine import quarantine
+from kfm.engine.walk import Ports, Walk
+from kfm.errors import PlanImpure
+from kfm.projections.plans import plan_diff
+
+
+@dataclass(slots=True, frozen=True)
+class PlanView:
+    """A plan to look at."""
+
+    plan_hash: str
+    steps: int
+    complete: bool
+    inputs: list[SourceRef]
+    shown: list[Step] | None  # None: too many to show
+    against: str  # what it was compared with: locked | last | nothing
+    before: str  # the hash of that plan, or empty
+    diff: str  # one line for each change; empty if there is none or nothing to compare with
+
+    @property
+    def changed(self) -> bool:
+        """True if the same inputs and version gave another plan before: the version must be bumped."""
+        return self.against == "locked" and self.before != self.plan_hash
+
+
+def preview(trigger: Trigger, updater: Updater, ports: Ports) -> PlanView:
+    """Needs ports that write nothing lasting: sources are fetched into the store to be read."""
+    walk = Walk(trigger, updater, ports, ports.clock.now_ms())
+    acquire(walk)
+    walk.input_hash = input_hash(walk.inputs)
+    walk.claim_key = claim_key(
+        updater.id, updater.version, walk.dataset, trigger.window, walk.input_hash, trigger.params
+    )
+    quarantine(walk)
+    made = make(walk, guarded=True)
+    if make(walk, guarded=False, like=made).plan_hash != made.plan_hash:
+        raise PlanImpure(
+            f"plan() of {updater.id} gave two different plans for the same inputs",
+            hint="look for sets, object addresses or state kept between calls",
+        )
+    against, before = _earlier(walk)
+    diff = ""
+    if before and before != made.plan_hash:
+        old = b"".join(ports.state.plan_chunks(before))
+        diff = plan_diff(old, b"".join(made.chunks)) if made.chunks is not None and old else "the plans differ"
+    return PlanView(
+        plan_hash=made.plan_hash,
+        steps=made.steps,
+        complete=made.complete,
+        inputs=walk.inputs,
+        shown=None if made.chunks is None else list(read_steps(made.chunks)),
+        against=against,
+        before=before,
+        diff=diff,
+    )
+
+
+def _earlier(walk: Walk) -> tuple[str, str]:
+    """The plan locked for exactly this work, else the one that made the version there is now."""
+    state = walk.ports.state
+    locked = state.locked_plan(walk.claim_key)
+    if locked is not None:
+        return "locked", locked
+    current = state.ref(f"processed/{walk.dataset}")
+    version = state.dataset_version(walk.dataset, current) if current else None
+    return ("last", version.plan_hash) if version is not None else ("nothing", "")

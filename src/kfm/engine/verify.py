@@ -1,0 +1,67 @@
+"""Reads everything that was ever promised and checks it: the scrub behind `kfm doctor --deep`."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kfm.contract.canonical import canonical
+from kfm.contract.keys import GENESIS, digest
+from kfm.contract.names import is_digest
+from kfm.contract.ports import Objects, State
+from kfm.contract.records import ManifestEntry, Record
+from kfm.errors import Corrupt
+
+
+class Report(Record, frozen=True):
+    entries: int
+    objects: int
+
+
+def verify(state: State, objects: Objects) -> Report:
+    """Corrupt at the first thing that is not as it was stored."""
+    entries = _ledger(state)
+    seen: set[str] = set()
+    for name, target in state.refs():
+        if is_digest(target):
+            _object(objects, target, seen)
+            if name.startswith(("processed/", "published/")):
+                _version(objects, target, seen)
+        for entry in state.history(name):
+            if is_digest(entry.after) and name.startswith(("processed/", "published/")):
+                _version(objects, entry.after, seen)
+    return Report(entries=entries, objects=len(seen))
+
+
+def _ledger(state: State) -> int:
+    previous, count = GENESIS, 0
+    for count, entry in enumerate(state.ledger(), 1):
+        if entry.index != count or entry.prev != previous:
+            raise Corrupt(
+                f"ledger entry {count} is missing or altered", hint="restore the state from a copy", record=count
+            )
+        receipt = state.receipt(entry.run_id)
+        if receipt is None or digest(canonical(receipt)) != entry.receipt_digest:
+            raise Corrupt(
+                f"the receipt of ledger entry {count} is missing or altered", hint="restore the state from a copy"
+            )
+        previous = digest(canonical(entry))
+    if count and state.ledger_head() != previous:
+        raise Corrupt(f"the ledger ends before its head, after entry {count}", hint="restore the state from a copy")
+    return count
+
+
+def _object(objects: Objects, name: str, seen: set[str]) -> None:
+    if name in seen:
+        return
+    with objects.open(name) as file:
+        while file.read(1 << 20):
+            pass
+    seen.add(name)
+
+
+def _version(objects: Objects, manifest: str, seen: set[str]) -> None:
+    _object(objects, manifest, seen)
+    decode = msgspec.json.Decoder(ManifestEntry).decode
+    with objects.open(manifest) as file:
+        for line in file:
+            _object(objects, decode(line).digest, seen)

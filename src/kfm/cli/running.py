@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kfm.cli.opening import code_of, find_run, known_dataset, one_line, opened, person, settings, together
-from kfm.cli.render import Screen, short, size
-from kfm.errors import BadInput, Broken, KfmError
+from kfm.cli.render import Screen, clean, short, size
+from kfm.errors import BadInput, Broken, KfmError, PlanChanged
 
 if TYPE_CHECKING:
     from kfm.contract.records import Effect, Receipt
@@ -69,6 +69,49 @@ def run(options: argparse.Namespace, screen: Screen) -> int:
         effects = house.settle()
         show_runs(house, screen, tally, effects)
         return tally.code
+
+
+def plan(options: argparse.Namespace, screen: Screen) -> int:
+    window = one_line("--window", options.window)
+    resolved = settings(options)
+    name = known_dataset(options, screen, resolved, options.dataset)
+    with opened(options, screen, "dry", resolved) as house:
+        view = house.preview(name, window)
+        if options.check and view.changed:
+            raise PlanChanged(
+                f"the plan of {name} changed under the same inputs and version: " + view.diff.replace("\n", ", "),
+                hint="bump the updater's version",
+            )
+        if screen.json:
+            screen.data(view)
+        else:
+            _show_plan(screen, view, brief=options.check)
+        return PlanChanged.exit_code if view.changed else 0
+
+
+def _show_plan(screen: Screen, view: Any, *, brief: bool) -> None:
+    screen.fields(
+        [
+            ("plan", view.plan_hash),
+            ("steps", view.steps),
+            ("complete", view.complete),
+            *[("input", f"{source.name or source.uri} {source.content_hash}") for source in view.inputs],
+        ]
+    )
+    if view.shown and not brief:
+        screen.line()
+        rows = [(step.id, "/".join(step.key or ()), ", ".join(step.needs)) for step in view.shown]
+        screen.table(("step", "key", "needs"), rows)
+    screen.line()
+    if view.against == "nothing":
+        screen.line("no plan to compare with: this would be the first run")
+    elif view.before == view.plan_hash:
+        screen.line("the same plan as " + ("the locked one" if view.against == "locked" else "the last run's"))
+    else:
+        locked = "changed under the same inputs and version, bump the version"
+        screen.line("since the last run:" if view.against == "last" else locked + ":")
+        for line in view.diff.split("\n"):
+            screen.line(f"  {clean(line)}")
 
 
 def _run_one(house: House, name: str, window: str, force: bool, reason: str, actor: str) -> Receipt:

@@ -8,7 +8,7 @@ from kfm.contract.keys import claim_key, input_hash
 from kfm.contract.records import SourceRef, Step, Trigger
 from kfm.contract.updater import Updater
 from kfm.engine.acquire import acquire
-from kfm.engine.plan import make, read_steps
+from kfm.engine.plan import make
 from kfm.engine.quarantine import quarantine
 from kfm.engine.walk import Ports, Walk
 from kfm.errors import PlanImpure
@@ -16,7 +16,7 @@ from kfm.projections.plans import plan_diff
 
 
 @dataclass(slots=True, frozen=True)
-class PlanView:
+class PlanPreview:
     """A plan to look at."""
 
     plan_hash: str
@@ -34,7 +34,7 @@ class PlanView:
         return self.against == "locked" and self.before != self.plan_hash
 
 
-def preview(trigger: Trigger, updater: Updater, ports: Ports) -> PlanView:
+def preview_plan(trigger: Trigger, updater: Updater, ports: Ports) -> PlanPreview:
     """Needs ports that write nothing lasting: sources are fetched into the store to be read."""
     walk = Walk(trigger, updater, ports, ports.clock.now_ms())
     acquire(walk)
@@ -54,12 +54,12 @@ def preview(trigger: Trigger, updater: Updater, ports: Ports) -> PlanView:
     if before and before != made.plan_hash:
         old = b"".join(ports.state.plan_chunks(before))
         diff = plan_diff(old, b"".join(made.chunks)) if made.chunks is not None and old else "the plans differ"
-    return PlanView(
+    return PlanPreview(
         plan_hash=made.plan_hash,
         steps=made.steps,
         complete=made.complete,
         inputs=walk.inputs,
-        shown=None if made.chunks is None else list(read_steps(made.chunks)),
+        shown=None if made.chunks is None else [step for batch in made.each(ports.state) for step in batch],
         against=against,
         before=before,
         diff=diff,

@@ -15,9 +15,7 @@ _RESERVED = {"con", "prn", "aux", "nul", "conin$", "conout$", "clock$"} | {
 }
 _NOT_IN_FILE_NAMES = frozenset('\\:*?"<>|')
 # Printable as Unicode has it, yet nothing is seen: two names with and without one look the same.
-_UNSEEN = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
-)
+_UNSEEN = "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 
 
 def check_id(text: str, what: str) -> str:
@@ -88,7 +86,7 @@ def _has_one_form(text: str) -> bool:
     from unicodedata import combining, is_normalized
 
     # NFKC leaves neither a second spelling of a letter nor one of a dot, slash or digit.
-    return is_normalized("NFKC", text) and not combining(text[0]) and not _UNSEEN.search(text)
+    return is_normalized("NFKC", text) and not combining(text[0]) and not re.search(_UNSEEN, text)
 
 
 def printable(text: str, limit: int = 80) -> str:

@@ -47,9 +47,10 @@ def hostile_names() -> dict[str, list[str]]:
     )
     spaces = "\u00a0\u1680\u2000\u2003\u2007\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
     other_forms = [
-        "e\u0301.csv", "A\u030a", "\u212b", "\u1100\u1161", "\u0344", "\u2126", "\u01c4", "\ufb01le", "x\u00b2", 
+        "e\u0301.csv", "A\u030a", "\u212b", "\u1100\u1161", "\u0344", "\u2126", "\u01c4", "\ufb01le", "x\u00b2",
         "\u2460", "\uff23\uff2f\uff2e", "com\u00b9", "com\u00b2", "lpt\u00b3", "\uff0e\uff0e", "\u2024\u2024", "\u2025",
-        "\u2026", "a\uff0fb", "a\uff3cb", "a\uff1ab", "\uff41", "\u0958", "\u1e9b\u0323", "q\u0307\u0323", "\u0301a", "\u0327",
+        "\u2026", "a\uff0fb", "a\uff3cb", "a\uff1ab", "\uff41", "\u0958", "\u1e9b\u0323", "q\u0307\u0323",
+        "\u0301a", "\u0327",
     ]  # fmt: skip
     return {
         "climbs": ["", ".", "..", "...", "....", "..x", ". .", ".. ", " ..", "..\\", "..\\..", "\\..\\x", ".\\x"],
@@ -178,8 +179,8 @@ def test_ids_are_lower_case_words(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["", "A", "aB", "a/b", "-a", "a-", "_a", "a_", "a.", ".a", "a..b", "é", "x" * 64, "a b", "a\n", "nul", "com1.x", "a%2e",
-     "a|b", "kfm://dataset/a", "\uff41", "\u0131", "\u017f", "a:b", "a@b", "a~1", "$a", "a'", "\u0661"],
+    ["", "A", "aB", "a/b", "-a", "a-", "_a", "a_", "a.", ".a", "a..b", "é", "x" * 64, "a b", "a\n", "nul", "com1.x",
+     "a%2e", "a|b", "kfm://dataset/a", "\uff41", "\u0131", "\u017f", "a:b", "a@b", "a~1", "$a", "a'", "\u0661"],
 )  # fmt: skip
 def test_other_texts_are_no_ids(name: str) -> None:
     assert refused(lambda text: check_id(text, "dataset"), name)
@@ -212,9 +213,9 @@ def test_refs_are_words_joined_by_slashes(ref: str) -> None:
 
 @pytest.mark.parametrize(
     "ref",
-    ["", "a", "a/", "/a", "a//b", "A/b", "a/.b", "a/b.", "a/b/../c", "a/..", "a/b c", "a/é", "a/b\n", "a/b:c", "1/a", "a/-b",
-     "a/_b", "a/" + "b/" * 8 + "b", "raw/" + "x" * 129, "raw/nul", "raw/NUL.txt", "raw/con/x", "raw/a@{1}", "raw/a*",
-     "raw/a\\b", "raw\\a"],
+    ["", "a", "a/", "/a", "a//b", "A/b", "a/.b", "a/b.", "a/b/../c", "a/..", "a/b c", "a/é", "a/b\n", "a/b:c", "1/a",
+     "a/-b", "a/_b", "a/" + "b/" * 8 + "b", "raw/" + "x" * 129, "raw/nul", "raw/NUL.txt", "raw/con/x", "raw/a@{1}",
+     "raw/a*", "raw/a\\b", "raw\\a"],
 )  # fmt: skip
 def test_other_texts_are_no_refs(ref: str) -> None:
     assert refused(check_ref, ref)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from kfm.contract.canonical import canonical
 from kfm.contract.records import SourceRef
+from kfm.errors import BadInput
 
 GENESIS = "sha256:" + "0" * 64  # what the first link of any chain names as the one before it
 
@@ -22,15 +23,21 @@ def run_key(source_url: str, etag: str, window: str, pipeline_version: str) -> s
     """
     fields = (source_url, etag, window, pipeline_version)
     joined = "|".join(f.replace("\\", "\\\\").replace("|", "\\|") for f in fields)
-    return hashlib.sha256(joined.encode()).hexdigest()
+    try:
+        return hashlib.sha256(joined.encode()).hexdigest()
+    except UnicodeEncodeError:
+        raise BadInput(
+            "the source, its validator, the window or the version holds half a surrogate pair",
+            hint="remove it: it is no character",
+        ) from None
 
 
 def run_key_of(inputs: Iterable[SourceRef], window: str, version: str) -> str:
-    """The run key of several sources: their URLs and validators, each list joined by spaces."""
+    """The run key of several sources: their URLs and validators, each list joined by line ends, which neither holds."""
     refs = list(inputs)
     return run_key(
-        " ".join(r.uri for r in refs),
-        " ".join(r.etag or r.content_hash for r in refs),
+        "\n".join(r.uri for r in refs),
+        "\n".join(r.etag or r.content_hash for r in refs),
         window,
         version,
     )
@@ -38,16 +45,12 @@ def run_key_of(inputs: Iterable[SourceRef], window: str, version: str) -> str:
 
 def input_hash(inputs: Iterable[SourceRef]) -> str:
     """What was read, by content: validators have no part in it."""
-    return digest(
-        canonical([[r.uri, r.content_hash, list(r.partition), r.contract_hash] for r in inputs])
-    )
+    return digest(canonical([[r.uri, r.content_hash, list(r.partition), r.contract_hash] for r in inputs]))
 
 
 def claim_key(updater_id: str, version: str, dataset: str, window: str, inputs: str, params: dict[str, str]) -> str:
     """What a run is about: two triggers with the same claim key ask for the same effect."""
-    return hashlib.sha256(
-        canonical(["claim/1", updater_id, version, dataset, window, inputs, params])
-    ).hexdigest()
+    return hashlib.sha256(canonical(["claim/1", updater_id, version, dataset, window, inputs, params])).hexdigest()
 
 
 def run_id(claim: str, n: int) -> str:

@@ -269,6 +269,7 @@ class Run(Record, frozen=True):
     plan_hash: str = ""
     steps: int = 0
     attempt: int = 1
+    held: list[str] = []  # reports of rows held back when it was planned; filed when it ends, also after a resume
     version_digest: str = ""  # what it committed
     moves: list[RefMove] = []
     metadata: dict[str, Any] = {}

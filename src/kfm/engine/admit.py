@@ -13,7 +13,7 @@ from kfm.contract.ports import Tx
 from kfm.contract.records import ErrorNote, Run
 from kfm.engine.record import closing_receipt
 from kfm.engine.walk import Walk
-from kfm.errors import KfmError, PlanDrift, Refused
+from kfm.errors import Broken, Conflict, Frozen, KfmError, Moved, PlanDrift, Refused
 
 
 @dataclass(slots=True, frozen=True)
@@ -54,11 +54,15 @@ def admit(walk: Walk) -> Fresh | Resume | Duplicate | Stopped:
         if walk.ports.state.ref(switch) not in ("", "open"):
             walk.admission = "frozen"
             return Stopped(switch)
+    return duplicate(walk) or claim(walk)
+
+
+def duplicate(walk: Walk) -> Duplicate | None:
     latest = walk.ports.state.claimed(walk.claim_key)
-    if latest is not None and latest.status == "COMMITTED" and not trigger.force and is_live(walk, latest):
-        walk.admission = "duplicate"
-        return Duplicate(latest)
-    return claim(walk, latest)
+    if latest is None or latest.status != "COMMITTED" or walk.trigger.force or not is_live(walk, latest):
+        return None
+    walk.admission = "duplicate"
+    return Duplicate(latest)
 
 
 def is_live(walk: Walk, run: Run) -> bool:
@@ -69,40 +73,51 @@ def is_live(walk: Walk, run: Run) -> bool:
     return all(state.ref(move.ref) == move.after for move in run.moves)
 
 
-def claim(walk: Walk, latest: Run | None) -> Fresh | Resume:
+def claim(walk: Walk) -> Fresh | Resume | Duplicate:
     """One transaction: the lease, and the claim or its takeover. It need not be durable by itself,
     because the PLAN record that is written before any effect makes it so."""
-    trigger, updater, ports = walk.trigger, walk.updater, walk.ports
-    with ports.state.transaction(durable=False, switches=walk.switches) as tx:
-        walk.lease = tx.acquire(f"{updater.id}/{walk.dataset}", ports.settings.holder, ports.settings.lease_ms)
-        walk.renewed_ms = ports.clock.now_ms()
-        latest = ports.state.claimed(walk.claim_key) if latest is None or latest.status == "RUNNING" else latest
-        if latest is not None and latest.status == "RUNNING" and not trigger.force:
-            walk.run = msgspec.structs.replace(latest, attempt=latest.attempt + 1)
-            walk.started_ms = ports.clock.now_ms()
-            walk.admission = "resume"
-            walk.replays = walk.run.attempt - 1
-            tx.save_run(walk.run)
-            return Resume(walk.run)
-        close_superseded(walk, tx)
-        n = latest.n + 1 if latest is not None else 0
-        walk.run = Run(
-            run_id=run_id(walk.claim_key, n),
-            claim_key=walk.claim_key,
-            n=n,
-            run_key=walk.run_key,
-            input_hash=walk.input_hash,
-            updater_id=updater.id,
-            updater_version=updater.version,
-            dataset=walk.dataset,
-            trigger=trigger,
-            status="RUNNING",
-            started_at=rfc3339(walk.started_ms),
-            inputs=walk.inputs,
-            metadata=dict(ports.metadata),
-        )
-        tx.claim(walk.run)
-        return Fresh(n)
+    updater, settings, state = walk.updater, walk.ports.settings, walk.ports.state
+    with state.transaction(durable=False, switches=walk.switches) as tx:
+        done = duplicate(walk)  # asked again where nobody can come between the answer and the claim
+        if done is not None:
+            return done
+        lease = tx.acquire(f"{updater.id}/{walk.dataset}", settings.holder, settings.lease_ms)
+        latest = state.claimed(walk.claim_key)
+        if latest is not None and latest.status == "RUNNING" and not walk.trigger.force:
+            run = msgspec.structs.replace(latest, attempt=latest.attempt + 1)
+            admission: Fresh | Resume = Resume(run)
+            tx.save_run(run)
+        else:
+            close_superseded(walk, tx)
+            run = new_run(walk, latest.n + 1 if latest is not None else 0)
+            admission = Fresh(run.n)
+            tx.claim(run)
+    # Only now: what a transaction said that was rolled back is not so.
+    walk.lease, walk.run = lease, run
+    walk.renewed_ms = walk.ports.clock.now_ms()
+    if isinstance(admission, Resume):
+        walk.admission = "resume"
+        walk.started_ms = walk.renewed_ms
+        walk.replays = run.attempt - 1
+    return admission
+
+
+def new_run(walk: Walk, n: int) -> Run:
+    return Run(
+        run_id=run_id(walk.claim_key, n),
+        claim_key=walk.claim_key,
+        n=n,
+        run_key=walk.run_key,
+        input_hash=walk.input_hash,
+        updater_id=walk.updater.id,
+        updater_version=walk.updater.version,
+        dataset=walk.dataset,
+        trigger=walk.trigger,
+        status="RUNNING",
+        started_at=rfc3339(walk.started_ms),
+        inputs=walk.inputs,
+        metadata=dict(walk.ports.metadata),
+    )
 
 
 def close_superseded(walk: Walk, tx: Tx) -> None:
@@ -125,6 +140,14 @@ def close_superseded(walk: Walk, tx: Tx) -> None:
         note = ErrorNote(code="run.superseded", message="a later run over other inputs took its place")
         tx.save_run(msgspec.structs.replace(old, status="FAILED"))
         tx.receipt(closing_receipt(walk, old, "superseded", note), op=walk.updater.op)
+
+
+def stays_open(walk: Walk, problem: KfmError) -> bool:
+    """Is this error no end of the run? It is one for an operation whose ref went elsewhere: its plan names
+    where the ref was, so no later attempt can succeed."""
+    if isinstance(problem, Moved) and walk.updater.moves_only:
+        return False
+    return isinstance(problem, (Broken, Conflict, Frozen, PlanDrift))
 
 
 def leave(walk: Walk) -> None:

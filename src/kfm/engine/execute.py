@@ -23,7 +23,7 @@ from kfm.engine.plan import StepIndex, append, write_plan
 from kfm.engine.reader import StepReader
 from kfm.engine.results import Done, Results
 from kfm.engine.walk import Walk
-from kfm.errors import KfmError, StepFailed
+from kfm.errors import Broken, KfmError, StepFailed
 
 LOOKAHEAD = 4096  # steps of the plan that are looked at for readiness; the first of them is always ready in time
 FLUSH_S = 0.25  # finished steps wait at most about this long for their DONE while others still run
@@ -94,8 +94,11 @@ def write(walk: Walk, crew: Crew, finished: list[Done], batch: list[tuple[int, S
 
 
 def give_up(walk: Walk, crew: Crew, finished: list[Done]) -> None:
-    """Keep what is done, note what failed, and stop."""
+    """Keep what is done, note what failed, and stop. If the disk failed, stop at once: nothing more is DONE."""
     crew.failures.sort(key=lambda failure: failure[0])
+    for _, problem in crew.failures:
+        if isinstance(problem, Broken):
+            raise problem
     with walk.ports.state.transaction(walk.lease) as tx:
         tx.objects(crew.take_rows())
         failed = [(position, problem.code) for position, problem in crew.failures]
@@ -216,13 +219,12 @@ class Crew:
         self.in_flight += len(batch)
         if self.in_flight == len(batch):
             batch = self._at_once(batch)
-        if batch and not self.failures:
-            self._todo.extend(batch)
-            with self._news:
-                while self._alive < min(self._threads, len(self._todo)):
-                    self._alive += 1
-                    threading.Thread(target=self._work, daemon=True).start()
+        self._todo.extend(batch)
         with self._news:
+            # Also without a new batch: the last thread may have gone just before the earlier one came.
+            while not self.failures and self._alive < min(self._threads, len(self._todo)):
+                self._alive += 1
+                threading.Thread(target=self._work, daemon=True).start()
             while self._alive and len(self._finished) < self.in_flight and not self._interrupt:
                 if not self._news.wait(FLUSH_S) and self._finished:
                     break

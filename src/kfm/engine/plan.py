@@ -381,7 +381,13 @@ def journal(walk: Walk, plan: SettledPlan) -> None:
     """The PLAN record. It is not written here but handed to the first durable write of execute, which
     also holds the first intents: one sync for both."""
     assert walk.run is not None
-    walk.run = msgspec.structs.replace(walk.run, plan_hash=plan.plan_hash, steps=plan.steps, inputs=list(walk.inputs))
+    walk.run = msgspec.structs.replace(
+        walk.run,
+        plan_hash=plan.plan_hash,
+        steps=plan.steps,
+        inputs=list(walk.inputs),
+        held=list(walk.held_digests),
+    )
 
 
 def write_plan(walk: Walk, tx: Tx) -> dict[str, Any]:
@@ -393,6 +399,8 @@ def write_plan(walk: Walk, tx: Tx) -> dict[str, Any]:
             tx.plan_chunk(plan.plan_hash, n, body)
     tx.lock_plan(walk.claim_key, plan.plan_hash)
     tx.save_run(run)
+    for checkpoint in walk.checkpoints:  # here, as a resume has read no source and could not
+        tx.checkpoint(checkpoint)
     return {"plan_hash": plan.plan_hash, "steps": plan.steps, "complete": plan.complete}
 
 

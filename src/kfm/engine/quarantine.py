@@ -24,6 +24,7 @@ def quarantine(walk: Walk) -> None:
     walk.stage = "QUARANTINE"
     if walk.run is not None and walk.run.plan_hash:  # resumed: inspected before it was planned
         walk.inputs = walk.run.inputs
+        walk.held_digests = list(walk.run.held)
         return
     for i, contract in walk.contracts.items():
         walk.inputs[i] = examine(walk, walk.inputs[i], contract)
@@ -53,7 +54,7 @@ def examine(walk: Walk, ref: SourceRef, contract: DataContract) -> SourceRef:
     )
     if report.held:
         accepted.abort()
-        first = report.findings[0]
+        first = next((finding for finding in report.findings if finding.held), report.findings[0])
         where = f", row {first.row}" if first.row else ""
         column = f", column {first.column}" if first.column else ""
         raise Held(

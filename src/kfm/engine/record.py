@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,19 +15,19 @@ from kfm.engine.measure import measure
 from kfm.engine.walk import Walk
 from kfm.errors import Denied, Held, KfmError
 
-if TYPE_CHECKING:
-    from kfm.engine.admit import Duplicate, Stopped
-
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def record(walk: Walk, tx: Tx) -> Receipt:
     """The receipt of a committed run."""
-    unchanged = not any(move.ref.startswith(("processed/", "published/", "switch/")) for move in walk.moves)
-    receipt = receipt_of(walk, "SUCCESS", "unchanged" if unchanged else "done", run_of(walk).run_id)
+    receipt = receipt_of(walk, "SUCCESS", outcome_of(walk), run_of(walk).run_id)
     tx.receipt(receipt, op=walk.updater.op)
-    walk.ports.log.event("run.committed", run_id=receipt.run_id, outcome=receipt.outcome)
     return receipt
+
+
+def outcome_of(walk: Walk) -> str:
+    moved = any(move.ref.startswith(("processed/", "published/", "switch/")) for move in walk.moves)
+    return "done" if moved else "unchanged"
 
 
 def run_of(walk: Walk) -> Run:
@@ -36,7 +35,7 @@ def run_of(walk: Walk) -> Run:
     return walk.run
 
 
-def skip(walk: Walk, admission: Duplicate | Stopped) -> Receipt:
+def skip(walk: Walk) -> Receipt:
     """A run that had nothing to do or was not allowed to: a receipt, and nothing else changes.
 
     Not durable by itself: many skipped runs share one sync (`State.sync`) before anyone is told.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kfm.contract.records import Receipt, SourceRef, Trigger
 from kfm.contract.updater import Updater
 from kfm.engine.acquire import acquire
-from kfm.engine.admit import Duplicate, Stopped, admit, leave
+from kfm.engine.admit import Duplicate, Stopped, admit, leave, stays_open
 from kfm.engine.execute import execute
 from kfm.engine.measure import measure
 from kfm.engine.plan import settle_plan
@@ -14,7 +14,7 @@ from kfm.engine.record import fail, record, skip
 from kfm.engine.trace import trace
 from kfm.engine.upsert import assemble, commit, upsert
 from kfm.engine.walk import Ports, Walk
-from kfm.errors import Broken, Conflict, Frozen, KfmError
+from kfm.errors import KfmError
 
 
 def run(trigger: Trigger, updater: Updater, ports: Ports, pinned: list[SourceRef] | None = None) -> Receipt:
@@ -22,15 +22,15 @@ def run(trigger: Trigger, updater: Updater, ports: Ports, pinned: list[SourceRef
 
     `pinned` are the inputs of a run that was planned before: a resume reads those, not the world.
 
-    Raises only where no receipt may be written: the disk fails, another worker has the work, or a
-    freeze stops it midway. The run is then left as it is in the journal, to be resumed.
+    Raises only where no receipt may be written: the disk fails, another worker has the work, a freeze
+    stops it midway, or other code planned it. The run is then left as it is in the journal, to be resumed.
     """
     walk = Walk(trigger, updater, ports, ports.clock.now_ms())
     try:
         acquire(walk, pinned)
         admission = admit(walk)
         if isinstance(admission, (Duplicate, Stopped)):
-            return skip(walk, admission)
+            return skip(walk)
         quarantine(walk)
         settle_plan(walk)
         execute(walk)
@@ -40,10 +40,10 @@ def run(trigger: Trigger, updater: Updater, ports: Ports, pinned: list[SourceRef
             trace(walk, tx)
             measure(walk, tx)
             return record(walk, tx)
-    except (Broken, Conflict, Frozen):
-        leave(walk)
-        raise
     except KfmError as problem:
+        if stays_open(walk, problem):
+            leave(walk)
+            raise
         return fail(walk, problem)
     except BaseException:
         leave(walk)

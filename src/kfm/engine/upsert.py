@@ -10,7 +10,7 @@ import msgspec
 from kfm.contract.ports import Tx
 from kfm.contract.records import DatasetVersion, RefMove
 from kfm.engine.manifest import Tally, write_manifest
-from kfm.engine.record import quarantine_moves
+from kfm.engine.record import outcome_of, quarantine_moves, run_of
 from kfm.engine.walk import Walk
 from kfm.errors import Denied
 
@@ -84,6 +84,7 @@ def commit(walk: Walk) -> Iterator[Tx]:
             tx.objects(walk.tail_rows)
         yield tx
         tx.release(walk.lease)
+    walk.ports.log.event("run.committed", run_id=run_of(walk).run_id, outcome=outcome_of(walk))
 
 
 def upsert(walk: Walk, tx: Tx) -> None:
@@ -97,8 +98,6 @@ def upsert(walk: Walk, tx: Tx) -> None:
     ts = walk.now()
     for move in walk.moves:
         tx.move(move, run_id=run.run_id, op=walk.updater.op, actor=trigger.actor, reason=trigger.reason, ts=ts)
-    for checkpoint in walk.checkpoints:
-        tx.checkpoint(checkpoint)
     walk.run = msgspec.structs.replace(
         run, status="COMMITTED", moves=walk.moves, version_digest=walk.version.digest if walk.version else ""
     )

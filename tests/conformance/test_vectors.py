@@ -1,0 +1,177 @@
+"""Answers every vector below conformance/; one that nobody answers, or that does not say why it is there, fails."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kfm.contract.canonical import canonical, decode
+from kfm.contract.keys import claim_key, input_hash, output_key, run_id, run_key, run_key_of
+from kfm.contract.records import SourceRef
+from kfm.errors import BadInput
+
+CONFORMANCE = Path(__file__).resolve().parents[2] / "conformance"
+Vector = dict[str, Any]
+
+
+def value_of(vector: Vector) -> Any:
+    if "double" in vector:
+        return struct.unpack(">d", bytes.fromhex(vector["double"]))[0]
+    body = bytes.fromhex(vector["bytes"]) if "bytes" in vector else vector["json"].encode()
+    return decode(body, "vector")
+
+
+def answer_canonical(vector: Vector) -> None:
+    assert len(vector.keys() & {"json", "double", "bytes"}) == 1
+    assert len(vector.keys() & {"canonical", "refused"}) == 1
+    if "canonical" in vector:
+        assert canonical(value_of(vector)) == vector["canonical"].encode()
+        return
+    with pytest.raises(BadInput) as caught:
+        canonical(value_of(vector))
+    place = vector["refused"]
+    if place is not True:
+        assert caught.value.message.removeprefix("vector: ").startswith(f"{place} ")
+
+
+def sources(vector: Vector) -> list[SourceRef]:
+    return [SourceRef(**{**ref, "partition": tuple(ref["partition"]), "size": 0}) for ref in vector["inputs"]]
+
+
+def answer_run_key(vector: Vector) -> str:
+    return run_key(vector["source_url"], vector["etag"], vector["window"], vector["pipeline_version"])
+
+
+def answer_run_key_of_sources(vector: Vector) -> str:
+    return run_key_of(sources(vector), vector["window"], vector["pipeline_version"])
+
+
+def answer_input_hash(vector: Vector) -> str:
+    return input_hash(sources(vector))
+
+
+def answer_claim_key(vector: Vector) -> str:
+    names = ("updater_id", "version", "dataset", "window", "input_hash", "params")
+    return claim_key(*(vector[name] for name in names))
+
+
+def answer_run_id(vector: Vector) -> str:
+    return run_id(vector["claim_key"], vector["n"])
+
+
+def answer_output_key(vector: Vector) -> str:
+    business_key = tuple(vector["business_key"])
+    return output_key(vector["updater_id"], vector["updater_version"], business_key, vector["content_hash"])
+
+
+def key(name: str, answer: Callable[[Vector], str]) -> Callable[[Vector], None]:
+    """The answer under `name`, which also has to be the hash of what the vector says is hashed."""
+
+    def check(vector: Vector) -> None:
+        hashed = hashlib.sha256(vector["hashed"].encode()).digest()
+        if name == "run_id":
+            marked = bytearray(hashed[:16])
+            marked[6] = marked[6] % 16 + 0x80
+            marked[8] = marked[8] % 64 + 0x80
+            assert vector[name] == str(uuid.UUID(bytes=bytes(marked)))
+        else:
+            assert vector[name].removeprefix("sha256:") == hashed.hex()
+        assert answer(vector) == vector[name]
+
+    return check
+
+
+ANSWERS: dict[str, Callable[[Vector], None]] = {
+    "canonical/numbers": answer_canonical,
+    "canonical/values": answer_canonical,
+    "canonical/refused": answer_canonical,
+    "keys/run_key": key("run_key", answer_run_key),
+    "keys/run_key_of_sources": key("run_key", answer_run_key_of_sources),
+    "keys/input_hash": key("input_hash", answer_input_hash),
+    "keys/claim_key": key("claim_key", answer_claim_key),
+    "keys/run_id": key("run_id", answer_run_id),
+    "keys/output_key": key("output_key", answer_output_key),
+}
+
+
+def unanswered(root: Path) -> list[str]:
+    """Files and folders below `root` that no function here answers."""
+    folders = {name.partition("/")[0] for name in ANSWERS}
+    found = [path.name for path in root.iterdir() if path.is_dir() and path.name not in folders]
+    for path in root.glob("*/*"):
+        name = path.relative_to(root).as_posix()
+        if path.suffix != ".json" or name.removesuffix(".json") not in ANSWERS:
+            found.append(name)
+    return sorted(found)
+
+
+def vectors(path: Path) -> list[Vector]:
+    """The vectors of one file, each with its reason."""
+    document = json.loads(path.read_bytes())
+    assert document.keys() == {"about", "vectors"}, f"{path.name} is not a file of vectors"
+    assert document["about"].strip()
+    found: list[Vector] = document["vectors"]
+    for number, vector in enumerate(found):
+        assert isinstance(vector.get("why"), str), f"vector {number} of {path.name} does not say why it is there"
+        assert vector["why"].strip(), f"vector {number} of {path.name} does not say why it is there"
+    return found
+
+
+ALL = [
+    pytest.param(name, vector, id=f"{name}-{number}")
+    for name in ANSWERS
+    for number, vector in enumerate(vectors(CONFORMANCE / f"{name}.json"))
+]
+
+
+@pytest.mark.parametrize(("name", "vector"), ALL)
+def test_every_vector_is_answered(name: str, vector: Vector) -> None:
+    ANSWERS[name](vector)
+
+
+def test_nothing_is_left_unanswered() -> None:
+    assert unanswered(CONFORMANCE) == []
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_no_reason_and_no_question_is_there_twice(name: str) -> None:
+    found = vectors(CONFORMANCE / f"{name}.json")
+    assert len(found) >= 4
+    reasons = [vector["why"] for vector in found]
+    questions = [json.dumps({k: v for k, v in vector.items() if k != "why"}, sort_keys=True) for vector in found]
+    assert len(set(reasons)) == len(reasons)
+    assert len(set(questions)) == len(questions)
+
+
+def test_a_folder_or_file_that_nobody_answers_is_noticed(tmp_path: Path) -> None:
+    for name in ("canonical/numbers.json", "canonical/more.json", "keys/run_key.txt", "colours/red.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    assert unanswered(tmp_path) == ["canonical/more.json", "colours", "colours/red.json", "keys/run_key.txt"]
+
+
+@pytest.mark.parametrize("why", [{}, {"why": ""}, {"why": "  "}, {"why": True}])
+def test_a_vector_without_a_reason_is_noticed(tmp_path: Path, why: Vector) -> None:
+    path = tmp_path / "some.json"
+    path.write_text(json.dumps({"about": "a", "vectors": [{"why": "good"}, {"json": "1", **why}]}))
+    with pytest.raises(AssertionError, match=r"vector 1 of some\.json"):
+        vectors(path)
+
+
+def test_a_wrong_answer_is_noticed() -> None:
+    for name in ANSWERS:
+        wrong = dict(vectors(CONFORMANCE / f"{name}.json")[-1])
+        answer = next(k for k in ("canonical", "refused", name.rpartition("/")[2], "run_key") if k in wrong)
+        wrong[answer] = "$.elsewhere" if answer == "refused" else "0" + str(wrong[answer])
+        if wrong.get("refused"):
+            wrong["json"] = "[NaN]"
+            wrong.pop("bytes", None)
+        with pytest.raises(AssertionError):
+            ANSWERS[name](wrong)

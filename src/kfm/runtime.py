@@ -9,8 +9,8 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from collections.abc import Callable, Iterator, Mapping
+from typing import IO, TYPE_CHECKING, Any, Literal, TextIO
 
 import msgspec
 
@@ -31,7 +31,7 @@ from kfm.contract.records import (
 from kfm.contract.updater import Updater
 from kfm.engine.deliver import deliver
 from kfm.engine.run import run
-from kfm.engine.walk import Ports, SettledPlan, Settings
+from kfm.engine.walk import Ports, Settings, SettledPlan
 from kfm.errors import BadInput, Refused
 from kfm.policy.checklist import promotion_gate
 from kfm.sources import open_source
@@ -264,6 +264,12 @@ class House:
         steps = itertools.chain.from_iterable(plan.each(self.state)) if known.plan_hash else ()
         return wal_records(known, steps, (segment for segment, _ in self.state.segments(run_id)))
 
+    def export_wal(self, run_id: str, form: str, out: IO[bytes]) -> int:
+        """The log of a run as json, avro or parquet; returns how many records."""
+        from kfm.projections.wal import export
+
+        return export(self.wal(run_id), form, out)
+
     def preview(self, dataset: str, window: str = "") -> PlanPreview:
         """The plan a run would make now, and how it differs from the one locked for these inputs."""
         from kfm.engine.preview import preview_plan
@@ -334,8 +340,8 @@ def place_verdicts(resolved: Resolved) -> list[Verdict]:
 
 def diagnose(resolved: Resolved, *, deep: bool = False) -> list[Verdict]:
     """`kfm doctor`: the places, the settings in force, and with `deep` every stored byte."""
-    from kfm.store.place import durability, try_out
     from kfm.store.place import Verdict as Line
+    from kfm.store.place import durability, try_out
 
     found = place_verdicts(resolved)
     for what, folder in _folders(resolved):
@@ -371,11 +377,38 @@ def verify_everything(house: House) -> list[Verdict]:
     ]
 
 
-def open_log(stream: TextIO, *, lines: Literal["human", "jsonl"] = "human", clock: Clock | None = None) -> Log:
-    """Events as lines on a stream, for people or for programs."""
-    from kfm.telemetry.log import EventLog, human, jsonl
+def open_log(
+    stream: TextIO | None,
+    *,
+    lines: Literal["human", "jsonl"] = "human",
+    events: list[dict[str, Any]] | None = None,
+    clock: Clock | None = None,
+) -> Log:
+    """Events as lines on a stream, for people or for programs, and into a list for the artifacts."""
+    from kfm.telemetry.log import EventLog, Sink, human, jsonl
 
-    return EventLog(clock or from_environment(), human(stream) if lines == "human" else jsonl(stream))
+    sinks: list[Sink] = [] if events is None else [events.append]
+    if stream is not None:
+        sinks.append(human(stream) if lines == "human" else jsonl(stream))
+    return EventLog(clock or from_environment(), *sinks)
+
+
+def write_artifacts(folder: str, files: Mapping[str, bytes]) -> None:
+    """Into a folder, over those of the run before. Exports: made again from the state, so not synced."""
+    from kfm.store.durable import REAL, failing_as_storage
+
+    with failing_as_storage("write the artifacts"):
+        REAL.make_dirs(folder)
+        for name, body in files.items():
+            target = os.path.join(folder, name)
+            temporary = f"{target}.{os.getpid()}.tmp"
+            REAL.unlink(temporary)
+            fd = REAL.create(temporary)
+            try:
+                REAL.write(fd, body)
+            finally:
+                REAL.close(fd)
+            REAL.replace(temporary, target)
 
 
 def open_tables(resolved: Resolved, mode: Mode) -> Tables:

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from kfm import errors
 from kfm.cli.render import Screen
@@ -28,7 +28,11 @@ def settings(options: argparse.Namespace) -> Resolved:
 
 @contextmanager
 def opened(
-    options: argparse.Namespace, screen: Screen, mode: Mode, resolved: Resolved | None = None
+    options: argparse.Namespace,
+    screen: Screen,
+    mode: Mode,
+    resolved: Resolved | None = None,
+    events: list[dict[str, Any]] | None = None,
 ) -> Iterator[House]:
     """The house of the configuration that was named or found.
 
@@ -39,8 +43,10 @@ def opened(
 
     resolved = resolved or settings(options)
     log = None
-    if options.verbose and not options.quiet:
-        log = open_log(sys.stderr, lines="jsonl" if os.environ.get("KFM_LOG") == "jsonl" else "human")
+    loud = options.verbose and not options.quiet
+    if loud or events is not None:
+        lines: Literal["human", "jsonl"] = "jsonl" if os.environ.get("KFM_LOG") == "jsonl" else "human"
+        log = open_log(sys.stderr if loud else None, lines=lines, events=events)
     with open_house(resolved, mode=mode, log=log, progress=screen.progress) as house:
         yield house
 

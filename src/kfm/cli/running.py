@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kfm.cli.opening import code_of, find_run, known_dataset, one_line, opened, person, settings, together
 from kfm.cli.render import Screen, clean, short, size
+from kfm.contract.names import printable
 from kfm.errors import BadInput, Broken, KfmError, PlanChanged
 
 if TYPE_CHECKING:
+    from kfm.config import Resolved
     from kfm.contract.records import Effect, Receipt
     from kfm.runtime import House
 
@@ -61,14 +64,30 @@ def run(options: argparse.Namespace, screen: Screen) -> int:
     names = named or sorted(resolved.config.datasets)
     if not names:
         raise BadInput("the configuration names no dataset", hint="add one under `datasets:`")
-    with opened(options, screen, "dry" if options.dry_run else "write", resolved) as house:
+    folder = artifacts_folder(options, resolved)
+    events: list[dict[str, Any]] = []
+    with opened(options, screen, "dry" if options.dry_run else "write", resolved, events) as house:
         tally = Tally(screen)
         for name in dict.fromkeys(names):
             work = partial(_run_one, house, name, window, options.force, who["reason"], who["actor"])
             tally.take(name, work, tell_noop=options.exit_code)
         effects = house.settle()
+        if folder:
+            from kfm.runtime import write_artifacts
+
+            write_artifacts(folder, house.artifacts(tally.receipts, effects, events))
         show_runs(house, screen, tally, effects)
         return tally.code
+
+
+def artifacts_folder(options: argparse.Namespace, resolved: Resolved) -> str:
+    """Where the artifacts of this run go. A dry run writes them only where it is told to."""
+    if options.artifacts is None:
+        return "" if options.dry_run else resolved.at(resolved.config.artifacts)
+    folder = os.path.abspath(one_line("--artifacts", options.artifacts, 4000))
+    if not options.artifacts or (os.path.lexists(folder) and not os.path.isdir(folder)):
+        raise BadInput(f"--artifacts {printable(options.artifacts)} is not a folder", hint="name a folder to write to")
+    return folder
 
 
 def plan(options: argparse.Namespace, screen: Screen) -> int:

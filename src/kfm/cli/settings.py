@@ -44,6 +44,38 @@ def completion(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def schema(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.contract import schemas
+    """The schema of the configuration or of a record; without a name, the names."""
+    import msgspec
 
-    raise BadInput(f"{options.name} {screen} {schemas}")
+    from kfm import config
+    from kfm.contract import records, shape
+    from kfm.contract.names import printable
+
+    kinds = {
+        _dashed(name): kind
+        for name, kind in vars(records).items()
+        if isinstance(kind, type) and issubclass(kind, records.Record) and kind is not records.Record
+    }
+    known = ["config", *sorted(kinds)]
+    if options.name is None:
+        if screen.json:
+            screen.data(known)
+        else:
+            for name in known:
+                screen.line(name)
+        return 0
+    if options.name not in known:
+        close = shape.nearest(options.name, known)
+        hint = f"did you mean {close}?" if close else "`kfm schema` lists them"
+        raise BadInput(f"there is no schema {printable(options.name)}", hint=hint)
+    if options.name == "config":
+        screen.data(config.json_schema())
+    else:
+        dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+        screen.data({**dialect, **msgspec.json.schema(kinds[options.name])})
+    return 0
+
+
+def _dashed(name: str) -> str:
+    """dataset-version for DatasetVersion."""
+    return "".join(f"-{c.lower()}" if c.isupper() and i else c.lower() for i, c in enumerate(name))

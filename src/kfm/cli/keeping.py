@@ -1,0 +1,47 @@
+"""kfm wal, compact, doctor: the journal and the ground it lies on."""
+
+from __future__ import annotations
+
+import argparse
+
+from kfm.cli.opening import find_run, opened, settings
+from kfm.cli.render import Screen
+from kfm.errors import EXIT_CODES, BadInput
+
+
+def wal_export(options: argparse.Namespace, screen: Screen) -> int:
+    with opened(options, screen, "read") as house:
+        run_id = find_run(house, options.run)
+        if house.state.run(run_id) is None:
+            raise BadInput(f"run {run_id} has no log: it had nothing to do", hint="see `kfm receipts show`")
+        if options.format != "json" and screen.out.isatty():
+            raise BadInput(f"{options.format} is not for a terminal", hint="send it to a file with >")
+        screen.out.flush()
+        count = house.export_wal(run_id, options.format, screen.out.buffer)
+        screen.out.buffer.flush()
+        screen.say(f"{count} records of run {run_id}")
+    return 0
+
+
+def compact(options: argparse.Namespace, screen: Screen) -> int:
+    with opened(options, screen, "write") as house:
+        count = house.compact()
+        if screen.json:
+            screen.data({"archived_runs": count})
+        else:
+            screen.line(f"{count} runs archived")
+    return 0
+
+
+def doctor(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.runtime import diagnose
+
+    verdicts = diagnose(settings(options), deep=options.deep)
+    bad = [v for v in verdicts if not v.ok and not (options.i_accept and v.check.endswith(".filesystem"))]
+    if screen.json:
+        screen.data({"ok": not bad, "checks": verdicts})
+    else:
+        rows = [(v.check, "ok" if v.ok else "bad" if v in bad else "accepted", v.found, v.why) for v in verdicts]
+        screen.table(("check", "verdict", "found", "why"), rows)
+        screen.say("all is well" if not bad else f"{len(bad)} of {len(verdicts)} checks failed")
+    return EXIT_CODES["refused"] if bad else EXIT_CODES["done"]

@@ -1,0 +1,90 @@
+"""A small installation, and the command line called in this process."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from kfm.cli.main import main
+
+
+class Answer(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def data(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def complaint(self) -> str:
+        """The one line of an error; fails if there is more or less than one."""
+        lines = [line for line in self.err.splitlines() if line.startswith("kfm: ")]
+        assert len(lines) == 1, self.err
+        assert lines[0].isprintable()
+        assert "Traceback" not in self.err
+        return lines[0]
+
+
+Kfm = Callable[..., Answer]
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith("KFM_") or name in ("NO_COLOR", "SOURCE_DATE_EPOCH"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("KFM_ACTOR", "tester")
+
+
+@pytest.fixture
+def kfm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Kfm:
+    """Calls `kfm ARGS…` in an empty folder; bytes that are no text come back as escapes."""
+    folder = tmp_path / "installation"
+    folder.mkdir(exist_ok=True)
+    monkeypatch.chdir(folder)
+
+    def call(*arguments: str) -> Answer:
+        capfdbinary.readouterr()
+        code = main(list(arguments))
+        out, err = capfdbinary.readouterr()
+        return Answer(code, out.decode("utf-8", "backslashreplace"), err.decode("utf-8", "backslashreplace"))
+
+    return call
+
+
+@pytest.fixture
+def started(kfm: Kfm) -> Kfm:
+    """`kfm init`, not run yet."""
+    assert kfm("init").code == 0
+    return kfm
+
+
+@pytest.fixture
+def ran(started: Kfm) -> Kfm:
+    """`kfm init`, run once, promoted once."""
+    assert started("run").code == 0
+    assert started("promote", "rain-gauges", "--reason", "first").code == 0
+    return started
+
+
+def tree(folder: Path | None = None) -> dict[str, str]:
+    """Every path below a folder with a digest of what is there: equal means nothing changed."""
+    root = folder or Path.cwd()
+    found = {}
+    for path in sorted(root.rglob("*")):
+        name = str(path.relative_to(root))
+        if path.is_symlink():
+            found[name] = "link " + os.readlink(path)
+        elif path.is_dir():
+            found[name] = "folder"
+        else:
+            found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return found

@@ -1,0 +1,463 @@
+"""What the commands do when all is well."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from .conftest import Kfm, tree
+
+DATA = Path("data/rain_gauges.csv")
+
+
+def change_data() -> None:
+    DATA.write_text(DATA.read_text() + "colby,thomas,2026-01,9.9\n")
+
+
+# ------------------------------------------------------------------------------------------- init
+
+
+def test_init_writes_an_installation_that_runs(kfm: Kfm) -> None:
+    answer = kfm("init", "new/place")
+    assert answer.code == 0
+    assert answer.out.splitlines() == [
+        "new/place/kfm.yml",
+        "new/place/updaters/rain_gauges.py",
+        "new/place/data/rain_gauges.csv",
+    ]
+    assert kfm("run", "--config", "new/place/kfm.yml").code == 0
+
+
+@pytest.mark.parametrize("name", ["kfm.yml", "kfm.yaml", "kfm.json", "updaters/rain_gauges.py", "data/rain_gauges.csv"])
+def test_init_overwrites_nothing_and_leaves_nothing_behind(kfm: Kfm, name: str) -> None:
+    path = Path(name)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("mine")
+    before = tree()
+    answer = kfm("init")
+    assert answer.code == 3
+    assert f"{name} is there already" in answer.complaint
+    assert tree() == before
+
+
+def test_init_that_cannot_finish_leaves_nothing_behind(kfm: Kfm) -> None:
+    Path("data").write_text("a file where a folder must be")
+    before = tree()
+    assert kfm("init").code == 3
+    assert tree() == before
+
+
+def test_init_follows_no_link_out_of_its_folder(kfm: Kfm, tmp_path: Path) -> None:
+    Path("kfm.yml").symlink_to(tmp_path / "elsewhere.yml")
+    assert kfm("init").code == 3
+    assert not (tmp_path / "elsewhere.yml").exists()
+
+
+# -------------------------------------------------------------------------------------------- run
+
+
+def test_a_run_publishes_then_has_nothing_to_do(started: Kfm) -> None:
+    first = started("run", "--json")
+    assert first.code == 0
+    (receipt,) = first.data["receipts"]
+    assert (receipt["status"], receipt["outcome"], receipt["actor"]) == ("SUCCESS", "done", "tester")
+    second = started("run", "--json")
+    assert second.code == 0
+    assert second.data["receipts"][0]["outcome"] == "noop"
+    assert started("run", "--exit-code").code == 10
+
+
+def test_exit_code_of_a_run_that_changed_something_is_zero(started: Kfm) -> None:
+    assert started("run", "--exit-code").code == 0
+
+
+def test_a_dry_run_foretells_and_changes_nothing(started: Kfm) -> None:
+    before = tree()
+    foretold = started("run", "--dry-run", "--json")
+    assert foretold.code == 0
+    assert tree() == before
+    assert foretold.data["receipts"][0]["dry_run"] is True
+    assert all(effect["dry_run"] for effect in foretold.data["effects"])
+    real = started("run", "--json")
+    assert real.data["receipts"][0]["moves"] == foretold.data["receipts"][0]["moves"]
+    assert [e["target"] for e in real.data["effects"]] == [e["target"] for e in foretold.data["effects"]]
+
+
+def test_force_runs_again_and_the_reason_is_kept(started: Kfm) -> None:
+    started("run")
+    answer = started("run", "--force", "--reason", "I doubt it", "--actor", "me", "--json")
+    (receipt,) = answer.data["receipts"]
+    assert (receipt["status"], receipt["reason"], receipt["actor"]) == ("SUCCESS", "I doubt it", "me")
+
+
+def test_data_goes_to_stdout_and_words_to_stderr(started: Kfm) -> None:
+    answer = started("run", "--dry-run")
+    assert answer.out.startswith("DATASET")
+    assert answer.err == "dry run: nothing was changed\n"
+    assert started("run", "--dry-run", "--quiet").err == ""
+
+
+def test_verbose_tells_every_event_on_stderr(started: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = started("run", "--verbose", "--json")
+    assert answer.data["receipts"]
+    assert " run.committed " in answer.err
+    change_data()
+    monkeypatch.setenv("KFM_LOG", "jsonl")
+    lines = [json.loads(line) for line in started("run", "--verbose").err.splitlines()]
+    assert "run.committed" in [line["event"] for line in lines]
+
+
+def test_one_bad_dataset_does_not_keep_the_others_from_running(started: Kfm) -> None:
+    text = Path("kfm.yml").read_text()
+    Path("kfm.yml").write_text(text + "  broken:\n    updater: updaters/none.py:X\n")
+    answer = started("run", "--json")
+    assert answer.code == 3
+    assert [receipt["dataset"] for receipt in answer.data["receipts"]] == ["rain-gauges"]
+    assert [error["dataset"] for error in answer.data["errors"]] == ["broken"]
+
+
+# ------------------------------------------------------------------------------- refs, cat, runs
+
+
+def test_cat_writes_the_bytes_of_an_entry(ran: Kfm) -> None:
+    answer = ran("cat", "published/rain-gauges", "ellis")
+    assert answer.out == "gauge,county,month,rain_mm\nhays,ellis,2026-01,12.7\n"
+    assert answer.err == ""
+    listed = ran("cat", "published/rain-gauges", "--json").data
+    assert [entry["key"] for entry in listed] == [["ellis"], ["ford"], ["riley"]]
+    assert ran("cat", listed[0]["digest"]).out == answer.out
+
+
+def test_cat_shows_what_was_held_and_why(ran: Kfm) -> None:
+    report = ran("cat", "quarantine/rain-gauges").data
+    assert report["held_rows"] == 1
+    assert report["findings"][0]["column"] == "rain_mm"
+
+
+def test_cat_of_an_unknown_key_says_so(ran: Kfm) -> None:
+    answer = ran("cat", "published/rain-gauges", "../x")
+    assert answer.code == 3
+    assert "has no entry '../x'" in answer.complaint
+
+
+def test_refs_and_their_history(ran: Kfm) -> None:
+    refs = {row["ref"]: row["version"] for row in ran("refs", "list", "--json").data}
+    assert refs["published/rain-gauges"] == refs["processed/rain-gauges"]
+    (entry,) = ran("refs", "history", "published/rain-gauges", "--json").data
+    assert (entry["op"], entry["reason"], entry["actor"]) == ("promote", "first", "tester")
+    assert [row["ref"] for row in ran("refs", "list", "published/", "--json").data] == ["published/rain-gauges"]
+
+
+def test_runs_are_listed_newest_first_and_shown(ran: Kfm) -> None:
+    rows = ran("runs", "list", "--json").data
+    assert [row["op"] for row in rows] == ["promote", "ingest"]
+    assert len(ran("runs", "list", "--limit", "1", "--json").data) == 1
+    assert ran("runs", "list", "--dataset", "other", "--json").data == []
+    ingest = rows[1]["run"]
+    shown = ran("runs", "show", ingest[:8], "--json").data
+    assert shown["receipt"]["run_id"] == shown["run"]["run_id"] == ingest
+    assert shown["telemetry"]["run_id"] == ingest
+    assert "rain-gauges 1.0.0" in ran("runs", "show", ingest).out
+    steps = ran("runs", "steps", ingest, "--json").data
+    assert [(s["step"]["id"], s["status"]) for s in steps] == [
+        ("county-ellis", "DONE"),
+        ("county-ford", "DONE"),
+        ("county-riley", "DONE"),
+    ]
+    assert all(step["digest"].startswith("sha256:") for step in steps)
+
+
+def test_receipts_are_listed_and_shown(ran: Kfm) -> None:
+    receipts = ran("receipts", "list", "--json").data
+    assert [receipt["job_type"] for receipt in receipts] == ["operation.promote", "ingest.pull_source"]
+    assert ran("receipts", "show", "last", "--json").data == receipts[0]
+
+
+def test_looking_changes_nothing(ran: Kfm) -> None:
+    before = tree()
+    for arguments in (
+        ["runs", "list"],
+        ["runs", "show", "last"],
+        ["runs", "steps", "last"],
+        ["refs", "list"],
+        ["refs", "history", "published/rain-gauges"],
+        ["cat", "published/rain-gauges", "ellis"],
+        ["receipts", "list"],
+        ["receipts", "show", "last"],
+        ["config", "show", "--resolved"],
+        ["schema", "config"],
+        ["promote", "rain-gauges", "--dry-run"],
+        ["rollback", "rain-gauges", "--ref", "processed/rain-gauges", "--dry-run"],
+        ["freeze", "--dry-run"],
+        ["run", "--dry-run"],
+    ):
+        ran(*arguments)
+    assert tree() == before
+
+
+# ------------------------------------------------------------------------------------------ moves
+
+
+def test_rollback_and_rollback_again_bring_back_the_same_bytes(ran: Kfm) -> None:
+    first = ran("refs", "list", "published/", "--json").data
+    change_data()
+    assert ran("run").code == 0
+    assert ran("promote", "rain-gauges").code == 0
+    second = ran("refs", "list", "published/", "--json").data
+    assert first != second
+    foretold = ran("rollback", "rain-gauges", "--dry-run", "--json").data
+    done = ran("rollback", "rain-gauges", "--reason", "oops", "--json").data
+    assert done["receipts"][0]["moves"] == foretold["receipts"][0]["moves"]
+    assert ran("refs", "list", "published/", "--json").data == first
+    assert ran("rollback", "rain-gauges").code == 0
+    assert ran("refs", "list", "published/", "--json").data == second
+    assert ran("rollback", "rain-gauges", "--to", first[0]["version"]).code == 0
+    assert ran("refs", "list", "published/", "--json").data == first
+
+
+def test_rollback_without_an_earlier_version_is_refused(ran: Kfm) -> None:
+    answer = ran("rollback", "rain-gauges")
+    assert answer.code == 3
+    assert "no version before" in answer.complaint
+
+
+def test_promotion_without_a_licence_is_denied(started: Kfm) -> None:
+    path = Path("kfm.yml")
+    path.write_text(path.read_text().replace("    license: CC0-1.0\n", ""))
+    started("run")
+    answer = started("promote", "rain-gauges")
+    assert answer.code == 4
+    assert "licence: license is not declared" in answer.complaint
+    assert started("refs", "list", "published/", "--json").data == []
+
+
+@pytest.mark.parametrize("scope", ["global", "rain-gauges"])
+def test_what_is_frozen_waits_for_the_thaw(started: Kfm, scope: str) -> None:
+    assert started("freeze", scope, "--reason", "storm").code == 0
+    answer = started("run", "--json")
+    assert answer.code == 5
+    assert answer.data["receipts"][0]["outcome"] == "frozen"
+    assert started("thaw", scope).code == 0
+    resumed = started("resume", "--json")
+    assert resumed.code == 0
+    assert [receipt["outcome"] for receipt in resumed.data["receipts"]] == ["done"]
+
+
+def test_nothing_to_resume_is_no_error(ran: Kfm) -> None:
+    answer = ran("resume")
+    assert answer.code == 0
+    assert "nothing was left to resume" in answer.err
+
+
+# ---------------------------------------------------------------------------- configuration, colour
+
+
+def test_config_show_tells_values_and_where_they_come_from(started: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KFM_EXECUTE__THREADS", "3")
+    data = started("config", "show", "--resolved", "--json").data
+    assert data["settings"]["execute.threads"] == {"value": 3, "origin": "env KFM_EXECUTE__THREADS"}
+    assert data["settings"]["execute.window"] == {"value": 512, "origin": "default"}
+    assert data["root"] == os.getcwd()
+    assert "execute.window" not in started("config", "show").out
+
+
+def test_colours_only_where_they_are_wanted(started: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "\x1b" not in started("config", "show").out
+    monkeypatch.setenv("KFM_COLOR", "always")
+    assert "\x1b[" in started("config", "show").out
+    assert "\x1b" not in started("config", "show", "--no-color").out
+    assert "\x1b" not in started("config", "show", "--json").out
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in started("config", "show").out
+
+
+def test_schemas_are_listed_and_hold(ran: Kfm) -> None:
+    names = ran("schema", "--json").data
+    assert names[0] == "config"
+    assert ran("schema").out.split() == names
+    for name in names:
+        jsonschema.Draft202012Validator.check_schema(ran("schema", name).data)
+    receipt = ran("receipts", "show", "last", "--json").data
+    jsonschema.validate(receipt, ran("schema", "receipt").data)
+
+
+# ------------------------------------------------------------------------------- plan, log, doctor
+
+
+def test_plan_shows_the_steps_and_changes_nothing(started: Kfm) -> None:
+    before = tree()
+    answer = started("plan", "rain-gauges")
+    assert answer.code == 0
+    for part in ("county-ellis", "county-ford", "steps", "this would be the first run"):
+        assert part in answer.out
+    shown = started("plan", "rain-gauges", "--json").data["shown"]
+    assert [step["id"] for step in shown] == ["county-ellis", "county-ford", "county-riley"]
+    assert tree() == before
+
+
+def test_a_plan_that_changed_under_its_version_is_refused_with_the_difference(ran: Kfm) -> None:
+    assert "the same plan as the locked one" in ran("plan", "rain-gauges", "--check").out
+    path = Path("updaters/rain_gauges.py")
+    path.write_text(path.read_text().replace("county-{name}", "renamed-{name}"))
+    shown = shell("kfm plan rain-gauges")
+    assert shown.returncode == 3
+    assert "bump the version" in shown.stdout
+    assert "+ step renamed-ellis" in shown.stdout
+    checked = shell("kfm plan rain-gauges --check")
+    assert checked.returncode == 3
+    assert checked.stdout == ""
+    assert checked.stderr.startswith("kfm: the plan of rain-gauges changed under the same inputs and version: - step")
+    path.write_text(path.read_text().replace('version = "1.0.0"', 'version = "1.1.0"'))
+    bumped = shell("kfm plan rain-gauges --check")
+    assert bumped.returncode == 0
+    assert "since the last run:" in bumped.stdout
+
+
+def test_the_log_of_a_run_is_the_same_before_and_after_compaction(ran: Kfm) -> None:
+    run_id = ran("runs", "list", "--json").data[-1]["run"]
+    log = ran("wal", "export", run_id)
+    records = [json.loads(line) for line in log.out.splitlines()]
+    assert [record["seq"] for record in records] == list(range(1, len(records) + 1))
+    assert {record["phase"] for record in records} == {"PLAN", "EXECUTE", "UPSERT", "LINEAGE"}
+    steps = ran("runs", "steps", run_id).out
+    assert ran("compact", "--json").data == {"archived_runs": 2}
+    assert ran("wal", "export", run_id) == log
+    assert ran("runs", "steps", run_id).out == steps
+    assert ran("compact").out == "0 runs archived\n"
+
+
+def test_a_skipped_run_has_no_log_and_no_steps(ran: Kfm) -> None:
+    assert ran("run").code == 0
+    answer = ran("wal", "export", "last")
+    assert answer.code == 3
+    assert "has no log" in answer.complaint
+    assert ran("runs", "steps", "last", "--json").data == []
+
+
+def test_doctor_tells_what_it_checked(ran: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = ran("doctor", "--deep", "--i-accept", "--json")
+    assert answer.code == 0
+    checks = {check["check"]: check for check in answer.data["checks"]}
+    assert checks["sqlite.synchronous"]["found"] == "FULL"
+    assert checks["ledger.chain"]["found"] == "2 entries intact"
+    assert "sqlite.synchronous" in ran("doctor", "--i-accept").out
+
+
+def test_doctor_finds_damaged_bytes(started: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KFM_STATE", "jsonl:journal")
+    assert started("run").code == 0
+    files = [
+        path for path in Path.cwd().rglob("*") if path.is_file() and "journal" in str(path.relative_to(Path.cwd()))
+    ]
+    journal = max(files, key=lambda path: path.stat().st_size)
+    body = bytearray(journal.read_bytes())
+    body[len(body) // 2] ^= 1
+    journal.write_bytes(body)
+    answer = started("doctor", "--deep")
+    assert answer.code == 65
+    assert answer.complaint
+
+
+def test_artifacts_go_where_they_are_wanted(started: Kfm, tmp_path: Path) -> None:
+    names = ["event_log.jsonl", "idempotency.json", "publisher_trace.jsonl", "run.jsonl"]
+    before = tree()
+    elsewhere = tmp_path / "elsewhere"
+    assert started("run", "--dry-run", "--artifacts", str(elsewhere)).code == 0
+    assert tree() == before, "a dry run writes only where it was told to"
+    assert sorted(path.name for path in elsewhere.iterdir()) == names
+    for line in (elsewhere / "run.jsonl").read_text().splitlines():
+        assert json.loads(line)["dry_run"] is True
+    assert started("run").code == 0
+    assert sorted(path.name for path in Path(".kfm/artifacts").iterdir()) == names
+    events = [json.loads(line) for line in Path(".kfm/artifacts/event_log.jsonl").read_text().splitlines()]
+    assert "run.committed" in [event["event"] for event in events]
+
+
+# ------------------------------------------------------------------------------------ as a process
+
+SLOW = """
+import pathlib, time
+from kfm import Output, Plan, Step, Updater
+class RainGauges(Updater):
+    id = "rain-gauges"
+    version = "1.0.0"
+    def inputs(self, trigger, sources):
+        return [sources.pin("gauges")]
+    def plan(self, inputs):
+        return Plan(steps=[Step(id="slow", key=("slow",))])
+    def perform(self, step, read):
+        if pathlib.Path("slow").exists():
+            pathlib.Path("began").touch()
+            time.sleep(60)
+        return Output.text("done")
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+)
+def test_a_stopped_run_is_left_resumable(started: Kfm, number: int, code: int, word: str) -> None:
+    Path("updaters/rain_gauges.py").write_text(SLOW)
+    Path("slow").touch()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kfm.cli.main", "run"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        while not Path("began").exists():
+            assert process.poll() is None, process.communicate()
+        process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert process.returncode == code
+    assert out == ""
+    assert err == f"kfm: {word}; the run is left resumable: `kfm resume`\n"
+    assert [row["status"] for row in started("runs", "list", "--json").data] == ["RUNNING"]
+    assert "kfm resume" in started("runs", "show", "last").out
+    Path("slow").unlink()
+    assert started("resume").code == 0
+    assert started("cat", "processed/rain-gauges").out == "done"
+
+
+def shell(command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["/bin/sh", "-c", command.replace("kfm", f"{sys.executable} -m kfm.cli.main")], capture_output=True, text=True
+    )
+
+
+def test_a_reader_that_had_enough_is_no_error_message(ran: Kfm) -> None:
+    done = shell("kfm config show --resolved --json | true")
+    assert done.stderr == ""
+
+
+def test_output_that_cannot_be_written_is_told(ran: Kfm) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    done = shell("kfm refs list > /dev/full")
+    assert done.returncode == 74
+    assert done.stderr.startswith("kfm: ")
+    assert "Traceback" not in done.stderr
+
+
+def test_an_internal_error_is_one_line_with_what_to_do(started: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kfm.cli import reading
+
+    def broken(*_: object) -> int:
+        raise ZeroDivisionError("CANARY")
+
+    monkeypatch.setattr(reading, "refs_list", broken)
+    answer = started("refs", "list")
+    assert answer.code == 1
+    assert "internal error (ZeroDivisionError at test_commands.py:" in answer.complaint
+    assert "KFM_LOG=debug" in answer.complaint
+    assert "CANARY" not in answer.err
+    monkeypatch.setenv("KFM_LOG", "debug")
+    with pytest.raises(ZeroDivisionError):
+        started("refs", "list")

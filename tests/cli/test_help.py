@@ -1,0 +1,146 @@
+"""Help, versions and completion: what the command line says about itself."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kfm import __version__
+from kfm.cli.completion import script
+from kfm.cli.parser import EXIT_TEXT, build
+from kfm.errors import EXIT_CODES
+
+from .conftest import Kfm
+
+
+def commands(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, child in action.choices.items():
+                yield (*path, name)
+                yield from commands(child, (*path, name))
+
+
+ROOT = Path(__file__).resolve().parents[2]
+ALL = list(commands(build()))
+WANTED = """init; run; plan; resume; runs list; runs show; runs steps; refs list; refs history; cat; promote; rollback;
+freeze; thaw; receipts list; receipts show; wal export; compact; doctor; config show; schema; completion"""
+
+
+def test_every_promised_command_is_there() -> None:
+    assert {" ".join(path) for path in ALL} >= {" ".join(name.split()) for name in WANTED.split(";")}
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_every_command_explains_itself(kfm: Kfm, path: tuple[str, ...]) -> None:
+    answer = kfm(*path, "--help")
+    assert answer.code == 0
+    assert answer.err == ""
+    assert answer.out.startswith(f"usage: kfm {' '.join(path)}")
+    for flag in ("--config", "--json", "--quiet", "--no-color", "--verbose"):
+        assert flag in answer.out
+
+
+@pytest.mark.parametrize("name", ["run", "promote", "rollback", "freeze", "thaw"])
+def test_what_changes_something_can_be_foretold(kfm: Kfm, name: str) -> None:
+    help_text = kfm(name, "--help").out
+    for flag in ("--dry-run", "--reason", "--actor"):
+        assert flag in help_text
+
+
+def test_help_names_every_exit_code(kfm: Kfm) -> None:
+    text = kfm("--help").out
+    assert set(EXIT_TEXT) == set(EXIT_CODES)
+    for name, code in EXIT_CODES.items():
+        assert f"{code}  {EXIT_TEXT[name]}" in text
+
+
+def test_no_command_shows_the_help_and_is_a_usage_error(kfm: Kfm) -> None:
+    answer = kfm()
+    assert answer.code == 2
+    assert answer.out == ""
+    assert answer.err.startswith("usage: kfm")
+
+
+def test_the_version_is_one_line(kfm: Kfm) -> None:
+    for arguments in (["--version"], ["--version", "--json"], ["--quiet", "--version"]):
+        assert kfm(*arguments) == (0, f"kfm {__version__}\n", "")
+
+
+def test_asking_for_the_version_loads_nothing_heavy() -> None:
+    program = (
+        "import sys; before = set(sys.modules); sys.argv = ['kfm', '--version']\n"
+        "from kfm.cli.main import main; main()\n"
+        "print(*sorted(set(sys.modules) - before))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": "src"},
+        cwd=ROOT,
+    )
+    version, loaded = done.stdout.splitlines()
+    assert version == f"kfm {__version__}"
+    assert set(loaded.split()) <= {"kfm", "kfm.cli", "kfm.cli.main", "__future__"}
+
+
+def test_flags_stand_before_or_after_the_command(kfm: Kfm) -> None:
+    kfm("init")
+    before = kfm("--json", "--config", "kfm.yml", "config", "show")
+    after = kfm("config", "show", "--json", "--config", "kfm.yml")
+    between = kfm("config", "--json", "show", "--config", "kfm.yml")
+    assert before.code == 0
+    assert before == after == between
+
+
+# ------------------------------------------------------------------------------------ completion
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_offers_every_command_and_flag(kfm: Kfm, shell: str) -> None:
+    answer = kfm("completion", shell)
+    assert answer.code == 0
+    for path in ALL:
+        assert path[-1] in answer.out
+    for flag in ("dry-run", "window", "force", "i-accept", "resolved", "format"):
+        assert flag in answer.out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_parse_where_the_shell_is_installed(shell: str) -> None:
+    found = shutil.which(shell)
+    if found is None:
+        pytest.skip(f"{shell} is not installed")
+    done = subprocess.run([found, "-n"], input=script(shell, build()), capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def complete(*words: str) -> list[str]:
+    """What bash would offer for the last of the words."""
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("bash is not installed")
+    quoted = " ".join(f"'{word}'" for word in words)
+    program = (
+        f'{script("bash", build())}\nCOMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; _kfm; echo "${{COMPREPLY[@]}}"'
+    )
+    done = subprocess.run([bash, "-c", program], capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def test_bash_completes_commands_flags_and_values() -> None:
+    assert complete("kfm", "ru") == ["run", "runs"]
+    assert complete("kfm", "runs", "s") == ["show", "steps"]
+    assert complete("kfm", "run", "--dr") == ["--dry-run"]
+    assert complete("kfm", "--json", "runs", "l") == ["list"]
+    assert complete("kfm", "--config", "kfm.yml", "doc") == ["doctor"]
+    assert complete("kfm", "completion", "f") == ["fish"]
+    assert complete("kfm", "run", "--window", "") == []

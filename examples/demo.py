@@ -1,0 +1,211 @@
+"""The main job, start to end, on real Kansas data: `make demo`.
+
+Serves the files of examples/kansas/data over HTTP, runs the `kfm` command on them in a fresh folder
+(build/demo), breaks a source, kills a run in the middle, resumes it, promotes, rolls back and forward,
+and says at the end what was published, what was held and why, and how each claim was checked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+sys.path.insert(0, str(HERE / "kansas"))
+
+from server import Shelf, serve  # noqa: E402
+
+COLOUR = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+STARTED = time.monotonic()
+
+
+def say(text: str = "", style: str = "") -> None:
+    if COLOUR and style:
+        text = f"\033[{style}m{text}\033[0m"
+    print(text, file=sys.stderr, flush=True)
+
+
+def chapter(title: str) -> None:
+    say(f"\n[{time.monotonic() - STARTED:4.1f} s] {title}", "1")
+
+
+class Project:
+    """A folder with a kfm.yml, and the `kfm` command in it."""
+
+    def __init__(self, folder: Path, port: int) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(HERE / "kansas" / "updaters", folder / "updaters", ignore=shutil.ignore_patterns("__pycache__"))
+        text = (HERE / "kansas" / "kfm.yml").read_text().replace("127.0.0.1:8931", f"127.0.0.1:{port}")
+        (folder / "kfm.yml").write_text(text)
+        self.folder = folder
+
+    def command(self, *words: str) -> list[str]:
+        return [sys.executable, "-m", "kfm.cli.main", *words]
+
+    def kfm(self, *words: str, expect: int = 0, quiet: bool = False) -> Any:
+        """Run a command; its data is read as JSON. Any other exit code than the expected one ends the demo."""
+        if not quiet:
+            say("  $ kfm " + " ".join(words), "36")
+        done = subprocess.run(
+            self.command("--json", *words), cwd=self.folder, capture_output=True, text=True, check=False
+        )
+        for line in done.stderr.splitlines():
+            say("    " + line[:220], "33" if expect else "")
+        if done.returncode != expect:
+            say(done.stdout[-2000:])
+            raise SystemExit(f"demo: `kfm {' '.join(words)}` ended with {done.returncode}, not {expect}")
+        return json.loads(done.stdout) if done.stdout.strip() else None
+
+    def run(self, *words: str, expect: int = 0) -> list[dict[str, Any]]:
+        receipts: list[dict[str, Any]] = self.kfm("run", *words, expect=expect)["receipts"]
+        for receipt in receipts:
+            held = f", {receipt['held_rows']} rows held" if receipt["held_rows"] else ""
+            say(f"    {receipt['dataset']:<17} {receipt['status']:<8} {receipt['outcome']}{held}")
+        return receipts
+
+    def version(self, ref: str) -> str:
+        refs = self.kfm("refs", "list", quiet=True)
+        return {row["ref"]: row["version"] for row in refs}.get(ref, "")
+
+
+def without_last_line(body: bytes) -> bytes:
+    return body[: body.rstrip(b"\n").rindex(b"\n") + 1]
+
+
+def without_first_event(body: bytes) -> bytes:
+    """The feed a moment later: one event near Kansas was withdrawn by its network."""
+    feed = json.loads(body)
+    near = next(f for f in feed["features"] if "Kansas" in (f["properties"]["place"] or ""))
+    feed["features"].remove(near)
+    return json.dumps(feed).encode()
+
+
+def killed_in_the_middle(project: Project, dataset: str) -> tuple[int, int]:
+    """Start a run, SIGKILL it once some of its steps are done; returns steps done and steps planned."""
+    child = subprocess.Popen(
+        project.command("run", dataset), cwd=project.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    while child.poll() is None:
+        time.sleep(0.02)
+        done, planned = journaled(project)
+        if 0 < done < planned:
+            child.send_signal(signal.SIGKILL)
+            child.wait()
+            return journaled(project)
+    raise SystemExit("demo: the run ended before it could be killed; try again on a less busy machine")
+
+
+def journaled(project: Project) -> tuple[int, int]:
+    from kfm.config import load
+    from kfm.runtime import open_house
+
+    with open_house(load(str(project.folder / "kfm.yml"), {}), mode="read") as house:
+        for run in house.state.open_runs():
+            return sum(len(segment.done) for segment, _ in house.state.segments(run.run_id)), run.steps
+    return 0, 0
+
+
+def main() -> int:
+    files = {path.name: path.read_bytes() for path in (HERE / "kansas" / "data").iterdir() if path.suffix != ".md"}
+    shelf = Shelf(files)
+    server = serve(shelf)
+    port = server.server_address[1]
+    folder = ROOT / "build" / "demo"
+    project = Project(folder, port)
+    proofs: list[str] = []
+
+    chapter("One of the five sources is broken when we first look: an error page where a table should be")
+    shelf.files["usdm-riley-county.csv"] = b"<html><body>503 Service Temporarily Unavailable</body></html>\n"
+    say("  What would happen? A dry run does all the reading and planning, and changes nothing.")
+    foretold = project.kfm("run", "--dry-run", "kgs-tops", "usgs-earthquakes")
+    first = project.run(expect=3)
+    held = {r["dataset"]: r for r in first if r["outcome"] == "held"}
+    assert set(held) == {"riley-drought"}, held
+    made = {r["dataset"]: r["moves"] for r in first}
+    for receipt in foretold["receipts"]:
+        assert receipt["moves"] == made[receipt["dataset"]], "the dry run foretold something else"
+    proofs.append("the dry run foretold the very digests that the real run then made")
+
+    chapter("The publisher repairs it; everything else is unchanged, so everything else is a NOOP")
+    shelf.files["usdm-riley-county.csv"] = files["usdm-riley-county.csv"]
+    shelf.answers.clear()
+    second = project.run()
+    assert [r["outcome"] for r in second if r["dataset"] != "riley-drought"] == ["noop"] * 4
+    third = project.run()
+    assert all(r["outcome"] == "noop" for r in third)
+    not_modified = sum(1 for _, status in shelf.answers if status == 304)
+    say(f"    {not_modified} answers were 304 Not Modified: nothing was downloaded again")
+    proofs.append(f"run again: 5 of 5 NOOP, {not_modified} of {len(shelf.answers)} requests answered 304")
+
+    chapter("Publish one dataset, then take in a change of it")
+    project.kfm("promote", "usgs-earthquakes", "--reason", "first edition")
+    one = project.version("published/usgs-earthquakes")
+    shelf.files["usgs-all-week.geojson"] = without_first_event(files["usgs-all-week.geojson"])
+    project.run("usgs-earthquakes")
+    project.kfm("promote", "usgs-earthquakes", "--reason", "an event was withdrawn")
+    two = project.version("published/usgs-earthquakes")
+    assert one and two and one != two
+
+    chapter("That was premature: roll back, and forward again")
+    project.kfm("rollback", "usgs-earthquakes", "--reason", "the withdrawal was itself an error")
+    assert project.version("published/usgs-earthquakes") == one
+    project.kfm("rollback", "usgs-earthquakes", "--reason", "no, it was right")
+    assert project.version("published/usgs-earthquakes") == two
+    proofs.append("rolled back and forward: each time the same digest as before, no byte was written anew")
+
+    chapter("A new edition of the well tops arrives, and the machine is killed in the middle of it (SIGKILL)")
+    shelf.files["kgs-arroyo-tops.csv"] = without_last_line(files["kgs-arroyo-tops.csv"])
+    done, planned = killed_in_the_middle(project, "kgs-tops")
+    say(f"    killed with {done} of {planned} steps done; nothing of it is published")
+    resumed = project.kfm("resume")["receipts"]
+    assert [r["status"] for r in resumed] == ["SUCCESS"], resumed
+    undisturbed = Project(ROOT / "build" / "demo-undisturbed", port)
+    undisturbed.kfm("run", "kgs-tops", quiet=True)
+    after_crash, smooth = project.version("processed/kgs-tops"), undisturbed.version("processed/kgs-tops")
+    assert after_crash and after_crash == smooth, "the resumed run made other bytes than an undisturbed one"
+    proofs.append(f"killed after {done} of {planned} steps, resumed: the same version as an undisturbed run elsewhere")
+
+    chapter("Is everything still what it was? Read every stored byte")
+    project.kfm("doctor", "--deep")
+    proofs.append("every row, every link of the ledger and every object was read and is intact")
+    server.shutdown()
+    summary(project, first, proofs)
+    return 0
+
+
+def summary(project: Project, first: list[dict[str, Any]], proofs: list[str]) -> None:
+    refs = project.kfm("refs", "list", quiet=True)
+    say("\n" + "─" * 78)
+    say("Published and processed", "1")
+    for row in refs:
+        if row["ref"].startswith(("processed/", "published/")):
+            say(f"  {row['ref']:<30} {row['version'][:23]}…")
+    say("Held, and why", "1")
+    for receipt in first:
+        if receipt["errors"]:
+            say(f"  {receipt['dataset']:<17} {receipt['errors'][0]['message'].partition(';')[0]}")
+        elif receipt["held_rows"]:
+            say(
+                f"  {receipt['dataset']:<17} {receipt['held_rows']} rows against the contract: kfm cat quarantine/{receipt['dataset']}"
+            )
+    say("Shown", "1")
+    for proof in proofs:
+        say(f"  ✓ {proof}", "32")
+    say("Where to look", "1")
+    place = os.path.relpath(project.folder)
+    say(f"  cd {place}; then: kfm runs list · kfm refs history published/usgs-earthquakes · kfm receipts list")
+    say(f"  {place}/public    what others may read")
+    say(f"  {place}/.kfm      state, objects, receipts, artifacts")
+    say(f"\n{time.monotonic() - STARTED:.1f} s in all")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -100,7 +100,8 @@ class House:
         from kfm.publish.files import FilesPublisher
 
         private = self.resolved.at(".kfm")
-        return FilesPublisher({"": path, "receipts": private, "events": private})
+        roots = {"": path, "receipts": private, "events": private}
+        return FilesPublisher(roots, lock=os.path.join(private, "publish.lock"))
 
     # -- what is installed
 

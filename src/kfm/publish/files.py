@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -16,16 +16,22 @@ import msgspec
 from kfm.contract.canonical import canonical
 from kfm.contract.keys import digest as digest_of
 from kfm.contract.names import check_path
-from kfm.errors import Corrupt, StorageFailed
+from kfm.errors import Busy, Corrupt, StorageFailed
 from kfm.publish.noop import TracingPublisher
 
 
 class FilesPublisher(TracingPublisher):
-    """`roots` maps the first part of a path to a folder; "" is the folder for all others."""
+    """`roots` maps the first part of a path to a folder; "" is the folder for all others.
 
-    def __init__(self, roots: Mapping[str, str]) -> None:
+    Processes that publish take turns at the file `lock`: looking at what is there and replacing it is
+    one act, so that a pointer never goes back, however late a slow process wakes up.
+    """
+
+    def __init__(self, roots: Mapping[str, str], lock: str) -> None:
         super().__init__(dry_run=False)
         self._roots = dict(roots)
+        self._lock = lock
+        self._made: set[str] = set()
 
     def _place(self, path: str) -> str:
         head = check_path(path).partition("/")[0]
@@ -36,75 +42,113 @@ class FilesPublisher(TracingPublisher):
         """The same bytes again change nothing; other bytes under the same name are an error."""
         target = self._place(path)
         if _digest_of_file(target) != digest:
-            if os.path.lexists(target):
-                raise Corrupt(
-                    f"published file {path} has other bytes than it should", hint="remove it and deliver again"
-                )
-            self._write(target, body, digest)
+            with self._turn():
+                found = _digest_of_file(target)
+                if found != digest and os.path.lexists(target):
+                    raise Corrupt(
+                        f"published file {path} has other bytes than it should", hint="remove it and deliver again"
+                    )
+                if found != digest:
+                    self._write(target, body, digest)
         self._note("write_file", path, digest, size, key)
 
     def emit_event(self, event: dict[str, Any], key: str) -> None:
         body = canonical(event)
         name = digest_of(key.encode())[7:39]
         target = self._place(f"events/{name}.json")
-        if not os.path.lexists(target):
-            self._write(target, [body], digest_of(body))
+        with self._turn():
+            if not os.path.lexists(target):
+                self._write(target, [body], digest_of(body))
         self._note("emit_event", str(event.get("type", "")), digest_of(body), len(body), key)
 
     def update_metadata(self, target: str, value: dict[str, Any], key: str) -> None:
         """A pointer. One with a lower `seq` than is there already comes late and is ignored."""
         body = canonical(value)
         place = self._place(target)
-        if _seq_of_file(place) < int(value.get("seq", 0)):
-            self._write(place, [body], digest_of(body), replace=True)
+        with self._turn():
+            if _seq_of_file(place) < int(value.get("seq", 0)):
+                self._write(place, [body], digest_of(body))
         self._note("update_metadata", target, digest_of(body), len(body), key)
 
     def publish_release(self, name: str, files: list[str], key: str) -> None:
         body = canonical({"name": name, "files": files})
         self.write_file(f"releases/{name}.json", digest_of(body), len(body), key, [body])
 
-    def _write(self, target: str, body: Iterable[bytes], digest: str, *, replace: bool = False) -> None:
-        folder = os.path.dirname(target)
-        temporary = f"{target}.{os.getpid()}.tmp"
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        import fcntl
+        import time
+
+        with _as_storage_failed():
+            self._make_dirs(os.path.dirname(self._lock))
+            fd = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
-            _make_dirs(folder)
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
-            total = hashlib.sha256()
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            with open(os.open(temporary, flags, 0o644), "wb") as file:
-                for chunk in body:
-                    total.update(chunk)
-                    file.write(chunk)
-                file.flush()
-                os.fsync(file.fileno())
-            if "sha256:" + total.hexdigest() != digest:
-                os.unlink(temporary)
-                raise Corrupt("the bytes to publish are not the ones named", hint="run `kfm doctor --deep`")
-            if replace:
-                os.replace(temporary, target)
+            for _ in range(1000):
+                try:
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    time.sleep(0.01)
             else:
-                with contextlib.suppress(FileExistsError):
-                    os.link(temporary, target)
-                os.unlink(temporary)
+                raise Busy(
+                    "another process is publishing", hint="what was committed is kept; `kfm resume` publishes it later"
+                )
+            yield
+        finally:
+            os.close(fd)
+
+    def _write(self, target: str, body: Iterable[bytes], digest: str) -> None:
+        """Whole or not at all. The name it has meanwhile is the same every time: nothing is left by the dead."""
+        folder = os.path.dirname(target)
+        temporary = os.path.join(folder, ".publishing")
+        with _as_storage_failed():
+            try:
+                self._make_dirs(folder)
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(temporary)
+                total = hashlib.sha256()
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+                with open(os.open(temporary, flags, 0o644), "wb") as file:
+                    for chunk in body:
+                        total.update(chunk)
+                        file.write(chunk)
+                    file.flush()
+                    os.fsync(file.fileno())
+                if "sha256:" + total.hexdigest() != digest:
+                    raise Corrupt("the bytes to publish are not the ones named", hint="run `kfm doctor --deep`")
+                os.replace(temporary, target)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary)
+                raise
             _sync_dir(folder)
-        except OSError as problem:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise StorageFailed(
-                f"cannot publish a file: {problem.strerror}", hint="make room or fix the folder, then `kfm resume`"
-            ) from problem
+
+    def _make_dirs(self, path: str) -> None:
+        """Durable from the first folder that was there: whoever made that one may have died before syncing it."""
+        if path in self._made:
+            return
+        missing = []
+        folder = path
+        while not os.path.isdir(folder):
+            missing.append(folder)
+            folder = os.path.dirname(folder)
+        with contextlib.suppress(PermissionError):  # not ours: then it is not of our making either
+            _sync_dir(os.path.dirname(folder))
+        for folder in reversed(missing):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(folder)
+            _sync_dir(os.path.dirname(folder))
+        self._made.add(path)
 
 
-def _make_dirs(path: str) -> None:
-    missing = []
-    while not os.path.isdir(path):
-        missing.append(path)
-        path = os.path.dirname(path)
-    for folder in reversed(missing):
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(folder)
-        _sync_dir(os.path.dirname(folder))
+@contextlib.contextmanager
+def _as_storage_failed() -> Iterator[None]:
+    try:
+        yield
+    except OSError as problem:
+        raise StorageFailed(
+            f"cannot publish a file: {problem.strerror}", hint="make room or fix the folder, then `kfm resume`"
+        ) from problem
 
 
 def _sync_dir(path: str) -> None:

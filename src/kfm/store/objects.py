@@ -20,6 +20,7 @@ from kfm.contract.names import is_digest
 from kfm.contract.ports import INLINE_MAX, State
 from kfm.errors import BadInput, Corrupt, KfmError, StorageFailed
 from kfm.store.durable import REAL, Fs, storage_failed
+from kfm.store.state import holder_is_dead, this_process
 
 
 class FileObjects:
@@ -28,6 +29,7 @@ class FileObjects:
         self._state = state
         self._fs = fs
         self._made: set[str] = set()
+        self._scratch = ""
 
     def put(self, body: bytes) -> str:
         staging = self.stage()
@@ -67,10 +69,8 @@ class FileObjects:
         body = self._state.inline_object(digest)
         if body is not None:
             return len(body)
-        try:
-            return os.stat(self.path(digest)).st_size
-        except OSError as problem:
-            raise _missing(digest) from problem
+        with self._raw(digest) as file:
+            return file.seek(0, os.SEEK_END)
 
     def has(self, digest: str) -> bool:
         if not is_digest(digest):
@@ -100,6 +100,16 @@ class FileObjects:
             self._fs.make_dirs(path)
             self._made.add(path)
         return path
+
+    def scratch(self) -> str:
+        """Where a stream lies until it has its name; ours begin with who we are. Those of the dead are removed."""
+        if not self._scratch:
+            folder = self.folder(os.path.join(self._root, "tmp"))
+            for name in self._fs.list(folder):
+                if holder_is_dead(name.rsplit("-", 2)[0]):
+                    self._fs.unlink(os.path.join(folder, name))
+            self._scratch = os.path.join(folder, this_process())
+        return self._scratch
 
     def adopt(self, temporary: str, digest: str) -> None:
         """Give a synced temporary file its final name and make that durable."""
@@ -142,9 +152,9 @@ class FileStaging:
     def _spill(self) -> None:
         held, self._small = b"".join(self._small), []
         try:
-            folder = self._objects.folder(os.path.join(self._objects._root, "tmp"))
+            scratch = self._objects.scratch()
             for n in range(1_000_000):
-                self._path = os.path.join(folder, f"{os.getpid()}-{threading.get_ident()}-{n}")
+                self._path = f"{scratch}-{threading.get_ident()}-{n}"
                 with contextlib.suppress(FileExistsError):
                     self._fd = self._fs.create(self._path)
                     break
@@ -193,8 +203,8 @@ class FileStaging:
             digest = "sha256:" + self._hash.hexdigest()
             if self._fs.size(self._fd) != self._size:
                 raise StorageFailed("the staged file is shorter than what was written", hint="check the disk")
-            self._fs.close(self._fd)
-            self._fd = -2
+            fd, self._fd = self._fd, -2  # gone even if closing fails: its number may be another file's by then
+            self._fs.close(fd)
             self._objects.adopt(self._path, digest)
         except OSError as problem:
             raise self._failed(problem) from problem
@@ -205,10 +215,10 @@ class FileStaging:
 
     def abort(self) -> None:
         self._join()
-        if self._fd >= 0:
+        fd, self._fd = self._fd, -2
+        if fd >= 0:
             with contextlib.suppress(OSError):
-                self._fs.close(self._fd)
-            self._fd = -2
+                self._fs.close(fd)
         if self._path:
             with contextlib.suppress(OSError):
                 self._fs.unlink(self._path)

@@ -56,7 +56,9 @@ def this_process() -> str:
 def _started(pid: int) -> str:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[19].decode()
+            fields = file.read().rpartition(b")")[2].split()
+        # A killed process that nobody has waited for is still listed: as good as gone.
+        return "" if fields[0] in (b"Z", b"X") else fields[19].decode()
     except (OSError, IndexError):
         return ""
 

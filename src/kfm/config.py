@@ -47,7 +47,14 @@ class ExecuteConfig(Record, frozen=True):
     """How steps are run."""
 
     threads: Annotated[int, Meta(ge=1, le=64, description="steps that run at the same time")] = 4
-    window: Annotated[int, Meta(ge=1, le=65_536, description="ready steps whose intents share one durable write")] = 512
+    window: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=65_536,
+            description="at most this many steps share one durable write and are in doubt after a crash",
+        ),
+    ] = 4096
     lease_s: Annotated[float, Meta(gt=0, le=86_400, description="how long a dead worker keeps others waiting")] = 60
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
@@ -158,7 +157,3 @@ def size(count: int) -> str:
 def short(digest: str) -> str:
     """The start of a digest or id, enough to tell two apart."""
     return digest[:19] if digest.startswith("sha256:") else digest[:8]
-
-
-def default_actor(env: Mapping[str, str]) -> str:
-    return env.get("KFM_ACTOR") or env.get("USER") or env.get("LOGNAME") or f"uid {os.getuid()}"

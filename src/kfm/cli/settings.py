@@ -45,17 +45,11 @@ def completion(options: argparse.Namespace, screen: Screen) -> int:
 
 def schema(options: argparse.Namespace, screen: Screen) -> int:
     """The schema of the configuration or of a record; without a name, the names."""
-    import msgspec
-
     from kfm import config
-    from kfm.contract import records, shape
+    from kfm.contract import schemas, shape
     from kfm.contract.names import printable
 
-    kinds = {
-        _dashed(name): kind
-        for name, kind in vars(records).items()
-        if isinstance(kind, type) and issubclass(kind, records.Record) and kind is not records.Record
-    }
+    kinds = schemas.kinds()
     known = ["config", *sorted(kinds)]
     if options.name is None:
         if screen.json:
@@ -71,11 +65,5 @@ def schema(options: argparse.Namespace, screen: Screen) -> int:
     if options.name == "config":
         screen.data(config.json_schema())
     else:
-        dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-        screen.data({**dialect, **msgspec.json.schema(kinds[options.name])})
+        screen.data(schemas.schema_of(kinds[options.name], options.name))
     return 0
-
-
-def _dashed(name: str) -> str:
-    """dataset-version for DatasetVersion."""
-    return "".join(f"-{c.lower()}" if c.isupper() and i else c.lower() for i, c in enumerate(name))

@@ -6,7 +6,7 @@ over ports that hold nothing writable.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, BinaryIO, Protocol
 
@@ -62,6 +62,9 @@ class Tables(Protocol):
 
     def rollback(self) -> None: ...
 
+    def foreign(self) -> int:
+        """Inside a transaction: a number that has changed if another process or connection has written."""
+
     def close(self) -> None: ...
 
 
@@ -110,7 +113,7 @@ class State(Protocol):
     """What must not be lost: one port, one transaction."""
 
     def transaction(
-        self, lease: Lease | None = None, *, durable: bool = True, switches: Iterable[str] = ()
+        self, lease: Lease | None = None, *, durable: bool = True, switches: Sequence[str] = ()
     ) -> AbstractContextManager[Tx]:
         """All or nothing. With a lease: refused (Fenced) if it was taken over. With switches: Frozen if one is set."""
 

@@ -27,9 +27,9 @@ from kfm.errors import Broken, KfmError, StepFailed
 
 LOOKAHEAD = 4096  # steps of the plan that are looked at for readiness; the first of them is always ready in time
 FLUSH_S = 0.25  # finished steps wait at most about this long for their DONE while others still run
-AT_ONCE_S = (
-    0.002  # a batch is worked off here for this long before threads are called: tiny steps gain nothing from them
-)
+QUICK_S = 0.00005  # steps that take less than this are worked off here: threads would only get in each other's way
+BRISK_S = 0.1  # a full window that takes less than this lets the next one be larger
+FIRST_WINDOW = 512
 
 
 def execute(walk: Walk) -> None:
@@ -41,15 +41,20 @@ def execute(walk: Walk) -> None:
     schedule = Schedule(walk, results)
     crew = Crew(walk, schedule, results)
     finished: list[Done] = []
+    clock, largest = walk.ports.clock, walk.ports.settings.window
+    window = min(FIRST_WINDOW, largest)
     while True:
-        batch = schedule.ready(walk.ports.settings.window - crew.in_flight)
+        batch = schedule.ready(window - crew.in_flight)
         if not batch and not crew.in_flight:
             break
         if batch or finished:
             # The last steps of all get their DONE from the commit itself, one sync less.
             write(walk, crew, finished, batch, plan_record=not planned)
             planned = True
+        begun = clock.monotonic()
         finished = crew.perform(batch)
+        if len(batch) == window < largest and clock.monotonic() - begun < BRISK_S:
+            window = min(2 * window, largest)
         results.add(finished)
         schedule.finished(finished)
         if crew.failures:
@@ -233,15 +238,18 @@ class Crew:
         return self._collect()
 
     def _at_once(self, batch: list[tuple[int, Step]]) -> list[tuple[int, Step]]:
-        """Work off a batch here while it goes fast; returns what is left for the threads."""
+        """Work off a batch here while its steps are quick; returns what is left for the threads."""
+        one, failures = self._one, self.failures
+        if len(batch) == 1:
+            one(*batch[0])
+            return []
         monotonic = self._walk.ports.clock.monotonic
-        patience = monotonic() + AT_ONCE_S
-        one = self._one
+        begun = monotonic()
         for n, (position, step) in enumerate(batch, 1):
             one(position, step)
-            if self.failures:
+            if failures:
                 return []
-            if self._threads > 1 and not n % 16 and monotonic() > patience:
+            if (n < 16 or not n % 16) and self._threads > 1 and monotonic() - begun > n * QUICK_S:
                 return batch[n:]
         return []
 

@@ -35,7 +35,7 @@ class Settings:
     """What an installation may tune."""
 
     threads: int = 4
-    window: int = 512  # steps in flight at once: what a crash can leave in doubt
+    window: int = 4096  # most steps in flight at once: what a crash can leave in doubt
     lease_ms: int = 60_000
     deletion_budget: float = 0.1  # share of a version's keys that one run may delete
     holder: str = ""  # who we are, to other workers
@@ -99,6 +99,7 @@ class Walk:
     ports: Ports
     started_ms: int
     stage: Stage = "ADMIT"
+    switches: tuple[str, ...] = ()  # the switches that can stop this run
     admission: str = "fresh"
     inputs: list[SourceRef] = field(default_factory=list)
     contracts: dict[int, DataContract] = field(default_factory=dict)
@@ -128,12 +129,10 @@ class Walk:
     def dataset(self) -> str:
         return self.trigger.dataset
 
-    @property
-    def switches(self) -> Sequence[str]:
-        """The switches that can stop this run; the ones that work the switches heed none."""
-        if self.updater.op in ("freeze", "thaw"):
-            return ()
-        return ("switch/global", f"switch/dataset/{self.dataset}")
+    def __post_init__(self) -> None:
+        # Freeze and thaw work the switches and heed none.
+        if self.updater.op not in ("freeze", "thaw"):
+            self.switches = ("switch/global", f"switch/dataset/{self.dataset}")
 
     def now(self) -> str:
         return rfc3339(self.ports.clock.now_ms())

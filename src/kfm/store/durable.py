@@ -12,6 +12,7 @@ import contextlib
 import errno
 import os
 from collections.abc import Iterator
+from zlib import crc32
 
 from kfm.errors import StorageFailed
 
@@ -43,15 +44,27 @@ def failing_as_storage(doing: str) -> Iterator[None]:
 class Fs:
     """The file system calls we make, and no others. Tests hand in one that lies, tears and dies."""
 
+    def is_dir(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def mkdir(self, path: str) -> None:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path, 0o700)
+
     def make_dirs(self, path: str) -> None:
-        """Create a folder and its parents, each made durable in its own parent."""
+        """Create a folder and its parents, each made durable in its own parent.
+
+        So is the deepest one that was there already: a process killed between making it and syncing
+        it leaves a folder that a power cut would take, with everything that was put into it since.
+        """
         missing = []
-        while not os.path.isdir(path):
+        while not self.is_dir(path):
             missing.append(path)
             path = os.path.dirname(path) or "."
+        with contextlib.suppress(PermissionError):  # not ours: then it is not of our making either
+            self.sync_dir(os.path.dirname(path) or ".")
         for folder in reversed(missing):
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(folder, 0o700)
+            self.mkdir(folder)
             self.sync_dir(os.path.dirname(folder) or ".")
 
     def create(self, path: str) -> int:
@@ -137,6 +150,35 @@ class Fs:
 
 
 REAL = Fs()
+
+
+# -- a note of how far the acknowledgements have come, kept beside a state. It is written after each sync
+# and not synced itself, so it can only say too little; a state that has less than it says has lost something.
+
+
+def write_note(fs: Fs, fd: int, acked: int) -> None:
+    """20 digits, a space, 8 hex digits of their checksum."""
+    body = b"%020d" % acked
+    fs.write_at(fd, body + b" %08x\n" % crc32(body), 0)
+
+
+def read_note(fs: Fs, fd: int) -> int:
+    """What the note says; 0 if it is not whole: then it says nothing."""
+    body = fs.read_at(fd, 32, 0)
+    if body[20:29] == b" %08x" % crc32(body[:20]) and body[:20].isdigit():
+        return int(body[:20])
+    return 0
+
+
+def note_at(fs: Fs, path: str) -> int:
+    """The same by name, opening nothing for writing."""
+    if not fs.exists(path):
+        return 0
+    fd = fs.open_read(path)
+    try:
+        return read_note(fs, fd)
+    finally:
+        fs.close(fd)
 
 
 def read_whole(fs: Fs, path: str) -> bytes:

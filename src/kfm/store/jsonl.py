@@ -15,51 +15,49 @@ import base64
 import errno
 import hashlib
 import os
-import zlib
+import threading
 from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from kfm.errors import Busy, Corrupt, KfmError, StorageFailed
-from kfm.store.durable import REAL, Fs, storage_failed
+from kfm.store.durable import REAL, Fs, note_at, read_note, storage_failed, write_note
 from kfm.store.memory import MemoryTables
 
 GENESIS = hashlib.sha256(b"kfm jsonl journal 1").hexdigest()
+Content = tuple[str, int, list[list[str | None]]]
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(tuple[str, int, list[list[str | None]]]).decode
+_decode = msgspec.json.Decoder(Content).decode
+_SECTOR = 512  # what a disk writes whole or not at all
 
 
 class JsonlTables:
+    """One thread at a time: the others wait at the lock. Processes take turns by a lock on the file."""
+
     def __init__(self, path: str, fs: Fs = REAL, *, create: bool = True) -> None:
         self._fs = fs
         self._path = path
+        self._lock = threading.RLock()
         self._rows = MemoryTables()
         self._head = GENESIS
         self._end = 0
         self._count = 0
+        self._written = 0  # of these by us
         self._acked = 0
+        self._open = False
         self._pending: list[list[str | None]] = []
         self._durable = True
-        self._dirty = False  # lines written but not yet synced
         self._failed: StorageFailed | None = None
         self.repaired_bytes = 0  # length of a torn tail that was cut off on opening
         self._ack = -1
         self._fd = -1
         try:
             if create:
-                fs.make_dirs(os.path.dirname(path) or ".")
-            fresh = not fs.exists(path)
-            self._fd = fs.open_append(path) if create else fs.open_read(path)
-            if create:
-                self._ack = fs.open_write(path + ".ack")
-                if fresh:
-                    fs.sync_dir(os.path.dirname(path) or ".")
-                if not fs.lock(self._fd):
-                    raise Busy("another process is opening the journal", hint="try again in a moment")
-            self._acked = self._read_ack()
-            self._catch_up(repair=create)
-            if create:
-                fs.unlock(self._fd)
+                self._open_to_write(os.path.dirname(path) or ".")
+            else:
+                self._fd = fs.open_read(path)
+                self._acked = note_at(fs, path + ".ack")
+                self._catch_up(repair=False)
         except OSError as problem:
             self.close()
             raise storage_failed(problem, "open the journal") from problem
@@ -67,31 +65,37 @@ class JsonlTables:
             self.close()
             raise
 
+    def _open_to_write(self, folder: str) -> None:
+        fs = self._fs
+        if not fs.exists(self._path):
+            fs.make_dirs(folder)
+        self._fd = fs.open_append(self._path)
+        self._ack = fs.open_write(self._path + ".ack")
+        self._take_turn()
+        if not fs.size(self._fd):  # new, or left by a process that died before it made the name durable
+            fs.make_dirs(folder)
+            fs.sync_dir(folder)
+        self._acked = read_note(fs, self._ack)
+        self._catch_up(repair=True)
+        if self._acked < self._end:  # whole lines nobody was told of yet: keep them as if they had been
+            self._sync()
+        fs.unlock(self._fd)
+
     # -- reading
 
     def get(self, table: str, key: str) -> bytes | None:
-        return self._rows.get(table, key)
+        with self._lock:
+            if self._failed:
+                raise self._failed
+            return self._rows.get(table, key)
 
     def scan(
         self, table: str, prefix: str = "", *, after: str = "", reverse: bool = False, limit: int = -1
     ) -> Iterator[tuple[str, bytes]]:
-        return self._rows.scan(table, prefix, after=after, reverse=reverse, limit=limit)
-
-    def _read_ack(self) -> int:
-        if self._ack < 0:
-            if not self._fs.exists(self._path + ".ack"):
-                return 0
-            fd = self._fs.open_read(self._path + ".ack")
-            try:
-                note = self._fs.read_at(fd, 32, 0)
-            finally:
-                self._fs.close(fd)
-        else:
-            note = self._fs.read_at(self._ack, 32, 0)
-        # 20 digits, a space, 8 hex digits of their checksum: anything else is no note at all.
-        if len(note) >= 29 and note[20:21] == b" " and note[21:29] == b"%08x" % zlib.crc32(note[:20]):
-            return int(note[:20])
-        return 0
+        with self._lock:
+            if self._failed:
+                raise self._failed
+            return self._rows.scan(table, prefix, after=after, reverse=reverse, limit=limit)
 
     def _catch_up(self, *, repair: bool) -> None:
         """Fold the lines written since we last looked."""
@@ -100,7 +104,7 @@ class JsonlTables:
             raise Corrupt(
                 f"the journal is {self._acked - size} bytes shorter than what was acknowledged: "
                 f"record {self._count + 1} or a later one is missing",
-                hint="restore it from a copy; nothing was changed",
+                hint=f"restore it from a copy made with {os.path.basename(self._path)}.ack; nothing was changed",
                 record=self._count + 1,
             )
         if size < self._end:
@@ -119,7 +123,7 @@ class JsonlTables:
             if consumed:
                 self._end += consumed
                 continue
-            self._judge_tail(rest, size, repair)
+            self._judge_tail(rest, repair)
             return
 
     def _fold_block(self, block: bytes) -> int:
@@ -133,8 +137,7 @@ class JsonlTables:
             if line is None or line[1][0] != self._head:
                 return start
             for row in line[1][2]:
-                table, key = row[0], row[1]
-                assert table is not None and key is not None
+                table, key = row[0] or "", row[1] or ""
                 if len(row) == 4:
                     self._rows.put(table, key, base64.b85decode(row[3] or ""))
                 elif row[2] is None:
@@ -145,9 +148,8 @@ class JsonlTables:
             self._count += 1
             start = stop + 1
 
-    def _judge_tail(self, rest: bytes, size: int, repair: bool) -> None:
-        later = (_unframe(line) for line in rest.split(b"\n"))
-        if self._end < self._acked or any(line is not None and line[1][1] > self._end for line in later):
+    def _judge_tail(self, rest: bytes, repair: bool) -> None:
+        if self._end < self._acked or not _is_torn(rest, self._end):
             raise Corrupt(
                 f"record {self._count + 1} of the journal is damaged (byte {self._end})",
                 hint="restore it from a copy; nothing was changed and nothing after it was read",
@@ -156,25 +158,38 @@ class JsonlTables:
         if repair:  # never acknowledged, so nobody was told it exists
             self._fs.truncate(self._fd, self._end)
             self._fs.sync(self._fd)
-            self.repaired_bytes += size - self._end
+            self.repaired_bytes += len(rest)
 
     # -- writing
 
     def begin(self, durable: bool = True) -> None:
-        if self._failed:
-            raise self._failed
+        self._lock.acquire()
         try:
-            if not self._fs.lock(self._fd):
-                self._wait_for_lock()
-            self._acked = max(self._acked, self._read_ack())
-            self._catch_up(repair=True)
+            if self._failed:
+                raise self._failed
+            if self._open:
+                raise RuntimeError("a transaction is open already")
+            self._take_turn()
+            try:
+                self._acked = max(self._acked, read_note(self._fs, self._ack))
+                self._catch_up(repair=True)
+            except KfmError:
+                self._fs.unlock(self._fd)
+                raise
         except OSError as problem:
+            self._lock.release()
             raise self._fail(problem, "read the journal") from problem
+        except BaseException:
+            self._lock.release()
+            raise
         self._pending = []
         self._durable = durable
+        self._open = True
         self._rows.begin()
 
-    def _wait_for_lock(self) -> None:
+    def _take_turn(self) -> None:
+        if self._fs.lock(self._fd):
+            return
         import time
 
         for _ in range(500):
@@ -184,19 +199,19 @@ class JsonlTables:
         raise Busy("another process is writing to the journal", hint="try again when it is done")
 
     def put(self, table: str, key: str, value: bytes) -> None:
+        self._rows.put(table, key, value)
         try:
             self._pending.append([table, key, value.decode()])
         except UnicodeDecodeError:
             self._pending.append([table, key, None, base64.b85encode(value).decode()])
-        self._rows.put(table, key, value)
 
     def put_many(self, table: str, rows: Iterable[tuple[str, bytes]]) -> None:
         for key, value in rows:
             self.put(table, key, value)
 
     def delete(self, table: str, key: str) -> None:
-        self._pending.append([table, key, None])
         self._rows.delete(table, key)
+        self._pending.append([table, key, None])
 
     def commit(self) -> None:
         try:
@@ -208,19 +223,25 @@ class JsonlTables:
                 self._head = head
                 self._end += len(line)
                 self._count += 1
-                self._dirty = True
-            if self._durable and self._dirty:
-                self._fs.sync(self._fd)
-                self._dirty = False
-                self._acked = self._end
-                note = b"%020d" % self._end
-                self._fs.write_at(self._ack, note + b" %08x\n" % zlib.crc32(note), 0)
+            if self._durable and self._acked < self._end:
+                self._sync()
             self._fs.unlock(self._fd)
         except OSError as problem:
             raise self._fail(problem, "write to the journal") from problem
+        except BaseException:
+            # Interrupted between the line and our knowledge of it: only the file knows now.
+            self._fail(OSError(errno.EINTR, "interrupted"), "write to the journal")
+            raise
         finally:
             self._pending = []
-        self._rows.commit()
+            self._open = False
+            self._rows.commit()
+            self._lock.release()
+
+    def _sync(self) -> None:
+        self._fs.sync(self._fd)
+        self._acked = self._end
+        write_note(self._fs, self._ack, self._end)
 
     def _fail(self, problem: OSError, doing: str) -> StorageFailed:
         # What reached the disk is unknown now: this object answers nothing any more.
@@ -231,9 +252,16 @@ class JsonlTables:
 
     def rollback(self) -> None:
         self._pending = []
+        self._open = False
         self._rows.rollback()
-        if not self._failed and self._fd >= 0:
-            self._fs.unlock(self._fd)
+        try:
+            if not self._failed and self._fd >= 0:
+                self._fs.unlock(self._fd)
+        finally:
+            self._lock.release()
+
+    def foreign(self) -> int:
+        return self._count - self._written
 
     def close(self) -> None:
         for fd in (self._fd, self._ack):
@@ -242,7 +270,7 @@ class JsonlTables:
         self._fd = self._ack = -1
 
 
-def _unframe(line: bytes) -> tuple[str, tuple[str, int, list[list[str | None]]]] | None:
+def _unframe(line: bytes) -> tuple[str, Content] | None:
     """The digest and content of a whole line; None if a bit of it is wrong."""
     parts = line.split(b" ", 2)
     if len(parts) != 3 or parts[0] != b"%d" % len(parts[2]):
@@ -250,4 +278,32 @@ def _unframe(line: bytes) -> tuple[str, tuple[str, int, list[list[str | None]]]]
     digest = hashlib.sha256(parts[2]).hexdigest()
     if digest.encode() != parts[1]:
         return None
-    return digest, _decode(parts[2])
+    try:
+        return digest, _decode(parts[2])
+    except msgspec.MsgspecError:
+        return None
+
+
+def _is_torn(rest: bytes, start: int) -> bool:
+    """Could a power cut have left this, at byte `start` of the journal, of lines that were not synced?
+
+    Not if a later line says that this one was. Otherwise bytes must be missing: the end of the last
+    line, or a hole of zeros (no line holds one) that ends with a sector, with the file or at a line.
+    """
+    later = (_unframe(line) for line in rest.split(b"\n"))
+    if any(line is not None and line[1][1] > start for line in later):
+        return False
+    hole = rest.find(b"\0")
+    if hole >= 0:
+        following = rest[hole:].lstrip(b"\0")
+        end = start + len(rest) - len(following)
+        return not following or end % _SECTOR == 0 or _begins_a_line(following)
+    if b"\n" in rest:
+        return False
+    length, _, tail = rest.partition(b" ")
+    return not (length.isdigit() and len(tail) > 65 + int(length))  # whole, with something else for its newline
+
+
+def _begins_a_line(text: bytes) -> bool:
+    length, _, digest = text[:100].partition(b"\0")[0].partition(b" ")
+    return length.isdigit() and not digest[:64].strip(b"0123456789abcdef")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
+
+from kfm.errors import BadInput
 
 
 def successor(prefix: str) -> str:
@@ -15,43 +18,67 @@ def successor(prefix: str) -> str:
     return ""
 
 
+def check_key(key: str) -> None:
+    """Half a surrogate pair has no UTF-8 form: it could be written to no file and found in none."""
+    try:
+        key.encode()
+    except UnicodeEncodeError as problem:
+        raise BadInput("a key is not valid Unicode text", hint="it holds half of a surrogate pair") from problem
+
+
 class MemoryTables:
-    """Plain dictionaries with an undo list."""
+    """Plain dictionaries with an undo list. One thread at a time: the others wait at the lock."""
 
     def __init__(self) -> None:
+        self._lock = threading.RLock()
         self._rows: dict[str, dict[str, bytes]] = {}
         self._sorted: dict[str, list[str]] = {}  # dropped when a key comes or goes, rebuilt on scan
         self._undo: list[tuple[str, str, bytes | None]] | None = None
 
     def get(self, table: str, key: str) -> bytes | None:
-        rows = self._rows.get(table)
-        return None if rows is None else rows.get(key)
+        with self._lock:
+            rows = self._rows.get(table)
+            value = None if rows is None else rows.get(key)
+        if value is None and not key.isascii():
+            check_key(key)
+        return value
 
     def scan(
         self, table: str, prefix: str = "", *, after: str = "", reverse: bool = False, limit: int = -1
     ) -> Iterator[tuple[str, bytes]]:
-        rows = self._rows.get(table, {})
-        keys = self._sorted.get(table)
-        if keys is None:
-            keys = self._sorted[table] = sorted(rows)
-        low = bisect_left(keys, prefix)
-        end = successor(prefix)
-        high = bisect_left(keys, end) if end else len(keys)
-        if after:
+        """The rows as they are when the reading begins."""
+        check_key(prefix + after)
+        with self._lock:
+            rows = self._rows.get(table, {})
+            keys = self._sorted.get(table)
+            if keys is None:
+                keys = self._sorted[table] = sorted(rows)
+            low = bisect_left(keys, prefix)
+            end = successor(prefix)
+            high = bisect_left(keys, end) if end else len(keys)
+            if after:
+                if reverse:
+                    high = min(high, bisect_left(keys, after))
+                else:
+                    low = max(low, bisect_right(keys, after))
+            if 0 <= limit < high - low:
+                low, high = (high - limit, high) if reverse else (low, low + limit)
+            found = keys[low:high]
             if reverse:
-                high = min(high, bisect_left(keys, after))
-            else:
-                low = max(low, bisect_right(keys, after))
-        found = keys[low:high]
-        if reverse:
-            found.reverse()
-        for key in found if limit < 0 else found[:limit]:
-            yield key, rows[key]
+                found.reverse()
+            values = [rows[key] for key in found]
+        yield from zip(found, values, strict=True)
 
     def begin(self, durable: bool = True) -> None:  # noqa: ARG002 - memory is as durable as it gets
+        self._lock.acquire()
+        if self._undo is not None:
+            self._lock.release()
+            raise RuntimeError("a transaction is open already")
         self._undo = []
 
     def put(self, table: str, key: str, value: bytes) -> None:
+        if not key.isascii():
+            check_key(key)
         rows = self._rows.setdefault(table, {})
         before = rows.get(key)
         if self._undo is not None:
@@ -65,15 +92,17 @@ class MemoryTables:
             self.put(table, key, value)
 
     def delete(self, table: str, key: str) -> None:
-        rows = self._rows.get(table, {})
-        before = rows.pop(key, None)
-        if before is not None:
+        before = self._rows.get(table, {}).pop(key, None)
+        if before is None:
+            check_key(key)
+        else:
             self._sorted.pop(table, None)
             if self._undo is not None:
                 self._undo.append((table, key, before))
 
     def commit(self) -> None:
         self._undo = None
+        self._lock.release()
 
     def rollback(self) -> None:
         undo, self._undo = self._undo or [], None
@@ -83,6 +112,10 @@ class MemoryTables:
             else:
                 self._rows[table][key] = before
             self._sorted.pop(table, None)
+        self._lock.release()
+
+    def foreign(self) -> int:
+        return 0
 
     def close(self) -> None:
         pass

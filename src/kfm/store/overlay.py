@@ -8,7 +8,7 @@ from heapq import merge
 from kfm.contract.ports import Tables
 from kfm.store.memory import MemoryTables
 
-_GONE = b"\xff"  # never the first byte of a stored value: those are JSON or tagged bytes
+_GONE = b" ".join([b"deleted", b"here"])  # an object of its own, known by identity: any bytes may be a value
 
 
 class OverlayTables:
@@ -22,7 +22,7 @@ class OverlayTables:
         value = self._top.get(table, key)
         if value is None:
             return self._base.get(table, key)
-        return None if value == _GONE else value
+        return None if value is _GONE else value
 
     def scan(
         self, table: str, prefix: str = "", *, after: str = "", reverse: bool = False, limit: int = -1
@@ -37,7 +37,7 @@ class OverlayTables:
             if key == last:
                 continue
             last = key
-            if value == _GONE:
+            if value is _GONE:
                 continue
             yield key, value
             limit -= 1
@@ -61,6 +61,9 @@ class OverlayTables:
 
     def rollback(self) -> None:
         self._top.rollback()
+
+    def foreign(self) -> int:
+        return 0
 
     def close(self) -> None:
         self._base.close()

@@ -1,52 +1,61 @@
 """A read-only look at a SQLite state that writes nothing at all.
 
 Opening a WAL-mode database, even with mode=ro, creates side files. So the database and its log are
-read as plain bytes, put together in memory up to the last whole commit, and opened there. Reading is
-repeated if the log was restarted meanwhile; pages a checkpoint copies under our eyes are in the log too.
+read as plain bytes and handed to SQLite as files that exist in memory only. Reading is repeated if the
+log was restarted meanwhile; pages a checkpoint copies under our eyes are in the log too.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
-import struct
+import threading
 
 import apsw
 
-from kfm.errors import Corrupt, Unavailable
-from kfm.store.sqlite import SqliteTables
+from kfm.errors import Unavailable
+from kfm.store.durable import REAL, failing_as_storage, note_at
+from kfm.store.sqlite import _SMALL, SqliteTables
 
 
 class SnapshotTables(SqliteTables):
     """The same queries over a copy in memory; any write to it would be lost, and nobody makes one."""
 
     def __init__(self, path: str) -> None:
-        import threading
-
         self._lock = threading.RLock()
         self._failed = None
         self._durable = True
-        self._db = apsw.Connection(":memory:", statementcachesize=200)
-        self._execute = self._db.cursor().execute
-        image = read_image(path)
-        if image:
-            self._db.deserialize("main", image)
-        try:
+        self._open = False
+        self._folder = ""
+        self._note = -1
+        with failing_as_storage("read the state database"):
+            acked = note_at(REAL, path + ".ack")
+            base, log = read_files(path)
+        name = _vfs().add(base, log)
+        with self._opening():
+            self._db = apsw.Connection(name, vfs=_Vfs.NAME, statementcachesize=200)
+            self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            self._execute = self._db.cursor().execute
+            self._execute("PRAGMA locking_mode=EXCLUSIVE").fetchall()  # the log's index in memory as well
+            self._execute("PRAGMA temp_store=MEMORY")
             self._execute("PRAGMA trusted_schema=OFF")
-            if not self._value("SELECT count(*) FROM sqlite_schema"):
-                self._migrate()
+            small = len(base) <= _SMALL
+            self._look(path, acked, fresh=not base, small=small)
             self._execute("PRAGMA query_only=ON")
-        except apsw.Error as problem:
-            raise Corrupt(f"the state database is damaged: {problem}", hint="restore it from a copy") from problem
 
 
-def read_image(path: str) -> bytes:
-    """The database as of its last commit; b'' if there is none yet."""
+def read_files(path: str) -> tuple[bytes, bytes]:
+    """The database and its log as of one moment; b'' for what does not exist."""
     for _ in range(20):
         before = _read(path + "-wal", 32)
+        changed = _stamp(path)
         base = _read(path)
         log = _read(path + "-wal")
-        if log[:32] == before[:32] == _read(path + "-wal", 32):
-            return _apply(base, log)
+        if log[:32] != before or _read(path + "-wal", 32) != before:
+            continue
+        # Without a log nothing can hold the pages that were written while we read.
+        if len(log) > 32 or _stamp(path) == changed:
+            return base, log
     raise Unavailable("the state is being rewritten too fast to be read", hint="try again in a moment")
 
 
@@ -59,52 +68,94 @@ def _read(path: str, size: int = -1) -> bytes:
         return file.read(size) if size >= 0 else file.readall()
 
 
-def _apply(base: bytes, log: bytes) -> bytes:
-    image = bytearray(base)
-    if len(log) > 32:
-        _replay(image, log)
-    if len(image) >= 20:
-        image[18] = image[19] = 1  # "legacy" journal: the copy has no log of its own
-    return bytes(image)
+def _stamp(path: str) -> tuple[int, int, int]:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return 0, 0, 0
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _replay(image: bytearray, log: bytes) -> None:
-    magic, _, page, _, salt1, salt2, sum1, sum2 = struct.unpack(">8I", log[:32])
-    if magic & 0xFFFFFFFE != 0x377F0682:
-        return
-    order = ">" if magic & 1 else "<"
-    state = _checksum(order, log[:24], 0, 0)
-    if state != (sum1, sum2):
-        return
-    pending: dict[int, int] = {}
-    committed: dict[int, int] = {}
-    pages = 0
-    at = 32
-    while at + 24 + page <= len(log):
-        number, size, s1, s2, c1, c2 = struct.unpack(">6I", log[at : at + 24])
-        if (s1, s2) != (salt1, salt2):
-            break
-        state = _checksum(order, log[at : at + 8], *state)
-        state = _checksum(order, log[at + 24 : at + 24 + page], *state)
-        if state != (c1, c2):
-            break
-        pending[number] = at + 24
-        if size:
-            committed.update(pending)
-            pending.clear()
-            pages = size
-        at += 24 + page
-    if pages:
-        image.extend(bytes(max(0, pages * page - len(image))))
-        del image[pages * page :]
-        for number, start in committed.items():
-            if number <= pages:
-                image[(number - 1) * page : number * page] = log[start : start + page]
+class _File:
+    """One file in memory, as SQLite sees it."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = bytearray(body)
+
+    def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802 - the names are SQLite's
+        return bytes(self._body[offset : offset + amount])
+
+    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
+        self._body.extend(bytes(max(0, offset - len(self._body))))
+        self._body[offset : offset + len(data)] = data
+
+    def xTruncate(self, size: int) -> None:  # noqa: N802
+        del self._body[size:]
+
+    def xFileSize(self) -> int:  # noqa: N802
+        return len(self._body)
+
+    def xSync(self, flags: int) -> None:  # noqa: N802
+        """Nothing to keep."""
+
+    def xLock(self, level: int) -> None:  # noqa: N802
+        """Nobody else can open it."""
+
+    def xUnlock(self, level: int) -> None:  # noqa: N802
+        """See xLock."""
+
+    def xCheckReservedLock(self) -> bool:  # noqa: N802
+        return False
+
+    def xSectorSize(self) -> int:  # noqa: N802
+        return 4096
+
+    def xDeviceCharacteristics(self) -> int:  # noqa: N802
+        return 0
+
+    def xFileControl(self, op: int, pointer: int) -> bool:  # noqa: N802
+        return False
+
+    def xClose(self) -> None:  # noqa: N802
+        """The memory goes with the object."""
 
 
-def _checksum(order: str, body: bytes, s1: int, s2: int) -> tuple[int, int]:
-    words = struct.unpack(f"{order}{len(body) // 4}I", body)
-    for i in range(0, len(words), 2):
-        s1 = (s1 + words[i] + s2) & 0xFFFFFFFF
-        s2 = (s2 + words[i + 1] + s1) & 0xFFFFFFFF
-    return s1, s2
+class _Vfs(apsw.VFS):
+    NAME = "kfm-snapshot"
+
+    def __init__(self) -> None:
+        self._files: dict[str, bytes] = {}
+        self._numbers = itertools.count()
+        super().__init__(self.NAME, "")
+
+    def add(self, base: bytes, log: bytes) -> str:
+        """Two files to be opened once each."""
+        name = f"/snapshot-{next(self._numbers)}"
+        self._files[name] = base
+        if log:
+            self._files[name + "-wal"] = log
+        return name
+
+    def xFullPathname(self, name: str) -> str:  # noqa: N802
+        return name
+
+    def xAccess(self, name: str, flags: int) -> bool:  # noqa: N802
+        return name in self._files
+
+    def xDelete(self, name: str, sync: bool) -> None:  # noqa: N802
+        self._files.pop(name, None)
+
+    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> _File:  # type: ignore[override]  # noqa: N802
+        text = name.filename() if isinstance(name, apsw.URIFilename) else name or ""
+        return _File(self._files.pop(text, b""))
+
+
+_registered: list[_Vfs] = []
+_registering = threading.Lock()
+
+
+def _vfs() -> _Vfs:
+    with _registering:
+        if not _registered:
+            _registered.append(_Vfs())
+        return _registered[0]

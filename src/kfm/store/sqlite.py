@@ -2,6 +2,10 @@
 
 A commit that need not survive a power cut by itself (a claim, a skipped run's receipt) is made with
 synchronous=NORMAL: visible at once, and made durable by the next full commit, which syncs the same file.
+
+SQLite takes the first damaged record of its log for the torn end of it, and drops what follows without a
+word. So every full commit is counted in the file (guard/commits) and, once it is durable, noted beside
+it in ``<path>.ack``: a file that counts less than the note says has lost something, and is refused.
 """
 
 from __future__ import annotations
@@ -9,14 +13,16 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 from zlib import crc32
 
 import apsw
 
-from kfm.errors import Broken, Busy, Corrupt, Refused, StorageFailed
-from kfm.store.durable import REAL, storage_failed
-from kfm.store.memory import successor
+from kfm.contract.names import printable
+from kfm.errors import BadInput, Broken, Busy, Corrupt, KfmError, Refused, StorageFailed
+from kfm.store.durable import REAL, note_at, storage_failed, write_note
+from kfm.store.memory import check_key, successor
 
 APPLICATION_ID = 0x4B464D31  # "KFM1"
 _SQL = os.path.join(os.path.dirname(__file__), "sql")
@@ -40,49 +46,63 @@ class SqliteTables:
         self._lock = threading.RLock()
         self._failed: Broken | None = None
         self._durable = True
-        folder = os.path.dirname(path) or "."
-        try:
-            REAL.make_dirs(folder)
-            fresh = not os.path.exists(path)
-        except OSError as problem:
-            raise storage_failed(problem, "create the state folder") from problem
-        try:
+        self._open = False
+        self._folder = os.path.dirname(path) or "."
+        self._note = -1
+        with self._opening():
+            acked = note_at(REAL, path + ".ack")
+            fresh = not os.path.exists(path) or not os.path.getsize(path)
+            if fresh and acked:  # SQLite would begin anew, and remove the log that may still hold everything
+                raise lost(acked, path)
+            if fresh:
+                REAL.make_dirs(self._folder)
+            self._note = REAL.open_write(path + ".ack")
             self._db = apsw.Connection(path, statementcachesize=200)
             self._db.set_busy_timeout(busy_ms)
             self._execute = self._db.cursor().execute
-            self._open(fresh, path, folder)
-        except apsw.Error as problem:
-            raise self._fail(problem) from problem
+            if fresh:
+                os.chmod(path, 0o600)
+            self._execute("PRAGMA journal_mode=WAL").fetchall()
+            self._execute("PRAGMA synchronous=FULL")
+            self._execute("PRAGMA wal_autocheckpoint=1000")
+            self._execute("PRAGMA cache_size=-65536")
+            self._execute("PRAGMA trusted_schema=OFF")
+            self._look(path, acked, fresh=fresh, small=os.path.getsize(path) <= _SMALL)
 
-    def _open(self, fresh: bool, path: str, folder: str) -> None:
-        run = self._execute
-        if fresh:
-            os.chmod(path, 0o600)
-        run("PRAGMA journal_mode=WAL").fetchall()
-        run("PRAGMA synchronous=FULL")
-        run("PRAGMA wal_autocheckpoint=1000")
-        run("PRAGMA cache_size=-65536")
-        run("PRAGMA trusted_schema=OFF")
-        if not fresh and os.path.getsize(path) <= _SMALL:
-            problem = self._value("PRAGMA quick_check(1)")
-            if problem != "ok":
-                raise Corrupt(
-                    f"the state database is damaged: {problem.splitlines()[-1]}",
-                    hint="restore it from a copy; nothing was changed",
-                )
+    @contextmanager
+    def _opening(self) -> Iterator[None]:
+        """Whatever is wrong with the file, it is left as it is."""
+        try:
+            yield
+        except OSError as problem:
+            self._abandon()
+            raise storage_failed(problem, "open the state database") from problem
+        except apsw.Error as problem:
+            failure = self._fail(problem)
+            self._abandon()
+            raise failure from problem
+        except UnicodeDecodeError as problem:
+            self._abandon()
+            raise damaged("a name in it is not text") from problem
+        except KfmError:
+            self._abandon()
+            raise
+
+    def _look(self, path: str, acked: int, *, fresh: bool, small: bool) -> None:
+        """Is this the state we left? A small one is looked at whole."""
+        if small and not fresh:
+            self._check_structure()
         self._migrate()
-        if fresh:
-            REAL.sync_dir(folder)
-        elif os.path.getsize(path) <= _SMALL:
-            self.verify()
+        if small and not fresh:
+            self._check_rows()
+        have = int(self._guarded("commits"))
+        if have < acked:
+            raise lost(acked - have, path)
 
     def _migrate(self) -> None:
         run = self._execute
-        have = int(self._value("PRAGMA user_version"))
-        mark = int(self._value("PRAGMA application_id"))
         steps = migrations()
-        if have and mark != APPLICATION_ID:
-            raise Refused("the state file is a database of another program", hint="point `state:` elsewhere")
+        have = self._version()
         if have > steps[-1][0]:
             raise Refused(
                 f"the state database has format {have}, this kfm knows up to {steps[-1][0]}",
@@ -92,16 +112,66 @@ class SqliteTables:
         if have == steps[-1][0]:
             return
         run("BEGIN IMMEDIATE")
-        have = int(self._value("PRAGMA user_version"))
-        if have == 0 and self._value("SELECT count(*) FROM sqlite_schema"):
+        try:
+            have = self._version()
+            for number, text in steps:
+                if number > have:
+                    run(text)
+                    run(f"PRAGMA user_version={number}")
+            run(f"PRAGMA application_id={APPLICATION_ID}")
+            self._guard("schema", self._schema())
+            if not have:
+                self._guard("commits", b"0")
+                if self._folder:  # the file's name, before anything is in it that could be missed
+                    REAL.make_dirs(self._folder)
+                    REAL.sync_dir(self._folder)
+        except BaseException:
             run("ROLLBACK")
-            raise Refused("the state file is a database of another program", hint="point `state:` elsewhere")
-        for number, text in steps:
-            if number > have:
-                run(text)
-                run(f"PRAGMA user_version={number}")
-        run(f"PRAGMA application_id={APPLICATION_ID}")
+            raise
         run("COMMIT")
+
+    def _version(self) -> int:
+        """The format of the file, 0 if it is empty. What the tables should look like is sealed in the
+        file itself, because SQLite would believe a damaged description of them."""
+        if not self._value("SELECT count(*) FROM sqlite_schema"):
+            return 0
+        mark = self._value("PRAGMA application_id")
+        try:
+            seal = self._guarded("schema")
+        except apsw.SQLError:
+            if mark == APPLICATION_ID:
+                raise
+            raise Refused("the state file is a database of another program", hint="point `state:` elsewhere") from None
+        if seal != self._schema():
+            raise damaged("its description of the tables was altered")
+        return int(self._value("PRAGMA user_version"))
+
+    def _schema(self) -> bytes:
+        rows = self._execute("SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name").fetchall()
+        marks = (self._value("PRAGMA user_version"), self._value("PRAGMA application_id"))
+        return b"%08x" % crc32(repr((rows, marks)).encode("utf-8", "backslashreplace"))
+
+    def _guard(self, key: str, value: bytes) -> None:
+        self._execute(
+            "INSERT OR REPLACE INTO guard VALUES(?,?,?)", (key, value, crc32(value, crc32(f"guard/{key}".encode())))
+        )
+
+    def _guarded(self, key: str) -> bytes:
+        row = self._execute("SELECT value, sum FROM guard WHERE key=?", (key,)).fetchone()
+        if row is None:
+            raise damaged(f"record guard/{key} is missing")
+        check_row("guard", key, *row)
+        return bytes(row[0])
+
+    def _abandon(self) -> None:
+        """Leave everything on the disk as it is."""
+        with suppress(apsw.Error, AttributeError):
+            self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            self._db.close(True)
+        if self._note >= 0:
+            with suppress(OSError):
+                REAL.close(self._note)
+            self._note = -1
 
     def _value(self, query: str) -> Any:
         row = self._execute(query).fetchone()
@@ -121,20 +191,27 @@ class SqliteTables:
     def verify(self) -> int:
         """Check every row against its sum and the file's structure; returns the number of rows."""
         with self._lock:
-            count = 0
             try:
-                problem = self._value("PRAGMA quick_check(1)")
-                if problem != "ok":
-                    raise Corrupt(
-                        f"the state database is damaged: {problem.splitlines()[-1]}", hint="restore it from a copy"
-                    )
-                for (table,) in self._execute("SELECT name FROM sqlite_schema WHERE type='table'").fetchall():
-                    for key, value, total in self._execute(f"SELECT key, value, sum FROM {table}"):  # noqa: S608
-                        check_row(table, key, value, total)
-                        count += 1
-            except apsw.Error as problem_:
-                raise self._fail(problem_) from problem_
-            return count
+                self._check_structure()
+                return self._check_rows()
+            except apsw.Error as problem:
+                raise self._fail(problem) from problem
+
+    def _check_structure(self) -> None:
+        problem = self._value("PRAGMA quick_check(1)")
+        if problem != "ok":
+            raise damaged(str(problem).splitlines()[-1])
+
+    def _check_rows(self) -> int:
+        count = 0
+        for (table,) in self._execute("SELECT name FROM sqlite_schema WHERE type='table'").fetchall():
+            try:
+                for key, value, total in self._execute(f"SELECT key, value, sum FROM {table}"):  # noqa: S608
+                    check_row(table, key, value, total)
+                    count += 1
+            except UnicodeDecodeError as problem:
+                raise damaged(f"a key of {table} is not text") from problem
+        return count
 
     # -- reading
 
@@ -144,10 +221,13 @@ class SqliteTables:
                 row = self._execute(f"SELECT value, sum FROM {table} WHERE key=?", (key,)).fetchone()  # noqa: S608
             except apsw.Error as problem:
                 raise self._fail(problem) from problem
+            except UnicodeEncodeError:
+                check_key(key)
+                raise
         if row is None:
             return None
         value: bytes = row[0]
-        if crc32(value, crc32(f"{table}/{key}".encode())) != row[1]:
+        if type(value) is not bytes or crc32(value, crc32(f"{table}/{key}".encode())) != row[1]:
             check_row(table, key, value, row[1])
         return value
 
@@ -161,9 +241,9 @@ class SqliteTables:
             for key, value, total in rows:
                 check_row(table, key, value, total)
                 yield key, value
-            if len(rows) < page:
+            after = rows[-1][0] if len(rows) == page else ""
+            if not after:  # the last row, or the one before which there can be none
                 return
-            after = rows[-1][0]
             limit = limit - page if limit > 0 else limit
 
     def _page(self, table: str, prefix: str, after: str, reverse: bool, page: int) -> list[tuple[Any, ...]]:
@@ -182,6 +262,11 @@ class SqliteTables:
                 return self._execute(query, values).fetchall()
             except apsw.Error as problem:
                 raise self._fail(problem) from problem
+            except UnicodeEncodeError:
+                check_key(prefix + after)
+                raise
+            except UnicodeDecodeError as problem:
+                raise damaged(f"a key of {table} is not text") from problem
 
     # -- writing
 
@@ -190,10 +275,13 @@ class SqliteTables:
         try:
             if self._failed:
                 raise self._failed
+            if self._open:
+                raise RuntimeError("a transaction is open already")
             if durable is not self._durable:  # cannot be changed inside a transaction
                 self._execute("PRAGMA synchronous=FULL" if durable else "PRAGMA synchronous=NORMAL")
                 self._durable = durable
             self._execute("BEGIN IMMEDIATE")
+            self._open = True
         except apsw.Error as problem:
             self._lock.release()
             raise self._fail(problem) from problem
@@ -209,6 +297,9 @@ class SqliteTables:
             )
         except apsw.Error as problem:
             raise self._fail(problem) from problem
+        except UnicodeEncodeError:
+            check_key(key)
+            raise
 
     def put_many(self, table: str, rows: Iterable[tuple[str, bytes]]) -> None:
         try:
@@ -218,23 +309,42 @@ class SqliteTables:
             )
         except apsw.Error as problem:
             raise self._fail(problem) from problem
+        except UnicodeEncodeError as problem:
+            raise BadInput("a key is not valid Unicode text", hint="it holds half of a surrogate pair") from problem
 
     def delete(self, table: str, key: str) -> None:
         try:
             self._execute(f"DELETE FROM {table} WHERE key=?", (key,))  # noqa: S608
         except apsw.Error as problem:
             raise self._fail(problem) from problem
+        except UnicodeEncodeError:
+            check_key(key)
+            raise
 
     def commit(self) -> None:
         try:
-            self._execute("COMMIT")
+            if self._durable:
+                acked = int(self._guarded("commits")) + 1
+                self._guard("commits", b"%d" % acked)
+                self._execute("COMMIT")
+                write_note(REAL, self._note, acked)
+            else:
+                self._execute("COMMIT")
         except apsw.Error as problem:
             raise self._fail(problem) from problem
+        except OSError as problem:
+            self._failed = storage_failed(problem, "note what was committed")
+            self._abandon()
+            raise self._failed from problem
         finally:
-            self._lock.release()
+            self._end()
 
     def rollback(self) -> None:
+        self._end()
+
+    def _end(self) -> None:
         try:
+            self._open = False
             if not self._failed and self._db.in_transaction:
                 self._execute("ROLLBACK")
         except apsw.Error as problem:
@@ -242,26 +352,34 @@ class SqliteTables:
         finally:
             self._lock.release()
 
+    def foreign(self) -> int:
+        try:
+            return int(self._value("PRAGMA data_version"))
+        except apsw.Error as problem:
+            raise self._fail(problem) from problem
+
     def close(self) -> None:
         with self._lock:
-            if not self._failed:
-                self._db.close()
+            if self._failed:
+                return
+            self._db.close()
+            if self._note >= 0:
+                REAL.close(self._note)
+                self._note = -1
 
     def _fail(self, problem: apsw.Error) -> Broken | Busy:
+        if self._failed:
+            return self._failed
         if isinstance(problem, (apsw.BusyError, apsw.LockedError)):
             return Busy("another process is writing to the state database", hint="try again when it is done")
-        if isinstance(problem, (apsw.CorruptError, apsw.NotADBError)):
-            return Corrupt(f"the state database is damaged: {problem}", hint="restore it from a copy")
+        if isinstance(problem, _DAMAGE):
+            return damaged(str(problem))
         self._failed = self._give_up(problem)
         return self._failed
 
     def _give_up(self, problem: apsw.Error) -> StorageFailed:
         """After a failed write or sync nothing is known: stop, and let the next opening re-read the disk."""
-        import contextlib
-
-        with contextlib.suppress(apsw.Error, AttributeError):
-            self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-            self._db.close(True)
+        self._abandon()
         if isinstance(problem, apsw.FullError):
             return StorageFailed("cannot write the state: the disk is full", hint="free some space, then `kfm resume`")
         if isinstance(problem, apsw.CantOpenError):
@@ -275,6 +393,23 @@ class SqliteTables:
         )
 
 
+# Our statements are always the same and right: where SQLite finds one wrong, or a row impossible, the file is.
+_DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.TooBigError, apsw.MismatchError, apsw.FormatError)
+
+
+def damaged(what: str) -> Corrupt:
+    return Corrupt(f"the state database is damaged: {what}", hint="restore it from a copy; nothing was changed")
+
+
+def lost(commits: int, path: str) -> Corrupt:
+    name = os.path.basename(path)
+    return Corrupt(
+        f"the last {commits} acknowledged commits are missing from the state database",
+        hint=f"restore {name} together with {name}-wal; if an older copy was put back on purpose, remove {name}.ack",
+        missing=commits,
+    )
+
+
 def check_row(table: Any, key: Any, value: Any, total: Any) -> None:
     if (
         not isinstance(value, bytes)
@@ -282,7 +417,7 @@ def check_row(table: Any, key: Any, value: Any, total: Any) -> None:
         or (crc32(value, crc32(f"{table}/{key}".encode())) != total)
     ):
         raise Corrupt(
-            f"record {table}/{key} is damaged",
+            f"record {table}/{printable(str(key))[1:-1]} is damaged",
             hint="restore the state from a copy; nothing was changed",
             record=str(key),
         )

@@ -7,8 +7,7 @@ compare-and-swap of refs, write-once receipts, the chain of the ledger. A backen
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -77,34 +76,40 @@ class StoredState:
 
     def __init__(self, tables: Tables, now_ms: Callable[[], int]) -> None:
         self.tables = tables
-        self._now_ms = now_ms
+        self.now_ms = now_ms
+        self._checked: tuple[str, int, Sequence[str], int] | None = None
         self.archive: Callable[[str], Iterable[tuple[str, bytes]]] | None = None  # journals that were compacted
 
     # -- one transaction
 
-    @contextmanager
     def transaction(
-        self, lease: Lease | None = None, *, durable: bool = True, switches: Iterable[str] = ()
-    ) -> Iterator[StoredTx]:
-        tables = self.tables
-        tables.begin(durable)
-        try:
-            if lease is not None:
-                self._check_fence(lease)
-            for switch in switches:
-                value = self.ref(switch)
-                if value not in ("", "open"):  # whatever is not plainly open is frozen
-                    raise Frozen(
-                        f"{switch.removeprefix('switch/')} is frozen",
-                        hint="see `kfm refs history " + switch + "`; `kfm thaw` opens it",
-                    )
-            tx = StoredTx(self, self._now_ms)
-            yield tx
-            tx.flush()
-        except BaseException:
-            tables.rollback()
-            raise
-        tables.commit()
+        self, lease: Lease | None = None, *, durable: bool = True, switches: Sequence[str] = ()
+    ) -> Transaction:
+        return Transaction(self, lease, durable, switches)
+
+    def check(self, lease: Lease | None, switches: Sequence[str]) -> None:
+        """Inside a transaction: is the lease still ours, and is nothing frozen?
+
+        Asked again only if another process wrote since, or we wrote to leases or refs ourselves.
+        """
+        asked = (lease.scope if lease else "", lease.token if lease else 0, switches, self.tables.foreign())
+        if asked == self._checked:
+            return
+        self._checked = None
+        if lease is not None:
+            self._check_fence(lease)
+        for switch in switches:
+            value = self.ref(switch)
+            if value not in ("", "open"):  # whatever is not plainly open is frozen
+                raise Frozen(
+                    f"{switch.removeprefix('switch/')} is frozen",
+                    hint="see `kfm refs history " + switch + "`; `kfm thaw` opens it",
+                )
+        self._checked = asked
+
+    def recheck(self) -> None:
+        """Leases or refs are being written: what was checked before no longer counts."""
+        self._checked = None
 
     def _check_fence(self, lease: Lease) -> None:
         current = self.lease(lease.scope)
@@ -254,6 +259,46 @@ class StoredState:
         self.tables.close()
 
 
+class Transaction:
+    """Begins, checks the guards, and ends as one: all of the writes, or none."""
+
+    __slots__ = ("_durable", "_lease", "_state", "_switches", "_tx")
+
+    def __init__(self, state: StoredState, lease: Lease | None, durable: bool, switches: Sequence[str]) -> None:
+        self._state = state
+        self._lease = lease
+        self._durable = durable
+        self._switches = switches
+
+    def __enter__(self) -> StoredTx:
+        state = self._state
+        state.tables.begin(self._durable)
+        try:
+            if self._lease is not None or self._switches:
+                state.check(self._lease, self._switches)
+        except BaseException:
+            state.tables.rollback()
+            raise
+        self._tx = StoredTx(state, state.now_ms)
+        return self._tx
+
+    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: object) -> None:
+        state = self._state
+        if problem is None:
+            try:
+                self._tx.flush()
+            except BaseException:
+                self._undo()
+                raise
+            state.tables.commit()
+        else:
+            self._undo()
+
+    def _undo(self) -> None:
+        self._state.recheck()
+        self._state.tables.rollback()
+
+
 class StoredTx:
     """The writes of one transaction."""
 
@@ -314,7 +359,11 @@ class StoredTx:
         self._put("plan_locks", lock_key, plan_hash.encode())
 
     def objects(self, rows: Iterable[tuple[str, bytes]]) -> None:
-        self._tables.put_many("objects", sorted(rows))  # in the order of the table: neighbours share pages
+        rows = sorted(rows)  # in the order of the table: neighbours share pages
+        if len(rows) == 1:
+            self._put("objects", *rows[0])
+        else:
+            self._tables.put_many("objects", rows)
 
     # -- leases
 
@@ -327,6 +376,7 @@ class StoredTx:
                 f"another worker is at work on {scope} (its lease runs {seconds} s more)",
                 hint="wait for it, or stop it and try again",
             )
+        self._state.recheck()
         lease = Lease(scope=scope, token=self._next("token"), holder=holder, expires_ms=now + ttl_ms)
         self._put("leases", scope, _encode(lease))
         return lease
@@ -336,6 +386,7 @@ class StoredTx:
         self._put("leases", lease.scope, _encode(msgspec.structs.replace(lease, expires_ms=self._now_ms() + ttl_ms)))
 
     def release(self, lease: Lease) -> None:
+        self._state.recheck()
         current = self._state.lease(lease.scope)
         if current is not None and current.token == lease.token:
             self._put("leases", lease.scope, _encode(msgspec.structs.replace(current, expires_ms=0)))
@@ -344,6 +395,7 @@ class StoredTx:
 
     def move(self, move: RefMove, *, run_id: str, op: str, actor: str, reason: str, ts: str) -> None:
         """Compare-and-swap of a ref, with its history."""
+        self._state.recheck()
         current = self._state.ref(move.ref)
         if current != move.before:
             raise Moved(

@@ -1,5 +1,6 @@
 -- One sorted map per kind of fact. `sum` is the CRC-32 of table, key and value: a row that
--- changed on the disk is refused when it is read.
+-- changed on the disk is refused when it is read. `guard` is the store's own: see sqlite.py.
+CREATE TABLE guard       (key TEXT PRIMARY KEY, value BLOB NOT NULL, sum INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE meta        (key TEXT PRIMARY KEY, value BLOB NOT NULL, sum INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE runs        (key TEXT PRIMARY KEY, value BLOB NOT NULL, sum INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE open_runs   (key TEXT PRIMARY KEY, value BLOB NOT NULL, sum INTEGER NOT NULL) WITHOUT ROWID;

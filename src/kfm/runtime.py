@@ -32,7 +32,7 @@ from kfm.contract.updater import Updater
 from kfm.engine.deliver import deliver
 from kfm.engine.run import run
 from kfm.engine.walk import Ports, Settings, SettledPlan
-from kfm.errors import BadInput, Refused
+from kfm.errors import BadInput, Broken, KfmError, Refused
 from kfm.policy.checklist import promotion_gate
 from kfm.sources import open_source
 from kfm.store.archive import Archive
@@ -223,7 +223,11 @@ class House:
         return run(trigger, updater, self.ports(trigger.dataset))
 
     def resume(self, run_id: str | None = None) -> Iterator[Receipt]:
-        """Take up unfinished runs where their journal ends; then the triggers a freeze kept."""
+        """Take up unfinished runs where their journal ends; then the triggers a freeze kept.
+
+        One that cannot be resumed (another worker has it, other code planned it) strands no other: it is
+        raised when all have had their turn.
+        """
         runs = [r for r in self.state.open_runs() if run_id in (None, r.run_id)]
         if run_id is not None and not runs:
             known = self.state.run(run_id) is not None or self.state.receipt(run_id) is not None
@@ -231,11 +235,24 @@ class House:
                 f"run {run_id[:80]} is not unfinished" if known else f"no run is called {run_id[:80]!r}",
                 hint="see `kfm runs list`",
             )
+        problems: list[KfmError] = []
         for unfinished in runs:
-            yield self._resume_one(unfinished)
+            now = self.state.run(unfinished.run_id)
+            if now is None or now.status != "RUNNING":  # ended meanwhile, by another worker or another run
+                continue
+            try:
+                receipt = self._resume_one(now)
+            except Broken:
+                raise
+            except KfmError as problem:
+                problems.append(problem)
+            else:
+                yield receipt
         if run_id is None:
             for trigger in list(self.state.inbox()):
                 yield run(trigger, self._updater_of(trigger), self.ports(trigger.dataset))
+        if problems:
+            raise problems[0]
 
     def _resume_one(self, unfinished: Run) -> Receipt:
         trigger = unfinished.trigger

@@ -28,7 +28,8 @@ def schema_of(kind: type[msgspec.Struct], name: str) -> dict[str, Any]:
 
     The number in `$id` changes when an instance that was valid no longer is.
     """
-    _, definitions = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
+    _, components = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
+    definitions = msgspec.json.decode(msgspec.json.encode(components))  # a default of () as the [] it is in JSON
     for definition in definitions.values():
         definition["description"] = " ".join(definition.get("description", "").replace("``", "`").split())
         if not definition["description"]:

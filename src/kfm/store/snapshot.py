@@ -77,46 +77,46 @@ def _stamp(path: str) -> tuple[int, int, int]:
 
 
 class _File:
-    """One file in memory, as SQLite sees it."""
+    """One file in memory, as SQLite sees it (the names are its)."""
 
     def __init__(self, body: bytes) -> None:
         self._body = bytearray(body)
 
-    def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802 - the names are SQLite's
+    def xRead(self, amount: int, offset: int) -> bytes:
         return bytes(self._body[offset : offset + amount])
 
-    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
+    def xWrite(self, data: bytes, offset: int) -> None:
         self._body.extend(bytes(max(0, offset - len(self._body))))
         self._body[offset : offset + len(data)] = data
 
-    def xTruncate(self, size: int) -> None:  # noqa: N802
+    def xTruncate(self, size: int) -> None:
         del self._body[size:]
 
-    def xFileSize(self) -> int:  # noqa: N802
+    def xFileSize(self) -> int:
         return len(self._body)
 
-    def xSync(self, flags: int) -> None:  # noqa: N802
+    def xSync(self, flags: int) -> None:
         """Nothing to keep."""
 
-    def xLock(self, level: int) -> None:  # noqa: N802
+    def xLock(self, level: int) -> None:
         """Nobody else can open it."""
 
-    def xUnlock(self, level: int) -> None:  # noqa: N802
+    def xUnlock(self, level: int) -> None:
         """See xLock."""
 
-    def xCheckReservedLock(self) -> bool:  # noqa: N802
+    def xCheckReservedLock(self) -> bool:
         return False
 
-    def xSectorSize(self) -> int:  # noqa: N802
+    def xSectorSize(self) -> int:
         return 4096
 
-    def xDeviceCharacteristics(self) -> int:  # noqa: N802
+    def xDeviceCharacteristics(self) -> int:
         return 0
 
-    def xFileControl(self, op: int, pointer: int) -> bool:  # noqa: N802
+    def xFileControl(self, _op: int, _pointer: int) -> bool:
         return False
 
-    def xClose(self) -> None:  # noqa: N802
+    def xClose(self) -> None:
         """The memory goes with the object."""
 
 
@@ -136,16 +136,16 @@ class _Vfs(apsw.VFS):
             self._files[name + "-wal"] = log
         return name
 
-    def xFullPathname(self, name: str) -> str:  # noqa: N802
+    def xFullPathname(self, name: str) -> str:
         return name
 
-    def xAccess(self, name: str, flags: int) -> bool:  # noqa: N802
+    def xAccess(self, name: str, _flags: int) -> bool:
         return name in self._files
 
-    def xDelete(self, name: str, sync: bool) -> None:  # noqa: N802
+    def xDelete(self, name: str, _sync: bool) -> None:
         self._files.pop(name, None)
 
-    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> _File:  # type: ignore[override]  # noqa: N802
+    def xOpen(self, name: str | apsw.URIFilename | None, _flags: list[int]) -> _File:  # type: ignore[override]
         text = name.filename() if isinstance(name, apsw.URIFilename) else name or ""
         return _File(self._files.pop(text, b""))
 

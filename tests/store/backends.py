@@ -1,0 +1,73 @@
+"""Every backend of Tables, as something that can be opened, closed and opened again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from kfm.contract.ports import Tables
+from kfm.store.jsonl import JsonlTables
+from kfm.store.memory import MemoryTables
+from kfm.store.overlay import OverlayTables
+from kfm.store.snapshot import SnapshotTables
+from kfm.store.sqlite import SqliteTables
+
+STORED = ("sqlite", "jsonl")  # those that outlive a process
+ALL = ("memory", *STORED, "overlay-memory", "overlay-sqlite", "overlay-jsonl", "overlay-snapshot")
+TABLES = ("runs", "refs", "objects", "ledger")
+
+
+class Backend:
+    """One place where tables live."""
+
+    def __init__(self, kind: str, folder: Path) -> None:
+        self.kind = kind
+        self.path = str(folder / "state")
+        self._memory: Tables | None = None
+
+    def open(self) -> Tables:
+        """The tables; for memory, and for what an overlay holds, the same ones every time."""
+        if self.kind in STORED:
+            return open_stored(self.kind, self.path)
+        if self._memory is None:
+            self._memory = self._open_once()
+        return self._memory
+
+    def _open_once(self) -> Tables:
+        if self.kind == "memory":
+            return MemoryTables()
+        below = self.kind.removeprefix("overlay-")
+        if below == "memory":
+            return OverlayTables(MemoryTables())
+        if below == "snapshot":
+            open_stored("sqlite", self.path).close()
+            return OverlayTables(SnapshotTables(self.path))
+        return OverlayTables(open_stored(below, self.path))
+
+    def reopen(self, tables: Tables) -> Tables:
+        if self.kind in STORED:
+            tables.close()
+        return self.open()
+
+
+def open_stored(kind: str, path: str) -> Tables:
+    return SqliteTables(path, busy_ms=20) if kind == "sqlite" else JsonlTables(path)
+
+
+def content(tables: Tables, names: tuple[str, ...] = TABLES) -> dict[tuple[str, str], bytes]:
+    return {(table, key): value for table in names for key, value in tables.scan(table)}
+
+
+def write(tables: Tables, rows: dict[str, bytes | None], table: str = "runs", *, durable: bool = True) -> None:
+    """One transaction; None deletes."""
+    tables.begin(durable)
+    for key, value in rows.items():
+        if value is None:
+            tables.delete(table, key)
+        else:
+            tables.put(table, key, value)
+    tables.commit()
+
+
+def keys(rows: Iterator[tuple[str, bytes]]) -> list[str]:
+    return [key for key, _ in rows]

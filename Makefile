@@ -37,11 +37,11 @@ lint: $(STAMP) ## style, types, who may import whom, and what is banned
 bench: $(STAMP) ## measure against peers, into bench/results
 	@$(PY) bench/run.py
 
-docs: $(STAMP) ## check that every link in every page leads somewhere
+docs: $(STAMP) ## check that links lead somewhere and generated files are current
 	@$(PY) -m tests.house.pages
 
 schemas: $(STAMP) ## write schemas/ anew from the records
-	@$(PY) -m kfm.contract.schemas schemas
+	@$(PY) -m tests.house.pages --write
 
 pins: $(STAMP) ## resolve requirements/*.txt anew, to the newest versions that fit
 	@cd requirements && for name in runtime dev; do \

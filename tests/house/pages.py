@@ -1,12 +1,13 @@
-"""The check behind `make docs`: every relative link in every page leads to something in the repository.
+"""The check behind `make docs`: every relative link leads to something, and generated files are current.
 
 Prints one `path:line: what` for each finding and exits 1 if there are any. Nothing is fetched: a link
-with a scheme is somebody else's promise.
+with a scheme is somebody else's promise. With `--write` (`make schemas`) it writes the generated files.
 """
 
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,13 +84,49 @@ def check_pages(root: Path = ROOT) -> tuple[int, list[Finding]]:
     return len(pages), [finding for name in pages for finding in check_page(root, name)]
 
 
-def main() -> int:
+def generated() -> dict[str, str]:
+    """Every generated file by its path in the repository, as the code of today makes it."""
+    return {f"schemas/{name}.json": _kfm("schema", name) for name in _kfm("schema").split()}
+
+
+def _kfm(*arguments: str) -> str:
+    command = [sys.executable, "-m", "kfm.cli.main", *arguments]
+    return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def check_generated(root: Path, current: dict[str, str]) -> list[Finding]:
+    """Generated files that are absent, old, or of something that is gone."""
+    stale = "not what the code makes today; run `make schemas`"
+    there = {path.relative_to(root).as_posix() for path in (root / "schemas").glob("*")}
+    return [
+        Finding(name, 1, stale)
+        for name in sorted(there | set(current))
+        if name not in there or (root / name).read_text(encoding="utf-8") != current.get(name)
+    ]
+
+
+def write_generated(root: Path, current: dict[str, str]) -> None:
+    for finding in check_generated(root, current):
+        path = root / finding.path
+        path.parent.mkdir(exist_ok=True)
+        if finding.path in current:
+            path.write_text(current[finding.path], encoding="utf-8")
+        else:
+            path.unlink()
+
+
+def main(arguments: list[str]) -> int:
+    current = generated()
+    if arguments == ["--write"]:
+        write_generated(ROOT, current)
+        return 0
     pages, findings = check_pages()
+    findings += check_generated(ROOT, current)
     for finding in findings:
         print(finding)
-    print(f"Pages: {pages} read, {len(findings)} broken links.")
+    print(f"Pages: {pages} read, {len(current)} generated files compared, {len(findings)} findings.")
     return 1 if findings or not pages else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

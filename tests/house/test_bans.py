@@ -47,6 +47,7 @@ HARMLESS = {
     "safe yaml": "import yaml\nyaml.safe_load('a')\n",
 }
 PHRASES = [
+    f"see {bans.ROOT}/docs",
     "# TO" + "DO later",
     "see /ro" + "ot/x",
     "see /ho" + "me/someone/x",
@@ -77,10 +78,7 @@ def test_a_module_name_that_says_nothing_is_found(stem: str) -> None:
 
 @pytest.mark.parametrize("phrase", PHRASES)
 def test_a_text_that_speaks_of_anything_but_the_project_is_found(phrase: str) -> None:
-    assert list(bans.check_text("docs/x.md", f"first line\n{phrase}\n")) == [
-        finding for finding in bans.check_text("docs/x.md", f"\n{phrase}\n") if finding.line == 2
-    ]
-    assert list(bans.check_text("docs/x.md", phrase))
+    assert [finding.line for finding in bans.check_text("docs/x.md", f"first line\n{phrase}\n")] == [2]
 
 
 def test_a_banned_word_is_found_whatever_its_case_and_only_as_a_whole_word(monkeypatch: pytest.MonkeyPatch) -> None:

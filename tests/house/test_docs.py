@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.house import pages
+from tests.house.bans import ROOT
 
 
 def broken(root: Path, text: str, name: str = "docs/page.md") -> list[str]:
@@ -54,3 +55,20 @@ def test_code_and_other_peoples_addresses_are_left_alone(tmp_path: Path) -> None
     text = "`[a](b.md)`\n\n```python\n[a](b.md)\n# no heading\n```\n\n[x](https://example.org/gone) [m](mailto:a@b.c)\n"
     assert broken(tmp_path, text) == []
     assert broken(tmp_path, text + "[n](#no-heading)\n") == ["#no-heading: there is no such heading"]
+
+
+def test_every_generated_file_is_what_the_code_makes_today() -> None:
+    current = pages.generated()
+    assert {"schemas/config.json", "schemas/receipt.json"} <= set(current)
+    assert [str(finding) for finding in pages.check_generated(ROOT, current)] == []
+
+
+def test_a_generated_file_that_is_absent_old_or_left_over_is_found_and_written_anew(tmp_path: Path) -> None:
+    (tmp_path / "schemas").mkdir()
+    (tmp_path / "schemas" / "old.json").write_text("{}")
+    (tmp_path / "schemas" / "over.json").write_text("{}")
+    current = {"schemas/old.json": "[]", "schemas/absent.json": "[]"}
+    found = [finding.path for finding in pages.check_generated(tmp_path, current)]
+    assert found == ["schemas/absent.json", "schemas/old.json", "schemas/over.json"]
+    pages.write_generated(tmp_path, current)
+    assert pages.check_generated(tmp_path, current) == []

@@ -12,6 +12,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from kfm.config import ExecuteConfig
+
 from .conftest import Kfm, tree
 
 DATA = Path("data/rain_gauges.csv")
@@ -263,7 +265,7 @@ def test_config_show_tells_values_and_where_they_come_from(started: Kfm, monkeyp
     monkeypatch.setenv("KFM_EXECUTE__THREADS", "3")
     data = started("config", "show", "--resolved", "--json").data
     assert data["settings"]["execute.threads"] == {"value": 3, "origin": "env KFM_EXECUTE__THREADS"}
-    assert data["settings"]["execute.window"] == {"value": 512, "origin": "default"}
+    assert data["settings"]["execute.window"] == {"value": ExecuteConfig().window, "origin": "default"}
     assert data["root"] == os.getcwd()
     assert "execute.window" not in started("config", "show").out
 

@@ -13,7 +13,7 @@ import pytest
 
 from kfm import __version__
 from kfm.cli.completion import script
-from kfm.cli.parser import EXIT_TEXT, build
+from kfm.cli.parser import COMMANDS, EXIT_TEXT, build
 from kfm.errors import EXIT_CODES
 
 from .conftest import Kfm
@@ -35,6 +35,10 @@ freeze; thaw; receipts list; receipts show; wal export; compact; doctor; config 
 
 def test_every_promised_command_is_there() -> None:
     assert {" ".join(path) for path in ALL} >= {" ".join(name.split()) for name in WANTED.split(";")}
+
+
+def test_the_list_of_commands_is_the_one_the_parser_has() -> None:
+    assert {path[0] for path in ALL} == COMMANDS
 
 
 @pytest.mark.parametrize("path", ALL, ids=" ".join)

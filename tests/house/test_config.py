@@ -52,7 +52,7 @@ def load(folder: Path, text: str | bytes, env: dict[str, str] | None = None, nam
 def test_a_file_gives_typed_settings_and_defaults_for_the_rest(tmp_path: Path) -> None:
     resolved = load(tmp_path, GOOD)
     assert resolved.config.execute.threads == 2
-    assert resolved.config.execute.window == 512
+    assert resolved.config.execute.window == config.ExecuteConfig().window
     assert resolved.config.network.allow == ("127.0.0.1:8931",)
     assert resolved.config.datasets["noaa-stations"].sources["stations"].complete is True
     assert resolved.root == str(tmp_path)

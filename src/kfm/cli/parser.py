@@ -24,6 +24,12 @@ EXIT_TEXT = {
 
 DEFAULTS: dict[str, Any] = {"config": None, "json": False, "quiet": False, "no_color": False, "verbose": False}
 
+COMMANDS = frozenset(
+    {
+        "cat", "compact", "completion", "config", "doctor", "freeze", "init", "plan", "promote", "receipts", "refs",
+        "resume", "rollback", "run", "runs", "schema", "thaw", "wal",
+    }
+)  # fmt: skip
 WRITING = frozenset({"run", "resume", "promote", "rollback", "freeze", "thaw", "compact"})
 
 
@@ -72,10 +78,39 @@ class Parser(argparse.ArgumentParser):
 
 def parse(argv: list[str]) -> argparse.Namespace:
     """Global flags may stand before or after the command."""
-    return build().parse_args(argv, argparse.Namespace(**DEFAULTS))
+    return build(_command_in(argv)).parse_args(argv, argparse.Namespace(**DEFAULTS))
 
 
-def build() -> Parser:
+def _command_in(argv: list[str]) -> str:
+    """The command that is meant, if that is plain: then the parsers of the others need not be built."""
+    if "-h" in argv or "--help" in argv:
+        return ""
+    word = next((word for word in argv if not word.startswith("-")), "")
+    return word if word in COMMANDS and "--config" not in argv[: argv.index(word)] else ""
+
+
+class _Skipped:
+    """Takes the place of a parser that is not needed now."""
+
+    def __getattr__(self, _name: str) -> _Skipped:
+        return self
+
+    def __call__(self, *_arguments: Any, **_options: Any) -> _Skipped:
+        return self
+
+
+class _Commands:
+    """Adds parsers, or only the one that is needed."""
+
+    def __init__(self, real: Any, only: str) -> None:
+        self._real = real
+        self._only = only
+
+    def add_parser(self, name: str, **options: Any) -> Any:
+        return self._real.add_parser(name, **options) if self._only in ("", name) else _Skipped()
+
+
+def build(only: str = "") -> Parser:
     codes = "\n".join(f"  {code:>3}  {EXIT_TEXT[name]}" for name, code in EXIT_CODES.items())
     parser = Parser(
         prog="kfm",
@@ -84,7 +119,8 @@ def build() -> Parser:
     )
     parser.add_argument("--version", action="store_true", help="print the version")
     _add_globals(parser)
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser, prog="kfm")
+    real = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser, prog="kfm")
+    commands = _Commands(real, only)
     _add_running(commands)
     _add_reading(commands)
     _add_moving(commands)

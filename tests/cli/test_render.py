@@ -1,0 +1,84 @@
+"""Tables, colours, progress."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from kfm.cli.render import Screen, clean, short, size, wants_color
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def screen(*, err: io.StringIO | None = None, **flags: bool) -> Screen:
+    chosen = {"json": False, "quiet": False, "verbose": False, "no_color": False, **flags}
+    made = Screen(env={}, **chosen)
+    made.out = io.StringIO()
+    made.err = err or io.StringIO()
+    return made
+
+
+def written(stream: object) -> str:
+    assert isinstance(stream, io.StringIO)
+    return stream.getvalue()
+
+
+def test_a_table_is_aligned_and_an_empty_one_keeps_its_header() -> None:
+    made = screen()
+    made.table(("name", "n"), [("a", 1), ("longer", None)])
+    made.table(("name", "n"), [])
+    assert written(made.out) == "NAME    N\na       1\nlonger  -\nNAME  N\n"
+
+
+@pytest.mark.parametrize("text", ["a\nb", "\x1b[2J", "a\u2028b", "\u202ecba", "\x9b31m", "a\tb", "\udcff"])
+def test_foreign_text_cannot_steer_the_terminal(text: str) -> None:
+    made = screen()
+    made.table(("x",), [(text,)])
+    made.fields([("x", text)])
+    made.say(text)
+    made.fail(text)
+    for line in (written(made.out) + written(made.err)).split("\n"):
+        assert line.isprintable()
+    assert clean(text).isprintable()
+
+
+def test_progress_is_for_terminals_only() -> None:
+    for flags in ({"quiet": True}, {"verbose": True}):
+        made = screen(err=Terminal(), **flags)
+        made.progress("execute", 1, 2)
+        assert written(made.err) == ""
+    piped = screen()
+    piped.progress("execute", 1, 2)
+    assert written(piped.err) == ""
+    shown = screen(err=Terminal())
+    shown.progress("execute", 1, 2)
+    shown.say("done")
+    assert written(shown.err) == "\r\x1b[Kexecute 1/2\r\x1b[Kdone\n"
+
+
+def test_quiet_keeps_errors() -> None:
+    made = screen(quiet=True)
+    made.say("words")
+    made.fail("no")
+    assert written(made.err) == "kfm: no\n"
+
+
+def test_colour_is_decided_by_flag_then_environment_then_terminal() -> None:
+    terminal, pipe = Terminal(), io.StringIO()
+    assert wants_color(terminal, {}, no_color=False)
+    assert not wants_color(pipe, {}, no_color=False)
+    assert not wants_color(terminal, {}, no_color=True)
+    assert not wants_color(terminal, {"NO_COLOR": "1"}, no_color=False)
+    assert wants_color(terminal, {"NO_COLOR": ""}, no_color=False)
+    assert not wants_color(terminal, {"KFM_COLOR": "never"}, no_color=False)
+    assert wants_color(pipe, {"KFM_COLOR": "always"}, no_color=False)
+    assert not wants_color(terminal, {"TERM": "dumb"}, no_color=False)
+
+
+def test_sizes_and_digests_are_short() -> None:
+    assert [size(n) for n in (0, 1023, 1024, 1536, 5 << 30)] == ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "5.0 GiB"]
+    assert short("sha256:" + "a" * 64) == "sha256:" + "a" * 12

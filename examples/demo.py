@@ -193,15 +193,15 @@ def summary(project: Project, first: list[dict[str, Any]], proofs: list[str]) ->
         if receipt["errors"]:
             say(f"  {receipt['dataset']:<17} {receipt['errors'][0]['message'].partition(';')[0]}")
         elif receipt["held_rows"]:
-            say(
-                f"  {receipt['dataset']:<17} {receipt['held_rows']} rows against the contract: kfm cat quarantine/{receipt['dataset']}"
-            )
+            look = f"kfm cat quarantine/{receipt['dataset']}"
+            say(f"  {receipt['dataset']:<17} {receipt['held_rows']} rows against the contract: {look}")
     say("Shown", "1")
     for proof in proofs:
         say(f"  ✓ {proof}", "32")
     say("Where to look", "1")
     place = os.path.relpath(project.folder)
-    say(f"  cd {place}; then: kfm runs list · kfm refs history published/usgs-earthquakes · kfm receipts list")
+    say(f"  cd {place} && alias kfm={os.path.relpath(sys.executable, project.folder).replace('python', 'kfm')}")
+    say("  kfm runs list · kfm refs history published/usgs-earthquakes · kfm receipts list")
     say(f"  {place}/public    what others may read")
     say(f"  {place}/.kfm      state, objects, receipts, artifacts")
     say(f"\n{time.monotonic() - STARTED:.1f} s in all")

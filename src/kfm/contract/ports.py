@@ -28,7 +28,6 @@ from kfm.contract.records import (
     Trigger,
 )
 
-
 INLINE_MAX = 64 * 1024  # objects up to this size live in the state and share its commit
 
 

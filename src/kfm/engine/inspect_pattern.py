@@ -18,11 +18,11 @@ from collections.abc import Iterable
 from typing import Any
 
 _UNROLLED = 8  # repeats up to this are written out, longer ones count as loops
-_MAX_POSITIONS = 4000
-_MAX_WORK = 400_000
-_ASCII = [chr(code) for code in range(128)]
-_OTHER = 1 << 128  # stands for every character past ASCII
-_ANY = (1 << 129) - 1
+_MAX_WORK = 200_000
+# All characters: ASCII one by one, and one each for the letters, digits, spaces and others past it.
+_ALPHABET = [*map(chr, range(128)), "é", "٣", "\u00a0", "€"]
+_OTHER = 0b1111 << 128
+_ANY = (1 << 132) - 1
 _CHAIN = 3
 
 _HINT = "rewrite it so that its repeats cannot take the same text, or make them possessive (`++`, `*+`)"
@@ -68,6 +68,7 @@ class _Automaton:
         self._ignore_case = ignore_case
         self.takes: list[int] = []  # per position the characters it takes, as bits
         self.edges: list[dict[int, int]] = []  # per position what may come next, and in how many ways
+        self._work = 0
 
     # -- from the parsed pattern
 
@@ -130,13 +131,13 @@ class _Automaton:
         return fragment[0], last, least == 0
 
     def _position(self, characters: int) -> _Fragment:
-        if len(self.takes) == _MAX_POSITIONS:
-            raise _Refused("is too long to be judged")
+        self._spend(1)
         self.takes.append(characters)
         self.edges.append({})
         return {len(self.takes) - 1}, {len(self.takes) - 1}, False
 
     def _link(self, before: set[int], after: set[int]) -> None:
+        self._spend(len(before) * len(after))
         for one in before:
             edges = self.edges[one]
             for other in after:
@@ -147,28 +148,33 @@ class _Automaton:
             return _ANY
         items = argument if operation == "IN" else [(operation, argument)]
         negated = False
-        bits = 0
+        some = 0  # the characters it takes, and all of a kind past ASCII if it takes any
+        whole = 0  # without the kinds of which it may take only some
         for kind, value in items:
             name = str(kind)
-            if name == "NEGATE":
+            if name in ("NEGATE", "NOT_LITERAL"):
                 negated = True
-            elif name == "LITERAL":
-                bits |= self._both_cases(_bits(value, value))
-            elif name == "NOT_LITERAL":
-                bits |= (_ANY & ~self._both_cases(_bits(value, value))) | _OTHER
-            elif name == "RANGE":
-                bits |= self._both_cases(_bits(*value))
-            else:
-                bits |= _category(str(value))
-        return (_ANY & ~bits) | _OTHER if negated else bits
+            if name == "CATEGORY":
+                some |= _category(str(value))
+                whole |= _category(str(value))
+            elif name != "NEGATE":
+                bits = self._both_cases(_bits(*value) if name == "RANGE" else _bits(value, value))
+                some |= bits
+                whole |= bits & ~_OTHER
+        return _ANY & ~whole if negated else some
 
     def _both_cases(self, bits: int) -> int:
         if not self._ignore_case:
             return bits
-        for index, character in enumerate(_ASCII):
-            if bits >> index & 1:
-                bits |= 1 << ord(character.swapcase())
+        for code in range(128):
+            if bits >> code & 1:
+                bits |= 1 << ord(chr(code).swapcase())
         return bits | _OTHER  # the long s and the Kelvin sign fold into ASCII
+
+    def _spend(self, work: int) -> None:
+        self._work += work
+        if self._work > _MAX_WORK:
+            raise _Refused("is too intricate to be judged")
 
     # -- what the automaton tells
 
@@ -193,7 +199,9 @@ class _Automaton:
         found: set[int] = set()
         open_ = list(starts)
         while open_:
-            for other in self.edges[open_.pop()]:
+            edges = self.edges[open_.pop()]
+            self._spend(len(edges) + 1)
+            for other in edges:
                 if other in within and other not in found and self.takes[other] & taking:
                     found.add(other)
                     open_.append(other)
@@ -202,16 +210,12 @@ class _Automaton:
     def doubled(self, core: set[int], reach: dict[int, set[int]]) -> bool:
         """Whether some text leads from a position back to itself in two ways."""
         following: dict[tuple[int, int], list[tuple[int, int]]] = {}
-        work = 0
 
         def next_pairs(pair: tuple[int, int]) -> list[tuple[int, int]]:
-            nonlocal work
             one, two = pair
             ones = [p for p in self.edges[one] if p in core and one in reach[p]]
             twos = [p for p in self.edges[two] if p in core and two in reach[p]]
-            work += len(ones) * len(twos) + 1
-            if work > _MAX_WORK:
-                raise _Refused("is too intricate to be judged")
+            self._spend(len(ones) * len(twos) + 1)
             return [(a, b) for a in ones for b in twos if self.takes[a] & self.takes[b]]
 
         alike = [(p, p) for p in core if p in reach[p]]
@@ -265,6 +269,9 @@ class _Automaton:
 
 def _bits(low: int, high: int) -> int:
     bits = _OTHER if high > 127 else 0
+    if low == high > 127:
+        past = _ALPHABET[128:]
+        bits = 1 << 128 + next(i for i, c in enumerate(past) if _kind(c) == _kind(chr(low)))
     for code in range(low, min(high, 127) + 1):
         bits |= 1 << code
     return bits
@@ -275,8 +282,12 @@ def _category(name: str) -> int:
     escape = {"DIGIT": r"\d", "SPACE": r"\s", "WORD": r"\w"}.get(name.rpartition("_")[2])
     if escape is None:
         return _ANY
-    bits = _OTHER
-    for index, character in enumerate(_ASCII):
+    bits = 0
+    for index, character in enumerate(_ALPHABET):
         if bool(re.match(escape, character)) != negated:
             bits |= 1 << index
     return bits
+
+
+def _kind(character: str) -> tuple[bool, bool, bool]:
+    return re.match(r"\w", character) is not None, re.match(r"\d", character) is not None, character.isspace()

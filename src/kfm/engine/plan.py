@@ -116,14 +116,13 @@ def make(walk: Walk, *, guarded: bool, like: SettledPlan | None = None) -> Settl
     kept: list[bytes] | None = [] if like is None else None
     steps_kept: list[list[Step]] = []
     spill = ChunkWriter(walk, like) if like is not None and like.chunks is None else None
-    count = chunks = 0
+    count = 0
     pending = header
-    for batch in batches(walk, iter(steps), guarded):
+    for chunks, batch in enumerate(batches(walk, iter(steps), guarded), 1):
         body = pending + (encode(batch, count) if checker is None else checker.check(batch, count))
         pending = b""
-        total.update(body if chunks else body[len(header) :])
+        total.update(body if chunks > 1 else body[len(header) :])
         count += len(batch)
-        chunks += 1
         if kept is not None:
             kept.append(body)
             steps_kept.append(batch)
@@ -217,7 +216,7 @@ class Checker:
 def _is_key(key: object) -> bool:
     if type(key) is not tuple or not key:
         return False
-    for part in key:  # a loop: all() with a generator costs more than the rest of the check
+    for part in key:  # noqa: SIM110 - all() with a generator costs more than the rest of the check
         if type(part) is not str or not part:
             return False
     return True

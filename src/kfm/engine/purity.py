@@ -8,6 +8,7 @@ kept from before, the order of a set of texts) the byte comparison of two plans 
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -172,6 +173,8 @@ def pure() -> Iterator[None]:
     if not _hook_installed:
         sys.addaudithook(_audit)
         _hook_installed = True
+    collecting = gc.isenabled()
+    gc.disable()  # a finaliser or a callback of the collector is not the plan's doing
     profiled = sys.getprofile() is not None  # a profiler has the hook: the audit hook still watches
     _watching_thread = _current_thread()
     _watching.append(True)
@@ -183,3 +186,5 @@ def pure() -> Iterator[None]:
         if not profiled:
             sys.setprofile(None)
         _watching.pop()
+        if collecting:
+            gc.enable()

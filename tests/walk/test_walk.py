@@ -1,0 +1,235 @@
+"""What a run does and does not do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+
+from kfm.contract.keys import digest
+from kfm.contract.records import SourceRef, Step
+from kfm.contract.updater import Output, Plan, Reader
+from kfm.errors import Busy
+from tests.walk.site_under_test import Lines, MemorySite
+
+
+def keyed(*keys: str, complete: bool = False) -> Plan:
+    return Plan([Step(id=key, key=(key,)) for key in keys], complete=complete)
+
+
+def test_the_second_run_over_the_same_content_is_a_noop_with_a_receipt() -> None:
+    site = MemorySite()
+    first, second = site.run(Lines()), site.run(Lines())
+    assert (first.status, first.outcome) == ("SUCCESS", "done")
+    assert (second.status, second.outcome) == ("SKIPPED", "noop")
+    assert first.run_id != second.run_id
+    assert [entry.run_id for entry in site.state.ledger()] == [first.run_id, second.run_id]
+
+
+def test_changed_content_makes_a_new_version_that_supersedes_the_old() -> None:
+    site = MemorySite()
+    site.run(Lines())
+    before = site.state.ref("processed/demo")
+    site.shelf.body = b"a,b\n3,4\n"
+    receipt = site.run(Lines())
+    after = site.state.ref("processed/demo")
+    assert after != before
+    version = site.state.dataset_version("demo", after)
+    assert version is not None and version.supersedes == before and version.run_id == receipt.run_id
+
+
+def test_force_makes_a_new_attempt_and_never_a_duplicate() -> None:
+    site = MemorySite()
+    first = site.run(Lines())
+    again = site.run(Lines(), force=True, reason="a colleague asked")
+    assert again.outcome == "unchanged" and again.run_id != first.run_id
+    assert len(list(site.state.history("processed/demo"))) == 1
+    assert [entry.reason for entry in site.state.ledger()] == ["", "a colleague asked"]
+
+
+def test_force_without_a_reason_is_refused() -> None:
+    receipt = MemorySite().run(Lines(), force=True)
+    assert receipt.errors[0].code == "refused" and "--reason" in receipt.errors[0].message
+
+
+def test_absent_keys_are_carried_over_unless_the_run_is_sealed_and_complete() -> None:
+    site = MemorySite(deletion_budget=1.0)
+    site.run(Lines(lambda _i: keyed("a", "b")))
+    site.shelf.body = b"partial"
+    site.run(Lines(lambda _i: keyed("a", complete=True)))  # complete, but the source was not sealed
+    assert set(site.content("processed/demo")) == {"a", "b"}
+    site.shelf.body, site.shelf.complete = b"whole", True
+    site.run(Lines(lambda _i: keyed("a")))  # sealed, but the plan does not claim to be complete
+    assert set(site.content("processed/demo")) == {"a", "b"}
+    site.shelf.body = b"whole again"
+    site.run(Lines(lambda _i: keyed("a", complete=True)))
+    assert set(site.content("processed/demo")) == {"a"}
+
+
+def test_deletions_beyond_the_budget_are_denied_and_nothing_changes() -> None:
+    site = MemorySite(deletion_budget=0.1)
+    site.shelf.complete = True
+    site.run(Lines(lambda _i: keyed(*"abcdefghij", complete=True)))
+    before = site.state.ref("processed/demo")
+    site.shelf.body = b"shrunk"
+    receipt = site.run(Lines(lambda _i: keyed(*"abcdefgh", complete=True)))
+    assert receipt.outcome == "denied" and "2 of 10" in receipt.errors[0].message
+    assert site.state.ref("processed/demo") == before
+    site.shelf.body = b"one less"
+    assert site.run(Lines(lambda _i: keyed(*"abcdefghi", complete=True))).outcome == "done"
+
+
+def test_a_changed_plan_under_one_version_is_refused_with_a_diff() -> None:
+    site = MemorySite()
+    site.run(Lines(lambda _i: keyed("a", "b")))
+    receipt = site.run(Lines(lambda _i: keyed("a", "c")), force=True, reason="x")
+    assert receipt.errors[0].code == "plan.changed"
+    assert "- step b" in receipt.errors[0].message and "+ step c" in receipt.errors[0].message
+    assert "bump" in receipt.errors[0].message
+
+
+def test_a_cycle_is_refused_by_naming_it() -> None:
+    plan = Plan([Step(id="a", needs=("c",)), Step(id="b", needs=("a",)), Step(id="c", needs=("b",))])
+    receipt = MemorySite().run(Lines(lambda _i: plan))
+    assert "cycle" in receipt.errors[0].message and "a → c → b → a" in receipt.errors[0].message
+
+
+BAD_PLANS: dict[str, tuple[Plan, str]] = {
+    "twice the same id": (Plan([Step(id="a"), Step(id="a")]), "two steps"),
+    "twice the same key": (Plan([Step(id="a", key=("k",)), Step(id="b", key=("k",))]), "two steps give the key k"),
+    "a need that is nowhere": (Plan([Step(id="a", needs=("b",))]), "not in the plan"),
+    "a need that comes later, in a stream": (Plan(iter([Step(id="a", needs=("b",)), Step(id="b")])), "before it"),
+    "no id": (Plan([Step(id="")]), "printable id"),
+    "an id with a line break": (Plan([Step(id="a\nb")]), "printable id"),
+    "a key that is a text": (Plan([Step(id="a", key="k")]), "tuple of texts"),  # type: ignore[arg-type]
+    "an empty key": (Plan([Step(id="a", key=())]), "tuple of texts"),
+    "not a step": (Plan(["a"]), "not a Step"),  # type: ignore[list-item]
+    "a parameter that is NaN": (Plan([Step(id="a", params={"x": float("nan")})]), "canonical form"),
+    "a parameter past 2^53": (Plan([Step(id="a", params={"x": 2**60})]), "canonical form"),
+    "a parameter that is a set": (Plan([Step(id="a", params={"x": {1}})]), "canonical form"),
+    "half a surrogate": (Plan([Step(id="a", params={"x": "\ud800"})]), "canonical form"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_PLANS)
+def test_a_bad_plan_is_refused_and_nothing_is_performed(name: str) -> None:
+    plan, said = BAD_PLANS[name]
+    site = MemorySite()
+    steps = list(plan.steps) if not isinstance(plan.steps, list) else plan.steps
+    streamed = "stream" in name
+    updater = Lines(lambda _i: Plan(iter(steps) if streamed else steps))
+    receipt = site.run(updater)
+    assert receipt.status == "FAILED"
+    assert said in receipt.errors[0].message
+    assert site.state.ref("processed/demo") == ""
+
+
+def test_a_list_in_any_order_is_sorted_so_that_needs_come_first() -> None:
+    order: list[str] = []
+
+    class Ordered(Lines):
+        def perform(self, step: Step, read: Reader) -> Output:
+            order.append(step.id)
+            return Output(b"".join(read.bytes(need) for need in step.needs) + step.id.encode())
+
+    steps = [Step(id="c", key=("c",), needs=("b",)), Step(id="b", needs=("a",)), Step(id="a")]
+    site = MemorySite()
+    assert site.run(Ordered(lambda _i: Plan(steps))).status == "SUCCESS"
+    assert order == ["a", "b", "c"]
+    assert site.content("processed/demo") == {"c": b"abc"}
+
+
+def test_a_failed_step_publishes_nothing_and_names_the_place_not_the_value() -> None:
+    class Failing(Lines):
+        def perform(self, step: Step, read: Reader) -> Output:
+            raise ValueError("38.9517 -95.2353 is a secret place")
+
+    site = MemorySite()
+    receipt = site.run(Failing())
+    assert receipt.outcome == "failed" and receipt.errors[0].code == "step.failed"
+    assert "ValueError at test_walk.py:" in receipt.errors[0].message
+    for table in site.state.tables._rows.values():  # type: ignore[attr-defined]
+        for value in table.values():
+            assert b"38.9517" not in value
+    assert site.state.ref("processed/demo") == ""
+    assert site.run(Lines()).outcome == "done"
+
+
+def test_another_live_worker_keeps_the_work() -> None:
+    site = MemorySite()
+    site.state.acquire("lines/demo", "another-host:1:1", 60_000)
+    with pytest.raises(Busy):
+        site.run(Lines())
+    site.clock.advance(60_001)
+    assert site.run(Lines()).status == "SUCCESS"
+
+
+def test_a_source_that_changes_while_a_run_is_unfinished_supersedes_it() -> None:
+    class Power(BaseException):
+        pass
+
+    class Dying(Lines):
+        def perform(self, step: Step, read: Reader) -> Output:
+            raise Power
+
+    site = MemorySite()
+    with pytest.raises(Power):
+        site.run(Dying())
+    (unfinished,) = site.state.open_runs()
+    site.shelf.body = b"newer"
+    receipt = site.run(Lines())
+    assert receipt.outcome == "done" and receipt.run_id != unfinished.run_id
+    old = site.state.receipt(unfinished.run_id)
+    assert old is not None and (old.status, old.outcome) == ("FAILED", "superseded")
+    assert not list(site.state.open_runs())
+    assert site.content("processed/demo") == {"all": b"newer"}
+
+
+@pytest.mark.parametrize("missing", ["title", "license", "sensitivity", "contract"])
+def test_promotion_without_one_line_of_the_checklist_is_denied(missing: str) -> None:
+    site = MemorySite()
+    site.ports.metadata = {k: v for k, v in site.ports.metadata.items() if k != missing}
+    updater = Lines()
+    if missing == "contract":
+        original = updater.inputs
+        updater.inputs = lambda t, s: [msgspec.structs.replace(r, contract_hash="") for r in original(t, s)]  # type: ignore[method-assign]
+    site.run(updater)
+    receipt = site.operate("promote")
+    assert receipt.outcome == "denied"
+    assert site.state.ref("published/demo") == ""
+    assert receipt.policy_decisions[0].allow is False and receipt.policy_decisions[0].reasons
+
+
+@pytest.mark.parametrize("label", ["restricted", "Public", "", "unknown"])
+def test_what_is_not_plainly_public_is_not_published(label: str) -> None:
+    site = MemorySite()
+    site.ports.metadata = {**site.ports.metadata, "sensitivity": label}
+    site.run(Lines())
+    assert site.operate("promote").outcome == "denied"
+
+
+def test_a_large_plan_streams_and_gives_the_same_as_a_small_window() -> None:
+    def plan(_inputs: Sequence[SourceRef]) -> Plan:
+        return Plan(Step(id=f"s{n}", key=(f"{n * 7919 % 3000:06d}",), params={"n": n}) for n in range(3000))
+
+    digests = set()
+    for threads, window in ((1, 1), (2, 7), (8, 512)):
+        site = MemorySite(threads=threads, window=window)
+        assert site.run(Lines(plan)).status == "SUCCESS"
+        digests.add(site.state.ref("processed/demo"))
+    assert len(digests) == 1
+
+
+def test_the_manifest_is_sorted_canonical_lines_and_its_digest_is_the_version() -> None:
+    site = MemorySite()
+    site.run(Lines(lambda _i: keyed("é", "a", "z", "😀", '"')))
+    version = site.state.ref("processed/demo")
+    body = site.ports.objects.read(version)
+    assert digest(body) == version
+    from kfm.contract.canonical import canonical, decode
+
+    entries = [decode(line, "manifest") for line in body.splitlines()]
+    assert [canonical(entry) for entry in entries] == body.splitlines()
+    keys = [entry["key"] for entry in entries]
+    assert keys == sorted(keys)

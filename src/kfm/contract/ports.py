@@ -227,6 +227,8 @@ class Publisher(Protocol):
 
 
 class Log(Protocol):
-    """One line per fact."""
+    """One line per fact. What is bound once is on every line after."""
 
     def event(self, name: str, **fields: object) -> None: ...
+
+    def bind(self, **fields: object) -> Log: ...

@@ -71,7 +71,7 @@ class Pinner:
         fetched = ports.open_source(request.uri).fetch(request, ports.state.checkpoint(request.uri), ports.objects)
         self._walk.checkpoints.append(fetched.checkpoint)
         self._walk.bytes_in += fetched.bytes_on_wire
-        ports.log.event(
+        self._walk.say(
             "source.pinned",
             source=request.name or "unnamed",
             not_modified=fetched.not_modified,

@@ -99,6 +99,8 @@ def claim(walk: Walk) -> Fresh | Resume | Duplicate:
         walk.admission = "resume"
         walk.started_ms = walk.renewed_ms
         walk.replays = run.attempt - 1
+    walk.bind(run.run_id)
+    walk.say("run.started", status="started", admission=walk.admission)
     return admission
 
 

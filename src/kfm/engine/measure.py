@@ -12,7 +12,7 @@ def measure(walk: Walk, tx: Tx, status: Status = "SUCCESS", run_id: str = "", er
 
 
 def telemetry_of(walk: Walk, status: Status, run_id: str, errors: list[str]) -> RunTelemetry:
-    duration = max(0, walk.ports.clock.now_ms() - walk.started_ms)
+    duration = walk.elapsed_ms()
     target = walk.updater.slo_target_latency_ms
     return RunTelemetry(
         run_id=run_id,

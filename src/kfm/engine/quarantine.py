@@ -49,9 +49,7 @@ def examine(walk: Walk, ref: SourceRef, contract: DataContract) -> SourceRef:
     held_hash = held.commit()[0] if report.held_rows else _drop(held)
     if report.findings:
         walk.held_digests.append(_file_report(walk, ref, report, held_hash))
-    walk.ports.log.event(
-        "source.inspected", source=name, rows=report.rows, held_rows=report.held_rows, held=report.held
-    )
+    walk.say("source.inspected", source=name, rows=report.rows, held_rows=report.held_rows, held=report.held)
     if report.held:
         accepted.abort()
         first = next((finding for finding in report.findings if finding.held), report.findings[0])

@@ -52,7 +52,8 @@ def skip(walk: Walk) -> Receipt:
             tx.keep_trigger(walk.trigger)
         else:
             tx.finish_trigger(walk.trigger.trigger_id)
-    walk.ports.log.event("run.skipped", run_id=run_id, outcome=receipt.outcome)
+    walk.bind(run_id)
+    walk.say("run.skipped", status="skipped", outcome=receipt.outcome, duration_ms=walk.elapsed_ms())
     return receipt
 
 
@@ -82,7 +83,10 @@ def fail(walk: Walk, problem: KfmError) -> Receipt:
         if walk.lease is not None:
             tx.release(walk.lease)
         tx.finish_trigger(walk.trigger.trigger_id)
-    walk.ports.log.event("run.failed", run_id=run_id, outcome=outcome, code=problem.code, stage=walk.stage)
+    walk.bind(run_id)
+    walk.say(
+        "run.failed", status="failed", outcome=outcome, stage=walk.stage, error=problem, duration_ms=walk.elapsed_ms()
+    )
     return receipt
 
 

@@ -10,7 +10,7 @@ import msgspec
 from kfm.contract.ports import Tx
 from kfm.contract.records import DatasetVersion, RefMove
 from kfm.engine.manifest import Tally, write_manifest
-from kfm.engine.record import outcome_of, quarantine_moves, run_of
+from kfm.engine.record import outcome_of, quarantine_moves
 from kfm.engine.walk import Walk
 from kfm.errors import Denied
 
@@ -84,7 +84,13 @@ def commit(walk: Walk) -> Iterator[Tx]:
             tx.objects(walk.tail_rows)
         yield tx
         tx.release(walk.lease)
-    walk.ports.log.event("run.committed", run_id=run_of(walk).run_id, outcome=outcome_of(walk))
+    walk.say(
+        "run.committed",
+        status="succeeded",
+        outcome=outcome_of(walk),
+        duration_ms=walk.elapsed_ms(),
+        zone_out=[move.ref.partition("/")[0] for move in walk.moves],
+    )
 
 
 def upsert(walk: Walk, tx: Tx) -> None:

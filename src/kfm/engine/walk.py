@@ -98,6 +98,7 @@ class Walk:
     updater: Updater
     ports: Ports
     started_ms: int
+    log: Log = field(init=False)
     stage: Stage = "ADMIT"
     switches: tuple[str, ...] = ()  # the switches that can stop this run
     admission: str = "fresh"
@@ -130,9 +131,28 @@ class Walk:
         return self.trigger.dataset
 
     def __post_init__(self) -> None:
+        self.log = self.ports.log.bind(
+            job_type=self.updater.job_type,
+            correlation_id=self.trigger.trigger_id or None,
+            dataset_ids=[self.dataset],
+            updater_id=self.updater.id,
+            policy_label=self.ports.metadata.get("sensitivity"),
+            dry_run=self.ports.settings.dry_run,
+        )
         # Freeze and thaw work the switches and heed none.
         if self.updater.op not in ("freeze", "thaw"):
             self.switches = ("switch/global", f"switch/dataset/{self.dataset}")
+
+    def say(self, event: str, **fields: object) -> None:
+        """One line of the event log, with what the run is about on it."""
+        self.log.event(event, **fields)
+
+    def bind(self, run_id: str) -> None:
+        """From here on every line names the run."""
+        self.log = self.log.bind(run_id=run_id, job_id=self.claim_key[:32])
+
+    def elapsed_ms(self) -> int:
+        return max(0, self.ports.clock.now_ms() - self.started_ms)
 
     def now(self) -> str:
         return rfc3339(self.ports.clock.now_ms())

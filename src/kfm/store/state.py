@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -35,6 +36,8 @@ from kfm.errors import Busy, Conflict, Corrupt, Fenced, Frozen, Moved
 T = TypeVar("T")
 _encode = msgspec.json.Encoder(order="sorted").encode
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
+# How often leases or refs were written through these tables, by whichever StoredState stands on them.
+_writes: WeakKeyDictionary[Tables, list[int]] = WeakKeyDictionary()
 
 
 def _decode(body: bytes, kind: type[T], where: str) -> T:
@@ -77,7 +80,8 @@ class StoredState:
     def __init__(self, tables: Tables, now_ms: Callable[[], int]) -> None:
         self.tables = tables
         self.now_ms = now_ms
-        self._checked: tuple[str, int, Sequence[str], int] | None = None
+        self._checked: tuple[str, int, Sequence[str], int, int] | None = None
+        self._writes = _writes.setdefault(tables, [0])
         self.archive: Callable[[str], Iterable[tuple[str, bytes]]] | None = None  # journals that were compacted
 
     # -- one transaction
@@ -92,7 +96,13 @@ class StoredState:
 
         Asked again only if another process wrote since, or we wrote to leases or refs ourselves.
         """
-        asked = (lease.scope if lease else "", lease.token if lease else 0, switches, self.tables.foreign())
+        asked = (
+            lease.scope if lease else "",
+            lease.token if lease else 0,
+            switches,
+            self.tables.foreign(),
+            self._writes[0],
+        )
         if asked == self._checked:
             return
         self._checked = None
@@ -108,8 +118,8 @@ class StoredState:
         self._checked = asked
 
     def recheck(self) -> None:
-        """Leases or refs are being written: what was checked before no longer counts."""
-        self._checked = None
+        """Leases or refs are being written: what anyone checked before no longer counts."""
+        self._writes[0] += 1
 
     def _check_fence(self, lease: Lease) -> None:
         current = self.lease(lease.scope)

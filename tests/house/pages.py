@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
+from tests.house import reference
 from tests.house.bans import ROOT, Finding, repository_files
 
 _LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\(\s*<?([^)\s>]+)>?(?:\s+[\"'(][^)]*)?\)")
@@ -86,7 +87,8 @@ def check_pages(root: Path = ROOT) -> tuple[int, list[Finding]]:
 
 def generated() -> dict[str, str]:
     """Every generated file by its path in the repository, as the code of today makes it."""
-    return {f"schemas/{name}.json": _kfm("schema", name) for name in _kfm("schema").split()}
+    schemas = {f"schemas/{name}.json": _kfm("schema", name) for name in _kfm("schema").split()}
+    return schemas | reference.pages()
 
 
 def _kfm(*arguments: str) -> str:
@@ -97,7 +99,8 @@ def _kfm(*arguments: str) -> str:
 def check_generated(root: Path, current: dict[str, str]) -> list[Finding]:
     """Generated files that are absent, old, or of something that is gone."""
     stale = "not what the code makes today; run `make schemas`"
-    there = {path.relative_to(root).as_posix() for path in (root / "schemas").glob("*")}
+    folders = ("schemas", "docs/reference")
+    there = {path.relative_to(root).as_posix() for folder in folders for path in (root / folder).glob("*")}
     return [
         Finding(name, 1, stale)
         for name in sorted(there | set(current))
@@ -108,7 +111,7 @@ def check_generated(root: Path, current: dict[str, str]) -> list[Finding]:
 def write_generated(root: Path, current: dict[str, str]) -> None:
     for finding in check_generated(root, current):
         path = root / finding.path
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         if finding.path in current:
             path.write_text(current[finding.path], encoding="utf-8")
         else:

@@ -45,9 +45,11 @@ def canonical(value: Any) -> bytes:
         if body and (body.isascii() or _same_order(body)):
             return body
     try:
-        return _encode_as_is(_ordered(_exact(value, MAX_DEPTH)))
+        exact = _exact(value, MAX_DEPTH)
     except _Unfit as unfit:
         raise unfit.refusal("") from None
+    body = _encode_sorted(exact)
+    return body if body.isascii() or _same_order(body) else _encode_as_is(_ordered(exact))
 
 
 def encode_record(record: msgspec.Struct) -> bytes:

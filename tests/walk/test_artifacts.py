@@ -1,0 +1,91 @@
+"""Every run leaves its artifacts, each line valid and in order, and its telemetry whatever became of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jsonschema
+import msgspec
+import pytest
+
+from kfm.contract import schemas
+from kfm.contract.canonical import canonical, decode
+from kfm.contract.records import ManifestEntry
+from kfm.projections.artifacts import ARTIFACTS, published_path, receipt_path
+from kfm.runtime import House
+from kfm.telemetry.log import MemoryLog
+from tests.walk.site_under_test import folder_site, opened
+from tests.walk.test_wal import UPDATER
+
+FAILING = UPDATER.replace('return Output.text(step.id + read.text("source"))', 'raise RuntimeError("no")')
+
+
+def artifacts(house: House, runs: int = 1) -> dict[str, bytes]:
+    house.log = log = MemoryLog(house.clock)
+    receipts = [house.run(house.trigger("demo")) for _ in range(runs)]
+    return house.artifacts(receipts, house.settle(), log.events)
+
+
+def lines(body: bytes) -> list[dict[str, object]]:
+    found = [decode(line, "artifact") for line in body.splitlines()]
+    assert b"".join(canonical(line) + b"\n" for line in found) == body
+    return found
+
+
+@pytest.mark.parametrize("mode", ["write", "dry"])
+@pytest.mark.parametrize("updater", [UPDATER, FAILING], ids=["succeeds", "fails"])
+def test_the_four_artifacts_are_canonical_valid_and_in_order(tmp_path: Path, mode: str, updater: str) -> None:
+    made = artifacts(opened(folder_site(tmp_path, updater, b"a,b\n1,2\n"), mode), runs=2)
+    assert tuple(made) == ARTIFACTS
+    every = schemas.generate()
+    for name in ("run.jsonl", "event_log.jsonl", "publisher_trace.jsonl"):
+        found = lines(made[name])
+        assert [line["seq"] for line in found] == list(range(1, len(found) + 1))
+        assert all(line["dry_run"] is (mode == "dry") for line in found)
+        stamps = [line["timestamp"] for line in found if "timestamp" in line]
+        assert stamps == sorted(stamps)  # type: ignore[type-var]
+    for line in lines(made["run.jsonl"]):
+        jsonschema.validate(line["receipt"], every["receipt"])
+        jsonschema.validate(line["telemetry"], every["run-telemetry"])
+    for line in lines(made["publisher_trace.jsonl"]):
+        jsonschema.validate(line, every["effect"])
+    rows = decode(made["idempotency.json"], "idempotency")["runs"]
+    fields = {"run_id", "dataset_id", "idempotency_key", "timestamp", "source_metadata", "pipeline_version"}
+    assert len(rows) == 2 and all(fields <= set(row) for row in rows)
+
+
+def test_telemetry_is_left_by_success_failure_and_skip(tmp_path: Path) -> None:
+    house = opened(folder_site(tmp_path / "a", UPDATER, b"a,b\n1,2\n"))
+    done, skipped = house.run(house.trigger("demo")), house.run(house.trigger("demo"))
+    broken = opened(folder_site(tmp_path / "b", FAILING, b"a,b\n1,2\n"))
+    failed = broken.run(broken.trigger("demo"))
+    for site, receipt, stage in ((house, done, None), (house, skipped, None), (broken, failed, "EXECUTE")):
+        telemetry = site.state.telemetry(receipt.run_id)
+        assert telemetry is not None
+        assert telemetry.status == receipt.status and telemetry.failure_stage == stage
+        assert telemetry.energy_kwh is None and telemetry.energy_method.startswith("unknown")
+    made = house.state.telemetry(done.run_id)
+    assert made is not None and (made.outputs_count, made.artifact_count, made.inputs_count) == (5, 5, 1)
+
+
+def test_a_receipt_lies_at_the_path_of_its_logical_start(tmp_path: Path) -> None:
+    house = opened(folder_site(tmp_path, UPDATER, b"a,b\n1,2\n"))
+    receipt = house.run(house.trigger("demo"))
+    house.settle()
+    path = receipt_path(receipt)
+    assert path == f"receipts/ingest.pull_source/2026/01/01/{receipt.run_id}.json"
+    assert (tmp_path / ".kfm" / path).read_bytes() == canonical(receipt)
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["..", ".", "a/b", "/etc/passwd", "a\\b", "CON", "x" * 300, "é", "a\x00b", "A", "-rf", ".hidden", "a.", "\u202e"],
+)
+def test_no_key_chooses_where_a_file_goes(part: str) -> None:
+    entry = ManifestEntry(key=(part, part), digest="sha256:" + "0" * 64, size=1, media_type="text/csv")
+    path = published_path("demo", "sha256:" + "a" * 64, entry)
+    assert path.startswith("datasets/demo/versions/aaaaaaaaaaaaaaaa/") and path.endswith(".csv")
+    parts = path.split("/")
+    assert len(parts) == 6
+    assert all(p.isascii() and not p.startswith((".", "-")) and len(p) <= 100 and "\\" not in p for p in parts)
+    assert msgspec.json.encode(path)

@@ -1,0 +1,121 @@
+"""The write-ahead log tells what happened, in every format, before and after it is put away."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from kfm.contract.canonical import canonical, decode
+from kfm.contract.records import WalRecord
+from kfm.projections.wal import FORMATS, export
+from kfm.runtime import House
+from tests.walk.site_under_test import folder_site, opened
+
+UPDATER = """
+    from kfm import Output, Plan, Step, Updater
+
+    class U(Updater):
+        version = "1.0.0"
+
+        def inputs(self, trigger, sources):
+            return [sources.pin("source")]
+
+        def plan(self, inputs):
+            steps = [Step(id=f"s{n}", key=(f"k{n}",), params={"n": n}) for n in range(4)]
+            return Plan([*steps, Step(id="last", key=("last",), needs=("s0", "s3"))])
+
+        def perform(self, step, read):
+            return Output.text(step.id + read.text("source"))
+"""
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return opened(folder_site(tmp_path, UPDATER, b"a,b\n1,2\n"))
+
+
+def run_once(house: House) -> str:
+    receipt = house.run(house.trigger("demo"))
+    house.settle()
+    assert receipt.status == "SUCCESS", receipt.errors
+    return receipt.run_id
+
+
+def test_every_step_has_its_intent_before_its_done(house: House) -> None:
+    records = list(house.wal(run_once(house)))
+    assert [record.seq for record in records] == list(range(1, len(records) + 1))
+    assert records[0].phase == "PLAN"
+    assert [record.phase for record in records[-2:]] == ["UPSERT", "LINEAGE"]
+    for name in ("s0", "s1", "s2", "s3", "last"):
+        said = [record.status for record in records if record.step_id == name]
+        assert said == ["IN_PROGRESS", "DONE"]
+    done = {record.step_id: record.seq for record in records if record.status == "DONE"}
+    begun = {record.step_id: record.seq for record in records if record.status == "IN_PROGRESS"}
+    assert begun["last"] > max(done["s0"], done["s3"])
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_an_export_holds_the_same_records(house: House, form: str) -> None:
+    records = list(house.wal(run_once(house)))
+    out = io.BytesIO()
+    if form != "json":
+        pytest.importorskip("fastavro" if form == "avro" else "pyarrow")
+    assert export(records, form, out) == len(records)
+    out.seek(0)
+    if form == "json":
+        found = [WalRecord(**decode(line, "export")) for line in out.read().splitlines()]
+    elif form == "avro":
+        import fastavro
+
+        found = [_record(row) for row in fastavro.reader(out)]
+    else:
+        import pyarrow.parquet
+
+        found = [_record(row) for row in pyarrow.parquet.read_table(out).to_pylist()]
+    assert found == records
+
+
+def _record(row: dict[str, object]) -> WalRecord:
+    assert isinstance(row["payload"], str)
+    payload = decode(row["payload"].encode(), "payload")
+    assert canonical(payload).decode() == row["payload"]
+    return WalRecord(**{**row, "payload": payload})  # type: ignore[arg-type]
+
+
+def test_compaction_answers_the_same_questions(house: House, tmp_path: Path) -> None:
+    first = run_once(house)
+    (tmp_path / "source.csv").write_bytes(b"a,b\n3,4\n")
+    house.state.tables.begin()
+    for key, _ in list(house.state.tables.scan("checkpoints")):
+        house.state.tables.delete("checkpoints", key)
+    house.state.tables.commit()
+    second = run_once(house)
+    before = {run_id: list(house.wal(run_id)) for run_id in (first, second)}
+    ledger, refs = list(house.state.ledger()), list(house.state.refs())
+    assert list(house.state.tables.scan("segments"))
+    assert house.compact() == 2
+    assert not list(house.state.tables.scan("segments"))
+    assert {run_id: list(house.wal(run_id)) for run_id in (first, second)} == before
+    assert (list(house.state.ledger()), list(house.state.refs())) == (ledger, refs)
+    assert house.compact() == 0
+    house.close()
+    reopened = opened(tmp_path / "kfm.yml", "read")
+    assert {run_id: list(reopened.wal(run_id)) for run_id in (first, second)} == before
+
+
+def test_a_damaged_archive_is_refused(house: House, tmp_path: Path) -> None:
+    from kfm.errors import Corrupt
+
+    run_id = run_once(house)
+    house.compact()
+    tables = house.state.tables
+    place = decode(tables.get("archived", run_id) or b"", "place")
+    body = tables.get("objects", place["object"])
+    assert body is not None
+    tables.begin()
+    tables.put("objects", place["object"], body[:-5] + b"xxxx\n")
+    tables.commit()
+    with pytest.raises(Corrupt):
+        list(house.wal(run_id))

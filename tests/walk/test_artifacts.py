@@ -7,9 +7,12 @@ from pathlib import Path
 import jsonschema
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kfm.contract import schemas
 from kfm.contract.canonical import canonical, decode
+from kfm.contract.names import check_path
 from kfm.contract.records import ManifestEntry
 from kfm.projections.artifacts import ARTIFACTS, published_path, receipt_path
 from kfm.runtime import House
@@ -17,6 +20,10 @@ from kfm.telemetry.log import MemoryLog
 from tests.walk.site_under_test import folder_site, opened
 from tests.walk.test_wal import UPDATER
 
+PARTS = st.sampled_from(["a", "b", "a.csv", "a.bin", "a.csv.bin", "nul", "aux", "a.txt", "A", "é", "a/b"]) | st.text(
+    min_size=1
+)
+KEYS = st.lists(PARTS.filter(lambda part: part.isprintable()), min_size=1, max_size=3).map(tuple)
 FAILING = UPDATER.replace('return Output.text(step.id + read.text("source"))', 'raise RuntimeError("no")')
 
 
@@ -89,3 +96,18 @@ def test_no_key_chooses_where_a_file_goes(part: str) -> None:
     assert len(parts) == 6
     assert all(p.isascii() and not p.startswith((".", "-")) and len(p) <= 100 and "\\" not in p for p in parts)
     assert msgspec.json.encode(path)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sets(st.tuples(KEYS, st.sampled_from(["text/csv", "", "text/plain", "x/y"])), min_size=2, max_size=8))
+def test_no_two_keys_share_a_place(keys: set[tuple[tuple[str, ...], str]]) -> None:
+    entries = dict(keys)
+    paths = [
+        published_path("demo", "sha256:" + "a" * 64, ManifestEntry(key=key, digest="", size=0, media_type=media))
+        for key, media in entries.items()
+    ]
+    assert len(set(paths)) == len(paths)
+    folders = {path[:at] for path in paths for at in range(len(path)) if path[at] == "/"}
+    assert not folders & set(paths), "a file would have to be a folder too"
+    for path in paths:
+        check_path(path)

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from kfm.contract.canonical import canonical
+from kfm.contract.names import is_file_name
 from kfm.contract.records import Effect, ManifestEntry, Receipt, RunTelemetry, SourceRef
 
 ARTIFACTS = ("run.jsonl", "event_log.jsonl", "idempotency.json", "publisher_trace.jsonl")
@@ -30,16 +31,22 @@ def receipt_path(receipt: Receipt) -> str:
 
 
 def published_path(dataset: str, version: str, entry: ManifestEntry) -> str:
-    """A key part that is not a plain name becomes its digest: no input chooses where a file goes."""
-    parts = [part if _is_plain(part) else hashlib.sha256(part.encode()).hexdigest()[:32] for part in entry.key]
-    suffix = _SUFFIX.get(entry.media_type.partition(";")[0].strip(), "")
-    if suffix and parts[-1].endswith(suffix):
-        suffix = ""
-    return f"datasets/{dataset}/versions/{version[7:23]}/" + "/".join(parts) + suffix
+    """Where an output is published. No input chooses a place, and no two keys share one: a file name ends
+    in the suffix of its media type, a folder name has no dot, and a part that is no plain name becomes its
+    digest behind an underscore."""
+    *folders, name = entry.key
+    suffix = _SUFFIX.get(entry.media_type.partition(";")[0].strip(), ".bin")
+    parts = [part if "." not in part and _is_plain(part) else _hidden(part) for part in folders]
+    parts.append((name if _is_plain(name) else _hidden(name)) + suffix)
+    return f"datasets/{dataset}/versions/{version[7:23]}/" + "/".join(parts)
 
 
 def _is_plain(part: str) -> bool:
-    return _SAFE.match(part) is not None and not part.endswith(".")
+    return _SAFE.match(part) is not None and is_file_name(part)
+
+
+def _hidden(part: str) -> str:
+    return "_" + hashlib.sha256(part.encode()).hexdigest()[:32]
 
 
 def run_lines(runs: Iterable[tuple[Receipt, RunTelemetry | None]]) -> bytes:

@@ -18,8 +18,8 @@ def request_for(server: ScriptedServer, **fields: Any) -> FetchRequest:
     given: dict[str, Any] = {
         "uri": f"http://{server.here}/data.csv?key=canary-secret",
         "allow": (server.here,),
-        "timeout_ms": 300,
-        "total_ms": 700,
+        "timeout_ms": 10_000,
+        "total_ms": 20_000,
         "max_bytes": 1 << 20,
         "now_ms": NOW,
     }

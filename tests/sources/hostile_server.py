@@ -142,6 +142,7 @@ class Behaviour:
 
 
 BEHAVIOURS: list[Behaviour] = []
+SHORT = {"timeout_ms": 300, "total_ms": 700}  # for servers that only time can stop
 OK = "HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + "Transfer-Encoding: chunked\r\n\r\n"
 
@@ -162,8 +163,18 @@ def _says(name: str, error: type[KfmError], *pieces: bytes | str, **limits: Any)
 # --- before and in the head ---------------------------------------------------------------------
 
 
-@_behaviour(Unavailable)
+@_behaviour(Unavailable, **SHORT)
 def never_answers(x: Exchange) -> None:
+    x.wait()
+
+
+@_behaviour(Unavailable, timeout_ms=60_000, total_ms=700)
+def never_answers_though_there_is_patience_between_two_bytes(x: Exchange) -> None:
+    x.wait()
+
+
+@_behaviour(Unavailable, timeout_ms=300, total_ms=20_000)
+def never_answers_though_there_is_time_in_total(x: Exchange) -> None:
     x.wait()
 
 
@@ -177,19 +188,19 @@ def resets_at_once(x: Exchange) -> None:
     x.reset()
 
 
-@_behaviour(Unavailable)
+@_behaviour(Unavailable, **SHORT)
 def slow_head_byte_by_byte(x: Exchange) -> None:
     x.send(OK, "X-Slow: ")
     x.forever("a", pause=0.02)
 
 
-@_behaviour(Unavailable)
+@_behaviour(Unavailable, **SHORT)
 def slow_head_line_by_line(x: Exchange) -> None:
     x.send(OK)
     x.forever("X-Slow: a\r\n", pause=0.05)
 
 
-@_behaviour(Unavailable)
+@_behaviour(Unavailable, **SHORT)
 def slow_status_line(x: Exchange) -> None:
     x.forever("H", pause=0.02)
 
@@ -221,6 +232,7 @@ def endless_interim_answers(x: Exchange) -> None:
     x.forever("HTTP/1.1 100 Continue\r\n\r\n")
 
 
+_says("nine_interim_answers", Refused, "HTTP/1.1 103 Early Hints\r\n\r\n" * 9, OK, "Content-Length: 2\r\n\r\nok")
 _says("switches_protocols", Refused, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\n\r\n")
 _says("head_cut_off", Unavailable, OK, "Content-Len")
 _says("head_without_its_end", Unavailable, OK, "Content-Length: 2\r\n")
@@ -249,19 +261,20 @@ for _name, _length in {
     _says(f"content_length_{_name}", Refused, OK, f"Content-Length: {_length}\r\n\r\nok")
 _says("content_length_twice_and_different", Refused, OK, "Content-Length: 2\r\nContent-Length: 3\r\n\r\nok!")
 _says("content_length_twice_and_equal", Refused, OK, "Content-Length: 2\r\nContent-Length: 2\r\n\r\nok")
-_says("content_length_and_chunked", Refused, OK, "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
+_says("content_length_and_chunked", Refused, OK, "Content-Length: 2\r\n", CHUNKED[len(OK) :], "2\r\nok\r\n0\r\n\r\n")
 _says("content_length_above_the_limit", Refused, OK, "Content-Length: 99999999999\r\n\r\nok")
 _says("closes_before_the_length", Unavailable, OK, "Content-Length: 100\r\n\r\nhalf of it")
 _says("closes_before_the_first_byte", Unavailable, OK, "Content-Length: 100\r\n\r\n")
-_says("transfer_encoding_gzip", Refused, OK, "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n")
-_says("transfer_encoding_twice", Refused, OK, "Transfer-Encoding: chunked\r\n" * 2, "\r\n0\r\n\r\n")
-_says("transfer_encoding_unknown", Refused, OK, "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n")
+_says("transfer_encoding_gzip", Refused, OK, "Transfer-Encoding: gzip, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n")
+_says("transfer_encoding_twice", Refused, OK, "Transfer-Encoding: chunked\r\n" * 2, "\r\n2\r\nok\r\n0\r\n\r\n")
+_says("transfer_encoding_unknown", Refused, OK, "Transfer-Encoding: xchunked\r\n\r\n2\r\nok\r\n0\r\n\r\n")
 for _name, _size in {
     "negative": "-2", "plus": "+2", "hexadecimal_prefix": "0x2", "underscored": "0_2", "empty": "", "of_letters": "zz",
     "beyond_all_numbers": "f" * 40, "after_a_space": " 2", "of_two_words": "2 2",
 }.items():  # fmt: skip
     _says(f"chunk_size_{_name}", Refused, CHUNKED, f"{_size}\r\nok\r\n0\r\n\r\n")
 _says("chunk_longer_than_it_says", Refused, CHUNKED, "2\r\nokay\r\n0\r\n\r\n")
+_says("chunk_one_byte_longer_than_it_says", Refused, CHUNKED, "2\r\nokX\n0\r\n\r\n")
 _says("chunked_cut_in_a_chunk", Unavailable, CHUNKED, "10\r\nhalf")
 _says("chunked_cut_after_a_chunk", Unavailable, CHUNKED, "2\r\nok")
 _says("chunked_cut_before_the_last_chunk", Unavailable, CHUNKED, "2\r\nok\r\n")
@@ -269,13 +282,13 @@ _says("chunked_cut_in_a_size", Unavailable, CHUNKED, "2\r\nok\r\n0")
 _says("chunked_cut_before_the_last_line", Unavailable, CHUNKED, "2\r\nok\r\n0\r\n")
 
 
-@_behaviour(Refused, total_ms=10_000)
+@_behaviour(Refused)
 def never_ending_chunked(x: Exchange) -> None:
     x.send(CHUNKED)
     x.forever(b"10000\r\n" + b"a" * 65536 + b"\r\n")
 
 
-@_behaviour(Refused, total_ms=20_000, max_bytes=100_000)
+@_behaviour(Refused, max_bytes=100_000)
 def never_ending_chunk_extensions(x: Exchange) -> None:
     x.send(CHUNKED)
     x.forever(b"1;" + b"e" * 1000 + b"\r\na\r\n")
@@ -293,37 +306,37 @@ def endless_trailer(x: Exchange) -> None:
     x.forever("X-More: and more\r\n" * 1000)
 
 
-@_behaviour(Unavailable)
+@_behaviour(Unavailable, **SHORT)
 def slow_trailer(x: Exchange) -> None:
     x.send(CHUNKED, "2\r\nok\r\n0\r\n")
     x.forever("X-More: and more\r\n", pause=0.05)
 
 
-@_behaviour(Unavailable)
+@_behaviour(Unavailable, **SHORT)
 def slow_body(x: Exchange) -> None:
     x.answer("200 OK", "Content-Length: 100000")
     x.forever("a", pause=0.02)
 
 
-@_behaviour(Unavailable)
+@_behaviour(Unavailable, **SHORT)
 def slow_chunked_body(x: Exchange) -> None:
     x.send(CHUNKED)
     x.forever("1\r\na\r\n", pause=0.02)
 
 
-@_behaviour(Unavailable)
+@_behaviour(Unavailable, **SHORT)
 def body_that_stops(x: Exchange) -> None:
     x.answer("200 OK", "Content-Length: 100", body=b"half of it")
     x.wait()
 
 
-@_behaviour(Refused, total_ms=10_000)
+@_behaviour(Refused)
 def never_ending_body_without_length(x: Exchange) -> None:
     x.send(OK, "\r\n")
     x.forever(b"a" * 65536)
 
 
-@_behaviour(Unavailable)
+@_behaviour(Unavailable, **SHORT)
 def slow_body_without_length(x: Exchange) -> None:
     x.send(OK, "\r\n")
     x.forever("a", pause=0.02)
@@ -361,29 +374,29 @@ def _explode(x: Exchange, coding: str, wbits: int) -> None:
             return
 
 
-@_behaviour(Refused, max_bytes=1 << 40, total_ms=10_000)
+@_behaviour(Refused, max_bytes=1 << 40)
 def gzip_bomb_against_the_ratio(x: Exchange) -> None:
     _explode(x, "gzip", 31)
 
 
-@_behaviour(Refused, max_bytes=64 << 20, max_ratio=1 << 40, total_ms=10_000)
+@_behaviour(Refused, max_bytes=64 << 20, max_ratio=1 << 40)
 def gzip_bomb_against_the_size(x: Exchange) -> None:
     _explode(x, "gzip", 31)
 
 
-@_behaviour(Refused, max_bytes=1 << 40, total_ms=10_000)
+@_behaviour(Refused, max_bytes=1 << 40)
 def deflate_bomb(x: Exchange) -> None:
     _explode(x, "deflate", -15)
 
 
-@_behaviour(Refused, total_ms=20_000, max_bytes=100_000)
+@_behaviour(Refused, max_bytes=100_000)
 def gzip_of_endless_nothing(x: Exchange) -> None:
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     x.answer("200 OK", "Content-Encoding: gzip", body=packer.compress(b"0") + packer.flush(zlib.Z_FULL_FLUSH))
     x.forever(packer.flush(zlib.Z_FULL_FLUSH) + b"\x00\x00\x00\xff\xff" * 1000)
 
 
-@_behaviour(Refused, total_ms=20_000, max_bytes=100_000)
+@_behaviour(Refused, max_bytes=100_000)
 def gzip_of_endless_empty_members(x: Exchange) -> None:
     x.answer("200 OK", "Content-Encoding: gzip")
     x.forever(gzip.compress(b"", mtime=0) * 100)
@@ -414,9 +427,9 @@ _says("not_modified_unasked_with_a_body", Unavailable, "HTTP/1.1 304 Not Modifie
 _says("empty_200", Refused, OK, "Content-Length: 0\r\n\r\n")
 _says("empty_200_without_length", Refused, OK, "\r\n")
 _says("empty_200_chunked", Refused, CHUNKED, "0\r\n\r\n")
-_says("no_content", Refused, "HTTP/1.1 204 No Content\r\n\r\n")
+_says("no_content", Refused, "HTTP/1.1 204 No Content\r\nContent-Length: 2\r\n\r\nok")
 _says("partial_content_unasked", Refused, "HTTP/1.1 206 Partial Content\r\nContent-Length: 2\r\n\r\nok")
-_says("multiple_choices", Refused, "HTTP/1.1 300 Multiple Choices\r\nLocation: /other\r\n\r\n")
+_says("multiple_choices", Refused, "HTTP/1.1 300 Multiple Choices\r\nContent-Length: 2\r\n\r\nok")
 _HTML = b"<!DOCTYPE html><title>Sorry</title>"
 _says(
     "web_page", Refused, OK, f"Content-Type: text/html\r\nContent-Length: {len(_HTML)}\r\n\r\n", _HTML,

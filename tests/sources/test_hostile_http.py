@@ -114,7 +114,7 @@ def test_an_old_spelling_of_an_allowed_address_is_judged_on_what_it_resolves_to(
 def test_one_internal_address_among_public_ones_condemns_the_name(order: tuple[str, ...]) -> None:
     dialled: list[str] = []
     source = HttpSource(resolve=lambda host, port: list(order), dial=lambda a, p, s: dialled.append(a))  # type: ignore[arg-type,return-value]
-    outcome = fetch_in_time(FetchRequest(uri="http://data.example.org/", total_ms=500), MemoryObjects(), source)
+    outcome = fetch_in_time(FetchRequest(uri="http://data.example.org/"), MemoryObjects(), source)
     assert isinstance(outcome, Denied)
     assert dialled == []
 
@@ -132,7 +132,7 @@ def test_a_name_that_changes_its_address_between_check_and_use_is_asked_only_onc
         dialled.append(address)
         raise ConnectionRefusedError
 
-    request = FetchRequest(uri="http://rebind.example.org/", total_ms=500)
+    request = FetchRequest(uri="http://rebind.example.org/")
     outcome = fetch_in_time(request, MemoryObjects(), HttpSource(resolve=resolve, dial=dial))
     assert isinstance(outcome, Unavailable)
     assert (asked, dialled) == (["rebind.example.org"], ["93.184.216.34"])
@@ -148,7 +148,7 @@ def test_a_name_that_changes_its_address_between_two_hops_is_denied_at_the_secon
             return _Elsewhere(dial_tcp("127.0.0.1", server.port, seconds), (address, port))
 
         source = HttpSource(resolve=lambda host, port: answers.pop(0), dial=dial)
-        outcome = fetch_in_time(FetchRequest(uri="http://rebind.example.org/", total_ms=700), MemoryObjects(), source)
+        outcome = fetch_in_time(FetchRequest(uri="http://rebind.example.org/"), MemoryObjects(), source)
     assert server.fired
     assert server.connections == 1
     assert answers == []
@@ -187,7 +187,7 @@ def test_a_socket_whose_other_end_is_not_the_checked_address_is_denied() -> None
         dialled: list[str] = []
         source = HttpSource(resolve=lambda host, port: ["93.184.216.34"], dial=dial)
         objects = MemoryObjects()
-        outcome = fetch_in_time(FetchRequest(uri="http://data.example.org/", total_ms=700), objects, source)
+        outcome = fetch_in_time(FetchRequest(uri="http://data.example.org/"), objects, source)
     assert dialled == ["93.184.216.34"]
     assert all(x.path == "" for x in server.exchanges)  # nothing was asked
     assert isinstance(outcome, Denied)
@@ -222,7 +222,7 @@ def test_a_name_without_an_address_is_unavailable() -> None:
 
 def test_another_port_of_a_public_address_is_denied() -> None:
     source = HttpSource(resolve=lambda host, port: ["93.184.216.34"])
-    outcome = fetch_in_time(FetchRequest(uri="http://data.example.org:6379/", total_ms=500), MemoryObjects(), source)
+    outcome = fetch_in_time(FetchRequest(uri="http://data.example.org:6379/"), MemoryObjects(), source)
     assert isinstance(outcome, Denied)
     assert "6379" in outcome.message
 
@@ -269,7 +269,7 @@ def one_large_chunk(x: Exchange) -> None:
 
 for script in (large, one_large_chunk):
     with ScriptedServer(script) as server:
-        request = request_for(server, max_bytes=1 << 30, timeout_ms=10_000, total_ms=60_000)
+        request = request_for(server, max_bytes=1 << 30, total_ms=60_000)
         fetched = HttpSource().fetch(request, None, MemoryObjects(keep=False))
         assert fetched.ref.size == 400 << 20
 

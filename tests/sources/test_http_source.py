@@ -11,6 +11,7 @@ import pytest
 
 from kfm.contract.records import Checkpoint, Fetched, FetchRequest
 from kfm.errors import BadInput, Denied, Refused
+from kfm.sources import decoding
 from kfm.sources.http import HttpSource
 from tests.sources.fetching import NOW, fetch_in_time, request_for
 from tests.sources.hostile_server import Exchange, ScriptedServer
@@ -21,7 +22,7 @@ BIG = random.Random(7).randbytes(3 << 20) + b"tail"
 
 
 def fetch(server: ScriptedServer, objects: MemoryObjects, known: Checkpoint | None = None, **fields: Any) -> Fetched:
-    fields = {"total_ms": 10_000, "timeout_ms": 5_000, "max_bytes": 1 << 30} | fields
+    fields = {"max_bytes": 1 << 30} | fields
     return HttpSource().fetch(request_for(server, **fields), known, objects)
 
 
@@ -124,6 +125,19 @@ def test_one_content_coding_is_undone(coding: str, packed: bytes, body: bytes, s
     assert got.ref.complete
 
 
+@pytest.mark.parametrize("wbits", [-15, 15, 31])
+def test_output_that_waits_inside_the_decompressor_is_not_lost(wbits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding, "_PIECE", 16)
+    coding = "gzip" if wbits == 31 else "deflate"
+    for size in range(1, 400):
+        for body in (bytes(size), BIG[:size], BIG[:3] * size):
+            packer = zlib.compressobj(9, zlib.DEFLATED, wbits)
+            packed = packer.compress(body) + packer.flush()
+            for cut in (len(packed), 1, 5):
+                pieces = [packed[i : i + cut] for i in range(0, len(packed), cut)]
+                assert b"".join(decoding.decoded(pieces, coding, 2000, "a test")) == body
+
+
 def test_interim_answers_are_passed_over() -> None:
     def script(x: Exchange) -> None:
         x.send("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n")
@@ -195,19 +209,21 @@ def test_a_redirect_to_a_host_that_is_not_listed_is_denied_before_anything_is_as
     assert other.connections == 0
 
 
-def test_five_redirects_are_followed() -> None:
+@pytest.mark.parametrize("hops", [5, 6])
+def test_five_redirects_are_followed_and_not_six(hops: int) -> None:
     def script(x: Exchange) -> None:
         n = int(x.path[1:]) if x.path[1:].isdigit() else 0
-        if n < 5:
+        if n < hops:
             x.answer("308 Moved", f"Location: /{n + 1}", "Content-Length: 0")
         else:
             x.answer("200 OK", "Content-Length: 22", body=ROWS)
 
     objects = MemoryObjects()
     with ScriptedServer(script) as server:
-        fetch(server, objects)
+        outcome = fetch_in_time(request_for(server), objects)
     assert server.connections == 6
-    assert objects.has(digest_of(ROWS))
+    assert isinstance(outcome, Fetched if hops == 5 else Refused)
+    assert objects.has(digest_of(ROWS)) is (hops == 5)
 
 
 def test_the_expected_bytes_are_taken_and_nothing_may_be_expected_too() -> None:

@@ -65,6 +65,11 @@ def test_a_password_is_refused_and_not_shown(url: str) -> None:
     assert "cret" not in str(caught.value)
 
 
+def test_the_message_says_that_it_was_a_password() -> None:
+    with pytest.raises(BadInput, match="user name or password"):
+        parse("http://canary:secret@example.org/")
+
+
 def test_what_is_shown_has_no_query_and_is_short() -> None:
     assert parse("https://example.org/a/b?key=canary").shown() == "https://example.org/a/b"
     assert parse("http://[::1]:81/?key=canary").shown() == "http://[::1]:81/"

@@ -38,18 +38,17 @@ def serve(x: Exchange) -> None:
     x.answer("200 OK", f"Content-Length: {len(ROWS)}", body=ROWS)
 
 
-def fetch(server: ScriptedServer, source: HttpSource, objects: MemoryObjects, host: str = "localhost") -> Any:
-    request = request_for(
-        server, uri=f"https://{host}:{server.port}/", allow=(f"{host}:{server.port}",), total_ms=1500, timeout_ms=600
-    )
-    return fetch_in_time(request, objects, source)
+def fetch(server: ScriptedServer, source: HttpSource, objects: MemoryObjects, **fields: Any) -> Any:
+    given = {"uri": f"https://localhost:{server.port}/", "allow": (f"localhost:{server.port}",)} | fields
+    return fetch_in_time(request_for(server, **given), objects, source)
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
 def test_a_server_that_proves_its_name_is_read(host: str) -> None:
     objects = MemoryObjects()
     with ScriptedServer(serve, speaking("localhost")) as server:
-        outcome = fetch(server, HttpSource(tls=trusting), objects, host)
+        named = f"{host}:{server.port}"
+        outcome = fetch(server, HttpSource(tls=trusting), objects, uri=f"https://{named}/", allow=(named,))
     assert isinstance(outcome, Fetched), outcome
     assert objects.stored == {digest_of(ROWS): ROWS}
 
@@ -115,7 +114,7 @@ def test_a_broken_handshake_is_unavailable_in_time(fault: Any) -> None:
 
     objects = MemoryObjects()
     with ScriptedServer(serve, wrap) as server:
-        outcome = fetch(server, HttpSource(tls=trusting), objects)
+        outcome = fetch(server, HttpSource(tls=trusting), objects, timeout_ms=600, total_ms=1500)
     assert fired
     assert isinstance(outcome, Unavailable), outcome
     assert objects.stored == {}
@@ -140,10 +139,7 @@ def test_a_redirect_from_https_to_http_is_denied() -> None:
         with ScriptedServer(
             lambda x: x.answer("302 Found", f"Location: http://localhost:{plain.port}/"), speaking("localhost")
         ) as server:
-            request = request_for(
-                server, uri=f"https://localhost:{server.port}/", allow=("localhost",), total_ms=1500, timeout_ms=600
-            )
-            outcome = fetch_in_time(request, MemoryObjects(), HttpSource(tls=trusting))
+            outcome = fetch(server, HttpSource(tls=trusting), MemoryObjects(), allow=("localhost",))
     assert server.fired
     assert isinstance(outcome, Denied)
     assert plain.connections == 0

@@ -112,7 +112,7 @@ def test_the_content_hash_decides_whatever_the_validators_say(
 
 
 def _fetched(server: ScriptedServer, objects: MemoryObjects, known: Checkpoint | None, **fields: Any) -> Fetched:
-    fields = {"total_ms": 5_000, "revalidate_ms": INTERVAL} | fields
+    fields = {"revalidate_ms": INTERVAL} | fields
     outcome = fetch_in_time(request_for(server, **fields), objects, known=known)
     assert isinstance(outcome, Fetched), outcome
     return outcome

@@ -1,0 +1,287 @@
+"""KFM, with nothing switched off. Each case runs alone in a child process.
+
+python kfm_cases.py CASE N FOLDER
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from probe import Stopwatch, peak_mib, report
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SOURCES = 10
+
+
+def installation(folder: str, datasets: str, extra: str = "") -> str:
+    """A kfm.yml with these datasets and the updaters beside it; returns its path."""
+    shutil.copy(os.path.join(HERE, "kfm_updaters.py"), os.path.join(folder, "updaters.py"))
+    path = os.path.join(folder, "kfm.yml")
+    if os.environ.get("BENCH_IN_MEMORY"):  # KFM refuses tmpfs unless told; the result says where it was measured
+        extra += "accept_weak_storage: true\n"
+    with open(path, "w") as file:
+        file.write(f"kfm: 1\n{extra}datasets:\n{datasets}")
+    return path
+
+
+def dataset(name: str, kind: str, source: str = "") -> str:
+    text = f"  {name}:\n    updater: updaters.py:{kind}\n"
+    return text + (f"    sources:\n      body:\n        uri: {source}\n" if source else "")
+
+
+def house(path: str) -> Any:
+    from kfm.config import load
+    from kfm.runtime import open_house
+
+    return open_house(load(path, {}))
+
+
+def kfm(folder: str, *arguments: str, **environ: str) -> None:
+    """The command line, as a user would call it."""
+    command = [sys.executable, "-m", "kfm.cli.main", *arguments]
+    subprocess.run(command, cwd=folder, env={**os.environ, **environ}, check=True, stdout=subprocess.DEVNULL)
+
+
+# -- steps
+
+
+def whole_run(kind: str, n: int, folder: str) -> None:
+    """One run of n steps, from the trigger to the receipt, durable when it returns."""
+    os.environ["BENCH_STEPS"] = str(n)
+    with house(installation(folder, dataset("data", kind))) as home:
+        trigger = home.trigger("data")
+        with Stopwatch() as watch:
+            receipt = home.run(trigger)
+        assert receipt.status == "SUCCESS" and receipt.steps == n, receipt
+        assert home.run(trigger).outcome == "noop"
+        watch.report(n, settings=home.tables.settings())
+
+
+def chain(n: int, folder: str) -> None:
+    whole_run("Chain", n, folder)
+
+
+def empty_chain(n: int, folder: str) -> None:
+    whole_run("EmptyChain", n, folder)
+
+
+def wide(n: int, folder: str) -> None:
+    whole_run("Wide", n, folder)
+
+
+# -- runs
+
+
+def one(n: int, folder: str) -> None:
+    """Runs of one step, one after another, each committed with its receipt before the next begins."""
+    os.environ["BENCH_STEPS"] = "1"
+    with house(installation(folder, dataset("data", "Wide"))) as home:
+        triggers = [home.trigger("data", window=str(i)) for i in range(n)]
+        home.run(home.trigger("data", window="warm"))
+        with Stopwatch() as watch:
+            for trigger in triggers:
+                receipt = home.run(trigger)
+        assert receipt.status == "SUCCESS", receipt
+        watch.report(n)
+
+
+def admission(n: int, folder: str) -> None:
+    """Is this work done already? Inputs hashed, keys made, claim and ref looked up; nothing is written."""
+    from kfm.engine.acquire import acquire
+    from kfm.engine.admit import Duplicate, admit
+    from kfm.engine.walk import Walk
+
+    os.environ["BENCH_STEPS"] = "1"
+    with house(installation(folder, dataset("data", "Wide"))) as home:
+        trigger = home.trigger("data")
+        home.run(trigger)
+        updater, ports, now = home.updater("data"), home.ports("data"), home.clock.now_ms()
+        changes = home.tables._db.total_changes()
+        with Stopwatch() as watch:
+            for _ in range(n):
+                walk = Walk(trigger, updater, ports, now)
+                acquire(walk)
+                answer = admit(walk)
+        assert isinstance(answer, Duplicate)
+        assert home.tables._db.total_changes() == changes and not watch.syncs, "an admission check wrote something"
+        watch.report(n)
+
+
+def skip(n: int, folder: str) -> None:
+    """Whole skipped runs: each leaves its receipt, ledger entry and telemetry; one sync makes them all durable."""
+    os.environ["BENCH_STEPS"] = "1"
+    with house(installation(folder, dataset("data", "Wide"))) as home:
+        trigger = home.trigger("data")
+        home.run(trigger)
+        with Stopwatch() as watch:
+            for _ in range(n):
+                receipt = home.run(trigger)
+            home.state.sync()
+        assert receipt.outcome == "noop" and home.state.receipt(receipt.run_id) == receipt
+        watch.report(n)
+
+
+def resume(n: int, folder: str) -> None:
+    """`kfm run` killed by SIGKILL in its middle step; then `kfm resume`, timed to its first step."""
+    installation(folder, dataset("data", "Halfway"))
+    mark = os.path.join(folder, "mark")
+    environ = {**os.environ, "BENCH_STEPS": str(n)}
+    command = [sys.executable, "-m", "kfm.cli.main"]
+    killed = subprocess.run([*command, "run"], cwd=folder, env=environ, check=False, capture_output=True)
+    assert killed.returncode == -9, killed
+    environ["BENCH_MARK"] = mark
+    start = time.time()
+    subprocess.run([*command, "resume"], cwd=folder, env=environ, check=True, capture_output=True)
+    with open(mark) as file:
+        first, begun = file.readline().split()
+    report(1, float(begun) - start, None, plan_steps=n, finished_steps=int(first))
+
+
+# -- bytes
+
+
+def encoded(value: Any, n: int) -> None:
+    """Byte-exact, checked against the reference before it is timed."""
+    import msgspec
+    import rfc8785
+
+    from kfm.contract.canonical import canonical as encode
+
+    assert encode(value) == rfc8785.dumps(msgspec.to_builtins(value))
+    with Stopwatch() as watch:
+        for _ in range(n):
+            encode(value)
+    watch.report(n, bytes=len(encode(value)))
+
+
+def canonical(n: int, folder: str) -> None:
+    from yardsticks import record
+
+    encoded(record(), n)
+
+
+def canonical_odd(n: int, folder: str) -> None:
+    """The same with 1e21, which the fast encoder writes otherwise than ECMAScript does."""
+    from yardsticks import record
+
+    encoded({**record(), "coverage": 1e21}, n)
+
+
+def canonical_receipt(n: int, folder: str) -> None:
+    """What KFM itself encodes most: a receipt, with inputs enough to make it 2 KB."""
+    import msgspec
+
+    from kfm.contract.keys import digest
+    from kfm.contract.records import Item
+
+    os.environ["BENCH_STEPS"] = "1"
+    with house(installation(folder, dataset("data", "Wide"))) as home:
+        receipt = home.run(home.trigger("data"))
+    inputs = [Item(kind="uri", id=f"https://example.org/{i}", checksum=digest(b"%d" % i), zone="raw") for i in range(4)]
+    encoded(msgspec.structs.replace(receipt, inputs=inputs), n)
+
+
+@contextmanager
+def body_server(mib: int) -> Iterator[str]:
+    """A server of our own, in its own process, that answers every GET with so many MiB."""
+    command = [sys.executable, os.path.join(HERE, "body_server.py"), str(mib)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield f"127.0.0.1:{process.stdout.readline().strip()}"
+        finally:
+            process.kill()
+
+
+def fetch(n: int, folder: str) -> None:
+    """n MiB over HTTP from this machine: fetched, hashed, stored durably, planned, committed."""
+    with body_server(n) as address:
+        extra = f'network:\n  allow: ["{address}"]\n'
+        path = installation(folder, dataset("data", "Source", f"http://{address}/body"), extra)
+        with house(path) as home:
+            trigger = home.trigger("data")
+            before = peak_mib()
+            with Stopwatch() as watch:
+                receipt = home.run(trigger)
+            assert receipt.status == "SUCCESS", receipt
+            watch.report(n / 1024, peak_mib=peak_mib(), peak_before_mib=before)
+
+
+# -- processes
+
+
+def median_start(command: Sequence[str], n: int, folder: str) -> None:
+    """Median time of n whole processes."""
+    environ = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    times = []
+    for _ in range(n + 1):
+        start = time.perf_counter()
+        subprocess.run(command, cwd=folder, env=environ, check=True, stdout=subprocess.DEVNULL)
+        times.append(time.perf_counter() - start)
+    report(1, statistics.median(times[1:]), None)
+
+
+def version(n: int, folder: str) -> None:
+    median_start([kfm_script(), "--version"], n, folder)
+
+
+def kfm_script() -> str:
+    return os.path.join(os.path.dirname(sys.executable), "kfm")
+
+
+def noop_files(n: int, folder: str) -> None:
+    """`kfm run` over ten datasets with a file each, all unchanged."""
+    os.mkdir(os.path.join(folder, "in"))
+    datasets = ""
+    for i in range(SOURCES):
+        with open(os.path.join(folder, "in", f"{i}.csv"), "w") as file:
+            file.write("a,b\n" + f"{i},1\n" * 100)
+        datasets += dataset(f"data-{i}", "Source", f"in/{i}.csv")
+    installation(folder, datasets)
+    kfm(folder, "run")
+    median_start([kfm_script(), "run"], n, folder)
+
+
+def noop_http(n: int, folder: str) -> None:
+    """The same over HTTP: every source answers 304."""
+    with body_server(0) as address:
+        extra = f'network:\n  allow: ["{address}"]\n'
+        datasets = "".join(dataset(f"data-{i}", "Source", f"http://{address}/{i}") for i in range(SOURCES))
+        installation(folder, datasets, extra)
+        kfm(folder, "run")
+        median_start([kfm_script(), "run"], n, folder)
+
+
+# -- memory
+
+
+def big_plan(n: int, folder: str) -> None:
+    """A plan of n steps with empty outputs: the peak of resident memory, and how long it takes."""
+    os.environ["BENCH_STEPS"] = str(n)
+    with house(installation(folder, dataset("data", "Empty"))) as home:
+        trigger = home.trigger("data")
+        before = peak_mib()
+        with Stopwatch() as watch:
+            receipt = home.run(trigger)
+        assert receipt.status == "SUCCESS" and receipt.steps == n, receipt
+        watch.report(n, peak_mib=peak_mib(), peak_before_mib=before)
+
+
+CASES: dict[str, Callable[[int, str], None]] = {
+    case.__name__: case
+    for case in (
+        chain, empty_chain, wide, one, admission, skip, resume, canonical, canonical_odd, canonical_receipt, fetch,
+        version, noop_files, noop_http, big_plan,
+    )
+}  # fmt: skip
+
+if __name__ == "__main__":
+    CASES[sys.argv[1]](int(sys.argv[2]), sys.argv[3])

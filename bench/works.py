@@ -1,0 +1,200 @@
+"""The programme: every piece of work, who does it, how much of it, and what KFM is meant to reach."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import peers
+from contest import Contestant, Work
+
+INTENT = "intent before the step, output and DONE after it"
+STEP = "output when the step returns; no intent"
+ENTRY = "journal entry when the step returns"
+FILE = "file renamed into place, never synced"
+LATER = "not at the end of the task: states follow in the background"
+EVENTS = "event log; the output file is not synced"
+
+
+def raw(n: int) -> Contestant:
+    return Contestant("raw SQLite commit", ("yardsticks.py", "sqlite"), n, "each row when its commit returns")
+
+
+def append(n: int) -> Contestant:
+    return Contestant("raw append + fdatasync", ("yardsticks.py", "append"), n, "each 300 bytes when the call returns")
+
+
+def kfm(name: str, case: str, n: int, durable: str = INTENT, rounds: int = 99) -> Contestant:
+    return Contestant(name, ("kfm_cases.py", case), n, durable, rounds=rounds)
+
+
+def dbos(case: str, n: int, mode: str = "wal", durable: str = STEP, rounds: int = 3) -> Contestant:
+    name = "DBOS (SQLite, WAL)" if mode == "wal" else "DBOS (SQLite as it comes)"
+    return Contestant(name, ("peer_dbos.py", case), n, durable, "dbos", rounds, (mode,))
+
+
+def restate(case: str, n: int, durable: str = ENTRY, rounds: int = 3, traced: bool = False) -> Contestant:
+    server = str(peers.restate_server())
+    return Contestant("Restate", ("peer_restate.py", case), n, durable, "restate", rounds, (server,), traced)
+
+
+def luigi(case: str, n: int, durable: str = FILE, rounds: int = 3) -> Contestant:
+    return Contestant("Luigi", ("peer_luigi.py", case), n, durable, "luigi", rounds)
+
+
+def prefect(case: str, n: int, durable: str = LATER) -> Contestant:
+    return Contestant("Prefect", ("peer_prefect.py", case), n, durable, "prefect", 1)
+
+
+def dagster(case: str, n: int, durable: str = EVENTS) -> Contestant:
+    return Contestant("Dagster (in process)", ("peer_dagster.py", case), n, durable, "dagster", 1)
+
+
+def imports(module: str) -> Contestant:
+    return Contestant(f"`import {module}`", ("yardsticks.py", "start"), 3, "", module, 3, (module,))
+
+
+BARE = Contestant("bare interpreter", ("yardsticks.py", "start"), 20, tail=("pass",))
+KEPT = "nothing is written"
+RECEIPTS = "receipt, ledger entry and telemetry of all of them, by one sync at the end"
+
+WORKS: tuple[Work, ...] = (
+    Work(
+        "chain", "Strict chain: 1,000 steps, each needing the one before", "steps/s", "rate",
+        (
+            kfm("KFM, 300-byte outputs", "chain", 1000),
+            kfm("KFM, empty outputs", "empty_chain", 1000),
+            append(1000),
+            dbos("chain", 1000), dbos("chain", 500, "default"), restate("chain", 500, traced=True),
+            luigi("chain", 500), prefect("chain", 300), dagster("chain", 100),
+        ),
+        raw(1000),
+    ),
+    Work(
+        "wide", "Wide plan: 10,000 ready steps with 300-byte outputs", "steps/s", "rate",
+        (
+            kfm("KFM", "wide", 10_000),
+            append(2000),
+            dbos("wide", 1000), restate("wide", 2000, traced=True), luigi("wide", 500), prefect("wide", 300),
+            dagster("wide", 100),
+        ),
+        raw(2000),
+        note="DBOS runs its steps one after another here: gathering 4 or 32 of them at once was slower. "
+        "Restate awaits 16 at a time, Prefect has 16 threads.",
+    ),
+    Work(
+        "chain-slow", "The strict chain with 1 ms added to every sync", "steps/s", "rate",
+        (
+            kfm("KFM, 300-byte outputs", "chain", 1000),
+            kfm("KFM, empty outputs", "empty_chain", 1000),
+            append(500),
+            dbos("chain", 300, rounds=2), dbos("chain", 100, "default", rounds=2),
+        ),
+        raw(500), delay_us=1000,
+    ),
+    Work(
+        "wide-slow", "The wide plan with 1 ms added to every sync", "steps/s", "rate",
+        (kfm("KFM", "wide", 10_000), append(500), dbos("wide", 300, rounds=2)),
+        raw(500), delay_us=1000,
+    ),
+    Work(
+        "one-step", "One-step runs, one after another", "runs/s", "rate",
+        (
+            kfm("KFM", "one", 1000, "plan, intent, output, version, receipt and ledger entry when the run returns"),
+            dbos("one", 200), restate("one", 200), luigi("one", 200), prefect("one", 5), dagster("one", 10),
+        ),
+        raw(1000), per="run",
+    ),
+    Work(
+        "noop", "Work that is done already", "runs/s", "rate",
+        (
+            kfm("KFM, admission check alone", "admission", 20_000, KEPT),
+            kfm("KFM, whole skipped runs", "skip", 5000, RECEIPTS),
+            dbos("skip", 200, durable=KEPT), restate("skip", 200, durable=KEPT), luigi("skip", 200, durable=KEPT),
+            prefect("skip", 100, durable="the skipped task's state, in the background"),
+        ),
+        raw(1000), per="run",
+    ),
+    Work(
+        "resume", "Killed halfway: from process start to the first step that was not done", "ms", "ms",
+        (
+            kfm("KFM", "resume", 100_000, "", rounds=3),
+            dbos("resume", 1000, durable=""), restate("resume", 1000, durable=""), luigi("resume", 1000, durable=""),
+        ),
+        note="SIGKILL, then `kfm resume` and its like. The peers' plans are shorter because they replay or look at "
+        "every finished step, which a plan of 100,000 would make long. Prefect and Dagster start over.",
+    ),
+    Work(
+        "canonical", "Canonical JSON of a 2 KB record", "records/s", "rate",
+        (
+            kfm("KFM, a receipt", "canonical_receipt", 20_000, ""),
+            kfm("KFM, mixed values", "canonical", 20_000, ""),
+            kfm("KFM, with numbers that need rewriting", "canonical_odd", 5000, ""),
+            Contestant("msgspec, sorted (not exact)", ("yardsticks.py", "canonical_msgspec"), 50_000),
+            Contestant("json, sorted (not exact)", ("yardsticks.py", "canonical_json"), 5000),
+        ),
+        Contestant("rfc8785", ("yardsticks.py", "canonical_rfc8785"), 500), per="record",
+    ),
+    Work(
+        "fetch", "Fetch, hash and durably store 1 GiB", "GiB/s", "rate",
+        (
+            kfm("KFM, over HTTP from this machine", "fetch", 1024, "the bytes, the version and the receipt", rounds=3),
+            Contestant("write + fdatasync alone", ("yardsticks.py", "write"), 1024, "the bytes", rounds=3),
+        ),
+        Contestant("SHA-256 alone", ("yardsticks.py", "sha256"), 1024), per="GiB",
+    ),
+    Work(
+        "cold", "Cold start", "ms", "ms",
+        (
+            kfm("`kfm --version`", "version", 20, ""),
+            kfm("`kfm run`, 10 files, all unchanged", "noop_files", 10, ""),
+            kfm("`kfm run`, 10 URLs, all 304", "noop_http", 10, ""),
+            *(imports(module) for module in ("luigi", "dbos", "restate", "prefect", "dagster")),
+        ),
+        BARE,
+    ),
+    Work(
+        "memory", "Peak memory", "MiB", "mib",
+        (
+            kfm("KFM, a plan of 1,000,000 steps", "big_plan", 1_000_000, "", rounds=1),
+            kfm("KFM, a source of 5 GiB", "fetch", 5 * 1024, "", rounds=1),
+        ),
+        big=True,
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What KFM is meant to reach. `times`: the peer it is compared with, in the same work."""
+
+    work: str
+    contestant: str
+    kind: Literal["ratio", "value", "syncs", "times"]
+    least: float | None = None
+    most: float | None = None
+    times: str = ""
+
+
+_DBOS = "DBOS (SQLite, WAL)"
+TARGETS: tuple[Target, ...] = (
+    Target("chain", "KFM, 300-byte outputs", "ratio", least=0.5),
+    Target("chain", "KFM, empty outputs", "ratio", least=0.8),
+    Target("chain", "KFM, 300-byte outputs", "syncs", most=1.05),
+    Target("chain", "KFM, 300-byte outputs", "times", least=10, times=_DBOS),
+    Target("wide", "KFM", "ratio", least=5),
+    Target("wide", "KFM", "syncs", most=0.05),
+    Target("wide", "KFM", "times", least=100, times=_DBOS),
+    Target("chain-slow", "KFM, 300-byte outputs", "ratio", least=0.9),
+    Target("wide-slow", "KFM", "ratio", least=25),
+    Target("one-step", "KFM", "value", least=1500),
+    Target("noop", "KFM, admission check alone", "value", least=20_000),
+    Target("noop", "KFM, whole skipped runs", "value", least=5000),
+    Target("resume", "KFM", "value", most=500),
+    Target("canonical", "KFM, a receipt", "value", least=100_000),
+    Target("canonical", "KFM, mixed values", "value", least=100_000),
+    Target("fetch", "KFM, over HTTP from this machine", "ratio", least=0.6),
+    Target("cold", "`kfm --version`", "ratio", most=5),
+    Target("cold", "`kfm run`, 10 files, all unchanged", "ratio", most=12),
+    Target("memory", "KFM, a source of 5 GiB", "value", most=200),
+)

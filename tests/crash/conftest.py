@@ -1,0 +1,55 @@
+"""A warm process to fork from, a fast place to crash in, and the counting."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.crash import counts
+from tests.crash.harness import play
+from tests.crash.updaters import SCRIPTS, settle_in
+
+_MEMORY = "/dev/shm"  # kills do not care for the disk, only power cuts do
+
+
+class _Nobody:
+    def ack(self, receipt: object) -> None:
+        """Nobody listens."""
+
+
+@pytest.fixture(scope="session")
+def warm() -> None:
+    """Everything loaded once, so that a child that is forked begins at once; and no database left open."""
+    folder = tempfile.mkdtemp()
+    try:
+        for state in ("sqlite", "jsonl"):
+            for script in SCRIPTS.values():
+                place = os.path.join(folder, state + script.name)
+                settle_in(place, script, state)
+                play(place, script, _Nobody())  # type: ignore[arg-type]
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.fixture
+def scratch(warm: None, tmp_path: Path) -> Iterator[str]:
+    """A folder of its own, in memory where there is some."""
+    base = _MEMORY if os.access(_MEMORY, os.W_OK) else str(tmp_path)
+    folder = tempfile.mkdtemp(prefix="kfm-crash-", dir=base)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def pytest_sessionfinish() -> None:
+    counts.write_down()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    said = counts.line()
+    if said:
+        terminalreporter.write_line(said)

@@ -1,0 +1,186 @@
+"""Runs a script in a child process that may die, and recovers it in another, as an operator would.
+
+Children are forked from a warm process that has no database open. What a child says comes over a
+pipe to this process, which shares nothing with it: an acknowledgement read here was given.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from kfm.clock import Clock, FixedClock
+from kfm.config import load
+from kfm.contract.canonical import canonical
+from kfm.contract.keys import digest
+from kfm.contract.records import Receipt
+from kfm.runtime import House, open_house, open_tables
+from tests.crash.points import Points, install
+from tests.crash.updaters import T0, Command, Script, lay_out
+
+_encode = msgspec.json.encode
+
+
+class Ended(NamedTuple):
+    """How a child ended, and everything it said."""
+
+    killed: bool
+    code: int
+    said: list[Any]
+
+    @property
+    def acks(self) -> dict[str, str]:
+        """run id → digest of its receipt, for every run that was acknowledged."""
+        return {run_id: name for kind, run_id, name in self._of("ack") if kind}
+
+    @property
+    def answer(self) -> Any:
+        return self._of("answer")[-1][1]
+
+    @property
+    def failure(self) -> str:
+        return "\n".join(line[1] for line in self._of("failure"))
+
+    def _of(self, kind: str) -> list[Any]:
+        return [line for line in self.said if line[0] == kind]
+
+
+class Voice:
+    """The child's end of the pipe. One write a line: a line is there whole, or not at all."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def say(self, *line: Any) -> None:
+        view = memoryview(_encode(line) + b"\n")
+        while view:
+            view = view[os.write(self._fd, view) :]
+
+    def ack(self, receipt: Receipt) -> None:
+        self.say("ack", receipt.run_id, digest(canonical(receipt)))
+
+
+def begin(work: Callable[[Voice], Any]) -> tuple[int, int]:
+    """Fork a child that does `work` and answers with what it returns; gives its pid and the pipe."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(write)
+        return pid, read
+    code = 70
+    try:
+        gc.disable()  # it would only copy the pages shared with the parent
+        os.close(read)
+        voice = Voice(write)
+        try:
+            voice.say("answer", work(voice))
+            code = 0
+        except BaseException:
+            voice.say("failure", traceback.format_exc())
+    finally:
+        os._exit(code)
+
+
+def end(pid: int, read: int) -> Ended:
+    """Listen until the child is gone."""
+    with open(read, "rb") as pipe:
+        body = pipe.read()
+    _, status = os.waitpid(pid, 0)
+    said = [msgspec.json.decode(line) for line in body.split(b"\n")[:-1]]
+    killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+    return Ended(killed, 0 if killed else os.waitstatus_to_exitcode(status), said)
+
+
+def in_child(work: Callable[[Voice], Any]) -> Ended:
+    return end(*begin(work))
+
+
+def answer_of(work: Callable[[Voice], Any]) -> Any:
+    """What a child that must not fail answers."""
+    ended = in_child(work)
+    assert not ended.killed and ended.code == 0, ended.failure or f"the child ended with {ended.code}"
+    return ended.answer
+
+
+def house_in(folder: str, clock: Clock | None = None) -> House:
+    return open_house(load(os.path.join(folder, "kfm.yml"), {}), clock=clock or FixedClock(T0))
+
+
+def perform(house: House, command: Command) -> Receipt:
+    if command.verb == "run":
+        reason = "the crash is over" if command.force else ""
+        trigger = house.trigger(command.dataset, actor="operator", force=command.force, reason=reason)
+        return house.run(trigger)
+    return house.operation(command.verb, command.dataset, actor="operator")
+
+
+def play(folder: str, script: Script, voice: Voice, *, start: int = 0, clock: Clock | None = None) -> None:
+    """Type the commands from number `start` on, each in a house of its own."""
+    for n, command in enumerate(script.commands[start:], start):
+        lay_out(folder, command, n)
+        with house_in(folder, clock) as house:
+            receipt = perform(house, command)
+            house.settle()
+            voice.ack(receipt)
+
+
+def recover(folder: str, script: Script, voice: Voice, *, clock: Clock | None = None) -> None:
+    """What an operator does after a crash: resume, look how far it came, type the rest.
+
+    Every command ends in one ledger entry, so their number says which command comes next. A command
+    that died before it claimed its work left nothing behind, and is simply typed again.
+    """
+    with house_in(folder, clock) as house:
+        receipts = list(house.resume())
+        house.settle()
+        for receipt in receipts:
+            voice.ack(receipt)
+        done = sum(1 for _ in house.state.ledger())
+    play(folder, script, voice, start=done, clock=clock)
+
+
+def clean_run(folder: str, script: Script, only: Callable[[str], bool] | None = None) -> list[str]:
+    """Run a script undisturbed; returns the labels of all its places."""
+
+    def work(voice: Voice) -> list[str]:
+        points = Points(only=only)
+        install(points)
+        play(folder, script, voice)
+        return points.labels
+
+    return list(answer_of(work))
+
+
+def cut_run(
+    at: int, folder: str, script: Script, only: Callable[[str], bool] | None = None, *, recovering: bool = False
+) -> Ended:
+    """Run (or recover) a script and die at place number `at`."""
+
+    def work(voice: Voice) -> list[str]:
+        points = Points(at, only=only)
+        install(points)
+        (recover if recovering else play)(folder, script, voice)
+        return points.labels
+
+    return in_child(work)
+
+
+def rows_as_read(folder: str) -> dict[str, dict[str, bytes]]:
+    """The state as someone sees it who only looks, and must not touch a byte."""
+    from tests.crash.oracle import rows_of
+
+    tables = open_tables(load(os.path.join(folder, "kfm.yml"), {}), "read")
+    try:
+        return rows_of(tables)
+    finally:
+        tables.close()
+
+
+assert sys.platform.startswith("linux"), "processes are killed and stopped here by their Linux names"

@@ -1,0 +1,208 @@
+"""What must be true after a crash, and what "the same as if nothing had happened" means.
+
+`everything` reads a whole installation: every row of every table, every file of the objects, of the
+public folder, of the exported receipts and events. Two installations are the same when their
+`everything` is equal. The clock stands still in these tests, so even time stamps are compared. Left
+out are, and nothing else:
+
+- `attempt` of a run and `wal_replay_count` of its telemetry (declared in NONDET): they count the crashes;
+- `idempotency_state` and `bytes_in` of telemetry: "resume" instead of "fresh", and a resumed run reads
+  its pinned inputs instead of the source again. Telemetry tells what happened; it is no part of the result;
+- how a run's journal is cut into segments: a kill moves the cuts. Compared instead is what they say:
+  which step is done with which digest, which phases were closed, which refs moved;
+- fencing tokens and holders (leases, outbox rows, the counter `token`): each attempt gets a higher one.
+  Compared instead: which scopes have a lease, and that it is free;
+- the validator in a checkpoint of a file source: it holds the inode.
+
+`check` holds of the state right after a kill too, before anything was recovered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import Any
+
+import msgspec
+
+from kfm.contract.canonical import canonical
+from kfm.contract.keys import GENESIS, digest
+from kfm.contract.ports import Tables
+from kfm.contract.records import NONDET, ManifestEntry, Receipt
+from kfm.projections.artifacts import receipt_path
+from kfm.runtime import House
+from kfm.store.state import StoredState
+
+TABLES = (
+    "meta", "runs", "open_runs", "claims", "segments", "plans", "plan_locks", "objects", "refs", "history",
+    "versions", "receipts", "telemetry", "ledger", "outbox", "inbox", "leases", "checkpoints",
+)  # fmt: skip
+LEFT_OUT = {
+    "runs": {"attempt"},
+    "telemetry": {"wal_replay_count", "idempotency_state", "bytes_in"},
+    "outbox": {"token"},
+    "leases": {"token", "holder"},
+    "checkpoints": {"etag"},
+}
+assert {"attempt", "wal_replay_count"} <= NONDET
+
+
+def rows_of(tables: Tables) -> dict[str, dict[str, bytes]]:
+    return {table: dict(tables.scan(table)) for table in TABLES}
+
+
+def everything(folder: str, tables: Tables) -> dict[str, str]:
+    """The whole installation as place → content (or its digest)."""
+    found: dict[str, str] = {}
+    whole = rows_of(tables)
+    for table, rows in whole.items():
+        for key, body in rows.items():
+            if table == "segments":
+                continue
+            if table in LEFT_OUT:
+                fields = msgspec.json.decode(body)
+                for name in LEFT_OUT[table]:
+                    fields.pop(name, None)
+                body = msgspec.json.encode(fields, order="sorted")
+            elif (table, key) == ("meta", "counters"):
+                body = _counters(body)
+            found[f"{table}/{key}"] = body.decode("utf-8", "replace") if len(body) < 4000 else digest(body)
+    state = StoredState(tables, lambda: 0)
+    for run_id in whole["runs"]:
+        found[f"journal/{run_id}"] = _journal(state, run_id)
+    found.update(files_of(folder))
+    return found
+
+
+def _counters(body: bytes) -> bytes:
+    counters = msgspec.json.decode(body)
+    counters.pop("token", None)
+    return msgspec.json.encode(counters, order="sorted")
+
+
+def _journal(state: StoredState, run_id: str) -> str:
+    done: dict[int, Any] = {}
+    phases: set[str] = set()
+    said: list[Any] = []
+    for segment, _ in state.segments(run_id):
+        done.update({entry[0]: entry[1:] for entry in segment.done})
+        phases.update(segment.phases)
+        said += [segment.payload] if segment.payload else []
+    return msgspec.json.encode([sorted(done.items()), sorted(phases), said]).decode()
+
+
+def files_of(folder: str) -> dict[str, str]:
+    """Every file but the state itself, the configuration and the sources."""
+    found = {}
+    for root, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(root, name)
+            place = os.path.relpath(path, folder)
+            if place.startswith(("public/", ".kfm/")) and not place.startswith((".kfm/state.", ".kfm/publish.lock")):
+                with open(path, "rb") as file:
+                    found[place] = hashlib.sha256(file.read()).hexdigest()
+    return found
+
+
+def without_noops(found: dict[str, str]) -> dict[str, str]:
+    """The same without the runs that found nothing to do, and without what counts them."""
+    noops = {
+        msgspec.json.decode(body)["run_id"]
+        for place, body in found.items()
+        if place.startswith("ledger/") and msgspec.json.decode(body)["outcome"] == "noop"
+    }
+    return {
+        place: body
+        for place, body in found.items()
+        if not place.startswith("meta/") and not any(run_id in place or run_id in body for run_id in noops)
+    }
+
+
+def difference(expected: dict[str, str], found: dict[str, str]) -> str:
+    """Where two installations differ, for a message; empty if they do not."""
+    lines = []
+    for place in sorted(expected.keys() | found.keys()):
+        before, after = expected.get(place), found.get(place)
+        if before != after:
+            lines.append(f"{place}\n    undisturbed: {before}\n    recovered:   {after}")
+    return "\n".join(lines)
+
+
+def check(house: House, folder: str, acks: dict[str, str]) -> None:
+    """What holds at any instant: intent before effect, effect before done, proof with every move."""
+    state = house.state
+    runs, open_runs, receipts = (dict(house.tables.scan(table)) for table in ("runs", "open_runs", "receipts"))
+    _check_journals(house, list(runs))
+    _check_ledger(state, receipts)
+    for run_id, name in acks.items():
+        assert run_id in receipts, f"run {run_id} was acknowledged and is gone"
+        assert digest(receipts[run_id]) == name, f"the receipt of {run_id} is not the one acknowledged"
+    for run_id, body in runs.items():
+        status = msgspec.json.decode(body)["status"]
+        assert (status == "RUNNING") == (run_id not in receipts), f"run {run_id} is {status} and has a receipt, or none"
+        assert (status == "RUNNING") == (run_id in open_runs)
+    _check_refs(house, receipts)
+    _check_files(folder, house, receipts)
+
+
+def _check_journals(house: House, runs: list[str]) -> None:
+    """P1a: what is DONE is there, with its digest. P1b: nothing is DONE that was not intended before."""
+    for run_id in runs:
+        intended: set[int] = set()
+        for segment, _ in house.state.segments(run_id):
+            for position, name, size, _media_type in segment.done:
+                assert position in intended, f"step {position} of {run_id} is done and was never intended"
+                assert len(house.objects.read(name)) == size
+            for first, last in segment.intent:
+                intended.update(range(first, last))
+
+
+def _check_ledger(state: StoredState, receipts: dict[str, bytes]) -> None:
+    """P12: one receipt a run, and the chain holds."""
+    previous = GENESIS
+    listed = set()
+    for index, entry in enumerate(state.ledger(), 1):
+        assert (entry.index, entry.prev) == (index, previous), f"the ledger breaks at {entry.index}"
+        assert entry.receipt_digest == digest(receipts[entry.run_id])
+        assert entry.run_id not in listed, f"run {entry.run_id} is in the ledger twice"
+        listed.add(entry.run_id)
+        previous = digest(canonical(entry))
+    assert listed == receipts.keys()
+
+
+def _check_refs(house: House, receipts: dict[str, bytes]) -> None:
+    """A ref is where its history says, every move is in the receipt of its run, and all its bytes are there."""
+    state = house.state
+    decode = msgspec.json.Decoder(ManifestEntry).decode
+    for name, value in state.refs():
+        at = ""
+        for entry in state.history(name):
+            assert entry.before == at
+            moves = msgspec.json.decode(receipts[entry.run_id])["moves"]
+            assert {"ref": name, "before": entry.before, "after": entry.after} in moves
+            at = entry.after
+        assert at == value
+        if name.startswith(("processed/", "published/")):
+            dataset = name.partition("/")[2]
+            version = state.dataset_version(dataset, value)
+            assert version is not None
+            for line in house.objects.read(value).splitlines():
+                assert len(house.objects.read(decode(line).digest)) == decode(line).size
+        elif name.startswith(("raw/", "quarantine/")):
+            house.objects.read(value)
+
+
+def _check_files(folder: str, house: House, receipts: dict[str, bytes]) -> None:
+    """What is outside was decided inside before: no file without its version, no receipt but the one in the state."""
+    told = {entry.after[7:23] for name, _ in house.state.refs("published/") for entry in house.state.history(name)}
+    paths = {
+        os.path.join(".kfm", receipt_path(msgspec.json.decode(body, type=Receipt))): body for body in receipts.values()
+    }
+    for place in files_of(folder):
+        if os.path.basename(place) == ".publishing" or "/tmp/" in place:
+            continue
+        if "/versions/" in place:
+            assert place.split("/versions/")[1].split("/")[0] in told, f"{place} was never decided on"
+        if place.startswith(".kfm/receipts/"):
+            with open(os.path.join(folder, place), "rb") as file:
+                assert file.read() == paths[place], f"{place} is not the receipt in the state"

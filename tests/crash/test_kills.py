@@ -1,0 +1,241 @@
+"""P1, F01: a kill at any place, any number of times, and the end is as if nothing had happened."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from kfm.clock import Clock, FixedClock
+from tests.crash import counts
+from tests.crash.harness import (
+    Ended,
+    Voice,
+    answer_of,
+    begin,
+    clean_run,
+    cut_run,
+    end,
+    house_in,
+    play,
+    recover,
+    rows_as_read,
+)
+from tests.crash.oracle import check, difference, everything, rows_of, without_noops
+from tests.crash.points import boundary
+from tests.crash.updaters import FAN, SCRIPTS, SMALLEST, STATIONS, T0, Script, settle_in
+
+STATES = ("sqlite", "jsonl")
+SLICES = 4
+DAY = 86_400_000
+
+
+class Trial:
+    """One script over one kind of state: how it ends undisturbed, and how it ends otherwise."""
+
+    def __init__(self, scratch: str, state: str, script: Script, only: Callable[[str], bool] | None = None) -> None:
+        self.folder = os.path.join(scratch, "house")
+        self.saved = os.path.join(scratch, "saved")
+        self.state, self.script, self.only = state, script, only
+        self.threads = 1
+        self.empty()
+        self.labels = clean_run(self.folder, script, only)
+        self.undisturbed = answer_of(self._look)
+
+    def empty(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        settle_in(self.folder, self.script, self.state, threads=self.threads)
+
+    def save(self) -> None:
+        shutil.rmtree(self.saved, ignore_errors=True)
+        shutil.copytree(self.folder, self.saved, symlinks=True)
+
+    def restore(self) -> None:
+        shutil.rmtree(self.folder)
+        shutil.copytree(self.saved, self.folder, symlinks=True)
+
+    def cut(self, at: int) -> Ended:
+        ended = cut_run(at, self.folder, self.script, self.only)
+        assert ended.killed, f"nothing was killed at {at} {self.labels[at - 1]}: {ended.failure}"
+        return ended
+
+    def judge(self, story: str, acks: dict[str, str]) -> None:
+        """Recover, and hold the end against the undisturbed one."""
+        ended = answer_of(lambda voice: self._recover(voice, acks))
+        told = difference(self.undisturbed, ended)
+        counts.add("differences", bool(told))
+        assert not told, f"{self.state} {self.script.name} {story}\n{told}"
+
+    def _recover(self, voice: Voice, acks: dict[str, str]) -> dict[str, str]:
+        as_read = rows_as_read(self.folder)
+        with house_in(self.folder) as house:
+            assert rows_of(house.tables) == as_read, "who only looks sees another state than who writes"
+            check(house, self.folder, acks)
+        recover(self.folder, self.script, voice)
+        return self._look(voice)
+
+    def _look(self, _voice: Voice) -> dict[str, str]:
+        with house_in(self.folder) as house:
+            check(house, self.folder, {})
+            return everything(self.folder, house.tables)
+
+
+def each(labels: list[str], part: int) -> Iterator[int]:
+    """Every place of a slice, by number."""
+    return iter(range(1 + part, len(labels) + 1, SLICES))
+
+
+def not_within_sqlite(label: str) -> bool:
+    """Leaves out the single page writes of SQLite; its syncs and truncations stay."""
+    return not label.startswith("sqlite.xWrite")
+
+
+@pytest.mark.parametrize("part", range(SLICES))
+@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("state", STATES)
+def test_a_kill_at_any_place_changes_nothing_in_the_end(scratch: str, state: str, name: str, part: int) -> None:
+    singles(scratch, state, SCRIPTS[name], part, None if name == "smallest" else not_within_sqlite)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(SLICES))
+@pytest.mark.parametrize("script", [FAN, STATIONS], ids=lambda script: script.name)
+def test_a_kill_at_any_page_of_sqlite_changes_nothing_in_the_end(scratch: str, script: Script, part: int) -> None:
+    singles(scratch, "sqlite", script, part, lambda label: not not_within_sqlite(label))
+
+
+def singles(scratch: str, state: str, script: Script, part: int, only: Callable[[str], bool] | None) -> None:
+    trial = Trial(scratch, state, script, only)
+    for at in each(trial.labels, part):
+        trial.empty()
+        ended = trial.cut(at)
+        trial.judge(f"killed at {at} ({trial.labels[at - 1]})", ended.acks)
+        counts.add("singles")
+
+
+@pytest.mark.parametrize("part", range(SLICES))
+@pytest.mark.parametrize("state", STATES)
+def test_a_second_kill_during_the_recovery_changes_nothing_either(scratch: str, state: str, part: int) -> None:
+    trial = Trial(scratch, state, SMALLEST, boundary)
+    for first in each(trial.labels, part):
+        trial.empty()
+        acks = trial.cut(first).acks
+        trial.save()
+        for second in range(1, 10_000):
+            trial.restore()
+            ended = cut_run(second, trial.folder, SMALLEST, boundary, recovering=True)
+            if not ended.killed:
+                assert ended.code == 0, ended.failure
+                break
+            trial.judge(f"killed at {first} ({trial.labels[first - 1]}) and at {second} again", {**acks, **ended.acks})
+            counts.add("pairs")
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_an_operator_who_simply_types_it_again_gets_the_same(scratch: str, state: str) -> None:
+    """Without `resume`: at most one more receipt, a NOOP that says the work was done already."""
+    trial = Trial(scratch, state, SMALLEST, boundary)
+    for at in range(1, len(trial.labels) + 1):
+        trial.empty()
+        acks = trial.cut(at).acks
+        ended = answer_of(lambda voice: (play(trial.folder, SMALLEST, voice), trial._look(voice))[1])
+        counts.add("singles")
+        told = difference(without_noops(trial.undisturbed), without_noops(ended))
+        assert not told, f"{state} killed at {at} ({trial.labels[at - 1]})\n{told}"
+        assert sum(place.startswith("ledger/") for place in ended) <= 2
+        assert all(f"receipts/{run_id}" in ended for run_id in acks)
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_resume_after_midnight_writes_no_second_receipt(scratch: str, state: str) -> None:
+    """P12: the path of a receipt is of the day the run began, and that day is in the journal."""
+    trial = Trial(scratch, state, SMALLEST, boundary)
+    kept = 0
+    for at in range(1, len(trial.labels) + 1):
+        trial.empty()
+        trial.cut(at)
+
+        def work(voice: Voice) -> tuple[list[str], list[str], list[str]]:
+            with house_in(trial.folder) as house:
+                before = [run.started_at[:10] for run in house.state.open_runs()]
+                before += [entry.ts[:10] for entry in house.state.ledger()]
+            recover(trial.folder, SMALLEST, voice, clock=FixedClock(T0 + DAY))
+            with house_in(trial.folder, FixedClock(T0 + 2 * DAY)) as house:
+                house.settle()
+                check(house, trial.folder, {})
+                runs = [entry.run_id for entry in house.state.ledger()]
+                return before, runs, [p for p in everything(trial.folder, house.tables) if p.startswith(".kfm/rec")]
+
+        before, runs, files = answer_of(work)
+        counts.add("singles")
+        assert len(runs) == len(files) == 1, files
+        day = "2026/01/01" if before else "2026/01/02"
+        assert f"/{day}/{runs[0]}.json" in files[0], f"killed at {at} {trial.labels[at - 1]}"
+        kept += bool(before)
+    assert 0 < kept < len(trial.labels), "some kills must come before the claim and some after it"
+
+
+class Running(FixedClock):
+    """The date stands still, but waiting takes time: threads are used as in real life."""
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+def kill_at_random(
+    rng: random.Random, trial: Trial, work: Callable[[str, Script, Voice, Clock], None], longest: float
+) -> Ended:
+    pid, pipe = begin(lambda voice: work(trial.folder, trial.script, voice, Running(T0)))
+    time.sleep(rng.uniform(0, longest))
+    os.kill(pid, signal.SIGKILL)
+    return end(pid, pipe)
+
+
+def _play(folder: str, script: Script, voice: Voice, clock: Clock) -> None:
+    play(folder, script, voice, clock=clock)
+
+
+def _recover(folder: str, script: Script, voice: Voice, clock: Clock) -> None:
+    recover(folder, script, voice, clock=clock)
+
+
+def random_kills(scratch: str, state: str, script: Script, seed: int, wanted: int) -> None:
+    """Kills that are not tied to any place we thought of, up to three in a row, with threads at work."""
+    rng = random.Random(seed)
+    counts.seed(seed)
+    trial = Trial(scratch, state, script)
+    trial.threads = 4
+    began = time.monotonic()
+    trial.empty()
+    answer_of(lambda voice: _play(trial.folder, script, voice, Running(T0)))
+    longest = time.monotonic() - began
+    kills = 0
+    while kills < wanted:
+        trial.empty()
+        ended = kill_at_random(rng, trial, _play, longest)
+        acks, fired = ended.acks, int(ended.killed)
+        while ended.killed and rng.random() < 0.5 and fired < 3:
+            ended = kill_at_random(rng, trial, _recover, longest / 2)
+            acks.update(ended.acks)
+            fired += ended.killed
+        trial.judge(f"seed {seed}, after {kills} kills", acks)
+        kills += fired
+        counts.add("random kills", fired)
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("script", [FAN, STATIONS], ids=lambda script: script.name)
+def test_a_kill_at_any_time_changes_nothing_in_the_end(scratch: str, state: str, script: Script) -> None:
+    random_kills(scratch, state, script, seed=len(state) * 1000 + len(script.name), wanted=30)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(20))
+def test_two_thousand_kills_at_any_time_change_nothing(scratch: str, seed: int) -> None:
+    script = (FAN, STATIONS)[seed % 2]
+    random_kills(scratch, STATES[seed // 2 % 2], script, seed=seed, wanted=100)

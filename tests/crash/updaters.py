@@ -1,0 +1,191 @@
+"""Three reference updaters, and what an operator does with each: the scripts that get killed.
+
+Everything they read is a file in the installation's own folder, with a fixed time stamp, so that two
+runs of a script differ only where the product makes them differ.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from kfm import Output, Plan, SourceRef, Step, Updater
+
+T0 = 1_767_225_600_000  # 2026-01-01T00:00:00Z, the one instant all of this happens at
+LARGE = 70_000  # more than INLINE_MAX: such an output is a file of its own
+
+
+class Smallest(Updater):
+    """One source, three small steps."""
+
+    id = "smallest"
+    version = "1.0.0"
+
+    def inputs(self, trigger: Any, sources: Any) -> list[SourceRef]:
+        return [sources.pin("in.csv")]
+
+    def plan(self, inputs: Sequence[SourceRef]) -> Plan:
+        return Plan([Step(id=f"part-{n}", key=("part", str(n)), params={"n": n}) for n in range(3)])
+
+    def perform(self, step: Step, read: Any) -> Output:
+        rows = [row for row in read.csv(0) if int(row["id"]) % 3 == step.params["n"]]
+        return Output.csv(rows, columns=["id", "name"])
+
+
+class SmallestNext(Smallest):
+    """The same work by the next version of the code."""
+
+    version = "1.1.0"
+
+
+class SmallestDrifted(Smallest):
+    """Another plan under the same version: the author forgot to bump it."""
+
+    def plan(self, inputs: Sequence[SourceRef]) -> Plan:
+        return Plan([Step(id=f"part-{n}", key=("part", str(n)), params={"n": n}) for n in range(2)])
+
+
+class Fan(Updater):
+    """A chain that fans out and comes together again; small outputs are rows, large ones are files."""
+
+    id = "fan"
+    version = "1.0.0"
+
+    def inputs(self, trigger: Any, sources: Any) -> list[SourceRef]:
+        return [sources.pin("in.csv"), sources.pin("big.bin")]
+
+    def plan(self, inputs: Sequence[SourceRef]) -> Plan:
+        steps = [Step(id="a"), Step(id="b", needs=("a",)), Step(id="c", needs=("b",))]
+        steps += [Step(id=f"fan-{n}", key=("fan", str(n)), params={"n": n}, needs=("c",)) for n in range(7)]
+        steps += [
+            Step(id="join", key=("join",), needs=tuple(f"fan-{n}" for n in range(7))),
+            Step(id="last", key=("last",), needs=("join", "a")),
+        ]
+        return Plan(steps)
+
+    def perform(self, step: Step, read: Any) -> Output:
+        seed = b"".join(hashlib.sha256(read.bytes(need)).digest() for need in step.needs)
+        seed += step.id.encode() + hashlib.sha256(read.bytes(0) + read.bytes(1)[:9]).digest()
+        if step.params.get("n", 1) % 3 == 0:
+            return Output(_stream(seed))
+        return Output(hashlib.sha256(seed).hexdigest().encode(), "text/plain")
+
+
+def _stream(seed: bytes) -> Any:
+    """LARGE bytes in pieces, the same for the same seed."""
+    block = hashlib.sha256(seed).digest() * 1000
+    for start in range(0, LARGE, len(block)):
+        yield block[: LARGE - start]
+
+
+class Stations(Updater):
+    """A source with a contract that holds rows back, a complete plan, and a step a row."""
+
+    id = "stations"
+    version = "1.0.0"
+
+    def inputs(self, trigger: Any, sources: Any) -> list[SourceRef]:
+        return [sources.pin("stations", partition_by="id")]
+
+    def plan(self, inputs: Sequence[SourceRef]) -> Plan:
+        return Plan(
+            [Step(id=f"station-{p}", key=("station", p), params={"id": p}) for p in inputs[0].partitions],
+            complete=True,
+        )
+
+    def perform(self, step: Step, read: Any) -> Output:
+        return Output.csv([row for row in read.csv(0) if row["id"] == step.params["id"]])
+
+
+class Command(NamedTuple):
+    """What the operator types, and what the source holds at that time."""
+
+    verb: str
+    dataset: str
+    files: dict[str, bytes] = {}
+    force: bool = False
+
+
+class Script(NamedTuple):
+    name: str
+    config: str
+    commands: tuple[Command, ...]
+
+
+def _csv(ids: Sequence[object], name: str = "n") -> bytes:
+    return b"id,name\n" + b"".join(f"{i},{name}{i}\n".encode() for i in ids)
+
+
+_HEAD = """\
+state: {state}
+accept_weak_storage: true
+execute: {{threads: {threads}, lease_s: 60}}
+deletion_budget: 0.5
+datasets:
+"""
+
+SMALLEST = Script(
+    "smallest",
+    _HEAD + "  smallest:\n    updater: tests.crash.updaters:{cls}\n",
+    (Command("run", "smallest", {"in.csv": _csv(range(9))}),),
+)
+
+FAN = Script(
+    "fan",
+    _HEAD + "  fan:\n    updater: tests.crash.updaters:Fan\n",
+    (
+        Command("run", "fan", {"in.csv": _csv(range(5)), "big.bin": bytes(range(256)) * 400}),
+        Command("run", "fan", {"in.csv": _csv(range(6)), "big.bin": bytes(range(256)) * 400}),
+    ),
+)
+
+STATIONS = Script(
+    "stations",
+    _HEAD
+    + """\
+  stations:
+    updater: tests.crash.updaters:Stations
+    title: Stations
+    license: CC0-1.0
+    sensitivity: public
+    sources:
+      stations:
+        uri: in.csv
+        complete: true
+        format: csv
+        contract:
+          min_rows: 1
+          columns:
+            - {{name: id, type: integer, required: true, mode: discard-row}}
+            - {{name: name, required: true, mode: discard-row}}
+""",
+    (
+        Command("run", "stations", {"in.csv": _csv([1, 2, "x", 3, 4])}),  # the row x is held back
+        Command("promote", "stations"),
+        Command("run", "stations", {"in.csv": _csv([1, 3, 4, "y", 5], name="m")}),  # 2 is deleted, y held back
+        Command("promote", "stations"),
+        Command("run", "stations", {"in.csv": b"id,name\n"}),  # held as a whole: the run fails
+        Command("rollback", "stations"),
+    ),
+)
+
+SCRIPTS = {script.name: script for script in (SMALLEST, FAN, STATIONS)}
+
+
+def settle_in(folder: str, script: Script, state: str, *, cls: str = "Smallest", threads: int = 1) -> None:
+    """Write the installation's configuration."""
+    url = {"sqlite": "sqlite:.kfm/state.db", "jsonl": "jsonl:.kfm/state.jsonl"}[state]
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "kfm.yml"), "w", encoding="utf-8") as file:
+        file.write(script.config.format(state=url, cls=cls, threads=threads))
+
+
+def lay_out(folder: str, command: Command, n: int) -> None:
+    """The source as it is when the n-th command is typed: same bytes, same time stamp, every time."""
+    for name, body in command.files.items():
+        path = os.path.join(folder, name)
+        with open(path, "wb") as file:
+            file.write(body)
+        os.utime(path, ns=(1_700_000_000_000_000_000 + n * 10**12,) * 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from kfm.errors import BadInput
 
@@ -41,6 +42,7 @@ def is_digest(text: str) -> bool:
     return _DIGEST.match(text) is not None
 
 
+@lru_cache(maxsize=1024)
 def dataset_id(dataset: str) -> str:
     """The id inside kfm://dataset/<id>; a bare id is accepted too."""
     return check_id(dataset.removeprefix(_DATASET), "dataset")

@@ -84,5 +84,6 @@ def _export_receipts(state: State, publisher: Publisher) -> int:
 
 
 def _export(publisher: Publisher, receipt: Receipt) -> None:
-    body = canonical(receipt)
+    """A dry run foretells the receipt that the real run would leave, to the byte."""
+    body = canonical(msgspec.structs.replace(receipt, dry_run=False) if receipt.dry_run else receipt)
     publisher.write_file(receipt_path(receipt), digest(body), len(body), f"receipt/{receipt.run_id}", [body])

@@ -22,9 +22,10 @@ from typing import BinaryIO
 
 from kfm.contract.records import DataContract
 from kfm.engine.inspect_columns import ColumnCheck
-from kfm.engine.inspect_findings import NOTE, SOURCE, Outcome, Unreadable, Violation
+from kfm.engine.inspect_findings import MAX_FINDINGS, NOTE, SOURCE, Outcome, Unreadable, Violation
 from kfm.engine.inspect_partitions import Partitions
 from kfm.engine.inspect_text import MAX_LINE, line_blocks, writing_codec
+from kfm.errors import BadInput
 
 Rows = list[list[str]]
 
@@ -115,6 +116,8 @@ def _header(table: _Table, contract: DataContract, out: Outcome) -> list[str] | 
         return None
     first: dict[str, int] = {}
     for position, name in enumerate(names, 1):
+        if out.counts.get("csv.header", 0) == MAX_FINDINGS:
+            break
         if not name.strip():
             out.add(SOURCE, "csv.header", f"column {position} of the header has no name; the source is held")
         elif name in first:
@@ -170,7 +173,13 @@ class _Accepted:
             rows = [[row[i] for i in kept] for row in rows]
         self._writer.writerows(rows)
         if self._text.tell():
-            self._accept(self._encoder.encode(self._text.getvalue()))
+            try:
+                chunk = self._encoder.encode(self._text.getvalue())
+            except UnicodeEncodeError:
+                raise BadInput(
+                    f"what passed cannot be written in {self._contract.encoding} again", hint="declare another encoding"
+                ) from None
+            self._accept(chunk)
             self._text.seek(0)
             self._text.truncate()
 
@@ -190,9 +199,8 @@ class _Inspector:
         self._checks = [(position, check) for position, check in checks if not check.trivial]
         self._unique = [(position, check) for position, check in self._checks if check.unique]
         frozen = "freeze" in (contract.other_columns, *(column.mode for column in contract.columns))
-        self._ragged: Violation = (
-            "", "csv.ragged", "freeze" if frozen else "discard-row", "the row has more or fewer fields than the header",
-        )  # fmt: skip
+        message = "the row has more or fewer fields than there are columns"
+        self._ragged: Violation = ("", "csv.ragged", "freeze" if frozen else "discard-row", message)
         self._partitions = Partitions(contract, out)
         self._partition = place.get(contract.partition_by, -1)
         self._compare(names, contract)
@@ -211,7 +219,7 @@ class _Inspector:
                 self._out.add(SOURCE, "column.missing", message, column=column.name)
             else:
                 self._out.add(NOTE, "column.missing", "the column is not there; noted only", column=column.name)
-        if contract.partition_by and contract.partition_by not in present and contract.partition_by not in known:
+        if contract.partition_by and contract.partition_by not in present:
             message = "the column to partition by is not there; the source is held"
             self._out.add(SOURCE, "column.missing", message, column=contract.partition_by)
         if known:
@@ -240,7 +248,10 @@ class _Inspector:
                 self.accepted.write(rows)
             return
         asked = suspects + [pair for pair in self._unique if pair not in suspects]
-        doubts = [(place, check, check.doubtful(columns[place])) for place, check in sorted(asked, key=_place)]
+        doubts = [
+            (place, check, check.doubtful(columns[place]) if columns else set())
+            for place, check in sorted(asked, key=_place)
+        ]
         kept, changed = self._sift(rows, doubts)
         if self._partition >= 0:
             self._partitions.add([row[self._partition] for row in kept])
@@ -257,7 +268,7 @@ class _Inspector:
         changed = False
         for number, row in enumerate(rows, out.rows - len(rows) + 1):
             if len(row) != self._width:
-                out.judge(number, [self._ragged], partial(_positions, row))
+                out.judge(number, [self._ragged], partial(_unnamed, row))
                 changed = True
                 continue
             broken = [
@@ -284,8 +295,8 @@ def _place(pair: tuple[int, ColumnCheck]) -> int:
     return pair[0]
 
 
-def _positions(row: list[str]) -> dict[str, str]:
-    return {f"#{position}": text for position, text in enumerate(row, 1)}
+def _unnamed(row: list[str]) -> dict[str, list[str]]:
+    return {"#": row}
 
 
 def _named(names: list[str], row: list[str]) -> dict[str, str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from kfm.contract.canonical import canonical
 from kfm.contract.records import ColumnMode, Finding
+from kfm.errors import BadInput
 
 MAX_FINDINGS = 200
 MAX_NAMES = 1000
@@ -51,11 +52,11 @@ class Outcome:
         self._lines: list[bytes] = []
         self._waiting = 0
         self._names: set[str] = set()
+        self._passing = 0
 
     def add(self, effect: int, rule: str, message: str, row: int = 0, column: str = "") -> None:
         self.counts[rule] = self.counts.get(rule, 0) + 1
-        if effect == SOURCE:
-            self.held = True
+        self.held = self.held or effect == SOURCE
         kept = self._kept.setdefault((effect, row > 0), [])
         if len(kept) < MAX_FINDINGS:
             kept.append(
@@ -77,27 +78,52 @@ class Outcome:
         return True
 
     def other_column(self, name: str, shown: str, mode: ColumnMode, row: int) -> None:
-        """A column the contract does not name: said once per name, and for the first thousand names."""
+        """A column the contract does not name: said once per name, for the first thousand names.
+
+        Where such columns may pass they are only counted, and told as one finding.
+        """
         if name in self._names or len(self._names) == MAX_NAMES:
             return
         self._names.add(name)
+        if mode == "evolve":
+            self._passing += 1
+            return
         consequence = "the column is dropped" if mode == "discard-value" else _CONSEQUENCE[mode]
         self.add(_EFFECT[mode], "column.unknown", f"the contract does not name this column; {consequence}", row, shown)
 
     def _hold_row(self, row: int, reasons: list[tuple[str, str]], data: dict[str, Any]) -> None:
         self.held_rows += 1
         told = [{"column": column, "rule": rule} for column, rule in reasons]
-        line = canonical({"row": row, "reasons": told, "data": data}) + b"\n"
+        try:
+            line = canonical({"row": row, "reasons": told, "data": data}) + b"\n"
+        except BadInput:  # as deep as a record may be, and now one level deeper
+            line = canonical({"row": row, "reasons": told, "data": {"#": canonical(data).decode()}}) + b"\n"
         self._lines.append(line)
         self._waiting += len(line)
         if self._waiting >= BUFFER:
-            self.flush()
+            self._flush()
 
-    def flush(self) -> None:
+    def finish(self, min_rows: int, max_held_rows: int) -> None:
+        """What can be said only at the end."""
+        if self._passing:
+            number = f"{self._passing:,}" if self._passing < MAX_NAMES else f"{MAX_NAMES:,} or more"
+            self.add(NOTE, "column.unknown", f"the contract does not name {number} of the columns; noted only")
+        if self.rows - self.held_rows < min_rows:
+            self.add(SOURCE, "rows.few", f"fewer than {min_rows:,} rows passed; the source is held")
+        if 0 <= max_held_rows < self.held_rows:
+            self.add(SOURCE, "rows.held", f"more than {max_held_rows:,} rows are held; the source is held")
+        self._flush()
+
+    def _flush(self) -> None:
         if self._lines:
             self._hold(b"".join(self._lines))
             self._lines.clear()
             self._waiting = 0
+
+    def cause(self) -> Finding | None:
+        """The first finding that holds the source."""
+        causes = self._kept.get((SOURCE, False), []) + self._kept.get((SOURCE, True), [])
+        return causes[0] if causes else None
 
     def listed(self) -> list[Finding]:
         """At most 200: those that hold the source before those that hold a row before notes; by row, then column."""

@@ -54,7 +54,8 @@ def inspect_json(
                 if kept is not None:
                     accepted.add(kept)
         except Unreadable as flaw:
-            out.add(SOURCE, flaw.rule, flaw.message, out.rows + 1)
+            row = 0 if found is not None and not found.head else out.rows + 1  # 0: before any record
+            out.add(SOURCE, flaw.rule, flaw.message, row)
             return
         out.changed = accepted.begun
         if found is None:
@@ -64,6 +65,9 @@ def inspect_json(
         else:
             _around(found, outer, size, contract, out)
             accepted.end(found.tail)
+    if contract.partition_by and out.rows > out.held_rows and not inspector.partitioned:
+        message = "no record has the member to partition by; the source is held"
+        out.add(SOURCE, "column.missing", message, column=contract.partition_by)
 
 
 def _alone(
@@ -168,6 +172,7 @@ class _Inspector:
         self._shaped = bool(contract.columns or contract.partition_by)  # records must be objects
         frozen = "freeze" in (contract.other_columns, *(column.mode for column in contract.columns))
         self._shape_mode: ColumnMode = "freeze" if frozen else "discard-row"
+        self.partitioned = False  # some record that passed had the member to partition by
         self._partition = contract.partition_by
         self._partitions = Partitions(contract, out)
 
@@ -193,6 +198,7 @@ class _Inspector:
             if check.unique:
                 check.saw(text_of(members.get(check.name)))
         if self._partition:
+            self.partitioned = self.partitioned or self._partition in members
             self._partitions.add([text_of(members.get(self._partition))])
         return canonical(record) if changed else raw
 
@@ -235,4 +241,4 @@ class _Inspector:
 
 
 def _data(record: Any) -> dict[str, Any]:
-    return record if type(record) is dict else {"#1": record}
+    return record if type(record) is dict else {"#": record}

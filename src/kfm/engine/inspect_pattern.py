@@ -60,7 +60,8 @@ def _judge(items: Any, ignore_case: bool) -> None:
         raise _Refused("has three or more open-ended repeats that can take the same text")
 
 
-_Fragment = tuple[set[int], set[int], bool]  # where it may begin, where it may end, whether it may be empty
+# Where a part of the pattern may begin, where it may end, whether it may be empty; each in how many ways.
+_Fragment = tuple[dict[int, int], dict[int, int], int]
 
 
 class _Automaton:
@@ -73,17 +74,17 @@ class _Automaton:
     # -- from the parsed pattern
 
     def sequence(self, items: Iterable[tuple[Any, Any]]) -> _Fragment:
-        first: set[int] = set()
-        last: set[int] = set()
-        empty = True
+        first: dict[int, int] = {}
+        last: dict[int, int] = {}
+        empty = 1
         for operation, argument in items:
             fragment = self._node(str(operation), argument)
             if fragment is None:
                 continue
             self._link(last, fragment[0])
-            first = first | fragment[0] if empty else first
-            last = last | fragment[1] if fragment[2] else fragment[1]
-            empty = empty and fragment[2]
+            first = _sum(first, fragment[0], empty)
+            last = _sum(fragment[1], last, fragment[2])
+            empty *= fragment[2]
         return first, last, empty
 
     def _node(self, operation: str, argument: Any) -> _Fragment | None:
@@ -95,12 +96,14 @@ class _Automaton:
             self._ignore_case = self._ignore_case or bool(argument[1] & re.IGNORECASE)
             return self.sequence(argument[-1])
         if operation == "BRANCH":
-            branches = [self.sequence(branch) for branch in argument[1]]
-            return (
-                set().union(*(branch[0] for branch in branches)),
-                set().union(*(branch[1] for branch in branches)),
-                any(branch[2] for branch in branches),
-            )
+            first: dict[int, int] = {}
+            last: dict[int, int] = {}
+            empty = 0
+            for branch in map(self.sequence, argument[1]):
+                first = _sum(first, branch[0], 1)
+                last = _sum(last, branch[1], 1)
+                empty += branch[2]
+            return first, last, empty
         if operation in ("ATOMIC_GROUP", "POSSESSIVE_REPEAT"):
             _judge(argument if operation == "ATOMIC_GROUP" else argument[-1], self._ignore_case)
             return self._position(_ANY)
@@ -110,38 +113,40 @@ class _Automaton:
         if operation == "AT":
             return None
         if operation == "FAILURE":
-            return set(), set(), False
+            return {}, {}, 0
         raise _Refused("uses back-references or conditions")
 
     def _repeat(self, least: int, most: Any, body: Any) -> _Fragment:
         fragment = self.sequence(body)
+        empty = fragment[2] + (least == 0)
         if most == 1:
-            return fragment[0], fragment[1], fragment[2] or least == 0
+            return fragment[0], fragment[1], empty
         if int(most) > _UNROLLED or fragment[2]:
             self._link(fragment[1], fragment[0])
-            return fragment[0], fragment[1], fragment[2] or least == 0
-        last = set(fragment[1]) if least <= 1 else set()
+            # A round that takes nothing may follow the last: one more way to end.
+            return fragment[0], _sum(fragment[1], fragment[1], fragment[2]), empty
+        last = fragment[1] if least <= 1 else {}
         before = fragment
         for count in range(2, int(most) + 1):
             following = self.sequence(body)
             self._link(before[1], following[0])
             if count >= least:
-                last |= following[1]
+                last = _sum(last, following[1], 1)
             before = following
-        return fragment[0], last, least == 0
+        return fragment[0], last, empty
 
     def _position(self, characters: int) -> _Fragment:
-        self._spend(1)
+        self._spend(20)
         self.takes.append(characters)
         self.edges.append({})
-        return {len(self.takes) - 1}, {len(self.takes) - 1}, False
+        return {len(self.takes) - 1: 1}, {len(self.takes) - 1: 1}, 0
 
-    def _link(self, before: set[int], after: set[int]) -> None:
+    def _link(self, before: dict[int, int], after: dict[int, int]) -> None:
         self._spend(len(before) * len(after))
-        for one in before:
+        for one, ways in before.items():
             edges = self.edges[one]
-            for other in after:
-                edges[other] = edges.get(other, 0) + 1
+            for other, more in after.items():
+                edges[other] = min(2, edges.get(other, 0) + ways * more)
 
     def _characters(self, operation: str, argument: Any) -> int:
         if operation == "ANY":
@@ -265,6 +270,12 @@ class _Automaton:
             return bool(shared) and not loops[other].isdisjoint(self.reach(loops[one], core, shared))
 
         return max((chain(index) for index in range(len(loops))), default=0)
+
+
+def _sum(ways: dict[int, int], more: dict[int, int], times: int) -> dict[int, int]:
+    if not times or not more:
+        return ways
+    return {p: min(2, ways.get(p, 0) + more.get(p, 0) * times) for p in (*ways, *more)}
 
 
 def _bits(low: int, high: int) -> int:

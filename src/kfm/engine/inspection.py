@@ -32,6 +32,7 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
     held_rows: int  # rows that broke a rule of `freeze` or `discard-row`, or could not be read; all are in `hold`
     held: bool  # the whole source is held
+    cause: Finding | None  # of a held source: the first finding that holds it
     changed: bool  # what was given to `accept` is the accepted source; if False, the source is, as it came
     findings: list[Finding]  # at most 200, the gravest kept; by row, then column
     finding_counts: dict[str, int]  # all of them, by rule
@@ -53,7 +54,7 @@ def inspect(
     problems = contract_problems(contract)
     if problems:
         raise BadInput(f"the data contract of {source} cannot be used: {problems[0]}", hint="correct the contract")
-    from kfm.engine.inspect_findings import SOURCE, Outcome
+    from kfm.engine.inspect_findings import Outcome
 
     out = Outcome(source, hold)
     if contract.format == "csv":
@@ -68,15 +69,12 @@ def inspect(
         from kfm.engine.inspect_text import inspect_text
 
         inspect_text(open_body, contract, out)
-    if out.rows - out.held_rows < contract.min_rows:
-        out.add(SOURCE, "rows.few", f"fewer than {contract.min_rows:,} rows passed; the source is held")
-    if 0 <= contract.max_held_rows < out.held_rows:
-        out.add(SOURCE, "rows.held", f"more than {contract.max_held_rows:,} rows are held; the source is held")
-    out.flush()
+    out.finish(contract.min_rows, contract.max_held_rows)
     return Inspection(
         rows=out.rows,
         held_rows=out.held_rows,
         held=out.held,
+        cause=out.cause(),
         changed=out.changed and not out.held,
         findings=out.listed(),
         finding_counts=dict(sorted(out.counts.items())),
@@ -134,7 +132,8 @@ def _row_problems(contract: DataContract) -> Iterator[str]:
     elif contract.other_columns != "evolve" and not contract.columns:
         yield f"other_columns is {contract.other_columns}, but no column is named that could stay"
     names = {column.name for column in contract.columns}
-    if contract.partition_by and names and contract.partition_by not in names:
+    open_ended = contract.header and contract.other_columns == "evolve"  # it may be one of the others
+    if contract.partition_by and names and not open_ended and contract.partition_by not in names:
         yield "partition_by is not one of the columns"
 
 

@@ -116,22 +116,29 @@ def _first(new: Iterator[Entry], tally: Tally) -> Iterator[str]:
 
 def _merged(old: Iterator[Entry], new: Iterator[Entry], sealed: bool, tally: Tally) -> Iterator[str]:
     previous: tuple[str, ...] | None = None
-    # The mark puts a new line before the old line of the same key, which it then hides.
-    both = heapq.merge(((entry, 0) for entry in new), ((entry, 1) for entry in old), key=lambda e: (e[0][0], e[1]))
-    for (key, line, size), is_old in both:
-        if is_old:
+    kept = next(old, None)
+    for entry in chain(new, [None]):  # None: past the last new line, only old ones are left
+        key = entry[0] if entry is not None else None
+        if key is not None and key == previous:
+            raise _twice(key)
+        while kept is not None and (key is None or kept[0] < key):
             tally.old += 1
-            if key == previous:
-                continue
             if sealed:
                 tally.deleted += 1
-                continue
-        elif key == previous:
-            raise _twice(key)
+            else:
+                tally.entries += 1
+                tally.size += kept[2]
+                yield kept[1]
+            kept = next(old, None)
+        if entry is None or key is None:
+            return
+        if kept is not None and kept[0] == key:  # the new line takes its place
+            tally.old += 1
+            kept = next(old, None)
         previous = key
         tally.entries += 1
-        tally.size += size
-        yield line
+        tally.size += entry[2]
+        yield entry[1]
 
 
 def _twice(key: tuple[str, ...]) -> Refused:

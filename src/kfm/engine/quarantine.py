@@ -52,7 +52,7 @@ def examine(walk: Walk, ref: SourceRef, contract: DataContract) -> SourceRef:
     walk.say("source.inspected", source=name, rows=report.rows, held_rows=report.held_rows, held=report.held)
     if report.held:
         accepted.abort()
-        first = next((finding for finding in report.findings if finding.held), report.findings[0])
+        first = report.cause or report.findings[0]
         where = f", row {first.row}" if first.row else ""
         column = f", column {first.column}" if first.column else ""
         raise Held(

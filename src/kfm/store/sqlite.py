@@ -49,6 +49,8 @@ class SqliteTables:
         self._open = False
         self._folder = os.path.dirname(path) or "."
         self._note = -1
+        self._seen = 0  # PRAGMA data_version inside the open transaction, once it was asked for
+        self._counted = (0, 0)  # that number at our last full commit, and what it was counted as
         with self._opening():
             acked = note_at(REAL, path + ".ack")
             fresh = not os.path.exists(path) or not os.path.getsize(path)
@@ -282,6 +284,7 @@ class SqliteTables:
                 self._durable = durable
             self._execute("BEGIN IMMEDIATE")
             self._open = True
+            self._seen = 0
         except apsw.Error as problem:
             self._lock.release()
             raise self._fail(problem) from problem
@@ -324,9 +327,10 @@ class SqliteTables:
     def commit(self) -> None:
         try:
             if self._durable:
-                acked = int(self._guarded("commits")) + 1
+                acked = self._commits() + 1
                 self._guard("commits", b"%d" % acked)
                 self._execute("COMMIT")
+                self._counted = (self._seen, acked)
                 write_note(REAL, self._note, acked)
             else:
                 self._execute("COMMIT")
@@ -354,9 +358,17 @@ class SqliteTables:
 
     def foreign(self) -> int:
         try:
-            return int(self._value("PRAGMA data_version"))
+            if not self._seen:  # once a transaction: nobody else writes while it is open
+                self._seen = int(self._value("PRAGMA data_version"))
+            return self._seen
         except apsw.Error as problem:
             raise self._fail(problem) from problem
+
+    def _commits(self) -> int:
+        """How many full commits the file counts: known from our last one, unless somebody else wrote since."""
+        if self._counted[0] == self.foreign():
+            return self._counted[1]
+        return int(self._guarded("commits"))
 
     def close(self) -> None:
         with self._lock:

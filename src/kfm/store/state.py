@@ -50,6 +50,12 @@ def _decode(body: bytes, kind: type[T], where: str) -> T:
         raise Corrupt(f"record {where} cannot be read: {problem}", hint="restore the state from a copy") from problem
 
 
+def _exact(record: msgspec.Struct) -> bytes:
+    """The canonical form of a record without floats: the sorted encoder gives it, unless a text is not ASCII."""
+    body = _encode(record)
+    return body if body.isascii() else canonical(record)
+
+
 def this_process() -> str:
     """host:pid:start, so that a dead holder on this host is recognised and a recycled pid is not."""
     return f"{os.uname().nodename}:{os.getpid()}:{_started(os.getpid())}"
@@ -439,7 +445,7 @@ class StoredTx:
 
     def receipt(self, receipt: Receipt, *, op: str) -> None:
         """Write once, together with its ledger entry. The same bytes again are the same receipt."""
-        body = canonical(receipt)
+        body = _exact(receipt)
         before = self._tables.get("receipts", receipt.run_id)
         if before is not None:
             if before == body:
@@ -463,7 +469,7 @@ class StoredTx:
             moves=receipt.moves,
             ts=receipt.finished_at,
         )
-        link = canonical(entry)
+        link = _exact(entry)
         self._put("ledger", f"{index:012d}", link)
         self._put("meta", "ledger_head", digest(link).encode())
 
@@ -473,10 +479,12 @@ class StoredTx:
         return self._counters.get("ledger", 0) + 1
 
     def mark_exported(self, index: int) -> None:
-        self._put("meta", "exported", b"%d" % index)
+        """Only ever forward: a slow process must not undo what a faster one has noted."""
+        if index > self._state.exported():
+            self._put("meta", "exported", b"%d" % index)
 
     def telemetry(self, telemetry: RunTelemetry) -> None:
-        self._put("telemetry", telemetry.run_id, canonical(telemetry))
+        self._put("telemetry", telemetry.run_id, _encode(telemetry))
 
     # -- outbox, inbox, checkpoints
 

@@ -1,0 +1,184 @@
+"""Bugs put in on purpose: each must turn the suite red, or the suite proves nothing.
+
+    python -m tests.seeded.bugs            apply them one by one and show which tests notice
+    python -m tests.seeded.bugs NAME …     only these
+
+A bug is a replacement in one file of a copy of src/; the tests named with it run against that copy. A
+bug whose text is no longer in the file is an error too: it has to be seeded anew.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.house.bans import ROOT
+
+
+class Bug(NamedTuple):
+    file: str
+    old: str
+    new: str
+    tests: str  # what pytest is given; the first failure ends it
+
+
+SIMULATED = "tests/power/test_simulated.py"
+BUGS: dict[str, Bug] = {
+    "no file sync: objects": Bug(
+        "kfm/store/objects.py", "            self._fs.sync(self._fd)\n", "            pass\n", SIMULATED
+    ),
+    "no file sync: journal": Bug(
+        "kfm/store/jsonl.py", "        self._fs.sync(self._fd)\n        self._acked", "        self._acked", SIMULATED
+    ),
+    "no directory sync": Bug(
+        "kfm/store/objects.py", "        self._fs.sync_dir(folder)\n", "        pass\n", SIMULATED
+    ),
+    "a failed sync is ignored": Bug(
+        "kfm/store/jsonl.py",
+        "    def _sync(self) -> None:\n        self._fs.sync(self._fd)\n",
+        "    def _sync(self) -> None:\n        import contextlib\n"
+        "        with contextlib.suppress(OSError):\n            self._fs.sync(self._fd)\n",
+        "tests/store/test_turns.py",
+    ),
+    "a run that was only claimed counts as done": Bug(
+        "kfm/engine/admit.py",
+        'latest.status != "COMMITTED"',
+        'latest.status not in ("COMMITTED", "RUNNING")',
+        "tests/crash/test_kills.py -k smallest tests/walk/test_rollback.py",
+    ),
+    "what was rolled back still counts as done": Bug(
+        "kfm/engine/admit.py",
+        "or not is_live(walk, latest)",
+        "",
+        "tests/walk/test_rollback.py",
+    ),
+    "the receipt is written before the effect, in a commit of its own": Bug(
+        "kfm/engine/run.py",
+        "        execute(walk)\n        assemble(walk)\n        with commit(walk) as tx:\n",
+        "        with walk.ports.state.transaction(walk.lease) as tx:\n            record(walk, tx)\n"
+        "        execute(walk)\n        assemble(walk)\n        with commit(walk) as tx:\n",
+        "tests/walk/test_walk.py tests/crash/test_kills.py",
+    ),
+    "the receipt is written after the effect, in a commit of its own": Bug(
+        "kfm/engine/run.py",
+        "            measure(walk, tx)\n            return record(walk, tx)\n",
+        "            measure(walk, tx)\n"
+        "        with walk.ports.state.transaction() as tx:\n            return record(walk, tx)\n",
+        "tests/crash/test_kills.py",
+    ),
+    "the token is not checked": Bug(
+        "kfm/store/state.py",
+        "        if lease is not None:\n            self._check_fence(lease)\n",
+        "",
+        "tests/store/test_state.py",
+    ),
+    "the token is checked outside the transaction": Bug(
+        "kfm/store/state.py",
+        "        state.tables.begin(self._durable)\n        try:\n"
+        "            if self._lease is not None or self._switches:\n"
+        "                state.check(self._lease, self._switches)\n",
+        "        if self._lease is not None or self._switches:\n"
+        "            state.check(self._lease, self._switches)\n"
+        "        state.tables.begin(self._durable)\n        try:\n            pass\n",
+        "tests/crash/test_stops.py tests/store/test_turns.py",
+    ),
+    "a lease is freed by anyone": Bug(
+        "kfm/store/state.py",
+        '        if current is not None and current.token == lease.token:\n            self._put("leases"',
+        '        if current is not None:\n            self._put("leases"',
+        "tests/store/test_state.py",
+    ),
+    "plan() may read the clock": Bug(
+        "kfm/engine/purity.py", "sys.setprofile(_profile)", "sys.setprofile(None)", "tests/walk/test_purity.py"
+    ),
+    "keys are hashed in the order they come": Bug(
+        "kfm/contract/canonical.py", 'order="sorted"', "order=None", "tests/contract/test_canonical.py"
+    ),
+    "the gate says yes where nothing is known": Bug(
+        "kfm/policy/checklist.py",
+        'return ["provenance: no run is known to have made this version"]',
+        "return []",
+        "tests/walk/test_gate.py",
+    ),
+    "the gate's error is a yes": Bug(
+        "kfm/policy/checklist.py",
+        'reasons = [f"the check itself failed: {problem.code}"]',
+        "reasons = []",
+        "tests/walk/test_gate.py",
+    ),
+    "one digest is checked and another moved": Bug(
+        "kfm/engine/upsert.py",
+        "if decision.allow is not True or decision.subject != move.after:",
+        "if not decision.allow:",
+        "tests/walk/test_gate.py",
+    ),
+    "a dry run opens the database for writing": Bug(
+        "kfm/runtime.py",
+        "    return OverlayTables(SnapshotTables(path))",
+        "    from kfm.store.sqlite import SqliteTables as Writing\n\n    return OverlayTables(Writing(path))",
+        "tests/walk/test_dry_run.py",
+    ),
+    "intents are not written": Bug(
+        "kfm/engine/execute.py",
+        "intent=ranges(batch), payload=payload",
+        "payload=payload",
+        "tests/walk/test_wal.py",
+    ),
+    "a frozen switch is not looked at": Bug(
+        "kfm/store/state.py", 'if value not in ("", "open"):', 'if value == "never":', "tests/store/test_state.py"
+    ),
+    "absence is deletion": Bug(
+        "kfm/engine/upsert.py",
+        "sealed = plan.complete and",
+        "sealed = True or plan.complete and",
+        "tests/walk/test_walk.py",
+    ),
+    "a ref moves from wherever it is": Bug(
+        "kfm/store/state.py", "        if current != move.before:\n", "        if False:\n", "tests/store/test_state.py"
+    ),
+}
+# Of the sixteen bugs every such system should catch, these wait for what they would be put into.
+NOT_YET = ("HMAC made from a plain hash", "signatures compared with ==", "masking after the catalogue is written")
+
+
+def try_out(name: str, bug: Bug, scratch: Path) -> str:
+    """'' if the tests noticed; otherwise what went wrong."""
+    source = scratch / "src"
+    shutil.rmtree(source, ignore_errors=True)
+    shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    path = source / bug.file
+    text = path.read_text(encoding="utf-8")
+    if text.count(bug.old) < 1:
+        return f"its text is no longer in {bug.file}: seed it anew"
+    path.write_text(text.replace(bug.old, bug.new, 1), encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-x", "-m", "not long", "-p", "no:cacheprovider", *bug.tests.split()]
+    environment = {**os.environ, "PYTHONPATH": str(source), "KFM_HISTORIES": "100", "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode == 1:
+        return ""
+    return "no test noticed" if done.returncode == 0 else f"pytest ended with {done.returncode}: {done.stdout[-500:]}"
+
+
+def main(names: list[str]) -> int:
+    unknown = [name for name in names if name not in BUGS]
+    if unknown:
+        print(f"no bug is called {unknown[0]!r}; there are: {', '.join(BUGS)}", file=sys.stderr)
+        return 2
+    missed = 0
+    with tempfile.TemporaryDirectory(prefix="kfm-seeded-") as scratch:
+        for name in names or list(BUGS):
+            problem = try_out(name, BUGS[name], Path(scratch))
+            missed += bool(problem)
+            print(f"{'MISSED' if problem else 'caught'}  {name}{': ' + problem if problem else ''}", flush=True)
+    total = len(names or BUGS)
+    print(f"seeded bugs: {total - missed} of {total} caught; {len(NOT_YET)} wait for what they would be put into")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

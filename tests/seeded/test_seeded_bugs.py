@@ -1,0 +1,25 @@
+"""The suite notices every bug that is put in on purpose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.house.bans import ROOT
+from tests.seeded.bugs import BUGS, try_out
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_the_place_of_every_bug_is_still_there(name: str) -> None:
+    bug = BUGS[name]
+    assert (ROOT / "src" / bug.file).read_text(encoding="utf-8").count(bug.old) >= 1
+    assert bug.old != bug.new
+    for word in bug.tests.split():
+        assert not word.startswith("tests/") or (ROOT / word).exists()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", BUGS)
+def test_every_seeded_bug_is_caught(name: str, tmp_path: Path) -> None:
+    assert try_out(name, BUGS[name], tmp_path) == ""

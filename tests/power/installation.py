@@ -1,0 +1,176 @@
+"""A small installation over any tables and objects: days of ingest, a promotion, a rollback, a day of nothing.
+
+It is operated as a person would: after a restart first what is unfinished, then the first thing on the
+list that has no receipt. All of it happens at one instant, so that two walks through the list end in the
+same bytes however often they were interrupted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from kfm.clock import FixedClock
+from kfm.contract.canonical import canonical
+from kfm.contract.keys import GENESIS, digest
+from kfm.contract.ports import Objects, Tables
+from kfm.contract.records import (
+    Checkpoint,
+    Decision,
+    Fetched,
+    FetchRequest,
+    ManifestEntry,
+    Receipt,
+    RefMove,
+    SourceRef,
+    Step,
+    Trigger,
+)
+from kfm.contract.updater import Output, Plan, Updater
+from kfm.engine.run import run
+from kfm.engine.walk import Ports, Settings
+from kfm.operations.moves import OPERATIONS
+from kfm.store.state import StoredState
+from kfm.telemetry.log import NullLog
+
+DATASET = "river-gauges"
+ITEMS = ("ingest 1", "promote", "ingest 2", "ingest 2 again", "promote again", "rollback")
+NOBODY = f"{os.uname().nodename}:{1 << 23}:1"  # a holder that is known to be dead: its lease is free at once
+
+
+class Gauges(Updater):
+    """A chain, a fan and a join; outputs small enough for a row and large enough for a file."""
+
+    id = "gauges"
+    version = "1.0.0"
+    dataset = DATASET
+
+    def inputs(self, trigger: Trigger, sources: Any) -> list[SourceRef]:
+        return [sources.pin(f"https://example.org/{trigger.window}")]
+
+    def plan(self, inputs: Sequence[SourceRef]) -> Plan:
+        fan = [Step(id=f"g{n}", key=("gauge", str(n)), params={"n": n}, needs=("read",)) for n in range(4)]
+        return Plan([Step(id="read"), *fan, Step(id="all", key=("all",), needs=("g0", "g1", "g2", "g3"))])
+
+    def perform(self, step: Step, read: Any) -> Output:
+        seed = b"".join(read.bytes(need) for need in step.needs) + read.bytes(0) + step.id.encode()
+        line = hashlib.sha256(seed).hexdigest().encode()
+        if step.params.get("n") == 1:
+            return Output(line * 20)
+        if step.id == "all":
+            return Output(iter([line * 3, line * 15]))
+        return Output(line[:40])
+
+
+class Upstream:
+    """The outside: the same bytes for the same address, for ever."""
+
+    def fetch(self, request: FetchRequest, known: Checkpoint | None, objects: Objects) -> Fetched:
+        del known
+        body = hashlib.sha256(request.uri.encode()).hexdigest().encode() * (2 if "1" in request.uri else 9)
+        name, size = objects.put_stream([body[:70], body[70:]])
+        return Fetched(
+            ref=SourceRef(uri=request.uri, content_hash=name, size=size, complete=True),
+            checkpoint=Checkpoint(
+                uri=request.uri, content_hash=name, size=size, media_type="", etag="", last_modified="",
+                fetched_ms=request.now_ms, checked_ms=request.now_ms,
+            ),
+            not_modified=False,
+            bytes_on_wire=size,
+        )  # fmt: skip
+
+
+def yes(_state: object, _objects: object, move: RefMove) -> Decision:
+    return Decision(gate="test", allow=True, subject=move.after, policy_digest=GENESIS)
+
+
+class Installation:
+    def __init__(self, tables: Tables, make_objects: Callable[[StoredState], Objects], holder: str = NOBODY) -> None:
+        clock = FixedClock()
+        self.state = StoredState(tables, clock.now_ms)
+        self.objects = make_objects(self.state)
+        self.ports = Ports(
+            state=self.state,
+            objects=self.objects,
+            clock=clock,
+            log=NullLog(),
+            open_source=lambda _uri: Upstream(),
+            gate=yes,
+            settings=Settings(threads=1, window=3, holder=holder),
+            metadata={"title": "River gauges"},
+        )
+
+    def work(self, told: Callable[[Receipt], None]) -> None:
+        """Everything on the list that is not done yet. `told` hears of each receipt once it is durable."""
+        for unfinished in list(self.state.open_runs()):
+            pinned = unfinished.inputs if unfinished.plan_hash else None
+            self._tell(run(unfinished.trigger, self._updater(unfinished.trigger), self.ports, pinned), told)
+        for item in ITEMS:
+            if item not in self.done():
+                trigger = self._trigger(item)
+                self._tell(run(trigger, self._updater(trigger), self.ports), told)
+
+    def _tell(self, receipt: Receipt, told: Callable[[Receipt], None]) -> None:
+        assert receipt.status in ("SUCCESS", "SKIPPED"), receipt.errors
+        self.state.sync()
+        told(receipt)
+
+    def done(self) -> set[str]:
+        return {entry.reason for entry in self.state.ledger()}
+
+    def _trigger(self, item: str) -> Trigger:
+        name, _, rest = item.partition(" ")
+        if name == "ingest":
+            return Trigger(kind="manual", updater_id=Gauges.id, dataset=DATASET, window=f"day-{rest[0]}", reason=item)
+        operation = OPERATIONS[name]
+        return Trigger(kind="operation", updater_id=operation.id, dataset=DATASET, reason=item)
+
+    def _updater(self, trigger: Trigger) -> Updater:
+        for operation in OPERATIONS.values():
+            if operation.id == trigger.updater_id:
+                return operation()
+        return Gauges()
+
+    # -- what must be the same in the end
+
+    def result(self) -> dict[str, bytes]:
+        """Refs, versions, receipts, ledger, lineage, plans, by table and key; tokens and attempts taken out."""
+        found = {}
+        for table in ("refs", "history", "versions", "receipts", "ledger", "plans", "plan_locks", "checkpoints"):
+            found.update({f"{table}/{key}": value for key, value in self.state.tables.scan(table)})
+        for key, value in self.state.tables.scan("runs"):
+            found[f"runs/{key}"] = canonical(msgspec.json.decode(value) | {"attempt": 0})
+        for key, value in self.state.tables.scan("outbox"):
+            found[f"outbox/{key}"] = canonical(msgspec.json.decode(value) | {"token": 0})
+        found["open"] = canonical([run.run_id for run in self.state.open_runs()])
+        return found
+
+    def check(self) -> None:
+        """Refs lead to bytes, the ledger is whole, receipts are in it, journals are unbroken."""
+        for name, target in self.state.refs():
+            assert digest(self.objects.read(target)) == target, f"{name} leads to other bytes"
+            if name.startswith(("processed/", "published/")):
+                for entry in self._manifest(target):
+                    body = self.objects.read(entry.digest)
+                    assert (digest(body), len(body)) == (entry.digest, entry.size)
+        previous = GENESIS
+        for n, link in enumerate(self.state.ledger(), 1):
+            assert (link.index, link.prev) == (n, previous), f"link {n} of the ledger is broken"
+            previous = digest(canonical(link))
+            receipt = self.state.receipt(link.run_id)
+            assert receipt is not None and digest(canonical(receipt)) == link.receipt_digest
+            for _ in self.state.segments(link.run_id):
+                pass
+        assert self.state.ledger_head() in (previous, "")
+        for unfinished in self.state.open_runs():
+            for segment, _ in self.state.segments(unfinished.run_id):
+                for _, name, size, _ in segment.done:
+                    assert self.objects.size(name) == size, "a step that is DONE has no output"
+
+    def _manifest(self, target: str) -> Iterator[ManifestEntry]:
+        for line in self.objects.read(target).splitlines():
+            yield msgspec.json.decode(line, type=ManifestEntry)

@@ -16,7 +16,8 @@ from kfm.contract.records import Record
 from kfm.errors import Corrupt
 from kfm.store.state import StoredState
 
-BATCH = 500  # runs that move together
+BATCH = 500  # runs that move together at most
+FULL = 4 << 20  # bytes after which an archive object takes no further run: reading one journal checks all of it
 
 
 class Place(Record, frozen=True):
@@ -40,33 +41,57 @@ class Archive:
             return
         place = msgspec.json.decode(body, type=Place)
         with self._objects.open(place.object) as file:
-            file.read(place.offset)
-            text = file.read(place.length)
-            while file.read(1 << 20):  # to the end: the object is checked whole
-                pass
-        if len(text) != place.length:
+            while file.read(1 << 20):
+                """To the end, so that it is checked whole before any of it is believed."""
+        at, end = 0, place.offset + place.length
+        with self._objects.open(place.object) as file:
+            for line in file:
+                if place.offset <= at < end:
+                    key, value = msgspec.json.decode(line, type=tuple[str, str])
+                    yield key, value.encode()
+                at += len(line)
+        if at < end:
             raise Corrupt(f"the archived journal of run {run_id} is cut short", hint="restore the objects from a copy")
-        for line in text.splitlines():
-            key, value = msgspec.json.decode(line, type=tuple[str, str])
-            yield key, value.encode()
 
     def compact(self) -> int:
-        """Move the journals of all ended runs; returns how many runs were moved."""
+        """Move the journals of all ended runs; returns how many runs were moved. Others may do the same meanwhile."""
         moved = 0
         while batch := self._ended(BATCH):
-            parts, places, at = [], {}, 0
+            moved += self._put_away(batch)
+        return moved
+
+    def _put_away(self, batch: list[str]) -> int:
+        """Into one object as many of these as it takes; returns how many are moved by us."""
+        places: dict[str, tuple[int, int, list[str]]] = {}
+        at = 0
+        staging = self._objects.stage()
+        try:
             for run_id in batch:
-                rows = list(self._state.tables.scan("segments", run_id + "/"))
-                list(self._state.segments(run_id))  # the chain must hold before it is put away
-                body = b"".join(msgspec.json.encode((key, value.decode())) + b"\n" for key, value in rows)
-                parts.append(body)
-                places[run_id] = (at, len(body), [key for key, _ in rows])
-                at += len(body)
-            name = self._objects.put(b"".join(parts))
-            with self._state.transaction() as tx:
-                for run_id, (offset, length, keys) in places.items():
+                for _ in self._state.segments(run_id):
+                    """The chain must hold before it is put away."""
+                start, keys = at, []
+                for key, value in self._state.tables.scan("segments", run_id + "/"):
+                    line = msgspec.json.encode((key, value.decode())) + b"\n"
+                    staging.write(line)
+                    at += len(line)
+                    keys.append(key)
+                places[run_id] = start, at - start, keys
+                if at >= FULL:
+                    break
+        except BaseException:
+            staging.abort()
+            raise
+        if not at:  # all of it was put away by another process meanwhile
+            staging.abort()
+            return 0
+        name, _ = staging.commit()
+        moved = 0
+        with self._state.transaction() as tx:
+            for run_id, (offset, length, keys) in places.items():
+                # The rows of an ended run go all at once: without its first, another process has put it away.
+                if keys and self._state.tables.get("segments", keys[0]) is not None:
                     tx.archive(run_id, msgspec.json.encode(Place(object=name, offset=offset, length=length)), keys)
-            moved += len(batch)
+                    moved += 1
         return moved
 
     def _ended(self, limit: int) -> list[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -203,12 +202,16 @@ class StoredState:
             previous = digest(body)
             yield segment, previous
 
-    def _journal(self, run_id: str) -> Iterable[tuple[str, bytes]]:
-        rows = self.tables.scan("segments", run_id + "/")
-        first = next(rows, None)
-        if first is not None:
-            return chain([first], rows)
-        return self.archive(run_id) if self.archive is not None else ()
+    def _journal(self, run_id: str) -> Iterator[tuple[str, bytes]]:
+        """Its rows, and then those that were compacted, before we came or while we read."""
+        last = ""
+        for row in self.tables.scan("segments", run_id + "/"):
+            last = row[0]
+            yield row
+        if self.archive is not None:
+            for row in self.archive(run_id):
+                if row[0] > last:
+                    yield row
 
     def plan_chunks(self, plan_hash: str) -> Iterator[bytes]:
         for _, body in self.tables.scan("plans", plan_hash + "/"):

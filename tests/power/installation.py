@@ -107,8 +107,7 @@ class Installation:
     def work(self, told: Callable[[Receipt], None]) -> None:
         """Everything on the list that is not done yet. `told` hears of each receipt once it is durable."""
         for unfinished in list(self.state.open_runs()):
-            pinned = unfinished.inputs if unfinished.plan_hash else None
-            self._tell(run(unfinished.trigger, self._updater(unfinished.trigger), self.ports, pinned), told)
+            self._tell(run(unfinished.trigger, self._updater(unfinished.trigger), self.ports, unfinished), told)
         for item in ITEMS:
             if item not in self.done():
                 trigger = self._trigger(item)

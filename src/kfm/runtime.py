@@ -222,11 +222,14 @@ class House:
         )
         return run(trigger, updater, self.ports(trigger.dataset))
 
-    def resume(self, run_id: str | None = None) -> Iterator[Receipt]:
+    def resume(
+        self, run_id: str | None = None, tell: Callable[[str, KfmError], None] | None = None
+    ) -> Iterator[Receipt]:
         """Take up unfinished runs where their journal ends; then the triggers a freeze kept.
 
-        One that cannot be resumed (another worker has it, other code planned it) strands no other: it is
-        raised when all have had their turn.
+        One that cannot be taken up (another worker has it, other code planned it) strands no other: `tell`
+        hears of it, or else it is raised when all have had their turn. What another worker ends meanwhile
+        is none of ours.
         """
         runs = [r for r in self.state.open_runs() if run_id in (None, r.run_id)]
         if run_id is not None and not runs:
@@ -236,28 +239,40 @@ class House:
                 hint="see `kfm runs list`",
             )
         problems: list[KfmError] = []
+
+        def keep(_name: str, problem: KfmError) -> None:
+            problems.append(problem)
+
         for unfinished in runs:
-            now = self.state.run(unfinished.run_id)
-            if now is None or now.status != "RUNNING":  # ended meanwhile, by another worker or another run
-                continue
-            try:
-                receipt = self._resume_one(now)
-            except Broken:
-                raise
-            except KfmError as problem:
-                problems.append(problem)
-            else:
-                yield receipt
+            yield from self._take_up(unfinished.trigger, unfinished, tell or keep)
         if run_id is None:
             for trigger in list(self.state.inbox()):
-                yield run(trigger, self._updater_of(trigger), self.ports(trigger.dataset))
+                yield from self._take_up(trigger, None, tell or keep)
         if problems:
             raise problems[0]
 
-    def _resume_one(self, unfinished: Run) -> Receipt:
-        trigger = unfinished.trigger
-        pinned = unfinished.inputs if unfinished.plan_hash else None
-        return run(trigger, self._updater_of(trigger), self.ports(trigger.dataset), pinned)
+    def _take_up(
+        self, trigger: Trigger, unfinished: Run | None, tell: Callable[[str, KfmError], None]
+    ) -> Iterator[Receipt]:
+        def waits() -> bool:
+            if unfinished is None:
+                return self.state.kept_trigger(trigger.trigger_id) is not None
+            now = self.state.run(unfinished.run_id)
+            return now is not None and now.status == "RUNNING"
+
+        if not waits():
+            return
+        if unfinished is not None:  # as it is now: another worker may have planned it, and died
+            unfinished = self.state.run(unfinished.run_id)
+        try:
+            receipt = run(trigger, self._updater_of(trigger), self.ports(trigger.dataset), unfinished)
+        except Broken:
+            raise
+        except KfmError as problem:
+            if waits():
+                tell(unfinished.run_id if unfinished is not None else trigger.dataset, problem)
+        else:
+            yield receipt
 
     def _updater_of(self, trigger: Trigger) -> Updater:
         if trigger.kind != "operation":
@@ -416,7 +431,7 @@ def write_artifacts(folder: str, files: Mapping[str, bytes]) -> None:
     from kfm.store.durable import REAL, failing_as_storage
 
     with failing_as_storage("write the artifacts"):
-        REAL.make_dirs(folder)
+        os.makedirs(folder, exist_ok=True)
         for name, body in files.items():
             target = os.path.join(folder, name)
             temporary = f"{target}.{os.getpid()}.tmp"

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from kfm.errors import KfmError
 
 
+WRITING = frozenset({"run", "resume", "promote", "rollback", "freeze", "thaw", "compact"})
+
+
 class Stopped(BaseException):
     """SIGTERM: unwinds like Ctrl-C, so that leases are freed and nothing is half done."""
 
@@ -27,6 +30,16 @@ def main(argv: list[str] | None = None) -> int:
 
         sys.stdout.write(f"kfm {__version__}\n")
         return 0
+    before = sys.dont_write_bytecode
+    if "--dry-run" in arguments or WRITING.isdisjoint(arguments):
+        sys.dont_write_bytecode = True  # who only looks leaves nothing behind, not even beside the code it loads
+    try:
+        return _answer(arguments)
+    finally:
+        sys.dont_write_bytecode = before
+
+
+def _answer(arguments: list[str]) -> int:
     import os
 
     from kfm.cli.parser import DEFAULTS, parse
@@ -57,8 +70,6 @@ def _screen(flags: dict[str, Any], env: Mapping[str, str]) -> Screen:
 def _guarded(options: argparse.Namespace, screen: Screen) -> int:
     import contextlib
     import signal
-
-    from kfm.cli.parser import WRITING
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
         raise Stopped

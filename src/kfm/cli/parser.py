@@ -30,7 +30,6 @@ COMMANDS = frozenset(
         "resume", "rollback", "run", "runs", "schema", "thaw", "wal",
     }
 )  # fmt: skip
-WRITING = frozenset({"run", "resume", "promote", "rollback", "freeze", "thaw", "compact"})
 
 
 class Usage(KfmError):

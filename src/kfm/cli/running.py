@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kfm.cli.opening import code_of, find_run, known_dataset, one_line, opened, person, settings, together
 from kfm.cli.render import Screen, clean, short, size
 from kfm.contract.names import printable
-from kfm.errors import BadInput, Broken, KfmError, PlanChanged
+from kfm.errors import BadInput, Broken, Conflict, KfmError, PlanChanged
 
 if TYPE_CHECKING:
     from kfm.config import Resolved
@@ -35,13 +35,14 @@ class Tally:
         except Broken:
             raise
         except KfmError as problem:
-            self._codes.append(problem.exit_code)
-            self.errors.append(
-                {"dataset": name, "code": problem.code, "message": problem.message, "hint": problem.hint}
-            )
-            self._screen.fail(f"{name}: {problem}")
+            self.fail(name, problem)
             return
         self.note(receipt, tell_noop=tell_noop)
+
+    def fail(self, name: str, problem: KfmError) -> None:
+        self._codes.append(problem.exit_code)
+        self.errors.append({"dataset": name, "code": problem.code, "message": problem.message, "hint": problem.hint})
+        self._screen.fail(f"{name}: {problem}")
 
     def note(self, receipt: Receipt, *, tell_noop: bool = False) -> None:
         self.receipts.append(receipt)
@@ -138,7 +139,9 @@ def _run_one(house: House, name: str, window: str, force: bool, reason: str, act
 
 
 def _resume_one(house: House, run_id: str) -> Receipt:
-    return next(iter(house.resume(run_id)))
+    for receipt in house.resume(run_id):
+        return receipt
+    raise Conflict(f"another worker has ended run {run_id} meanwhile", hint="see `kfm receipts show`")
 
 
 def resume(options: argparse.Namespace, screen: Screen) -> int:
@@ -152,11 +155,8 @@ def resume(options: argparse.Namespace, screen: Screen) -> int:
         if run_id:
             tally.take(run_id, partial(_resume_one, house, run_id))
         else:
-            for unfinished_id in [unfinished.run_id for unfinished in house.state.open_runs()]:
-                tally.take(unfinished_id, partial(_resume_one, house, unfinished_id))
-            if not tally.errors:  # then the triggers that a freeze kept
-                for receipt in house.resume():
-                    tally.note(receipt)
+            for receipt in house.resume(tell=tally.fail):
+                tally.note(receipt)
         effects = house.settle()
         if not (tally.receipts or tally.errors):
             screen.say("nothing was left to resume")

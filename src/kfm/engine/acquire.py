@@ -18,10 +18,10 @@ from kfm.errors import BadInput, KfmError, Refused, StepFailed
 T = TypeVar("T")
 
 
-def acquire(walk: Walk, pinned: list[SourceRef] | None = None) -> None:
+def acquire(walk: Walk) -> None:
     walk.stage = "ADMIT"
-    if pinned is not None:
-        walk.inputs = pinned
+    if walk.unfinished is not None and walk.unfinished.plan_hash:
+        walk.inputs = walk.unfinished.inputs
         return
     pinner = Pinner(walk)
     refs = author_call(walk, "inputs", lambda: walk.updater.inputs(walk.trigger, pinner))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -37,8 +38,6 @@ class Duplicate:
 class Stopped:
     """A switch is set. The trigger is kept."""
 
-    switch: str
-
 
 def admit(walk: Walk) -> Fresh | Resume | Duplicate | Stopped:
     walk.stage = "ADMIT"
@@ -50,11 +49,17 @@ def admit(walk: Walk) -> Fresh | Resume | Duplicate | Stopped:
     walk.claim_key = claim_key(
         updater.id, updater.version, walk.dataset, trigger.window, walk.input_hash, trigger.params
     )
-    for switch in walk.switches:
-        if walk.ports.state.ref(switch) not in ("", "open"):
-            walk.admission = "frozen"
-            return Stopped(switch)
-    return duplicate(walk) or claim(walk)
+    if any(walk.ports.state.ref(switch) not in ("", "open") for switch in walk.switches):
+        return stopped(walk)
+    try:
+        return (None if any(rivals(walk)) else duplicate(walk)) or claim(walk)
+    except Frozen:  # the freeze came after we looked, and before anything was claimed
+        return stopped(walk)
+
+
+def stopped(walk: Walk) -> Stopped:
+    walk.admission = "frozen"
+    return Stopped()
 
 
 def duplicate(walk: Walk) -> Duplicate | None:
@@ -78,12 +83,18 @@ def claim(walk: Walk) -> Fresh | Resume | Duplicate:
     because the PLAN record that is written before any effect makes it so."""
     updater, settings, state = walk.updater, walk.ports.settings, walk.ports.state
     with state.transaction(durable=False, switches=walk.switches) as tx:
+        walk.check_wanted()
         done = duplicate(walk)  # asked again where nobody can come between the answer and the claim
-        if done is not None:
+        if done is not None and not any(rivals(walk)):
             return done
         lease = tx.acquire(f"{updater.id}/{walk.dataset}", settings.holder, settings.lease_ms)
+        if done is not None:
+            close_superseded(walk, tx)
+            tx.release(lease)
+            walk.unfinished = None  # if there was one, it is among those
+            return done
         latest = state.claimed(walk.claim_key)
-        if latest is not None and latest.status == "RUNNING" and not walk.trigger.force:
+        if latest is not None and latest.status == "RUNNING" and not abandons(walk, latest):
             run = msgspec.structs.replace(latest, attempt=latest.attempt + 1)
             admission: Fresh | Resume = Resume(run)
             tx.save_run(run)
@@ -104,6 +115,11 @@ def claim(walk: Walk) -> Fresh | Resume | Duplicate:
     return admission
 
 
+def abandons(walk: Walk, latest: Run) -> bool:
+    """A forced run begins anew, whatever is unfinished; unless that is the forced run itself."""
+    return walk.trigger.force and (walk.unfinished is None or walk.unfinished.run_id != latest.run_id)
+
+
 def new_run(walk: Walk, n: int) -> Run:
     return Run(
         run_id=run_id(walk.claim_key, n),
@@ -122,18 +138,19 @@ def new_run(walk: Walk, n: int) -> Run:
     )
 
 
+def rivals(walk: Walk) -> Iterator[Run]:
+    """Unfinished runs of the same work, over whatever inputs."""
+    wanted = (walk.updater.id, walk.dataset, walk.trigger.window, walk.trigger.params)
+    for run in walk.ports.state.open_runs():
+        if (run.updater_id, run.dataset, run.trigger.window, run.trigger.params) == wanted:
+            yield run
+
+
 def close_superseded(walk: Walk, tx: Tx) -> None:
     """An unfinished run of the same work over other inputs (or another version) must not come back
     later and publish old content over new: it ends here, with its receipt."""
-    for old in walk.ports.state.open_runs():
-        if (old.updater_id, old.dataset, old.trigger.window, old.trigger.params) != (
-            walk.updater.id,
-            walk.dataset,
-            walk.trigger.window,
-            walk.trigger.params,
-        ):
-            continue
-        if old.updater_version != walk.updater.version and not walk.trigger.force:
+    for old in rivals(walk):
+        if old.updater_version != walk.updater.version and not abandons(walk, old):
             raise PlanDrift(
                 f"run {old.run_id} of {old.updater_id} {old.updater_version} is unfinished "
                 f"and this is version {walk.updater.version}",
@@ -142,13 +159,17 @@ def close_superseded(walk: Walk, tx: Tx) -> None:
         note = ErrorNote(code="run.superseded", message="a later run over other inputs took its place")
         tx.save_run(msgspec.structs.replace(old, status="FAILED"))
         tx.receipt(closing_receipt(walk, old, "superseded", note), op=walk.updater.op)
+        if old.trigger.trigger_id != walk.trigger.trigger_id:
+            tx.finish_trigger(old.trigger.trigger_id)
 
 
 def stays_open(walk: Walk, problem: KfmError) -> bool:
     """Is this error no end of the run? It is one for an operation whose ref went elsewhere: its plan names
-    where the ref was, so no later attempt can succeed."""
+    where the ref was, so no later attempt can succeed. It is none for a run that could not be taken up again."""
     if isinstance(problem, Moved) and walk.updater.moves_only:
         return False
+    if walk.unfinished is not None and walk.run is None:
+        return True
     return isinstance(problem, (Broken, Conflict, Frozen, PlanDrift))
 
 

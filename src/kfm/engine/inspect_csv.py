@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import chain
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from kfm.contract.records import DataContract
 from kfm.engine.inspect_columns import ColumnCheck
@@ -127,6 +127,10 @@ def _header(table: _Table, contract: DataContract, out: Outcome) -> list[str] | 
     return None if out.held else names
 
 
+class _Sink(NamedTuple):
+    write: Callable[[str], object]
+
+
 class _Accepted:
     """Writes what passed, from the moment that differs from what came."""
 
@@ -146,8 +150,9 @@ class _Accepted:
         self._contract = contract
         self._names = names
         self._accept = accept
-        self._text = io.StringIO(newline="")
-        self._writer = csv.writer(self._text, delimiter=contract.delimiter, lineterminator="\n")
+        self._lines: list[str] = []
+        # Until Python 3.13 a lone \r is quoted only if the line ending has one.
+        self._writer = csv.writer(_Sink(self._lines.append), delimiter=contract.delimiter, lineterminator="\n ")
         self._encoder = codecs.getincrementalencoder(writing_codec(contract.encoding))("strict")
 
     def begin(self, passed: int) -> None:
@@ -172,16 +177,16 @@ class _Accepted:
             kept = self.kept
             rows = [[row[i] for i in kept] for row in rows]
         self._writer.writerows(rows)
-        if self._text.tell():
+        text = "".join([line[:-2] + "\n" for line in self._lines])
+        self._lines.clear()
+        if text:
             try:
-                chunk = self._encoder.encode(self._text.getvalue())
+                chunk = self._encoder.encode(text)
             except UnicodeEncodeError:
                 raise BadInput(
                     f"what passed cannot be written in {self._contract.encoding} again", hint="declare another encoding"
                 ) from None
             self._accept(chunk)
-            self._text.seek(0)
-            self._text.truncate()
 
     def end(self) -> None:
         if self.begun and (last := self._encoder.encode("", True)):

@@ -18,7 +18,7 @@ from kfm.contract.records import ManifestEntry
 from kfm.engine.walk import Walk
 from kfm.errors import Refused
 
-SORT_IN_MEMORY = 100_000
+SORT_IN_MEMORY = 50_000
 Entry = tuple[tuple[str, ...], str, int]  # key, its line of the manifest, size of the object
 _encode = msgspec.json.encode
 _decode = msgspec.json.Decoder(ManifestEntry).decode

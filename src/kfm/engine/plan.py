@@ -276,7 +276,7 @@ class StepIndex:
                     self._insert(hash(known) or 1, at)
             return True
         if self._count * 3 > self._size * 2:
-            self._resize(self._size * 4)
+            self._resize(self._size * 2)
         return self._insert(hash(name) or 1, position)
 
     def _insert(self, key: int, position: int) -> bool:

@@ -42,27 +42,34 @@ def skip(walk: Walk) -> Receipt:
     """
     frozen = walk.admission == "frozen"
     with walk.ports.state.transaction(durable=False) as tx:
+        walk.check_wanted()
         run_id = make_run_id("skip/" + walk.claim_key, tx.next_index())
         receipt = receipt_of(walk, "SKIPPED", "frozen" if frozen else "noop", run_id)
         tx.receipt(receipt, op=walk.updater.op)
         measure(walk, tx, "SKIPPED", run_id)
         for checkpoint in walk.checkpoints:
             tx.checkpoint(checkpoint)
-        if frozen:
-            tx.keep_trigger(walk.trigger)
-        else:
+        if not frozen:
             tx.finish_trigger(walk.trigger.trigger_id)
+        elif walk.unfinished is None:  # otherwise the unfinished run itself keeps its trigger
+            tx.keep_trigger(walk.trigger)
     walk.bind(run_id)
     walk.say("run.skipped", status="skipped", outcome=receipt.outcome, duration_ms=walk.elapsed_ms())
     return receipt
 
 
 def fail(walk: Walk, problem: KfmError) -> Receipt:
-    """A run that ended badly: a receipt with the reason, and nothing is published."""
+    """A run that ended badly: a receipt with the reason, and nothing is published.
+
+    Filing what was held back moves a ref, and no ref moves under a freeze: then the run is left to be resumed.
+    """
     outcome = "held" if isinstance(problem, Held) else "denied" if isinstance(problem, Denied) else "failed"
     note = ErrorNote(code=problem.code, message=str(problem))
     run = walk.run
-    with walk.ports.state.transaction(walk.lease) as tx:
+    switches = walk.switches if walk.held_digests else ()
+    with walk.ports.state.transaction(walk.lease, switches=switches) as tx:
+        if run is None:
+            walk.check_wanted()
         run_id = run.run_id if run else make_run_id(f"fail/{walk.updater.id}/{walk.dataset}", tx.next_index())
         walk.moves = quarantine_moves(walk)
         for move in walk.moves:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kfm.contract.records import Receipt, SourceRef, Trigger
+from kfm.contract.records import Receipt, Run, Trigger
 from kfm.contract.updater import Updater
 from kfm.engine.acquire import acquire
 from kfm.engine.admit import Duplicate, Stopped, admit, leave, stays_open
@@ -17,17 +17,17 @@ from kfm.engine.walk import Ports, Walk
 from kfm.errors import KfmError
 
 
-def run(trigger: Trigger, updater: Updater, ports: Ports, pinned: list[SourceRef] | None = None) -> Receipt:
+def run(trigger: Trigger, updater: Updater, ports: Ports, unfinished: Run | None = None) -> Receipt:
     """Take one trigger through the walk. A failed run gives a receipt too.
 
-    `pinned` are the inputs of a run that was planned before: a resume reads those, not the world.
+    `unfinished` is a run to take up again. Was it planned already, its inputs are read and not the world.
 
     Raises only where no receipt may be written: the disk fails, another worker has the work, a freeze
     stops it midway, or other code planned it. The run is then left as it is in the journal, to be resumed.
     """
-    walk = Walk(trigger, updater, ports, ports.clock.now_ms())
+    walk = Walk(trigger, updater, ports, ports.clock.now_ms(), unfinished)
     try:
-        acquire(walk, pinned)
+        acquire(walk)
         admission = admit(walk)
         if isinstance(admission, (Duplicate, Stopped)):
             return skip(walk)
@@ -40,11 +40,11 @@ def run(trigger: Trigger, updater: Updater, ports: Ports, pinned: list[SourceRef
             trace(walk, tx)
             measure(walk, tx)
             return record(walk, tx)
-    except KfmError as problem:
-        if stays_open(walk, problem):
+    except BaseException as problem:
+        try:
+            if isinstance(problem, KfmError) and not stays_open(walk, problem):
+                return fail(walk, problem)
+            raise
+        except BaseException:
             leave(walk)
             raise
-        return fail(walk, problem)
-    except BaseException:
-        leave(walk)
-        raise

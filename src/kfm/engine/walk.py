@@ -28,6 +28,7 @@ from kfm.contract.records import (
 )
 from kfm.contract.updater import Updater
 from kfm.engine.results import Done, Results
+from kfm.errors import Conflict
 
 
 @dataclass(slots=True, frozen=True)
@@ -98,6 +99,7 @@ class Walk:
     updater: Updater
     ports: Ports
     started_ms: int
+    unfinished: Run | None = None  # the run this one takes up again
     log: Log = field(init=False)
     stage: Stage = "ADMIT"
     switches: tuple[str, ...] = ()  # the switches that can stop this run
@@ -150,6 +152,20 @@ class Walk:
     def bind(self, run_id: str) -> None:
         """From here on every line names the run."""
         self.log = self.log.bind(run_id=run_id, job_id=self.claim_key[:32])
+
+    def check_wanted(self) -> None:
+        """Inside a transaction: is the unfinished run, or the kept trigger, that we took up still to be done?
+
+        Once it has ended it must not be done again: what it did may have been undone since, on purpose.
+        """
+        state = self.ports.state
+        if self.unfinished is not None:
+            now = state.run(self.unfinished.run_id)
+            wanted = now is not None and now.status == "RUNNING"
+        else:
+            wanted = not self.trigger.trigger_id or state.kept_trigger(self.trigger.trigger_id) is not None
+        if not wanted:
+            raise Conflict("another worker has ended this work meanwhile", hint="nothing is left to do")
 
     def elapsed_ms(self) -> int:
         return max(0, self.ports.clock.now_ms() - self.started_ms)

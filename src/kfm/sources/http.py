@@ -69,9 +69,7 @@ class HttpSource:
         )
         for _ in range(MAX_REDIRECTS + 1):
             budget.shown = here.shown()
-            with connect(
-                here, request.allow, budget, resolve=self._resolve, dial=self._dial, tls=self._tls
-            ) as sock:
+            with connect(here, request.allow, budget, resolve=self._resolve, dial=self._dial, tls=self._tls) as sock:
                 wire = Wire(sock, budget)
                 wire.send(_question(here, first, request, condition))
                 stream = io.BufferedReader(wire, 1 << 16)

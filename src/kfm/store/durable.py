@@ -12,6 +12,7 @@ import contextlib
 import errno
 import os
 from collections.abc import Iterator
+from typing import Any
 from zlib import crc32
 
 from kfm.errors import StorageFailed
@@ -99,6 +100,10 @@ class Fs:
     def sync(self, fd: int) -> None:
         os.fdatasync(fd)
 
+    def start_writing_back(self, fd: int, offset: int, size: int) -> None:
+        """A hint that promises nothing: begin to write these bytes out, so that the sync finds less to do."""
+        _sync_file_range(fd, offset, size)
+
     def close(self, fd: int) -> None:
         os.close(fd)
 
@@ -148,6 +153,26 @@ class Fs:
 
         fcntl.flock(fd, fcntl.LOCK_UN)
 
+
+def _sync_file_range(fd: int, offset: int, size: int) -> None:
+    """Linux only, and only a hint, so a system without it loses nothing."""
+    global _hint
+    if _hint is None:
+        import ctypes
+
+        try:
+            _hint = ctypes.CDLL(None, use_errno=True).sync_file_range
+            _hint.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
+        except (AttributeError, OSError):
+            _hint = _no_hint
+    _hint(fd, offset, size, 2)  # SYNC_FILE_RANGE_WRITE: begin, and do not wait
+
+
+def _no_hint(*_arguments: int) -> None:
+    pass
+
+
+_hint: Any = None
 
 REAL = Fs()
 

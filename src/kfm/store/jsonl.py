@@ -17,6 +17,7 @@ import hashlib
 import os
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 import msgspec
 
@@ -247,7 +248,8 @@ class JsonlTables:
         # What reached the disk is unknown now: this object answers nothing any more.
         self._failed = storage_failed(problem, doing)
         if problem.errno != errno.EBADF:
-            self.close()
+            with suppress(StorageFailed):
+                self.close()
         return self._failed
 
     def rollback(self) -> None:
@@ -264,10 +266,16 @@ class JsonlTables:
         return self._count - self._written
 
     def close(self) -> None:
-        for fd in (self._fd, self._ack):
-            if fd >= 0:
-                self._fs.close(fd)
-        self._fd = self._ack = -1
+        fds, self._fd, self._ack = (self._fd, self._ack), -1, -1
+        failed: OSError | None = None
+        for fd in fds:
+            try:
+                if fd >= 0:
+                    self._fs.close(fd)
+            except OSError as problem:
+                failed = problem
+        if failed is not None:
+            raise storage_failed(failed, "close the journal") from failed
 
 
 def _unframe(line: bytes) -> tuple[str, Content] | None:

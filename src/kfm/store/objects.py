@@ -22,6 +22,8 @@ from kfm.errors import BadInput, Corrupt, KfmError, StorageFailed
 from kfm.store.durable import REAL, Fs, storage_failed
 from kfm.store.state import holder_is_dead, this_process
 
+WRITE_BACK = 16 << 20  # a large object is written out in parts of this size while it still arrives
+
 
 class FileObjects:
     def __init__(self, root: str, state: State, fs: Fs = REAL) -> None:
@@ -138,7 +140,7 @@ class FileStaging:
         self._hash = hashlib.sha256()
         self._queue: queue.Queue[bytes | None] | None = None
         self._thread: threading.Thread | None = None
-        self._trouble: list[BaseException] = []
+        self._hinted = 0  # bytes the system was asked to begin writing out
 
     def write(self, chunk: bytes) -> None:
         self._size += len(chunk)
@@ -163,8 +165,6 @@ class FileStaging:
         self._append(held)
 
     def _append(self, chunk: bytes) -> None:
-        if self._trouble:
-            raise self._trouble[0]
         if len(chunk) >= 1 << 16:
             if self._thread is None:
                 self._queue = queue.Queue(maxsize=8)
@@ -178,6 +178,9 @@ class FileStaging:
             self._hash.update(chunk)
         try:
             self._fs.write(self._fd, chunk)
+            if self._size - self._hinted >= WRITE_BACK:
+                self._fs.start_writing_back(self._fd, self._hinted, self._size - self._hinted)
+                self._hinted = self._size
         except OSError as problem:
             raise self._failed(problem) from problem
 

@@ -67,7 +67,7 @@ class SqliteTables:
             self._execute("PRAGMA journal_mode=WAL").fetchall()
             self._execute("PRAGMA synchronous=FULL")
             self._execute("PRAGMA wal_autocheckpoint=1000")
-            self._execute("PRAGMA cache_size=-65536")
+            self._execute("PRAGMA cache_size=-32768")
             self._execute("PRAGMA trusted_schema=OFF")
             self._look(path, acked, fresh=fresh, small=os.path.getsize(path) <= _SMALL)
 
@@ -374,10 +374,15 @@ class SqliteTables:
         with self._lock:
             if self._failed:
                 return
-            self._db.close()
-            if self._note >= 0:
-                REAL.close(self._note)
-                self._note = -1
+            # What this could not copy into the database stays in its log, which was synced before.
+            with suppress(apsw.Error):
+                self._db.close()
+            note, self._note = self._note, -1
+            try:
+                if note >= 0:
+                    REAL.close(note)
+            except OSError as problem:
+                raise storage_failed(problem, "close the state database") from problem
 
     def _fail(self, problem: apsw.Error) -> Broken | Busy:
         if self._failed:
@@ -392,7 +397,7 @@ class SqliteTables:
     def _give_up(self, problem: apsw.Error) -> StorageFailed:
         """After a failed write or sync nothing is known: stop, and let the next opening re-read the disk."""
         self._abandon()
-        if isinstance(problem, apsw.FullError):
+        if isinstance(problem, apsw.FullError) or _is_full(self._folder):
             return StorageFailed("cannot write the state: the disk is full", hint="free some space, then `kfm resume`")
         if isinstance(problem, apsw.CantOpenError):
             return StorageFailed(
@@ -407,6 +412,15 @@ class SqliteTables:
 
 # Our statements are always the same and right: where SQLite finds one wrong, or a row impossible, the file is.
 _DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.TooBigError, apsw.MismatchError, apsw.FormatError)
+
+
+def _is_full(folder: str) -> bool:
+    """SQLite says "I/O error" where its shared memory finds no room: then this is the better answer."""
+    try:
+        place = os.statvfs(folder or ".")
+    except OSError:
+        return False
+    return place.f_bavail * place.f_frsize < 1 << 16
 
 
 def damaged(what: str) -> Corrupt:

@@ -268,6 +268,10 @@ class StoredState:
     def inbox(self) -> Iterator[Trigger]:
         return self._many("inbox", Trigger)
 
+    def kept_trigger(self, trigger_id: str) -> Trigger | None:
+        """A trigger of the inbox; None once a run of it has ended."""
+        return self._one("inbox", trigger_id, Trigger)
+
     def checkpoint(self, uri: str) -> Checkpoint | None:
         return self._one("checkpoints", uri, Checkpoint)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import msgspec
 
@@ -17,25 +16,21 @@ from kfm.engine.walk import Walk
 from kfm.errors import Broken, Conflict, Frozen, KfmError, Moved, PlanDrift, Refused
 
 
-@dataclass(slots=True, frozen=True)
-class Fresh:
+class Fresh(msgspec.Struct, frozen=True):
     n: int
 
 
-@dataclass(slots=True, frozen=True)
-class Resume:
+class Resume(msgspec.Struct, frozen=True):
     run: Run
 
 
-@dataclass(slots=True, frozen=True)
-class Duplicate:
+class Duplicate(msgspec.Struct, frozen=True):
     """The same work is committed, and what it committed is still live."""
 
     run: Run
 
 
-@dataclass(slots=True, frozen=True)
-class Stopped:
+class Stopped(msgspec.Struct, frozen=True):
     """A switch is set. The trigger is kept."""
 
 

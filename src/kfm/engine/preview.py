@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from kfm.contract.keys import claim_key, input_hash
 from kfm.contract.records import SourceRef, Step, Trigger
@@ -15,8 +15,7 @@ from kfm.errors import PlanImpure
 from kfm.projections.plans import plan_diff
 
 
-@dataclass(slots=True, frozen=True)
-class PlanPreview:
+class PlanPreview(msgspec.Struct, frozen=True):
     """A plan to look at."""
 
     plan_hash: str

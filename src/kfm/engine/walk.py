@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import msgspec
+from msgspec import Struct, field
 
 from kfm.clock import Clock, rfc3339
 from kfm.contract.keys import GENESIS
@@ -31,8 +31,7 @@ from kfm.engine.results import Done, Results
 from kfm.errors import Conflict
 
 
-@dataclass(slots=True, frozen=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """What an installation may tune."""
 
     threads: int = 4
@@ -51,8 +50,7 @@ def _silent(_stage: str, _done: int, _total: int) -> None:
     """Nobody is watching."""
 
 
-@dataclass(slots=True)
-class Ports:
+class Ports(Struct):
     """The world, as this run may see it."""
 
     state: State
@@ -68,8 +66,7 @@ class Ports:
     progress: Callable[[str, int, int], None] = _silent
 
 
-@dataclass(slots=True)
-class SettledPlan:
+class SettledPlan(Struct):
     """A plan that was made twice, alike, and is in the journal or about to be."""
 
     plan_hash: str
@@ -91,8 +88,7 @@ class SettledPlan:
             yield decode(body[body.index(b"\n") + 1 :] if n == 0 else body)  # the first line is the header
 
 
-@dataclass(slots=True)
-class Walk:
+class Walk(Struct):
     """The progress of one run."""
 
     trigger: Trigger
@@ -100,7 +96,7 @@ class Walk:
     ports: Ports
     started_ms: int
     unfinished: Run | None = None  # the run this one takes up again
-    log: Log = field(init=False)
+    log: Any = None  # the event log, bound to what this run is about
     stage: Stage = "ADMIT"
     switches: tuple[str, ...] = ()  # the switches that can stop this run
     admission: str = "fresh"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 
 from kfm.contract.records import Record
 from kfm.store.durable import REAL
@@ -68,6 +67,8 @@ def examine(folder: str, what: str) -> list[Verdict]:
 
 def try_out(folder: str, what: str) -> list[Verdict]:
     """Write, sync, link and lock for real, in a scratch folder that is removed again."""
+    import tempfile
+
     try:
         REAL.make_dirs(folder)
         with tempfile.TemporaryDirectory(prefix=".kfm-doctor-", dir=folder) as scratch:

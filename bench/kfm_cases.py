@@ -129,6 +129,20 @@ def skip(n: int, folder: str) -> None:
         watch.report(n)
 
 
+def skip_files(n: int, folder: str) -> None:
+    """The same, and every receipt also exported as a file of its own, synced, with its folder."""
+    os.environ["BENCH_STEPS"] = "1"
+    with house(installation(folder, dataset("data", "Wide"))) as home:
+        trigger = home.trigger("data")
+        home.run(trigger)
+        home.settle()
+        with Stopwatch() as watch:
+            for _ in range(n):
+                home.run(trigger)
+            home.settle()
+        watch.report(n)
+
+
 def resume(n: int, folder: str) -> None:
     """`kfm run` killed by SIGKILL in its middle step; then `kfm resume`, timed to its first step."""
     installation(folder, dataset("data", "Halfway"))
@@ -278,8 +292,8 @@ def big_plan(n: int, folder: str) -> None:
 CASES: dict[str, Callable[[int, str], None]] = {
     case.__name__: case
     for case in (
-        chain, empty_chain, wide, one, admission, skip, resume, canonical, canonical_odd, canonical_receipt, fetch,
-        version, noop_files, noop_http, big_plan,
+        chain, empty_chain, wide, one, admission, skip, skip_files, resume, canonical, canonical_odd, canonical_receipt,
+        fetch, version, noop_files, noop_http, big_plan,
     )
 }  # fmt: skip
 

@@ -165,9 +165,9 @@ def _table(work: Result) -> Iterator[str]:
             cells.append("" if row["syncs"] is None else _number(row["syncs"]) + star)
         if busy:
             cells.append("" if row["cpu_us"] is None else _number(row["cpu_us"]))
-        cells.append(
-            f"{row['samples']} {TIMES} {_number(row['n'])}" if work["measure"] == "rate" else str(row["samples"])
-        )
+        if plans:
+            cells += [_number(row["detail"].get(key, 0)) for key in ("plan_steps", "finished_steps")]
+        cells.append(str(row["samples"]) + (f" {TIMES} {_number(row['n'])}" if work["measure"] == "rate" else ""))
         if durable:
             cells.append(row["durable"])
         yield "| " + " | ".join(cells) + " |"

@@ -7,6 +7,7 @@ partial contest is printed and written nowhere unless --write says so.
 from __future__ import annotations
 
 import argparse
+import compileall
 import datetime
 import json
 import os
@@ -66,6 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
         library=library,
         say=say,
     )
+    compileall.compile_dir(HERE.parent / "src", quiet=1)  # as installing a wheel does; the peers came compiled too
     contest.adopt_orphans()
     works = []
     for work in chosen:

@@ -110,6 +110,7 @@ WORKS: tuple[Work, ...] = (
         (
             kfm("KFM, admission check alone", "admission", 20_000, KEPT),
             kfm("KFM, whole skipped runs", "skip", 5000, RECEIPTS),
+            kfm("KFM, the same with receipt files", "skip_files", 500, "that, and each receipt as a file", rounds=3),
             dbos("skip", 200, durable=KEPT), restate("skip", 200, durable=KEPT), luigi("skip", 200, durable=KEPT),
             prefect("skip", 100, durable="the skipped task's state, in the background"),
         ),

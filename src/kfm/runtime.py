@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, TextIO
 
 import msgspec
 
-from kfm.clock import Clock, from_environment, rfc3339
+from kfm.clock import Clock, from_environment
 from kfm.config import DatasetConfig, Resolved
 from kfm.contract.names import check_id, dataset_id
 from kfm.contract.ports import Log, Objects, Publisher, Tables
@@ -33,6 +33,7 @@ from kfm.engine.deliver import deliver
 from kfm.engine.run import run
 from kfm.engine.walk import Ports, Settings, SettledPlan
 from kfm.errors import BadInput, Broken, KfmError, Refused
+from kfm.orchestration.triggers import asked, ordered
 from kfm.policy.checklist import promotion_gate
 from kfm.sources import open_source
 from kfm.store.archive import Archive
@@ -189,15 +190,15 @@ class House:
     ) -> Trigger:
         name = dataset_id(dataset)
         self.dataset(name)
-        return Trigger(
+        return asked(
+            self.updater(name),
+            name,
+            self.clock,
+            actor=actor or default_actor(),
             kind=kind,
-            updater_id=self.updater(name).id,
-            dataset=name,
             window=window,
             force=force,
             reason=reason,
-            actor=actor or default_actor(),
-            received_at=rfc3339(self.clock.now_ms()),
         )
 
     def run(self, trigger: Trigger, updater: Updater | None = None) -> Receipt:
@@ -211,15 +212,7 @@ class House:
         from kfm.operations.moves import OPERATIONS
 
         updater = OPERATIONS[name]()
-        trigger = Trigger(
-            kind="operation",
-            updater_id=updater.id,
-            dataset=check_id(dataset.removeprefix("kfm://dataset/"), "dataset"),
-            params=params or {},
-            reason=reason,
-            actor=actor or default_actor(),
-            received_at=rfc3339(self.clock.now_ms()),
-        )
+        trigger = ordered(updater, dataset, params or {}, self.clock, actor=actor or default_actor(), reason=reason)
         return run(trigger, updater, self.ports(trigger.dataset))
 
     def resume(

@@ -8,9 +8,11 @@ import msgspec
 import pytest
 
 from kfm.contract.keys import digest
-from kfm.contract.records import SourceRef, Step
+from kfm.contract.records import SourceRef, Step, Trigger
 from kfm.contract.updater import Output, Plan, Reader
+from kfm.engine.run import run
 from kfm.errors import Busy
+from kfm.orchestration.triggers import keep
 from tests.walk.site_under_test import Lines, MemorySite
 
 
@@ -233,3 +235,12 @@ def test_the_manifest_is_sorted_canonical_lines_and_its_digest_is_the_version() 
     assert [canonical(entry) for entry in entries] == body.splitlines()
     keys = [entry["key"] for entry in entries]
     assert keys == sorted(keys)
+
+
+def test_a_trigger_that_was_kept_is_there_until_a_run_of_it_ends() -> None:
+    site = MemorySite()
+    asked = Trigger(kind="webhook", updater_id="lines", dataset="demo", actor="test")
+    kept = keep(site.state, asked)
+    assert kept.trigger_id and list(site.state.inbox()) == [kept]
+    assert run(kept, Lines(), site.ports).outcome == "done"
+    assert list(site.state.inbox()) == []

@@ -152,7 +152,7 @@ class _Accepted:
         self._accept = accept
         self._lines: list[str] = []
         # Until Python 3.13 a lone \r is quoted only if the line ending has one.
-        self._writer = csv.writer(_Sink(self._lines.append), delimiter=contract.delimiter, lineterminator="\n ")
+        self._writer = csv.writer(_Sink(self._lines.append), delimiter=contract.delimiter, lineterminator="\r\n")
         self._encoder = codecs.getincrementalencoder(writing_codec(contract.encoding))("strict")
 
     def begin(self, passed: int) -> None:
@@ -242,7 +242,6 @@ class _Inspector:
         out.rows += len(rows)
         whole = set(map(len, rows)) == {self._width}
         columns = list(zip(*(rows if whole else [row for row in rows if len(row) == self._width]), strict=True))
-        # A row held for another column's sake does not count as seen: unique columns go row by row with it.
         suspects = [pair for pair in self._checks if columns and not pair[1].all_fine(columns[pair[0]])]
         if whole and not suspects:
             for position, check in self._unique:
@@ -252,11 +251,7 @@ class _Inspector:
             if self.accepted.begun and not out.held:
                 self.accepted.write(rows)
             return
-        asked = suspects + [pair for pair in self._unique if pair not in suspects]
-        doubts = [
-            (place, check, check.doubtful(columns[place]) if columns else set())
-            for place, check in sorted(asked, key=_place)
-        ]
+        doubts = [(place, check, check.doubtful(columns[place])) for place, check in suspects]
         kept, changed = self._sift(rows, doubts)
         if self._partition >= 0:
             self._partitions.add([row[self._partition] for row in kept])
@@ -294,10 +289,6 @@ class _Inspector:
                 check.saw(row[place])
             kept.append(row)
         return kept, changed
-
-
-def _place(pair: tuple[int, ColumnCheck]) -> int:
-    return pair[0]
 
 
 def _unnamed(row: list[str]) -> dict[str, list[str]]:

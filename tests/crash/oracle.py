@@ -44,6 +44,7 @@ LEFT_OUT = {
     "leases": {"token", "holder"},
     "checkpoints": {"etag"},
 }
+_NOT_COMPARED = (".kfm/state.", ".kfm/publish.lock", ".kfm/artifacts/")
 assert {"attempt", "wal_replay_count"} <= NONDET
 
 
@@ -92,13 +93,14 @@ def _journal(state: StoredState, run_id: str) -> str:
 
 
 def files_of(folder: str) -> dict[str, str]:
-    """Every file but the state itself, the configuration and the sources."""
+    """Every file but the state itself, locks, the configuration, the sources, and the artifacts of the command
+    line, which describe the last command and not the installation."""
     found = {}
     for root, _, names in os.walk(folder):
         for name in names:
             path = os.path.join(root, name)
             place = os.path.relpath(path, folder)
-            if place.startswith(("public/", ".kfm/")) and not place.startswith((".kfm/state.", ".kfm/publish.lock")):
+            if place.startswith(("public/", ".kfm/")) and not place.startswith(_NOT_COMPARED):
                 with open(path, "rb") as file:
                     found[place] = hashlib.sha256(file.read()).hexdigest()
     return found

@@ -12,6 +12,7 @@ one call and before the next is the same place unless the call itself is the las
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from collections.abc import Callable
@@ -35,20 +36,37 @@ def stop(_label: str) -> None:
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
-class Points:
-    """Counts places; at number `at` it acts. Number 0 is never reached: that run is the clean one."""
+def fail(number: int) -> Act:
+    """The call fails as the disk would make it fail."""
 
-    def __init__(self, at: int = 0, act: Act = die, *, only: Callable[[str], bool] | None = None) -> None:
+    def act(label: str) -> None:
+        if label.startswith("sqlite."):
+            raise apsw.FullError("injected") if number == errno.ENOSPC else apsw.IOError("injected")
+        raise OSError(number, os.strerror(number))
+
+    return act
+
+
+class Points:
+    """Counts places; at number `at` it acts, and `forever` after. Number 0 never comes: that run is the clean one."""
+
+    def __init__(
+        self, at: int = 0, act: Act = die, *, only: Callable[[str], bool] | None = None, forever: bool = False
+    ) -> None:
         self.labels: list[str] = []
+        self.acted = 0
         self._at = at
         self._act = act
         self._only = only
+        self._forever = forever
 
     def here(self, label: str) -> None:
         if self._only is not None and not self._only(label):
             return
         self.labels.append(label)
-        if len(self.labels) == self._at:
+        n = len(self.labels)
+        if n == self._at or (self._forever and 0 < self._at < n):
+            self.acted += 1
             self._act(label)
 
 
@@ -57,6 +75,12 @@ LASTING = {"commit", "sync", "sync_dir", "link", "replace", "fsync", "unlink", "
 BOUNDARIES = (
     "tables.begin", "tables.commit", "fs.sync", "fs.link", "fs.truncate", "sqlite.xSync", "publisher.", "files.link",
     "files.replace",
+)  # fmt: skip
+
+
+_FS = (
+    "make_dirs", "create", "open_append", "open_write", "truncate", "sync", "sync_dir", "link", "unlink", "replace",
+    "close",
 )  # fmt: skip
 
 
@@ -71,7 +95,7 @@ def install(points: Points) -> None:
         for name in ("begin", "put", "put_many", "delete", "commit"):
             _wrap(points, kind, "tables", name)
     fs = kfm.store.durable.Fs
-    for name in ("make_dirs", "create", "open_append", "open_write", "truncate", "sync", "sync_dir", "link", "unlink"):
+    for name in _FS:
         _wrap(points, fs, "fs", name)
     _wrap_write(points, fs)
     publisher = kfm.publish.files.FilesPublisher

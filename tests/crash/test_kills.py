@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -18,71 +17,19 @@ from tests.crash.harness import (
     Voice,
     answer_of,
     begin,
-    clean_run,
     cut_run,
     end,
     house_in,
     play,
     recover,
-    rows_as_read,
 )
-from tests.crash.oracle import check, difference, everything, rows_of, without_noops
+from tests.crash.oracle import check, difference, everything, without_noops
 from tests.crash.points import boundary
-from tests.crash.updaters import FAN, SCRIPTS, SMALLEST, STATIONS, T0, Script, settle_in
+from tests.crash.trial import STATES, Trial
+from tests.crash.updaters import FAN, SCRIPTS, SMALLEST, STATIONS, T0, Script
 
-STATES = ("sqlite", "jsonl")
 SLICES = 4
 DAY = 86_400_000
-
-
-class Trial:
-    """One script over one kind of state: how it ends undisturbed, and how it ends otherwise."""
-
-    def __init__(self, scratch: str, state: str, script: Script, only: Callable[[str], bool] | None = None) -> None:
-        self.folder = os.path.join(scratch, "house")
-        self.saved = os.path.join(scratch, "saved")
-        self.state, self.script, self.only = state, script, only
-        self.threads = 1
-        self.empty()
-        self.labels = clean_run(self.folder, script, only)
-        self.undisturbed = answer_of(self._look)
-
-    def empty(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
-        settle_in(self.folder, self.script, self.state, threads=self.threads)
-
-    def save(self) -> None:
-        shutil.rmtree(self.saved, ignore_errors=True)
-        shutil.copytree(self.folder, self.saved, symlinks=True)
-
-    def restore(self) -> None:
-        shutil.rmtree(self.folder)
-        shutil.copytree(self.saved, self.folder, symlinks=True)
-
-    def cut(self, at: int) -> Ended:
-        ended = cut_run(at, self.folder, self.script, self.only)
-        assert ended.killed, f"nothing was killed at {at} {self.labels[at - 1]}: {ended.failure}"
-        return ended
-
-    def judge(self, story: str, acks: dict[str, str]) -> None:
-        """Recover, and hold the end against the undisturbed one."""
-        ended = answer_of(lambda voice: self._recover(voice, acks))
-        told = difference(self.undisturbed, ended)
-        counts.add("differences", bool(told))
-        assert not told, f"{self.state} {self.script.name} {story}\n{told}"
-
-    def _recover(self, voice: Voice, acks: dict[str, str]) -> dict[str, str]:
-        as_read = rows_as_read(self.folder)
-        with house_in(self.folder) as house:
-            assert rows_of(house.tables) == as_read, "who only looks sees another state than who writes"
-            check(house, self.folder, acks)
-        recover(self.folder, self.script, voice)
-        return self._look(voice)
-
-    def _look(self, _voice: Voice) -> dict[str, str]:
-        with house_in(self.folder) as house:
-            check(house, self.folder, {})
-            return everything(self.folder, house.tables)
 
 
 def each(labels: list[str], part: int) -> Iterator[int]:
@@ -143,7 +90,7 @@ def test_an_operator_who_simply_types_it_again_gets_the_same(scratch: str, state
     for at in range(1, len(trial.labels) + 1):
         trial.empty()
         acks = trial.cut(at).acks
-        ended = answer_of(lambda voice: (play(trial.folder, SMALLEST, voice), trial._look(voice))[1])
+        ended = answer_of(lambda voice: (play(trial.folder, SMALLEST, voice), trial.look(voice))[1])
         counts.add("singles")
         told = difference(without_noops(trial.undisturbed), without_noops(ended))
         assert not told, f"{state} killed at {at} ({trial.labels[at - 1]})\n{told}"

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 from kfm import Output, Plan, SourceRef, Step, Updater
 
-T0 = 1_767_225_600_000  # 2026-01-01T00:00:00Z, the one instant all of this happens at
+NOW = "2026-01-01T00:00:00Z"  # the one instant all of this happens at
+T0 = 1_767_225_600_000  # the same in milliseconds
 LARGE = 70_000  # more than INLINE_MAX: such an output is a file of its own
 
 

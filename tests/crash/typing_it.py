@@ -1,0 +1,69 @@
+"""The commands of a script, typed at the command line: exit codes and words as a person gets them."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+from typing import NamedTuple
+
+import msgspec
+
+from kfm.cli.main import main
+from kfm.contract.canonical import canonical
+from kfm.contract.keys import digest
+from kfm.contract.records import Receipt
+from tests.crash.harness import Voice
+from tests.crash.updaters import NOW, Command, Script, lay_out
+
+STORAGE = 74
+
+
+class Typed(NamedTuple):
+    """One command and its answer."""
+
+    code: int
+    out: str
+    err: str
+
+    def acks(self) -> dict[str, str]:
+        """What standard output told: run id → digest of the receipt."""
+        found = json.JSONDecoder().raw_decode(self.out)[0] if self.out.strip() else {}
+        receipts = found.get("receipts", []) if isinstance(found, dict) else []
+        return {r["run_id"]: digest(canonical(msgspec.convert(r, Receipt))) for r in receipts}
+
+
+def words(folder: str, command: Command) -> list[str]:
+    return ["--config", os.path.join(folder, "kfm.yml"), "--json", command.verb, command.dataset, "--actor", "operator"]
+
+
+def type_one(folder: str, command: Command) -> Typed:
+    os.environ["KFM_NOW"] = NOW
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(words(folder, command))
+    return Typed(code, out.getvalue(), err.getvalue())
+
+
+def type_all(folder: str, script: Script, voice: Voice) -> None:
+    """Every command, until one says that the disk failed."""
+    for n, command in enumerate(script.commands):
+        lay_out(folder, command, n)
+        typed = type_one(folder, command)
+        voice.say("typed", *typed)
+        for run_id, name in typed.acks().items():
+            voice.say("ack", run_id, name)
+        if typed.code == STORAGE:
+            return
+
+
+def check_manners(typed: Typed, story: str) -> None:
+    """A line a problem that says what happened, no traceback, and nothing acknowledged after a failure."""
+    assert "Traceback" not in typed.err and "internal error" not in typed.err, f"{story}\n{typed.err}"
+    if typed.code == STORAGE:
+        # Closing comes last, after the answer; that it failed is said all the same.
+        told_before = "cannot close" in typed.err
+        assert told_before or not typed.acks(), f"{story}: acknowledged after the disk failed\n{typed.out}"
+        assert all(line.startswith("kfm: ") for line in typed.err.splitlines()), f"{story}\n{typed.err}"
+        assert "cannot" in typed.err.splitlines()[-1], f"{story}\n{typed.err}"

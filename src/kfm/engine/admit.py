@@ -151,7 +151,10 @@ def close_superseded(walk: Walk, tx: Tx) -> None:
                 f"and this is version {walk.updater.version}",
                 hint="finish it with the old version (`kfm resume`), or abandon it with --force --reason",
             )
-        note = ErrorNote(code="run.superseded", message="a later run over other inputs took its place")
+        why = "a later run over other inputs took its place"
+        if abandons(walk, old):
+            why = f"abandoned with --force by {walk.trigger.actor}: {walk.trigger.reason}"
+        note = ErrorNote(code="run.superseded", message=why)
         tx.save_run(msgspec.structs.replace(old, status="FAILED"))
         tx.receipt(closing_receipt(walk, old, "superseded", note), op=walk.updater.op)
         if old.trigger.trigger_id != walk.trigger.trigger_id:

@@ -1,0 +1,156 @@
+"""F30: a run that other code planned is never guessed over."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from kfm.errors import PlanDrift
+from tests.crash import counts
+from tests.crash.harness import Voice, answer_of, house_in, perform
+from tests.crash.oracle import check, difference, files_of, rows_of
+from tests.crash.points import boundary
+from tests.crash.trial import STATES, Trial
+from tests.crash.updaters import SMALLEST, Command, lay_out, settle_in
+
+RUN = SMALLEST.commands[0]
+OTHERS = ("SmallestNext", "SmallestDrifted")
+
+
+def rows_and_files(folder: str, *without: str) -> dict[str, str]:
+    with house_in(folder) as house:
+        rows = rows_of(house.tables)
+        kept = {table: rows[table] for table in rows if table not in without}
+        return {f"{t}/{key}": body.hex() for t in kept for key, body in kept[t].items()} | files_of(folder)
+
+
+def cut_after_planning(trial: Trial) -> list[int]:
+    """The places at which a kill leaves a run that is planned and not ended."""
+
+    def look(_voice: Voice) -> bool:
+        with house_in(trial.folder) as house:
+            return any(run.plan_hash for run in house.state.open_runs())
+
+    found = []
+    for at in range(1, len(trial.labels) + 1):
+        trial.empty()
+        trial.cut(at)
+        if answer_of(look):
+            found.append(at)
+    assert found, "no kill leaves a planned run"
+    return found
+
+
+@pytest.mark.parametrize("cls", OTHERS)
+@pytest.mark.parametrize("state", STATES)
+def test_other_code_stops_and_executes_nothing_and_the_old_code_can_still_finish(
+    scratch: str, state: str, cls: str
+) -> None:
+    trial = Trial(scratch, state, SMALLEST, boundary)
+    for at in cut_after_planning(trial):
+        trial.empty()
+        acks = trial.cut(at).acks
+
+        def upgraded(_voice: Voice) -> tuple[list[str], str]:
+            settle_in(trial.folder, SMALLEST, state, cls=cls)
+            # The claim notes the attempt and the lease its token; no fact about the work may change.
+            before = rows_and_files(trial.folder, "leases", "meta", "runs")
+            problems = []
+            with house_in(trial.folder) as house:
+                for attempt in (lambda: list(house.resume()), lambda: [perform(house, RUN)]):
+                    try:
+                        problems.append(str([receipt.outcome for receipt in attempt()]))
+                    except PlanDrift as problem:
+                        problems.append(problem.code)
+                house.settle()
+            return problems, difference(before, rows_and_files(trial.folder, "leases", "meta", "runs"))
+
+        problems, told = answer_of(upgraded)
+        story = f"{state} {cls} after a kill at {at} ({trial.labels[at - 1]})"
+        assert problems == ["plan.drift", "plan.drift"], story
+        assert not told, f"{story}\n{told}"
+        settle_in(trial.folder, SMALLEST, state)
+        trial.judge(f"{story}, and back", acks)
+        counts.add("upgrades")
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_force_with_a_reason_abandons_the_old_run_with_a_receipt(scratch: str, state: str) -> None:
+    trial = Trial(scratch, state, SMALLEST, boundary)
+    for at in cut_after_planning(trial):
+        trial.empty()
+        trial.cut(at)
+
+        def forced(_voice: Voice) -> list[list[str]]:
+            settle_in(trial.folder, SMALLEST, state, cls="SmallestNext")
+            lay_out(trial.folder, RUN, 0)
+            with house_in(trial.folder) as house:
+                perform(house, Command("run", "smallest", force=True))
+                house.settle()
+                assert not list(house.state.open_runs())
+                check(house, trial.folder, {})
+                receipts = [house.state.receipt(entry.run_id) for entry in house.state.ledger()]
+                return [
+                    [r.updater_version, r.outcome, *(n.message for n in r.errors)] for r in receipts if r is not None
+                ]
+
+        abandoned = "abandoned with --force by operator: the crash is over"
+        assert answer_of(forced) == [["1.0.0", "superseded", abandoned], ["1.1.0", "done"]]
+        counts.add("upgrades")
+
+
+def test_force_under_the_same_version_abandons_the_run_and_asks_for_a_new_version(scratch: str) -> None:
+    """The plan is locked to the version: what was abandoned is over, but two plans never share a version."""
+    trial = Trial(scratch, "sqlite", SMALLEST, boundary)
+    place = cut_after_planning(trial)[0]
+    trial.empty()
+    trial.cut(place)
+    settle_in(trial.folder, SMALLEST, "sqlite", cls="SmallestDrifted")
+
+    def forced(_voice: Voice) -> list[list[str]]:
+        with house_in(trial.folder) as house:
+            perform(house, Command("run", "smallest", force=True))
+            house.settle()
+            receipts = [house.state.receipt(entry.run_id) for entry in house.state.ledger()]
+            assert not house.state.ref("processed/smallest")
+            return [[r.outcome, *(note.code for note in r.errors)] for r in receipts if r is not None]
+
+    assert answer_of(forced) == [["superseded", "run.superseded"], ["failed", "plan.changed"]]
+
+
+def test_a_drifted_run_strands_no_other(scratch: str) -> None:
+    """Two unfinished runs; one cannot be resumed by this code. The other is, and the first is still told of."""
+    config = SMALLEST.config + "  again:\n    updater: tests.crash.updaters:Smallest\n"
+    both = SMALLEST._replace(config=config)
+    folder = os.path.join(scratch, "house")
+    settle_in(folder, both, "sqlite")
+    lay_out(folder, RUN, 0)
+
+    def leave_two(_voice: Voice) -> None:
+        from kfm.engine import execute
+
+        def unplugged(*_args: object, **_kwargs: object) -> None:
+            raise KeyboardInterrupt
+
+        execute.Crew.perform = unplugged  # type: ignore[method-assign, assignment]
+        for name in ("smallest", "again"):
+            with house_in(folder) as house:
+                with pytest.raises(KeyboardInterrupt):
+                    perform(house, Command("run", name))
+
+    answer_of(leave_two)
+    config = config.replace("{cls}", "SmallestNext")
+    settle_in(folder, both._replace(config=config), "sqlite")
+
+    def resume(_voice: Voice) -> tuple[list[str], str]:
+        done = []
+        with house_in(folder) as house:
+            try:
+                for receipt in house.resume():
+                    done.append(f"{receipt.dataset} {receipt.outcome}")
+            except PlanDrift as problem:
+                return done, problem.code
+        return done, "nothing was told"
+
+    assert answer_of(resume) == [["again done"], "plan.drift"]

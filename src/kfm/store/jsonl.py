@@ -86,20 +86,31 @@ class JsonlTables:
 
     def get(self, table: str, key: str) -> bytes | None:
         with self._lock:
-            if self._failed:
-                raise self._failed
+            self._look_again()
             return self._rows.get(table, key)
 
     def scan(
         self, table: str, prefix: str = "", *, after: str = "", reverse: bool = False, limit: int = -1
     ) -> Iterator[tuple[str, bytes]]:
         with self._lock:
-            if self._failed:
-                raise self._failed
+            self._look_again()
             return self._rows.scan(table, prefix, after=after, reverse=reverse, limit=limit)
 
+    def _look_again(self) -> None:
+        """Before a reading: fold what others have written, up to a line that one of them may be writing now."""
+        if self._failed:
+            raise self._failed
+        if self._open or self._ack < 0:  # in our own transaction nobody else writes; who only looks sees one moment
+            return
+        try:
+            size = self._fs.size(self._fd)
+            if size > self._end:
+                self._fold(size)
+        except OSError as problem:
+            raise self._fail(problem, "read the journal") from problem
+
     def _catch_up(self, *, repair: bool) -> None:
-        """Fold the lines written since we last looked."""
+        """While nobody writes: fold the lines written since we last looked, and judge what is left over."""
         size = self._fs.size(self._fd)
         if size < self._acked:
             raise Corrupt(
@@ -114,18 +125,21 @@ class JsonlTables:
                 hint="restore it from a copy; nothing was changed",
                 record=self._count,
             )
+        rest = self._fold(size)
+        if rest:
+            self._judge_tail(rest, repair)
+
+    def _fold(self, size: int) -> bytes:
+        """Fold the whole good lines up to `size`; returns what is left over."""
         while self._end < size:
             consumed = self._fold_block(self._fs.read_at(self._fd, min(size - self._end, 1 << 22), self._end))
-            if consumed:
-                self._end += consumed
-                continue
-            rest = self._fs.read_at(self._fd, size - self._end, self._end)
-            consumed = self._fold_block(rest)
-            if consumed:
-                self._end += consumed
-                continue
-            self._judge_tail(rest, repair)
-            return
+            if not consumed:
+                rest = self._fs.read_at(self._fd, size - self._end, self._end)
+                consumed = self._fold_block(rest)
+                if not consumed:
+                    return rest
+            self._end += consumed
+        return b""
 
     def _fold_block(self, block: bytes) -> int:
         """Fold the whole good lines at the start of `block`; returns how many bytes they take."""
@@ -224,6 +238,7 @@ class JsonlTables:
                 self._head = head
                 self._end += len(line)
                 self._count += 1
+                self._written += 1
             if self._durable and self._acked < self._end:
                 self._sync()
             self._fs.unlock(self._fd)

@@ -85,7 +85,7 @@ class StoredState:
     def __init__(self, tables: Tables, now_ms: Callable[[], int]) -> None:
         self.tables = tables
         self.now_ms = now_ms
-        self._checked: tuple[str, int, Sequence[str], int, int] | None = None
+        self._checked: tuple[Lease | None, Sequence[str], int, int] | None = None
         self._writes = _writes.setdefault(tables, [0])
         self.archive: Callable[[str], Iterable[tuple[str, bytes]]] | None = None  # journals that were compacted
 
@@ -101,13 +101,7 @@ class StoredState:
 
         Asked again only if another process wrote since, or we wrote to leases or refs ourselves.
         """
-        asked = (
-            lease.scope if lease else "",
-            lease.token if lease else 0,
-            switches,
-            self.tables.foreign(),
-            self._writes[0],
-        )
+        asked = (lease, switches, self.tables.foreign(), self._writes[0])
         if asked == self._checked:
             return
         self._checked = None
@@ -128,7 +122,8 @@ class StoredState:
 
     def _check_fence(self, lease: Lease) -> None:
         current = self.lease(lease.scope)
-        if current is None or current.token != lease.token:
+        # The holder as well: a token handed out in a transaction that was rolled back is handed out again.
+        if current is None or (current.token, current.holder) != (lease.token, lease.holder):
             raise Fenced(
                 f"the lease on {lease.scope} was taken over by another worker",
                 hint="nothing was written; the other worker carries on",

@@ -1,0 +1,304 @@
+"""What was left unfinished, and what a freeze kept, is taken up once, whoever comes first and whatever comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kfm.cli.running import _resume_one
+from kfm.contract.records import Step
+from kfm.contract.updater import Output, Reader
+from kfm.errors import BadInput, Conflict, Frozen, PlanDrift, Unavailable
+from kfm.runtime import House
+from kfm.telemetry.log import NullLog
+from tests.walk.crowds import STATES, Installation
+from tests.walk.site_under_test import Lines, MemorySite
+
+
+class Power(BaseException):
+    """The process dies."""
+
+
+class Dying(Lines):
+    """Dies in its only step, the first time."""
+
+    dies = True
+
+    def perform(self, step: Step, read: Reader) -> Output:
+        if self.dies:
+            self.dies = False
+            raise Power
+        return super().perform(step, read)
+
+
+class DyingBefore(Dying):
+    """Dies while it plans, the first time: a claim is left, and no plan."""
+
+    def plan(self, inputs: Any) -> Any:
+        if self.dies:
+            self.dies = False
+            raise Power
+        return super().plan(inputs)
+
+
+class At(NullLog):
+    """Does something when an event is logged, once."""
+
+    def __init__(self, name: str, what: Callable[[], object]) -> None:
+        self._name = name
+        self._what: list[Callable[[], object]] = [what]
+
+    def event(self, name: str, **fields: object) -> None:
+        if name == self._name and self._what:
+            self._what.pop()()
+
+    def bind(self, **fields: object) -> At:
+        return self
+
+
+def take_up(site: MemorySite, updater: Lines) -> Any:
+    from kfm.engine.run import run
+
+    (unfinished,) = site.state.open_runs()
+    return run(unfinished.trigger, updater, site.ports, unfinished)
+
+
+# -- between a look and a claim
+
+
+def test_a_freeze_that_comes_between_the_look_and_the_claim_keeps_the_trigger(monkeypatch: pytest.MonkeyPatch) -> None:
+    site = MemorySite()
+    claimed = site.state.claimed
+    frozen: list[str] = []
+
+    def freeze_first(claim_key: str) -> Any:
+        if not frozen:
+            frozen.append(claim_key)
+            site.operate("freeze", dataset="demo", scope="demo")
+        return claimed(claim_key)
+
+    monkeypatch.setattr(site.state, "claimed", freeze_first)
+    receipt = site.run(Lines())
+    assert frozen and (receipt.status, receipt.outcome) == ("SKIPPED", "frozen")
+    assert [trigger.dataset for trigger in site.state.inbox()] == ["demo"]
+    assert not list(site.state.open_runs())
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_held_rows_are_not_filed_under_a_freeze_but_after_the_thaw(state: str, tmp_path: Path) -> None:
+    site = Installation(tmp_path, state)
+    text = (tmp_path / "kfm.yml").read_text()
+    (tmp_path / "kfm.yml").write_text(text.replace("format: csv", "format: csv, contract: {min_rows: 5}"))
+    with site.open() as other, site.open() as house:
+        house.log = At("source.inspected", lambda: other.operation("freeze", "demo", {"scope": "demo"}))
+        with pytest.raises(Frozen):
+            house.run(house.trigger("demo"))
+        assert house.state.ref("quarantine/demo") == ""
+        freeze = next(iter(house.state.ledger(reverse=True, limit=1)))
+        assert freeze.op_type == "freeze"
+        lease = house.state.lease("parts/demo")
+        assert lease is not None and lease.expires_ms == 0, "the lease was not given back"
+        other.operation("thaw", "demo", {"scope": "demo"})
+        (receipt,) = house.resume()
+        assert receipt.outcome == "held" and house.state.ref("quarantine/demo")
+    site.sound()
+
+
+# -- a run that is taken up again
+
+
+def test_a_forced_run_is_resumed_and_not_begun_anew() -> None:
+    site, updater = MemorySite(), Dying()
+    with pytest.raises(Power):
+        site.run(updater, force=True, reason="asked for")
+    (unfinished,) = site.state.open_runs()
+    receipt = take_up(site, updater)
+    assert (receipt.run_id, receipt.outcome) == (unfinished.run_id, "done")
+    assert [entry.run_id for entry in site.state.ledger()] == [unfinished.run_id]
+
+
+def test_another_forced_run_does_begin_anew() -> None:
+    site, updater = MemorySite(), Dying()
+    with pytest.raises(Power):
+        site.run(updater, force=True, reason="asked for")
+    (unfinished,) = site.state.open_runs()
+    receipt = site.run(updater, force=True, reason="asked for again")
+    assert receipt.outcome == "done" and receipt.run_id != unfinished.run_id
+    assert [entry.outcome for entry in site.state.ledger()] == ["superseded", "done"]
+
+
+def test_resuming_a_forced_run_with_other_code_does_not_abandon_it() -> None:
+    site, updater = MemorySite(), Dying()
+    with pytest.raises(Power):
+        site.run(updater, force=True, reason="asked for")
+    updater.version = "2.0.0"
+    with pytest.raises(PlanDrift):
+        take_up(site, updater)
+    assert len(list(site.state.open_runs())) == 1
+
+
+def test_a_run_that_cannot_be_taken_up_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    site, updater = MemorySite(), DyingBefore()
+    with pytest.raises(Power):
+        site.run(updater)
+    down = [Unavailable("the source does not answer")]
+    fetch = site.shelf.fetch
+
+    def sometimes(*words: Any) -> Any:
+        if down:
+            raise down.pop()
+        return fetch(*words)
+
+    monkeypatch.setattr(site.shelf, "fetch", sometimes)
+    with pytest.raises(Unavailable):
+        take_up(site, updater)
+    assert not down and not list(site.state.ledger())
+    assert take_up(site, updater).outcome == "done"
+    assert not list(site.state.open_runs())
+
+
+@pytest.mark.parametrize("updater", [Dying, DyingBefore])
+@pytest.mark.parametrize("resumed", [False, True])
+def test_a_source_that_went_back_ends_the_unfinished_run_over_what_it_was(updater: type[Lines], resumed: bool) -> None:
+    """Otherwise a later resume would publish what the source has not held for long."""
+    site = MemorySite()
+    site.run(Lines())
+    site.shelf.body = b"for a moment"
+    with pytest.raises(Power):
+        site.run(updater())
+    (unfinished,) = site.state.open_runs()
+    site.shelf.body = b"a,b\n1,2\n"
+    if not resumed:
+        assert site.run(Lines()).outcome == "noop"
+    elif unfinished.plan_hash:
+        assert take_up(site, Lines()).outcome == "done"  # what was planned is done, as nobody has looked since
+        return
+    else:
+        assert take_up(site, Lines()).outcome == "noop"
+    assert not list(site.state.open_runs())
+    ended = site.state.receipt(unfinished.run_id)
+    assert ended is not None and ended.outcome == "superseded"
+    assert site.content("processed/demo") == {"all": b"a,b\n1,2\n"}
+    assert site.run(Lines()).outcome == "noop"
+
+
+def test_looking_at_an_unfinished_run_under_a_freeze_keeps_no_second_trigger() -> None:
+    site, updater = MemorySite(), Dying()
+    with pytest.raises(Power):
+        site.run(updater)
+    site.operate("freeze", dataset="demo", scope="demo")
+    for _ in range(3):
+        assert take_up(site, updater).outcome == "frozen"
+    assert not list(site.state.inbox())
+    site.operate("thaw", dataset="demo", scope="demo")
+    assert take_up(site, updater).outcome == "done"
+
+
+# -- two who take up the same
+
+
+def overtaken(house: House, by: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Let something happen just before `house` begins to claim what it took up."""
+    happened: list[str] = []
+    transaction = house.state.transaction
+
+    def late(*words: Any, **named: Any) -> Any:
+        if not happened:
+            happened.append("yes")
+            by()
+        return transaction(*words, **named)
+
+    monkeypatch.setattr(house.state, "transaction", late)
+    return happened
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("undone", [False, True])
+def test_a_trigger_that_another_worker_took_up_meanwhile_is_not_taken_up_again(
+    state: str, undone: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Installation(tmp_path, state)
+    with site.open() as one, site.open() as two:
+        for n in range(2):
+            site.source(f"demo {n}")
+            one.run(one.trigger("demo"))
+            if not n:
+                one.operation("promote", "demo")
+        one.operation("freeze", "demo", {"scope": "demo"})
+        assert one.operation("promote", "demo").outcome == "frozen"
+        one.operation("thaw", "demo", {"scope": "demo"})
+
+        def by() -> None:
+            assert [receipt.outcome for receipt in one.resume()] == ["done"]
+            if undone:
+                one.operation("rollback", "demo")
+
+        happened = overtaken(two, by, monkeypatch)
+        assert list(two.resume()) == []
+        assert happened and not list(two.state.inbox())
+        ledger = [(entry.op_type, entry.outcome) for entry in one.state.ledger()]
+        assert ledger.count(("promote", "done")) == 2 and ("promote", "noop") not in ledger
+        moves = [entry.op for entry in one.state.history("published/demo")]
+        assert moves == ["promote", "promote", *(["rollback"] if undone else [])]
+    site.sound()
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_run_that_another_worker_ended_meanwhile_is_not_done_again(
+    state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Installation(tmp_path, state)
+    with site.open() as one, site.open() as two:
+        one.run(one.trigger("demo"))
+        site.source("demo 1")
+
+        def die() -> None:
+            raise Power
+
+        one.log = At("run.started", die)
+        with pytest.raises(Power):
+            one.run(one.trigger("demo"))
+        one.log = NullLog()
+
+        def by() -> None:
+            assert [receipt.outcome for receipt in one.resume()] == ["done"]
+            one.operation("rollback", "demo", {"ref": "processed/demo"})
+
+        happened = overtaken(two, by, monkeypatch)
+        assert list(two.resume()) == []
+        assert happened
+        assert [entry.op for entry in one.state.history("processed/demo")] == ["ingest", "ingest", "rollback"]
+        assert [entry.outcome for entry in one.state.ledger()] == ["done", "done", "done"]
+    site.sound()
+
+
+def test_one_kept_trigger_that_cannot_be_taken_up_strands_no_other(tmp_path: Path) -> None:
+    site = Installation(tmp_path, "sqlite", ("a", "b", "c"))
+    with site.open() as house:
+        house.operation("freeze", "global", {"scope": "global"})
+        for name in ("a", "b", "c"):
+            assert house.run(house.trigger(name)).outcome == "frozen"
+        house.operation("thaw", "global", {"scope": "global"})
+    text = (tmp_path / "kfm.yml").read_text()
+    (tmp_path / "kfm.yml").write_text(text.replace("  a:\n", "  gone:\n"))
+    with site.open() as house:
+        resuming = house.resume()
+        assert [next(resuming).dataset, next(resuming).dataset] == ["b", "c"]
+        with pytest.raises(BadInput, match="no dataset is called a"):
+            next(resuming)
+        assert [trigger.dataset for trigger in house.state.inbox()] == ["a"]
+        told: list[str] = []
+        assert list(house.resume(tell=lambda name, problem: told.append(f"{name} {problem.code}"))) == []
+        assert told == ["a input.bad"]
+
+
+def test_a_run_that_ended_before_its_turn_is_a_conflict_and_no_accident() -> None:
+    class Empty:
+        def resume(self, _run_id: str) -> Any:
+            return iter(())
+
+    with pytest.raises(Conflict, match="another worker has ended run x"):
+        _resume_one(Empty(), "x")  # type: ignore[arg-type]

@@ -91,15 +91,15 @@ class SqliteTables:
             raise
 
     def _look(self, path: str, acked: int, *, fresh: bool, small: bool) -> None:
-        """Is this the state we left? A small one is looked at whole."""
+        """Is this the state we left? A small one is looked at whole, and nothing is written before."""
         if small and not fresh:
             self._check_structure()
+        have = int(self._guarded("commits")) if self._version() else 0
+        if have < acked:
+            raise lost(acked - have, path)
         self._migrate()
         if small and not fresh:
             self._check_rows()
-        have = int(self._guarded("commits"))
-        if have < acked:
-            raise lost(acked - have, path)
 
     def _migrate(self) -> None:
         run = self._execute

@@ -13,6 +13,7 @@ import random
 import secrets
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -25,6 +26,8 @@ import pytest
 
 from kfm.contract.records import SourceRef, Step
 from kfm.contract.updater import Plan
+from kfm.engine.purity import pure
+from kfm.errors import PlanImpure
 from tests.walk.site_under_test import Lines, MemorySite
 
 captured_random = random.Random(7).random
@@ -147,3 +150,28 @@ def test_after_a_plan_the_clock_is_free_again() -> None:
     assert time.time() > 0
     assert os.environ.get("NO SUCH NAME") is None
     assert MemorySite().run(Lines()).status == "SUCCESS"
+
+
+def test_two_threads_that_plan_at_once_are_both_watched() -> None:
+    """Under a profiler only the audit hook watches; a second planner must not draw its eyes away from the first."""
+    second_plans = threading.Event()
+    caught: list[str] = []
+
+    def first() -> None:
+        sys.setprofile(lambda _frame, _event, _argument: None)
+        try:
+            with pure():
+                second_plans.wait(30)
+                os.scandir(".")
+        except PlanImpure as problem:
+            caught.append(str(problem))
+        finally:
+            sys.setprofile(None)
+
+    thread = threading.Thread(target=first)
+    thread.start()
+    with pure():
+        sys.setprofile(None)  # what this thread does from here on is no plan
+        second_plans.set()
+        thread.join(30)
+    assert len(caught) == 1 and "os.scandir" in caught[0]

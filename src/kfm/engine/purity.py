@@ -79,12 +79,11 @@ _AUDITED = (
     "urllib.", "http.", "ftplib.", "smtplib.", "fcntl.", "mmap.", "pty.", "syslog.", "time.sleep",
 )  # fmt: skip
 _hook_installed = False
-_watching: list[bool] = []  # non-empty while this thread makes a plan
-_watching_thread = 0
+_watching: set[int] = set()  # the threads that make a plan just now
 
 
 def _audit(event: str, _arguments: tuple[Any, ...]) -> None:
-    if _watching and event.startswith(_AUDITED) and _current_thread() == _watching_thread:
+    if _watching and event.startswith(_AUDITED) and _current_thread() in _watching:
         # Importing a module inside plan() opens files too; that is slow, not impure.
         if event == "open" and _importing():
             return
@@ -169,15 +168,15 @@ def _refuse(call: str) -> None:
 @contextmanager
 def pure() -> Iterator[None]:
     """Inside, nothing may reach the clock, randomness, the environment, files, sockets or processes."""
-    global _hook_installed, _watching_thread
+    global _hook_installed
     if not _hook_installed:
         sys.addaudithook(_audit)
         _hook_installed = True
     collecting = gc.isenabled()
     gc.disable()  # a finaliser or a callback of the collector is not the plan's doing
     profiled = sys.getprofile() is not None  # a profiler has the hook: the audit hook still watches
-    _watching_thread = _current_thread()
-    _watching.append(True)
+    thread = _current_thread()
+    _watching.add(thread)
     if not profiled:
         sys.setprofile(_profile)
     try:
@@ -185,6 +184,6 @@ def pure() -> Iterator[None]:
     finally:
         if not profiled:
             sys.setprofile(None)
-        _watching.pop()
+        _watching.discard(thread)
         if collecting:
             gc.enable()

@@ -80,7 +80,8 @@ class FilesPublisher(TracingPublisher):
         import time
 
         with _as_storage_failed():
-            self._make_dirs(os.path.dirname(self._lock))
+            if not os.path.isdir(os.path.dirname(self._lock)):  # no need to sync: a lock lives no longer than we
+                self._make_dirs(os.path.dirname(self._lock))
             fd = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             for _ in range(1000):

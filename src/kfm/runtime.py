@@ -10,6 +10,7 @@ import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any, Literal, TextIO
 
 import msgspec
@@ -137,6 +138,7 @@ class House:
             revalidate_ms=round(network.revalidate_s * 1000),
         )
         declared = self.config.datasets.get(name)
+        metadata = declared.metadata() if declared else {}
         sources: dict[str, tuple[FetchRequest, DataContract | None]] = {}
         for source_name, source in (declared.sources if declared else {}).items():
             contract = source.data_contract()
@@ -161,7 +163,7 @@ class House:
             clock=self.clock,
             log=self.log,
             open_source=open_source,
-            gate=promotion_gate,
+            gate=partial(promotion_gate, declared=metadata),
             settings=Settings(
                 threads=execute.threads,
                 window=execute.window,
@@ -172,7 +174,7 @@ class House:
             ),
             sources=sources,
             request=request,
-            metadata=declared.metadata() if declared else {},
+            metadata=metadata,
             progress=self._progress,
         )
 
@@ -381,10 +383,31 @@ def diagnose(resolved: Resolved, *, deep: bool = False) -> list[Verdict]:
             found += durability(settings())
         waiting = sum(1 for _ in house.state.open_runs())
         found.append(Line(check="runs.unfinished", ok=True, found=str(waiting)))
+        found += published_verdicts(house)
         if deep:
             found += verify_everything(house)
     finally:
         house.close()
+    return found
+
+
+def published_verdicts(house: House) -> list[Verdict]:
+    """Would what is published pass the gate today? A dataset may have been restricted since."""
+    from kfm.contract.records import RefMove
+    from kfm.store.place import Verdict as Line
+
+    found = []
+    for ref, version in house.state.refs("published/"):
+        name = ref.partition("/")[2]
+        decision = house.ports(name).gate(house.state, house.objects, RefMove(ref=ref, before=version, after=version))
+        found.append(
+            Line(
+                check=ref.replace("/", "."),
+                ok=decision.allow is True,
+                found="may be public" if decision.allow is True else "; ".join(decision.reasons),
+                why="" if decision.allow is True else f"withdraw it: `kfm rollback {name} --to nothing --reason …`",
+            )
+        )
     return found
 
 
@@ -396,10 +419,12 @@ def verify_everything(house: House) -> list[Verdict]:
     check_rows = getattr(house.tables, "verify", None)
     rows = check_rows() if check_rows is not None else 0
     report = verify(house.state, house.objects)
+    check_objects = getattr(house.objects, "verify", None)
+    stored = check_objects() if check_objects is not None else report.objects
     return [
         Line(check="state.rows", ok=True, found=f"{rows} rows intact"),
         Line(check="ledger.chain", ok=True, found=f"{report.entries} entries intact"),
-        Line(check="objects.bytes", ok=True, found=f"{report.objects} objects intact"),
+        Line(check="objects.bytes", ok=True, found=f"{stored} objects intact"),
     ]
 
 

@@ -230,14 +230,71 @@ def test_rollback_without_an_earlier_version_is_refused(ran: Kfm) -> None:
     assert "no version before" in answer.complaint
 
 
-def test_promotion_without_a_licence_is_denied(started: Kfm) -> None:
+def test_the_first_edition_can_be_withdrawn_and_brought_back(ran: Kfm) -> None:
+    before = ran("refs", "list", "published/", "--json").data
+    foretold = ran("rollback", "rain-gauges", "--to", "nothing", "--dry-run", "--json").data
+    assert ran("refs", "list", "published/", "--json").data == before
+    done = ran("rollback", "rain-gauges", "--to", "nothing", "--reason", "too early", "--json").data
+    assert done["receipts"][0]["moves"] == foretold["receipts"][0]["moves"]
+    assert ran("refs", "list", "published/", "--json").data == []
+    assert json.loads(Path("public/datasets/rain-gauges/current.json").read_text())["version"] == ""
+    assert ran("rollback", "rain-gauges").code == 0
+    assert ran("refs", "list", "published/", "--json").data == before
+
+
+def test_only_what_is_published_can_be_withdrawn(ran: Kfm) -> None:
+    answer = ran("rollback", "rain-gauges", "--ref", "processed/rain-gauges", "--to", "nothing")
+    assert answer.code == 3
+    assert "not published" in answer.complaint
+
+
+def test_a_version_to_roll_back_to_may_be_named_by_its_start(ran: Kfm) -> None:
+    first = ran("refs", "list", "published/", "--json").data[0]["version"]
+    ran("rollback", "rain-gauges", "--to", "nothing")
+    shown = first[:19]  # as `kfm refs history` shows it
+    assert shown in ran("refs", "history", "published/rain-gauges").out
+    assert ran("rollback", "rain-gauges", "--to", shown, "--dry-run").code == 0
+    assert ran("rollback", "rain-gauges", "--to", shown.removeprefix("sha256:")).code == 0
+    assert ran("refs", "list", "published/", "--json").data[0]["version"] == first
+    answer = ran("rollback", "rain-gauges", "--to", "sha256:0000000")
+    assert answer.code == 3
+    assert "no version of published/rain-gauges begins with 0000000" in answer.complaint
+
+
+def test_promotion_without_a_licence_is_denied_until_it_is_declared(started: Kfm) -> None:
     path = Path("kfm.yml")
-    path.write_text(path.read_text().replace("    license: CC0-1.0\n", ""))
+    whole = path.read_text()
+    path.write_text(whole.replace("    license: CC0-1.0\n", ""))
     started("run")
     answer = started("promote", "rain-gauges")
     assert answer.code == 4
     assert "licence: license is not declared" in answer.complaint
     assert started("refs", "list", "published/", "--json").data == []
+    path.write_text(whole)
+    assert started("promote", "rain-gauges").code == 0
+
+
+def test_what_is_restricted_today_is_neither_promoted_nor_rolled_back_to(ran: Kfm) -> None:
+    data = Path("data/rain_gauges.csv")
+    data.write_text(data.read_text().replace("12.7", "13.7"))
+    ran("run")
+    assert ran("promote", "rain-gauges", "--reason", "second").code == 0
+    assert ran("doctor").code == 0
+    path = Path("kfm.yml")
+    path.write_text(path.read_text().replace("sensitivity: public", "sensitivity: restricted"))
+    data.write_text(data.read_text().replace("13.7", "14.7"))
+    assert ran("run").code == 0
+    before = ran("refs", "list", "published/", "--json").data
+    for words in (["promote", "rain-gauges"], ["rollback", "rain-gauges"]):
+        answer = ran(*words)
+        assert answer.code == 4
+        assert "its sensitivity is not public" in answer.complaint
+    assert ran("refs", "list", "published/", "--json").data == before
+    report = ran("doctor", "--json")
+    assert report.code == 3
+    assert [check["check"] for check in report.data["checks"] if not check["ok"]] == ["published.rain-gauges"]
+    assert ran("rollback", "rain-gauges", "--to", "nothing").code == 0
+    assert ran("doctor").code == 0
 
 
 @pytest.mark.parametrize("scope", ["global", "rain-gauges"])

@@ -36,6 +36,39 @@ def test_a_version_nobody_made_does_not_pass() -> None:
     assert decision.allow is False and "provenance" in decision.reasons[0]
 
 
+PUBLIC = {"title": "x", "license": "y", "sensitivity": "public"}
+
+
+@pytest.mark.parametrize(
+    ("declared", "reason"),
+    [
+        ({**PUBLIC, "sensitivity": "restricted"}, "not public"),
+        ({**PUBLIC, "license": ""}, "license is not declared"),
+        ({}, "title is not declared"),
+    ],
+    ids=str,
+)
+def test_what_is_declared_today_decides_whatever_the_version_was_made_under(
+    declared: dict[str, str], reason: str
+) -> None:
+    site, move = made()
+    decision = promotion_gate(site.state, site.ports.objects, move, declared)
+    assert decision.allow is False and any(reason in said for said in decision.reasons)
+
+
+def test_what_was_not_declared_when_a_version_was_made_may_be_declared_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    site, move = made()
+    tampered(site, monkeypatch, metadata={})
+    assert promotion_gate(site.state, site.ports.objects, move, PUBLIC).allow is True
+
+
+def test_a_version_that_was_made_as_restricted_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    site, move = made()
+    tampered(site, monkeypatch, metadata={**PUBLIC, "sensitivity": "restricted"})
+    decision = promotion_gate(site.state, site.ports.objects, move, PUBLIC)
+    assert decision.allow is False and "stays so" in decision.reasons[0]
+
+
 def tampered(site: MemorySite, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
     real = site.state.dataset_version
 

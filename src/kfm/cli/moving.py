@@ -7,7 +7,7 @@ import argparse
 from kfm.cli.opening import known_dataset, opened, person, settings
 from kfm.cli.render import Screen
 from kfm.cli.running import Tally, show_runs
-from kfm.contract.names import check_ref, is_digest, printable
+from kfm.contract.names import check_ref, dataset_id, is_digest, printable
 from kfm.errors import BadInput
 
 
@@ -17,13 +17,34 @@ def promote(options: argparse.Namespace, screen: Screen) -> int:
 
 def rollback(options: argparse.Namespace, screen: Screen) -> int:
     params = {}
-    if options.to:
-        if not is_digest(options.to):
-            raise BadInput(f"{printable(options.to)} is not a digest", hint="see `kfm refs history REF`")
-        params["to"] = options.to
     if options.ref:
         params["ref"] = check_ref(options.ref)
+    if options.to:
+        params["to"] = _version_meant(options, screen)
     return _operate(options, screen, params)
+
+
+def _version_meant(options: argparse.Namespace, screen: Screen) -> str:
+    """A digest may be given by its start, as tables show it, if the ref was at only one such version."""
+    text = options.to
+    if text == "nothing" or is_digest(text):
+        return str(text)
+    start = text.removeprefix("sha256:")
+    if not (4 <= len(start) < 64 and all(c in "0123456789abcdef" for c in start)):
+        raise BadInput(
+            f"{printable(text)} is not a digest", hint="give sha256:… or the start of it, see `kfm refs history REF`"
+        )
+    ref = options.ref or f"published/{dataset_id(options.dataset)}"
+    with opened(options, screen, "read") as house:
+        known = {entry.after for entry in house.state.history(ref)} - {""}
+    found = [digest for digest in known if digest.startswith(f"sha256:{start}")]
+    if len(found) != 1:
+        how_many = "no version" if not found else f"{len(found)} versions"
+        raise BadInput(
+            f"{how_many} of {ref} begins with {start}" if not found else f"{how_many} of {ref} begin with {start}",
+            hint=f"see `kfm refs history {ref}`",
+        )
+    return found[0]
 
 
 def freeze(options: argparse.Namespace, screen: Screen) -> int:

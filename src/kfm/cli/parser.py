@@ -241,7 +241,12 @@ def _add_moving(commands: Any) -> None:
         parser.add_argument("--dry-run", action="store_true", help="only tell what would move")
         _add_person(parser)
         if name == "rollback":
-            parser.add_argument("--to", default="", metavar="DIGEST", help="the version (default: the one before)")
+            parser.add_argument(
+                "--to",
+                default="",
+                metavar="DIGEST",
+                help="the version, or the start of its digest (default: the one before); `nothing` withdraws it",
+            )
             parser.add_argument("--ref", default="", metavar="REF", help="the ref (default: published/DATASET)")
 
 

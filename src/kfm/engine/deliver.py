@@ -55,7 +55,7 @@ def _publish(state: State, objects: Objects, publisher: Publisher, item: OutboxI
     )  # fmt: skip
     publisher.emit_event(
         {
-            "type": "org.kfm.dataset.published.v1",
+            "type": "org.kfm.dataset.published.v1" if version else "org.kfm.dataset.withdrawn.v1",
             "dataset": dataset,
             "version": version,
             "run_id": item.payload["run_id"],

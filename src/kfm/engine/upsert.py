@@ -118,5 +118,5 @@ def admit_to_published(walk: Walk, move: RefMove) -> None:
     if decision.allow is not True or decision.subject != move.after:
         raise Denied(
             f"{move.ref} may not move: " + "; ".join(decision.reasons or ["the gate gave no reason"]),
-            hint="complete what is missing and try again",
+            hint=f"what is missing goes into kfm.yml under datasets.{walk.dataset}; then try again",
         )

@@ -55,8 +55,14 @@ class Promote(MoveUpdater):
         return [_aim(sources.ref(f"published/{name}"), target)]
 
 
+NOTHING = "nothing"
+
+
 class Rollback(MoveUpdater):
-    """Undo the last move of a ref, or move it to a version it had before. Again: undo the undoing."""
+    """Undo the last move of a ref, or move it to a version it had before. Again: undo the undoing.
+
+    To `nothing`: withdraw it. That is asked for by name, never what undoing the last move comes to.
+    """
 
     id = "kfm-rollback"
     op = "rollback"
@@ -73,8 +79,13 @@ class Rollback(MoveUpdater):
         target = trigger.params.get("to") or entries[-1].before
         if not target:
             raise Refused(
-                f"{ref} had no version before this one", hint="name one with --to, see `kfm refs history " + ref + "`"
+                f"{ref} had no version before this one",
+                hint=f"to withdraw it altogether: `kfm rollback {name} --to nothing`",
             )
+        if target == NOTHING:
+            if not ref.startswith("published/"):
+                raise Refused(f"{ref} is not published, so it cannot be withdrawn")
+            return [_aim(sources.ref(ref), "")]
         _check_digest(target)
         if all(target not in (entry.before, entry.after) for entry in entries):
             raise Refused(f"{ref} was never at {target}", hint=f"see `kfm refs history {ref}`")

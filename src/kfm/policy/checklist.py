@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -19,17 +20,23 @@ PUBLISHABLE = ("public",)  # what may be read by anyone; other labels wait for t
 CHECKS = ("metadata", "validation", "licence", "provenance", "checksums", "receipt")
 POLICY_DIGEST = (
     "sha256:"
-    + hashlib.sha256(canonical([GATE, 1, list(REQUIRED_METADATA), list(PUBLISHABLE), list(CHECKS)])).hexdigest()
+    + hashlib.sha256(canonical([GATE, 2, list(REQUIRED_METADATA), list(PUBLISHABLE), list(CHECKS)])).hexdigest()
 )
 
 
-def promotion_gate(state: State, objects: Objects, move: RefMove) -> Decision:
-    """May `move.after` be at `published/<dataset>`? Allowed only if every check says a literal yes."""
+def promotion_gate(
+    state: State, objects: Objects, move: RefMove, declared: Mapping[str, Any] | None = None
+) -> Decision:
+    """May `move.after` be at `published/<dataset>`? Allowed only if every check says a literal yes.
+
+    `declared` is what the configuration says of the dataset today. It decides what is declared at all; but
+    a version that was made as restricted stays so: an older, more precise one must not come back.
+    """
     dataset = move.ref.partition("/")[2]
     try:
         version = state.dataset_version(dataset, move.after)
         receipt = state.receipt(version.run_id) if version is not None else None
-        reasons = problems(version, receipt, move.after)
+        reasons = problems(version, receipt, move.after, declared)
         if not reasons:
             reasons = missing_bytes(objects, move.after)
     except KfmError as problem:
@@ -37,18 +44,22 @@ def promotion_gate(state: State, objects: Objects, move: RefMove) -> Decision:
     return Decision(gate=GATE, allow=not reasons, subject=move.after, policy_digest=POLICY_DIGEST, reasons=reasons)
 
 
-def problems(version: DatasetVersion | None, receipt: Receipt | None, digest: str) -> list[str]:
+def problems(
+    version: DatasetVersion | None, receipt: Receipt | None, digest: str, declared: Mapping[str, Any] | None = None
+) -> list[str]:
     """Every line of the checklist that does not hold."""
     if version is None:
         return ["provenance: no run is known to have made this version"]
     found = []
-    metadata: dict[str, Any] = version.metadata
+    metadata: Mapping[str, Any] = version.metadata if declared is None else declared
     for name in REQUIRED_METADATA:
         value = metadata.get(name)
         if not isinstance(value, str) or not value.strip():
             found.append(f"{'licence' if name == 'license' else 'metadata'}: {name} is not declared")
     if isinstance(metadata.get("sensitivity"), str) and metadata["sensitivity"] not in PUBLISHABLE:
         found.append("metadata: its sensitivity is not public")
+    elif version.metadata.get("sensitivity") not in (None, *PUBLISHABLE):
+        found.append("metadata: this version was made when the sensitivity was not public, and stays so")
     validation = version.validation
     if validation.get("sources", 0) < 1 or validation.get("contracts", -1) != validation.get("sources"):
         found.append("validation: not every source was held against a data contract")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -13,7 +16,7 @@ from kfm.contract.updater import Output, Plan, Reader
 from kfm.engine.run import run
 from kfm.errors import Busy
 from kfm.orchestration.triggers import keep
-from tests.walk.site_under_test import Lines, MemorySite
+from tests.walk.site_under_test import Lines, MemorySite, folder_site, opened
 
 
 def keyed(*keys: str, complete: bool = False) -> Plan:
@@ -244,3 +247,46 @@ def test_a_trigger_that_was_kept_is_there_until_a_run_of_it_ends() -> None:
     assert kept.trigger_id and list(site.state.inbox()) == [kept]
     assert run(kept, Lines(), site.ports).outcome == "done"
     assert list(site.state.inbox()) == []
+
+
+@pytest.mark.parametrize("value", ["a\rb", "a\nb", 'a"b', "a,b", "", " a ", "é😀", "a\r\nb"])
+def test_a_csv_output_is_read_back_as_it_was_written(value: str) -> None:
+    output = Output.csv([{"x": value, "y": "1"}, {"x": "2", "y": value}])
+    assert isinstance(output.body, bytes)
+    rows = list(csv.DictReader(io.StringIO(output.body.decode(), newline="")))
+    assert rows == [{"x": value, "y": "1"}, {"x": "2", "y": value}]
+    assert output.body.startswith(b"x,y\n")
+
+
+def test_a_csv_output_without_rows_has_its_header() -> None:
+    assert Output.csv([], ("a", "b")).body == b"a,b\n"
+    assert Output.csv([]).body == b""
+
+
+def test_a_csv_source_is_read_with_the_delimiter_and_encoding_of_its_contract(tmp_path: Path) -> None:
+    updater = """
+        from kfm import Output, Plan, Step, Updater
+
+        class U(Updater):
+            version = "1.0.0"
+
+            def inputs(self, trigger, sources):
+                return [sources.pin("source")]
+
+            def plan(self, inputs):
+                return Plan([Step(id="a", key=("a",))])
+
+            def perform(self, step, read):
+                return Output.json([row for row in read.csv("source")])
+    """
+    config = folder_site(tmp_path, updater, "x;y\né;2\n".encode("latin-1"))
+    text = config.read_text().replace(
+        "format: csv}", "format: csv, contract: {delimiter: ';', encoding: latin-1, columns: [{name: x}]}}"
+    )
+    config.write_text(text)
+    with opened(config) as house:
+        receipt = house.run(house.trigger("demo"))
+        assert receipt.status == "SUCCESS", receipt.errors
+        manifest = house.objects.read(house.state.ref("processed/demo"))
+        body = house.objects.read(msgspec.json.decode(manifest)["digest"])
+    assert msgspec.json.decode(body) == [{"x": "é", "y": "2"}]

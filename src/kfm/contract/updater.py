@@ -34,19 +34,30 @@ class Output(msgspec.Struct, frozen=True):
     def csv(cls, rows: Iterable[dict[str, Any]], columns: Sequence[str] | None = None) -> Output:
         """Comma-separated with `\\n`. Columns in the order given, else in the order of the first row."""
         import csv
-        import io
 
-        text = io.StringIO(newline="")
+        lines: list[str] = []
         names = list(columns) if columns is not None else None
-        writer = None if names is None else csv.DictWriter(text, names, lineterminator="\n")
-        if writer is not None:
-            writer.writeheader()
+        writer = None
         for row in rows:
             if writer is None:
-                writer = csv.DictWriter(text, list(row), lineterminator="\n")
+                names = names if names is not None else list(row)
+                writer = csv.DictWriter(_Lines(lines), names, lineterminator="\r\n")
                 writer.writeheader()
             writer.writerow(row)
-        return cls(text.getvalue().encode(), "text/csv; charset=utf-8")
+        if writer is None and names is not None:
+            csv.DictWriter(_Lines(lines), names, lineterminator="\r\n").writeheader()
+        return cls("".join(lines).encode(), "text/csv; charset=utf-8")
+
+
+class _Lines:
+    """Takes lines from a csv writer. They end in `\\r\\n` there, because until Python 3.13 a lone `\\r` in a
+    field is quoted only then; here they end in `\\n`."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self._lines = lines
+
+    def write(self, line: str) -> None:
+        self._lines.append(line[:-2] + "\n")
 
 
 class Plan:
@@ -99,7 +110,11 @@ class Reader(Protocol):
 
     def text(self, source: int | str) -> str: ...
 
-    def csv(self, source: int | str) -> Iterator[dict[str, str]]: ...
+    def csv(
+        self, source: int | str, *, delimiter: str | None = None, encoding: str | None = None
+    ) -> Iterator[dict[str, str]]:
+        """Row by row, by the header's names. Delimiter and encoding are those of the source's contract in
+        kfm.yml unless given."""
 
     def json(self, source: int | str) -> Any: ...
 

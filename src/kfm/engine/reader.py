@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 from kfm.contract.canonical import decode
-from kfm.contract.records import SourceRef
+from kfm.contract.records import DataContract, SourceRef
 from kfm.engine.plan import StepIndex
 from kfm.engine.results import Results
 from kfm.engine.walk import Walk
@@ -19,6 +19,7 @@ class StepReader:
         self._objects = walk.ports.objects
         self._index = index
         self._results = results
+        self._sources = walk.ports.sources
         self._by_name = {ref.name: ref for ref in walk.inputs if ref.name}
 
     @property
@@ -51,12 +52,30 @@ class StepReader:
     def text(self, source: int | str) -> str:
         return self.bytes(source).decode()
 
-    def csv(self, source: int | str) -> Iterator[dict[str, str]]:
+    def csv(
+        self, source: int | str, *, delimiter: str | None = None, encoding: str | None = None
+    ) -> Iterator[dict[str, str]]:
         import csv
         import io
 
-        with self.open(source) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
-            yield from csv.DictReader(text)
+        from kfm.engine.inspect_csv import allow_long_fields
+
+        contract = self._contract(source)
+        delimiter = delimiter or (contract.delimiter if contract is not None else ",")
+        encoding = encoding or (contract.encoding if contract is not None else "utf-8")
+        if encoding.lower().replace("_", "-") in ("utf-8", "utf8"):
+            encoding = "utf-8-sig"  # with or without a byte order mark
+        allow_long_fields()
+        with self.open(source) as file, io.TextIOWrapper(file, encoding, newline="") as text:
+            yield from csv.DictReader(text, delimiter=delimiter)
+
+    def _contract(self, source: int | str) -> DataContract | None:
+        """The contract kfm.yml declares for an input; a resumed run knows it too."""
+        name = source
+        if isinstance(source, int) and 0 <= source < len(self._inputs):
+            name = self._inputs[source].name
+        declared = self._sources.get(str(name))
+        return declared[1] if declared is not None else None
 
     def json(self, source: int | str) -> Any:
         return decode(self.bytes(source), str(source))

@@ -374,10 +374,9 @@ def leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
 
 def _given(raw: Any, path: Path) -> bool:
     for part in path:
-        if isinstance(raw, dict) and part in raw:
-            raw = raw[part]
-        elif isinstance(raw, list) and isinstance(part, int) and part < len(raw):
-            raw = raw[part]
-        else:
+        in_mapping = isinstance(raw, dict) and part in raw
+        in_list = isinstance(raw, list) and isinstance(part, int) and part < len(raw)
+        if not in_mapping and not in_list:
             return False
+        raw = raw[part]
     return True

@@ -26,8 +26,10 @@ def verify(state: State, objects: Objects) -> Report:
             _object(objects, target, seen)
             if name.startswith(("processed/", "published/")):
                 _version(objects, target, seen)
-        for entry in state.history(name):
-            if is_digest(entry.after) and name.startswith(("processed/", "published/")):
+    for entry in state.histories():  # also where no ref leads any more: it can be rolled back to
+        if is_digest(entry.after):
+            _object(objects, entry.after, seen)
+            if entry.ref.startswith(("processed/", "published/")):
                 _version(objects, entry.after, seen)
     return Report(entries=entries, objects=len(seen))
 

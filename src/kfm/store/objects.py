@@ -65,6 +65,9 @@ class FileObjects:
         body = self._state.inline_object(digest)
         if body is not None:
             return io.BytesIO(self.read(digest))
+        return self._verified(digest)
+
+    def _verified(self, digest: str) -> io.BufferedReader:
         return io.BufferedReader(_Verified(self._raw(digest), digest), 1 << 20)
 
     def size(self, digest: str) -> int:
@@ -78,6 +81,25 @@ class FileObjects:
         if not is_digest(digest):
             return False
         return self._state.inline_object(digest) is not None or self._fs.exists(self.path(digest))
+
+    def verify(self) -> int:
+        """Read every object there is, whether or not anything leads to it; Corrupt at the first that is
+        not what its name says. Returns how many there are."""
+        count = 0
+        for name, body in self._state.inline_objects():
+            if "sha256:" + hashlib.sha256(body).hexdigest() != name:
+                raise _damaged(name)
+            count += 1
+        root = os.path.join(self._root, "sha256")
+        for folder in self._fs.list(root):
+            for rest in self._fs.list(os.path.join(root, folder)):
+                name = f"sha256:{folder}{rest}"
+                if is_digest(name):
+                    with self._verified(name) as file:
+                        while file.read(1 << 20):
+                            pass
+                    count += 1
+        return count
 
     def path(self, digest: str) -> str:
         if not is_digest(digest):
@@ -242,7 +264,10 @@ class _Verified(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        count = self._file.readinto(buffer) or 0
+        try:
+            count = self._file.readinto(buffer) or 0
+        except OSError as problem:
+            raise storage_failed(problem, "read an object") from problem
         if count:
             self._hash.update(buffer[:count])
         elif "sha256:" + self._hash.hexdigest() != self._digest:

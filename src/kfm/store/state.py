@@ -226,6 +226,10 @@ class StoredState:
     def history(self, name: str) -> Iterator[RefEntry]:
         return self._many("history", RefEntry, name + "@")
 
+    def histories(self) -> Iterator[RefEntry]:
+        """Every move of every ref, also of those that are gone."""
+        return self._many("history", RefEntry)
+
     def dataset_version(self, dataset: str, version: str) -> DatasetVersion | None:
         return self._one("versions", f"{dataset}@{version}", DatasetVersion)
 
@@ -272,6 +276,9 @@ class StoredState:
 
     def inline_object(self, name: str) -> bytes | None:
         return self.tables.get("objects", name)
+
+    def inline_objects(self) -> Iterator[tuple[str, bytes]]:
+        return self.tables.scan("objects")
 
     def close(self) -> None:
         self.tables.close()

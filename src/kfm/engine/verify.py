@@ -35,21 +35,28 @@ def verify(state: State, objects: Objects) -> Report:
 
 
 def _ledger(state: State) -> int:
+    """Others may write to it meanwhile: entries that came after we had read the last one are read as well."""
     previous, count = GENESIS, 0
-    for count, entry in enumerate(state.ledger(), 1):
-        if entry.index != count or entry.prev != previous:
-            raise Corrupt(
-                f"ledger entry {count} is missing or altered", hint="restore the state from a copy", record=count
-            )
-        receipt = state.receipt(entry.run_id)
-        if receipt is None or digest(canonical(receipt)) != entry.receipt_digest:
-            raise Corrupt(
-                f"the receipt of ledger entry {count} is missing or altered", hint="restore the state from a copy"
-            )
-        previous = digest(canonical(entry))
-    if count and state.ledger_head() != previous:
-        raise Corrupt(f"the ledger ends before its head, after entry {count}", hint="restore the state from a copy")
-    return count
+    first = True
+    while True:
+        before = count
+        for entry in state.ledger(after=count):
+            count += 1
+            if entry.index != count or entry.prev != previous:
+                raise Corrupt(
+                    f"ledger entry {count} is missing or altered", hint="restore the state from a copy", record=count
+                )
+            receipt = state.receipt(entry.run_id)
+            if receipt is None or digest(canonical(receipt)) != entry.receipt_digest:
+                raise Corrupt(
+                    f"the receipt of ledger entry {count} is missing or altered", hint="restore the state from a copy"
+                )
+            previous = digest(canonical(entry))
+        if state.ledger_head() == (previous if count else ""):
+            return count
+        if not first and count == before:
+            raise Corrupt(f"the ledger ends before its head, after entry {count}", hint="restore the state from a copy")
+        first = False
 
 
 def _object(objects: Objects, name: str, seen: set[str]) -> None:

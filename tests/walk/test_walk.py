@@ -263,30 +263,77 @@ def test_a_csv_output_without_rows_has_its_header() -> None:
     assert Output.csv([]).body == b""
 
 
-def test_a_csv_source_is_read_with_the_delimiter_and_encoding_of_its_contract(tmp_path: Path) -> None:
-    updater = """
-        from kfm import Output, Plan, Step, Updater
+READS = """
+    from kfm import Output, Plan, Step, Updater
 
-        class U(Updater):
-            version = "1.0.0"
+    class U(Updater):
+        version = "1.0.0"
 
-            def inputs(self, trigger, sources):
-                return [sources.pin("source")]
+        def inputs(self, trigger, sources):
+            return [sources.pin("source")]
 
-            def plan(self, inputs):
-                return Plan([Step(id="a", key=("a",))])
+        def plan(self, inputs):
+            return Plan([Step(id="a", key=("a",))])
 
-            def perform(self, step, read):
-                return Output.json([row for row in read.csv("source")])
-    """
-    config = folder_site(tmp_path, updater, "x;y\né;2\n".encode("latin-1"))
-    text = config.read_text().replace(
-        "format: csv}", "format: csv, contract: {delimiter: ';', encoding: latin-1, columns: [{name: x}]}}"
-    )
-    config.write_text(text)
+        def perform(self, step, read):
+            return Output.json(list(read.csv("source")))
+"""
+
+
+def read_as(folder: Path, body: bytes, source: str, updater: str = READS) -> object:
+    """What an updater makes of a source that is declared so."""
+    config = folder_site(folder, updater, body)
+    config.write_text(config.read_text().replace("format: csv}", source + "}"))
     with opened(config) as house:
         receipt = house.run(house.trigger("demo"))
         assert receipt.status == "SUCCESS", receipt.errors
         manifest = house.objects.read(house.state.ref("processed/demo"))
+        return msgspec.json.decode(house.objects.read(msgspec.json.decode(manifest)["digest"]))
+
+
+def test_a_csv_source_is_read_with_the_delimiter_and_encoding_of_its_contract(tmp_path: Path) -> None:
+    contract = "format: csv, contract: {delimiter: ';', encoding: latin-1, columns: [{name: x}]}"
+    assert read_as(tmp_path, "x;y\né;2\n".encode("latin-1"), contract) == [{"x": "é", "y": "2"}]
+
+
+def test_a_table_without_a_header_is_read_by_the_names_of_its_contract(tmp_path: Path) -> None:
+    contract = "format: csv, contract: {header: false, columns: [{name: x}, {name: y, type: integer}]}"
+    assert read_as(tmp_path, b"a,1\nb,2\n", contract) == [{"x": "a", "y": "1"}, {"x": "b", "y": "2"}]
+
+
+def test_text_is_read_in_the_encoding_of_its_contract(tmp_path: Path) -> None:
+    updater = READS.replace('list(read.csv("source"))', 'read.text("source")')
+    assert read_as(tmp_path, "é\n".encode("latin-1"), "format: text, contract: {encoding: latin-1}", updater) == "é\n"
+
+
+def test_ndjson_is_read_line_by_line(tmp_path: Path) -> None:
+    updater = READS.replace("read.csv", "read.ndjson")
+    found = read_as(tmp_path, b'{"a": 1}\n\n{"a": "no"}\n', "format: ndjson", updater)
+    assert found == [{"a": 1}, {"a": "no"}]
+
+
+def test_a_contract_that_is_given_when_pinning_is_read_by_too(tmp_path: Path) -> None:
+    updater = READS.replace("from kfm import", "from kfm.contract.records import DataContract\n    from kfm import")
+    updater = updater.replace('pin("source")', 'pin("source", contract=DataContract(format="csv", delimiter=";"))')
+    assert read_as(tmp_path, b"x;y\n1;2\n", "format: csv", updater) == [{"x": "1", "y": "2"}]
+
+
+def test_a_resumed_run_reads_its_source_as_it_was_pinned(tmp_path: Path) -> None:
+    config = folder_site(tmp_path, READS, b"x;y\n1;2\n")
+    declared = config.read_text().replace("format: csv}", "format: csv, contract: {delimiter: ';'}}")
+    config.write_text(declared)
+    with opened(config) as house:
+        updater = house.updater("demo")
+
+        def die(_step: Step, _read: Reader) -> Output:
+            raise KeyboardInterrupt
+
+        updater.perform = die  # type: ignore[method-assign]
+        with pytest.raises(KeyboardInterrupt):
+            house.run(house.trigger("demo"), updater)
+    config.write_text(declared.replace("';'", "','"))  # what is declared now is for the next run
+    with opened(config) as house:
+        assert [receipt.outcome for receipt in house.resume()] == ["done"]
+        manifest = house.objects.read(house.state.ref("processed/demo"))
         body = house.objects.read(msgspec.json.decode(manifest)["digest"])
-    assert msgspec.json.decode(body) == [{"x": "é", "y": "2"}]
+    assert msgspec.json.decode(body) == [{"x": "1", "y": "2"}]

@@ -45,6 +45,14 @@ class Trigger(Record, frozen=True):
     received_at: str = ""
 
 
+class Layout(Record, frozen=True):
+    """How the text of a source is written, as its contract says."""
+
+    encoding: str = "utf-8"
+    delimiter: str = ","
+    columns: tuple[str, ...] = ()  # of a table whose first row does not name them
+
+
 class SourceRef(Record, frozen=True):
     """One input, pinned to its bytes."""
 
@@ -59,6 +67,7 @@ class SourceRef(Record, frozen=True):
     last_modified: str = ""
     complete: bool = False  # sealed: everything the source holds is here, so absence may mean deletion
     contract_hash: str = ""  # digest of the data contract it was held against
+    layout: Layout | None = None  # None: UTF-8, and in a table commas and a first row that names the columns
     accepted_hash: str = ""  # the rows that passed; equal to content_hash if nothing was discarded
     rows: int = 0
     held_rows: int = 0

@@ -106,17 +106,23 @@ class Reader(Protocol):
     def bytes(self, source: int | str) -> bytes:
         """Whole, checked against its digest. An input by position or name, or a needed step by id."""
 
-    def open(self, source: int | str) -> BinaryIO: ...
+    def open(self, source: int | str) -> BinaryIO:
+        """The same as a stream, checked when it was read to its end."""
 
-    def text(self, source: int | str) -> str: ...
+    def text(self, source: int | str) -> str:
+        """Whole, in the encoding of the source's contract."""
 
     def csv(
         self, source: int | str, *, delimiter: str | None = None, encoding: str | None = None
     ) -> Iterator[dict[str, str]]:
-        """Row by row, by the header's names. Delimiter and encoding are those of the source's contract in
-        kfm.yml unless given."""
+        """Row by row, by the names of the columns. Delimiter, encoding and, where there is no header, the
+        names are those of the source's contract unless given."""
 
-    def json(self, source: int | str) -> Any: ...
+    def json(self, source: int | str) -> Any:
+        """Whole, read strictly: a key twice, NaN or half a surrogate pair is refused."""
+
+    def ndjson(self, source: int | str) -> Iterator[Any]:
+        """Line by line, each read strictly; blank lines are passed over."""
 
 
 class Updater:

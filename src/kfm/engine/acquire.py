@@ -11,7 +11,7 @@ import msgspec
 from kfm.contract.canonical import canonical
 from kfm.contract.keys import digest
 from kfm.contract.names import check_ref
-from kfm.contract.records import DataContract, RefEntry, SourceRef
+from kfm.contract.records import DataContract, Layout, RefEntry, SourceRef
 from kfm.engine.walk import Walk
 from kfm.errors import BadInput, KfmError, Refused, StepFailed
 
@@ -79,7 +79,7 @@ class Pinner:
         )
         ref = fetched.ref
         if contract is not None:
-            ref = msgspec.structs.replace(ref, contract_hash=digest(canonical(contract)))
+            ref = msgspec.structs.replace(ref, contract_hash=digest(canonical(contract)), layout=layout_of(contract))
             self.contracts[id(ref)] = contract
         return ref
 
@@ -91,6 +91,13 @@ class Pinner:
     def history(self, name: str) -> list[RefEntry]:
         check_ref(name)
         return list(self._ports.state.history(name))
+
+
+def layout_of(contract: DataContract) -> Layout | None:
+    """How perform() must read the source: kept with the input, so that a resumed run reads it the same."""
+    names = () if contract.header else tuple(column.name for column in contract.columns)
+    layout = Layout(encoding=contract.encoding, delimiter=contract.delimiter, columns=names)
+    return None if layout == Layout() else layout
 
 
 def author_call(walk: Walk, method: str, call: Callable[[], T]) -> T:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 from kfm.contract.canonical import decode
-from kfm.contract.records import DataContract, SourceRef
+from kfm.contract.records import Layout, SourceRef
 from kfm.engine.plan import StepIndex
 from kfm.engine.results import Results
 from kfm.engine.walk import Walk
@@ -19,22 +19,24 @@ class StepReader:
         self._objects = walk.ports.objects
         self._index = index
         self._results = results
-        self._sources = walk.ports.sources
         self._by_name = {ref.name: ref for ref in walk.inputs if ref.name}
 
     @property
     def inputs(self) -> Sequence[SourceRef]:
         return self._inputs
 
+    def _input(self, source: int | str) -> SourceRef | None:
+        if isinstance(source, str):
+            return self._by_name.get(source)
+        if not 0 <= source < len(self._inputs):
+            raise Refused(f"there is no input {source}", hint=f"the run has {len(self._inputs)}, counted from 0")
+        return self._inputs[source]
+
     def _digest(self, source: int | str) -> str:
-        if isinstance(source, int):
-            if not 0 <= source < len(self._inputs):
-                raise Refused(f"there is no input {source}", hint=f"the run has {len(self._inputs)}")
-            ref = self._inputs[source]
+        ref = self._input(source)
+        if ref is not None:
             return ref.accepted_hash or ref.content_hash
-        named = self._by_name.get(source)
-        if named is not None:
-            return named.accepted_hash or named.content_hash
+        assert isinstance(source, str)
         position = self._index.find(source) if self._index is not None else -1
         if position < 0 or not self._results.is_done(position):
             raise Refused(
@@ -49,8 +51,12 @@ class StepReader:
     def open(self, source: int | str) -> BinaryIO:
         return self._objects.open(self._digest(source))
 
+    def _layout(self, source: int | str) -> Layout:
+        ref = self._input(source)
+        return (ref.layout if ref is not None else None) or Layout()
+
     def text(self, source: int | str) -> str:
-        return self.bytes(source).decode()
+        return self.bytes(source).decode(_codec(self._layout(source).encoding))
 
     def csv(
         self, source: int | str, *, delimiter: str | None = None, encoding: str | None = None
@@ -60,22 +66,22 @@ class StepReader:
 
         from kfm.engine.inspect_csv import allow_long_fields
 
-        contract = self._contract(source)
-        delimiter = delimiter or (contract.delimiter if contract is not None else ",")
-        encoding = encoding or (contract.encoding if contract is not None else "utf-8")
-        if encoding.lower().replace("_", "-") in ("utf-8", "utf8"):
-            encoding = "utf-8-sig"  # with or without a byte order mark
+        layout = self._layout(source)
         allow_long_fields()
-        with self.open(source) as file, io.TextIOWrapper(file, encoding, newline="") as text:
-            yield from csv.DictReader(text, delimiter=delimiter)
-
-    def _contract(self, source: int | str) -> DataContract | None:
-        """The contract kfm.yml declares for an input; a resumed run knows it too."""
-        name = source
-        if isinstance(source, int) and 0 <= source < len(self._inputs):
-            name = self._inputs[source].name
-        declared = self._sources.get(str(name))
-        return declared[1] if declared is not None else None
+        codec = _codec(encoding or layout.encoding)
+        with self.open(source) as file, io.TextIOWrapper(file, codec, newline="") as text:
+            yield from csv.DictReader(text, layout.columns or None, delimiter=delimiter or layout.delimiter)
 
     def json(self, source: int | str) -> Any:
         return decode(self.bytes(source), str(source))
+
+    def ndjson(self, source: int | str) -> Iterator[Any]:
+        with self.open(source) as file:
+            for number, line in enumerate(file, 1):
+                if line := line.strip():
+                    yield decode(line, f"{source}, line {number}")
+
+
+def _codec(encoding: str) -> str:
+    """A byte order mark before UTF-8 is no part of the text."""
+    return "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding

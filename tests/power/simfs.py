@@ -334,6 +334,9 @@ class SimFs(Fs):
         file.log = []
         self.step()
 
+    def start_writing_back(self, fd: int, offset: int, size: int) -> None:
+        """A hint; what it might bring to the disk early, a cut may keep anyway."""
+
     def close(self, fd: int) -> None:
         if self.dead:
             raise PowerCut

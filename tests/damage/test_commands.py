@@ -1,0 +1,120 @@
+"""P4 at the door: over a damaged state every command refuses with 65, says so in one line, and changes nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kfm.cli.main import main
+
+COMMANDS = (
+    ["run"], ["run", "--dry-run"], ["plan", "rain-gauges"], ["resume"], ["runs", "list"], ["refs", "list"],
+    ["refs", "history", "processed/rain-gauges"], ["receipts", "list"], ["cat", "rain-gauges"],
+    ["promote", "rain-gauges"], ["rollback", "rain-gauges", "--reason", "r"], ["freeze", "--reason", "r"],
+    ["thaw", "--reason", "r"], ["compact"], ["doctor"], ["doctor", "--deep"],
+)  # fmt: skip
+
+
+@pytest.fixture(params=["sqlite:.kfm/state.db", "jsonl:.kfm/state.jsonl"])
+def state(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An installation with two runs and a promotion behind it; gives the path of its state."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KFM_ACTOR", "tester")
+    monkeypatch.setenv("KFM_ACCEPT_WEAK_STORAGE", "true")  # the temporary folder may be one in memory
+    assert main(["init"]) == 0
+    config = Path("kfm.yml")
+    config.write_text(config.read_text().replace("sqlite:.kfm/state.db", request.param))
+    assert main(["run"]) == 0
+    assert main(["promote", "rain-gauges"]) == 0
+    data = Path("data/rain_gauges.csv")
+    data.write_text(data.read_text() + "colby,thomas,2026-01,9.9\n")
+    assert main(["run"]) == 0
+    return Path(request.param.partition(":")[2])
+
+
+def everything() -> dict[str, bytes]:
+    """Every file that says something: not the lock, and not what SQLite leaves empty beside a database."""
+    found = {str(p): p.read_bytes() for p in Path().rglob("*") if p.is_file()}
+    return {
+        name: body
+        for name, body in found.items()
+        if not name.endswith(("-shm", "publish.lock")) and (body or not name.endswith("-wal"))
+    }
+
+
+def refuse(capsys: pytest.CaptureFixture[str], damage: str) -> None:
+    before = everything()
+    for command in COMMANDS:
+        capsys.readouterr()
+        code = main(command)
+        said = capsys.readouterr()
+        assert code == 65, f"{damage}: kfm {' '.join(command)} ended with {code}: {said.err or said.out}"
+        assert "Traceback" not in said.err
+        assert said.err.strip(), "a refusal says why"
+        changed = {name for name, _ in everything().items() ^ before.items()}
+        assert not changed, f"{damage}: kfm {' '.join(command)} changed {changed}"
+
+
+def test_every_command_refuses_a_state_with_a_flipped_bit(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    body = bytearray(state.read_bytes())
+    at = body.index(b"rain-gauges", len(body) // 2)
+    body[at] ^= 4
+    state.write_bytes(body)
+    refuse(capsys, "a flipped bit")
+
+
+def test_every_command_refuses_a_state_that_was_cut_short(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    body = state.read_bytes()
+    state.write_bytes(body[: len(body) * 2 // 3])
+    refuse(capsys, "cut short")
+
+
+def test_every_command_refuses_a_state_that_was_emptied(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    state.write_bytes(b"")
+    refuse(capsys, "emptied")
+
+
+def test_every_command_refuses_an_older_state_put_back_until_told_that_it_is_meant(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    older = state.read_bytes()
+    data = Path("data/rain_gauges.csv")
+    data.write_text(data.read_text() + "goodland,sherman,2026-02,1.5\n")
+    assert main(["run"]) == 0
+    newer = state.read_bytes()
+    state.write_bytes(older)
+    refuse(capsys, "an older copy")
+    state.write_bytes(newer)
+    assert main(["runs", "list"]) == 0
+    state.write_bytes(older)
+    os.unlink(f"{state}.ack")
+    assert main(["runs", "list"]) == 0
+    assert main(["freeze", "--reason", "to see that it can be written to"]) == 0
+    assert main(["doctor", "--deep"]) == 0
+
+
+def test_a_damaged_object_is_found_by_the_deep_look_and_refused_to_who_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KFM_ACCEPT_WEAK_STORAGE", "true")
+    assert main(["init"]) == 0
+    data = Path("data/rain_gauges.csv")
+    rows = "".join(f"far-{n},thomas,2026-01,{n}.5\n" for n in range(6000))
+    data.write_text(data.read_text() + rows)
+    assert main(["run"]) == 0
+    assert main(["doctor", "--deep"]) == 0
+    files = [path for path in Path(".kfm/objects/sha256").rglob("*") if path.is_file()]
+    assert files, "nothing was large enough to be a file"
+    for path in files:
+        kept = path.read_bytes()
+        path.write_bytes(kept[:100] + bytes([kept[100] ^ 1]) + kept[101:])
+        capsys.readouterr()
+        assert main(["doctor", "--deep"]) == 65
+        assert "damaged" in capsys.readouterr().err
+        path.write_bytes(kept)
+    assert main(["doctor", "--deep"]) == 0
+    shutil.rmtree(".kfm")

@@ -325,11 +325,16 @@ class House:
         }
 
     def settle(self) -> list[Effect]:
-        """Make everything said so far durable, then tell the outside. Acknowledge nothing before this returns."""
+        """Make everything said so far durable, then tell the outside. Acknowledge nothing before this returns.
+
+        Returns what was changed outside since the last time.
+        """
         if self.mode == "write":
             self.state.sync()
         deliver(self.state, self.objects, self.publisher)
-        return self.publisher.trace
+        effects = list(self.publisher.trace)
+        self.publisher.trace.clear()  # a house that stays open must not remember all it ever did
+        return effects
 
 
 def open_house(

@@ -33,9 +33,9 @@ def journals(house: House) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("state", STATES)
 def test_a_journal_that_another_process_has_put_away_meanwhile_is_not_put_away_again(
-    state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    state: str, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    site = Installation(tmp_path, state)
+    site = Installation(place, state)
     before = ended_runs(site, 3)
     with site.open() as one, site.open() as two:
         found = two.archive._ended
@@ -56,8 +56,8 @@ def test_a_journal_that_another_process_has_put_away_meanwhile_is_not_put_away_a
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_of_several_compactions_each_run_is_moved_by_one(state: str, tmp_path: Path) -> None:
-    site = Installation(tmp_path, state)
+def test_of_several_compactions_each_run_is_moved_by_one(state: str, place: Path) -> None:
+    site = Installation(place, state)
     before = ended_runs(site, 12)
 
     def compact() -> int:
@@ -72,9 +72,9 @@ def test_of_several_compactions_each_run_is_moved_by_one(state: str, tmp_path: P
 
 
 def test_a_journal_that_is_put_away_while_it_is_read_is_read_to_its_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    site = Installation(tmp_path, "sqlite")
+    site = Installation(place, "sqlite")
     (before,) = ended_runs(site, 1).values()
     with site.open() as reader, site.open() as other:
         scan = reader.tables.scan
@@ -94,9 +94,9 @@ def test_a_journal_that_is_put_away_while_it_is_read_is_read_to_its_end(
         assert names == before and len(names) > 2
 
 
-def test_an_archive_object_takes_no_more_than_it_should(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_object_takes_no_more_than_it_should(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive, "FULL", 3000)
-    site = Installation(tmp_path, "sqlite")
+    site = Installation(place, "sqlite")
     before = ended_runs(site, 6)
     with site.open() as house:
         assert house.compact() == 6

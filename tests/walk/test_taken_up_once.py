@@ -88,10 +88,10 @@ def test_a_freeze_that_comes_between_the_look_and_the_claim_keeps_the_trigger(mo
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_held_rows_are_not_filed_under_a_freeze_but_after_the_thaw(state: str, tmp_path: Path) -> None:
-    site = Installation(tmp_path, state)
-    text = (tmp_path / "kfm.yml").read_text()
-    (tmp_path / "kfm.yml").write_text(text.replace("format: csv", "format: csv, contract: {min_rows: 5}"))
+def test_held_rows_are_not_filed_under_a_freeze_but_after_the_thaw(state: str, place: Path) -> None:
+    site = Installation(place, state)
+    text = (place / "kfm.yml").read_text()
+    (place / "kfm.yml").write_text(text.replace("format: csv", "format: csv, contract: {min_rows: 5}"))
     with site.open() as other, site.open() as house:
         house.log = At("source.inspected", lambda: other.operation("freeze", "demo", {"scope": "demo"}))
         with pytest.raises(Frozen):
@@ -218,9 +218,9 @@ def overtaken(house: House, by: Callable[[], object], monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("undone", [False, True])
 def test_a_trigger_that_another_worker_took_up_meanwhile_is_not_taken_up_again(
-    state: str, undone: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    state: str, undone: bool, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    site = Installation(tmp_path, state)
+    site = Installation(place, state)
     with site.open() as one, site.open() as two:
         for n in range(2):
             site.source(f"demo {n}")
@@ -248,9 +248,9 @@ def test_a_trigger_that_another_worker_took_up_meanwhile_is_not_taken_up_again(
 
 @pytest.mark.parametrize("state", STATES)
 def test_a_run_that_another_worker_ended_meanwhile_is_not_done_again(
-    state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    state: str, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    site = Installation(tmp_path, state)
+    site = Installation(place, state)
     with site.open() as one, site.open() as two:
         one.run(one.trigger("demo"))
         site.source("demo 1")
@@ -275,15 +275,15 @@ def test_a_run_that_another_worker_ended_meanwhile_is_not_done_again(
     site.sound()
 
 
-def test_one_kept_trigger_that_cannot_be_taken_up_strands_no_other(tmp_path: Path) -> None:
-    site = Installation(tmp_path, "sqlite", ("a", "b", "c"))
+def test_one_kept_trigger_that_cannot_be_taken_up_strands_no_other(place: Path) -> None:
+    site = Installation(place, "sqlite", ("a", "b", "c"))
     with site.open() as house:
         house.operation("freeze", "global", {"scope": "global"})
         for name in ("a", "b", "c"):
             assert house.run(house.trigger(name)).outcome == "frozen"
         house.operation("thaw", "global", {"scope": "global"})
-    text = (tmp_path / "kfm.yml").read_text()
-    (tmp_path / "kfm.yml").write_text(text.replace("  a:\n", "  gone:\n"))
+    text = (place / "kfm.yml").read_text()
+    (place / "kfm.yml").write_text(text.replace("  a:\n", "  gone:\n"))
     with site.open() as house:
         resuming = house.resume()
         assert [next(resuming).dataset, next(resuming).dataset] == ["b", "c"]

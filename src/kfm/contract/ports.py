@@ -156,7 +156,8 @@ class State(Protocol):
 
     def ledger_head(self) -> str: ...
 
-    def outbox(self) -> Iterator[OutboxItem]: ...
+    def outbox(self, topic: str) -> Iterator[OutboxItem]:
+        """What waits to be told, in order. Each topic has a line of its own: one that nobody serves delays no other."""
 
     def acknowledge(self, items: Iterable[OutboxItem]) -> None: ...
 

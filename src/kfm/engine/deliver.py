@@ -10,23 +10,32 @@ from kfm.contract.canonical import canonical
 from kfm.contract.keys import digest, output_key
 from kfm.contract.ports import Objects, Publisher, State
 from kfm.contract.records import ManifestEntry, OutboxItem, Receipt
+from kfm.errors import Corrupt
 from kfm.projections.artifacts import published_path, receipt_path
 
-BATCH = 256
+BATCH = 256  # receipts that are noted as exported together
 
 
 def deliver(state: State, objects: Objects, publisher: Publisher) -> int:
-    """Deliver what is waiting; returns how many items were. Lineage waits in the outbox for its sinks."""
-    count = 0
+    """Deliver what is waiting; returns how many items were. Lineage waits in the outbox for its sinks.
+
+    An item that cannot be delivered because something is damaged strands no other; it is raised in the end.
+    """
     done: list[OutboxItem] = []
-    for item in list(state.outbox()):
-        if item.topic == "publish":
+    problems: list[Corrupt] = []
+    for item in list(state.outbox("publish")):
+        try:
             _publish(state, objects, publisher, item)
+        except Corrupt as problem:
+            problems.append(problem)
+        else:
             done.append(item)
-            count += 1
     if done:
         state.acknowledge(done)
-    return count + _export_receipts(state, publisher)
+    count = len(done) + _export_receipts(state, publisher)
+    if problems:
+        raise problems[0]
+    return count
 
 
 def _publish(state: State, objects: Objects, publisher: Publisher, item: OutboxItem) -> None:
@@ -71,14 +80,16 @@ def _chunks(objects: Objects, name: str) -> Iterator[bytes]:
 
 
 def _export_receipts(state: State, publisher: Publisher) -> int:
-    count = 0
-    for entry in list(state.ledger(after=state.exported())):
+    count = last = 0
+    for entry in state.ledger(after=state.exported()):
         receipt = state.receipt(entry.run_id)
         if receipt is not None:
             _export(publisher, receipt)
             count += 1
         last = entry.index
-    if count:
+        if not last % BATCH:
+            state.mark_exported(last)
+    if last:
         state.mark_exported(last)
     return count
 

@@ -126,7 +126,7 @@ class FilesPublisher(TracingPublisher):
 
     def _make_dirs(self, path: str) -> None:
         """Durable from the first folder that was there: whoever made that one may have died before syncing it."""
-        if path in self._made:
+        if path in self._made and os.path.isdir(path):  # it may have been removed since
             return
         missing = []
         folder = path

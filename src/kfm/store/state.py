@@ -256,8 +256,8 @@ class StoredState:
         with self.transaction(durable=False) as tx:
             tx.mark_exported(index)
 
-    def outbox(self) -> Iterator[OutboxItem]:
-        return self._many("outbox", OutboxItem)
+    def outbox(self, topic: str) -> Iterator[OutboxItem]:
+        return self._many("outbox", OutboxItem, topic + "/")
 
     def acknowledge(self, items: Iterable[OutboxItem]) -> None:
         with self.transaction(durable=False) as tx:
@@ -500,10 +500,10 @@ class StoredTx:
     def enqueue(self, topic: Any, key: str, payload: dict[str, Any], token: int) -> None:
         seq = self._next("outbox")
         item = OutboxItem(seq=seq, topic=topic, key=key, token=token, payload=payload)
-        self._put("outbox", f"{seq:012d}", _encode(item))
+        self._put("outbox", f"{topic}/{seq:012d}", _encode(item))
 
     def delivered(self, item: OutboxItem) -> None:
-        self._tables.delete("outbox", f"{item.seq:012d}")
+        self._tables.delete("outbox", f"{item.topic}/{item.seq:012d}")
 
     def checkpoint(self, checkpoint: Checkpoint) -> None:
         self._put("checkpoints", checkpoint.uri, _encode(checkpoint))

@@ -1,0 +1,289 @@
+"""Telling the outside: by several at once, by one that dies on the way, and into folders that vanish."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from kfm.contract.records import ManifestEntry
+from kfm.errors import Corrupt
+from kfm.projections.artifacts import published_path
+from kfm.runtime import House
+from tests.walk.crowds import STATES, Crowd, Installation, together
+
+CURRENT = "public/datasets/demo/current.json"
+
+
+class Power(BaseException):
+    """The process dies."""
+
+
+def promoted(site: Installation, versions: int = 1, dataset: str = "demo") -> None:
+    """That many versions made and promoted, and nobody told."""
+    with site.open() as house:
+        for n in range(versions):
+            site.source(f"{dataset} {n}", dataset)
+            assert house.run(house.trigger(dataset)).outcome == "done"
+            assert house.operation("promote", dataset).outcome == "done"
+
+
+def deliver(site: Installation) -> Callable[[], int]:
+    def work() -> int:
+        with site.open() as house:
+            return len(house.settle())
+
+    return work
+
+
+def told(site: Installation) -> dict[str, bytes]:
+    """Every file that tells the outside something."""
+    return {
+        str(path.relative_to(site.folder)): path.read_bytes()
+        for folder in ("public", ".kfm/receipts", ".kfm/events")
+        for path in (site.folder / folder).rglob("*")
+        if path.is_file()
+    }
+
+
+def all_is_told(site: Installation) -> None:
+    with site.open() as house:
+        assert not list(house.state.outbox("publish"))
+        ledger = list(house.state.ledger())
+        assert house.state.exported() == len(ledger)
+        version = house.state.ref("published/demo")
+        assert json.loads((site.folder / CURRENT).read_bytes())["version"] == version
+        for line in house.objects.read(version).splitlines():
+            entry = msgspec.json.decode(line, type=ManifestEntry)
+            file = site.folder / "public" / published_path("demo", version, entry)
+            assert file.read_bytes() == house.objects.read(entry.digest)
+    assert len(list((site.folder / ".kfm/receipts").rglob("*.json"))) == len(ledger)
+    assert not list(site.folder.rglob(".publishing"))
+    site.sound()
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_several_who_deliver_at_once_tell_it_as_one_would(state: str, place: Path) -> None:
+    site, alone = Installation(place / "crowd", state), place / "alone"
+    promoted(site, versions=3)
+    shutil.copytree(site.folder, alone)
+    together([deliver(site)] * 6)
+    all_is_told(site)
+    other = Installation.__new__(Installation)
+    other.folder = alone
+    deliver(other)()
+    assert told(site) == told(other)
+
+
+class Dying:
+    """A publisher that lets so many effects happen, and then dies: before the next, or right after it."""
+
+    def __init__(self, real: Any, effects: int) -> None:
+        self._real = real
+        self._left = effects
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._real, name)
+        if name not in ("write_file", "update_metadata", "emit_event"):
+            return method
+
+        def call(*words: Any) -> None:
+            if not self._left:
+                raise Power
+            self._left -= 1
+            method(*words)
+
+        return call
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_delivery_that_dies_anywhere_is_made_by_the_next(state: str, place: Path) -> None:
+    expected: dict[str, bytes] = {}
+    died = 0
+    for effects in range(100):
+        site = Installation(place / str(effects), state)
+        with site.open() as house:
+            house.clock = type("Still", (), {"now_ms": lambda _: 1_767_225_600_000, "monotonic": lambda _: 0.0})()
+            assert house.run(house.trigger("demo", actor="a")).outcome == "done"
+            assert house.operation("promote", "demo", actor="a").outcome == "done"
+            if expected:
+                house.publisher = Dying(house.publisher, effects - 1)
+            try:
+                house.settle()
+            except Power:
+                died += 1
+        if not expected:
+            expected = told(site)
+            continue
+        with site.open() as house:
+            house.settle()
+        all_is_told(site)
+        assert told(site) == expected
+        if died < effects:
+            break
+    assert died > 12, "eleven files, a pointer, an event and two receipts"
+
+
+def test_a_death_between_the_delivery_and_its_acknowledgement_tells_nothing_twice(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Installation(place, "sqlite")
+    promoted(site)
+    with site.open() as house:
+
+        def dead(_items: object) -> None:
+            raise Power
+
+        monkeypatch.setattr(house.state, "acknowledge", dead)
+        with pytest.raises(Power):
+            house.settle()
+    before = told(site)
+    stamps = {path: path.stat().st_mtime_ns for path in (site.folder / "public").rglob("*") if path.is_file()}
+    deliver(site)()
+    assert {place: name for place, name in told(site).items() if place in before} == before
+    assert {path: path.stat().st_mtime_ns for path in stamps} == stamps, "a file was written again"
+    assert len(list((site.folder / ".kfm/events").iterdir())) == 1
+    all_is_told(site)
+
+
+def test_a_folder_that_was_removed_is_made_again_by_a_house_that_stayed_open(place: Path) -> None:
+    site = Installation(place, "sqlite")
+    with site.open() as house:
+        for n in range(3):
+            site.source(f"demo {n}")
+            house.run(house.trigger("demo"))
+            house.operation("promote", "demo")
+            house.settle()
+            if n == 1:
+                shutil.rmtree(site.folder / "public")
+                shutil.rmtree(site.folder / ".kfm/events")
+    shutil.rmtree(site.folder / ".kfm/events")
+    all_is_told(site)
+
+
+def test_a_folder_that_was_removed_before_the_acknowledgement_is_filled_again(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Installation(place, "sqlite")
+    promoted(site)
+    with site.open() as house:
+        real = house.publisher.emit_event
+
+        def removed(*words: Any) -> None:
+            shutil.rmtree(site.folder / "public")
+            monkeypatch.undo()
+            real(*words)
+            raise Power
+
+        monkeypatch.setattr(house.publisher, "emit_event", removed)
+        with pytest.raises(Power):
+            house.settle()
+        house.settle()
+    all_is_told(site)
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_one_who_was_slower_than_others_takes_no_pointer_back(
+    state: str, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Installation(place, state)
+    promoted(site)
+    with site.open() as slow, site.open() as quick:
+        real = slow.publisher.update_metadata
+
+        def late(*words: Any) -> None:
+            monkeypatch.undo()
+            site.source("demo later")
+            quick.run(quick.trigger("demo"))
+            quick.operation("promote", "demo")
+            quick.settle()
+            assert quick.state.exported() == 4
+            real(*words)
+
+        monkeypatch.setattr(slow.publisher, "update_metadata", late)
+        slow.settle()
+        assert slow.state.exported() == 4
+        assert json.loads((site.folder / CURRENT).read_bytes())["version"] == slow.state.ref("published/demo")
+    all_is_told(site)
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_reader_never_sees_the_pointer_go_back(state: str, place: Path) -> None:
+    site = Installation(place, state)
+    promoted(site, versions=3)
+
+    def turn(house: House, n: int) -> None:
+        """Publish something else, each on its own account; some find that others were quicker."""
+        house.operation("rollback", "demo", {"to": targets[n % 3]})
+        house.settle()
+
+    def work() -> int:
+        from kfm.errors import Conflict
+
+        done = 0
+        with site.open() as house:
+            for n in range(8):
+                try:
+                    turn(house, n)
+                    done += 1
+                except Conflict:
+                    house.settle()
+        return done
+
+    with site.open() as house:
+        targets = [entry.after for entry in house.state.history("published/demo")]
+        house.settle()
+    seen: list[int] = []
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.is_set():
+            seen.append(json.loads((site.folder / CURRENT).read_bytes())["seq"])
+
+    crowd = Crowd([work] * 3)
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    crowd.begin()
+    done = sum(ended.answer for ended in crowd.end())
+    over.set()
+    watcher.join()
+    assert done > 3 and len(set(seen)) > 3
+    assert seen == sorted(seen), "the pointer went back"
+    all_is_told(site)
+
+
+def test_what_is_damaged_outside_keeps_nobody_else_from_being_published(place: Path) -> None:
+    site = Installation(place, "sqlite", ("demo", "other"))
+    promoted(site, dataset="other")
+    promoted(site)
+    with site.open() as house:
+        version = house.state.ref("published/other")
+        entry = msgspec.json.decode(house.objects.read(version).splitlines()[0], type=ManifestEntry)
+        wrong = site.folder / "public" / published_path("other", version, entry)
+        wrong.parent.mkdir(parents=True)
+        wrong.write_text("something else")
+        for _ in range(2):
+            with pytest.raises(Corrupt, match="datasets/other/"):
+                house.settle()
+            assert [item.payload["dataset"] for item in house.state.outbox("publish")] == ["other"]
+            assert house.state.exported() == 4
+            assert (site.folder / CURRENT).exists()
+        wrong.unlink()
+        house.settle()
+    all_is_told(site)
+
+
+def test_a_house_that_stays_open_tells_each_effect_once(place: Path) -> None:
+    site = Installation(place, "sqlite")
+    with site.open() as house:
+        for n in range(3):
+            site.source(f"demo {n}")
+            house.run(house.trigger("demo"))
+            assert [effect.method for effect in house.settle()] == ["write_file"]  # its receipt
+            assert house.settle() == []

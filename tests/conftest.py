@@ -1,0 +1,28 @@
+"""Prints how much was really done: tests record a property `counted` as (what, how many)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    totals: Counter[str] = Counter()
+    for report in terminalreporter.stats.get("passed", []):
+        for name, value in report.user_properties:
+            if name == "counted":
+                totals[value[0]] += value[1]
+    if totals:
+        terminalreporter.write_line("counted: " + ", ".join(f"{n:,} {what}" for what, n in sorted(totals.items())))
+
+
+@pytest.fixture
+def count(record_property: Any) -> Any:
+    """`count("commands traced", 34)`: what this test did, added up over all tests at the end."""
+
+    def add(what: str, number: int = 1) -> None:
+        record_property("counted", (what, number))
+
+    return add

@@ -149,8 +149,9 @@ class Resolved:
         self._origins: dict[str, str] | None = None
 
     def at(self, path: str) -> str:
-        """A path of the file, made absolute."""
-        return os.path.normpath(os.path.join(self.root, path))
+        """A path of the file, made absolute. It is UTF-8 on the disk too, whatever the locale says."""
+        name = path if path.isascii() else os.fsdecode(path.encode("utf-8", "surrogateescape"))
+        return os.path.normpath(os.path.join(self.root, name))
 
     def location(self, url: str) -> tuple[str, str]:
         """('sqlite', '/srv/kfm/state.db') for `sqlite:state.db`; the path is empty for memory and noop."""

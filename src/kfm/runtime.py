@@ -25,6 +25,7 @@ from kfm.contract.records import (
     FetchRequest,
     Receipt,
     Run,
+    SourceRef,
     Trigger,
     TriggerKind,
     WalRecord,
@@ -305,6 +306,13 @@ class House:
         name = dataset_id(dataset)
         return preview_plan(self.trigger(name, window=window), self.updater(name), self.ports(name))
 
+    def replan(self, dataset: str, inputs: list[SourceRef], window: str = "") -> str:
+        """The hash of the plan this process makes of inputs that were pinned and inspected before."""
+        from kfm.engine.preview import plan_hash
+
+        name = dataset_id(dataset)
+        return plan_hash(self.trigger(name, window=window), self.updater(name), self.ports(name), inputs)
+
     def compact(self) -> int:
         """Put the journals of ended runs into the archive; returns how many."""
         return self.archive.compact()
@@ -371,12 +379,25 @@ def place_verdicts(resolved: Resolved) -> list[Verdict]:
     return [verdict for what, folder in _folders(resolved) for verdict in examine(folder, what)]
 
 
+def contract_verdicts(resolved: Resolved) -> list[Verdict]:
+    """Data contracts that are impossible, unsafe or without effect, before a source is fetched for them."""
+    from kfm.engine.inspection import contract_problems
+    from kfm.store.place import Verdict as Line
+
+    return [
+        Line(check=f"{name}.{source_name}.contract", ok=False, found=problem, why="mend it in kfm.yml")
+        for name, dataset in sorted(resolved.config.datasets.items())
+        for source_name, source in sorted(dataset.sources.items())
+        for problem in contract_problems(source.data_contract())
+    ]
+
+
 def diagnose(resolved: Resolved, *, deep: bool = False) -> list[Verdict]:
     """`kfm doctor`: the places, the settings in force, and with `deep` every stored byte."""
     from kfm.store.place import Verdict as Line
     from kfm.store.place import durability, try_out
 
-    found = place_verdicts(resolved)
+    found = contract_verdicts(resolved) + place_verdicts(resolved)
     for what, folder in _folders(resolved):
         found += try_out(folder, what)
     if not all(verdict.ok for verdict in found if not verdict.check.endswith(".filesystem")):

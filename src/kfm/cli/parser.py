@@ -181,7 +181,9 @@ def _add_running(commands: Any) -> None:
     )
     plan.add_argument("dataset", metavar="DATASET")
     plan.add_argument("--window", default="", metavar="W")
-    plan.add_argument("--check", action="store_true", help="only compare with the locked plan; exit 3 if it changed")
+    plan.add_argument(
+        "--check", action="store_true", help="exit 3 if the locked plan, or another process, says otherwise"
+    )
 
     resume = _command(commands, "resume", "running:resume", "Finish runs that were interrupted")
     resume.add_argument("run", nargs="?", metavar="RUN", help="one run (default: all unfinished ones)")

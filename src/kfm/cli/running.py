@@ -102,6 +102,10 @@ def plan(options: argparse.Namespace, screen: Screen) -> int:
                 f"the plan of {name} changed under the same inputs and version: " + view.diff.replace("\n", ", "),
                 hint="bump the updater's version",
             )
+        if options.check:
+            from kfm.cli.replanning import check_elsewhere
+
+            check_elsewhere(resolved, name, window, view)
         if screen.json:
             screen.data(view)
         else:

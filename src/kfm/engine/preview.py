@@ -65,6 +65,13 @@ def preview_plan(trigger: Trigger, updater: Updater, ports: Ports) -> PlanPrevie
     )
 
 
+def plan_hash(trigger: Trigger, updater: Updater, ports: Ports, inputs: list[SourceRef]) -> str:
+    """Of the plan made of these inputs, and nothing else."""
+    walk = Walk(trigger, updater, ports, ports.clock.now_ms(), inputs=inputs)
+    walk.input_hash = input_hash(inputs)
+    return make(walk, guarded=True).plan_hash
+
+
 def _earlier(walk: Walk) -> tuple[str, str]:
     """The plan locked for exactly this work, else the one that made the version there is now."""
     state = walk.ports.state

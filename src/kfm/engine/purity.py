@@ -12,6 +12,7 @@ import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from types import BuiltinFunctionType, FrameType
 from typing import Any
 
@@ -133,20 +134,25 @@ def _profile(frame: FrameType, event: str, argument: Any) -> None:
         path = code.co_filename
         if path.startswith("<frozen importlib"):
             return
-        listed = _IMPURE_FILES.get(path.rpartition("/")[2].replace("<frozen os>", "os.py"), _NOT_IMPURE)
-        if listed is not _NOT_IMPURE and _is_standard(path) and (listed is None or code.co_name in listed):
-            module = path.rpartition("/")[2].removesuffix(".py").replace("<frozen os>", "os")
+        file = _library_file(path)
+        listed = _IMPURE_FILES.get(file, _NOT_IMPURE)
+        if listed is not _NOT_IMPURE and (listed is None or code.co_name in listed):
             name = {"__getitem__": "environ[…]", "get": "environ.get"}.get(code.co_name, code.co_name)
-            _refuse(f"{module}.{name}")
+            _refuse(f"{file.removesuffix('.py')}.{name}")
 
 
 _MODULE = type(sys)
 _NOT_IMPURE: set[str] = {"\0"}
-_STANDARD = sys.modules["os"].__file__ or ""
+_LIBRARY = (sys.modules["os"].__file__ or "").rpartition("/")[0] + "/"
 
 
-def _is_standard(path: str) -> bool:
-    return path.startswith("<frozen") or path.rpartition("/")[0] == _STANDARD.rpartition("/")[0]
+@cache
+def _library_file(path: str) -> str:
+    """`os.py` for a file of the standard library, `pathlib.py` also where that is a package; elsewhere empty."""
+    if path.startswith("<frozen "):
+        return path[len("<frozen ") : -1] + ".py"
+    inside = path[len(_LIBRARY) :] if path.startswith(_LIBRARY) else ""
+    return "pathlib.py" if inside.startswith("pathlib/") else inside
 
 
 def _spoken(module: str | None) -> str:

@@ -24,13 +24,15 @@ def open_beneath(root: int, parts: Sequence[str], flags: int) -> int:
     Raises OSError; ELOOP or EXDEV for a link or an escape. `parts` must hold no empty, `.` or `..`.
     """
     wanted = flags | os.O_CLOEXEC | os.O_NOFOLLOW
+    # Not os.fsencode: the locale of whoever runs it must not decide which file a configuration means.
+    names = [part.encode("utf-8", "surrogateescape") for part in parts]
     openat2 = _openat2()
     if openat2 is None:
-        return _step_by_step(root, parts, wanted)
-    return openat2(root, os.fsencode("/".join(parts)), wanted)
+        return _step_by_step(root, names, wanted)
+    return openat2(root, b"/".join(names), wanted)
 
 
-def _step_by_step(root: int, parts: Sequence[str], flags: int) -> int:
+def _step_by_step(root: int, parts: Sequence[str | bytes], flags: int) -> int:
     """For kernels without openat2: one component at a time, each refusing to be a link."""
     here = root
     try:
@@ -45,7 +47,7 @@ def _step_by_step(root: int, parts: Sequence[str], flags: int) -> int:
             os.close(here)
 
 
-def _open_directory(name: str, where: int) -> int:
+def _open_directory(name: str | bytes, where: int) -> int:
     try:
         return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=where)
     except NotADirectoryError:

@@ -42,6 +42,8 @@ def migrations() -> list[tuple[int, str]]:
 class SqliteTables:
     """One connection, used by one thread at a time; other threads wait at the lock."""
 
+    _wrote = False
+
     def __init__(self, path: str, *, busy_ms: int = 10_000) -> None:
         self._lock = threading.RLock()
         self._failed: Broken | None = None
@@ -325,6 +327,7 @@ class SqliteTables:
             raise
 
     def commit(self) -> None:
+        self._wrote = True
         try:
             if self._durable:
                 acked = self._commits() + 1
@@ -374,7 +377,17 @@ class SqliteTables:
         with self._lock:
             if self._failed:
                 return
-            # What this could not copy into the database stays in its log, which was synced before.
+            try:
+                if self._wrote:  # SQLite would do it on closing anyway, and not say a word if it failed
+                    self._wrote = False
+                    self._execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            except apsw.Error as problem:
+                self._failed = StorageFailed(
+                    f"cannot close the state database: {problem}",
+                    hint="what was acknowledged is safe in its log; check the disk before anything else",
+                )
+                self._abandon()
+                raise self._failed from problem
             with suppress(apsw.Error):
                 self._db.close()
             note, self._note = self._note, -1

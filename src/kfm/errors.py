@@ -24,7 +24,7 @@ A message says what happened with its values, then what to do. It never quotes a
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 
 class KfmError(Exception):
@@ -33,11 +33,22 @@ class KfmError(Exception):
     code: ClassVar[str] = "error"
     exit_code: ClassVar[int] = 1
 
-    def __init__(self, message: str, *, hint: str = "", **fields: str | int | None) -> None:
+    def __init__(self, message: str, *, hint: str = "", discreet: str = "", **fields: str | int | None) -> None:
+        """`discreet` is the message without the names an author may have made from data: step ids, keys."""
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.discreet = discreet
         self.fields = fields
+
+    def without_names(self) -> Self:
+        """The same error as it may be told of data that is not public."""
+        if not self.discreet:
+            return self
+        told = type(self)(self.discreet, hint=self.hint)
+        told.fields = self.fields
+        told.__cause__ = self.__cause__
+        return told
 
     def __str__(self) -> str:
         return f"{self.message}; {self.hint}" if self.hint else self.message

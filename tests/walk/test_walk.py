@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -337,3 +337,56 @@ def test_a_resumed_run_reads_its_source_as_it_was_pinned(tmp_path: Path) -> None
         manifest = house.objects.read(house.state.ref("processed/demo"))
         body = house.objects.read(msgspec.json.decode(manifest)["digest"])
     assert msgspec.json.decode(body) == [{"x": "1", "y": "2"}]
+
+
+@pytest.mark.parametrize("lazy", [False, True], ids=["at once", "step by step"])
+def test_a_plan_that_raises_is_told_by_what_it_raised_and_where(lazy: bool) -> None:
+    def steps() -> Iterator[Step]:
+        yield Step(id="a", key=("a",))
+        raise KeyError("a value of the data")
+
+    site = MemorySite()
+    receipt = site.run(Lines(lambda _inputs: Plan(steps() if lazy else list(steps()))))
+    assert receipt.outcome == "failed" and receipt.errors[0].code == "step.failed"
+    assert "plan() of lines raised KeyError at test_walk.py:" in receipt.errors[0].message
+    assert "a value of the data" not in receipt.errors[0].message
+
+
+def test_a_changed_plan_is_told_on_one_line() -> None:
+    site = MemorySite()
+    site.run(Lines(lambda _inputs: keyed("a", "b")))
+    receipt = site.run(Lines(lambda _inputs: keyed("a", "c")), force=True, reason="again")
+    assert receipt.errors[0].code == "plan.changed"
+    assert receipt.errors[0].message.isprintable() and "+ step" in receipt.errors[0].message
+
+
+def test_the_quarantine_ref_goes_when_the_source_is_mended_and_its_history_stays(tmp_path: Path) -> None:
+    updater = """
+        from kfm import Output, Plan, Step, Updater
+
+        class U(Updater):
+            version = "1.0.0"
+
+            def inputs(self, trigger, sources):
+                return [sources.pin("source"), sources.pin("other")]
+
+            def plan(self, inputs):
+                return Plan([Step(id="a", key=("a",))])
+
+            def perform(self, step, read):
+                return Output(read.bytes(0))
+    """
+    config = folder_site(tmp_path, updater, b"x\n1\nfar\n")
+    rows = "contract: {columns: [{name: x, type: integer, mode: discard-row}]}}"
+    text = config.read_text().replace("format: csv}", "format: csv, " + rows)
+    config.write_text(text + "      other: {uri: other.csv, format: csv, " + rows + "\n")
+    (tmp_path / "other.csv").write_bytes(b"x\nnear\n")
+    with opened(config) as house:
+        assert house.run(house.trigger("demo")).held_rows == 2
+        report = msgspec.json.decode(house.objects.read(house.state.ref("quarantine/demo")))
+        assert [source["source"] for source in report["sources"]] == ["source", "other"]
+        (tmp_path / "source.csv").write_bytes(b"x\n1\n2\n")
+        (tmp_path / "other.csv").write_bytes(b"x\n3\n")
+        assert house.run(house.trigger("demo")).held_rows == 0
+        assert house.state.ref("quarantine/demo") == ""
+        assert [bool(entry.after) for entry in house.state.history("quarantine/demo")] == [True, False]

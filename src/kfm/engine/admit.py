@@ -11,6 +11,7 @@ from kfm.clock import rfc3339
 from kfm.contract.keys import claim_key, input_hash, run_id, run_key_of
 from kfm.contract.ports import Tx
 from kfm.contract.records import ErrorNote, Run
+from kfm.engine import heartbeat
 from kfm.engine.record import closing_receipt
 from kfm.engine.walk import Walk
 from kfm.errors import Broken, Conflict, Frozen, KfmError, Moved, PlanDrift, Refused
@@ -101,6 +102,8 @@ def claim(walk: Walk) -> Fresh | Resume | Duplicate:
     # Only now: what a transaction said that was rolled back is not so.
     walk.lease, walk.run = lease, run
     walk.renewed_ms = walk.ports.clock.now_ms()
+    if not settings.dry_run:
+        heartbeat.begin(walk)
     if isinstance(admission, Resume):
         walk.admission = "resume"
         walk.started_ms = walk.renewed_ms

@@ -40,6 +40,18 @@ def execute(walk: Walk) -> None:
     planned = replay(walk, results) if walk.admission == "resume" else False
     schedule = Schedule(walk, results)
     crew = Crew(walk, schedule, results)
+    try:
+        finished = work_off(walk, schedule, crew, results, planned)
+    except BaseException:
+        crew.stop()
+        raise
+    walk.step_moves = schedule.moves
+    walk.tail = finished
+    walk.tail_rows = crew.take_rows()
+
+
+def work_off(walk: Walk, schedule: Schedule, crew: Crew, results: Results, planned: bool) -> list[Done]:
+    """Perform all that is to be done; returns the last finished steps, whose DONE the commit writes."""
     finished: list[Done] = []
     clock, largest = walk.ports.clock, walk.ports.settings.window
     window = min(FIRST_WINDOW, largest)
@@ -61,13 +73,11 @@ def execute(walk: Walk) -> None:
             rest = crew.drain()
             results.add(rest)
             give_up(walk, crew, finished + rest)
-        walk.ports.progress("execute", results.done, plan.steps)
+        walk.ports.progress("execute", results.done, results.steps)
     if not planned:  # a plan without steps to perform
         with walk.ports.state.transaction(walk.lease, switches=walk.switches) as tx:
             append(walk, tx, ["PLAN"], payload=write_plan(walk, tx))
-    walk.step_moves = schedule.moves
-    walk.tail = finished
-    walk.tail_rows = crew.take_rows()
+    return finished
 
 
 def replay(walk: Walk, results: Results) -> bool:
@@ -253,9 +263,13 @@ class Crew:
                 return batch[n:]
         return []
 
+    def stop(self) -> None:
+        """The run is left: begin nothing more. What runs just now may end; nobody will name what it makes."""
+        self._todo.clear()
+
     def drain(self) -> list[Done]:
         """After a failure: begin nothing more, wait for what runs."""
-        self._todo.clear()
+        self.stop()
         with self._news:
             while self._alive:
                 self._news.wait(FLUSH_S)
@@ -294,6 +308,7 @@ class Crew:
                 raise StepFailed(
                     f"step {step.id!r}: perform() gave something that is not an Output",
                     hint="return Output.csv(…) or alike",
+                    discreet=f"{self._numbered(position)}: perform() gave something that is not an Output",
                 )
             body = output.body
             if type(body) is bytes and len(body) <= INLINE_MAX:
@@ -305,13 +320,18 @@ class Crew:
         except KfmError as problem:
             self.failures.append((position, problem))
         except Exception as problem:
+            what = f"perform() of {self._walk.updater.id} raised {type(problem).__name__} at {place_of(problem)}"
             failure = StepFailed(
-                f"step {step.id!r}: perform() of {self._walk.updater.id} raised {type(problem).__name__} "
-                f"at {place_of(problem)}",
+                f"step {step.id!r}: {what}",
                 hint="fix the updater or the source; nothing was published",
+                discreet=f"{self._numbered(position)}: {what}",
             )
             failure.__cause__ = problem
             self.failures.append((position, failure))
+
+    def _numbered(self, position: int) -> str:
+        plan = self._walk.plan
+        return f"step {position + 1} of {plan.steps if plan is not None else 0} (`kfm runs steps` names it)"
 
     def _store(self, body: Any) -> tuple[str, int]:
         """A large output is a file: durable before its DONE, and read back."""

@@ -142,7 +142,11 @@ def _merged(old: Iterator[Entry], new: Iterator[Entry], sealed: bool, tally: Tal
 
 
 def _twice(key: tuple[str, ...]) -> Refused:
-    return Refused(f"two steps give the key {'/'.join(key)}", hint="a key names one output; give each its own")
+    return Refused(
+        f"two steps give the key {'/'.join(key)}",
+        hint="a key names one output; give each its own",
+        discreet="two steps give the same key",
+    )
 
 
 def _blocks(lines: Iterator[str]) -> Iterator[bytes]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from itertools import islice
 from typing import Any
 
@@ -79,8 +80,11 @@ def changed(walk: Walk, locked: str) -> PlanChanged:
     old = b"".join(walk.ports.state.plan_chunks(locked))
     new = b"".join(plan_bytes(walk))
     return PlanChanged(
-        f"the plan of {walk.updater.id} {walk.updater.version} changed for the same inputs:\n{plan_diff(old, new)}",
+        f"the plan of {walk.updater.id} {walk.updater.version} changed for the same inputs: "
+        + plan_diff(old, new).replace("\n", ", "),
         hint="bump the updater's version",
+        discreet=f"the plan of {walk.updater.id} {walk.updater.version} changed for the same inputs "
+        f"(`kfm plan {walk.dataset}` tells how)",
     )
 
 
@@ -97,11 +101,12 @@ def make(walk: Walk, *, guarded: bool, like: SettledPlan | None = None) -> Settl
     is too large to keep, its chunks are written under that hash."""
     updater = walk.updater
     inputs: list[SourceRef] = list(walk.inputs)
-    if guarded:
-        with pure():
-            plan = author_call(walk, "plan", lambda: updater.plan(tuple(inputs)))
-    else:
-        plan = author_call(walk, "plan", lambda: updater.plan(tuple(inputs)))
+
+    def planned() -> Plan:
+        with pure() if guarded else nullcontext():
+            return updater.plan(tuple(inputs))
+
+    plan = author_call(walk, "plan", planned)  # outside the guard: telling where plan() raised looks at files
     if not isinstance(plan, Plan):
         raise Refused(f"plan() of {updater.id} gave something that is not a Plan", hint="return Plan(steps=[…])")
     steps: Iterable[Step] = plan.steps
@@ -186,30 +191,37 @@ class Checker:
         add = self.index.add
         for position, step in enumerate(batch, first):
             if type(step) is not Step:
-                raise Refused(f"step {position} of the plan is not a Step", hint="build it with kfm.Step")
+                raise Refused(f"step {position + 1} of the plan is not a Step", hint="build it with kfm.Step")
             name = step.id
             if type(name) is not str or not 0 < len(name) <= 200 or not name.isprintable():
-                raise Refused(f"step {position} has no printable id of at most 200 characters")
+                raise Refused(f"step {position + 1} of the plan has no printable id of at most 200 characters")
             key = step.key
             if key is not None and not _is_key(key):
                 raise Refused(
-                    f"step {name!r}: its key is not a tuple of texts", hint='for example key=("stations", "KS")'
+                    f"step {name!r}: its key is not a tuple of texts",
+                    hint='for example key=("stations", "KS")',
+                    discreet=f"step {position + 1} of the plan: its key is not a tuple of texts",
                 )
             if step.needs:
-                self._check_needs(step)
+                self._check_needs(step, position)
             if step.move is not None:
                 self.has_moves = True
             if not add(name, position):
-                raise Refused(f"two steps are called {name!r}", hint="give every step an id of its own")
+                raise Refused(
+                    f"two steps are called {name!r}",
+                    hint="give every step an id of its own",
+                    discreet=f"step {position + 1} of the plan has the id of an earlier one",
+                )
         return encode(batch, first)
 
-    def _check_needs(self, step: Step) -> None:
+    def _check_needs(self, step: Step, position: int) -> None:
         self.has_needs = True
         for need in step.needs:
             if self.index.find(need) < 0:
                 raise Refused(
                     f"step {step.id!r} needs {need!r}, which does not come before it",
                     hint="list a step after the steps it needs; a list (not a generator) is sorted for you",
+                    discreet=f"step {position + 1} of the plan needs one that does not come before it",
                 )
 
 
@@ -245,7 +257,7 @@ def _exactly(batch: list[Step], first: int) -> bytes:
             lines.append(canonical(step) + b"\n")
         except BadInput as problem:
             raise Refused(
-                f"step {position} of the plan has no canonical form: {problem.message}", hint=problem.hint
+                f"step {position + 1} of the plan has no canonical form: {problem.message}", hint=problem.hint
             ) from problem
     return b"".join(lines)
 
@@ -337,11 +349,19 @@ def _sorted_by_needs(steps: list[Step] | tuple[Step, ...]) -> list[Step]:
             step, needs = stack[-1]
             for need in needs:
                 if need not in by_name:
-                    raise Refused(f"step {step.id!r} needs {need!r}, which is not in the plan")
+                    raise Refused(
+                        f"step {step.id!r} needs {need!r}, which is not in the plan",
+                        hint="`needs` names ids of steps",
+                        discreet="a step needs one that is not in the plan",
+                    )
                 if state.get(need) == 1:
                     path = [entry[0].id for entry in stack]
                     loop = [*path[path.index(need) :], need]
-                    raise Refused("the plan has a cycle: " + " → ".join(loop), hint="break it")
+                    raise Refused(
+                        "the plan has a cycle: " + " → ".join(loop),
+                        hint="break it",
+                        discreet=f"the plan has a cycle of {len(loop) - 1} steps",
+                    )
                 if not state.get(need):
                     state[need] = 1
                     stack.append((by_name[need], iter(by_name[need].needs)))
@@ -385,7 +405,7 @@ def journal(walk: Walk, plan: SettledPlan) -> None:
         plan_hash=plan.plan_hash,
         steps=plan.steps,
         inputs=list(walk.inputs),
-        held=list(walk.held_digests),
+        held=walk.held_report,
     )
 
 

@@ -6,12 +6,11 @@ Findings name the place and the rule, never the value.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from kfm.contract.canonical import canonical
-from kfm.contract.keys import digest
 from kfm.contract.records import DataContract, SourceRef
 from kfm.engine.walk import Walk
 from kfm.errors import Held
@@ -24,16 +23,21 @@ def quarantine(walk: Walk) -> None:
     walk.stage = "QUARANTINE"
     if walk.run is not None and walk.run.plan_hash:  # resumed: inspected before it was planned
         walk.inputs = walk.run.inputs
-        walk.held_digests = list(walk.run.held)
+        walk.held_report = walk.run.held
         return
-    for i, contract in walk.contracts.items():
-        walk.inputs[i] = examine(walk, walk.inputs[i], contract)
+    reports: list[dict[str, Any]] = []
+    try:
+        for i, contract in walk.contracts.items():
+            walk.inputs[i] = examine(walk, walk.inputs[i], contract, reports)
+    finally:
+        if reports:
+            walk.held_report = walk.ports.objects.put(canonical({"dataset": walk.dataset, "sources": reports}))
     for i, ref in enumerate(walk.inputs):
         if not ref.accepted_hash and ref.content_hash:
             walk.inputs[i] = msgspec.structs.replace(ref, accepted_hash=ref.content_hash)
 
 
-def examine(walk: Walk, ref: SourceRef, contract: DataContract) -> SourceRef:
+def examine(walk: Walk, ref: SourceRef, contract: DataContract, reports: list[dict[str, Any]]) -> SourceRef:
     from kfm.engine.inspection import inspect  # only where there is a contract: it is not free to load
 
     objects = walk.ports.objects
@@ -47,9 +51,16 @@ def examine(walk: Walk, ref: SourceRef, contract: DataContract) -> SourceRef:
         raise
     walk.findings.extend(report.findings)
     held_hash = held.commit()[0] if report.held_rows else _drop(held)
-    if report.findings:
-        walk.held_digests.append(_file_report(walk, ref, report, held_hash))
-    walk.say("source.inspected", source=name, rows=report.rows, held_rows=report.held_rows, held=report.held)
+    if report.held or report.held_rows or report.changed:
+        reports.append(_report(ref, report, held_hash))
+    walk.say(
+        "source.inspected",
+        source=name,
+        rows=report.rows,
+        held_rows=report.held_rows,
+        held=report.held,
+        findings=report.finding_counts,
+    )
     if report.held:
         accepted.abort()
         first = report.cause or report.findings[0]
@@ -74,19 +85,14 @@ def _drop(staging: object) -> str:
     return ""
 
 
-def _file_report(walk: Walk, ref: SourceRef, report: Inspection, held_hash: str) -> str:
-    body = canonical(
-        {
-            "dataset": walk.dataset,
-            "source": ref.name or "source",
-            "content_hash": ref.content_hash,
-            "rows": report.rows,
-            "held_rows": report.held_rows,
-            "held": report.held,
-            "held_rows_digest": held_hash,
-            "counts": report.finding_counts,
-            "findings": [msgspec.to_builtins(finding) for finding in report.findings],
-        }
-    )
-    walk.ports.objects.put(body)
-    return digest(body)
+def _report(ref: SourceRef, report: Inspection, held_hash: str) -> dict[str, Any]:
+    return {
+        "source": ref.name or "source",
+        "content_hash": ref.content_hash,
+        "rows": report.rows,
+        "held_rows": report.held_rows,
+        "held": report.held,
+        "held_rows_digest": held_hash,
+        "counts": report.finding_counts,
+        "findings": [msgspec.to_builtins(finding) for finding in report.findings],
+    }

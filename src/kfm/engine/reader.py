@@ -42,6 +42,7 @@ class StepReader:
             raise Refused(
                 f"{source!r} is neither an input nor a finished step",
                 hint="name the step in `needs` to read its output",
+                discreet="perform() reads what is neither an input nor a finished step",
             )
         return self._results.get(position)[1]
 

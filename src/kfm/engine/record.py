@@ -64,14 +64,16 @@ def fail(walk: Walk, problem: KfmError) -> Receipt:
     Filing what was held back moves a ref, and no ref moves under a freeze: then the run is left to be resumed.
     """
     outcome = "held" if isinstance(problem, Held) else "denied" if isinstance(problem, Denied) else "failed"
+    if walk.ports.metadata.get("sensitivity") != "public":  # a key may be the name of a site
+        problem = problem.without_names()
     note = ErrorNote(code=problem.code, message=str(problem))
     run = walk.run
-    switches = walk.switches if walk.held_digests else ()
+    switches = walk.switches if walk.held_report else ()
     with walk.ports.state.transaction(walk.lease, switches=switches) as tx:
         if run is None:
             walk.check_wanted()
         run_id = run.run_id if run else make_run_id(f"fail/{walk.updater.id}/{walk.dataset}", tx.next_index())
-        walk.moves = quarantine_moves(walk)
+        walk.moves = quarantine_moves(walk) if walk.held_report else []
         for move in walk.moves:
             tx.move(
                 move,
@@ -118,13 +120,10 @@ def closing_receipt(walk: Walk, old: Run, outcome: str, note: ErrorNote) -> Rece
 
 
 def quarantine_moves(walk: Walk) -> list[RefMove]:
+    """The ref says what is held back now: it goes when a run passes with nothing held, and its history stays."""
     name = f"quarantine/{walk.dataset}"
     before = walk.ports.state.ref(name)
-    return [
-        RefMove(ref=name, before=earlier, after=after)
-        for earlier, after in zip([before, *walk.held_digests], walk.held_digests, strict=False)
-        if earlier != after
-    ]
+    return [RefMove(ref=name, before=before, after=walk.held_report)] if before != walk.held_report else []
 
 
 def input_items(walk: Walk) -> list[Item]:

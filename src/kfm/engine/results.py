@@ -13,6 +13,7 @@ class Results:
     """Positions to what was made there. Small plans keep the tuples as they are."""
 
     def __init__(self, steps: int) -> None:
+        self.steps = steps
         self.done = 0
         self._rows: list[Done | None] | None = None
         if steps <= SMALL:

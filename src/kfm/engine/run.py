@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kfm.contract.records import Receipt, Run, Trigger
 from kfm.contract.updater import Updater
+from kfm.engine import heartbeat
 from kfm.engine.acquire import acquire
 from kfm.engine.admit import Duplicate, Stopped, admit, leave, stays_open
 from kfm.engine.execute import execute
@@ -48,3 +49,5 @@ def run(trigger: Trigger, updater: Updater, ports: Ports, unfinished: Run | None
         except BaseException:
             leave(walk)
             raise
+    finally:
+        heartbeat.end(walk)

@@ -104,7 +104,7 @@ class Walk(Struct):
     contracts: dict[int, DataContract] = field(default_factory=dict)
     checkpoints: list[Checkpoint] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
-    held_digests: list[str] = field(default_factory=list)
+    held_report: str = ""  # digest of the report on what was held back; empty: nothing was
     bytes_in: int = 0
     input_hash: str = ""
     run_key: str = ""

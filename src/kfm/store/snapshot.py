@@ -39,8 +39,7 @@ class SnapshotTables(SqliteTables):
             self._execute("PRAGMA locking_mode=EXCLUSIVE").fetchall()  # the log's index in memory as well
             self._execute("PRAGMA temp_store=MEMORY")
             self._execute("PRAGMA trusted_schema=OFF")
-            small = len(base) <= _SMALL
-            self._look(path, acked, fresh=not base, small=small)
+            self._look(path, acked, small=len(base) <= _SMALL)
             self._execute("PRAGMA query_only=ON")
 
 

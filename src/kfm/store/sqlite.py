@@ -27,6 +27,7 @@ from kfm.store.memory import check_key, successor
 APPLICATION_ID = 0x4B464D31  # "KFM1"
 _SQL = os.path.join(os.path.dirname(__file__), "sql")
 _SMALL = 1 << 20  # a database up to this size is checked whole whenever it is opened
+_VITAL = ("guard", "meta", "refs", "open_runs", "leases", "inbox")  # and these in any
 
 
 def migrations() -> list[tuple[int, str]]:
@@ -71,7 +72,7 @@ class SqliteTables:
             self._execute("PRAGMA wal_autocheckpoint=1000")
             self._execute("PRAGMA cache_size=-32768")
             self._execute("PRAGMA trusted_schema=OFF")
-            self._look(path, acked, fresh=fresh, small=os.path.getsize(path) <= _SMALL)
+            self._look(path, acked, small=os.path.getsize(path) <= _SMALL)
 
     @contextmanager
     def _opening(self) -> Iterator[None]:
@@ -92,16 +93,24 @@ class SqliteTables:
             self._abandon()
             raise
 
-    def _look(self, path: str, acked: int, *, fresh: bool, small: bool) -> None:
-        """Is this the state we left? A small one is looked at whole, and nothing is written before."""
-        if small and not fresh:
-            self._check_structure()
-        have = int(self._guarded("commits")) if self._version() else 0
+    def _look(self, path: str, acked: int, *, small: bool) -> None:
+        """Is this the state we left? Nothing is written before that is known.
+
+        A small one is looked at whole. Of a large one, the tables in which a missing row would be taken
+        for an answer (no ref, no freeze, no lease, nothing unfinished); the rest is read when it is needed.
+        """
+        looked_at = ("",) if small else _VITAL
+        version = self._version()
+        if version:
+            for table in looked_at:
+                self._check_structure(table)
+        have = int(self._guarded("commits")) if version else 0
         if have < acked:
             raise lost(acked - have, path)
         self._migrate()
-        if small and not fresh:
-            self._check_rows()
+        if version:
+            for table in looked_at:
+                self._check_rows(table)
 
     def _migrate(self) -> None:
         run = self._execute
@@ -201,14 +210,16 @@ class SqliteTables:
             except apsw.Error as problem:
                 raise self._fail(problem) from problem
 
-    def _check_structure(self) -> None:
-        problem = self._value("PRAGMA quick_check(1)")
+    def _check_structure(self, table: str = "") -> None:
+        """Of one table, or of the whole file."""
+        problem = self._value(f"PRAGMA quick_check({table or 1})")
         if problem != "ok":
             raise damaged(str(problem).splitlines()[-1])
 
-    def _check_rows(self) -> int:
+    def _check_rows(self, only: str = "") -> int:
         count = 0
-        for (table,) in self._execute("SELECT name FROM sqlite_schema WHERE type='table'").fetchall():
+        tables = [(only,)] if only else self._execute("SELECT name FROM sqlite_schema WHERE type='table'").fetchall()
+        for (table,) in tables:
             try:
                 for key, value, total in self._execute(f"SELECT key, value, sum FROM {table}"):  # noqa: S608
                     check_row(table, key, value, total)

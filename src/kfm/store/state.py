@@ -407,8 +407,11 @@ class StoredTx:
         return lease
 
     def renew(self, lease: Lease, ttl_ms: int) -> None:
-        """Inside a fenced transaction only, so the token is known to be current."""
-        self._put("leases", lease.scope, _encode(msgspec.structs.replace(lease, expires_ms=self._now_ms() + ttl_ms)))
+        """Inside a fenced transaction only, so the token is known to be current. What was given back stays so."""
+        current = self._state.lease(lease.scope)
+        if current is not None and current.expires_ms:
+            renewed = msgspec.structs.replace(current, expires_ms=self._now_ms() + ttl_ms)
+            self._put("leases", lease.scope, _encode(renewed))
 
     def release(self, lease: Lease) -> None:
         self._state.recheck()

@@ -1,0 +1,79 @@
+"""Renews the leases of the runs this process is at work on, so that only a dead or stopped worker is replaced.
+
+A run renews its lease with what it writes anyway. But a step may take longer than the lease, and so may
+reading a source or sorting a manifest; whoever came then would take the work over and lose it in turn to
+the next. One thread for the whole process looks after all its runs. It comes when it is needed, and goes
+when there was nothing to do for a while.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from kfm.engine.walk import Walk
+from kfm.errors import Conflict, KfmError
+
+_walks: dict[int, Walk] = {}
+_lock = threading.Lock()
+_thread: threading.Thread | None = None
+_stir = threading.Event()  # a shorter lease has come in
+
+
+def _forget() -> None:
+    """In a forked child: the runs are the parent's, and its thread did not come along."""
+    global _lock, _stir, _thread
+    _lock, _stir, _thread = threading.Lock(), threading.Event(), None
+    _walks.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def begin(walk: Walk) -> None:
+    """From here on the walk's lease is renewed."""
+    global _thread
+    with _lock:
+        shortest = min((known.ports.settings.lease_ms for known in _walks.values()), default=1 << 60)
+        _walks[id(walk)] = walk
+        if _thread is None:
+            _thread = threading.Thread(target=_beat, daemon=True)
+            _thread.start()
+        elif walk.ports.settings.lease_ms < shortest:
+            _stir.set()
+
+
+def end(walk: Walk) -> None:
+    with _lock:
+        _walks.pop(id(walk), None)
+
+
+def _beat() -> None:
+    global _thread
+    pause = 0.0
+    while True:
+        if _stir.wait(pause):
+            _stir.clear()
+        with _lock:
+            walks = list(_walks.values())
+            if not walks and pause:
+                _thread = None
+                return
+            pause = min((walk.ports.settings.lease_ms / 6000 for walk in walks), default=1.0)
+        for walk in walks:
+            _renew(walk)
+
+
+def _renew(walk: Walk) -> None:
+    lease, ttl = walk.lease, walk.ports.settings.lease_ms
+    now = walk.ports.clock.now_ms()
+    if lease is None or now - walk.renewed_ms <= ttl // 3:
+        return
+    try:
+        with walk.ports.state.transaction(lease, durable=False) as tx:
+            tx.renew(lease, ttl)
+        walk.renewed_ms = now
+    except Conflict:
+        """Someone is writing just now, or the lease was taken over, which the run will find out by itself."""
+    except KfmError:
+        end(walk)

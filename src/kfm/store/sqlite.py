@@ -342,7 +342,8 @@ class SqliteTables:
         try:
             if self._durable:
                 acked = self._commits() + 1
-                self._guard("commits", b"%d" % acked)
+                body = b"%d" % acked
+                self._execute("UPDATE guard SET value=?, sum=? WHERE key='commits'", (body, crc32(body, _COMMITS)))
                 self._execute("COMMIT")
                 self._counted = (self._seen, acked)
                 write_note(REAL, self._note, acked)
@@ -434,6 +435,7 @@ class SqliteTables:
         )
 
 
+_COMMITS = crc32(b"guard/commits")
 # Our statements are always the same and right: where SQLite finds one wrong, or a row impossible, the file is.
 _DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.TooBigError, apsw.MismatchError, apsw.FormatError)
 

@@ -14,6 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import kfm
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build" / "promises"
 SESSION = os.environ.get("PYTEST_XDIST_TESTRUNUID") or f"{os.getpid()}"
@@ -21,6 +23,10 @@ SESSION = os.environ.get("PYTEST_XDIST_TESTRUNUID") or f"{os.getpid()}"
 
 def tally(suite: str, part: str, seeds: tuple[int, int] | None = None, failures: int = 0, **counts: int) -> None:
     """Write down what one part did. `seeds`: the first one, and the one after the last."""
+    told = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in counts.items())
+    print(f"{suite}/{part}: {told}; {failures} failures" + (f"; seeds {seeds[0]}..{seeds[1] - 1}" if seeds else ""))
+    if not Path(kfm.__file__).is_relative_to(ROOT):  # another kfm than the one beside us, with bugs put in on purpose
+        return
     FOLDER.mkdir(parents=True, exist_ok=True)
     file = FOLDER / f"{suite}.json"
     with open(file.with_suffix(".lock"), "w", encoding="ascii") as lock:
@@ -33,8 +39,6 @@ def tally(suite: str, part: str, seeds: tuple[int, int] | None = None, failures:
         found["failures"] = sum(entry["failures"] for entry in found["parts"].values())
         found["seeds"] = {name: entry["seeds"] for name, entry in found["parts"].items() if entry["seeds"]}
         file.write_text(json.dumps(found, indent=2, sort_keys=True) + "\n", encoding="ascii")
-    told = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in counts.items())
-    print(f"{suite}/{part}: {told}; {failures} failures" + (f"; seeds {seeds[0]}..{seeds[1] - 1}" if seeds else ""))
 
 
 def sum_of(parts: dict[str, Any]) -> dict[str, int]:

@@ -1,0 +1,139 @@
+"""Of a dataset that is not public, nothing of the data reaches a message, a log, a receipt or a file name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .conftest import Answer, Kfm
+
+CONFIG = """
+datasets:
+  digs:
+    updater: digs.py:Digs
+    title: Digs
+    license: CC0-1.0
+    sensitivity: restricted
+    sources:
+      digs:
+        uri: digs.csv
+        format: csv
+        contract:
+          partition_by: site
+          columns:
+            - {name: site, required: true, pattern: '14[A-Z]{2}[0-9]+'}
+            - {name: age, type: integer, minimum: 0, mode: discard-row}
+            - {name: lat, type: number, minimum: 36, maximum: 41, mode: discard-value}
+"""
+
+UPDATER = """
+from kfm import Output, Plan, Step, Updater
+
+
+class Digs(Updater):
+    version = "1.0.0"
+
+    def inputs(self, trigger, sources):
+        return [sources.pin("digs")]
+
+    def plan(self, inputs):
+        return Plan([Step(id=f"site-{name}", key=(name,), params={"site": name}) for name in inputs[0].partitions])
+
+    def perform(self, step, read):
+        return Output.csv(row for row in read.csv("digs") if row["site"] == step.params["site"])
+"""
+
+DATA = """\
+site,name,age,lat
+14QX101,Whispering Oaks,1100,38.123451
+14QX102,Hollow Bluff,470,39.987651
+14QX103,Quiet Ford,950,37.555551
+"""
+SECRETS = ("14QX10", "Whispering", "Hollow", "Quiet Ford", "38.12345", "39.98765", "37.55555")
+
+
+def leaks(text: str) -> list[str]:
+    return [secret for secret in SECRETS if secret in text]
+
+
+def exported() -> dict[str, str]:
+    """Every file that is not the store itself, with its name, as text."""
+    kept_apart = (".kfm/objects/", ".kfm/state.db", "digs.csv")
+    names = [str(path) for path in sorted(Path().rglob("*")) if path.is_file()]
+    return {
+        name: Path(name).read_bytes().decode("utf-8", "replace") for name in names if not name.startswith(kept_apart)
+    }
+
+
+def assert_nothing_leaks(answer: Answer) -> None:
+    assert leaks(answer.out + answer.err) == []
+    for name, text in exported().items():
+        assert leaks(name + text) == [], name
+
+
+@pytest.fixture
+def digs(kfm: Kfm) -> Kfm:
+    Path("kfm.yml").write_text(CONFIG)
+    Path("digs.py").write_text(UPDATER)
+    Path("digs.csv").write_text(DATA)
+    return kfm
+
+
+FAILS = "open(step.id) if '102' in step.id else None"
+BREAKS = {
+    "a good run": ("", "", 0, "SUCCESS"),
+    "a row is held": ("470,", "unknown,", 0, "SUCCESS"),
+    "a value is blanked": ("39.987651", "99.987651", 0, "SUCCESS"),
+    "the source is held": ("14QX102", "14QX102?", 3, "is held"),
+    "a step fails": ("return Output", f"{FAILS}\n        return Output", 1, "step 2 of 3"),
+    "a step gives no output": ("return Output", "return '102' in step.id or Output", 1, "step 2 of 3"),
+    "a step reads what it does not need": ('read.csv("digs")', "read.csv(step.id)", 3, "neither an input"),
+    "a step needs what is not there": ("key=(name,),", "key=(name,), needs=(name,),", 3, "needs one"),
+    "a plan goes in a circle": ("key=(name,),", 'key=(name,), needs=(f"site-{name}",),', 3, "cycle of 1 steps"),
+    "two steps have one id": ("in inputs[0].partitions", "in inputs[0].partitions * 2", 3, "id of an earlier one"),
+    "two steps have one key": ("key=(name,),", "key=(inputs[0].partitions[0],),", 3, "the same key"),
+    "a key is not text": ("key=(name,),", "key=name,", 3, "not a tuple of texts"),
+    "a plan raises": ("return Plan(", "raise KeyError(inputs[0].partitions)\n        return Plan(", 1, "KeyError"),
+    "inputs raise": ("return [sources", "open('/14Q' + 'X102')\n        return [sources", 1, "FileNotFoundError"),
+}
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_nothing_of_restricted_data_is_told_whatever_happens(digs: Kfm, name: str) -> None:
+    old, new, code, said = BREAKS[name]
+    for file in ("digs.py", "digs.csv"):
+        Path(file).write_text(Path(file).read_text().replace(old or "\0", new))
+    answer = digs("run", "--verbose")
+    assert answer.code == code, answer.err
+    assert said in answer.out + answer.err
+    assert_nothing_leaks(answer)
+    assert_nothing_leaks(digs("run", "--json"))
+    assert_nothing_leaks(digs("receipts", "show", "last", "--json"))
+
+
+def test_a_changed_plan_of_restricted_data_is_told_without_its_steps(digs: Kfm) -> None:
+    assert digs("run").code == 0
+    Path("kfm.yml").write_text(CONFIG.replace("digs.py", "later.py"))
+    Path("later.py").write_text(UPDATER.replace("site-", "dig-"))
+    answer = digs("run", "--force", "--reason", "again")
+    assert answer.code == 3
+    assert "`kfm plan digs` tells how" in answer.complaint
+    assert_nothing_leaks(answer)
+
+
+def test_a_public_dataset_names_the_step_that_failed(digs: Kfm) -> None:
+    Path("kfm.yml").write_text(CONFIG.replace("restricted", "public"))
+    Path("digs.py").write_text(UPDATER.replace("return Output.csv(", "1 / 0\n        return Output.csv("))
+    assert "step 'site-14QX101': perform() of digs raised ZeroDivisionError at digs.py:" in digs("run").complaint
+
+
+def test_restricted_data_is_never_published(digs: Kfm) -> None:
+    assert digs("run").code == 0
+    for words in (["promote", "digs"], ["promote", "digs", "--dry-run"]):
+        answer = digs(*words)
+        assert answer.code == 4
+        assert "its sensitivity is not public" in answer.complaint
+        assert_nothing_leaks(answer)
+    assert digs("refs", "list", "published/", "--json").data == []
+    assert not Path("public").exists()

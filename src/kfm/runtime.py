@@ -43,7 +43,7 @@ from kfm.store.state import StoredState, this_process
 from kfm.telemetry.log import NullLog
 
 if TYPE_CHECKING:
-    from kfm.engine.preview import PlanPreview
+    from kfm.engine.preview import PlanPreview as PlanPreview
     from kfm.store.place import Verdict
 
 Mode = Literal["write", "read", "dry"]
@@ -332,6 +332,13 @@ class House:
             "publisher_trace.jsonl": artifacts.trace_lines(effects),
         }
 
+    def published_folder(self, dataset: str, version: str) -> str:
+        """Where the files of a published version are; empty if they are not written as files."""
+        from kfm.projections.artifacts import version_path
+
+        scheme, place = self.resolved.location(self.config.publish)
+        return os.path.join(place, *version_path(dataset, version).split("/")) if scheme == "file" else ""
+
     def settle(self) -> list[Effect]:
         """Make everything said so far durable, then tell the outside. Acknowledge nothing before this returns.
 
@@ -459,15 +466,19 @@ def open_log(
     *,
     lines: Literal["human", "jsonl"] = "human",
     events: list[dict[str, Any]] | None = None,
+    causes: TextIO | None = None,
     clock: Clock | None = None,
 ) -> Log:
-    """Events as lines on a stream, for people or for programs, and into a list for the artifacts."""
-    from kfm.telemetry.log import EventLog, Sink, human, jsonl
+    """Events as lines on a stream, for people or for programs, and into a list for the artifacts.
+
+    `causes` gets the traceback of what an author's code raised, with the values in it.
+    """
+    from kfm.telemetry.log import EventLog, Sink, human, jsonl, tracebacks
 
     sinks: list[Sink] = [] if events is None else [events.append]
     if stream is not None:
         sinks.append(human(stream) if lines == "human" else jsonl(stream))
-    return EventLog(clock or from_environment(), *sinks)
+    return EventLog(clock or from_environment(), *sinks, causes=tracebacks(causes) if causes is not None else None)
 
 
 def write_artifacts(folder: str, files: Mapping[str, bytes]) -> None:

@@ -422,7 +422,7 @@ _says("deflate_cut_off", Unavailable, *_encoded("deflate", zlib.compress(ROWS)[:
 
 # --- answers that mean something else ---------------------------------------------------------------
 
-_says("not_modified_unasked", Unavailable, "HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\n\r\n")
+_says("not_modified_unasked", Unavailable, 'HTTP/1.1 304 Not Modified\r\nETag: "a"\r\n\r\n')
 _says("not_modified_unasked_with_a_body", Unavailable, "HTTP/1.1 304 Not Modified\r\nContent-Length: 2\r\n\r\nok")
 _says("empty_200", Refused, OK, "Content-Length: 0\r\n\r\n")
 _says("empty_200_without_length", Refused, OK, "\r\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -186,10 +187,8 @@ def test_in_any_order_of_things_the_answer_is_the_one_a_model_gives(site: Site, 
         dice = rng.random()
         if dice < 0.10:
             site.now += rng.choice((0, 3, 10))
-            try:
+            with contextlib.suppress(Busy):
                 current = owner[worker] = site.take(worker)
-            except Busy:
-                pass
         elif dice < 0.15 and worker in owner:
             state.release(owner[worker])  # frees it if it is still the current one, and nothing else
         elif dice < 0.20:

@@ -18,7 +18,7 @@ from kfm.errors import KfmError, PlanImpure
 
 if TYPE_CHECKING:
     from kfm.config import Resolved
-    from kfm.engine.preview import PlanPreview
+    from kfm.runtime import PlanPreview
 
 # Three of them, as two texts in a set have even odds to come in the same order again.
 ELSEWHERE = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -137,10 +138,41 @@ def test_cat_writes_the_bytes_of_an_entry(ran: Kfm) -> None:
     assert ran("cat", listed[0]["digest"]).out == answer.out
 
 
-def test_cat_shows_what_was_held_and_why(ran: Kfm) -> None:
-    report = ran("cat", "quarantine/rain-gauges").data
-    assert report["held_rows"] == 1
-    assert report["findings"][0]["column"] == "rain_mm"
+def test_held_shows_what_is_held_back_and_why(started: Kfm) -> None:
+    assert "nothing of rain-gauges is held back" in started("held", "rain-gauges").err
+    assert "1 row held back, see `kfm held rain-gauges`" in started("run").err
+    answer = started("held", "rain-gauges")
+    assert "minimum" in answer.out and "-1" not in answer.out
+    assert "1 of 6 rows held back" in answer.err
+    report = started("held", "rain-gauges", "--json").data
+    assert report["dataset"] == "rain-gauges"
+    assert [source["held_rows"] for source in report["sources"]] == [1]
+    assert started("cat", "quarantine/rain-gauges").data == report
+    (row,) = [json.loads(line) for line in started("held", "rain-gauges", "--rows").out.splitlines()]
+    assert row["row"] == 4 and row["data"]["rain_mm"] == "-1"
+    assert started("held", "nowhere").code == 3
+
+
+def test_held_says_when_a_whole_source_is(started: Kfm) -> None:
+    Path("data/rain_gauges.csv").write_text("gauge,county\na,b\n,c\n")
+    assert "see `kfm held rain-gauges`" in started("run").complaint
+    answer = started("held", "rain-gauges")
+    assert "required" in answer.out
+    assert "the whole source is held" in answer.err
+
+
+def test_an_author_sees_the_traceback_when_it_is_asked_for(started: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = Path("updaters/rain_gauges.py")
+    path.write_text(path.read_text().replace('row["county"]', 'row["country"]'))
+    answer = started("run")
+    assert answer.code == 1
+    assert "raised KeyError at rain_gauges.py:" in answer.complaint
+    assert "KFM_LOG=debug shows the traceback" in answer.complaint
+    assert "Traceback" not in answer.err
+    monkeypatch.setenv("KFM_LOG", "debug")
+    answer = started("run")
+    assert "Traceback" in answer.err and "KeyError: 'country'" in answer.err
+    assert "KeyError: 'country'" not in Path(".kfm/artifacts/event_log.jsonl").read_text()
 
 
 def test_cat_of_an_unknown_key_says_so(ran: Kfm) -> None:
@@ -307,6 +339,28 @@ def test_what_is_frozen_waits_for_the_thaw(started: Kfm, scope: str) -> None:
     resumed = started("resume", "--json")
     assert resumed.code == 0
     assert [receipt["outcome"] for receipt in resumed.data["receipts"]] == ["done"]
+
+
+def test_a_frozen_run_tells_who_froze_it_and_what_to_do(started: Kfm) -> None:
+    started("freeze", "rain-gauges", "--reason", "storm")
+    answer = started("run")
+    assert "by tester (storm); its trigger is kept: `kfm thaw rain-gauges`, then `kfm resume`" in answer.err
+    assert "1 waiting: `kfm resume` takes it up" in started("thaw", "rain-gauges").err
+    assert started("resume").code == 0
+    assert "waiting" not in started("thaw", "rain-gauges").err
+
+
+def test_a_promotion_tells_where_the_files_are_and_what_they_consist_of(started: Kfm) -> None:
+    started("run")
+    answer = started("promote", "rain-gauges", "--reason", "first")
+    version = started("refs", "list", "published/", "--json").data[0]["version"]
+    folder = Path("public/datasets/rain-gauges/versions") / version[7:23]
+    assert f"its files are in {folder}" in answer.err
+    assert version[:19] in answer.out
+    manifest = folder.with_suffix(".ndjson").read_bytes()
+    assert "sha256:" + hashlib.sha256(manifest).hexdigest() == version
+    digests = {json.loads(line)["digest"] for line in manifest.splitlines()}
+    assert digests == {"sha256:" + hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.iterdir()}
 
 
 def test_nothing_to_resume_is_no_error(ran: Kfm) -> None:

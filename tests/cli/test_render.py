@@ -57,7 +57,26 @@ def test_progress_is_for_terminals_only() -> None:
     shown = screen(err=Terminal())
     shown.progress("execute", 1, 2)
     shown.say("done")
-    assert written(shown.err) == "\r\x1b[Kexecute 1/2\r\x1b[Kdone\n"
+    assert written(shown.err) == "\r\x1b[Kexecute 1 of 2 (50 %)\r\x1b[Kdone\n"
+
+
+def test_progress_names_what_is_worked_on_and_makes_way_for_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kfm.clock.SystemClock.monotonic", lambda _clock: 5.0)
+    shown = screen(err=Terminal())
+    shown.subject = "wells"
+    shown.progress("execute", 25_000, 100_000)
+    shown.progress("execute", 25_001, 100_000)  # too soon to be told
+    shown.line("data")
+    assert written(shown.err) == "\r\x1b[Kwells: execute 25,000 of 100,000 (25 %)\r\x1b[K"
+    shown.progress("execute", 100_000, 100_000)
+    assert written(shown.err).endswith("\r\x1b[Kwells: execute 100,000 of 100,000 (100 %)")
+
+
+def test_progress_never_wraps() -> None:
+    shown = screen(err=Terminal())
+    shown.subject = "x" * 200
+    shown.progress("execute", 1, 2)
+    assert len(written(shown.err)) == len("\r\x1b[K") + 79
 
 
 def test_quiet_keeps_errors() -> None:

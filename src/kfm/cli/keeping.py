@@ -29,7 +29,7 @@ def compact(options: argparse.Namespace, screen: Screen) -> int:
         if screen.json:
             screen.data({"archived_runs": count})
         else:
-            screen.line(f"{count} runs archived")
+            screen.line("1 run archived" if count == 1 else f"{count} runs archived")
     return 0
 
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import os
+from typing import TYPE_CHECKING
 
 from kfm.cli.opening import known_dataset, opened, person, settings
 from kfm.cli.render import Screen
-from kfm.cli.running import Tally, show_runs
+from kfm.cli.running import Tally, settled, show_runs
 from kfm.contract.names import check_ref, dataset_id, is_digest, printable
 from kfm.errors import BadInput
+
+if TYPE_CHECKING:
+    from kfm.contract.records import Receipt
+    from kfm.runtime import House
 
 
 def promote(options: argparse.Namespace, screen: Screen) -> int:
@@ -66,10 +72,26 @@ def _operate(options: argparse.Namespace, screen: Screen, params: dict[str, str]
     with opened(options, screen, "dry" if options.dry_run else "write", resolved) as house:
         tally = Tally(screen)
         tally.take(name, lambda: house.operation(options.command, name, params, **who))
-        effects = house.settle()
+        effects = settled(house, screen)
         show_runs(house, screen, tally, effects)
         if not screen.json and not options.dry_run:
             for receipt in tally.receipts:
-                for move in receipt.moves:
-                    screen.say(f"{move.ref}: {move.before or 'nothing'} → {move.after or 'nothing'}")
+                _tell(house, screen, receipt)
         return tally.code
+
+
+def _tell(house: House, screen: Screen, receipt: Receipt) -> None:
+    """What moved, and what a person does next."""
+    for move in receipt.moves:
+        screen.say(f"{move.ref}: {move.before or 'nothing'} → {move.after or 'nothing'}")
+        if not move.ref.startswith("published/"):
+            continue
+        after, before = (v and house.published_folder(receipt.dataset, v) for v in (move.after, move.before))
+        if after:
+            screen.say(f"its files are in {os.path.relpath(after)}")
+        if before:
+            screen.say(f"those of the version before stay in {os.path.relpath(before)}")
+    if receipt.job_type == "operation.thaw":
+        waiting = sum(1 for _ in house.state.inbox()) + sum(1 for _ in house.state.open_runs())
+        if waiting:
+            screen.say(f"{waiting} waiting: `kfm resume` takes {'it' if waiting == 1 else 'them'} up")

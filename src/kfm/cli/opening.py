@@ -44,9 +44,11 @@ def opened(
     resolved = resolved or settings(options)
     log = None
     loud = options.verbose and not options.quiet
-    if loud or events is not None:
-        lines: Literal["human", "jsonl"] = "jsonl" if os.environ.get("KFM_LOG") == "jsonl" else "human"
-        log = open_log(sys.stderr if loud else None, lines=lines, events=events)
+    wanted = os.environ.get("KFM_LOG")
+    debug = sys.stderr if wanted == "debug" else None
+    if loud or events is not None or debug is not None:
+        lines: Literal["human", "jsonl"] = "jsonl" if wanted == "jsonl" else "human"
+        log = open_log(sys.stderr if loud else None, lines=lines, events=events, causes=debug)
     with open_house(resolved, mode=mode, log=log, progress=screen.progress) as house:
         yield house
         screen.out.flush()  # what was said is durable; that closing fails is another matter

@@ -26,8 +26,8 @@ DEFAULTS: dict[str, Any] = {"config": None, "json": False, "quiet": False, "no_c
 
 COMMANDS = frozenset(
     {
-        "cat", "compact", "completion", "config", "doctor", "freeze", "init", "plan", "promote", "receipts", "refs",
-        "resume", "rollback", "run", "runs", "schema", "thaw", "wal",
+        "cat", "compact", "completion", "config", "doctor", "freeze", "held", "init", "plan", "promote", "receipts",
+        "refs", "resume", "rollback", "run", "runs", "schema", "thaw", "wal",
     }
 )  # fmt: skip
 
@@ -162,10 +162,10 @@ def _add_running(commands: Any) -> None:
         commands,
         "run",
         "running:run",
-        "Update datasets: fetch, check, plan, execute, publish, prove",
-        "Without a DATASET all of them run. A run over unchanged inputs is a NOOP.",
+        "Update datasets: fetch, check, plan, execute, commit",
+        "A run over unchanged inputs is a NOOP. What it makes is processed, not published: see `kfm promote`.",
     )
-    run.add_argument("dataset", nargs="*", metavar="DATASET")
+    run.add_argument("dataset", nargs="*", metavar="DATASET", help="its name in kfm.yml (default: all)")
     run.add_argument("--dry-run", action="store_true", help="do the work, change nothing, tell what would change")
     run.add_argument("--window", default="", metavar="W", help="the part of time meant, e.g. 2026-01-01/2026-01-31")
     run.add_argument("--force", action="store_true", help="a new attempt although nothing changed; needs --reason")
@@ -179,8 +179,8 @@ def _add_running(commands: Any) -> None:
         "running:plan",
         "Show what a run would do, and how that differs from the locked plan",
     )
-    plan.add_argument("dataset", metavar="DATASET")
-    plan.add_argument("--window", default="", metavar="W")
+    plan.add_argument("dataset", metavar="DATASET", help="its name in kfm.yml")
+    plan.add_argument("--window", default="", metavar="W", help="the part of time meant, as for `kfm run`")
     plan.add_argument(
         "--check", action="store_true", help="exit 3 if the locked plan, or another process, says otherwise"
     )
@@ -219,6 +219,10 @@ def _add_reading(commands: Any) -> None:
     cat.add_argument("ref", metavar="REF", help="e.g. published/noaa-stations, or sha256:…")
     cat.add_argument("key", nargs="?", metavar="KEY", help="one entry of the version, its parts joined by /")
 
+    held = _command(commands, "held", "reading:held", "Show what is held back of a dataset, and why")
+    held.add_argument("dataset", metavar="DATASET", help="its name in kfm.yml")
+    held.add_argument("--rows", action="store_true", help="the held rows themselves, a line of JSON each")
+
     receipts = _group(commands, "receipts", "Look at receipts")
     listing = _command(receipts, "list", "reading:receipts_list", "List receipts, newest first")
     listing.add_argument("--limit", type=_count, default=50, metavar="N", help="how many (default: 50; 0: all)")
@@ -235,7 +239,7 @@ def _add_moving(commands: Any) -> None:
     ):
         parser = _command(commands, name, f"moving:{name}", summary)
         if thing == "DATASET":
-            parser.add_argument("dataset", metavar="DATASET")
+            parser.add_argument("dataset", metavar="DATASET", help="its name in kfm.yml")
         else:
             parser.add_argument(
                 "dataset", nargs="?", default="global", metavar="SCOPE", help="a dataset, or `global` (default)"
@@ -256,7 +260,9 @@ def _add_keeping(commands: Any) -> None:
     wal = _group(commands, "wal", "The write-ahead log")
     export = _command(wal, "export", "keeping:wal_export", "Write the log of a run to stdout")
     export.add_argument("run", metavar="RUN", help="its id, the start of it, or `last`")
-    export.add_argument("--format", choices=("json", "avro", "parquet"), default="json", help="default: json")
+    export.add_argument(
+        "--format", choices=("json", "avro", "parquet"), default="json", help="default: json, a line a record"
+    )
 
     _command(
         commands, "compact", "keeping:compact", "Move finished journals into an archive that answers the same questions"

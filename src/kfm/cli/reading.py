@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -38,7 +38,8 @@ def _run_rows(house: House, limit: int, wanted: str) -> Iterator[dict[str, str]]
     for run in house.state.open_runs():
         if wanted in ("", run.dataset):
             count += 1
-            yield _row(run.started_at, run.dataset, run.trigger.kind, "RUNNING", "unfinished", run.run_id)
+            op = run.updater_id.removeprefix("kfm-") if run.trigger.kind == "operation" else "ingest"
+            yield _row(run.started_at, run.dataset, op, "RUNNING", "unfinished", run.run_id)
     for entry in house.state.ledger(reverse=True):
         if 0 <= limit <= count:
             return
@@ -80,9 +81,18 @@ def _show_unfinished(house: House, screen: Screen, run: Run) -> None:
             ("attempt", run.attempt),
             ("steps", f"{done} of {run.steps} done" if run.plan_hash else "not planned yet"),
             *[("input", f"{source.uri} {short(source.content_hash)}") for source in run.inputs],
-            ("next", "kfm resume"),
+            ("worker", _worker(house, run)),
         ]
     )
+
+
+def _worker(house: House, run: Run) -> str:
+    """Who is at it. Whether that process still lives is for the lease to say, not for us."""
+    lease = house.state.lease(f"{run.updater_id}/{run.dataset}")
+    left_s = (lease.expires_ms - house.clock.now_ms()) / 1000 if lease is not None else 0
+    if lease is None or left_s <= 0:
+        return "nobody; `kfm resume` takes it up"
+    return f"{lease.holder.rpartition(':')[0]}, for {left_s:.0f} s more unless it renews its lease"
 
 
 def _show_receipt(screen: Screen, receipt: Receipt) -> None:
@@ -102,8 +112,8 @@ def _show_receipt(screen: Screen, receipt: Receipt) -> None:
             ("held rows", receipt.held_rows or ""),
             ("plan", receipt.plan_hash),
             ("run key", receipt.run_key),
-            *[("input", f"{item.id} {item.checksum}") for item in receipt.inputs],
-            *[("output", f"{item.id} {item.checksum}") for item in receipt.outputs],
+            *[("input", f"{item.id} {item.checksum}".rstrip()) for item in receipt.inputs],
+            *[("output", f"{item.id} {item.checksum or 'nothing'}") for item in receipt.outputs],
             *[("moved", f"{m.ref}: {m.before or 'nothing'} → {m.after or 'nothing'}") for m in receipt.moves],
             *[("gate", _decision(d.gate, d.allow, d.reasons)) for d in receipt.policy_decisions],
             *[("error", f"{note.code}: {note.message}") for note in receipt.errors],
@@ -232,6 +242,44 @@ def cat(options: argparse.Namespace, screen: Screen) -> int:
             return 0
         _list_entries(house, screen, target)
     return 0
+
+
+def held(options: argparse.Namespace, screen: Screen) -> int:
+    """What is in quarantine, and why; with --rows the rows themselves."""
+    name = dataset_id(options.dataset)
+    with opened(options, screen, "read") as house:
+        report = house.state.ref(f"quarantine/{name}")
+        if not report and not any(True for _ in house.state.history(f"quarantine/{name}")):
+            house.dataset(name)  # refused if there is no such dataset
+        sources = msgspec.json.decode(house.objects.read(report))["sources"] if report else []
+        if options.rows:
+            for source in sources:
+                if source["held_rows_digest"]:
+                    _write_object(house, screen, source["held_rows_digest"])
+        elif screen.json:
+            screen.data({"dataset": name, "sources": sources})
+        else:
+            findings = [finding for source in sources for finding in source["findings"]]
+            names = ("source", "row", "column", "rule", "message")
+            rows = [[finding[key] or "" for key in names] for finding in findings]
+            screen.table(("source", "row", "column", "rule", "what"), rows)
+            for source in sources:
+                _tell_held(screen, name, source)
+        if not sources:
+            screen.say(f"nothing of {name} is held back")
+    return 0
+
+
+def _tell_held(screen: Screen, name: str, source: dict[str, Any]) -> None:
+    if source["held"]:
+        screen.say(f"{source['source']}: the whole source is held; what was published from it stays")
+    else:
+        screen.say(f"{source['source']}: {source['held_rows']} of {source['rows']} rows held back")
+    total = sum(source["counts"].values())
+    if total > len(source["findings"]):
+        screen.say(f"{source['source']}: the first {len(source['findings'])} of {total} findings are shown")
+    if source["held_rows_digest"]:
+        screen.say(f"the rows themselves: `kfm held {name} --rows`")
 
 
 def _resolve(house: House, text: str) -> tuple[str, bool]:

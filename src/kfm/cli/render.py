@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
@@ -43,9 +44,12 @@ class Screen:
         self.verbose = verbose
         self.out: TextIO = sys.stdout
         self.err: TextIO = sys.stderr
+        self._logged = verbose and env.get("KFM_LOG") == "jsonl"
         self._out_color = not json and wants_color(self.out, env, no_color=no_color)
         self._err_color = wants_color(self.err, env, no_color=no_color)
         self._progress_shown = False
+        self._told: tuple[str, str, float] = ("", "", 0.0)  # subject and stage of the last progress, and when
+        self.subject = ""  # what is being worked on, for the progress
 
     # -- stdout
 
@@ -61,6 +65,7 @@ class Screen:
         self.line(body.decode().replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\x7f", "\\u007f"))
 
     def line(self, text: str = "") -> None:
+        self._clear()
         self.out.write(text + "\n")
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -87,6 +92,7 @@ class Screen:
 
     def raw(self, chunks: Iterable[bytes]) -> None:
         """Bytes as they are."""
+        self._clear()
         self.out.flush()
         for chunk in chunks:
             self.out.buffer.write(chunk)
@@ -102,24 +108,38 @@ class Screen:
     # -- stderr
 
     def say(self, text: str) -> None:
-        """For people; silent with --quiet."""
-        if not self.quiet:
+        """For people; silent with --quiet, and where stderr is a log that programs read."""
+        if not self.quiet and not self._logged:
             self._clear()
+            self._in_order()
             self.err.write(clean(text) + "\n")
             self.err.flush()
 
     def fail(self, text: str) -> None:
         self._clear()
+        self._in_order()
         prefix = "\x1b[31mkfm:\x1b[0m " if self._err_color else "kfm: "
         self.err.write(prefix + clean(text) + "\n")
         self.err.flush()
 
+    def _in_order(self) -> None:
+        """What was written to stdout before comes before, also where both go into one file."""
+        with contextlib.suppress(OSError, ValueError):  # told when the command ends
+            self.out.flush()
+
     def progress(self, stage: str, done: int, total: int) -> None:
-        """The counter on a terminal. With --verbose the events tell the same."""
+        """One line on a terminal, at most ten times a second. With --verbose the events tell the same."""
         if self.quiet or self.verbose or not self.err.isatty():
             return
-        count = f" {done}/{total}" if total else f" {done}" if done else ""
-        self.err.write(f"\r\x1b[K{clean(stage)}{count}")
+        from kfm.clock import SystemClock
+
+        now = SystemClock().monotonic()
+        if self._told[:2] == (self.subject, stage) and now - self._told[2] < 0.1 and done != total:
+            return
+        self._told = (self.subject, stage, now)
+        what = f"{clean(self.subject)}: {clean(stage)}" if self.subject else clean(stage)
+        count = f" {done:,} of {total:,} ({100 * done // total} %)" if total else f" {done:,}" if done else ""
+        self.err.write(f"\r\x1b[K{(what + count)[: _columns(self.err) - 1]}")
         self.err.flush()
         self._progress_shown = True
 
@@ -132,6 +152,16 @@ class Screen:
         """Everything out, or an error while we can still tell it."""
         self._clear()
         self.out.flush()
+
+
+def _columns(stream: TextIO) -> int:
+    """The width of the terminal: a line that wraps could not be taken back."""
+    import os
+
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
 
 
 def _scrubbed(value: Any) -> Any:

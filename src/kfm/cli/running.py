@@ -30,6 +30,7 @@ class Tally:
 
     def take(self, name: str, work: Callable[[], Receipt], *, tell_noop: bool = False) -> None:
         """One run. Its failure does not keep the others from running, unless the ground itself gave way."""
+        self._screen.subject = name
         try:
             receipt = work()
         except Broken:
@@ -72,7 +73,7 @@ def run(options: argparse.Namespace, screen: Screen) -> int:
         for name in dict.fromkeys(names):
             work = partial(_run_one, house, name, window, options.force, who["reason"], who["actor"])
             tally.take(name, work, tell_noop=options.exit_code)
-        effects = house.settle()
+        effects = settled(house, screen)
         if folder:
             from kfm.runtime import write_artifacts
 
@@ -161,11 +162,18 @@ def resume(options: argparse.Namespace, screen: Screen) -> int:
         else:
             for receipt in house.resume(tell=tally.fail):
                 tally.note(receipt)
-        effects = house.settle()
+        effects = settled(house, screen)
         if not (tally.receipts or tally.errors):
             screen.say("nothing was left to resume")
         show_runs(house, screen, tally, effects)
         return tally.code
+
+
+def settled(house: House, screen: Screen) -> list[Effect]:
+    """Durable, and told to the outside."""
+    screen.subject = ""
+    screen.progress("publish", 0, 0)
+    return house.settle()
 
 
 def show_runs(house: House, screen: Screen, tally: Tally, effects: list[Effect]) -> None:
@@ -176,16 +184,39 @@ def show_runs(house: House, screen: Screen, tally: Tally, effects: list[Effect])
         screen.table(
             ("dataset", "status", "outcome", "steps", "held", "version", "run"),
             [
-                (r.dataset, r.status, r.outcome, r.steps, r.held_rows, short(_version_of(r)), r.run_id)
+                (r.dataset, r.status, r.outcome, r.steps, r.held_rows, short(_version_of(house, r)), r.run_id)
                 for r in tally.receipts
             ],
         )
     if house.mode == "dry":
         show_effects(screen, tally.receipts, effects)
+        return
+    for receipt in tally.receipts:
+        if receipt.held_rows:
+            rows = "1 row" if receipt.held_rows == 1 else f"{receipt.held_rows} rows"
+            screen.say(f"{receipt.dataset}: {rows} held back, see `kfm held {receipt.dataset}`")
+        if receipt.outcome == "frozen":
+            screen.say(f"{receipt.dataset}: {_frozen_by(house, receipt.dataset)}")
 
 
-def _version_of(receipt: Receipt) -> str:
-    return next((item.checksum for item in receipt.outputs if item.kind == "dataset"), "")
+def _version_of(house: House, receipt: Receipt) -> str:
+    """What it made or moved; of a run that had nothing to do, what is there."""
+    if receipt.outcome == "noop":
+        return house.state.ref(f"processed/{receipt.dataset}")
+    kinds = ("dataset", "ref")
+    return next((item.checksum for kind in kinds for item in receipt.outputs if item.kind == kind), "")
+
+
+def _frozen_by(house: House, dataset: str) -> str:
+    for switch in ("switch/global", f"switch/dataset/{dataset}"):
+        if house.state.ref(switch) == "frozen":
+            *_, last = house.state.history(switch)
+            why = f" ({last.reason})" if last.reason else ""
+            thaw = "kfm thaw" if switch == "switch/global" else f"kfm thaw {dataset}"
+            return (
+                f"frozen since {last.ts[:16]}Z by {last.actor}{why}; its trigger is kept: `{thaw}`, then `kfm resume`"
+            )
+    return "it was frozen; its trigger is kept: `kfm resume`"
 
 
 def show_effects(screen: Screen, receipts: list[Receipt], effects: list[Effect]) -> None:

@@ -68,6 +68,7 @@ class Pinner:
         contract = contract or declared
         if partition_by:
             contract = msgspec.structs.replace(contract or DataContract(format="csv"), partition_by=partition_by)
+        ports.progress("fetch", 0, 0)
         fetched = ports.open_source(request.uri).fetch(request, ports.state.checkpoint(request.uri), ports.objects)
         self._walk.checkpoints.append(fetched.checkpoint)
         self._walk.bytes_in += fetched.bytes_on_wire
@@ -109,7 +110,7 @@ def author_call(walk: Walk, method: str, call: Callable[[], T]) -> T:
     except Exception as problem:
         raise StepFailed(
             f"{method}() of {walk.updater.id} raised {type(problem).__name__} at {place_of(problem)}",
-            hint="fix the updater; nothing was published",
+            hint="fix the updater (KFM_LOG=debug shows the traceback); nothing was published",
         ) from problem
 
 

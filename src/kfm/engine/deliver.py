@@ -11,7 +11,7 @@ from kfm.contract.keys import digest, output_key
 from kfm.contract.ports import Objects, Publisher, State
 from kfm.contract.records import ManifestEntry, OutboxItem, Receipt
 from kfm.errors import Corrupt
-from kfm.projections.artifacts import published_path, receipt_path
+from kfm.projections.artifacts import published_path, receipt_path, version_path
 
 BATCH = 256  # receipts that are noted as exported together
 
@@ -56,6 +56,10 @@ def _publish(state: State, objects: Objects, publisher: Publisher, item: OutboxI
                     key,
                     _chunks(objects, entry.digest),
                 )
+        # What it consists of, for those who see only the files. Its digest is the version.
+        size = objects.size(version)
+        path = version_path(dataset, version) + ".ndjson"
+        publisher.write_file(path, version, size, f"{item.key}/manifest", _chunks(objects, version))
     publisher.update_metadata(
         f"datasets/{dataset}/current.json",
         {"dataset": dataset, "version": version, "before": item.payload["before"], "run_id": item.payload["run_id"],

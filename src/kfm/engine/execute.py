@@ -323,7 +323,7 @@ class Crew:
             what = f"perform() of {self._walk.updater.id} raised {type(problem).__name__} at {place_of(problem)}"
             failure = StepFailed(
                 f"step {step.id!r}: {what}",
-                hint="fix the updater or the source; nothing was published",
+                hint="fix the updater or the source (KFM_LOG=debug shows the traceback); nothing was published",
                 discreet=f"{self._numbered(position)}: {what}",
             )
             failure.__cause__ = problem

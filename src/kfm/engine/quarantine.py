@@ -42,6 +42,7 @@ def examine(walk: Walk, ref: SourceRef, contract: DataContract, reports: list[di
 
     objects = walk.ports.objects
     name = ref.name or "source"
+    walk.ports.progress("check", 0, 0)
     accepted, held = objects.stage(), objects.stage()
     try:
         report = inspect(lambda: objects.open(ref.content_hash), contract, name, accepted.write, held.write)
@@ -68,7 +69,7 @@ def examine(walk: Walk, ref: SourceRef, contract: DataContract, reports: list[di
         column = f", column {first.column}" if first.column else ""
         raise Held(
             f"source {name} is held: {first.message} ({first.rule}{where}{column})",
-            hint=f"see `kfm cat quarantine/{walk.dataset}`; nothing was published",
+            hint=f"see `kfm held {walk.dataset}`; what was published stays",
         )
     accepted_hash = accepted.commit()[0] if report.changed else _drop(accepted) or ref.content_hash
     return msgspec.structs.replace(

@@ -23,6 +23,7 @@ def assemble(walk: Walk) -> None:
     walk.moves = list(walk.step_moves)
     if walk.updater.moves_only:
         return
+    walk.ports.progress("commit", 0, 0)
     ref = f"processed/{walk.dataset}"
     before = walk.ports.state.ref(ref)
     sealed = plan.complete and bool(walk.inputs) and all(source.complete for source in walk.inputs)

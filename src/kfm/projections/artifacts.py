@@ -38,7 +38,12 @@ def published_path(dataset: str, version: str, entry: ManifestEntry) -> str:
     suffix = _SUFFIX.get(entry.media_type.partition(";")[0].strip(), ".bin")
     parts = [part if "." not in part and _is_plain(part) else _hidden(part) for part in folders]
     parts.append((name if _is_plain(name) else _hidden(name)) + suffix)
-    return f"datasets/{dataset}/versions/{version[7:23]}/" + "/".join(parts)
+    return f"{version_path(dataset, version)}/" + "/".join(parts)
+
+
+def version_path(dataset: str, version: str) -> str:
+    """The folder of a published version; beside it lies its manifest, under the same name with a suffix."""
+    return f"datasets/{dataset}/versions/{version[7:23]}"
 
 
 def _is_plain(part: str) -> bool:

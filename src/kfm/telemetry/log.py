@@ -49,21 +49,32 @@ class NullLog:
 class EventLog:
     """Hands each event to every sink. What is bound once is on every line after."""
 
-    __slots__ = ("_bound", "_clock", "_lock", "_sinks")
+    __slots__ = ("_bound", "_causes", "_clock", "_lock", "_sinks")
 
-    def __init__(self, clock: Clock, *sinks: Sink, service: str = "kfm") -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        *sinks: Sink,
+        service: str = "kfm",
+        causes: Callable[[BaseException], None] | None = None,
+    ) -> None:
+        """`causes` is told what lay behind an error, values and all: for an author at a terminal, never for a log."""
         self._clock = clock
         self._sinks = sinks
+        self._causes = causes
         self._lock = threading.Lock()
         self._bound: dict[str, Any] = {"service": service}
 
     def bind(self, **fields: object) -> EventLog:
-        other = EventLog(self._clock, *self._sinks)
+        other = EventLog(self._clock, *self._sinks, causes=self._causes)
         other._lock = self._lock
         other._bound = {**self._bound, **_cleaned(fields)}
         return other
 
     def event(self, name: str, **fields: object) -> None:
+        problem = fields.get("error")
+        if self._causes is not None and isinstance(problem, BaseException) and problem.__cause__ is not None:
+            self._causes(problem.__cause__)
         line: dict[str, Any] = dict.fromkeys(FIELDS)
         line["event"] = name
         line.update(self._bound)
@@ -83,6 +94,18 @@ class MemoryLog(EventLog):
     def __init__(self, clock: Clock, *sinks: Sink, service: str = "kfm") -> None:
         self.events: list[dict[str, Any]] = []
         super().__init__(clock, self.events.append, *sinks, service=service)
+
+
+def tracebacks(stream: TextIO) -> Callable[[BaseException], None]:
+    """Writes the whole traceback of what lay behind an error."""
+
+    def write(cause: BaseException) -> None:
+        import traceback
+
+        lines = "".join(traceback.format_exception(cause)).splitlines()
+        _put(stream, "".join(printable(line) + "\n" for line in lines))
+
+    return write
 
 
 def jsonl(stream: TextIO) -> Sink:

@@ -143,7 +143,7 @@ def _table(work: Result) -> Iterator[str]:
     shown = [row for row in work["rows"] if row["value"]]
     ratios = any(row["ratio"] for row in shown)
     syncs = any(row["syncs"] for row in shown) and work["measure"] == "rate"
-    busy = any(row["cpu_us"] is not None for row in shown) and work["unit"] != "GiB/s"
+    busy = any(row["cpu_us"] is not None for row in shown) and work["measure"] == "rate" and work["unit"] != "GiB/s"
     plans = any("plan_steps" in row["detail"] for row in shown)
     durable = any(row["durable"] for row in shown)
     head = ["", work["unit"], "spread"]

@@ -41,6 +41,8 @@ def main(arguments: list[str] | None = None) -> int:
     if machine["filesystem"] in ("tmpfs", "ramfs"):
         os.environ["BENCH_IN_MEMORY"] = "1"
         notices.append(f"Measured on {machine['filesystem']}: a sync costs nothing there and keeps nothing.")
+    if machine["load"] > machine["cores"] / 2:
+        notices.append("The machine was busy with other work: times are too long and spreads too wide.")
     library = None
     try:
         library = shim.build(room)

@@ -18,6 +18,7 @@ _walks: dict[int, Walk] = {}
 _lock = threading.Lock()
 _thread: threading.Thread | None = None
 _stir = threading.Event()  # a shorter lease has come in
+_pause = 0.0  # how long the thread sleeps now
 
 
 def _forget() -> None:
@@ -34,12 +35,11 @@ def begin(walk: Walk) -> None:
     """From here on the walk's lease is renewed."""
     global _thread
     with _lock:
-        shortest = min((known.ports.settings.lease_ms for known in _walks.values()), default=1 << 60)
         _walks[id(walk)] = walk
         if _thread is None:
             _thread = threading.Thread(target=_beat, daemon=True)
             _thread.start()
-        elif walk.ports.settings.lease_ms < shortest:
+        elif _pace(walk) < _pause:
             _stir.set()
 
 
@@ -48,18 +48,23 @@ def end(walk: Walk) -> None:
         _walks.pop(id(walk), None)
 
 
+def _pace(walk: Walk) -> float:
+    """Seconds between two looks at a run's lease."""
+    return walk.ports.settings.lease_ms / 6000
+
+
 def _beat() -> None:
-    global _thread
-    pause = 0.0
+    global _pause, _thread
+    _pause = 0.0
     while True:
-        if _stir.wait(pause):
+        if _stir.wait(_pause):
             _stir.clear()
         with _lock:
             walks = list(_walks.values())
-            if not walks and pause:
+            if not walks and _pause:
                 _thread = None
                 return
-            pause = min((walk.ports.settings.lease_ms / 6000 for walk in walks), default=1.0)
+            _pause = min((_pace(walk) for walk in walks), default=1.0)
         for walk in walks:
             _renew(walk)
 

@@ -66,7 +66,7 @@ class Installation:
 
     def source(self, text: str, dataset: str = "demo") -> None:
         """What the dataset's source holds from now on; whole at any instant."""
-        new = self.folder / f"{dataset}.csv.new"
+        new = self.folder / f"{dataset}.{os.getpid()}.new"
         new.write_text(f"value\n{text}\n")
         new.replace(self.folder / f"{dataset}.csv")
 
@@ -111,7 +111,6 @@ def attempt(work: Callable[[], Receipt]) -> Told:
 class Ended(NamedTuple):
     killed: bool
     answer: Any
-    failure: str
 
 
 class Crowd:
@@ -152,16 +151,20 @@ class Crowd:
     def kill(self, n: int) -> None:
         os.kill(self.children[n][0], signal.SIGKILL)
 
-    def end(self) -> list[Ended]:
-        ended = []
-        for pid, read in self.children:
+    def end(self, first: int | None = None) -> list[Ended]:
+        """Wait for all that are left, or for the first few of them."""
+        awaited, self.children = self.children[:first], self.children[len(self.children[:first]) :]
+        ended, failures = [], []
+        for pid, read in awaited:
             with open(read) as pipe:
                 body = pipe.read()
             _, status = os.waitpid(pid, 0)
             killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
             kind, said = json.loads(body) if body and not killed else ("nothing", "")
-            assert killed or kind == "answer", said or f"a child ended with {status} and said nothing"
-            ended.append(Ended(killed, said if kind == "answer" else None, ""))
+            if not killed and kind != "answer":
+                failures.append(said or f"a child ended with {status} and said nothing")
+            ended.append(Ended(killed, said if kind == "answer" else None))
+        assert not failures, "\n".join(failures)
         return ended
 
 

@@ -1,0 +1,342 @@
+"""Many processes at one installation: one of them does the work, nobody's is lost, and whoever looks sees it whole."""
+
+from __future__ import annotations
+
+import mmap
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kfm.engine.run as engine
+from kfm.contract.records import Receipt
+from kfm.engine.verify import verify
+from kfm.errors import Moved, Unavailable
+from kfm.runtime import House
+from tests.walk.crowds import STATES, Crowd, Installation, Told, attempt, disturbed, together
+
+CROWD = 8
+Work = Callable[[], Any]
+
+
+def typed(site: Installation, command: Callable[[House], Receipt]) -> Told:
+    """One command, as typed: a house of its own, and what was said is settled."""
+
+    def one() -> Receipt:
+        with site.open() as house:
+            receipt = command(house)
+            house.settle()
+            return receipt
+
+    return attempt(one)
+
+
+def ingest(dataset: str = "demo") -> Callable[[House], Receipt]:
+    return lambda house: house.run(house.trigger(dataset))
+
+
+def operate(name: str, dataset: str = "demo", **params: str) -> Callable[[House], Receipt]:
+    return lambda house: house.operation(name, dataset, params)
+
+
+def running(site: Installation) -> Work:
+    return lambda: typed(site, ingest())
+
+
+# -- the same work
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_of_eight_with_the_same_work_one_commits_and_the_others_stand_back(state: str, place: Path) -> None:
+    site = Installation(place, state)
+    for n in range(4):
+        site.source(f"demo {n}")
+        told = [Told(*answer) for answer in together([running(site)] * CROWD)]
+        outcomes = Counter(each.outcome for each in told)
+        assert outcomes.pop("done") == 1, told
+        assert outcomes.keys() <= {"noop", "lease.busy"}, told
+        for each in told:
+            assert each.exit_code == (6 if each.outcome == "lease.busy" else 0)
+            assert each.outcome != "lease.busy" or "; " in each.message, "it does not say what to do"
+        site.sound()
+        with site.open() as house:
+            history = list(house.state.history("processed/demo"))
+            assert len(history) == n + 1 and history[-1].after == house.state.ref("processed/demo")
+            assert Counter(entry.outcome for entry in house.state.ledger())["done"] == n + 1
+            assert not list(house.state.open_runs())
+            listed = {entry.run_id for entry in house.state.ledger()}
+            assert {each.run_id for each in told if each.run_id} <= listed
+
+
+def killed_at_random(site: Installation, rng: random.Random, rounds: int) -> int:
+    """Eight at the same work, some of them killed; then someone finishes it."""
+    kills = 0
+    for n in range(rounds):
+        site.source(f"demo {n}")
+        ended = disturbed([running(site)] * CROWD, rng, longest=0.25, kills=6)
+        kills += sum(each.killed for each in ended)
+        told = [Told(*each.answer) for each in ended if not each.killed]
+        assert {each.outcome for each in told} <= {"done", "noop", "lease.busy"}, told
+        site.sound()
+        site.finish()
+        assert typed(site, ingest()).outcome in ("done", "noop")  # done: all died before the claim
+        site.sound()
+        with site.open() as house:
+            history = list(house.state.history("processed/demo"))
+            assert len(history) == n + 1, "a version was made twice, or not at all"
+            assert not list(house.state.open_runs())
+            committed = [run_id for run_id, _ in house.tables.scan("runs")]
+            assert len(committed) == n + 1, "the work was begun under two names"
+    return kills
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_whoever_is_killed_the_work_is_done_once(state: str, place: Path) -> None:
+    assert killed_at_random(Installation(place, state), random.Random(state), rounds=5) > 5
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("state", STATES)
+def test_whoever_is_killed_however_often_the_work_is_done_once(state: str, seed: int, place: Path) -> None:
+    assert killed_at_random(Installation(place, state), random.Random(seed), rounds=40) > 40
+
+
+# -- other work
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_other_datasets_are_done_side_by_side_and_nobody_is_kept_waiting_for_ever(state: str, place: Path) -> None:
+    names = [f"d{n}" for n in range(6)]
+    site = Installation(place, state, names)
+    rounds = mmap.mmap(-1, len(names))  # shared with the children: how far each has come
+    enough = 6
+
+    def worker(number: int) -> Work:
+        def work() -> list[Told]:
+            """Goes on until the slowest has done enough: a starved one would keep all of them here for ever."""
+            told = []
+            while min(rounds[:]) < enough and rounds[number] < 250:
+                site.source(f"round {rounds[number]}", names[number])
+                told.append(typed(site, ingest(names[number])))
+                rounds[number] += told[-1].outcome == "done"
+            return told
+
+        return work
+
+    answers = together([worker(number) for number in range(len(names))])
+    told = [Told(*each) for answer in answers for each in answer]
+    assert {each.outcome for each in told} == {"done"}, [each for each in told if each.outcome != "done"]
+    site.sound()
+    with site.open() as house:
+        for number, name in enumerate(names):
+            assert len(list(house.state.history(f"processed/{name}"))) == rounds[number] >= enough
+        assert sum(1 for _ in house.state.ledger()) == len(told)
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_houses_in_threads_of_one_process_keep_apart(state: str, place: Path) -> None:
+    names = ["a", "b", "a", "b"]
+    site = Installation(place, state, ("a", "b"))
+    told: list[tuple[str, Told]] = []
+    start = threading.Barrier(len(names))
+
+    def work(name: str) -> None:
+        with site.open() as house:
+            start.wait(30)
+            for _ in range(6):
+                told.append((name, attempt(lambda: house.run(house.trigger(name)))))
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(told) == 24
+    for name in ("a", "b"):
+        outcomes = Counter(each.outcome for whose, each in told if whose == name)
+        assert outcomes.pop("done") == 1 and outcomes.keys() <= {"noop", "lease.busy"}, outcomes
+    site.sound()
+
+
+# -- moves
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_moves_that_race_follow_each_other_and_the_loser_is_told(state: str, place: Path) -> None:
+    site = Installation(place, state)
+    for n in range(3):
+        site.source(f"first {n}")
+        assert typed(site, ingest()).outcome == "done"
+        assert typed(site, operate("promote")).outcome == "done"
+
+    def again(times: int, *commands: Callable[[House], Receipt], change: str = "") -> Work:
+        def work() -> list[Told]:
+            told = []
+            for n in range(times):
+                if change:
+                    site.source(f"{change} {n}")
+                told += [typed(site, command) for command in commands]
+            return told
+
+        return work
+
+    back = operate("rollback", ref="processed/demo")
+    answers = together(
+        [
+            again(5, ingest(), change="x"),
+            again(5, ingest(), operate("promote"), change="y"),
+            again(8, operate("promote")),
+            again(8, operate("rollback")),
+            again(8, operate("rollback"), operate("promote")),
+            again(8, back),
+        ]
+    )
+    told = [Told(*each) for answer in answers for each in answer]
+    outcomes = Counter(each.outcome for each in told)
+    assert outcomes.keys() <= {"done", "noop", "unchanged", "lease.busy", "failed", "ref.moved", "superseded"}, told
+    assert outcomes["done"] > 5
+    lost = [
+        each for each in told if each.outcome in ("failed", "ref.moved") and "while it was read" not in each.message
+    ]
+    for each in lost:
+        assert each.exit_code == 6 and "not at" in each.message and "run the command again" in each.message, each
+    site.sound()  # among the rest: every move starts where the one before it ended
+    with site.open() as house:
+        for each in told:
+            if each.outcome == "failed":
+                receipt = house.state.receipt(each.run_id)
+                assert receipt is not None and (receipt.status, receipt.moves) == ("FAILED", [])
+        # An ingest that lost stays open; an operation never does: its plan says where the ref was.
+        assert {run.updater_id for run in house.state.open_runs()} <= {"parts"}
+    site.finish()
+    with site.open() as house:
+        assert not list(house.state.open_runs())
+    site.sound()
+
+
+def test_an_operation_whose_ref_went_elsewhere_has_failed_and_can_be_typed_again(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Installation(place, "sqlite")
+    with site.open() as house, site.open() as other:
+        for n in range(3):
+            site.source(f"demo {n}")
+            house.run(house.trigger("demo"))
+            if n < 2:
+                house.operation("promote", "demo")
+        after_assembling(monkeypatch, lambda: other.operation("rollback", "demo"))
+        receipt = house.operation("promote", "demo")
+        assert (receipt.status, receipt.errors[0].code, receipt.moves) == ("FAILED", "ref.moved", [])
+        assert not list(house.state.open_runs())
+        assert house.operation("promote", "demo").outcome == "done"
+        assert [entry.op for entry in house.state.history("published/demo")][2:] == ["rollback", "promote"]
+    site.sound()
+
+
+def test_an_ingest_whose_ref_went_elsewhere_stays_open_and_is_resumed(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Installation(place, "sqlite")
+    with site.open() as house, site.open() as other:
+        for n in range(3):
+            site.source(f"demo {n}")
+            if n == 2:
+                after_assembling(monkeypatch, lambda: other.operation("rollback", "demo", {"ref": "processed/demo"}))
+                with pytest.raises(Moved, match="run the command again"):
+                    house.run(house.trigger("demo"))
+            else:
+                house.run(house.trigger("demo"))
+        (unfinished,) = house.state.open_runs()
+        lease = house.state.lease("parts/demo")
+        assert lease is not None and lease.expires_ms == 0
+        (receipt,) = other.resume()
+        assert (receipt.run_id, receipt.outcome) == (unfinished.run_id, "done")
+        assert [entry.op for entry in house.state.history("processed/demo")][1:] == ["ingest", "rollback", "ingest"]
+    site.sound()
+
+
+def after_assembling(monkeypatch: pytest.MonkeyPatch, what: Callable[[], object]) -> None:
+    """Once, when the next run knows where the refs are and before it moves them."""
+    assemble = engine.assemble
+
+    def then(walk: Any) -> None:
+        assemble(walk)
+        monkeypatch.undo()
+        what()
+
+    monkeypatch.setattr(engine, "assemble", then)
+
+
+# -- those who only look
+
+
+def looking(site: Installation, over: mmap.mmap) -> Work:
+    """Looks again and again until the others are done, each time at one moment of the state."""
+
+    def work() -> list[int]:
+        lengths = []
+        while not over[0] or not lengths:
+            try:
+                with site.open("read") as house:
+                    lengths.append(verify(house.state, house.objects).entries)
+                    for name, value in house.state.refs():
+                        *_, last = house.state.history(name)
+                        assert last.after == value
+                    for run in house.state.open_runs():
+                        assert house.state.receipt(run.run_id) is None
+                    for entry in house.state.ledger():
+                        assert not entry.wal_ids or list(house.state.segments(entry.run_id))
+            except Unavailable:
+                time.sleep(0.01)  # rewritten too fast; it says so
+        return lengths
+
+    return work
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_who_only_looks_sees_a_whole_state_while_others_run_promote_compact_and_freeze(state: str, place: Path) -> None:
+    site = Installation(place, state, ("demo", "other"))
+    assert typed(site, ingest()).outcome == "done"
+    over = mmap.mmap(-1, 1)
+
+    def writer(*commands: Callable[[House], Receipt], dataset: str) -> Work:
+        def work() -> list[Told]:
+            told = []
+            for n in range(8):
+                site.source(f"change {n}", dataset)
+                told += [typed(site, command) for command in commands]
+            return told
+
+        return work
+
+    def compacting() -> int:
+        moved = 0
+        while not over[0]:
+            with site.open() as house:
+                moved += house.compact()
+        with site.open() as house:
+            return moved + house.compact()
+
+    writers = [
+        writer(ingest(), operate("promote"), dataset="demo"),
+        writer(ingest("other"), operate("freeze", scope="other"), operate("thaw", scope="other"), dataset="other"),
+    ]
+    crowd = Crowd([*writers, compacting, looking(site, over), looking(site, over)])
+    crowd.begin()
+    wrote = [Told(*each) for ended in crowd.end(2) for each in ended.answer]
+    over[0] = 1
+    compacted, *looked = [ended.answer for ended in crowd.end()]
+    assert {each.outcome for each in wrote} == {"done"}, [each for each in wrote if each.outcome != "done"]
+    for lengths in looked:
+        assert lengths == sorted(lengths) and len(set(lengths)) > 2
+    site.sound()
+    with site.open() as house:
+        journals = [entry.run_id for entry in house.state.ledger() if entry.wal_ids]
+        assert compacted == len(journals)
+        assert all(list(house.state.segments(run_id)) for run_id in journals)

@@ -36,8 +36,10 @@ def compact(options: argparse.Namespace, screen: Screen) -> int:
 def doctor(options: argparse.Namespace, screen: Screen) -> int:
     from kfm.runtime import diagnose
 
-    verdicts = diagnose(settings(options), deep=options.deep)
-    bad = [v for v in verdicts if not v.ok and not (options.i_accept and v.check.endswith(".filesystem"))]
+    resolved = settings(options)
+    verdicts = diagnose(resolved, deep=options.deep)
+    accepted = options.i_accept or resolved.config.accept_weak_storage
+    bad = [v for v in verdicts if not v.ok and not (accepted and v.check.endswith(".filesystem"))]
     if screen.json:
         screen.data({"ok": not bad, "checks": verdicts})
     else:

@@ -272,7 +272,7 @@ def _add_keeping(commands: Any) -> None:
         commands, "doctor", "keeping:doctor", "Check the configuration, the store and whether the disk keeps its word"
     )
     doctor.add_argument("--deep", action="store_true", help="read every object and compare it with its digest")
-    doctor.add_argument("--i-accept", action="store_true", help="go on where the disk cannot keep the promise")
+    doctor.add_argument("--i-accept", action="store_true", help="weak storage is no failure, as if accepted in kfm.yml")
 
 
 def _add_settings(commands: Any) -> None:

@@ -102,7 +102,7 @@ def _raw_deflate(body: bytes) -> bytes:
         ("identity", ROWS, ROWS),
         ("gzip", gzip.compress(ROWS, mtime=0) + gzip.compress(BIG, mtime=0), ROWS + BIG),
         ("gzip", gzip.compress(b"", mtime=0) + gzip.compress(ROWS, mtime=0), ROWS),
-        ("gzip", gzip.compress(gzip.compress(ROWS), mtime=0), gzip.compress(ROWS, mtime=0)),
+        ("gzip", gzip.compress(gzip.compress(ROWS, mtime=0), mtime=0), gzip.compress(ROWS, mtime=0)),
         ("deflate", zlib.compress(BIG), BIG),
         ("deflate", _raw_deflate(BIG), BIG),
         ("gzip", gzip.compress(bytes(1 << 20), mtime=0), bytes(1 << 20)),

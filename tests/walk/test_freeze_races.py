@@ -1,0 +1,259 @@
+"""P16: from the instant a freeze returns no ref moves, whoever was under way; after the thaw nothing is missing."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kfm.contract.records import LedgerEntry, Receipt, Step
+from kfm.contract.updater import Output
+from kfm.errors import Frozen, KfmError
+from kfm.runtime import House
+from tests.walk.crowds import STATES, Crowd, Installation, Told, attempt, together
+
+SCOPES = ("demo", "global")
+
+
+def freeze(house: House, scope: str) -> Receipt:
+    return house.operation("freeze", scope, {"scope": scope})
+
+
+def thaw(house: House, scope: str) -> Receipt:
+    return house.operation("thaw", scope, {"scope": scope})
+
+
+def refs(house: House, scope: str) -> dict[str, str]:
+    """The refs that a freeze holds still."""
+    return {
+        name: value
+        for name, value in house.state.refs()
+        if not name.startswith("switch/") and (scope == "global" or name.split("/")[1] == scope)
+    }
+
+
+def moved_while_frozen(ledger: list[LedgerEntry]) -> list[int]:
+    """By the order of the ledger alone: entries that moved a ref while a switch over it was set."""
+    frozen: set[str] = set()
+    found = []
+    for entry in ledger:
+        for move in entry.moves:
+            if move.ref.startswith("switch/"):
+                scope = move.ref.rpartition("/")[2]
+                (frozen.add if move.after == "frozen" else frozen.discard)(scope)
+            elif frozen & {"global", entry.dataset}:
+                found.append(entry.index)
+    return found
+
+
+# -- at every boundary
+
+
+def ingest(house: House) -> Receipt:
+    return house.run(house.trigger("demo", actor="a"))
+
+
+def promote(house: House) -> Receipt:
+    return house.operation("promote", "demo", actor="a")
+
+
+def before_transaction(house: House, number: int, what: Callable[[], object]) -> Callable[[], bool]:
+    """Let something happen just before the house begins its transaction number so and so; was there one?"""
+    begun = 0
+    transaction = house.state.transaction
+
+    def counted(*words: Any, **named: Any) -> Any:
+        nonlocal begun
+        begun += 1
+        if begun == number:
+            what()
+        return transaction(*words, **named)
+
+    house.state.transaction = counted  # type: ignore[method-assign]
+    return lambda: begun >= number
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+@pytest.mark.parametrize("command", [ingest, promote, "held"], ids=["ingest", "promote", "held"])
+@pytest.mark.parametrize("state", STATES)
+def test_a_freeze_before_any_of_its_transactions_stops_a_command_and_keeps_it(
+    state: str, command: Any, scope: str, place: Path
+) -> None:
+    seen: Counter[str] = Counter()
+    for number in range(1, 100):
+        site = Installation(place / str(number), state)
+        run = command
+        if command == "held":
+            run = ingest
+            text = (site.folder / "kfm.yml").read_text()
+            (site.folder / "kfm.yml").write_text(text.replace("format: csv", "format: csv, contract: {min_rows: 5}"))
+        with site.open() as other, site.open() as house:
+            if command is promote:
+                ingest(other)
+            held: dict[str, str] = {}
+
+            def stop(house: House = other, held: dict[str, str] = held) -> None:
+                assert freeze(house, scope).outcome == "done"
+                held.update(refs(house, scope))
+
+            fired = before_transaction(house, number, stop)
+            try:
+                outcome = run(house).outcome
+            except Frozen:
+                outcome = "left open"
+            del house.state.transaction
+            if not fired():
+                assert outcome in ("done", "held")
+                break
+            seen[outcome] += 1
+            assert refs(house, scope) == held
+            assert not moved_while_frozen(list(house.state.ledger()))
+            waiting = len(list(house.state.inbox())), len(list(house.state.open_runs()))
+            # `done` only if nothing was left to do but to give the lease back, or to say that it is over.
+            assert waiting == {"frozen": (1, 0), "left open": (0, 1)}.get(outcome, (0, 0)), (number, outcome)
+            for _ in range(2):  # whoever tries meanwhile changes nothing, and keeps nothing twice
+                list(house.resume())
+            assert (len(list(house.state.inbox())), len(list(house.state.open_runs()))) == waiting
+            thaw(other, scope)
+            expected = "held" if command == "held" else "done"
+            assert [receipt.outcome for receipt in house.resume()] == [expected] * sum(waiting)
+            assert list(house.resume()) == []
+            assert house.state.ref("quarantine/demo" if command == "held" else "processed/demo")
+        site.sound()
+    assert seen["left open"] and seen["frozen"], seen
+
+
+# -- with processes
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+@pytest.mark.parametrize("state", STATES)
+def test_a_run_in_another_process_that_was_in_the_middle_is_left_and_resumed(
+    state: str, scope: str, place: Path
+) -> None:
+    site = Installation(place, state)
+    reached, go = place / "reached", place / "go"
+
+    def work() -> Told:
+        def perform(step: Step, read: Any) -> Output:
+            if step.params["n"] == 5:
+                reached.touch()
+                while not go.exists():
+                    time.sleep(0.005)
+            return Output.text(step.id)
+
+        with site.open() as house:
+            house.updater("demo").perform = perform  # type: ignore[method-assign]
+            return attempt(lambda: ingest(house))
+
+    crowd = Crowd([work])
+    crowd.begin()
+    while not reached.exists():
+        time.sleep(0.005)
+    with site.open() as house:
+        assert freeze(house, scope).outcome == "done"
+        go.touch()
+        ((told,),) = [[Told(*ended.answer)] for ended in crowd.end()]
+        assert (told.outcome, told.exit_code, told.run_id) == ("frozen", 5, "")
+        assert refs(house, scope) == {}
+        assert [entry.op_type for entry in house.state.ledger()] == ["freeze"]
+        (unfinished,) = house.state.open_runs()
+        thaw(house, scope)
+        (receipt,) = house.resume()
+        assert (receipt.run_id, receipt.outcome) == (unfinished.run_id, "done")
+        assert not moved_while_frozen(list(house.state.ledger()))
+    site.sound()
+
+
+def freezing_among_others(site: Installation, rng: random.Random, rounds: int, stop: Path) -> Counter[str]:
+    """Freeze and thaw while others run, promote and roll back; then take up all that was kept, three at once."""
+
+    def until_stopped(dataset: str, *commands: Callable[[House], Receipt]) -> Callable[[], list[Told]]:
+        def work() -> list[Told]:
+            told: list[Told] = []
+            while not stop.exists():
+                site.source(f"{os.getpid()} {len(told)}", dataset)
+                for command in commands:
+                    with site.open() as house:
+                        told.append(attempt(lambda: command(house)))  # noqa: B023 - called at once
+            return told
+
+        return work
+
+    def operate(name: str, dataset: str = "demo") -> Callable[[House], Receipt]:
+        return lambda house: house.operation(name, dataset)
+
+    with site.open() as house:
+        ingest(house)
+        promote(house)
+    crowd = Crowd(
+        [
+            until_stopped("demo", ingest),
+            until_stopped("demo", ingest, operate("promote")),
+            until_stopped("other", lambda house: house.run(house.trigger("other"))),
+            until_stopped("demo", operate("rollback"), operate("promote")),
+        ]
+    )
+    crowd.begin()
+    try:
+        for n in range(rounds):
+            scope = SCOPES[n % 2]
+            with site.open() as house:
+                assert attempt(lambda: freeze(house, scope)).outcome == "done"  # noqa: B023
+                held = refs(house, scope)
+            time.sleep(rng.uniform(0, 0.08))
+            with site.open() as house:
+                assert refs(house, scope) == held, "a ref moved after the freeze returned"
+                assert attempt(lambda: thaw(house, scope)).outcome == "done"  # noqa: B023
+            time.sleep(rng.uniform(0, 0.05))
+    finally:
+        stop.touch()
+    told = [Told(*each) for ended in crowd.end() for each in ended.answer]
+    assert {each.exit_code for each in told} <= {0, 3, 5, 6, 69}, told
+    with site.open() as house:
+        ledger = list(house.state.ledger())
+        assert not moved_while_frozen(ledger)
+        left = [run.run_id for run in house.state.open_runs()]
+        kept = len(list(house.state.inbox()))
+    site.sound()
+    for _ in range(20):
+        together([lambda: taken_up(site)] * 3)
+        with site.open() as house:
+            if not list(house.state.inbox()) and not list(house.state.open_runs()):
+                break
+    with site.open() as house:
+        after = [entry for entry in house.state.ledger() if entry.index > len(ledger)]
+        assert len(after) == kept + len(left), "something kept was taken up twice, or not at all"
+        assert set(left) <= {entry.run_id for entry in after}
+    site.sound()
+    return Counter(each.outcome for each in told) + Counter({"kept": kept, "left open": len(left)})
+
+
+def taken_up(site: Installation) -> int:
+    with site.open() as house:
+        problems: list[KfmError] = []
+        count = sum(1 for _ in house.resume(tell=lambda _name, problem: problems.append(problem)))
+    assert {problem.exit_code for problem in problems} <= {6, 69}, problems
+    return count
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_freeze_among_others_holds_and_what_it_kept_is_taken_up_once(state: str, place: Path) -> None:
+    site = Installation(place / "site", state, ("demo", "other"))
+    seen = freezing_among_others(site, random.Random(state), 8, place / "stop")
+    assert seen["done"] > 5 and seen["frozen"] > 5 and seen["kept"], seen
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("state", STATES)
+def test_a_freeze_among_others_always_holds(state: str, seed: int, place: Path) -> None:
+    site = Installation(place / "site", state, ("demo", "other"))
+    seen = freezing_among_others(site, random.Random(seed), 60, place / "stop")
+    assert seen["left open"] + seen["kept"] > 20, seen

@@ -144,3 +144,17 @@ EXIT_CODES: dict[str, int] = {
     "unavailable": Unavailable.exit_code,
     "storage": StorageFailed.exit_code,
 }
+
+
+def place_of(problem: BaseException) -> str:
+    """File and line of the author's code that was running; of ours, if it was none. Reads no file to find it."""
+    import traceback
+
+    standard = (traceback.__file__ or "").removesuffix("traceback.py")
+    not_theirs = (__file__.removesuffix("errors.py"), standard, "<frozen ")
+    frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(problem.__traceback__)]
+    theirs = [place for place in frames if not place[0].startswith(not_theirs)]
+    if not frames:
+        return "an unknown place"
+    name, line = (theirs or frames)[-1]
+    return f"{name.rpartition('/')[2]}:{line}"

@@ -34,13 +34,13 @@ from kfm.engine.deliver import deliver
 from kfm.engine.run import run
 from kfm.engine.walk import Ports, Settings, SettledPlan
 from kfm.errors import BadInput, Broken, KfmError, Refused
-from kfm.loading import load_updater
 from kfm.orchestration.triggers import asked, ordered
 from kfm.policy.checklist import promotion_gate
 from kfm.sources import open_source
 from kfm.store.archive import Archive
 from kfm.store.state import StoredState, this_process
 from kfm.telemetry.log import NullLog
+from kfm.updaters.loading import load_updater
 
 if TYPE_CHECKING:
     from kfm.engine.preview import PlanPreview as PlanPreview
@@ -123,7 +123,7 @@ class House:
         """The dataset's updater, loaded once."""
         name = dataset_id(name)
         if name not in self._updaters:
-            self._updaters[name] = load_updater(self.resolved, name, self.dataset(name).updater)
+            self._updaters[name] = load_updater(name, self.dataset(name).updater, self.resolved.at)
         return self._updaters[name]
 
     def ports(self, name: str) -> Ports:
@@ -525,5 +525,11 @@ def open_tables(resolved: Resolved, mode: Mode) -> Tables:
 
 
 def default_actor() -> str:
-    """Who is at the keyboard, for the ledger."""
-    return os.environ.get("KFM_ACTOR") or os.environ.get("USER") or os.environ.get("LOGNAME") or f"uid:{os.getuid()}"
+    """Who is at the keyboard, for the ledger: what KFM_ACTOR says, else the user's name if it is one."""
+    said = os.environ.get("KFM_ACTOR", "")
+    if not said.isprintable() or len(said) > 1000:
+        raise BadInput("KFM_ACTOR must be one line of at most 1000 characters", hint="shorten it")
+    for name in (said, os.environ.get("USER", ""), os.environ.get("LOGNAME", "")):
+        if name and name.isprintable() and len(name) <= 1000:
+            return name
+    return f"uid:{os.getuid()}"

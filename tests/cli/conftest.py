@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +36,15 @@ class Answer(NamedTuple):
 
 
 Kfm = Callable[..., Answer]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Path]:
+    """A folder of its own, in memory where there is some: what is typed wrong does not care for the disk."""
+    base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else str(tmp_path)
+    folder = tempfile.mkdtemp(prefix="kfm-cli-", dir=base)
+    yield Path(folder)
+    shutil.rmtree(folder)
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import selectors
+import signal
 import sys
 from typing import Any
 
@@ -24,6 +25,7 @@ def be(request: dict[str, Any], out: int, err: int) -> int:
     """The child: this is its whole life."""
     from kfm.cli.main import main
 
+    signal.alarm(100)  # a child that hangs ends itself
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(out, 1)
     os.dup2(err, 2)

@@ -100,6 +100,7 @@ def _guarded(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _call(options: argparse.Namespace, screen: Screen) -> int:
+    import contextlib
     import importlib
     import os
 
@@ -109,7 +110,10 @@ def _call(options: argparse.Namespace, screen: Screen) -> int:
         if options.version:
             from kfm import __version__
 
-            screen.line(f"kfm {__version__}")
+            if screen.json:
+                screen.data({"version": __version__})
+            else:
+                screen.line(f"kfm {__version__}")
             return 0
         if options.command is None:
             from kfm.cli.parser import Usage, build
@@ -120,8 +124,9 @@ def _call(options: argparse.Namespace, screen: Screen) -> int:
             return 2
         module, _, name = options.handler.partition(":")
         handler = getattr(importlib.import_module(f"kfm.cli.{module}"), name)
-        return int(handler(options, screen))
-    except (KfmError, BrokenPipeError):
+        with contextlib.redirect_stdout(screen.err):  # what an updater prints is for people, not data
+            return int(handler(options, screen))
+    except (KfmError, BrokenPipeError, KeyboardInterrupt, Stopped):
         raise
     except OSError as problem:
         from kfm.errors import StorageFailed
@@ -136,6 +141,10 @@ def _call(options: argparse.Namespace, screen: Screen) -> int:
         raise KfmError(
             f"internal error ({type(problem).__name__} at {frame})",
             hint="please report it; set KFM_LOG=debug for the traceback",
+        ) from problem
+    except BaseException as problem:  # raised by code that should not: an exit, or worse
+        raise KfmError(
+            f"stopped by {type(problem).__name__} at {_where(problem)}", hint="mend that, then `kfm resume`"
         ) from problem
 
 

@@ -18,7 +18,6 @@ from kfm.errors import KfmError, PlanImpure
 
 if TYPE_CHECKING:
     from kfm.config import Resolved
-    from kfm.runtime import PlanPreview
 
 # Three of them, as two texts in a set have even odds to come in the same order again.
 ELSEWHERE = (
@@ -42,16 +41,16 @@ class Answer(Record, frozen=True):
     problem: str = ""
 
 
-def check_elsewhere(resolved: Resolved, dataset: str, window: str, view: PlanPreview) -> None:
+def check_elsewhere(resolved: Resolved, dataset: str, window: str, inputs: list[SourceRef], plan_hash: str) -> None:
     """Refuse a plan that other processes make otherwise."""
-    question = Question(config=resolved.path, dataset=dataset, window=window, inputs=view.inputs)
+    question = Question(config=resolved.path, dataset=dataset, window=window, inputs=inputs)
     for answer in _ask(msgspec.json.encode(question)):
         if answer.problem:
             raise PlanImpure(
                 f"the plan of {dataset} cannot be made in another process: {answer.problem}",
                 hint="it must not depend on this process, its time zone or its locale",
             )
-        if answer.plan_hash != view.plan_hash:
+        if answer.plan_hash != plan_hash:
             raise PlanImpure(
                 f"the plan of {dataset} depends on the hash seed or time zone: another process makes another one",
                 hint="sort what comes out of a set, and keep no local time in the module",

@@ -258,7 +258,12 @@ def _object(members: dict[Any, Any], room: int) -> dict[str, Any]:
 
 def _shallow(record: msgspec.Struct) -> dict[str, Any] | list[Any]:
     """One level of a record, with the names, tag and omissions its class declares."""
-    shown = msgspec.to_builtins(record, enc_hook=lambda _other: None)
+    try:
+        shown = msgspec.to_builtins(record, enc_hook=lambda _other: None)
+    except RecursionError:
+        raise _Unfit(*_TOO_DEEP) from None
+    except TypeError:
+        raise _Unfit("has a key that is no text", "use text keys") from None
     if isinstance(shown, list):
         values = astuple(record)
         return [*shown[: len(shown) - len(values)], *values]  # the tag comes first

@@ -8,7 +8,9 @@ from typing import Any, BinaryIO, Protocol
 import msgspec
 
 from kfm.contract.canonical import canonical
+from kfm.contract.names import check_id, is_file_name
 from kfm.contract.records import DataContract, RefEntry, SourceRef, Step, Trigger
+from kfm.errors import BadInput
 
 
 class Output(msgspec.Struct, frozen=True):
@@ -123,6 +125,27 @@ class Reader(Protocol):
 
     def ndjson(self, source: int | str) -> Iterator[Any]:
         """Line by line, each read strictly; blank lines are passed over."""
+
+
+def check_updater(updater: Updater) -> Updater:
+    """Whether the fields of an author's updater are what every record and path made from them needs."""
+    for name in ("id", "version", "op", "job_type"):
+        value: object = getattr(updater, name)
+        if type(value) is not str or len(value) > 100 or not value.isprintable():
+            raise _wrong(updater, name, "a short printable text")
+    if type(updater.slo_target_latency_ms) is not int:
+        raise _wrong(updater, "slo_target_latency_ms", "a number")
+    for name in ("op", "job_type"):  # they become part of a path
+        if not is_file_name(getattr(updater, name)):
+            raise _wrong(updater, name, "a plain name")
+    if not updater.version:
+        raise BadInput(f"updater {updater.id} has no version", hint='give the class a line like version = "1.0.0"')
+    check_id(updater.id, "updater")
+    return updater
+
+
+def _wrong(updater: Updater, name: str, wanted: str) -> BadInput:
+    return BadInput(f"updater {type(updater).__name__}: its {name} is not {wanted}", hint="correct it in its class")
 
 
 class Updater:

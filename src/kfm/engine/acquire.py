@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -13,7 +12,7 @@ from kfm.contract.keys import digest
 from kfm.contract.names import check_ref
 from kfm.contract.records import DataContract, Layout, RefEntry, SourceRef
 from kfm.engine.walk import Walk
-from kfm.errors import BadInput, KfmError, Refused, StepFailed
+from kfm.errors import BadInput, KfmError, Refused, StepFailed, place_of
 
 T = TypeVar("T")
 
@@ -25,7 +24,7 @@ def acquire(walk: Walk) -> None:
         return
     pinner = Pinner(walk)
     refs = author_call(walk, "inputs", lambda: walk.updater.inputs(walk.trigger, pinner))
-    if not isinstance(refs, list) or not all(isinstance(ref, SourceRef) for ref in refs):
+    if not isinstance(refs, list) or not all(pinner.vouches_for(ref) for ref in refs):
         raise Refused(
             f"inputs() of {walk.updater.id} gave something that is not a list of SourceRef",
             hint="return what sources.pin() gave",
@@ -41,6 +40,7 @@ class Pinner:
         self._walk = walk
         self._ports = walk.ports
         self.contracts: dict[int, DataContract] = {}  # by identity of the ref we gave
+        self._given: dict[int, SourceRef] = {}  # likewise
 
     def pin(
         self,
@@ -82,6 +82,7 @@ class Pinner:
         if contract is not None:
             ref = msgspec.structs.replace(ref, contract_hash=digest(canonical(contract)), layout=layout_of(contract))
             self.contracts[id(ref)] = contract
+        self._given[id(ref)] = ref
         return ref
 
     def ref(self, name: str) -> SourceRef:
@@ -92,6 +93,19 @@ class Pinner:
     def history(self, name: str) -> list[RefEntry]:
         check_ref(name)
         return list(self._ports.state.history(name))
+
+    def vouches_for(self, ref: object) -> bool:
+        """One that we gave, or that an author made: then its fields are of their types, and its bytes are here."""
+        if id(ref) in self._given:
+            return True
+        try:
+            made = type(ref) is SourceRef and msgspec.convert(msgspec.to_builtins(ref), SourceRef)
+            if not made:
+                return False
+            canonical(made)
+        except (TypeError, ValueError, RecursionError, BadInput):
+            return False
+        return made.uri.startswith("kfm://ref/") or self._ports.objects.has(made.content_hash)
 
 
 def layout_of(contract: DataContract) -> Layout | None:
@@ -107,21 +121,8 @@ def author_call(walk: Walk, method: str, call: Callable[[], T]) -> T:
         return call()
     except KfmError:
         raise
-    except Exception as problem:
+    except (Exception, SystemExit) as problem:  # code that exits has failed: no run ends without its receipt
         raise StepFailed(
             f"{method}() of {walk.updater.id} raised {type(problem).__name__} at {place_of(problem)}",
             hint="fix the updater (KFM_LOG=debug shows the traceback); nothing was published",
         ) from problem
-
-
-def place_of(problem: BaseException) -> str:
-    frames = traceback.extract_tb(problem.__traceback__)
-    last = frames[-1] if frames else None
-    for frame in reversed(frames):
-        if "/kfm/" not in frame.filename.replace("\\", "/"):
-            last = frame
-            break
-    if last is None:
-        return "an unknown place"
-    name = last.filename.replace("\\", "/").rsplit("/", 1)[-1]
-    return f"{name}:{last.lineno}"

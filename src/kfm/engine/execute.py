@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from itertools import chain, islice
 from typing import Any
@@ -18,12 +18,11 @@ from typing import Any
 from kfm.contract.ports import INLINE_MAX
 from kfm.contract.records import Phase, RefMove, Step
 from kfm.contract.updater import Output
-from kfm.engine.acquire import place_of
 from kfm.engine.plan import StepIndex, append, write_plan
 from kfm.engine.reader import StepReader
 from kfm.engine.results import Done, Results
 from kfm.engine.walk import Walk
-from kfm.errors import Broken, KfmError, StepFailed
+from kfm.errors import Broken, KfmError, StepFailed, place_of
 
 LOOKAHEAD = 4096  # steps of the plan that are looked at for readiness; the first of them is always ready in time
 FLUSH_S = 0.25  # finished steps wait at most about this long for their DONE while others still run
@@ -305,21 +304,19 @@ class Crew:
         try:
             output = self._perform(step, self._reader)
             if type(output) is not Output:
-                raise StepFailed(
-                    f"step {step.id!r}: perform() gave something that is not an Output",
-                    hint="return Output.csv(…) or alike",
-                    discreet=f"{self._numbered(position)}: perform() gave something that is not an Output",
-                )
-            body = output.body
+                raise self._no_output(position, step, "something that is not an Output")
+            body, media_type = output.body, output.media_type
+            if type(media_type) is not str or len(media_type) > 200 or not media_type.isprintable():
+                raise self._no_output(position, step, "an Output, but its media_type is not a short printable text")
             if type(body) is bytes and len(body) <= INLINE_MAX:
                 digest = "sha256:" + sha256(body).hexdigest()
-                self._finished.append(((position, digest, len(body), output.media_type), body))
+                self._finished.append(((position, digest, len(body), media_type), body))
             else:
-                digest, size = self._store(body)
-                self._finished.append(((position, digest, size, output.media_type), None))
+                digest, size = self._store(position, step, body)
+                self._finished.append(((position, digest, size, media_type), None))
         except KfmError as problem:
             self.failures.append((position, problem))
-        except Exception as problem:
+        except (Exception, SystemExit) as problem:  # code that exits has failed
             what = f"perform() of {self._walk.updater.id} raised {type(problem).__name__} at {place_of(problem)}"
             failure = StepFailed(
                 f"step {step.id!r}: {what}",
@@ -333,10 +330,26 @@ class Crew:
         plan = self._walk.plan
         return f"step {position + 1} of {plan.steps if plan is not None else 0} (`kfm runs steps` names it)"
 
-    def _store(self, body: Any) -> tuple[str, int]:
+    def _no_output(self, position: int, step: Step, what: str) -> StepFailed:
+        return StepFailed(
+            f"step {step.id!r}: perform() gave {what}",
+            hint="return Output.csv(…) or alike",
+            discreet=f"{self._numbered(position)}: perform() gave {what}",
+        )
+
+    def _pieces(self, position: int, step: Step, body: Any) -> Iterator[bytes]:
+        wrong = "an Output, but its body is neither bytes nor a stream of bytes"
+        if isinstance(body, str) or not isinstance(body, Iterable):
+            raise self._no_output(position, step, wrong)
+        for piece in [body] if isinstance(body, (bytes, bytearray, memoryview)) else body:
+            if not isinstance(piece, (bytes, bytearray, memoryview)):
+                raise self._no_output(position, step, wrong)
+            yield bytes(piece)
+
+    def _store(self, position: int, step: Step, body: Any) -> tuple[str, int]:
         """A large output is a file: durable before its DONE, and read back."""
         objects = self._walk.ports.objects
-        digest, size = objects.put_stream([body] if isinstance(body, bytes) else body)
+        digest, size = objects.put_stream(self._pieces(position, step, body))
         with objects.open(digest) as file:
             while file.read(1 << 20):
                 pass

@@ -8,24 +8,26 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from kfm.contract.canonical import canonical
+from kfm.contract.names import check_ref
 from kfm.contract.ports import Tx
-from kfm.contract.records import Phase, Segment, SourceRef, Step
+from kfm.contract.records import Phase, RefMove, Segment, SourceRef, Step
 from kfm.contract.updater import Plan
 from kfm.engine.acquire import author_call
 from kfm.engine.purity import pure
 from kfm.engine.results import SMALL, Done
 from kfm.engine.walk import SettledPlan, Walk
-from kfm.errors import BadInput, KfmError, PlanChanged, PlanDrift, PlanImpure, Refused
+from kfm.errors import BadInput, PlanChanged, PlanDrift, PlanImpure, Refused
 from kfm.projections.plans import plan_diff
 
+T = TypeVar("T")
 CHUNK = 1000
 KEEP_CHUNKS = 64  # plans up to this many chunks stay in memory for the run
 _encode_lines = msgspec.json.Encoder(order="sorted").encode_lines
@@ -43,10 +45,7 @@ def settle_plan(walk: Walk) -> None:
         raise changed(walk, locked)
     again = make(walk, guarded=False, like=made)
     if again.plan_hash != made.plan_hash:
-        raise PlanImpure(
-            f"plan() of {walk.updater.id} gave two different plans for the same inputs",
-            hint="look for sets, object addresses or state kept between calls",
-        )
+        raise twice(walk)
     walk.plan = made
     journal(walk, made)
 
@@ -101,14 +100,15 @@ def make(walk: Walk, *, guarded: bool, like: SettledPlan | None = None) -> Settl
     is too large to keep, its chunks are written under that hash."""
     updater = walk.updater
     inputs: list[SourceRef] = list(walk.inputs)
-
-    def planned() -> Plan:
-        with pure() if guarded else nullcontext():
-            return updater.plan(tuple(inputs))
-
-    plan = author_call(walk, "plan", planned)  # outside the guard: telling where plan() raised looks at files
+    plan = watched(walk, guarded, lambda: updater.plan(tuple(inputs)))
     if not isinstance(plan, Plan):
         raise Refused(f"plan() of {updater.id} gave something that is not a Plan", hint="return Plan(steps=[…])")
+    if not isinstance(plan.steps, Iterable):
+        raise Refused(
+            f"plan() of {updater.id} gave a Plan whose steps are not a list or generator", hint="return Plan(steps=[…])"
+        )
+    if not isinstance(plan.complete, bool):
+        raise Refused(f"plan() of {updater.id} gave a Plan whose complete is neither True nor False")
     steps: Iterable[Step] = plan.steps
     if isinstance(steps, (list, tuple)):
         steps = in_order(steps)
@@ -117,14 +117,14 @@ def make(walk: Walk, *, guarded: bool, like: SettledPlan | None = None) -> Settl
          "complete": plan.complete, "window": walk.trigger.window, "input_hash": walk.input_hash}
     ) + b"\n"  # fmt: skip
     total = hashlib.sha256(header)
-    checker = None if like is not None else Checker()
+    checker = Checker(moves=updater.moves_only)
     kept: list[bytes] | None = [] if like is None else None
     steps_kept: list[list[Step]] = []
     spill = ChunkWriter(walk, like) if like is not None and like.chunks is None else None
     count = 0
     pending = header
     for chunks, batch in enumerate(batches(walk, iter(steps), guarded), 1):
-        body = pending + (encode(batch, count) if checker is None else checker.check(batch, count))
+        body = pending + (checker.check(batch, count) if like is None else encode_again(walk, batch, count))
         pending = b""
         total.update(body if chunks > 1 else body[len(header) :])
         count += len(batch)
@@ -148,41 +148,34 @@ def make(walk: Walk, *, guarded: bool, like: SettledPlan | None = None) -> Settl
         plan_hash="sha256:" + total.hexdigest(),
         steps=count,
         complete=plan.complete,
-        has_needs=checker.has_needs if checker is not None else like is not None and like.has_needs,
+        has_needs=checker.has_needs if like is None else like.has_needs,
         chunks=kept,
         batches=steps_kept if kept is not None else None,
-        has_moves=checker is not None and checker.has_moves,
+        has_moves=checker.has_moves,
     )
+
+
+def watched(walk: Walk, guarded: bool, call: Callable[[], T]) -> T:
+    """An author's call inside the guard; telling where it failed is outside of it."""
+
+    def inside() -> T:
+        with pure() if guarded else nullcontext():
+            return call()
+
+    return author_call(walk, "plan", inside)
 
 
 def batches(walk: Walk, steps: Iterator[Step], guarded: bool) -> Iterator[list[Step]]:
     """A generator plan computes as it is read, so reading it is inside the guard."""
-    while True:
-        try:
-            if guarded:
-                with pure():
-                    batch = list(islice(steps, CHUNK))
-            else:
-                batch = list(islice(steps, CHUNK))
-        except KfmError:
-            raise
-        except Exception as problem:
-            error = problem
-
-            def again(raised: Exception = error) -> list[Step]:
-                raise raised
-
-            author_call(walk, "plan", again)
-            raise
-        if not batch:
-            return
+    while batch := watched(walk, guarded, lambda: list(islice(steps, CHUNK))):
         yield batch
 
 
 class Checker:
     """Every step: a name of its own, needs that come before it, a key that is texts."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, moves: bool) -> None:
+        self._moves = moves
         self.index = StepIndex()
         self.has_needs = False
         self.has_moves = False
@@ -202,19 +195,19 @@ class Checker:
                     hint='for example key=("stations", "KS")',
                     discreet=f"step {position + 1} of the plan: its key is not a tuple of texts",
                 )
-            if step.needs:
+            if type(step.params) is not dict:
+                raise _misshapen(step, position, "params are not a dict", 'for example params={"state": "KS"}')
+            if step.needs != ():
                 self._check_needs(step, position)
             if step.move is not None:
-                self.has_moves = True
+                self._check_move(step, position)
             if not add(name, position):
-                raise Refused(
-                    f"two steps are called {name!r}",
-                    hint="give every step an id of its own",
-                    discreet=f"step {position + 1} of the plan has the id of an earlier one",
-                )
+                raise _named_twice(step, position)
         return encode(batch, first)
 
     def _check_needs(self, step: Step, position: int) -> None:
+        if not _are_needs(step.needs):
+            raise _misshapen(step, position, "needs are not a tuple of ids", 'for example needs=("state-KS",)')
         self.has_needs = True
         for need in step.needs:
             if self.index.find(need) < 0:
@@ -223,6 +216,30 @@ class Checker:
                     hint="list a step after the steps it needs; a list (not a generator) is sorted for you",
                     discreet=f"step {position + 1} of the plan needs one that does not come before it",
                 )
+
+    def _check_move(self, step: Step, position: int) -> None:
+        self.has_moves = True
+        if not self._moves:
+            raise _misshapen(step, position, "move is not for it to make", "only operations move refs")
+        if not isinstance(step.move, RefMove):
+            raise _misshapen(step, position, "move is not a RefMove", "build it with RefMove")
+        check_ref(step.move.ref)
+
+
+def _misshapen(step: Step, position: int, what: str, hint: str) -> Refused:
+    return Refused(f"step {step.id!r}: its {what}", hint=hint, discreet=f"step {position + 1} of the plan: its {what}")
+
+
+def _named_twice(step: Step, position: int) -> Refused:
+    return Refused(
+        f"two steps are called {step.id!r}",
+        hint="give every step an id of its own",
+        discreet=f"step {position + 1} of the plan has the id of an earlier one",
+    )
+
+
+def _are_needs(needs: object) -> bool:
+    return isinstance(needs, (tuple, list)) and all(type(need) is str for need in needs)
 
 
 def _is_key(key: object) -> bool:
@@ -260,6 +277,21 @@ def _exactly(batch: list[Step], first: int) -> bytes:
                 f"step {position + 1} of the plan has no canonical form: {problem.message}", hint=problem.hint
             ) from problem
     return b"".join(lines)
+
+
+def encode_again(walk: Walk, batch: list[Step], first: int) -> bytes:
+    """The second making is not checked step by step: what is no step at all is another plan."""
+    try:
+        return encode(batch, first)
+    except (AttributeError, TypeError):
+        raise twice(walk) from None
+
+
+def twice(walk: Walk) -> PlanImpure:
+    return PlanImpure(
+        f"plan() of {walk.updater.id} gave two different plans for the same inputs",
+        hint="look for sets, object addresses or state kept between calls",
+    )
 
 
 class StepIndex:
@@ -330,14 +362,23 @@ def in_order(steps: list[Step] | tuple[Step, ...]) -> Iterable[Step]:
     where it can. A cycle is refused by naming it."""
     seen: set[str] = set()
     for step in steps:
-        if getattr(step, "needs", ()) and not seen.issuperset(step.needs):
-            return _sorted_by_needs(steps)
-        seen.add(getattr(step, "id", ""))
+        if not _can_be_sorted(step):
+            return steps  # it is refused where every step is looked at
+        if not seen.issuperset(step.needs):
+            return _sorted_by_needs(steps) if all(map(_can_be_sorted, steps)) else steps
+        seen.add(step.id)
     return steps
 
 
+def _can_be_sorted(step: Step) -> bool:
+    return type(step) is Step and type(step.id) is str and _are_needs(step.needs)
+
+
 def _sorted_by_needs(steps: list[Step] | tuple[Step, ...]) -> list[Step]:
-    by_name = {step.id: step for step in steps}
+    by_name: dict[str, Step] = {}
+    for position, step in enumerate(steps):
+        if by_name.setdefault(step.id, step) is not step:
+            raise _named_twice(step, position)
     state: dict[str, int] = {}  # 1: on the path, 2: placed
     ordered: list[Step] = []
     for root in steps:
@@ -357,8 +398,9 @@ def _sorted_by_needs(steps: list[Step] | tuple[Step, ...]) -> list[Step]:
                 if state.get(need) == 1:
                     path = [entry[0].id for entry in stack]
                     loop = [*path[path.index(need) :], need]
+                    shown = loop if len(loop) <= 12 else [*loop[:10], "…", need]
                     raise Refused(
-                        "the plan has a cycle: " + " → ".join(loop),
+                        "the plan has a cycle: " + " → ".join(shown),
                         hint="break it",
                         discreet=f"the plan has a cycle of {len(loop) - 1} steps",
                     )

@@ -33,6 +33,10 @@ class StepReader:
         return self._inputs[source]
 
     def _digest(self, source: int | str) -> str:
+        if not isinstance(source, (int, str)):
+            raise Refused(
+                "perform() reads what is neither the number nor the name of an input", hint="e.g. read.csv(0)"
+            )
         ref = self._input(source)
         if ref is not None:
             return ref.accepted_hash or ref.content_hash

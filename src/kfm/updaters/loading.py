@@ -1,0 +1,77 @@
+"""Loads an author's updater, and answers whatever is wrong with it in one line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from kfm.contract.keys import digest
+from kfm.contract.updater import Updater, check_updater
+from kfm.errors import BadInput, KfmError, place_of
+
+
+def load_updater(name: str, spec: str, at: Callable[[str], str]) -> Updater:
+    """`file.py:Class`, the file found by `at`, or `package.module:Class`."""
+    where, _, class_name = spec.rpartition(":")
+    module = _from_file(name, where, at(where)) if where.endswith(".py") else _from_module(name, where)
+    kind: Any = getattr(module, class_name, None)
+    if kind is None:
+        raise BadInput(f"{where} has no class {class_name} for dataset {name}", hint="check `updater:` in kfm.yml")
+    if not (isinstance(kind, type) and issubclass(kind, Updater)):
+        raise BadInput(f"{spec} of dataset {name} is not an Updater", hint="let the class inherit from kfm.Updater")
+    try:
+        updater = kind()
+        if updater.id == "":
+            updater.id = name
+        return check_updater(updater)
+    except KfmError:
+        raise
+    except (Exception, SystemExit) as problem:
+        raise _unusable(name, where, problem, "made") from problem
+
+
+def _from_file(name: str, path: str, full: str) -> object:
+    import importlib.util
+
+    if not os.path.isfile(full):
+        raise BadInput(f"the updater file of dataset {name} does not exist: {path}", hint="check `updater:` in kfm.yml")
+    module_name = "kfm_updater_" + digest(os.fsencode(full))[7:39]  # by the whole path: no two files share one
+    module = sys.modules.get(module_name)
+    if module is not None:
+        return module
+    spec = importlib.util.spec_from_file_location(module_name, full)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # reading an updater writes nothing
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as problem:
+        del sys.modules[module_name]
+        if isinstance(problem, (Exception, SystemExit)):
+            raise _unusable(name, path, problem, "loaded") from problem
+        raise
+    finally:
+        sys.dont_write_bytecode = before
+    return module
+
+
+def _from_module(name: str, where: str) -> object:
+    import importlib
+
+    try:
+        return importlib.import_module(where)
+    except (Exception, SystemExit) as problem:
+        raise _unusable(name, where, problem, "loaded") from problem
+
+
+def _unusable(name: str, where: str, problem: BaseException, what: str) -> BadInput:
+    place = place_of(problem)
+    if isinstance(problem, SyntaxError) and problem.lineno:
+        place = f"{os.path.basename(problem.filename or where)}:{problem.lineno}"
+    return BadInput(
+        f"the updater of dataset {name} cannot be {what}: {type(problem).__name__} at {place}",
+        hint="fix it and try again",
+    )

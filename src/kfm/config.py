@@ -70,12 +70,12 @@ class SourceConfig(Record, frozen=True):
 
     uri: Annotated[_Text, Meta(description="http(s) URL, or a file path below the folder of this file")]
     format: Annotated[Format | None, Meta(description="how the bytes are read; the same as contract.format")] = None
-    contract: DataContract = DataContract()
+    contract: Annotated[DataContract, Meta(description="what it must look like")] = DataContract()
     complete: Annotated[bool, Meta(description="this source is everything, so what it lacks may be deleted")] = False
     expect_hash: Annotated[str, Meta(description="sha256:<hex> the bytes must have")] = ""
     hosts: Annotated[tuple[_Text, ...], Meta(description="other hosts a redirect may lead to")] = ()
-    revalidate_s: _Interval | None = None
-    media_type: str = ""
+    revalidate_s: Annotated[_Interval | None, Meta(description="as network.revalidate_s, for this source alone")] = None
+    media_type: Annotated[str, Meta(description="instead of the one the server names")] = ""
 
     def data_contract(self) -> DataContract:
         """The contract with the format of the source in it."""
@@ -89,13 +89,16 @@ class DatasetConfig(Record, frozen=True):
     """
 
     updater: Annotated[_Text, Meta(description="file.py:Class, or package.module:Class")]
-    title: str = ""
-    description: str = ""
-    license: Annotated[str, Meta(description="an SPDX id or a URL")] = ""
-    sensitivity: Annotated[Literal["public", "restricted"] | None, Meta(description="null: nobody said so")] = None
-    attribution: str = ""
-    extent: Extent | None = None
-    sources: dict[str, SourceConfig] = {}
+    title: Annotated[str, Meta(description="for people; asked for by `kfm promote`")] = ""
+    description: Annotated[str, Meta(description="for people")] = ""
+    license: Annotated[str, Meta(description="an SPDX id or a URL; asked for by `kfm promote`")] = ""
+    sensitivity: Annotated[
+        Literal["public", "restricted"] | None,
+        Meta(description="only what is public is ever published; null: nobody said so"),
+    ] = None
+    attribution: Annotated[str, Meta(description="who is to be named as the source")] = ""
+    extent: Annotated[Extent | None, Meta(description="where and when")] = None
+    sources: Annotated[dict[str, SourceConfig], Meta(description="by the name that `sources.pin()` uses")] = {}
 
     def metadata(self) -> dict[str, Any]:
         """What was declared, and only that."""
@@ -116,7 +119,10 @@ _ID_PATTERN = "^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$"
 class Config(Record, frozen=True):
     """An installation."""
 
-    datasets: Annotated[dict[str, DatasetConfig], Meta(extra_json_schema={"propertyNames": {"pattern": _ID_PATTERN}})]
+    datasets: Annotated[
+        dict[str, DatasetConfig],
+        Meta(description="by their names", extra_json_schema={"propertyNames": {"pattern": _ID_PATTERN}}),
+    ]
     kfm: Annotated[Literal[1], Meta(description="the version of this format")] = 1
     schema_url: Annotated[str, Meta(description="for editors")] = msgspec.field(default="", name="$schema")
     state: Annotated[_Text, Meta(description="sqlite:PATH, jsonl:PATH or memory")] = "sqlite:.kfm/state.db"
@@ -126,10 +132,10 @@ class Config(Record, frozen=True):
     accept_weak_storage: Annotated[
         bool, Meta(description="write to places that may lose what they acknowledged, such as tmpfs or NFS")
     ] = False
-    network: NetworkConfig = NetworkConfig()
-    execute: ExecuteConfig = ExecuteConfig()
+    network: Annotated[NetworkConfig, Meta(description="what may be reached, how long, how much")] = NetworkConfig()
+    execute: Annotated[ExecuteConfig, Meta(description="how steps are run")] = ExecuteConfig()
     deletion_budget: Annotated[
-        float, Meta(ge=0, le=1, description="share of the keys a complete plan may delete without approval")
+        float, Meta(ge=0, le=1, description="share of its keys a dataset may lose in one run without --force")
     ] = 0.1
 
 

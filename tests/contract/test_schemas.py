@@ -23,6 +23,8 @@ SCHEMAS = generate()
 def instance(info: inspect.Type, full: bool) -> Any:
     """A plain value of a type: with every field and one item in each list, or with no more than it must have."""
     match info:
+        case inspect.Metadata():
+            return instance(info.type, full)
         case inspect.StructType():
             fields = [f for f in info.fields if full or f.required]
             return {field.encode_name: instance(field.type, full) for field in fields}
@@ -53,6 +55,8 @@ def instance(info: inspect.Type, full: bool) -> Any:
 
 def misfits(info: inspect.Type) -> Iterator[Any]:
     """Values that a field of this type must not take."""
+    if isinstance(info, inspect.Metadata):
+        info = info.type
     allowed = [type(part) for part in info.types] if isinstance(info, inspect.UnionType) else [type(info)]
     others: dict[type, Any] = {
         inspect.StrType: "no such word", inspect.IntType: 7, inspect.FloatType: 1.5, inspect.BoolType: True,

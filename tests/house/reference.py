@@ -10,6 +10,7 @@ from typing import Any
 from kfm import config, errors
 from kfm.cli.parser import EXIT_TEXT, build
 from kfm.contract.records import NONDET
+from tests.house.json_shapes import ERROR, NOT_JSON, SHAPES, Shape
 
 NOTICE = "<!-- Made by `make schemas` from the code; change the code, not this page. -->\n"
 
@@ -20,16 +21,18 @@ def pages() -> dict[str, str]:
         "docs/reference/cli.md": _commands(),
         "docs/reference/config.md": _configuration(),
         "docs/reference/errors.md": _errors(),
+        "docs/reference/json.md": _json(),
+        "docs/reference/state.md": _state(),
     }
 
 
 def _commands() -> str:
     parts = [NOTICE, "# Commands\n"]
     parts.append(
-        "Data goes to stdout, everything for people to stderr; `--json` makes the data JSON. "
+        "Data goes to stdout, everything for people to stderr; `--json` makes the data JSON ([its shape](json.md)). "
         "Exit codes are on [their own page](errors.md#exit-codes).\n"
     )
-    for name, parser in _parsers(build()):
+    for name, parser in commands():
         parts.append(f"## {name}\n\n{_cell(parser.description or '')}\n")
         rows = [_argument(action) for action in parser._actions if action.help not in (None, argparse.SUPPRESS)]
         children = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
@@ -39,6 +42,11 @@ def _commands() -> str:
             parts += [f"| {left} | {_cell(right)} |" for left, right in rows]
             parts.append("")
     return "\n".join(parts)
+
+
+def commands() -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """Every command with its parser, groups too."""
+    return _parsers(build())
 
 
 def _argument(action: argparse.Action) -> tuple[str, str]:
@@ -81,12 +89,31 @@ def _configuration() -> str:
             default = "required" if key in part.get("required", ()) else _default(value)
             parts.append(f"| `{key}` | {_kind(value)} | {default} | {_cell(value.get('description', ''))} |")
         parts.append("")
+    parts.append("## Environment\n\n| name | what |\n|---|---|")
+    parts += [f"| `{name}` | {_cell(what)} |" for name, what in ENVIRONMENT.items()]
+    parts.append("")
     return "\n".join(parts)
+
+
+ENVIRONMENT = {
+    "KFM_SECTION__KEY": "a setting, e.g. `KFM_NETWORK__TIMEOUT_S=5` or `KFM_PUBLISH=noop`; lists and mappings as YAML",
+    "KFM_CONFIG": "the file, where `--config` is not given",
+    "KFM_ACTOR": "who goes into the ledger, where `--actor` is not given; else the user's name",
+    "KFM_LOG": "`jsonl`: with `--verbose` the events are JSON lines and nothing else is said on stderr but errors; "
+    "`debug`: tracebacks of what an updater raised, values and all",
+    "KFM_COLOR": "`always` or `never`, whatever stdout is",
+    "KFM_NOW": "an instant (RFC 3339, or seconds since 1970) at which the clock stands still: the same run gives "
+    "the same bytes, timestamps too",
+    "SOURCE_DATE_EPOCH": "the same in seconds, where KFM_NOW is not given",
+    "NO_COLOR": "not empty: no colours",
+}
 
 
 def _default(value: dict[str, Any]) -> str:
     import json
 
+    if isinstance(value.get("default"), dict) and value["default"]:
+        return "its defaults"
     return f"`{json.dumps(value['default'])}`" if "default" in value else ""
 
 
@@ -132,6 +159,90 @@ def _errors() -> str:
     )
     return "\n".join(parts)
 
+
+def _json() -> str:
+    parts = [NOTICE, "# JSON\n"]
+    parts.append(
+        "With `--json` a command writes one JSON document to stdout, and nothing else there. What it names are the "
+        "records of [`schemas/`](../../schemas/) (`kfm schema NAME`). Keys may be added in later versions; none of "
+        "those below changes its meaning.\n"
+    )
+    parts.append('## An error\n\n`{"error": {…}}`, and the exit code tells it too:\n\n| key | what |\n|---|---|')
+    parts += [f"| `{key}` | {what} |" for key, what in ERROR.items()]
+    parts.append("\nOther keys are particulars of some errors.\n")
+    for name, shape in SHAPES.items():
+        parts.append(_shape(name, shape))
+    parts.append("## What is no such document\n\n| command | what it writes |\n|---|---|")
+    parts += [f"| `{name}` | {_cell(what)} |" for name, what in NOT_JSON.items()]
+    parts.append("")
+    return "\n".join(parts)
+
+
+def _shape(name: str, shape: Shape) -> str:
+    what = "A list of objects." if shape.many else "An object."
+    lines = [f"## {name}\n", f"{what} {shape.about}".strip() + "\n", "| key | what |\n|---|---|"]
+    return "\n".join(lines + [f"| `{key}` | {_cell(text)} |" for key, text in shape.keys.items()] + [""])
+
+
+def _state() -> str:
+    parts = [NOTICE, "# State\n"]
+    parts.append(
+        "What must not be lost is a set of sorted maps, the same over SQLite and in a JSONL journal (see "
+        "[decision 3](../decisions/0003-state-is-sorted-maps.md)). Every row carries a checksum. Commands show all of "
+        "it; nobody needs to read the tables, and nobody else may write them.\n"
+    )
+    parts.append("## Refs\n\nNames that point to a version or say how a switch stands.\n\n| ref | what |\n|---|---|")
+    parts += [f"| `{name}` | {what} |" for name, what in REFS.items()]
+    parts.append("\n## Tables\n\n| table | what is in it |\n|---|---|")
+    parts += [f"| `{name}` | {what} |" for name, what in TABLES.items()]
+    parts.append("\n## Files\n\n| place | what |\n|---|---|")
+    parts += [f"| `{name}` | {what} |" for name, what in FILES.items()]
+    parts.append("")
+    return "\n".join(parts)
+
+
+REFS = {
+    "raw/<dataset>/<n>": "the bytes of its n-th source as they were fetched last",
+    "quarantine/<dataset>": "the report on what is held back now; absent if nothing is: `kfm held`",
+    "processed/<dataset>": "the version the last run made: what `kfm promote` publishes",
+    "published/<dataset>": "the version that is public",
+    "switch/global": "`frozen` or `open`, for everything",
+    "switch/dataset/<dataset>": "`frozen` or `open`, for one dataset",
+}
+TABLES = {
+    "guard": "the store's own: how the tables should look, and how many commits there were",
+    "meta": "counters: the last lease token, the head of the ledger",
+    "runs": "a row a run: the claim on its work, its inputs, where it stands",
+    "open_runs": "which of them are unfinished",
+    "claims": "the last run of every piece of work",
+    "segments": "the journal: what each durable write of a run said",
+    "archived": "where the journal of a compacted run is",
+    "plans": "the plans, in pieces",
+    "plan_locks": "which plan belongs to which work",
+    "objects": "bytes up to 64 KiB, by digest; larger ones are files",
+    "refs": "where every ref is now",
+    "history": "where every ref was",
+    "versions": "a row a version: who made it, of what, under which declaration",
+    "receipts": "a receipt a run, written once",
+    "telemetry": "what each run cost",
+    "ledger": "the chain of all receipts",
+    "outbox": "what the outside has not been told yet",
+    "inbox": "triggers that wait, such as those of a frozen run",
+    "leases": "who is at work on what, with the fencing tokens",
+    "checkpoints": "what is known of each source, to save a download",
+}
+FILES = {
+    ".kfm/state.db": "the state, with `state.db-wal` and `state.db-shm` while a command runs",
+    ".kfm/state.db.ack": "how many commits were acknowledged: a state that has fewer is refused",
+    ".kfm/objects": "objects larger than 64 KiB, by digest",
+    ".kfm/receipts": "receipts as files: exports, made again from the state",
+    ".kfm/events": "one file for every publication, for whoever waits for one",
+    ".kfm/artifacts": "`run.jsonl`, `event_log.jsonl`, `idempotency.json`, `publisher_trace.jsonl` of the last run",
+    ".kfm/publish.lock": "taken by whoever publishes",
+    "public/datasets/<dataset>/current.json": "which version is public",
+    "public/datasets/<dataset>/versions/<v>": "the files of a version; `<v>` is the start of its digest",
+    "public/datasets/<dataset>/versions/<v>.ndjson": "its manifest: a line a file with key, digest, size and type",
+}
 
 OUTCOMES = (
     ("SUCCESS", "done", "committed; a ref moved"),

@@ -6,7 +6,7 @@ and nothing here reads a clock: every ``*_at`` and ``ts`` is handed in.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -367,36 +367,61 @@ ColumnMode = Literal["evolve", "freeze", "discard-row", "discard-value"]
 ColumnType = Literal["text", "integer", "number", "boolean", "date", "datetime"]
 
 
+def _what(text: str) -> msgspec.Meta:
+    """Said in the schema and on the page of the configuration."""
+    return msgspec.Meta(description=text)
+
+
 class Column(Record, frozen=True):
     """What a column must be, and what happens to a value that is not."""
 
-    name: str
-    type: ColumnType = "text"
-    required: bool = False  # the column must exist and no value may be blank
-    mode: ColumnMode = "freeze"  # freeze: one bad value holds the whole source
-    minimum: float | None = None
-    maximum: float | None = None
-    pattern: str = ""  # a regular expression the whole value must match
-    values: tuple[str, ...] = ()  # the only values allowed, if any are named
-    missing: tuple[str, ...] = ()  # texts that mean "no value", beside the empty one
-    date_format: str = ""  # strptime format for date and datetime; default ISO 8601
-    unique: bool = False
+    name: Annotated[str, _what("as in the header; in JSON the name of the member")]
+    type: Annotated[ColumnType, _what("what every value must be; a value is never changed")] = "text"
+    required: Annotated[bool, _what("the column must exist and no value may be blank")] = False
+    mode: Annotated[
+        ColumnMode,
+        _what(
+            "what a value that does not fit does: freeze holds the whole source, discard-row its row; "
+            "discard-value blanks it, evolve lets it pass"
+        ),
+    ] = "freeze"
+    minimum: Annotated[float | None, _what("of integers and numbers")] = None
+    maximum: Annotated[float | None, _what("of integers and numbers")] = None
+    pattern: Annotated[str, _what("a regular expression the whole value must match")] = ""
+    values: Annotated[tuple[str, ...], _what("the only values allowed, if any are named")] = ()
+    missing: Annotated[tuple[str, ...], _what('texts that mean "no value", beside the empty one')] = ()
+    date_format: Annotated[str, _what("strptime format of a date or datetime; default ISO 8601")] = ""
+    unique: Annotated[bool, _what("no value twice; blank ones do not count")] = False
 
 
 class DataContract(Record, frozen=True):
     """What a source must look like before anything is planned from it."""
 
-    format: Literal["csv", "json", "ndjson", "geojson", "text", "bytes"] = "bytes"
-    columns: tuple[Column, ...] = ()
-    other_columns: ColumnMode = "evolve"  # columns not named: evolve lets them through, freeze holds the source
-    header: bool = True  # csv: the first row names the columns; without it `columns` does, in order
-    delimiter: str = ","
-    encoding: str = "utf-8"
-    min_rows: int = 0
-    max_held_rows: int = -1  # more held rows than this hold the whole source; -1: no limit
-    partition_by: str = ""  # collect the distinct values of this column into SourceRef.partitions
-    json_schema: dict[str, Any] = {}  # JSON Schema 2020-12 for json, and for each record of ndjson
-    root: str = ""  # json: the name of the member that holds the list of records
+    format: Annotated[
+        Literal["csv", "json", "ndjson", "geojson", "text", "bytes"], _what("bytes: anything, unchecked")
+    ] = "bytes"
+    columns: Annotated[tuple[Column, ...], _what("the columns, members or properties that are checked")] = ()
+    other_columns: Annotated[
+        ColumnMode,
+        _what("columns not named: evolve lets them through, freeze holds the source, discard-value drops them"),
+    ] = "evolve"
+    header: Annotated[
+        bool, _what("csv: the first row names the columns; without it `columns` does, in their order")
+    ] = True
+    delimiter: Annotated[str, _what("csv: one character")] = ","
+    encoding: Annotated[str, _what("csv and text: e.g. latin-1; JSON is always UTF-8")] = "utf-8"
+    min_rows: Annotated[int, _what("fewer rows than this hold the source")] = 0
+    max_held_rows: Annotated[int, _what("more held rows than this hold the source; -1: no limit")] = -1
+    partition_by: Annotated[
+        str, _what("a column whose distinct values plan() gets as `partitions`; blank ones name none")
+    ] = ""
+    json_schema: Annotated[
+        dict[str, Any], _what("JSON Schema 2020-12, of a json document or of each record of ndjson and geojson")
+    ] = {}
+    root: Annotated[
+        str,
+        _what("json: the member with the list of records; empty: the list at the top, or the document is one record"),
+    ] = ""
 
 
 class FetchRequest(Record, frozen=True):

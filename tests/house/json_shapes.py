@@ -1,0 +1,132 @@
+"""What `--json` writes, command by command: the page is made from this, and the commands are held against it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Shape(NamedTuple):
+    """An object with these keys; or, with `many`, a list of such objects."""
+
+    keys: dict[str, str]
+    many: bool = False
+    about: str = ""
+
+
+_RUNS = {
+    "receipts": "a [receipt](../../schemas/receipt.json) for every run that left one",
+    "errors": "for every run that left none: `dataset`, `code`, `message`, `hint`",
+    "effects": "what was changed outside, or with `--dry-run` would be: see [effect](../../schemas/effect.json)",
+}
+_CHECK = "`check`, `ok`, `found`, `why`"
+
+SHAPES: dict[str, Shape] = {
+    "kfm --version": Shape({"version": "of the program"}),
+    "kfm init": Shape({"written": "the files, as paths"}),
+    "kfm run": Shape(_RUNS),
+    "kfm resume": Shape(_RUNS),
+    "kfm promote": Shape(_RUNS),
+    "kfm rollback": Shape(_RUNS),
+    "kfm freeze": Shape(_RUNS),
+    "kfm thaw": Shape(_RUNS),
+    "kfm plan": Shape(
+        {
+            "plan_hash": "digest of the plan",
+            "steps": "how many",
+            "complete": "whether it covers everything",
+            "inputs": "what would be read: see [source-ref](../../schemas/source-ref.json)",
+            "shown": "the [steps](../../schemas/step.json); null if there are too many",
+            "against": "what it was compared with: `locked`, `last` or `nothing`",
+            "before": "the digest of that plan, or empty",
+            "diff": "what changed, a line each",
+        }
+    ),
+    "kfm runs list": Shape(
+        {
+            "started": "when",
+            "dataset": "of which dataset",
+            "op": "`ingest`, `promote`, …",
+            "status": "`RUNNING` or that of the receipt",
+            "outcome": "`unfinished` or that of the receipt",
+            "run": "its id",
+        },
+        many=True,
+    ),
+    "kfm runs show": Shape(
+        {
+            "run": "its [row](../../schemas/run.json); null if it had nothing to do",
+            "receipt": "its [receipt](../../schemas/receipt.json); null if it is unfinished",
+            "telemetry": "its [telemetry](../../schemas/run-telemetry.json); null if it is unfinished",
+        }
+    ),
+    "kfm runs steps": Shape(
+        {
+            "step": "the [step](../../schemas/step.json)",
+            "status": "`PENDING`, `IN_PROGRESS`, `DONE` or `FAILED`",
+            "digest": "of its output, or empty",
+        },
+        many=True,
+    ),
+    "kfm refs list": Shape(
+        {"ref": "its name", "version": "the digest it points to; of a switch, how it stands"}, many=True
+    ),
+    "kfm refs history": Shape(
+        {
+            "ref": "its name",
+            "n": "1, 2, 3 …",
+            "before": "where it was; empty: nowhere",
+            "after": "where it went; empty: nowhere",
+            "run_id": "the run that moved it",
+            "op": "`ingest`, `promote`, …",
+            "actor": "who",
+            "reason": "why",
+            "ts": "when",
+        },
+        many=True,
+    ),
+    "kfm cat": Shape(
+        {
+            "key": "the parts of the key",
+            "digest": "of the entry",
+            "size": "in bytes",
+            "media_type": "of the entry",
+        },
+        many=True,
+        about="Of a ref with entries and without a KEY. Otherwise the bytes themselves, as without `--json`.",
+    ),
+    "kfm held": Shape(
+        {
+            "dataset": "its name",
+            "sources": "for every source something is held of: `source`, `content_hash`, `rows`, `held_rows`, `held` "
+            "(the whole source), `held_rows_digest`, `counts` (by rule) and at most 200 "
+            "[`findings`](../../schemas/finding.json)",
+        },
+        about="With `--rows` lines of JSON: `row`, `reasons`, `data`.",
+    ),
+    "kfm receipts list": Shape(
+        {"run_id": "and all other fields of a [receipt](../../schemas/receipt.json)"}, many=True, about="Newest first."
+    ),
+    "kfm receipts show": Shape({"run_id": "and all other fields of a [receipt](../../schemas/receipt.json)"}),
+    "kfm compact": Shape({"archived_runs": "how many"}),
+    "kfm doctor": Shape({"ok": "whether all is well", "checks": f"a list of {_CHECK}"}),
+    "kfm config show": Shape(
+        {
+            "path": "of the file that was read",
+            "root": "the folder its paths start at",
+            "settings": "by key: `value` and `origin` (`file`, `default`, or `env` and the name)",
+        }
+    ),
+}
+
+NOT_JSON = {
+    "kfm wal export": "Lines of JSON by itself, a [wal-record](../../schemas/wal-record.json) each; "
+    "with `--format` Avro or Parquet.",
+    "kfm schema": "A JSON Schema by itself; without a NAME a list of names.",
+    "kfm completion": "A script, always.",
+}
+
+ERROR = {
+    "code": "as on [the page of errors](errors.md#errors)",
+    "message": "what happened",
+    "hint": "what to do",
+}

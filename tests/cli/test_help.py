@@ -73,7 +73,7 @@ def test_no_command_shows_the_help_and_is_a_usage_error(kfm: Kfm) -> None:
 
 
 def test_the_version_is_one_line(kfm: Kfm) -> None:
-    for arguments in (["--version"], ["--version", "--json"], ["--quiet", "--version"]):
+    for arguments in (["--version"], ["--quiet", "--version"]):
         assert kfm(*arguments) == (0, f"kfm {__version__}\n", "")
 
 

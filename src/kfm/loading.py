@@ -9,8 +9,7 @@ from typing import Any
 from kfm.config import Resolved
 from kfm.contract.names import check_id
 from kfm.contract.updater import Updater
-from kfm.engine.acquire import place_of
-from kfm.errors import BadInput
+from kfm.errors import BadInput, place_of
 
 
 def load_updater(resolved: Resolved, name: str, spec: str) -> Updater:

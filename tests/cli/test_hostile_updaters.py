@@ -206,7 +206,8 @@ CASES: Cases = {
     ),
     "plan: a move into Published": (
         {
-            "plan": "move = RefMove(ref='published/demo', before='', after='')\n        return Plan([Step(id='a', move=move)])"
+            "plan": "move = RefMove(ref='published/demo', before='', after='')\n"
+            "        return Plan([Step(id='a', move=move)])"
         },
         REFUSED,
         "move",

@@ -550,6 +550,7 @@ def test_a_reader_that_had_enough_is_no_error_message(ran: Kfm) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.long
 def test_output_that_cannot_be_written_is_told(ran: Kfm) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("this system has no /dev/full")

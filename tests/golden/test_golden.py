@@ -33,6 +33,7 @@ def test_a_golden_state_reads_as_it_was_written(golden: Path) -> None:
                 assert list(house.wal(entry.run_id))
 
 
+@pytest.mark.long
 def test_the_run_that_was_interrupted_in_it_is_finished_as_if_it_never_was(golden: Path, tmp_path: Path) -> None:
     with opened(golden / "kfm.yml") as house:
         (receipt,) = house.resume()

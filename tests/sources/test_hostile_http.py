@@ -285,6 +285,7 @@ print("peak", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 """
 
 
+@pytest.mark.long
 def test_large_and_hostile_bodies_stay_within_256_mib_of_memory() -> None:
     done = subprocess.run(
         [sys.executable, "-c", MEMORY_PROBE], cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=120

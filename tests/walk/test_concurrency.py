@@ -96,6 +96,7 @@ def killed_at_random(site: Installation, rng: random.Random, rounds: int) -> int
 
 
 @pytest.mark.parametrize("state", STATES)
+@pytest.mark.long
 def test_whoever_is_killed_the_work_is_done_once(state: str, place: Path) -> None:
     assert killed_at_random(Installation(place, state), random.Random(state), rounds=5) > 5
 

@@ -214,6 +214,7 @@ def test_one_who_was_slower_than_others_takes_no_pointer_back(
 
 
 @pytest.mark.parametrize("state", STATES)
+@pytest.mark.long
 def test_a_reader_never_sees_the_pointer_go_back(state: str, place: Path) -> None:
     site = Installation(place, state)
     promoted(site, versions=3)

@@ -394,9 +394,10 @@ class SqliteTables:
                     self._wrote = False
                     self._execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             except apsw.Error as problem:
+                full = isinstance(problem, apsw.FullError) or _is_full(self._folder)
                 self._failed = StorageFailed(
-                    f"cannot close the state database: {problem}",
-                    hint="what was acknowledged is safe in its log; check the disk before anything else",
+                    f"cannot close the state database: {'the disk is full' if full else problem}",
+                    hint="what was acknowledged is safe in its log; " + ("make room" if full else "check the disk"),
                 )
                 self._abandon()
                 raise self._failed from problem

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import compileall
 import datetime
+import fcntl
 import json
 import os
 import platform
@@ -37,12 +38,23 @@ def main(arguments: list[str] | None = None) -> int:
     notices: list[str] = []
     room = Path(options.dir).resolve() / ".work" if options.dir else HERE / ".work"
     room.mkdir(parents=True, exist_ok=True)
+    (HERE / ".work").mkdir(exist_ok=True)
+    alone = (HERE / ".work" / "alone").open("w")  # held until we end
+    try:
+        fcntl.flock(alone, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        say("another contest is being measured here; two at once would measure each other")
+        return 1
     machine = describe(room)
     if machine["filesystem"] in ("tmpfs", "ramfs"):
         os.environ["BENCH_IN_MEMORY"] = "1"
         notices.append(f"Measured on {machine['filesystem']}: a sync costs nothing there and keeps nothing.")
-    if machine["load"] > machine["cores"] / 2:
-        notices.append("The machine was busy with other work: times are too long and spreads too wide.")
+    others = busy_share()
+    if others > 0.2:
+        notices.append(
+            f"The machine was busy with other work ({others:.0%} of its processors before the start): "
+            "times are too long and spreads too wide."
+        )
     library = None
     try:
         library = shim.build(room)
@@ -166,6 +178,22 @@ def describe(room: Path) -> dict[str, Any]:
         "sqlite": apsw.sqlite_lib_version(),
         "load": round(os.getloadavg()[0], 1),
     }
+
+
+def busy_share(seconds: float = 2) -> float:
+    """How much of the processors others use while we do nothing. The load average remembers too long."""
+
+    def ticks() -> tuple[int, int]:
+        fields = [int(word) for word in Path("/proc/stat").read_text().partition("\n")[0].split()[1:9]]
+        return sum(fields), fields[3] + fields[4]
+
+    try:
+        whole, idle = ticks()
+        time.sleep(seconds)
+        whole_after, idle_after = ticks()
+    except OSError:
+        return 0.0
+    return 1 - (idle_after - idle) / max(1, whole_after - whole)
 
 
 def cpu_model() -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -143,6 +145,17 @@ def test_what_a_contestant_leaves_running_is_ended(tmp_path: Path, monkeypatch: 
     if still_there == "True":
         os.kill(int(pid), signal.SIGKILL)
     assert still_there == "False"
+
+
+def test_two_contests_never_measure_each_other() -> None:
+    (BENCH / ".work").mkdir(exist_ok=True)
+    with open(BENCH / ".work" / "alone", "w") as file:
+        with contextlib.suppress(BlockingIOError):  # then a real one is at work, which is as good
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        command = [sys.executable, str(BENCH / "run.py"), "--quick", "--no-peers", "--only", "canonical"]
+        refused = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "another contest" in refused.stderr
 
 
 def test_every_target_names_a_contestant_of_the_programme() -> None:

@@ -45,6 +45,17 @@ def scratch(warm: None, tmp_path: Path) -> Iterator[str]:
     shutil.rmtree(folder)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """What a test counted goes with its report, so that it is told wherever it ran."""
+    before = counts.so_far()
+    try:
+        return (yield)
+    finally:
+        for kind, n in sorted((counts.so_far() - before).items()):
+            item.user_properties.append(("counted", (f"crash {kind}", n)))
+
+
 def pytest_sessionfinish() -> None:
     counts.write_down()
 

@@ -24,7 +24,7 @@ from kfm.engine.acquire import author_call
 from kfm.engine.purity import pure
 from kfm.engine.results import SMALL, Done
 from kfm.engine.walk import SettledPlan, Walk
-from kfm.errors import BadInput, PlanChanged, PlanDrift, PlanImpure, Refused
+from kfm.errors import BadInput, Corrupt, PlanChanged, PlanDrift, PlanImpure, Refused
 from kfm.projections.plans import plan_diff
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ def recheck(walk: Walk) -> None:
     for body in walk.ports.state.plan_chunks(run.plan_hash):
         stored.update(body)
     if "sha256:" + stored.hexdigest() != run.plan_hash:
-        raise drift(walk, "the journaled plan is damaged")
+        raise Corrupt(f"the journaled plan of run {run.run_id} is damaged", hint="restore the state from a copy")
     made = make(walk, guarded=False)
     if made.plan_hash != run.plan_hash:
         raise drift(walk, "this code makes another plan from the same inputs")
@@ -76,23 +76,17 @@ def drift(walk: Walk, why: str) -> PlanDrift:
 
 
 def changed(walk: Walk, locked: str) -> PlanChanged:
-    old = b"".join(walk.ports.state.plan_chunks(locked))
-    new = b"".join(plan_bytes(walk))
+    made = make(walk, guarded=True)
+    old = list(islice(walk.ports.state.plan_chunks(locked), KEEP_CHUNKS + 1))
+    diff = f"it has {made.steps} steps now, too many to show"
+    if made.chunks is not None and len(old) <= KEEP_CHUNKS:
+        diff = plan_diff(b"".join(old), b"".join(made.chunks)).replace("\n", ", ")
     return PlanChanged(
-        f"the plan of {walk.updater.id} {walk.updater.version} changed for the same inputs: "
-        + plan_diff(old, new).replace("\n", ", "),
+        f"the plan of {walk.updater.id} {walk.updater.version} changed for the same inputs: {diff}",
         hint="bump the updater's version",
         discreet=f"the plan of {walk.updater.id} {walk.updater.version} changed for the same inputs "
         f"(`kfm plan {walk.dataset}` tells how)",
     )
-
-
-def plan_bytes(walk: Walk) -> list[bytes]:
-    """The plan's bytes as they would be journaled (small plans: for `kfm plan` and diffs)."""
-    made = make(walk, guarded=True)
-    if made.chunks is None:
-        raise Refused(f"the plan has {made.steps} steps: too many to show", hint="use `kfm plan --check`")
-    return made.chunks
 
 
 def make(walk: Walk, *, guarded: bool, like: SettledPlan | None = None) -> SettledPlan:
@@ -295,7 +289,7 @@ def twice(walk: Walk) -> PlanImpure:
 
 
 class StepIndex:
-    """id → position. Past a size, an open-addressing table of 64-bit hashes, some twenty bytes a step.
+    """id → position. Past a size, an open-addressing table of 64-bit hashes, some forty bytes a step.
 
     Two of a million ids share a hash once in some 10^7 plans; the plan is then refused as naming a
     step twice, never silently wrong.

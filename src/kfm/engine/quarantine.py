@@ -46,12 +46,12 @@ def examine(walk: Walk, ref: SourceRef, contract: DataContract, reports: list[di
     accepted, held = objects.stage(), objects.stage()
     try:
         report = inspect(lambda: objects.open(ref.content_hash), contract, name, accepted.write, held.write)
+        held_hash = held.commit()[0] if report.held_rows else _drop(held)
     except BaseException:
         accepted.abort()
         held.abort()
         raise
     walk.findings.extend(report.findings)
-    held_hash = held.commit()[0] if report.held_rows else _drop(held)
     if report.held or report.held_rows or report.changed:
         reports.append(_report(ref, report, held_hash))
     walk.say(

@@ -101,7 +101,7 @@ class Freeze(MoveUpdater):
     target = "frozen"
 
     def inputs(self, trigger: Trigger, sources: Sources) -> list[SourceRef]:
-        name = trigger.params.get("scope") or "global"
+        name = trigger.params.get("scope") or trigger.dataset
         switch = "switch/global" if name == "global" else f"switch/dataset/{dataset_id(name)}"
         return [_aim(sources.ref(switch), self.target)]
 

@@ -1,0 +1,67 @@
+"""Plans that changed, plans that were damaged, and plans too large to show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kfm.contract.records import Step
+from kfm.contract.updater import Output, Plan, Reader
+from kfm.engine import plan as planning
+from kfm.engine.run import run
+from kfm.errors import Corrupt
+from tests.walk.site_under_test import Lines, MemorySite
+
+
+class Power(BaseException):
+    """The process dies."""
+
+
+class Dying(Lines):
+    def perform(self, step: Step, read: Reader) -> Output:
+        raise Power
+
+
+def numbered(count: int) -> Any:
+    return lambda _inputs: Plan(Step(id=f"s{n}", key=(f"k{n}",)) for n in range(count))
+
+
+@pytest.mark.parametrize(("first", "second"), [(3000, 3), (3, 3000), (3000, 2999)])
+def test_a_changed_plan_is_called_so_however_large_it_is(
+    first: int, second: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planning, "KEEP_CHUNKS", 2)
+    site = MemorySite()
+    assert site.run(Lines(numbered(first))).status == "SUCCESS"
+    receipt = site.run(Lines(numbered(second)), force=True, reason="again")
+    assert receipt.errors[0].code == "plan.changed"
+    assert f"it has {second} steps now" in receipt.errors[0].message and "bump" in receipt.errors[0].message
+
+
+@pytest.mark.parametrize("missing", [0, 1, 2])
+def test_a_journaled_plan_with_a_part_missing_is_damage_and_no_other_code(missing: int) -> None:
+    site = MemorySite()
+    with pytest.raises(Power):
+        site.run(Dying(numbered(2500)))
+    (unfinished,) = site.state.open_runs()
+    keys = [key for key, _ in site.state.tables.scan("plans")]
+    assert len(keys) == 3
+    site.state.tables.begin()
+    site.state.tables.delete("plans", keys[missing])
+    site.state.tables.commit()
+    with pytest.raises(Corrupt, match=f"plan of run {unfinished.run_id} is damaged"):
+        run(unfinished.trigger, Lines(numbered(2500)), site.ports, unfinished)
+    assert len(list(site.state.open_runs())) == 1
+
+
+@pytest.mark.parametrize("verb", ["freeze", "thaw"])
+def test_without_a_scope_it_is_the_named_dataset_that_is_frozen_or_thawed(verb: str) -> None:
+    """Never everything: a thaw of one dataset must not open what was closed for all."""
+    site = MemorySite()
+    site.operate("freeze", dataset="global")
+    site.operate(verb)
+    assert site.state.ref("switch/global") == "frozen"
+    assert site.state.ref("switch/dataset/demo") == ("frozen" if verb == "freeze" else "open")
+    site.operate("thaw", dataset="global")
+    assert site.state.ref("switch/global") == "open"

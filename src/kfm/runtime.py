@@ -22,6 +22,7 @@ from kfm.contract.records import (
     DataContract,
     Effect,
     FetchRequest,
+    Lease,
     Receipt,
     Run,
     SourceRef,
@@ -38,7 +39,7 @@ from kfm.orchestration.triggers import asked, ordered
 from kfm.policy.checklist import promotion_gate
 from kfm.sources import open_source
 from kfm.store.archive import Archive
-from kfm.store.state import StoredState, this_process
+from kfm.store.state import StoredState, holder_is_dead, this_process
 from kfm.telemetry.log import NullLog
 from kfm.updaters.loading import load_updater
 
@@ -281,6 +282,13 @@ class House:
         raise Refused(f"no operation is called {trigger.updater_id}", hint="it was made by another version of kfm")
 
     # -- what can be seen
+
+    def worker(self, unfinished: Run) -> Lease | None:
+        """The lease of whoever is at this run; none if it ran out, or its holder is known to be dead."""
+        lease = self.state.lease(f"{unfinished.updater_id}/{unfinished.dataset}")
+        if lease is None or lease.expires_ms <= self.clock.now_ms() or holder_is_dead(lease.holder):
+            return None
+        return lease
 
     def wal(self, run_id: str) -> Iterator[WalRecord]:
         """The write-ahead log of a run, a record a fact; the same before and after compaction."""

@@ -87,11 +87,11 @@ def _show_unfinished(house: House, screen: Screen, run: Run) -> None:
 
 
 def _worker(house: House, run: Run) -> str:
-    """Who is at it. Whether that process still lives is for the lease to say, not for us."""
-    lease = house.state.lease(f"{run.updater_id}/{run.dataset}")
-    left_s = (lease.expires_ms - house.clock.now_ms()) / 1000 if lease is not None else 0
-    if lease is None or left_s <= 0:
+    """Who is at it, and for how long others have to wait if it is not heard of again."""
+    lease = house.worker(run)
+    if lease is None:
         return "nobody; `kfm resume` takes it up"
+    left_s = (lease.expires_ms - house.clock.now_ms()) / 1000
     return f"{lease.holder.rpartition(':')[0]}, for {left_s:.0f} s more unless it renews its lease"
 
 

@@ -1,0 +1,94 @@
+"""Runs a page as a reader would: lays out its files, types its commands, and compares what it says they answer.
+
+    ```csv file=data/wells.csv      a file, written where the reader stands
+    ```sh                           commands, typed into a shell that stops at the first failure
+    ```sh exit=3                    commands that end with this exit code
+    ```text                         what the commands before it answer, stdout and stderr together
+    ```python                       a program of its own, if it is no file
+
+In an answer `…` stands for anything within a line, and alone on a line for any lines. Any other block is refused:
+what is not run is not known to be right. Only what no test can wait for may stay unrun.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+_BLOCK = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.M | re.S)
+_UNRUN = {"cron"}
+
+
+class Block(NamedTuple):
+    kind: str
+    file: str
+    exit_code: int
+    body: str
+
+
+def blocks(text: str) -> list[Block]:
+    found = []
+    for kind, rest, body in _BLOCK.findall(text):
+        words = dict(word.split("=", 1) for word in rest.split() if "=" in word)
+        found.append(Block(kind, words.get("file", ""), int(words.get("exit", "0")), body))
+    return found
+
+
+def follow(page: Path, folder: Path) -> int:
+    """Do what the page says, in an empty folder; returns how many blocks were run."""
+    tools = folder / "bin"
+    tools.mkdir(parents=True)
+    kfm = tools / "kfm"
+    kfm.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m kfm.cli.main "$@"\n')
+    kfm.chmod(0o755)
+    (tools / "make").symlink_to("/bin/true")  # its targets have tests of their own
+    here, note = folder / "reader", folder / "pwd"
+    (here / ".venv" / "bin").mkdir(parents=True)
+    (here / ".venv" / "bin" / "activate").write_text("")
+    environment = {
+        "PATH": f"{tools}:{os.environ.get('PATH', os.defpath)}",
+        "HOME": str(here),
+        "LC_ALL": "C.UTF-8",
+        "KFM_ACTOR": "you",
+        "KFM_ACCEPT_WEAK_STORAGE": "true",  # the temporary folder may be one in memory
+    }
+    answer = ""
+    ran = 0
+    for block in blocks(page.read_text(encoding="utf-8")):
+        if block.file:
+            (here / block.file).write_text(block.body, encoding="utf-8")
+        elif block.kind in ("sh", "python"):
+            typed = ["sh", "-eu", "-c", f'{block.body}\npwd > "{note}"']
+            done = subprocess.run(
+                typed if block.kind == "sh" else [sys.executable, "-c", block.body],
+                cwd=here,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
+            answer = done.stdout.decode()
+            ended = f"{page.name}: {block.body}ended with {done.returncode}:\n{answer}"
+            assert done.returncode == block.exit_code, ended
+            if note.exists():
+                here = Path(note.read_text().rstrip("\n"))
+            ran += 1
+        elif block.kind == "text":
+            assert matches(block.body, answer), f"{page.name} says\n{block.body}\nbut the answer is\n{answer}"
+        else:
+            assert block.kind in _UNRUN, f"{page.name} has a block of {block.kind or 'nothing'} that nobody runs"
+    return ran
+
+
+def matches(said: str, answer: str) -> bool:
+    pattern = ""
+    for line in said.splitlines():
+        if line.strip() == "…":
+            pattern += r"(?:.*\n)*"
+        else:
+            pattern += ".*".join(map(re.escape, line.split("…"))) + r"\n"
+    return re.fullmatch(pattern, answer if answer.endswith("\n") or not answer else answer + "\n") is not None

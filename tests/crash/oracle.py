@@ -35,7 +35,7 @@ from kfm.store.state import StoredState
 
 TABLES = (
     "meta", "runs", "open_runs", "claims", "segments", "plans", "plan_locks", "objects", "refs", "history",
-    "versions", "receipts", "telemetry", "ledger", "outbox", "inbox", "leases", "checkpoints",
+    "versions", "receipts", "telemetry", "ledger", "outbox", "inbox", "leases", "checkpoints", "triggers", "deliveries",
 )  # fmt: skip
 LEFT_OUT = {
     "runs": {"attempt"},

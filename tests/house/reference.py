@@ -228,6 +228,8 @@ TABLES = {
     "ledger": "the chain of all receipts",
     "outbox": "what the outside has not been told yet",
     "inbox": "triggers that wait, such as those of a frozen run",
+    "triggers": "triggers that ended, and the run that answered each",
+    "deliveries": "requests of webhooks that were taken, so that none is taken twice",
     "leases": "who is at work on what, with the fencing tokens",
     "checkpoints": "what is known of each source, to save a download",
 }

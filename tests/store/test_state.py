@@ -15,7 +15,7 @@ import pytest
 from kfm.clock import FixedClock
 from kfm.contract.canonical import canonical
 from kfm.contract.keys import GENESIS, digest
-from kfm.contract.records import RefMove
+from kfm.contract.records import Delivery, RefMove
 from kfm.errors import Busy, Conflict, Corrupt, Fenced, Frozen, Moved
 from kfm.store.state import StoredState, StoredTx, holder_is_dead, this_process
 from tests.store.backends import ALL, STORED, Backend
@@ -389,10 +389,28 @@ def test_a_kept_trigger_stays_until_a_run_of_it_ends(backend: Backend, state: St
     state = again(backend, state)
     assert {t.trigger_id for t in state.inbox()} == {one.trigger_id, "hook-7"}
     with state.transaction() as tx:
-        tx.finish_trigger(one.trigger_id)
-        tx.finish_trigger("")
-        tx.finish_trigger("unknown")
+        tx.finish_trigger(one.trigger_id, "a-run")
+        tx.finish_trigger("", "a-run")
+        tx.finish_trigger("unknown", "a-run")
     assert list(state.inbox()) == [two]
+    ended = state.ended_trigger(one.trigger_id)
+    assert ended is not None and (ended.trigger, ended.run_id) == (one, "a-run")
+    assert list(state.ended_triggers(reverse=True)) == [ended]
+    assert state.ended_trigger("unknown") is None
+
+
+def test_a_delivery_is_known_once_it_was_taken(backend: Backend, state: StoredState) -> None:
+    taken = Delivery(source_id="hook", delivery_id="ab", trigger_ids=("1",), received_ms=1, expires_ms=0)
+    with state.transaction() as tx:
+        assert state.delivery("hook", "ab") is None
+        tx.take_delivery(taken)
+    state = again(backend, state)
+    assert state.delivery("hook", "ab") == taken
+    assert state.delivery("hook", "a") is None and state.delivery("other", "ab") is None
+    assert list(state.deliveries()) == [taken]
+    with state.transaction() as tx:
+        tx.forget_delivery(taken)
+    assert state.delivery("hook", "ab") is None
 
 
 # -- journals, plans, objects

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -273,6 +274,108 @@ def test_a_run_that_another_worker_ended_meanwhile_is_not_done_again(
         assert [entry.op for entry in one.state.history("processed/demo")] == ["ingest", "ingest", "rollback"]
         assert [entry.outcome for entry in one.state.ledger()] == ["done", "done", "done"]
     site.sound()
+
+
+@pytest.mark.parametrize("how", ["skip", "fail"])
+@pytest.mark.parametrize("state", STATES)
+def test_a_trigger_is_not_ended_by_one_while_another_is_at_it(
+    state: str, how: str, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Installation(place, state)
+    begun, over = threading.Event(), threading.Event()
+    with site.open() as one, site.open() as two:
+        one.run(one.trigger("demo"))
+        site.source("demo 1")
+        freeze(one)
+        assert one.run(one.trigger("demo")).outcome == "frozen"
+        thaw(one)
+        outcomes: list[str] = []
+
+        def first() -> None:
+            outcomes.extend(receipt.outcome for receipt in one.resume())
+
+        def hold() -> None:
+            begun.set()
+            over.wait(30)
+
+        one.log = At("run.started", hold)
+        thread = threading.Thread(target=first)
+
+        def begin() -> None:
+            """The first begins when the second has seen no other at it."""
+            if not begun.is_set():
+                thread.start()
+                assert begun.wait(30)
+
+        if how == "skip":
+            claimed = two.state.claimed
+
+            def late(claim_key: str) -> Any:
+                site.source("demo 1")
+                begin()
+                return claimed(claim_key)
+
+            monkeypatch.setattr(two.state, "claimed", late)
+            site.source("demo 0")  # back to what is live: for the second there is nothing to do
+        else:
+            inputs = two.updater("demo").inputs
+
+            def gone(trigger: Any, sources: Any) -> Any:
+                begin()
+                (site.folder / "demo.csv").unlink()
+                return inputs(trigger, sources)
+
+            monkeypatch.setattr(two.updater("demo"), "inputs", gone)
+        problems: list[str] = []
+        assert list(two.resume(tell=lambda _name, problem: problems.append(problem.code))) == []
+        assert begun.is_set() and problems == ["conflict"]
+        over.set()
+        thread.join(30)
+        assert outcomes == ["done"]
+        assert [entry.outcome for entry in one.state.ledger() if entry.op_type == "ingest"] == [
+            "done",
+            "frozen",
+            "done",
+        ]
+        assert not list(one.state.inbox())
+    site.sound()
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_kept_trigger_whose_run_was_left_is_one_piece_of_work(state: str, place: Path) -> None:
+    site = Installation(place, state)
+    with site.open() as house:
+        freeze(house)
+        assert house.run(house.trigger("demo")).outcome == "frozen"
+        thaw(house)
+
+        def die() -> None:
+            raise Power
+
+        house.log = At("run.started", die)
+        with pytest.raises(Power):
+            list(house.resume())
+        house.log = NullLog()
+        assert len(list(house.state.open_runs())) == len(list(house.state.inbox())) == 1
+        freeze(house)
+        assert [receipt.outcome for receipt in house.resume()] == ["frozen"]
+        thaw(house)
+        (place / "demo.csv").rename(place / "away.csv")
+        problems: list[str] = []
+        assert list(house.resume(tell=lambda _name, problem: problems.append(problem.code))) == []
+        assert problems == ["refused"]
+        (place / "away.csv").rename(place / "demo.csv")
+        assert [receipt.outcome for receipt in house.resume()] == ["done"]
+        assert not list(house.state.open_runs()) and not list(house.state.inbox())
+    site.sound()
+
+
+def freeze(house: House) -> None:
+    house.operation("freeze", "demo", {"scope": "demo"})
+
+
+def thaw(house: House) -> None:
+    house.operation("thaw", "demo", {"scope": "demo"})
 
 
 def test_one_kept_trigger_that_cannot_be_taken_up_strands_no_other(place: Path) -> None:

@@ -45,6 +45,23 @@ class Trigger(Record, frozen=True):
     received_at: str = ""
 
 
+class EndedTrigger(Record, frozen=True):
+    """A trigger that was kept, and the run that answered it."""
+
+    trigger: Trigger
+    run_id: str
+
+
+class Delivery(Record, frozen=True):
+    """One request of a webhook that was taken: the same one again begins nothing."""
+
+    source_id: str
+    delivery_id: str  # digest of the sender's id, or of the body
+    trigger_ids: tuple[str, ...]
+    received_ms: int
+    expires_ms: int  # after this a replay is stale by its own signed time; 0: never
+
+
 class Layout(Record, frozen=True):
     """How the text of a source is written, as its contract says."""
 

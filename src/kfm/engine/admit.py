@@ -79,7 +79,7 @@ def claim(walk: Walk) -> Fresh | Resume | Duplicate:
     because the PLAN record that is written before any effect makes it so."""
     updater, settings, state = walk.updater, walk.ports.settings, walk.ports.state
     with state.transaction(durable=False, switches=walk.switches) as tx:
-        walk.check_wanted()
+        walk.check_wanted(claiming=True)
         done = duplicate(walk)  # asked again where nobody can come between the answer and the claim
         if done is not None and not any(rivals(walk)):
             return done
@@ -161,7 +161,7 @@ def close_superseded(walk: Walk, tx: Tx) -> None:
         tx.save_run(msgspec.structs.replace(old, status="FAILED"))
         tx.receipt(closing_receipt(walk, old, "superseded", note), op=walk.updater.op)
         if old.trigger.trigger_id != walk.trigger.trigger_id:
-            tx.finish_trigger(old.trigger.trigger_id)
+            tx.finish_trigger(old.trigger.trigger_id, old.run_id)
 
 
 def stays_open(walk: Walk, problem: KfmError) -> bool:

@@ -50,7 +50,7 @@ def skip(walk: Walk) -> Receipt:
         for checkpoint in walk.checkpoints:
             tx.checkpoint(checkpoint)
         if not frozen:
-            tx.finish_trigger(walk.trigger.trigger_id)
+            tx.finish_trigger(walk.trigger.trigger_id, run_id)
         elif walk.unfinished is None:  # otherwise the unfinished run itself keeps its trigger
             tx.keep_trigger(walk.trigger)
     walk.bind(run_id)
@@ -91,7 +91,7 @@ def fail(walk: Walk, problem: KfmError) -> Receipt:
             tx.save_run(msgspec.structs.replace(run, status="FAILED"))
         if walk.lease is not None:
             tx.release(walk.lease)
-        tx.finish_trigger(walk.trigger.trigger_id)
+        tx.finish_trigger(walk.trigger.trigger_id, run_id)
     walk.bind(run_id)
     walk.say(
         "run.failed", status="failed", outcome=outcome, stage=walk.stage, error=problem, duration_ms=walk.elapsed_ms()

@@ -109,7 +109,7 @@ def upsert(walk: Walk, tx: Tx) -> None:
         run, status="COMMITTED", moves=walk.moves, version_digest=walk.version.digest if walk.version else ""
     )
     tx.save_run(walk.run)
-    tx.finish_trigger(trigger.trigger_id)
+    tx.finish_trigger(trigger.trigger_id, run.run_id)
 
 
 def admit_to_published(walk: Walk, move: RefMove) -> None:

@@ -149,19 +149,24 @@ class Walk(Struct):
         """From here on every line names the run."""
         self.log = self.log.bind(run_id=run_id, job_id=self.claim_key[:32])
 
-    def check_wanted(self) -> None:
+    def check_wanted(self, *, claiming: bool = False) -> None:
         """Inside a transaction: is the unfinished run, or the kept trigger, that we took up still to be done?
 
-        Once it has ended it must not be done again: what it did may have been undone since, on purpose.
+        Once it has ended it must not be done again: what it did may have been undone since, on purpose. Nor
+        may a trigger be ended while a run of it is open; who claims it needs the lease, and learns it there.
         """
-        state = self.ports.state
+        state, trigger_id = self.ports.state, self.trigger.trigger_id
         if self.unfinished is not None:
             now = state.run(self.unfinished.run_id)
             wanted = now is not None and now.status == "RUNNING"
         else:
-            wanted = not self.trigger.trigger_id or state.kept_trigger(self.trigger.trigger_id) is not None
+            wanted = not trigger_id or state.kept_trigger(trigger_id) is not None
         if not wanted:
             raise Conflict("another worker has ended this work meanwhile", hint="nothing is left to do")
+        if trigger_id and self.unfinished is None and not claiming:
+            for run in state.open_runs():
+                if run.trigger.trigger_id == trigger_id:
+                    raise Conflict(f"run {run.run_id} is at this work already", hint="wait for it, or `kfm resume`")
 
     def elapsed_ms(self) -> int:
         return max(0, self.ports.clock.now_ms() - self.started_ms)

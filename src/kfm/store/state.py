@@ -19,6 +19,8 @@ from kfm.contract.ports import Tables
 from kfm.contract.records import (
     Checkpoint,
     DatasetVersion,
+    Delivery,
+    EndedTrigger,
     Lease,
     LedgerEntry,
     OutboxItem,
@@ -271,6 +273,18 @@ class StoredState:
         """A trigger of the inbox; None once a run of it has ended."""
         return self._one("inbox", trigger_id, Trigger)
 
+    def ended_trigger(self, trigger_id: str) -> EndedTrigger | None:
+        return self._one("triggers", trigger_id, EndedTrigger)
+
+    def ended_triggers(self, *, reverse: bool = False, limit: int = -1) -> Iterator[EndedTrigger]:
+        return self._many("triggers", EndedTrigger, reverse=reverse, limit=limit)
+
+    def delivery(self, source_id: str, delivery_id: str) -> Delivery | None:
+        return self._one("deliveries", f"{source_id}/{delivery_id}", Delivery)
+
+    def deliveries(self) -> Iterator[Delivery]:
+        return self._many("deliveries", Delivery)
+
     def checkpoint(self, uri: str) -> Checkpoint | None:
         return self._one("checkpoints", uri, Checkpoint)
 
@@ -518,6 +532,15 @@ class StoredTx:
         self._put("inbox", trigger.trigger_id, _encode(trigger))
         return trigger
 
-    def finish_trigger(self, trigger_id: str) -> None:
-        if trigger_id:
+    def finish_trigger(self, trigger_id: str, run_id: str) -> None:
+        """Out of the inbox: this run answered it."""
+        trigger = self._state.kept_trigger(trigger_id) if trigger_id else None
+        if trigger is not None:
             self._tables.delete("inbox", trigger_id)
+            self._put("triggers", trigger_id, _encode(EndedTrigger(trigger=trigger, run_id=run_id)))
+
+    def take_delivery(self, delivery: Delivery) -> None:
+        self._put("deliveries", f"{delivery.source_id}/{delivery.delivery_id}", _encode(delivery))
+
+    def forget_delivery(self, delivery: Delivery) -> None:
+        self._tables.delete("deliveries", f"{delivery.source_id}/{delivery.delivery_id}")

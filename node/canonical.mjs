@@ -1,0 +1,427 @@
+/**
+ * Canonical JSON: one value, one sequence of bytes (RFC 8785), and a reader that refuses what has no such form.
+ *
+ * Twin of src/kfm/contract/canonical.py: the same bytes, the same refusals, the same places. JavaScript has one
+ * kind of number, so an integer past 2^53 can only be noticed where it is read; nothing here makes one.
+ */
+
+import { isUtf8 } from "node:buffer";
+
+import { length } from "./characters.mjs";
+import { BadInput } from "./errors.mjs";
+import { printable } from "./names.mjs";
+
+export const MAX_DEPTH = 200;
+export const MAX_INTEGER = 2 ** 53;
+
+const TOO_DEEP = [`is nested deeper than ${MAX_DEPTH} levels`, "flatten it"];
+const PAST_INTEGERS = ["is an integer past 2^53", "write it as text"];
+const HALF_PAIR = ["holds half a surrogate pair", "remove it: it is no character"];
+const NOT_FINITE = ["is not a finite double", "use null where there is no value"];
+const NO_NUMBER = ["is NaN or Infinity, which JSON does not have", "write null instead"];
+const KEY_TWICE = ["names a key twice", "keep one of them"];
+
+/**
+ * The one form of a value: keys in UTF-16 order, no space, numbers as ECMAScript writes them.
+ *
+ * Objects and Maps are objects, and so are records. Negative zero is written as 0.
+ */
+export function canonical(value) {
+  return Buffer.from(canonicalText(value), "utf8");
+}
+
+/** The same as text, for callers that go on with it. */
+export function canonicalText(value) {
+  try {
+    return write(value, MAX_DEPTH);
+  } catch (problem) {
+    if (problem instanceof Unfit) throw problem.refusal("");
+    throw problem;
+  }
+}
+
+/** The canonical form of a record: `canonical`, for callers that hold nothing but records. */
+export function encodeRecord(record) {
+  return canonical(record);
+}
+
+/** No canonical form. Gathers its place from the inside out while it is thrown. */
+class Unfit extends Error {
+  constructor([what, hint]) {
+    super(what);
+    this.hint = hint;
+    this.insideOut = [];
+  }
+
+  refusal(where) {
+    return refusal(where, this.insideOut.reverse(), [this.message, this.hint]);
+  }
+}
+
+function refusal(where, path, [what, hint]) {
+  let place = "$";
+  for (const part of path) {
+    place += typeof part === "number" ? `[${part}]` : member(part);
+    if (length(place) > 300) {
+      place += "…";
+      break;
+    }
+  }
+  return new BadInput(where ? `${where}: ${place} ${what}` : `${place} ${what}`, { hint });
+}
+
+function member(key) {
+  return /^[A-Za-z_][A-Za-z0-9_]{0,79}$/.test(key) ? `.${key}` : `[${printable(key)}]`;
+}
+
+function write(value, room) {
+  switch (typeof value) {
+    case "string":
+      if (!value.isWellFormed()) throw new Unfit(HALF_PAIR);
+      return JSON.stringify(value);
+    case "number":
+      if (value - value !== 0) throw new Unfit(NOT_FINITE);
+      return value === 0 ? "0" : String(value);
+    case "boolean":
+      return value ? "true" : "false";
+    case "bigint":
+      if (value > BigInt(MAX_INTEGER) || value < -BigInt(MAX_INTEGER)) throw new Unfit(PAST_INTEGERS);
+      return String(value);
+    case "object":
+      if (value === null) return "null";
+      if (Array.isArray(value)) return writeArray(value, room);
+      if (value instanceof Map) return writeObject([...value.keys()], (key) => value.get(key), room);
+      if (isPlain(value)) return writeObject(Object.keys(value), (key) => value[key], room);
+  }
+  const kind = value === null || value === undefined ? String(value) : (value.constructor?.name ?? typeof value);
+  throw new Unfit([`is of type ${kind}, which JSON does not have`, "convert it first"]);
+}
+
+function isPlain(value) {
+  const prototype = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
+}
+
+function writeArray(items, room) {
+  if (!room) throw new Unfit(TOO_DEEP);
+  let out = "[";
+  for (let at = 0; at < items.length; at += 1) {
+    try {
+      out += at ? `,${write(items[at], room - 1)}` : write(items[at], room - 1);
+    } catch (problem) {
+      if (problem instanceof Unfit) problem.insideOut.push(at);
+      throw problem;
+    }
+  }
+  return out + "]";
+}
+
+function writeObject(keys, item, room) {
+  if (!room) throw new Unfit(TOO_DEEP);
+  for (let at = 1; at < keys.length; at += 1) {
+    if (keys[at] < keys[at - 1]) {
+      if (!keys.every(isText)) break;
+      return writeMembers(keys, keys.slice().sort(), item, room);
+    }
+  }
+  return writeMembers(keys, keys, item, room);
+}
+
+function isText(key) {
+  return typeof key === "string" && key.isWellFormed();
+}
+
+/** Sorted order decides what is written; the order of the value decides which of several flaws is told. */
+function writeMembers(keys, sorted, item, room) {
+  const written = keys === sorted ? null : new Map();
+  let out = "{";
+  for (const key of keys) {
+    if (typeof key !== "string") throw new Unfit([`has a key of type ${typeof key}`, "use text keys"]);
+    if (!key.isWellFormed()) throw new Unfit(HALF_PAIR);
+    try {
+      const text = write(item(key), room - 1);
+      if (written) written.set(key, text);
+      else out += `${out.length > 1 ? "," : ""}${JSON.stringify(key)}:${text}`;
+    } catch (problem) {
+      if (problem instanceof Unfit) problem.insideOut.push(key);
+      throw problem;
+    }
+  }
+  if (written) {
+    for (const key of sorted) out += `${out.length > 1 ? "," : ""}${JSON.stringify(key)}:${written.get(key)}`;
+  }
+  return out + "}";
+}
+
+/** As Number::toString writes a finite double: the shortest digits that read back, plain from 1e-6 up to 1e21. */
+export function ecmascriptNumber(value) {
+  return value === 0 ? "0" : String(value);
+}
+
+/**
+ * Read JSON from anyone: what comes back has a canonical form, and every key was there once.
+ *
+ * Digits that a double cannot hold are rounded as everywhere in JSON; integers past 2^53 and numbers past the
+ * largest double are refused instead. Of several problems the first that keeps the text from being read is
+ * told, else the first in the value.
+ *
+ * Objects come without a prototype, so that no key finds what was not in the text; a key that looks like an
+ * integer is not in its place in them (JavaScript sorts those first). `maps`: Maps instead, in the order of the text.
+ */
+export function decode(body, where, { maps = false } = {}) {
+  if (body.length >= 3 && body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf) {
+    throw new BadInput(`${where} begins with a byte order mark`, { hint: "save it as UTF-8 without one" });
+  }
+  if (!isUtf8(body)) {
+    const start = badUtf8(body);
+    let line = 1;
+    for (let at = 0; at < start; at += 1) if (body[at] === 10) line += 1;
+    throw new BadInput(`${where} is not UTF-8 at line ${line}, byte ${start}`, { hint: "save it as UTF-8" });
+  }
+  return decodeText(asBuffer(body).toString("utf8"), where, { maps });
+}
+
+const asBuffer = (body) => (Buffer.isBuffer(body) ? body : Buffer.from(body.buffer, body.byteOffset, body.length));
+
+/** The same of text that is known to come from UTF-8. */
+export function decodeText(text, where, { maps = false } = {}) {
+  const reading = new Reading(text, where, maps);
+  return reading.document();
+}
+
+/** Where the first sequence begins that is no UTF-8; -1 if all of it is. */
+export function badUtf8(body) {
+  let at = 0;
+  while (at < body.length) {
+    const lead = body[at];
+    if (lead < 0x80) {
+      at += 1;
+      continue;
+    }
+    let more = 0;
+    let low = 0x80;
+    let high = 0xbf;
+    if (lead >= 0xc2 && lead <= 0xdf) more = 1;
+    else if (lead >= 0xe0 && lead <= 0xef) {
+      more = 2;
+      if (lead === 0xe0) low = 0xa0;
+      if (lead === 0xed) high = 0x9f;
+    } else if (lead >= 0xf0 && lead <= 0xf4) {
+      more = 3;
+      if (lead === 0xf0) low = 0x90;
+      if (lead === 0xf4) high = 0x8f;
+    } else return at;
+    for (let n = 1; n <= more; n += 1) {
+      const next = body[at + n];
+      if (next === undefined || next < low || next > high) return at;
+      low = 0x80;
+      high = 0xbf;
+    }
+    at += more + 1;
+  }
+  return -1;
+}
+
+const PLAIN_TEXT = /[^"\\\x00-\x1f]*/y;
+const NUMBER = /-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?/y;
+const ESCAPES = { '"': '"', "\\": "\\", "/": "/", b: "\b", f: "\f", n: "\n", r: "\r", t: "\t" };
+const WORDS = [
+  ["null", null], ["true", true], ["false", false], ["NaN", NO_NUMBER], ["Infinity", NO_NUMBER], ["-Infinity", NO_NUMBER],
+];
+
+/** One JSON text on its way to a value. Flaws of the value are noted on the way, and told once the text is known to be JSON. */
+class Reading {
+  constructor(text, where, maps) {
+    this.text = text;
+    this.where = where;
+    this.maps = maps;
+    this.at = 0;
+    this.path = [];
+    this.flaws = [];
+  }
+
+  document() {
+    const value = this.value();
+    this.space();
+    if (this.at < this.text.length) this.fail(this.at, "extra data");
+    if (this.flaws.length) throw refusal(this.where, ...this.flaws[0]);
+    return value;
+  }
+
+  fail(index, reason) {
+    const before = this.text.slice(0, index);
+    const start = before.lastIndexOf("\n") + 1;
+    const line = before.split("\n").length;
+    const column = length(before.slice(start)) + 1;
+    throw new BadInput(`${this.where} is not JSON at line ${line}, column ${column}: ${reason}`, {
+      hint: "correct it there",
+    });
+  }
+
+  flaw(what) {
+    this.flaws.push([this.path.slice(), what]);
+    return null;
+  }
+
+  space() {
+    const { text } = this;
+    for (;;) {
+      const code = text.charCodeAt(this.at);
+      if (code !== 32 && code !== 10 && code !== 13 && code !== 9) return;
+      this.at += 1;
+    }
+  }
+
+  value() {
+    this.space();
+    const { text, at } = this;
+    switch (text[at]) {
+      case '"':
+        return this.string(true);
+      case "{":
+        return this.object();
+      case "[":
+        return this.array();
+      case "n":
+      case "t":
+      case "f":
+      case "N":
+      case "I":
+        return this.word();
+      case "-":
+        if (text[at + 1] === "I") return this.word();
+    }
+    return this.number();
+  }
+
+  word() {
+    for (const [word, meaning] of WORDS) {
+      if (this.text.startsWith(word, this.at)) {
+        this.at += word.length;
+        return meaning === NO_NUMBER ? this.flaw(NO_NUMBER) : meaning;
+      }
+    }
+    return this.fail(this.at, "expecting value");
+  }
+
+  number() {
+    NUMBER.lastIndex = this.at;
+    const found = NUMBER.exec(this.text);
+    if (!found) this.fail(this.at, "expecting value");
+    this.at = NUMBER.lastIndex;
+    const number = Number(found[0]);
+    if (found[1] === undefined && found[2] === undefined) {
+      // Of the integers that a double rounds to 2^53, only 2^53 itself may pass.
+      if (Math.abs(number) > MAX_INTEGER || (Math.abs(number) === MAX_INTEGER && !found[0].endsWith("2"))) {
+        return this.flaw(PAST_INTEGERS);
+      }
+      return number === 0 ? 0 : number;
+    }
+    return number - number === 0 ? number : this.flaw(NOT_FINITE);
+  }
+
+  /** A text from its opening quote on. `told`: half a surrogate pair in it is a flaw at this place. */
+  string(told) {
+    const { text } = this;
+    const start = this.at;
+    this.at += 1;
+    let out = "";
+    let escaped = false;
+    for (;;) {
+      PLAIN_TEXT.lastIndex = this.at;
+      PLAIN_TEXT.test(text);
+      out += text.slice(this.at, PLAIN_TEXT.lastIndex);
+      this.at = PLAIN_TEXT.lastIndex;
+      const next = text[this.at];
+      if (next === undefined) this.fail(start, "unterminated string starting");
+      if (next === '"') break;
+      if (next !== "\\") this.fail(this.at, "invalid control character");
+      out += this.escape(start);
+      escaped = true;
+    }
+    this.at += 1;
+    if (told && escaped && !out.isWellFormed()) return this.flaw(HALF_PAIR);
+    return out;
+  }
+
+  escape(start) {
+    const { text, at } = this;
+    const letter = text[at + 1];
+    if (letter === undefined) this.fail(start, "unterminated string starting");
+    if (letter !== "u") {
+      if (!Object.hasOwn(ESCAPES, letter)) this.fail(at, "invalid \\escape");
+      this.at += 2;
+      return ESCAPES[letter];
+    }
+    const digits = text.slice(at + 2, at + 6);
+    if (!/^[0-9a-fA-F]{4}$/.test(digits)) this.fail(at, "invalid \\uxxxx escape");
+    this.at += 6;
+    return String.fromCharCode(parseInt(digits, 16));
+  }
+
+  deeper() {
+    if (this.path.length >= MAX_DEPTH) throw new BadInput(`${this.where} ${TOO_DEEP[0]}`, { hint: TOO_DEEP[1] });
+    this.at += 1;
+    this.space();
+  }
+
+  array() {
+    this.deeper();
+    const items = [];
+    if (this.text[this.at] === "]") {
+      this.at += 1;
+      return items;
+    }
+    for (;;) {
+      this.path.push(items.length);
+      items.push(this.value());
+      this.path.pop();
+      this.space();
+      const next = this.text[this.at];
+      if (next !== "," && next !== "]") this.fail(this.at, "expecting ',' delimiter");
+      this.at += 1;
+      if (next === "]") return items;
+    }
+  }
+
+  object() {
+    this.deeper();
+    const found = this.maps ? new Map() : Object.create(null);
+    const noted = this.flaws.length;
+    let twice = false;
+    if (this.text[this.at] === "}") {
+      this.at += 1;
+      return found;
+    }
+    for (;;) {
+      this.space();
+      if (this.text[this.at] !== '"') this.fail(this.at, "expecting property name enclosed in double quotes");
+      const key = this.string(false);
+      if (!key.isWellFormed()) this.flaw(HALF_PAIR);
+      this.space();
+      if (this.text[this.at] !== ":") this.fail(this.at, "expecting ':' delimiter");
+      this.at += 1;
+      this.path.push(key);
+      const item = this.value();
+      this.path.pop();
+      if (this.maps) {
+        twice ||= found.has(key);
+        found.set(key, item);
+      } else {
+        twice ||= key in found;
+        found[key] = item;
+      }
+      this.space();
+      const next = this.text[this.at];
+      if (next !== "," && next !== "}") this.fail(this.at, "expecting ',' delimiter");
+      this.at += 1;
+      if (next === "}") break;
+    }
+    if (twice) {
+      this.flaws.length = noted; // what is in an object that is refused as a whole is not told
+      this.flaw(KEY_TWICE);
+    }
+    return found;
+  }
+}
+

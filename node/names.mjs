@@ -1,0 +1,91 @@
+/** Names that may become keys, refs and file names. Anything else is refused, not repaired. Twin of names.py. */
+
+import { combines, escaped, first, isPrintable, length } from "./characters.mjs";
+import { BadInput } from "./errors.mjs";
+
+const ID = /^[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?$/;
+const REF = /^[a-z]+(?:\/[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9_-])?){1,8}$/;
+const DIGEST = /^sha256:[0-9a-f]{64}$/;
+const DATASET = "kfm://dataset/";
+const RESERVED = new Set(["con", "prn", "aux", "nul", "conin$", "conout$", "clock$"]);
+for (const device of ["com", "lpt"]) for (let digit = 0; digit < 10; digit += 1) RESERVED.add(`${device}${digit}`);
+const NOT_IN_FILE_NAMES = /[\\:*?"<>|/]/;
+// Printable as Unicode has it, yet nothing is seen: two names with and without one look the same.
+const UNSEEN =
+  /[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\u{e0100}-\u{e01ef}]/u;
+
+/** An updater or dataset id: lower case letters, digits, dot, dash, underscore; 63 at most. */
+export function checkId(text, what) {
+  if (!ID.test(text) || text.includes("..") || isDevice(text)) {
+    throw new BadInput(`${what} ${printable(text)} is not a valid name`, {
+      hint: "use lower-case letters, digits, '-', '_' and '.', at most 63 of them",
+    });
+  }
+  return text;
+}
+
+export function checkRef(text) {
+  if (!REF.test(text) || text.includes("..") || text.split("/").some(isDevice)) {
+    throw new BadInput(`${printable(text)} is not a ref`, {
+      hint: "a ref looks like processed/noaa-stations; see `kfm refs list`",
+    });
+  }
+  return text;
+}
+
+export function isDigest(text) {
+  return DIGEST.test(text);
+}
+
+/** The id inside kfm://dataset/<id>; a bare id is accepted too. */
+export function datasetId(dataset) {
+  return checkId(dataset.startsWith(DATASET) ? dataset.slice(DATASET.length) : dataset, "dataset");
+}
+
+export function datasetUri(dataset) {
+  return DATASET + datasetId(dataset);
+}
+
+/** A relative path below a root that every file system keeps as it is: each part a safe file name. */
+export function checkPath(text) {
+  if (length(text) > 1000 || !text.split("/").every(isFileName)) {
+    throw new BadInput(`${printable(text)} is not a safe relative path`, {
+      hint: "use plain names joined by '/', none starting with a dot",
+    });
+  }
+  return text;
+}
+
+/**
+ * Whether this may be one part of a path: not hidden, at most 200 bytes, and no file system would read it as
+ * another name (reserved ones, other normal forms of Unicode, a dot or space at its end).
+ *
+ * Letter case is left alone: whoever writes names that others chose must not write two that differ in it.
+ */
+export function isFileName(text) {
+  return (
+    isPrintable(text) &&
+    text.length > 0 &&
+    !". ".includes(text[0]) &&
+    !". ".includes(text.at(-1)) &&
+    !NOT_IN_FILE_NAMES.test(text) &&
+    Buffer.byteLength(text, "utf8") <= 200 &&
+    !isDevice(text) &&
+    (/^[\x00-\x7f]*$/.test(text) || hasOneForm(text))
+  );
+}
+
+function isDevice(text) {
+  return RESERVED.has(text.split(".", 1)[0].replace(/ +$/, "").toLowerCase());
+}
+
+function hasOneForm(text) {
+  // NFKC leaves neither a second spelling of a letter nor one of a dot, slash or digit.
+  return text.normalize("NFKC") === text && !combines(text) && !UNSEEN.test(text);
+}
+
+/** Foreign text for a message: quoted, escaped, cut. */
+export function printable(text, limit = 80) {
+  const cut = length(text) <= limit ? text : first(text, limit - 1) + "…";
+  return `'${escaped(cut, "'")}'`;
+}

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from kfm.config import load
@@ -299,20 +298,9 @@ def test_other_versions_of_python_give_the_same(
     chosen = variation(2)
     chosen["env"] |= {"PYTHONPATH": str(Path(__file__).resolve().parents[2] / "src")}
     found = fingerprint(tmp_path, server.port, chosen, python)
-    for part in ("refs", "telemetry", "steps", "public"):
+    for part in ("refs", "telemetry", "steps", "public", "receipts"):
         assert found[part] == expected[part], part
-    ours = f"{sys.version_info.major}.{sys.version_info.minor}"
-    assert [without_python(r, version) for r in found["receipts"]] == [
-        without_python(r, ours) for r in expected["receipts"]
-    ]
     count("versions of Python with the same digests")
-
-
-def without_python(receipt: bytes, version: str) -> Any:
-    """A receipt names the Python it was made with, and that is the only difference there may be."""
-    body = msgspec.json.decode(receipt)
-    assert body["provenance"]["tool_versions"].pop("python") == version
-    return body
 
 
 # ------------------------------------------------------------------ a plan that is not the same elsewhere

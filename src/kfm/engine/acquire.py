@@ -9,7 +9,7 @@ import msgspec
 
 from kfm.contract.canonical import canonical
 from kfm.contract.keys import digest
-from kfm.contract.names import check_ref
+from kfm.contract.names import check_ref, printable
 from kfm.contract.records import DataContract, Layout, RefEntry, SourceRef
 from kfm.engine.walk import Walk
 from kfm.errors import BadInput, KfmError, Refused, StepFailed, place_of
@@ -56,7 +56,7 @@ class Pinner:
         named = ports.sources.get(source)
         if named is None and "/" not in source and ":" not in source and "." not in source:
             known = ", ".join(sorted(ports.sources)) or "none"
-            raise BadInput(f"no source is called {source!r}", hint=f"the configuration names: {known}")
+            raise BadInput(f"no source is called {printable(source)}", hint=f"the configuration names: {known}")
         request, declared = named or (msgspec.structs.replace(ports.request, uri=source), None)
         request = msgspec.structs.replace(
             request,

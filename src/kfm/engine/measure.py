@@ -14,6 +14,8 @@ def measure(walk: Walk, tx: Tx, status: Status = "SUCCESS", run_id: str = "", er
 def telemetry_of(walk: Walk, status: Status, run_id: str, errors: list[str]) -> RunTelemetry:
     duration = walk.elapsed_ms()
     target = walk.updater.slo_target_latency_ms
+    # Of a run that failed, what was made on the way depends on which step was quicker, and is named by nothing.
+    results = walk.results if status != "FAILED" else None
     return RunTelemetry(
         run_id=run_id,
         updater_id=walk.updater.id,
@@ -30,9 +32,9 @@ def telemetry_of(walk: Walk, status: Status, run_id: str, errors: list[str]) -> 
         wal_replay_count=walk.replays,
         inputs_count=len(walk.inputs),
         outputs_count=walk.version.entries if walk.version else 0,
-        artifact_count=walk.results.done if walk.results else 0,
+        artifact_count=results.done if results else 0,
         bytes_in=walk.bytes_in,
-        bytes_out=walk.results.total_size() if walk.results else 0,
+        bytes_out=results.total_size() if results else 0,
         energy_kwh=None,
         co2e_g=None,
         energy_method="unknown: no meter is read yet",

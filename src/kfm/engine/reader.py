@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 from kfm.contract.canonical import decode
+from kfm.contract.names import printable
 from kfm.contract.records import Layout, SourceRef
 from kfm.engine.plan import StepIndex
 from kfm.engine.results import Results
@@ -44,7 +45,7 @@ class StepReader:
         position = self._index.find(source) if self._index is not None else -1
         if position < 0 or not self._results.is_done(position):
             raise Refused(
-                f"{source!r} is neither an input nor a finished step",
+                f"{printable(source)} is neither an input nor a finished step",
                 hint="name the step in `needs` to read its output",
                 discreet="perform() reads what is neither an input nor a finished step",
             )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import msgspec
 
 from kfm.clock import rfc3339
@@ -14,8 +12,6 @@ from kfm.contract.records import ErrorNote, Item, Receipt, RefMove, Run, Status
 from kfm.engine.measure import measure
 from kfm.engine.walk import Walk
 from kfm.errors import Denied, Held, KfmError
-
-PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def record(walk: Walk, tx: Tx) -> Receipt:
@@ -175,7 +171,7 @@ def receipt_of(walk: Walk, status: Status, outcome: str, run_id: str, errors: li
         steps=walk.plan.steps if walk.plan else 0,
         held_rows=sum(source.held_rows for source in walk.inputs),
         provenance={
-            "tool_versions": {"kfm": _version(), "python": PYTHON},
+            "tool_versions": {"kfm": _version()},  # not of the interpreter: every runner writes the same receipt
             "transforms": [f"{updater.id}@{updater.version}"],
         },
         policy_decisions=walk.decisions,

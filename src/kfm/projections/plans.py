@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from kfm.contract.canonical import canonical
+
 
 def plan_diff(old: bytes, new: bytes, limit: int = 20) -> str:
     """What changed, step by step: one line each, at most `limit`."""
@@ -39,5 +41,5 @@ def _steps(body: bytes) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
 
 
 def _short(value: Any) -> str:
-    text = msgspec.json.encode(value).decode()
+    text = canonical(value).decode()
     return text if len(text) <= 60 else text[:57] + "…"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any, Literal, TextIO
 
@@ -16,6 +16,7 @@ import msgspec
 
 from kfm.clock import Clock, from_environment
 from kfm.config import DatasetConfig, Resolved
+from kfm.contract.characters import is_printable
 from kfm.contract.names import dataset_id
 from kfm.contract.ports import Log, Objects, Publisher, Tables
 from kfm.contract.records import (
@@ -45,6 +46,8 @@ from kfm.updaters.loading import load_updater
 
 if TYPE_CHECKING:
     from kfm.engine.preview import PlanPreview as PlanPreview
+    from kfm.orchestration.webhooks import Message as Message
+    from kfm.orchestration.webhooks import Reception as Reception
     from kfm.store.place import Verdict
 
 Mode = Literal["write", "read", "dry"]
@@ -102,10 +105,11 @@ class House:
 
             return NoopPublisher(dry_run=self.mode != "write")
         from kfm.publish.files import FilesPublisher
+        from kfm.store.locks import FileLock
 
         private = self.resolved.at(".kfm")
         roots = {"": path, "receipts": private, "events": private}
-        return FilesPublisher(roots, lock=os.path.join(private, "publish.lock"))
+        return FilesPublisher(roots, lock=partial(FileLock, os.path.join(private, "publish.lock")))
 
     # -- what is installed
 
@@ -243,8 +247,10 @@ class House:
         for unfinished in runs:
             yield from self._take_up(unfinished.trigger, unfinished, tell or keep)
         if run_id is None:
+            had_their_turn = {unfinished.trigger.trigger_id for unfinished in runs}
             for trigger in list(self.state.inbox()):
-                yield from self._take_up(trigger, None, tell or keep)
+                if trigger.trigger_id not in had_their_turn:
+                    yield from self._take_up(trigger, None, tell or keep)
         if problems:
             raise problems[0]
 
@@ -280,6 +286,34 @@ class House:
             if kind.id == trigger.updater_id:
                 return kind()
         raise Refused(f"no operation is called {trigger.updater_id}", hint="it was made by another version of kfm")
+
+    def reception(self) -> Reception:
+        """Who judges the requests of webhooks. Refuses to begin with a secret that is empty or short."""
+        from kfm.orchestration.webhooks import Hook, Reception
+        from kfm.telemetry.failures import FailureLog
+
+        hooks = {
+            name: Hook(
+                source_id=name,
+                secrets=tuple(self.resolved.secret(reference, os.environ) for reference in hook.secrets),
+                accept=hook.accept,
+                tolerance_ms=round(hook.tolerance_s * 1000),
+                enabled=hook.enabled,
+            )
+            for name, hook in sorted(self.config.webhooks.items())
+        }
+        return Reception(hooks, self.clock, FailureLog(self.resolved.at(".kfm/webhook_failures.jsonl")))
+
+    def take(self, messages: Sequence[Message]) -> list[list[str] | None]:
+        """Verified messages become triggers, all or none, durably: for each the ids, or None for a replay."""
+        from kfm.orchestration.triggers import take
+
+        return take(self.state, messages, self._told, self.clock.now_ms())
+
+    def _told(self, message: Message) -> list[Trigger]:
+        who, why = f"webhook:{message.source_id}", f"{message.trigger}: {message.event_type}"
+        datasets = self.config.webhooks[message.source_id].datasets
+        return [self.trigger(name, kind="webhook", actor=who, reason=why) for name in datasets]
 
     # -- what can be seen
 
@@ -535,9 +569,9 @@ def open_tables(resolved: Resolved, mode: Mode) -> Tables:
 def default_actor() -> str:
     """Who is at the keyboard, for the ledger: what KFM_ACTOR says, else the user's name if it is one."""
     said = os.environ.get("KFM_ACTOR", "")
-    if not said.isprintable() or len(said) > 1000:
+    if not is_printable(said) or len(said) > 1000:
         raise BadInput("KFM_ACTOR must be one line of at most 1000 characters", hint="shorten it")
     for name in (said, os.environ.get("USER", ""), os.environ.get("LOGNAME", "")):
-        if name and name.isprintable() and len(name) <= 1000:
+        if name and is_printable(name) and len(name) <= 1000:
             return name
     return f"uid:{os.getuid()}"

@@ -13,7 +13,10 @@ def wal_export(options: argparse.Namespace, screen: Screen) -> int:
     with opened(options, screen, "read") as house:
         run_id = find_run(house, options.run)
         if house.state.run(run_id) is None:
-            raise BadInput(f"run {run_id} has no log: it had nothing to do", hint="see `kfm receipts show`")
+            raise BadInput(
+                f"run {run_id} has no log: it ended before anything was planned",
+                hint=f"see `kfm receipts show {run_id}`",
+            )
         if options.format != "json" and screen.out.isatty():
             raise BadInput(f"{options.format} is not for a terminal", hint="send it to a file with >")
         screen.out.flush()

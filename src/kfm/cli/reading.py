@@ -138,7 +138,7 @@ def runs_steps(options: argparse.Namespace, screen: Screen) -> int:
                 [(step.id, status, "/".join(step.key or ()), short(digest)) for step, status, digest in rows],
             )
             if run is None:
-                screen.say("this run had nothing to do, so it has no steps")
+                screen.say("this run ended before anything was planned, so it has no steps")
     return 0
 
 

@@ -235,7 +235,7 @@ class ColumnCheck:
 _MESSAGES = {
     "required": "there is no value",
     "values": "the value is not one of those allowed",
-    "pattern": f"the value does not match the pattern, or is longer than {MAX_MATCHED:,} characters",
+    "pattern": "the value does not match the pattern",
     "unique": "the value is there a second time",
 }
 

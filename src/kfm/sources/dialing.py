@@ -112,7 +112,7 @@ def _judge(here: Location, address: str, port: int, allow: tuple[str, ...]) -> N
     if why:
         raise Denied(
             f"{here.shown()} may not be reached: {why}",
-            hint=f"if this is meant, add '{here.host}:{here.port}' to the source's allow list",
+            hint=f"if this is meant, add '{here.host}:{here.port}' to network.allow in kfm.yml",
         )
 
 

@@ -100,14 +100,14 @@ def _parts(uri: str, base: str) -> list[str]:
                 break
         else:
             raise Refused(
-                f"{printable(path, 200)} is outside of the directory that sources are read from",
-                hint="move the file there, or set the source's base directory",
+                f"{printable(path, 200)} is outside of the folder of kfm.yml, from which sources are read",
+                hint="put it there or below, and name it from there",
             )
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if not parts or ".." in parts:
         raise BadInput(
-            f"{printable(path, 200)} is not a path to a file below the source's directory",
-            hint="name the file without '..'",
+            f"{printable(path, 200)} is not a path to a file in the folder of kfm.yml or below",
+            hint="put it there, and name it without '..'",
         )
     return parts
 

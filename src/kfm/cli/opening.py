@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kfm import errors
 from kfm.cli.render import Screen
+from kfm.contract.characters import is_printable
 from kfm.contract.names import dataset_id, printable
 from kfm.errors import EXIT_CODES, BadInput, KfmError
 
@@ -76,13 +77,13 @@ def person(options: argparse.Namespace) -> dict[str, str]:
     """Who and why, as they go into the ledger: one line each."""
     said = {"reason": options.reason, "actor": options.actor or ""}
     for name, text in said.items():
-        if not text.isprintable() or len(text) > 1000:
+        if not is_printable(text) or len(text) > 1000:
             raise BadInput(f"--{name} must be one line of at most 1000 characters", hint="shorten it")
     return said
 
 
 def one_line(flag: str, text: str, limit: int = 200) -> str:
-    if not text.isprintable() or len(text) > limit:
+    if not is_printable(text) or len(text) > limit:
         raise BadInput(f"{flag} must be one line of at most {limit} characters", hint="shorten it")
     return text
 

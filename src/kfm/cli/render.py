@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
+from kfm.contract.characters import escaped
+
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34"}
 _WORDS = {
     "SUCCESS": "green", "COMMITTED": "green", "DONE": "green", "done": "green", "ok": "green", "open": "green",
@@ -20,9 +22,7 @@ _WORDS = {
 def clean(value: object) -> str:
     """One line of text, whatever it was: what could steer a terminal is shown as its escape."""
     text = "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
+    return escaped(text)
 
 
 def wants_color(stream: TextIO, env: Mapping[str, str], *, no_color: bool) -> bool:

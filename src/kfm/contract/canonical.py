@@ -61,7 +61,8 @@ def decode(body: bytes, where: str) -> Any:
     """Read JSON from anyone: what comes back has a canonical form, and every key was there once.
 
     Digits that a double cannot hold are rounded as everywhere in JSON; integers past 2^53 and numbers
-    past the largest double are refused instead.
+    past the largest double are refused instead. Of several problems the first that keeps the text from being
+    read is told, else the first in the value.
     """
     import json
 
@@ -83,20 +84,29 @@ def decode(body: bytes, where: str) -> Any:
     except UnicodeDecodeError as error:
         line = body.count(b"\n", 0, error.start) + 1
         raise BadInput(f"{where} is not UTF-8 at line {line}, byte {error.start}", hint="save it as UTF-8") from None
-    except json.JSONDecodeError as error:
-        reason = error.msg.partition(":")[0].lower().removesuffix(" at")
-        raise BadInput(
-            f"{where} is not JSON at line {error.lineno}, column {error.colno}: {reason}", hint="correct it there"
-        ) from None
-    except RecursionError:
-        what, hint = _TOO_DEEP
-        raise BadInput(f"{where} {what}", hint=hint) from None
+    except (json.JSONDecodeError, RecursionError):
+        raise _no_json(body.decode(), where) or BadInput(f"{where} {_TOO_DEEP[0]}", hint=_TOO_DEEP[1]) from None
     if b"\\u" in body or not _plain((value,), MAX_DEPTH, []):
         try:
             _exact(value, MAX_DEPTH)
         except _Unfit as unfit:
-            raise unfit.refusal(where) from None
+            raise _no_json(body.decode(), where) or unfit.refusal(where) from None
     return value
+
+
+def _no_json(text: str, where: str) -> BadInput | None:
+    """Why a text cannot be read as JSON, at the first place that keeps it from being read; None if it can."""
+    from kfm.contract.faults import TOO_DEEP, first_fault
+
+    fault = first_fault(text, MAX_DEPTH)
+    if fault is None:
+        return None
+    if fault.reason is TOO_DEEP:
+        what, hint = _TOO_DEEP
+        return BadInput(f"{where} {what}", hint=hint)
+    line = text.count("\n", 0, fault.index) + 1
+    column = fault.index - text.rfind("\n", 0, fault.index)
+    return BadInput(f"{where} is not JSON at line {line}, column {column}: {fault.reason}", hint="correct it there")
 
 
 _TOO_DEEP = (f"is nested deeper than {MAX_DEPTH} levels", "flatten it")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from kfm.contract.characters import escaped, is_printable
 from kfm.errors import BadInput
 
 _ID = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?\Z")
@@ -69,7 +70,7 @@ def is_file_name(text: str) -> bool:
     Letter case is left alone: whoever writes names that others chose must not write two that differ in it.
     """
     return (
-        text.isprintable()
+        is_printable(text)
         and not text.startswith((".", " "))
         and not text.endswith((".", " "))
         and _NOT_IN_FILE_NAMES.isdisjoint(text)
@@ -94,4 +95,4 @@ def _has_one_form(text: str) -> bool:
 def printable(text: str, limit: int = 80) -> str:
     """Foreign text for a message: quoted, escaped, cut."""
     cut = text if len(text) <= limit else text[: limit - 1] + "…"
-    return "'" + "".join(c if c.isprintable() and c != "'" else f"\\u{ord(c):04x}" for c in cut) + "'"
+    return "'" + escaped(cut, "'") + "'"

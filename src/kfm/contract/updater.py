@@ -8,6 +8,7 @@ from typing import Any, BinaryIO, Protocol
 import msgspec
 
 from kfm.contract.canonical import canonical
+from kfm.contract.characters import is_printable
 from kfm.contract.names import check_id, is_file_name
 from kfm.contract.records import DataContract, RefEntry, SourceRef, Step, Trigger
 from kfm.errors import BadInput
@@ -131,7 +132,7 @@ def check_updater(updater: Updater) -> Updater:
     """Whether the fields of an author's updater are what every record and path made from them needs."""
     for name in ("id", "version", "op", "job_type"):
         value: object = getattr(updater, name)
-        if type(value) is not str or len(value) > 100 or not value.isprintable():
+        if type(value) is not str or len(value) > 100 or not is_printable(value):
             raise _wrong(updater, name, "a short printable text")
     if type(updater.slo_target_latency_ms) is not int:
         raise _wrong(updater, "slo_target_latency_ms", "a number")

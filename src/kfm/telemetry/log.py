@@ -13,6 +13,7 @@ from typing import Any, TextIO
 
 from kfm.clock import Clock, rfc3339
 from kfm.contract.canonical import canonical
+from kfm.contract.characters import is_printable
 from kfm.contract.redaction import redacted
 from kfm.errors import KfmError
 
@@ -185,8 +186,8 @@ def _error(problem: BaseException) -> dict[str, Any]:
 def printable(text: str) -> str:
     """Text on one line: what is not printable becomes its escape."""
     cut = text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
-    if cut.isprintable():
+    if is_printable(cut):
         return cut
     return "".join(
-        c if c.isprintable() else f"\\u{ord(c):04x}" if ord(c) < 0x10000 else f"\\U{ord(c):08x}" for c in cut
+        c if is_printable(c) else f"\\u{ord(c):04x}" if ord(c) < 0x10000 else f"\\U{ord(c):08x}" for c in cut
     )

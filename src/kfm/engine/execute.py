@@ -15,6 +15,8 @@ from hashlib import sha256
 from itertools import chain, islice
 from typing import Any
 
+from kfm.contract.characters import is_printable
+from kfm.contract.names import printable
 from kfm.contract.ports import INLINE_MAX
 from kfm.contract.records import Phase, RefMove, Step
 from kfm.contract.updater import Output
@@ -306,7 +308,7 @@ class Crew:
             if type(output) is not Output:
                 raise self._no_output(position, step, "something that is not an Output")
             body, media_type = output.body, output.media_type
-            if type(media_type) is not str or len(media_type) > 200 or not media_type.isprintable():
+            if type(media_type) is not str or len(media_type) > 200 or not is_printable(media_type):
                 raise self._no_output(position, step, "an Output, but its media_type is not a short printable text")
             if type(body) is bytes and len(body) <= INLINE_MAX:
                 digest = "sha256:" + sha256(body).hexdigest()
@@ -319,7 +321,7 @@ class Crew:
         except (Exception, SystemExit) as problem:  # code that exits has failed
             what = f"perform() of {self._walk.updater.id} raised {type(problem).__name__} at {place_of(problem)}"
             failure = StepFailed(
-                f"step {step.id!r}: {what}",
+                f"step {printable(step.id)}: {what}",
                 hint="fix the updater or the source (KFM_LOG=debug shows the traceback); nothing was published",
                 discreet=f"{self._numbered(position)}: {what}",
             )
@@ -332,7 +334,7 @@ class Crew:
 
     def _no_output(self, position: int, step: Step, what: str) -> StepFailed:
         return StepFailed(
-            f"step {step.id!r}: perform() gave {what}",
+            f"step {printable(step.id)}: perform() gave {what}",
             hint="return Output.csv(…) or alike",
             discreet=f"{self._numbered(position)}: perform() gave {what}",
         )

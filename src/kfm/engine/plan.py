@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from kfm.contract.canonical import canonical
-from kfm.contract.names import check_ref
+from kfm.contract.characters import is_printable
+from kfm.contract.names import check_ref, printable
 from kfm.contract.ports import Tx
 from kfm.contract.records import Phase, RefMove, Segment, SourceRef, Step
 from kfm.contract.updater import Plan
@@ -180,12 +181,12 @@ class Checker:
             if type(step) is not Step:
                 raise Refused(f"step {position + 1} of the plan is not a Step", hint="build it with kfm.Step")
             name = step.id
-            if type(name) is not str or not 0 < len(name) <= 200 or not name.isprintable():
+            if type(name) is not str or not 0 < len(name) <= 200 or not is_printable(name):
                 raise Refused(f"step {position + 1} of the plan has no printable id of at most 200 characters")
             key = step.key
             if key is not None and not _is_key(key):
                 raise Refused(
-                    f"step {name!r}: its key is not a tuple of texts",
+                    f"step {printable(name)}: its key is not a tuple of texts",
                     hint='for example key=("stations", "KS")',
                     discreet=f"step {position + 1} of the plan: its key is not a tuple of texts",
                 )
@@ -206,7 +207,7 @@ class Checker:
         for need in step.needs:
             if self.index.find(need) < 0:
                 raise Refused(
-                    f"step {step.id!r} needs {need!r}, which does not come before it",
+                    f"step {printable(step.id)} needs {printable(need)}, which does not come before it",
                     hint="list a step after the steps it needs; a list (not a generator) is sorted for you",
                     discreet=f"step {position + 1} of the plan needs one that does not come before it",
                 )
@@ -221,12 +222,14 @@ class Checker:
 
 
 def _misshapen(step: Step, position: int, what: str, hint: str) -> Refused:
-    return Refused(f"step {step.id!r}: its {what}", hint=hint, discreet=f"step {position + 1} of the plan: its {what}")
+    return Refused(
+        f"step {printable(step.id)}: its {what}", hint=hint, discreet=f"step {position + 1} of the plan: its {what}"
+    )
 
 
 def _named_twice(step: Step, position: int) -> Refused:
     return Refused(
-        f"two steps are called {step.id!r}",
+        f"two steps are called {printable(step.id)}",
         hint="give every step an id of its own",
         discreet=f"step {position + 1} of the plan has the id of an earlier one",
     )
@@ -385,7 +388,7 @@ def _sorted_by_needs(steps: list[Step] | tuple[Step, ...]) -> list[Step]:
             for need in needs:
                 if need not in by_name:
                     raise Refused(
-                        f"step {step.id!r} needs {need!r}, which is not in the plan",
+                        f"step {printable(step.id)} needs {printable(need)}, which is not in the plan",
                         hint="`needs` names ids of steps",
                         discreet="a step needs one that is not in the plan",
                     )

@@ -1,0 +1,100 @@
+/** Names and contents of what is exported for people and other programs. Pure. Twin of src/kfm/projections/artifacts.py. */
+
+import { createHash } from "node:crypto";
+
+import { canonical } from "./canonical.mjs";
+import { strip } from "./characters.mjs";
+import { isFileName } from "./names.mjs";
+
+export const ARTIFACTS = ["run.jsonl", "event_log.jsonl", "idempotency.json", "publisher_trace.jsonl"];
+const SAFE = /^[a-z0-9][a-z0-9._-]{0,79}$/;
+const SUFFIX = new Map([
+  ["text/csv", ".csv"],
+  ["application/json", ".json"],
+  ["application/geo+json", ".geojson"],
+  ["application/x-ndjson", ".ndjson"],
+  ["text/plain", ".txt"],
+]);
+const NEWLINE = Buffer.from("\n");
+
+/** By the logical start of the run, so a resume after midnight finds the same place. */
+export function receiptPath(receipt) {
+  const [year, month, day] = receipt.started_at.slice(0, 10).split("-");
+  return `receipts/${receipt.job_type}/${year}/${month}/${day}/${receipt.run_id}.json`;
+}
+
+/**
+ * Where an output is published. No input chooses a place, and no two keys share one: a file name ends
+ * in the suffix of its media type, a folder name has no dot, and a part that is no plain name becomes its
+ * digest behind an underscore.
+ */
+export function publishedPath(dataset, version, entry) {
+  const folders = entry.key.slice(0, -1);
+  const name = entry.key.at(-1);
+  const suffix = SUFFIX.get(strip(entry.media_type.split(";")[0])) ?? ".bin";
+  const parts = folders.map((part) => (!part.includes(".") && isPlain(part) ? part : hidden(part)));
+  parts.push((isPlain(name) ? name : hidden(name)) + suffix);
+  return `${versionPath(dataset, version)}/${parts.join("/")}`;
+}
+
+/** The folder of a published version; beside it lies its manifest, under the same name with a suffix. */
+export function versionPath(dataset, version) {
+  return `datasets/${dataset}/versions/${version.slice(7, 23)}`;
+}
+
+function isPlain(part) {
+  return SAFE.test(part) && isFileName(part);
+}
+
+function hidden(part) {
+  return `_${createHash("sha256").update(part).digest("hex").slice(0, 32)}`;
+}
+
+function lines(values) {
+  return Buffer.concat(values.flatMap((value) => [canonical(value), NEWLINE]));
+}
+
+/** run.jsonl: a line a run, its receipt and its telemetry. `runs`: [receipt, telemetry or null]. */
+export function runLines(runs) {
+  return lines(
+    runs.map(([receipt, telemetry], i) => ({
+      seq: i + 1,
+      timestamp: receipt.finished_at,
+      dry_run: receipt.dry_run,
+      receipt,
+      telemetry,
+    })),
+  );
+}
+
+/** event_log.jsonl: a line an event, in the order they happened. */
+export function eventLines(events, dryRun) {
+  return lines(events.map((event, i) => ({ ...event, seq: i + 1, dry_run: dryRun })));
+}
+
+/** idempotency.json: the ledger row of every run. `runs`: [receipt, its inputs]. */
+export function idempotency(runs, dryRun) {
+  const rows = runs.map(([receipt, inputs]) => ({
+    run_id: receipt.run_id,
+    dataset_id: receipt.dataset,
+    idempotency_key: receipt.run_key,
+    input_hash: receipt.input_hash,
+    state: receipt.outcome,
+    timestamp: receipt.finished_at,
+    source_metadata: inputs.length
+      ? inputs.map((ref) => ({
+          uri: ref.uri,
+          etag: ref.etag,
+          last_modified: ref.last_modified,
+          content_hash: ref.content_hash,
+        }))
+      : receipt.inputs.map((item) => ({ uri: item.id, etag: "", last_modified: "", content_hash: item.checksum })),
+    pipeline_version: receipt.updater_version,
+  }));
+  return lines([{ dry_run: dryRun, runs: rows }]);
+}
+
+/** publisher_trace.jsonl: what was, or would be, changed outside. */
+export function traceLines(effects) {
+  return lines(effects);
+}

@@ -1,0 +1,207 @@
+/** May this run begin? Claims the work by compare-and-swap, or says why not. */
+
+import { canonical } from "../canonical.mjs";
+import { rfc3339 } from "../clock.mjs";
+import { Broken, Conflict, Frozen, KfmError, Moved, PlanDrift, Refused } from "../errors.mjs";
+import { claimKey, inputHash, runId, runKeyOf } from "../keys.mjs";
+import { ErrorNote, replace, Run } from "../records.mjs";
+import * as heartbeat from "./heartbeat.mjs";
+import { closingReceipt } from "./record.mjs";
+
+export class Fresh {
+  constructor(n) {
+    this.n = n;
+  }
+}
+
+export class Resume {
+  constructor(run) {
+    this.run = run;
+  }
+}
+
+/** The same work is committed, and what it committed is still live. */
+export class Duplicate {
+  constructor(run) {
+    this.run = run;
+  }
+}
+
+/** A switch is set. The trigger is kept. */
+export class Stopped {}
+
+export function admit(walk) {
+  walk.stage = "ADMIT";
+  const { trigger, updater } = walk;
+  if (trigger.force && !trigger.reason.trim()) {
+    throw new Refused("--force needs a reason", { hint: "add --reason; it goes into the ledger" });
+  }
+  walk.inputHash = inputHash(walk.inputs);
+  walk.runKey = runKeyOf(walk.inputs, trigger.window, updater.version);
+  walk.claimKey = claimKey(
+    updater.id,
+    updater.version,
+    walk.dataset,
+    trigger.window,
+    walk.inputHash,
+    trigger.params,
+  );
+  if (walk.switches.some((name) => !["", "open"].includes(walk.ports.state.ref(name)))) return stopped(walk);
+  try {
+    return (hasRivals(walk) ? null : duplicate(walk)) ?? claim(walk);
+  } catch (problem) {
+    if (problem instanceof Frozen) return stopped(walk); // it came after we looked, and before anything was claimed
+    throw problem;
+  }
+}
+
+export function stopped(walk) {
+  walk.admission = "frozen";
+  return new Stopped();
+}
+
+export function duplicate(walk) {
+  const latest = walk.ports.state.claimed(walk.claimKey);
+  if (latest === null || latest.status !== "COMMITTED" || walk.trigger.force || !isLive(walk, latest)) return null;
+  walk.admission = "duplicate";
+  return new Duplicate(latest);
+}
+
+/** What the run committed is where it put it: not rolled back, not withdrawn. */
+export function isLive(walk, run) {
+  const { state } = walk.ports;
+  if (run.version_digest) return state.ref(`processed/${run.dataset}`) === run.version_digest;
+  return run.moves.every((move) => state.ref(move.ref) === move.after);
+}
+
+/**
+ * One transaction: the lease, and the claim or its takeover. It need not be durable by itself,
+ * because the PLAN record that is written before any effect makes it so.
+ */
+export function claim(walk) {
+  const { updater } = walk;
+  const { settings, state } = walk.ports;
+  let lease = null;
+  let run = null;
+  const admission = state.transaction(null, { durable: false, switches: walk.switches }, (tx) => {
+    walk.checkWanted({ claiming: true });
+    const done = duplicate(walk); // asked again where nobody can come between the answer and the claim
+    if (done !== null && !hasRivals(walk)) return done;
+    lease = tx.acquire(`${updater.id}/${walk.dataset}`, settings.holder, settings.lease_ms);
+    if (done !== null) {
+      closeSuperseded(walk, tx);
+      tx.release(lease);
+      walk.unfinished = null; // if there was one, it is among those
+      return done;
+    }
+    const latest = state.claimed(walk.claimKey);
+    if (latest !== null && latest.status === "RUNNING" && !abandons(walk, latest)) {
+      run = replace(latest, { attempt: latest.attempt + 1 });
+      tx.saveRun(run);
+      return new Resume(run);
+    }
+    closeSuperseded(walk, tx);
+    run = newRun(walk, latest !== null ? latest.n + 1 : 0);
+    tx.claim(run);
+    return new Fresh(run.n);
+  });
+  if (admission instanceof Duplicate) return admission;
+  // Only now: what a transaction said that was rolled back is not so.
+  walk.lease = lease;
+  walk.run = run;
+  walk.renewedMs = walk.ports.clock.nowMs();
+  if (!settings.dry_run) heartbeat.begin(walk);
+  if (admission instanceof Resume) {
+    walk.admission = "resume";
+    walk.startedMs = walk.renewedMs;
+    walk.replays = run.attempt - 1;
+  }
+  walk.bind(run.run_id);
+  walk.say("run.started", { status: "started", admission: walk.admission });
+  return admission;
+}
+
+/** A forced run begins anew, whatever is unfinished; unless that is the forced run itself. */
+export function abandons(walk, latest) {
+  return walk.trigger.force && (walk.unfinished === null || walk.unfinished.run_id !== latest.run_id);
+}
+
+export function newRun(walk, n) {
+  return Run({
+    run_id: runId(walk.claimKey, n),
+    claim_key: walk.claimKey,
+    n,
+    run_key: walk.runKey,
+    input_hash: walk.inputHash,
+    updater_id: walk.updater.id,
+    updater_version: walk.updater.version,
+    dataset: walk.dataset,
+    trigger: walk.trigger,
+    status: "RUNNING",
+    started_at: rfc3339(walk.startedMs),
+    inputs: [...walk.inputs],
+    metadata: { ...walk.ports.metadata },
+  });
+}
+
+/** Unfinished runs of the same work, over whatever inputs. */
+export function* rivals(walk) {
+  const wanted = canonical(walk.trigger.params);
+  for (const run of walk.ports.state.openRuns()) {
+    if (
+      run.updater_id === walk.updater.id &&
+      run.dataset === walk.dataset &&
+      run.trigger.window === walk.trigger.window &&
+      canonical(run.trigger.params).equals(wanted)
+    ) {
+      yield run;
+    }
+  }
+}
+
+function hasRivals(walk) {
+  for (const _ of rivals(walk)) return true;
+  return false;
+}
+
+/**
+ * An unfinished run of the same work over other inputs (or another version) must not come back
+ * later and publish old content over new: it ends here, with its receipt.
+ */
+export function closeSuperseded(walk, tx) {
+  for (const old of rivals(walk)) {
+    if (old.updater_version !== walk.updater.version && !abandons(walk, old)) {
+      throw new PlanDrift(
+        `run ${old.run_id} of ${old.updater_id} ${old.updater_version} is unfinished ` +
+          `and this is version ${walk.updater.version}`,
+        { hint: "finish it with the old version (`kfm resume`), or abandon it with --force --reason" },
+      );
+    }
+    let why = "a later run over other inputs took its place";
+    if (abandons(walk, old)) why = `abandoned with --force by ${walk.trigger.actor}: ${walk.trigger.reason}`;
+    const note = ErrorNote({ code: "run.superseded", message: why });
+    tx.saveRun(replace(old, { status: "FAILED" }));
+    tx.receipt(closingReceipt(walk, old, "superseded", note), { op: walk.updater.op });
+    if (old.trigger.trigger_id !== walk.trigger.trigger_id) tx.finishTrigger(old.trigger.trigger_id, old.run_id);
+  }
+}
+
+/**
+ * Is this error no end of the run? It is one for an operation whose ref went elsewhere: its plan names
+ * where the ref was, so no later attempt can succeed. It is none for a run that could not be taken up again.
+ */
+export function staysOpen(walk, problem) {
+  if (problem instanceof Moved && walk.updater.moves_only) return false;
+  if (walk.unfinished !== null && walk.run === null) return true;
+  return [Broken, Conflict, Frozen, PlanDrift].some((kind) => problem instanceof kind);
+}
+
+/** Stop without ending the run: it stays in the journal to be resumed. Frees the lease if it is ours. */
+export function leave(walk) {
+  if (walk.lease === null) return;
+  try {
+    walk.ports.state.release(walk.lease);
+  } catch (problem) {
+    if (!(problem instanceof KfmError)) throw problem;
+  }
+}

@@ -1,0 +1,81 @@
+/** After the commit: tells the outside, at least once, from the outbox and the ledger. All of it can be told again. */
+
+import { publishedPath, receiptPath, versionPath } from "../artifacts.mjs";
+import { canonical } from "../canonical.mjs";
+import { Corrupt } from "../errors.mjs";
+import { digest, outputKey } from "../keys.mjs";
+import { replace } from "../records.mjs";
+import { chunksOf, linesOf } from "./streams.mjs";
+
+export const BATCH = 256; // receipts that are noted as exported together
+
+/**
+ * Deliver what is waiting; returns how many items were. Lineage waits in the outbox for its sinks.
+ *
+ * An item that cannot be delivered because something is damaged strands no other; it is thrown in the end.
+ */
+export async function deliver(state, objects, publisher) {
+  const done = [];
+  const problems = [];
+  for (const item of [...state.outbox("publish")]) {
+    try {
+      await publish(state, objects, publisher, item);
+      done.push(item);
+    } catch (problem) {
+      if (!(problem instanceof Corrupt)) throw problem;
+      problems.push(problem);
+    }
+  }
+  if (done.length) state.acknowledge(done);
+  const count = done.length + (await exportReceipts(state, publisher));
+  if (problems.length) throw problems[0];
+  return count;
+}
+
+async function publish(state, objects, publisher, item) {
+  const { dataset, after: version, before, run_id: runId } = item.payload;
+  if (version) {
+    const made = state.datasetVersion(dataset, version);
+    const file = objects.open(version);
+    try {
+      for (const line of linesOf(file)) {
+        const entry = JSON.parse(line);
+        const key = outputKey(made?.updater_id ?? "", made?.updater_version ?? "", entry.key, entry.digest);
+        const path = publishedPath(dataset, version, entry);
+        await publisher.writeFile(path, entry.digest, entry.size, key, chunksOf(objects, entry.digest));
+      }
+    } finally {
+      file.close();
+    }
+    // What it consists of, for those who see only the files. Its digest is the version.
+    const path = `${versionPath(dataset, version)}.ndjson`;
+    const size = objects.size(version);
+    await publisher.writeFile(path, version, size, `${item.key}/manifest`, chunksOf(objects, version));
+  }
+  const current = { dataset, version, before, run_id: runId, seq: item.seq };
+  await publisher.updateMetadata(`datasets/${dataset}/current.json`, current, item.key);
+  const type = version ? "org.kfm.dataset.published.v1" : "org.kfm.dataset.withdrawn.v1";
+  await publisher.emitEvent({ type, dataset, version, run_id: runId }, item.key);
+}
+
+async function exportReceipts(state, publisher) {
+  let count = 0;
+  let last = 0;
+  for (const entry of state.ledger({ after: state.exported() })) {
+    const receipt = state.receipt(entry.run_id);
+    if (receipt !== null) {
+      await exportReceipt(publisher, receipt);
+      count += 1;
+    }
+    last = entry.index;
+    if (last % BATCH === 0) state.markExported(last);
+  }
+  if (last) state.markExported(last);
+  return count;
+}
+
+/** A dry run foretells the receipt that the real run would leave, to the byte. */
+async function exportReceipt(publisher, receipt) {
+  const body = canonical(receipt.dry_run ? replace(receipt, { dry_run: false }) : receipt);
+  await publisher.writeFile(receiptPath(receipt), digest(body), body.length, `receipt/${receipt.run_id}`, [body]);
+}

@@ -1,0 +1,329 @@
+/**
+ * Performs the steps: intent durable first, then the effect, then DONE, sharing as few syncs as can be.
+ *
+ * Each durable write says which steps are done and which are about to begin. A chain of steps therefore
+ * costs one sync a step, and ready steps by the hundred share one. Small outputs are rows of the same
+ * transaction as their DONE. Outputs are immutable and named by their digest, so performing a step a
+ * second time after a crash changes nothing.
+ *
+ * The Python runner shares a window among threads; here its steps run one after another. Which steps share
+ * a write may therefore differ between the two, as it does between two runs of either; what a run leaves
+ * behind besides its journal does not.
+ */
+
+import { createHash } from "node:crypto";
+
+import { isPrintable, length } from "../characters.mjs";
+import { Broken, KfmError, placeOf, StepFailed } from "../errors.mjs";
+import { printable } from "../names.mjs";
+import { beat } from "./heartbeat.mjs";
+import { append, writePlan } from "./plan.mjs";
+import { StepReader } from "./reader.mjs";
+import { Results } from "./results.mjs";
+
+export const INLINE_MAX = 64 * 1024; // objects up to this size live in the state and share its commit
+export const LOOKAHEAD = 4096; // steps of the plan that are looked at for readiness; the first is always ready in time
+const FLUSH_S = 0.25; // finished steps wait at most about this long for their DONE while others still run
+const BRISK_S = 0.1; // a full window that takes less than this lets the next one be larger
+const FIRST_WINDOW = 512;
+
+export async function execute(walk) {
+  walk.stage = "EXECUTE";
+  walk.results = new Results(walk.plan.steps);
+  const planned = walk.admission === "resume" ? replay(walk, walk.results) : false;
+  const schedule = new Schedule(walk, walk.results);
+  const crew = new Crew(walk, schedule, walk.results);
+  walk.tail = await workOff(walk, schedule, crew, walk.results, planned);
+  walk.stepMoves = schedule.moves;
+  walk.tailRows = crew.takeRows();
+}
+
+/** Perform all that is to be done; returns the last finished steps, whose DONE the commit writes. */
+async function workOff(walk, schedule, crew, results, planned) {
+  let finished = [];
+  const { clock, settings } = walk.ports;
+  const largest = settings.window;
+  let window = Math.min(FIRST_WINDOW, largest);
+  while (true) {
+    const batch = schedule.ready(window - crew.inFlight);
+    if (!batch.length && !crew.inFlight) break;
+    if (batch.length || finished.length) {
+      // The last steps of all get their DONE from the commit itself, one sync less.
+      write(walk, crew, finished, batch, !planned);
+      planned = true;
+    }
+    const begun = clock.monotonic();
+    finished = await crew.perform(batch);
+    if (batch.length === window && window < largest && clock.monotonic() - begun < BRISK_S) {
+      window = Math.min(2 * window, largest);
+    }
+    results.add(finished);
+    schedule.finished(finished);
+    if (crew.failures.length) giveUp(walk, crew, finished);
+    walk.ports.progress("execute", results.done, results.steps);
+  }
+  if (!planned) {
+    // a plan without steps to perform
+    walk.ports.state.transaction(walk.lease, { switches: walk.switches }, (tx) => {
+      append(walk, tx, ["PLAN"], { payload: writePlan(walk, tx) });
+    });
+  }
+  return finished;
+}
+
+/** Fold the run's journal; true if its PLAN record is there. */
+function replay(walk, results) {
+  for (const [segment, name] of walk.ports.state.segments(walk.run.run_id)) {
+    results.add(segment.done);
+    walk.segments = segment.n + 1;
+    walk.lastSegment = name;
+  }
+  return walk.segments > 0;
+}
+
+/** One durable write: these are done, those begin. */
+function write(walk, crew, finished, batch, planRecord) {
+  const { clock, settings, state } = walk.ports;
+  state.transaction(walk.lease, { switches: walk.switches }, (tx) => {
+    const payload = planRecord ? writePlan(walk, tx) : {};
+    const rows = crew.takeRows();
+    if (rows.length) tx.objects(rows);
+    const phases = planRecord ? ["PLAN", "EXECUTE"] : ["EXECUTE"];
+    append(walk, tx, phases, { done: finished, intent: ranges(batch), payload });
+    const now = clock.nowMs();
+    if (now - walk.renewedMs > Math.floor(settings.lease_ms / 3)) {
+      tx.renew(walk.lease, settings.lease_ms);
+      walk.renewedMs = now;
+    }
+  });
+}
+
+/** Keep what is done, note what failed, and stop. If the disk failed, stop at once: nothing more is DONE. */
+function giveUp(walk, crew, finished) {
+  const failures = crew.failures.sort((a, b) => a[0] - b[0]);
+  for (const [, problem] of failures) if (problem instanceof Broken) throw problem;
+  walk.ports.state.transaction(walk.lease, {}, (tx) => {
+    tx.objects(crew.takeRows());
+    const failed = failures.map(([position, problem]) => [position, problem.code]);
+    append(walk, tx, ["EXECUTE"], { done: finished, failed });
+  });
+  throw failures[0][1];
+}
+
+export function ranges(batch) {
+  const found = [];
+  let start = -1;
+  let end = -1;
+  for (const [position] of batch) {
+    if (position !== end) {
+      if (end >= 0) found.push([start, end]);
+      start = position;
+    }
+    end = position + 1;
+  }
+  if (end >= 0) found.push([start, end]);
+  return found;
+}
+
+/** Which steps are ready. Reads the plan a little ahead; needs always come earlier in the plan. */
+export class Schedule {
+  #results;
+  #steps;
+  #allReady;
+  #ready = [];
+  #waiting = new Map(); // position of a need → [missing, position, step]
+  #held = 0;
+  #exhausted = false;
+
+  constructor(walk, results) {
+    const { plan } = walk;
+    const { state } = walk.ports;
+    this.#results = results;
+    this.index = null;
+    this.moves = [];
+    if (plan.hasNeeds) {
+      this.index = new Map();
+      for (const [position, step] of numbered(plan, state)) this.index.set(step.id, position);
+    }
+    this.#steps = numbered(plan, state);
+    this.#allReady = !plan.hasNeeds && !plan.hasMoves && !results.done;
+  }
+
+  ready(room) {
+    if (this.#allReady) {
+      const batch = [];
+      while (batch.length < room) {
+        const { done, value } = this.#steps.next();
+        if (done) break;
+        batch.push(value);
+      }
+      return batch;
+    }
+    while (this.#ready.length < room && this.#held < LOOKAHEAD && !this.#exhausted) this.#lookAhead(room);
+    return this.#ready.splice(0, room);
+  }
+
+  #lookAhead(room) {
+    while (true) {
+      const { done, value } = this.#steps.next();
+      if (done) break;
+      const [position, step] = value;
+      if (step.move !== null) {
+        this.moves.push(step.move); // nothing to perform: the ref moves at the commit
+      } else if (this.#results.isDone(position)) {
+        continue;
+      } else if (step.needs.length && this.#wait(position, step)) {
+        if (this.#held >= LOOKAHEAD) return;
+      } else {
+        this.#ready.push([position, step]);
+        if (this.#ready.length >= room) return;
+      }
+    }
+    this.#exhausted = true;
+  }
+
+  #wait(position, step) {
+    const entry = [0, position, step];
+    for (const need of new Set(step.needs)) {
+      const at = this.index.get(need);
+      if (!this.#results.isDone(at)) {
+        entry[0] += 1;
+        if (!this.#waiting.has(at)) this.#waiting.set(at, []);
+        this.#waiting.get(at).push(entry);
+      }
+    }
+    if (entry[0]) this.#held += 1;
+    return entry[0];
+  }
+
+  finished(done) {
+    if (!this.#waiting.size) return;
+    for (const [position] of done) {
+      for (const entry of this.#waiting.get(position) ?? []) {
+        entry[0] -= 1;
+        if (!entry[0]) {
+          this.#held -= 1;
+          this.#ready.push([entry[1], entry[2]]);
+        }
+      }
+      this.#waiting.delete(position);
+    }
+  }
+}
+
+function* numbered(plan, state) {
+  let position = 0;
+  for (const batch of plan.each(state)) for (const step of batch) yield [position++, step];
+}
+
+/** Who performs: this process, a step after the other. */
+class Crew {
+  #walk;
+  #reader;
+  #todo = [];
+  #rows = [];
+
+  constructor(walk, schedule, results) {
+    this.#walk = walk;
+    this.#reader = new StepReader(walk, schedule.index, results);
+    this.failures = [];
+    this.inFlight = 0;
+  }
+
+  takeRows() {
+    const rows = this.#rows;
+    this.#rows = [];
+    return rows;
+  }
+
+  /** Begin these; return what is finished, at the latest when all is, or after a short while if some is. */
+  async perform(batch) {
+    const { breathe, clock } = this.#walk.ports;
+    this.#todo.push(...batch);
+    this.inFlight += batch.length;
+    const finished = [];
+    let begun = clock.monotonic();
+    await breathe();
+    let at = 0;
+    for (; at < this.#todo.length && !this.failures.length; at += 1) {
+      beat(this.#walk);
+      this.#one(...this.#todo[at], finished);
+      if (clock.monotonic() - begun > FLUSH_S && at + 1 < this.#todo.length) {
+        at += 1;
+        break;
+      }
+    }
+    this.#todo.splice(0, at);
+    this.inFlight -= finished.length;
+    return finished;
+  }
+
+  #one(position, step, finished) {
+    try {
+      const output = this.#walk.updater.perform(step, this.#reader);
+      if (output === null || typeof output !== "object") {
+        throw this.#noOutput(position, step, "something that is not an Output");
+      }
+      const { body, media_type: mediaType } = output;
+      if (typeof mediaType !== "string" || length(mediaType) > 200 || !isPrintable(mediaType)) {
+        throw this.#noOutput(position, step, "an Output, but its media_type is not a short printable text");
+      }
+      if (Buffer.isBuffer(body) && body.length <= INLINE_MAX) {
+        const digest = `sha256:${createHash("sha256").update(body).digest("hex")}`;
+        this.#rows.push([digest, body]);
+        finished.push([position, digest, body.length, mediaType]);
+      } else {
+        const [digest, size] = this.#store(position, step, body);
+        finished.push([position, digest, size, mediaType]);
+      }
+    } catch (problem) {
+      if (!(problem instanceof Error)) throw problem;
+      this.failures.push([position, problem instanceof KfmError ? problem : this.#failure(position, step, problem)]);
+    }
+  }
+
+  #failure(position, step, problem) {
+    const what = `perform() of ${this.#walk.updater.id} raised ${problem.constructor.name} at ${placeOf(problem)}`;
+    return new StepFailed(`step ${printable(step.id)}: ${what}`, {
+      hint: "fix the updater or the source (KFM_LOG=debug shows the traceback); nothing was published",
+      discreet: `${this.#numbered(position)}: ${what}`,
+      cause: problem,
+    });
+  }
+
+  #numbered(position) {
+    return `step ${position + 1} of ${this.#walk.plan?.steps ?? 0} (\`kfm runs steps\` names it)`;
+  }
+
+  #noOutput(position, step, what) {
+    return new StepFailed(`step ${printable(step.id)}: perform() gave ${what}`, {
+      hint: "return Output.csv(…) or alike",
+      discreet: `${this.#numbered(position)}: perform() gave ${what}`,
+    });
+  }
+
+  *#pieces(position, step, body) {
+    const wrong = "an Output, but its body is neither bytes nor a stream of bytes";
+    if (typeof body === "string" || typeof body?.[Symbol.iterator] !== "function") {
+      throw this.#noOutput(position, step, wrong);
+    }
+    for (const piece of Buffer.isBuffer(body) ? [body] : body) {
+      if (!Buffer.isBuffer(piece)) throw this.#noOutput(position, step, wrong);
+      beat(this.#walk);
+      yield piece;
+    }
+  }
+
+  /** A large output is a file: durable before its DONE, and read back. */
+  #store(position, step, body) {
+    const { objects } = this.#walk.ports;
+    const [digest, size] = objects.putStream(this.#pieces(position, step, body));
+    const file = objects.open(digest);
+    try {
+      while (file.read(1 << 20).length) beat(this.#walk);
+    } finally {
+      file.close();
+    }
+    return [digest, size];
+  }
+}

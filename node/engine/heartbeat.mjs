@@ -1,0 +1,44 @@
+/**
+ * Renews the lease of the run this process is at work on, so that only a dead or stopped worker is replaced.
+ *
+ * A run renews its lease with what it writes anyway. But a step may take longer than the lease, and so may
+ * reading a source or sorting a manifest; whoever came then would take the work over and lose it in turn to
+ * the next. There is no thread to look after it: whoever reads, sorts or writes piece by piece calls `beat`
+ * between two pieces, outside of any transaction.
+ */
+
+import { Conflict, KfmError } from "../errors.mjs";
+
+/** From here on the walk's lease is renewed. */
+export function begin(walk) {
+  walk.beating = true;
+}
+
+export function end(walk) {
+  walk.beating = false;
+}
+
+/** Renew the lease if a third of its time is over. Asks the clock and no more while it is not. */
+export function beat(walk) {
+  if (!walk.beating) return;
+  const ttl = walk.ports.settings.lease_ms;
+  const now = walk.ports.clock.nowMs();
+  if (walk.lease === null || now - walk.renewedMs <= Math.floor(ttl / 3)) return;
+  try {
+    walk.ports.state.transaction(walk.lease, { durable: false }, (tx) => tx.renew(walk.lease, ttl));
+    walk.renewedMs = now;
+  } catch (problem) {
+    // Someone is writing just now, or the lease was taken over, which the run will find out by itself.
+    if (problem instanceof Conflict) return;
+    if (!(problem instanceof KfmError)) throw problem;
+    end(walk);
+  }
+}
+
+/** The same pieces, with a beat before each. */
+export function* beating(walk, pieces) {
+  for (const piece of pieces) {
+    beat(walk);
+    yield piece;
+  }
+}

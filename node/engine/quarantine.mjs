@@ -1,0 +1,98 @@
+/**
+ * Holds every source against its contract before anything is planned from it.
+ *
+ * What passes goes on as the accepted object; what does not lies in the Quarantine zone with reasons.
+ * Findings name the place and the rule, never the value.
+ */
+
+import { canonical } from "../canonical.mjs";
+import { Held } from "../errors.mjs";
+import { replace } from "../records.mjs";
+import { beat } from "./heartbeat.mjs";
+
+export async function quarantine(walk) {
+  walk.stage = "QUARANTINE";
+  if (walk.run !== null && walk.run.plan_hash) {
+    // resumed: inspected before it was planned
+    walk.inputs = [...walk.run.inputs];
+    walk.heldReport = walk.run.held;
+    return;
+  }
+  const reports = [];
+  try {
+    for (const [i, contract] of walk.contracts) {
+      walk.inputs[i] = await examine(walk, walk.inputs[i], contract, reports);
+    }
+  } finally {
+    if (reports.length) {
+      walk.heldReport = walk.ports.objects.put(canonical({ dataset: walk.dataset, sources: reports }));
+    }
+  }
+  walk.inputs = walk.inputs.map((ref) =>
+    !ref.accepted_hash && ref.content_hash ? replace(ref, { accepted_hash: ref.content_hash }) : ref,
+  );
+}
+
+export async function examine(walk, ref, contract, reports) {
+  const { inspect } = await import("./inspection.mjs"); // only where there is a contract: it is not free to load
+  const { objects } = walk.ports;
+  const name = ref.name || "source";
+  walk.ports.progress("check", 0, 0);
+  const accepted = objects.stage();
+  const held = objects.stage();
+  const into = (staging) => (chunk) => {
+    beat(walk);
+    staging.write(chunk);
+  };
+  let report;
+  let heldHash = "";
+  try {
+    report = inspect(() => objects.open(ref.content_hash), contract, name, into(accepted), into(held));
+    if (report.held_rows) [heldHash] = held.commit();
+    else held.abort();
+  } catch (problem) {
+    accepted.abort();
+    held.abort();
+    throw problem;
+  }
+  walk.findings.push(...report.findings);
+  if (report.held || report.held_rows || report.changed) reports.push(reportOf(ref, report, heldHash));
+  walk.say("source.inspected", {
+    source: name,
+    rows: report.rows,
+    held_rows: report.held_rows,
+    held: report.held,
+    findings: report.finding_counts,
+  });
+  if (report.held) {
+    accepted.abort();
+    const first = report.cause ?? report.findings[0];
+    const where = first.row ? `, row ${first.row}` : "";
+    const column = first.column ? `, column ${first.column}` : "";
+    throw new Held(`source ${name} is held: ${first.message} (${first.rule}${where}${column})`, {
+      hint: `see \`kfm held ${walk.dataset}\`; what was published stays`,
+    });
+  }
+  let acceptedHash = ref.content_hash;
+  if (report.changed) [acceptedHash] = accepted.commit();
+  else accepted.abort();
+  return replace(ref, {
+    accepted_hash: acceptedHash,
+    rows: report.rows,
+    held_rows: report.held_rows,
+    partitions: report.partitions,
+  });
+}
+
+function reportOf(ref, report, heldHash) {
+  return {
+    source: ref.name || "source",
+    content_hash: ref.content_hash,
+    rows: report.rows,
+    held_rows: report.held_rows,
+    held: report.held,
+    held_rows_digest: heldHash,
+    counts: report.finding_counts,
+    findings: report.findings,
+  };
+}

@@ -1,0 +1,174 @@
+/** The receipt: one for every run, whatever became of it, in the transaction that ends the run. */
+
+import { rfc3339 } from "../clock.mjs";
+import { Denied, Held } from "../errors.mjs";
+import { runId as makeRunId } from "../keys.mjs";
+import { datasetUri } from "../names.mjs";
+import { ErrorNote, Item, Receipt, RefMove, replace } from "../records.mjs";
+import { VERSION } from "../version.mjs";
+import { measure } from "./measure.mjs";
+
+/** The receipt of a committed run. */
+export function record(walk, tx) {
+  const receipt = receiptOf(walk, "SUCCESS", outcomeOf(walk), walk.run.run_id);
+  tx.receipt(receipt, { op: walk.updater.op });
+  return receipt;
+}
+
+export function outcomeOf(walk) {
+  const moved = walk.moves.some((move) => /^(?:processed|published|switch)\//.test(move.ref));
+  return moved ? "done" : "unchanged";
+}
+
+/**
+ * A run that had nothing to do or was not allowed to: a receipt, and nothing else changes.
+ *
+ * Not durable by itself: many skipped runs share one sync (`State.sync`) before anyone is told.
+ */
+export function skip(walk) {
+  const frozen = walk.admission === "frozen";
+  const receipt = walk.ports.state.transaction(null, { durable: false }, (tx) => {
+    walk.checkWanted();
+    const runId = makeRunId(`skip/${walk.claimKey}`, tx.nextIndex());
+    const made = receiptOf(walk, "SKIPPED", frozen ? "frozen" : "noop", runId);
+    tx.receipt(made, { op: walk.updater.op });
+    measure(walk, tx, "SKIPPED", runId);
+    for (const checkpoint of walk.checkpoints) tx.checkpoint(checkpoint);
+    if (!frozen) tx.finishTrigger(walk.trigger.trigger_id, runId);
+    else if (walk.unfinished === null) tx.keepTrigger(walk.trigger); // else the unfinished run itself keeps it
+    return made;
+  });
+  walk.bind(receipt.run_id);
+  walk.say("run.skipped", { status: "skipped", outcome: receipt.outcome, duration_ms: walk.elapsedMs() });
+  return receipt;
+}
+
+/**
+ * A run that ended badly: a receipt with the reason, and nothing is published.
+ *
+ * Filing what was held back moves a ref, and no ref moves under a freeze: then the run is left to be resumed.
+ */
+export function fail(walk, problem) {
+  const outcome = problem instanceof Held ? "held" : problem instanceof Denied ? "denied" : "failed";
+  const told = walk.ports.metadata.sensitivity !== "public" ? problem.withoutNames() : problem; // a key may name a site
+  const note = ErrorNote({ code: told.code, message: String(told) });
+  const { run, trigger } = walk;
+  const switches = walk.heldReport ? walk.switches : [];
+  const receipt = walk.ports.state.transaction(walk.lease, { switches }, (tx) => {
+    if (run === null) walk.checkWanted();
+    const runId = run?.run_id ?? makeRunId(`fail/${walk.updater.id}/${walk.dataset}`, tx.nextIndex());
+    walk.moves = walk.heldReport ? quarantineMoves(walk) : [];
+    for (const move of walk.moves) {
+      tx.move(move, {
+        runId,
+        op: walk.updater.op,
+        actor: trigger.actor,
+        reason: trigger.reason,
+        ts: walk.now(),
+      });
+    }
+    walk.version = null;
+    const made = receiptOf(walk, "FAILED", outcome, runId, [note]);
+    tx.receipt(made, { op: walk.updater.op });
+    measure(walk, tx, "FAILED", runId, [told.code]);
+    if (run !== null) tx.saveRun(replace(run, { status: "FAILED" }));
+    if (walk.lease !== null) tx.release(walk.lease);
+    tx.finishTrigger(trigger.trigger_id, runId);
+    return made;
+  });
+  walk.bind(receipt.run_id);
+  walk.say("run.failed", {
+    status: "failed",
+    outcome,
+    stage: walk.stage,
+    error: told,
+    duration_ms: walk.elapsedMs(),
+  });
+  return receipt;
+}
+
+/** The receipt of another run that this one ends. */
+export function closingReceipt(walk, old, outcome, note) {
+  return replace(receiptOf(walk, "FAILED", outcome, old.run_id, [note]), {
+    job_id: old.claim_key.slice(0, 32),
+    updater_version: old.updater_version,
+    run_key: old.run_key,
+    input_hash: old.input_hash,
+    plan_hash: old.plan_hash,
+    started_at: old.started_at,
+    trigger: old.trigger.kind,
+    actor: old.trigger.actor,
+    reason: old.trigger.reason,
+    inputs: old.inputs.map((source) =>
+      Item({ kind: "uri", id: source.uri, checksum: source.content_hash, zone: "raw" }),
+    ),
+    outputs: [],
+    moves: [],
+    steps: old.steps,
+  });
+}
+
+/** The ref says what is held back now: it goes when a run passes with nothing held, and its history stays. */
+export function quarantineMoves(walk) {
+  const name = `quarantine/${walk.dataset}`;
+  const before = walk.ports.state.ref(name);
+  return before !== walk.heldReport ? [RefMove({ ref: name, before, after: walk.heldReport })] : [];
+}
+
+export function inputItems(walk) {
+  return walk.inputs.map((source) =>
+    Item({
+      kind: source.uri.startsWith("kfm://ref/") ? "ref" : "uri",
+      id: source.uri,
+      checksum: source.content_hash,
+      zone: "raw",
+    }),
+  );
+}
+
+export function outputItems(walk) {
+  const items = [];
+  if (walk.version !== null) {
+    items.push(
+      Item({ kind: "dataset", id: datasetUri(walk.dataset), checksum: walk.version.digest, zone: "processed" }),
+    );
+  }
+  for (const move of walk.stepMoves) {
+    items.push(Item({ kind: "ref", id: move.ref, checksum: move.after, zone: move.ref.split("/")[0] }));
+  }
+  return items;
+}
+
+export function receiptOf(walk, status, outcome, runId, errors = []) {
+  const { run, updater, trigger } = walk;
+  return Receipt({
+    run_id: runId,
+    job_id: walk.claimKey.slice(0, 32),
+    job_type: updater.job_type,
+    dataset: walk.dataset,
+    updater_id: updater.id,
+    updater_version: updater.version,
+    status,
+    outcome,
+    trigger: trigger.kind,
+    actor: trigger.actor,
+    reason: trigger.reason,
+    run_key: walk.runKey,
+    input_hash: walk.inputHash,
+    plan_hash: walk.plan?.planHash ?? "",
+    started_at: run?.started_at ?? rfc3339(walk.startedMs),
+    finished_at: walk.now(),
+    dry_run: walk.ports.settings.dry_run,
+    inputs: inputItems(walk),
+    outputs: status === "SUCCESS" ? outputItems(walk) : [],
+    moves: walk.moves,
+    steps: walk.plan?.steps ?? 0,
+    held_rows: walk.inputs.reduce((total, source) => total + source.held_rows, 0),
+    provenance: {
+      tool_versions: { kfm: VERSION },
+      transforms: [`${updater.id}@${updater.version}`],
+    },
+    policy_decisions: walk.decisions,
+    errors,
+  });
+}

@@ -1,0 +1,51 @@
+/** The walk: one run from trigger to receipt. These lines, in this order. */
+
+import { KfmError } from "../errors.mjs";
+import { acquire } from "./acquire.mjs";
+import { admit, Duplicate, leave, staysOpen, Stopped } from "./admit.mjs";
+import { execute } from "./execute.mjs";
+import * as heartbeat from "./heartbeat.mjs";
+import { measure } from "./measure.mjs";
+import { settlePlan } from "./plan.mjs";
+import { quarantine } from "./quarantine.mjs";
+import { fail, record, skip } from "./record.mjs";
+import { trace } from "./trace.mjs";
+import { assemble, commit, upsert } from "./upsert.mjs";
+import { Walk } from "./walk.mjs";
+
+/**
+ * Take one trigger through the walk. A failed run gives a receipt too.
+ *
+ * `unfinished` is a run to take up again. Was it planned already, its inputs are read and not the world.
+ *
+ * Throws only where no receipt may be written: the disk fails, another worker has the work, a freeze
+ * stops it midway, or other code planned it. The run is then left as it is in the journal, to be resumed.
+ */
+export async function run(trigger, updater, ports, unfinished = null) {
+  const walk = new Walk(trigger, updater, ports, ports.clock.nowMs(), unfinished);
+  try {
+    await acquire(walk);
+    const admission = admit(walk);
+    if (admission instanceof Duplicate || admission instanceof Stopped) return skip(walk);
+    await quarantine(walk);
+    await settlePlan(walk);
+    await execute(walk);
+    assemble(walk);
+    return commit(walk, (tx) => {
+      upsert(walk, tx);
+      trace(walk, tx);
+      measure(walk, tx);
+      return record(walk, tx);
+    });
+  } catch (problem) {
+    try {
+      if (problem instanceof KfmError && !staysOpen(walk, problem)) return fail(walk, problem);
+      throw problem;
+    } catch (worse) {
+      leave(walk);
+      throw worse;
+    }
+  } finally {
+    heartbeat.end(walk);
+  }
+}

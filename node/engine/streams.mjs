@@ -1,0 +1,43 @@
+/** Reading what the object store opens: `read(n)` gives up to n bytes, none at the end; `close()` ends it. */
+
+import { beat } from "./heartbeat.mjs";
+
+const PIECE = 1 << 20;
+
+/** An object in pieces, checked when it was read to its end. */
+export function* chunksOf(objects, name) {
+  const file = objects.open(name);
+  try {
+    for (let chunk; (chunk = file.read(PIECE)).length; ) yield chunk;
+  } finally {
+    file.close();
+  }
+}
+
+/** The lines of a stream, as text without their ends. The last one may have no end. */
+export function* linesOf(file) {
+  let rest = [];
+  for (let chunk; (chunk = file.read(PIECE)).length; ) {
+    let start = 0;
+    for (let end; (end = chunk.indexOf(10, start)) >= 0; start = end + 1) {
+      rest.push(chunk.subarray(start, end));
+      yield (rest.length === 1 ? rest[0] : Buffer.concat(rest)).toString("utf8");
+      rest = [];
+    }
+    if (start < chunk.length) rest.push(Buffer.from(chunk.subarray(start))); // a copy: the piece may be reused
+  }
+  if (rest.length) yield Buffer.concat(rest).toString("utf8");
+}
+
+/** The same stream, with the lease of the run looked after at every piece. */
+export function attended(walk, file) {
+  return {
+    read(count) {
+      beat(walk);
+      return file.read(count);
+    },
+    close() {
+      file.close();
+    },
+  };
+}

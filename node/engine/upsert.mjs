@@ -1,0 +1,124 @@
+/** The commit point: refs move here, and only here, in one transaction with everything that proves it. */
+
+import { Denied } from "../errors.mjs";
+import { DatasetVersion, RefMove, replace } from "../records.mjs";
+import { writeManifest } from "./manifest.mjs";
+import { outcomeOf, quarantineMoves } from "./record.mjs";
+
+/** Put the version together, and say which refs shall move. */
+export function assemble(walk) {
+  walk.stage = "UPSERT";
+  const { plan, run } = walk;
+  walk.moves = [...walk.stepMoves];
+  if (walk.updater.moves_only) return;
+  walk.ports.progress("commit", 0, 0);
+  const ref = `processed/${walk.dataset}`;
+  const before = walk.ports.state.ref(ref);
+  const sealed = plan.complete && walk.inputs.length > 0 && walk.inputs.every((source) => source.complete);
+  const [digest, tally] = writeManifest(walk, before, sealed);
+  checkDeletions(walk, tally);
+  const sum = (of) => walk.inputs.reduce((total, source) => total + of(source), 0);
+  walk.version = DatasetVersion({
+    dataset: walk.dataset,
+    digest,
+    entries: tally.entries,
+    size: tally.size,
+    supersedes: before !== digest ? before : "",
+    run_id: run.run_id,
+    updater_id: run.updater_id,
+    updater_version: run.updater_version,
+    plan_hash: plan.planHash,
+    input_hash: run.input_hash,
+    metadata: run.metadata,
+    validation: {
+      rows: sum((source) => source.rows),
+      held_rows: sum((source) => source.held_rows),
+      contracts: sum((source) => (source.contract_hash ? 1 : 0)),
+      sources: walk.inputs.length,
+    },
+    deleted: tally.deleted,
+    created_at: run.started_at,
+  });
+  walk.moves.push(...zoneMoves(walk, ref, before, digest));
+}
+
+function zoneMoves(walk, ref, before, after) {
+  const { state } = walk.ports;
+  const moves = [];
+  walk.inputs.forEach((source, i) => {
+    const name = `raw/${walk.dataset}/${i}`;
+    if (state.ref(name) !== source.content_hash && source.content_hash) {
+      moves.push(RefMove({ ref: name, before: state.ref(name), after: source.content_hash }));
+    }
+  });
+  moves.push(...quarantineMoves(walk));
+  if (before !== after) moves.push(RefMove({ ref, before, after }));
+  return moves;
+}
+
+function checkDeletions(walk, tally) {
+  const budget = walk.ports.settings.deletion_budget;
+  if (tally.deleted && tally.deleted > budget * tally.old && !walk.trigger.force) {
+    throw new Denied(
+      `this run would delete ${tally.deleted} of ${tally.old} keys of ${walk.dataset}, ` +
+        `more than the deletion budget of ${roundHalfEven(budget * 100)}%`,
+      { hint: "check the source; if it is right, run again with --force --reason" },
+    );
+  }
+}
+
+/** To the nearest whole number; from the middle to the even one, as Python rounds. */
+export function roundHalfEven(value) {
+  const below = Math.floor(value);
+  const above = value - below;
+  if (above === 0.5) return below % 2 === 0 ? below : below + 1;
+  return above > 0.5 ? below + 1 : below;
+}
+
+/** The one transaction, guarded by the lease's token and the switches; frees the lease with it. */
+export function commit(walk, work) {
+  const answer = walk.ports.state.transaction(walk.lease, { switches: walk.switches }, (tx) => {
+    if (walk.tailRows.length) tx.objects(walk.tailRows);
+    const made = work(tx);
+    tx.release(walk.lease);
+    return made;
+  });
+  walk.say("run.committed", {
+    status: "succeeded",
+    outcome: outcomeOf(walk),
+    duration_ms: walk.elapsedMs(),
+    zone_out: walk.moves.map((move) => move.ref.split("/")[0]),
+  });
+  return answer;
+}
+
+export function upsert(walk, tx) {
+  const { run, trigger } = walk;
+  for (const move of walk.moves) {
+    if (move.ref.startsWith("published/") && move.after) admitToPublished(walk, move);
+  }
+  if (walk.version !== null) tx.version(walk.version);
+  const ts = walk.now();
+  for (const move of walk.moves) {
+    tx.move(move, { runId: run.run_id, op: walk.updater.op, actor: trigger.actor, reason: trigger.reason, ts });
+  }
+  walk.run = replace(run, {
+    status: "COMMITTED",
+    moves: walk.moves,
+    version_digest: walk.version !== null ? walk.version.digest : "",
+  });
+  tx.saveRun(walk.run);
+  tx.finishTrigger(trigger.trigger_id, run.run_id);
+}
+
+/** Only a literal yes about exactly this digest opens the Published zone. */
+export function admitToPublished(walk, move) {
+  const decision = walk.ports.gate(walk.ports.state, walk.ports.objects, move);
+  walk.decisions.push(decision);
+  if (decision.allow !== true || decision.subject !== move.after) {
+    const reasons = decision.reasons.length ? decision.reasons : ["the gate gave no reason"];
+    throw new Denied(`${move.ref} may not move: ${reasons.join("; ")}`, {
+      hint: `what is missing goes into kfm.yml under datasets.${walk.dataset}; then try again`,
+    });
+  }
+}

@@ -1,0 +1,124 @@
+/**
+ * Promote, roll back, freeze, thaw: updaters whose plan is a move of a ref, and nothing to perform.
+ *
+ * They are begun by the Python commands; here they are finished, if one was left unfinished. Twin of
+ * src/kfm/operations/moves.py.
+ */
+
+import { BadInput, Refused } from "./errors.mjs";
+import { datasetId, isDigest } from "./names.mjs";
+import { RefMove, replace, Step } from "./records.mjs";
+
+/** Plans one move: from where the ref is to where the input says it shall be. */
+class MoveUpdater {
+  version = "1.0.0";
+  dataset = "";
+  moves_only = true;
+  slo_target_latency_ms = 900_000;
+
+  plan(inputs) {
+    const moved = inputs.filter((ref) => ref.content_hash !== ref.partition[0]);
+    return {
+      complete: false,
+      steps: moved.map((ref) =>
+        Step({
+          id: `move-${ref.name}`,
+          move: RefMove({ ref: ref.name, before: ref.content_hash, after: ref.partition[0] }),
+        }),
+      ),
+    };
+  }
+
+  perform() {
+    throw new Refused("a move has nothing to perform");
+  }
+}
+
+/** The ref as an input, with where it shall go as its partition key. */
+function aim(ref, target) {
+  return replace(ref, { partition: [target] });
+}
+
+/** The version at processed/<dataset> becomes the one at published/<dataset>, the same digest. */
+export class Promote extends MoveUpdater {
+  id = "kfm-promote";
+  op = "promote";
+  job_type = "operation.promote";
+
+  inputs(trigger, sources) {
+    const name = datasetId(trigger.dataset);
+    const target = trigger.params.to || sources.ref(`processed/${name}`).content_hash;
+    if (!target) {
+      throw new Refused(`${name} has no processed version to promote`, { hint: `run it first: \`kfm run ${name}\`` });
+    }
+    checkDigest(target);
+    return [aim(sources.ref(`published/${name}`), target)];
+  }
+}
+
+export const NOTHING = "nothing";
+
+/**
+ * Undo the last move of a ref, or move it to a version it had before. Again: undo the undoing.
+ *
+ * To `nothing`: withdraw it. That is asked for by name, never what undoing the last move comes to.
+ */
+export class Rollback extends MoveUpdater {
+  id = "kfm-rollback";
+  op = "rollback";
+  job_type = "operation.rollback";
+
+  inputs(trigger, sources) {
+    const name = datasetId(trigger.dataset);
+    const ref = trigger.params.ref || `published/${name}`;
+    if (ref !== `published/${name}` && ref !== `processed/${name}`) {
+      throw new Refused(`${ref} is not a ref of ${name} that can be rolled back`);
+    }
+    const entries = sources.history(ref);
+    if (!entries.length) throw new Refused(`${ref} has no history to go back to`, { hint: "see `kfm refs list`" });
+    const target = trigger.params.to || entries.at(-1).before;
+    if (!target) {
+      throw new Refused(`${ref} had no version before this one`, {
+        hint: `to withdraw it altogether: \`kfm rollback ${name} --to nothing\``,
+      });
+    }
+    if (target === NOTHING) {
+      if (!ref.startsWith("published/")) throw new Refused(`${ref} is not published, so it cannot be withdrawn`);
+      return [aim(sources.ref(ref), "")];
+    }
+    checkDigest(target);
+    if (entries.every((entry) => target !== entry.before && target !== entry.after)) {
+      throw new Refused(`${ref} was never at ${target}`, { hint: `see \`kfm refs history ${ref}\`` });
+    }
+    return [aim(sources.ref(ref), target)];
+  }
+}
+
+/** Stop all effects of a dataset, or of everything. */
+export class Freeze extends MoveUpdater {
+  id = "kfm-freeze";
+  op = "freeze";
+  job_type = "operation.freeze";
+  target = "frozen";
+
+  inputs(trigger, sources) {
+    const name = trigger.params.scope || trigger.dataset;
+    const switched = name === "global" ? "switch/global" : `switch/dataset/${datasetId(name)}`;
+    return [aim(sources.ref(switched), this.target)];
+  }
+}
+
+export class Thaw extends Freeze {
+  id = "kfm-thaw";
+  op = "thaw";
+  job_type = "operation.thaw";
+  target = "open";
+}
+
+export const OPERATIONS = { promote: Promote, rollback: Rollback, freeze: Freeze, thaw: Thaw };
+
+function checkDigest(text) {
+  if (!isDigest(text)) {
+    throw new BadInput("the version is not a digest", { hint: "a digest looks like sha256:<64 hex digits>" });
+  }
+}

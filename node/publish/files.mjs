@@ -1,0 +1,230 @@
+/**
+ * Publishes into folders: immutable files, and pointers that only ever move forward.
+ *
+ * Every file here is an export of the state and can be made again from it. Twin of src/kfm/publish/files.py.
+ */
+
+import { createHash } from "node:crypto";
+import fs from "node:fs";
+import path from "node:path";
+
+import { canonical } from "../canonical.mjs";
+import { Busy, Corrupt, StorageFailed } from "../errors.mjs";
+import { digest as digestOf } from "../keys.mjs";
+import { checkPath } from "../names.mjs";
+import { isOsError, pause, strerror } from "../system.mjs";
+import { TracingPublisher } from "./noop.mjs";
+
+const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_RDONLY, O_WRONLY } = fs.constants;
+
+/**
+ * `roots` is a Map from the first part of a path to a folder; "" is the folder for all others.
+ *
+ * Processes that publish take turns at a lock, which `lock` opens: looking at what is there and replacing it is
+ * one act, so that a pointer never goes back, however late a slow process wakes up.
+ */
+export class FilesPublisher extends TracingPublisher {
+  #roots;
+  #openLock;
+  #made = new Set();
+
+  constructor(roots, lock) {
+    super({ dryRun: false });
+    this.#roots = roots;
+    this.#openLock = lock;
+  }
+
+  #place(name) {
+    const parts = checkPath(name).split("/");
+    return path.join(this.#roots.get(parts[0]) ?? this.#roots.get(""), ...parts);
+  }
+
+  /** The same bytes again change nothing; other bytes under the same name are an error. */
+  writeFile(name, digest, size, key, body) {
+    const target = this.#place(name);
+    if (digestOfFile(target) !== digest) {
+      this.#turn(() => {
+        const found = digestOfFile(target);
+        if (found !== digest && isThere(target)) {
+          throw new Corrupt(`published file ${name} has other bytes than it should`, {
+            hint: "remove it and deliver again",
+          });
+        }
+        if (found !== digest) this.#write(target, body, digest);
+      });
+    }
+    this.note("write_file", name, digest, size, key);
+  }
+
+  emitEvent(event, key) {
+    const body = canonical(event);
+    const target = this.#place(`events/${digestOf(Buffer.from(key)).slice(7, 39)}.json`);
+    this.#turn(() => {
+      if (!isThere(target)) this.#write(target, [body], digestOf(body));
+    });
+    this.note("emit_event", String(event.type ?? ""), digestOf(body), body.length, key);
+  }
+
+  /** A pointer. One with a lower `seq` than is there already comes late and is ignored. */
+  updateMetadata(target, value, key) {
+    const body = canonical(value);
+    const place = this.#place(target);
+    this.#turn(() => {
+      if (seqOfFile(place) < (value.seq ?? 0)) this.#write(place, [body], digestOf(body));
+    });
+    this.note("update_metadata", target, digestOf(body), body.length, key);
+  }
+
+  publishRelease(name, files, key) {
+    const body = canonical({ name, files });
+    this.writeFile(`releases/${name}.json`, digestOf(body), body.length, key, [body]);
+  }
+
+  #turn(work) {
+    const lock = this.#openLock();
+    try {
+      let left = 1000;
+      while (!asStorageFailed(() => lock.take())) {
+        left -= 1;
+        if (!left) {
+          throw new Busy("another process is publishing", {
+            hint: "what was committed is kept; `kfm resume` publishes it later",
+          });
+        }
+        pause(10);
+      }
+      work();
+    } finally {
+      lock.close();
+    }
+  }
+
+  /** Whole or not at all. The name it has meanwhile is the same every time: nothing is left by the dead. */
+  #write(target, body, digest) {
+    const folder = path.dirname(target);
+    const temporary = path.join(folder, ".publishing");
+    asStorageFailed(() => {
+      try {
+        this.#makeDirs(folder);
+        fs.rmSync(temporary, { force: true });
+        const total = createHash("sha256");
+        const fd = fs.openSync(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o644);
+        try {
+          for (const chunk of body) {
+            total.update(chunk);
+            for (let at = 0; at < chunk.length; ) at += fs.writeSync(fd, chunk, at);
+          }
+          fs.fsyncSync(fd);
+        } finally {
+          fs.closeSync(fd);
+        }
+        if (`sha256:${total.digest("hex")}` !== digest) {
+          throw new Corrupt("the bytes to publish are not the ones named", { hint: "run `kfm doctor --deep`" });
+        }
+        fs.renameSync(temporary, target);
+      } catch (problem) {
+        try {
+          fs.unlinkSync(temporary);
+        } catch {
+          // it was not there, or the disk says no a second time
+        }
+        throw problem;
+      }
+      syncDir(folder);
+    });
+  }
+
+  /** Durable from the first folder that was there: whoever made that one may have died before syncing it. */
+  #makeDirs(wanted) {
+    if (this.#made.has(wanted) && isDir(wanted)) return; // it may have been removed since
+    const missing = [];
+    let folder = wanted;
+    while (!isDir(folder)) {
+      missing.push(folder);
+      folder = path.dirname(folder);
+    }
+    try {
+      syncDir(path.dirname(folder));
+    } catch (problem) {
+      // not ours: then it is not of our making either
+      if (!["EACCES", "EPERM"].includes(problem.code)) throw problem;
+    }
+    for (const made of missing.reverse()) {
+      try {
+        fs.mkdirSync(made);
+      } catch (problem) {
+        if (problem.code !== "EEXIST") throw problem;
+      }
+      syncDir(path.dirname(made));
+    }
+    this.#made.add(wanted);
+  }
+}
+
+function asStorageFailed(work) {
+  try {
+    return work();
+  } catch (problem) {
+    if (!isOsError(problem)) throw problem;
+    throw new StorageFailed(`cannot publish a file: ${strerror(problem)}`, {
+      hint: "make room or fix the folder, then `kfm resume`",
+      cause: problem,
+    });
+  }
+}
+
+function isThere(name) {
+  try {
+    fs.lstatSync(name);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function isDir(name) {
+  try {
+    return fs.statSync(name).isDirectory();
+  } catch {
+    return false;
+  }
+}
+
+function syncDir(folder) {
+  const fd = fs.openSync(folder, O_RDONLY | O_DIRECTORY);
+  try {
+    fs.fsyncSync(fd);
+  } finally {
+    fs.closeSync(fd);
+  }
+}
+
+function digestOfFile(name) {
+  const total = createHash("sha256");
+  try {
+    const fd = fs.openSync(name, O_RDONLY | O_NOFOLLOW);
+    try {
+      const chunk = Buffer.allocUnsafe(1 << 20);
+      for (let count; (count = fs.readSync(fd, chunk)); ) total.update(chunk.subarray(0, count));
+    } finally {
+      fs.closeSync(fd);
+    }
+  } catch {
+    return "";
+  }
+  return `sha256:${total.digest("hex")}`;
+}
+
+function seqOfFile(name) {
+  try {
+    const fd = fs.openSync(name, O_RDONLY | O_NOFOLLOW);
+    try {
+      const { seq } = JSON.parse(fs.readFileSync(fd, "utf8"));
+      return Number.isInteger(seq) ? seq : 0;
+    } finally {
+      fs.closeSync(fd);
+    }
+  } catch {
+    return 0;
+  }
+}

@@ -1,0 +1,51 @@
+/** Changes nothing, and keeps the same trace as if it had. Twin of src/kfm/publish/noop.py. */
+
+import { canonical } from "../canonical.mjs";
+import { digest as digestOf } from "../keys.mjs";
+import { Effect } from "../records.mjs";
+
+/** Keeps the trace; what is done besides is up to the one who inherits. */
+export class TracingPublisher {
+  #dryRun;
+
+  constructor({ dryRun }) {
+    this.#dryRun = dryRun;
+    this.trace = [];
+  }
+
+  /** True if this publisher changes nothing. */
+  noopGuard() {
+    return this.#dryRun;
+  }
+
+  note(method, target, digest, size, key) {
+    this.trace.push(
+      Effect({ seq: this.trace.length + 1, method, target, digest, size, key, dry_run: this.#dryRun }),
+    );
+  }
+}
+
+export class NoopPublisher extends TracingPublisher {
+  constructor({ dryRun = true } = {}) {
+    super({ dryRun });
+  }
+
+  writeFile(path, digest, size, key, _body) {
+    this.note("write_file", path, digest, size, key);
+  }
+
+  emitEvent(event, key) {
+    const body = canonical(event);
+    this.note("emit_event", String(event.type ?? ""), digestOf(body), body.length, key);
+  }
+
+  updateMetadata(target, value, key) {
+    const body = canonical(value);
+    this.note("update_metadata", target, digestOf(body), body.length, key);
+  }
+
+  publishRelease(name, files, key) {
+    const body = canonical({ name, files });
+    this.note("publish_release", name, digestOf(body), body.length, key);
+  }
+}

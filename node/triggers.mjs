@@ -1,0 +1,24 @@
+/** Facts that ask for a run. Twin of src/kfm/orchestration/triggers.py. */
+
+import { rfc3339 } from "./clock.mjs";
+import { datasetId } from "./names.mjs";
+import { Trigger } from "./records.mjs";
+
+/** Someone asks for a dataset to be updated. */
+export function asked(updater, dataset, clock, { actor, kind = "manual", window = "", force = false, reason = "" }) {
+  return Trigger({
+    kind,
+    updater_id: updater.id,
+    dataset: datasetId(dataset),
+    window,
+    force,
+    reason,
+    actor,
+    received_at: rfc3339(clock.nowMs()),
+  });
+}
+
+/** Put a trigger into the inbox, with an id. Durable on return: only now may it be acknowledged. */
+export function keep(state, trigger) {
+  return state.transaction(null, {}, (tx) => tx.keepTrigger(trigger));
+}

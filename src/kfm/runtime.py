@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any, Literal, TextIO
 
@@ -17,7 +17,7 @@ import msgspec
 from kfm.clock import Clock, from_environment
 from kfm.config import DatasetConfig, Resolved
 from kfm.contract.characters import is_printable
-from kfm.contract.names import dataset_id
+from kfm.contract.names import dataset_id, printable
 from kfm.contract.ports import Log, Objects, Publisher, Tables
 from kfm.contract.records import (
     DataContract,
@@ -46,8 +46,6 @@ from kfm.updaters.loading import load_updater
 
 if TYPE_CHECKING:
     from kfm.engine.preview import PlanPreview as PlanPreview
-    from kfm.orchestration.webhooks import Message as Message
-    from kfm.orchestration.webhooks import Reception as Reception
     from kfm.store.place import Verdict
 
 Mode = Literal["write", "read", "dry"]
@@ -128,8 +126,15 @@ class House:
         """The dataset's updater, loaded once."""
         name = dataset_id(name)
         if name not in self._updaters:
-            self._updaters[name] = load_updater(name, self.dataset(name).updater, self.resolved.at)
+            self._updaters[name] = self._load(name, self.dataset(name))
         return self._updaters[name]
+
+    def _load(self, name: str, dataset: DatasetConfig) -> Updater:
+        if dataset.updater is not None:
+            return load_updater(name, dataset.updater, self.resolved.at)
+        from kfm.updaters.declared.updater import load_declared
+
+        return load_declared(name, dataset.version, dataset.outputs, dataset.contracts())
 
     def ports(self, name: str) -> Ports:
         """The world as a run of this dataset may see it."""
@@ -236,7 +241,7 @@ class House:
         if run_id is not None and not runs:
             known = self.state.run(run_id) is not None or self.state.receipt(run_id) is not None
             raise Refused(
-                f"run {run_id[:80]} is not unfinished" if known else f"no run is called {run_id[:80]!r}",
+                f"run {run_id[:80]} is not unfinished" if known else f"no run is called {printable(run_id)}",
                 hint="see `kfm runs list`",
             )
         problems: list[KfmError] = []
@@ -268,7 +273,7 @@ class House:
         if unfinished is not None:  # as it is now: another worker may have planned it, and died
             unfinished = self.state.run(unfinished.run_id)
         try:
-            receipt = run(trigger, self._updater_of(trigger), self.ports(trigger.dataset), unfinished)
+            receipt = run(trigger, self.updater_of(trigger), self.ports(trigger.dataset), unfinished)
         except Broken:
             raise
         except KfmError as problem:
@@ -277,7 +282,8 @@ class House:
         else:
             yield receipt
 
-    def _updater_of(self, trigger: Trigger) -> Updater:
+    def updater_of(self, trigger: Trigger) -> Updater:
+        """Who answers a trigger: the dataset's updater, or an operation."""
         if trigger.kind != "operation":
             return self.updater(trigger.dataset)
         from kfm.operations.moves import OPERATIONS
@@ -286,34 +292,6 @@ class House:
             if kind.id == trigger.updater_id:
                 return kind()
         raise Refused(f"no operation is called {trigger.updater_id}", hint="it was made by another version of kfm")
-
-    def reception(self) -> Reception:
-        """Who judges the requests of webhooks. Refuses to begin with a secret that is empty or short."""
-        from kfm.orchestration.webhooks import Hook, Reception
-        from kfm.telemetry.failures import FailureLog
-
-        hooks = {
-            name: Hook(
-                source_id=name,
-                secrets=tuple(self.resolved.secret(reference, os.environ) for reference in hook.secrets),
-                accept=hook.accept,
-                tolerance_ms=round(hook.tolerance_s * 1000),
-                enabled=hook.enabled,
-            )
-            for name, hook in sorted(self.config.webhooks.items())
-        }
-        return Reception(hooks, self.clock, FailureLog(self.resolved.at(".kfm/webhook_failures.jsonl")))
-
-    def take(self, messages: Sequence[Message]) -> list[list[str] | None]:
-        """Verified messages become triggers, all or none, durably: for each the ids, or None for a replay."""
-        from kfm.orchestration.triggers import take
-
-        return take(self.state, messages, self._told, self.clock.now_ms())
-
-    def _told(self, message: Message) -> list[Trigger]:
-        who, why = f"webhook:{message.source_id}", f"{message.trigger}: {message.event_type}"
-        datasets = self.config.webhooks[message.source_id].datasets
-        return [self.trigger(name, kind="webhook", actor=who, reason=why) for name in datasets]
 
     # -- what can be seen
 

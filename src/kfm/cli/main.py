@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kfm.errors import KfmError
 
 
-WRITING = frozenset({"run", "resume", "promote", "rollback", "freeze", "thaw", "compact"})
+WRITING = frozenset({"run", "resume", "promote", "rollback", "freeze", "thaw", "compact", "retry", "replay", "serve"})
 
 
 class Stopped(BaseException):

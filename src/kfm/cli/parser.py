@@ -27,7 +27,7 @@ DEFAULTS: dict[str, Any] = {"config": None, "json": False, "quiet": False, "no_c
 COMMANDS = frozenset(
     {
         "cat", "compact", "completion", "config", "doctor", "freeze", "held", "init", "plan", "promote", "receipts",
-        "refs", "resume", "rollback", "run", "runs", "schema", "thaw", "wal",
+        "refs", "resume", "rollback", "run", "runs", "schema", "serve", "thaw", "triggers", "wal", "webhook",
     }
 )  # fmt: skip
 
@@ -123,6 +123,7 @@ def build(only: str = "") -> Parser:
     _add_running(commands)
     _add_reading(commands)
     _add_moving(commands)
+    _add_receiving(commands)
     _add_keeping(commands)
     _add_settings(commands)
     return parser
@@ -254,6 +255,48 @@ def _add_moving(commands: Any) -> None:
                 help="the version, or the start of its digest (default: the one before); `nothing` withdraws it",
             )
             parser.add_argument("--ref", default="", metavar="REF", help="the ref (default: published/DATASET)")
+
+
+def _add_receiving(commands: Any) -> None:
+    serve = _group(commands, "serve", "Listen for others")
+    hooks = _command(
+        serve,
+        "webhooks",
+        "receiving:serve_webhooks",
+        "Take signed requests at /webhooks/SOURCE; each is durable before it is answered",
+        "Runs nothing itself: `kfm watch` runs what waits, or `kfm resume` once.",
+    )
+    hooks.add_argument("--host", default="127.0.0.1", metavar="HOST", help="where to listen (default: 127.0.0.1)")
+    hooks.add_argument("--port", type=_count, default=8750, metavar="N", help="default: 8750; 0: any free one")
+    hooks.add_argument("--tls-cert", metavar="FILE", help="certificate, PEM")
+    hooks.add_argument("--tls-key", metavar="FILE", help="its key, PEM")
+    hooks.add_argument("--behind-proxy", action="store_true", help="a proxy before us ends TLS")
+
+    webhook = _group(commands, "webhook", "Look at what a webhook sends")
+    for name, summary in (
+        ("sign", "Write the headers a sender would give with a body"),
+        ("verify", "Tell whether the door would take a request now, and why not"),
+        ("replay", "Take a request that came while nobody listened, whatever its age"),
+    ):
+        one = _command(webhook, name, f"receiving:{name}", summary)
+        one.add_argument("source", metavar="SOURCE", help="its name under `webhooks:`")
+        one.add_argument("--body", default="-", metavar="FILE", help="the raw body (default: stdin)")
+        if name == "sign":
+            one.add_argument("--id", default="", metavar="TEXT", help="standard: the id of the message")
+        else:
+            one.add_argument(
+                "--header", action="append", default=[], metavar="H", help="'Name: value'; may be repeated"
+            )
+
+    triggers = _group(commands, "triggers", "Look at what asked for a run")
+    listing = _command(triggers, "list", "receiving:triggers_list", "List triggers that wait")
+    listing.add_argument("--all", action="store_true", help="those that ended too, newest first")
+    listing.add_argument(
+        "--limit", type=_count, default=50, metavar="N", help="how many of those (default: 50; 0: all)"
+    )
+    for name, summary in (("show", "Show one trigger"), ("retry", "Run a trigger now, again if it ended")):
+        one = _command(triggers, name, f"receiving:triggers_{name}", summary)
+        one.add_argument("trigger", metavar="TRIGGER", help="its id, see `kfm triggers list`")
 
 
 def _add_keeping(commands: Any) -> None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
 from kfm.clock import Clock, rfc3339
 from kfm.contract.names import check_id, dataset_id
 from kfm.contract.ports import State
-from kfm.contract.records import Trigger, TriggerKind
+from kfm.contract.records import Delivery, Trigger, TriggerKind
 from kfm.contract.updater import Updater
+
+if TYPE_CHECKING:
+    from kfm.orchestration.webhooks import Message
 
 
 def asked(
@@ -46,6 +52,43 @@ def ordered(
         actor=actor,
         received_at=rfc3339(clock.now_ms()),
     )
+
+
+def take(
+    state: State, messages: Sequence[Message], told: Callable[[Message], list[Trigger]], now_ms: int
+) -> list[list[str] | None]:
+    """Put the triggers of verified messages into the inbox, all in one durable transaction: for each message the
+    ids of its triggers, or None if it was taken before. Only when this returns may they be acknowledged."""
+    answers: list[list[str] | None] = []
+    with state.transaction() as tx:
+        for message in messages:
+            known = (state.delivery(message.source_id, each) for each in message.delivery_ids)
+            if any(delivery is not None for delivery in known):
+                answers.append(None)
+                continue
+            kept = [tx.keep_trigger(trigger).trigger_id for trigger in told(message)] if message.wanted else []
+            for each in message.delivery_ids:
+                tx.take_delivery(
+                    Delivery(
+                        source_id=message.source_id,
+                        delivery_id=each,
+                        trigger_ids=tuple(kept),
+                        received_ms=now_ms,
+                        expires_ms=message.expires_ms,
+                    )
+                )
+            answers.append(kept)
+    return answers
+
+
+def forget(state: State, now_ms: int) -> int:
+    """Drop the ids of messages that are stale by their own signed time by now; returns how many."""
+    old = [each for each in state.deliveries() if 0 < each.expires_ms < now_ms]
+    if old:
+        with state.transaction() as tx:
+            for each in old:
+                tx.forget_delivery(each)
+    return len(old)
 
 
 def keep(state: State, trigger: Trigger) -> Trigger:

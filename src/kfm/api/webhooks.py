@@ -1,0 +1,179 @@
+"""The webhooks' door: an ASGI application that answers 202 only when the trigger is durable.
+
+Requests that are verified at the same time share one commit: a thread takes all that wait, writes them in
+one transaction, and lets them all be answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, MutableMapping
+from queue import SimpleQueue
+from typing import Any
+
+from kfm.arrivals import Message, Reception, take
+from kfm.errors import KfmError
+from kfm.runtime import House
+
+MAX_BYTES = 256 * 1024
+SECONDS_TO_SEND = 10.0  # for the whole body
+MOST_AT_ONCE = 512  # requests in one commit
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Answer = list[str] | None | KfmError
+_TEXT = {
+    200: b'{"status":"known"}\n',
+    400: b'{"error":"malformed"}\n',
+    403: b'{"error":"forbidden"}\n',
+    404: b'{"error":"not found"}\n',
+    405: b'{"error":"use POST"}\n',
+    408: b'{"error":"too slow"}\n',
+    413: b'{"error":"too large"}\n',
+    503: b'{"error":"try again later"}\n',
+}
+
+
+class Letterbox(threading.Thread):
+    """Writes what was verified. The only one that holds the house."""
+
+    def __init__(self, opened: Callable[[], House]) -> None:
+        super().__init__(name="letterbox", daemon=True)
+        self._opened = opened
+        self._waiting: SimpleQueue[tuple[Message, Callable[[Answer], None]] | None] = SimpleQueue()
+
+    def put(self, message: Message, answer: Callable[[Answer], None]) -> None:
+        self._waiting.put((message, answer))
+
+    def close(self) -> None:
+        """After what was put before."""
+        self._waiting.put(None)
+        self.join()
+
+    def run(self) -> None:
+        with self._opened() as house:
+            while (first := self._waiting.get()) is not None:
+                batch, ended = [first], False
+                while len(batch) < MOST_AT_ONCE and not self._waiting.empty():
+                    another = self._waiting.get()
+                    if another is None:
+                        ended = True
+                        break
+                    batch.append(another)
+                self._write(house, batch)
+                if ended:
+                    return
+
+    def _write(self, house: House, batch: list[tuple[Message, Callable[[Answer], None]]]) -> None:
+        answers: list[Answer]
+        try:
+            answers = list(take(house, [message for message, _ in batch]))
+        except KfmError as problem:
+            answers = [problem] * len(batch)
+        except Exception as problem:  # nobody may be left without an answer
+            answers = [KfmError(type(problem).__name__)] * len(batch)
+        for (_, answer), result in zip(batch, answers, strict=True):
+            answer(result)
+
+
+class WebhookDoor:
+    """POST /webhooks/{source_id}; GET /livez and /readyz for whoever watches over it."""
+
+    def __init__(self, reception: Reception, letterbox: Letterbox) -> None:
+        self._reception = reception
+        self._letterbox = letterbox
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._answer(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            while (event := await receive())["type"] != "lifespan.shutdown":
+                await send({"type": event["type"] + ".complete"})
+            await send({"type": "lifespan.shutdown.complete"})
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path: str = scope["path"]
+        if path in ("/livez", "/readyz"):
+            await _say(send, 200, b'{"status":"ok"}\n')
+            return
+        source_id = path.removeprefix("/webhooks/")
+        if source_id == path or not source_id or "/" in source_id:
+            await _say(send, 404)
+            return
+        if scope["method"] != "POST":
+            await _say(send, 405)
+            return
+        body = await self._body(scope, receive, source_id)
+        if isinstance(body, int):
+            # Who is still sending would see a reset instead of the answer; a little is let come, and dropped.
+            declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
+            small = declared.isdigit() and len(declared) < 8
+            await _say(send, body, closing=body == 408 or not small)
+            return
+        found = self._reception.examine(source_id, scope["headers"], body)
+        if isinstance(found, int):
+            await _say(send, found)
+            return
+        answer = await self._kept(found)
+        if answer is None:
+            await _say(send, 200)
+        elif isinstance(answer, KfmError):
+            await _say(send, 503, retry=True)
+        else:
+            ids = ",".join(f'"{each}"' for each in answer)
+            await _say(send, 202, f'{{"status":"accepted","triggers":[{ids}]}}\n'.encode())
+
+    async def _body(self, scope: Scope, receive: Receive, source_id: str) -> bytes | int:
+        """The raw bytes; a status if there are too many or they come too slowly. None is read beyond the limit."""
+        lengths = [value for name, value in scope["headers"] if name == b"content-length"]
+        if any(not length.isdigit() or len(length) > 9 or int(length) > MAX_BYTES for length in lengths):
+            self._reception.turn_away(source_id, "body.too_large", MAX_BYTES + 1)
+            return 413
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(SECONDS_TO_SEND):
+                while True:
+                    event = await receive()
+                    if event["type"] == "http.disconnect":
+                        return 400
+                    part: bytes = event.get("body", b"")
+                    size += len(part)
+                    if size > MAX_BYTES:
+                        self._reception.turn_away(source_id, "body.too_large", size)
+                        return 413
+                    parts.append(part)
+                    if not event.get("more_body", False):
+                        return b"".join(parts)
+        except TimeoutError:
+            self._reception.turn_away(source_id, "body.too_slow", size)
+            return 408
+
+    async def _kept(self, message: Message) -> Answer:
+        loop = asyncio.get_running_loop()
+        waiting: asyncio.Future[Answer] = loop.create_future()
+
+        def settle(answer: Answer) -> None:
+            if not waiting.done():  # it is, if the sender hung up
+                waiting.set_result(answer)
+
+        def tell(answer: Answer) -> None:
+            loop.call_soon_threadsafe(settle, answer)
+
+        self._letterbox.put(message, tell)
+        return await waiting
+
+
+async def _say(
+    send: Send, status: int, body: bytes | None = None, *, closing: bool = False, retry: bool = False
+) -> None:
+    text = _TEXT[status] if body is None else body
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(text))]
+    if closing:
+        headers.append((b"connection", b"close"))
+    if retry:
+        headers.append((b"retry-after", b"5"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": text})

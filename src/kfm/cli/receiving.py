@@ -1,0 +1,211 @@
+"""kfm serve, webhook, triggers: what comes from outside, and what waits because of it."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import os
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kfm.cli.opening import one_line, opened, settings
+from kfm.cli.render import Screen
+from kfm.contract.canonical import canonical
+from kfm.contract.names import printable
+from kfm.errors import BadInput, Denied, Refused
+
+if TYPE_CHECKING:
+    from kfm.config import Resolved
+
+MOST = 256 * 1024
+
+
+def serve_webhooks(options: argparse.Namespace, screen: Screen) -> int:
+    resolved = settings(options)
+    if not resolved.config.webhooks:
+        raise BadInput("the configuration names no webhook", hint="add one under `webhooks:`")
+    tls = (options.tls_cert, options.tls_key) if options.tls_cert and options.tls_key else None
+    if bool(options.tls_cert) != bool(options.tls_key):
+        raise BadInput("--tls-cert and --tls-key belong together", hint="give both, or none")
+    if not tls and not options.behind_proxy and not _is_loopback(options.host):
+        raise Refused(
+            f"{printable(options.host)} is open to others and there is no TLS",
+            hint="give --tls-cert and --tls-key, or --behind-proxy if a proxy ends TLS before us",
+        )
+    try:
+        from kfm.api.serving import serve_webhooks as serve
+    except ImportError:
+        raise Refused("serving needs uvicorn and httptools", hint="pip install 'kfm[serve]'") from None
+    from kfm.runtime import open_house
+
+    def ready(port: int) -> None:
+        scheme = "https" if tls else "http"
+        host = f"[{options.host}]" if ":" in options.host else options.host
+        if screen.json:  # one line, at once: whoever started us waits for it
+            listening = {"listening": f"{scheme}://{host}:{port}", "webhooks": sorted(resolved.config.webhooks)}
+            screen.line(canonical(listening).decode())
+            screen.out.flush()
+        screen.say(f"listening on {scheme}://{host}:{port}/webhooks/…  ({', '.join(sorted(resolved.config.webhooks))})")
+        screen.say("accepted triggers wait in the inbox: `kfm watch` runs them, or `kfm resume` once")
+
+    serve(partial(open_house, resolved), options.host, options.port, tls, ready)
+    screen.say("stopped; everything that was accepted is in the inbox")
+    return 0
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _body(path: str) -> bytes:
+    if path == "-":
+        body = sys.stdin.buffer.read(MOST + 1)
+    else:
+        try:
+            with open(path, "rb") as file:
+                body = file.read(MOST + 1)
+        except (OSError, ValueError) as problem:
+            reason = (getattr(problem, "strerror", None) or "not a file name").lower()
+            raise BadInput(f"{printable(path)} cannot be read: {reason}", hint="name a file, or - for stdin") from None
+    if len(body) > MOST:
+        raise BadInput("the body is larger than 256 KiB", hint="no webhook takes more")
+    return body
+
+
+def _headers(given: list[str]) -> list[tuple[bytes, bytes]]:
+    found = []
+    for text in given:
+        name, colon, value = text.partition(":")
+        if not colon or not name.strip():
+            raise BadInput("--header is not a header", hint="write it as 'Name: value'")
+        found.append((name.strip().lower().encode(), value.strip().encode("utf-8", "surrogateescape")))
+    return found
+
+
+def _known(resolved: Resolved, source: str) -> str:
+    if source not in resolved.config.webhooks:
+        known = ", ".join(sorted(resolved.config.webhooks)) or "none"
+        raise BadInput(f"no webhook is called {printable(source)}", hint=f"the configuration names: {known}")
+    return source
+
+
+def sign(options: argparse.Namespace, screen: Screen) -> int:
+    """The headers a sender would give with this body, made with the first secret."""
+    from kfm.arrivals import signed_headers
+
+    resolved = settings(options)
+    source = _known(resolved, options.source)
+    hook = resolved.config.webhooks[source]
+    secret = resolved.secret(hook.secrets[0], os.environ)
+    headers = signed_headers(hook.accept, secret, _body(options.body), one_line("--id", options.id))
+    if screen.json:
+        screen.data({"headers": headers})
+    else:
+        for name, value in headers.items():
+            screen.line(f"{name}: {value}")
+    return 0
+
+
+def verify(options: argparse.Namespace, screen: Screen) -> int:
+    """Whether the door would take this request now, and why not. Changes nothing, not even the log of refusals."""
+    from kfm.arrivals import judge
+
+    resolved = settings(options)
+    source = _known(resolved, options.source)
+    verdict: dict[str, Any] = judge(resolved, source, _headers(options.header), _body(options.body))
+    if screen.json:
+        screen.data(verdict)
+    else:
+        screen.fields([(name, value) for name, value in verdict.items() if value not in ("", None)])
+    return 0 if verdict["accepted"] else Denied.exit_code
+
+
+def replay(options: argparse.Namespace, screen: Screen) -> int:
+    """Take a request that came while nobody listened: its signature must hold, its age is not asked."""
+    resolved = settings(options)
+    source = _known(resolved, options.source)
+    headers, body = _headers(options.header), _body(options.body)
+    from kfm.arrivals import replay as take_again
+
+    with opened(options, screen, "write", resolved) as house:
+        kept = take_again(house, source, headers, body)
+        if screen.json:
+            screen.data({"known": kept is None, "triggers": kept or []})
+        elif kept is None:
+            screen.line("it was taken before: nothing changed")
+        else:
+            screen.line(f"taken: {', '.join(kept) or 'it asks for nothing'}")
+    return 0
+
+
+# -- triggers
+
+
+def triggers_list(options: argparse.Namespace, screen: Screen) -> int:
+    with opened(options, screen, "read") as house:
+        rows = [_row(trigger, "waiting", "") for trigger in house.state.inbox()]
+        if options.all:
+            limit = options.limit or -1
+            for ended in house.state.ended_triggers(reverse=True, limit=limit):
+                receipt = house.state.receipt(ended.run_id)
+                rows.append(_row(ended.trigger, receipt.outcome if receipt else "ended", ended.run_id))
+    if screen.json:
+        screen.data({"triggers": rows})
+        return 0
+    if rows:
+        columns = ("trigger_id", "dataset", "kind", "state", "received_at", "actor", "run_id")
+        screen.table(tuple(name.removesuffix("_id") for name in columns), [tuple(r[n] for n in columns) for r in rows])
+    else:
+        screen.say("no trigger waits" + ("" if options.all else "; --all shows those that ended"))
+    return 0
+
+
+def _row(trigger: Any, state: str, run_id: str) -> dict[str, str]:
+    return {
+        "trigger_id": trigger.trigger_id,
+        "dataset": trigger.dataset,
+        "kind": trigger.kind,
+        "state": state,
+        "received_at": trigger.received_at,
+        "actor": trigger.actor,
+        "reason": trigger.reason,
+        "window": trigger.window,
+        "run_id": run_id,
+    }
+
+
+def triggers_show(options: argparse.Namespace, screen: Screen) -> int:
+    with opened(options, screen, "read") as house:
+        waiting = house.state.kept_trigger(options.trigger)
+        ended = house.state.ended_trigger(options.trigger) if waiting is None else None
+        if waiting is not None:
+            row = _row(waiting, "waiting", "")
+        elif ended is not None:
+            receipt = house.state.receipt(ended.run_id)
+            row = _row(ended.trigger, receipt.outcome if receipt else "ended", ended.run_id)
+        else:
+            raise BadInput(f"there is no trigger {printable(options.trigger)}", hint="see `kfm triggers list --all`")
+    if screen.json:
+        screen.data(row)
+    else:
+        screen.fields([(name, value) for name, value in row.items() if value])
+    return 0
+
+
+def triggers_retry(options: argparse.Namespace, screen: Screen) -> int:
+    """Run a trigger now: one that waits as it is, one that ended as a new one like it."""
+    from kfm.arrivals import retry
+    from kfm.cli.running import Tally, settled, show_runs
+
+    with opened(options, screen, "write") as house:
+        tally = Tally(screen)
+        tally.take(options.trigger, partial(retry, house, options.trigger))
+        effects = settled(house, screen)
+        show_runs(house, screen, tally, effects)
+        return tally.code

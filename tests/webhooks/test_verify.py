@@ -1,0 +1,56 @@
+"""The vectors of conformance/webhooks, and what they stand for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kfm.contract.secret import Secret
+from kfm.orchestration.webhooks import Hook, Rejected, signature, verify
+
+VECTORS = json.loads((Path(__file__).resolve().parents[2] / "conformance/webhooks/verify.json").read_text())["vectors"]
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=[vector["why"][:60] for vector in VECTORS])
+def test_every_vector_is_answered(vector: dict[str, Any]) -> None:
+    body = bytes.fromhex(vector["body_hex"]) if "body_hex" in vector else vector["body"].encode()
+    headers = [(name.encode(), value.encode("latin-1")) for name, value in vector["headers"]]
+    hook = None
+    if vector["hook"] is not None:
+        secrets = tuple(Secret(text.encode()) for text in vector["hook"]["secrets"])
+        hook = Hook(**{**vector["hook"], "secrets": secrets})
+    if "rejected" in vector:
+        with pytest.raises(Rejected) as caught:
+            verify(hook, headers, body, vector["now_ms"])
+        assert {"reason": caught.value.reason, "status": caught.value.status} == vector["rejected"]
+    else:
+        message = verify(hook, headers, body, vector["now_ms"])
+        for name, expected in vector["accepted"].items():
+            found = getattr(message, name)
+            assert (list(found) if isinstance(found, tuple) else found) == expected, name
+
+
+def test_the_published_examples_are_signed_alike() -> None:
+    github = Secret(b"It's a Secret to Everybody")
+    assert signature("github", github, b"Hello, World!") == (
+        "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
+    )
+    standard = Secret(b"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+    sealed = signature(
+        "standard",
+        standard,
+        b'{"test": 2432232314}',
+        message_id="msg_p5jXN8AQM9LWM0D4loKWxJek",
+        timestamp="1614265330",
+    )
+    assert sealed == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+def test_a_secret_shows_itself_to_nobody() -> None:
+    secret = Secret(b"do-not-show-me-do-not-show-me-ever")
+    hook = Hook(source_id="a", secrets=(secret,))
+    for shown in (repr(secret), str(secret), f"{secret}", repr(hook), repr([secret])):
+        assert "show-me" not in shown

@@ -167,9 +167,12 @@ def test_a_quote_inside_an_unquoted_field_is_just_a_quote() -> None:
     assert look(b'a,b\n5" pipe,2\n', LOOSE).result.rows == 1
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "latin-1", "cp1252", "shift_jis"])
+@pytest.mark.parametrize(
+    "encoding",
+    ["utf-8", "UTF8", "utf-8-sig", "utf-16", "utf-16-le", "utf_16_be", "latin-1", "cp1252", "koi8-r", "cp437"],
+)
 def test_a_source_is_read_and_written_in_its_own_encoding(encoding: str) -> None:
-    word = "語" if encoding == "shift_jis" else "Größe"
+    word = "Ширина" if encoding == "koi8-r" else "Größe"
     body = f"a,b\r\n1,{word}\r\nx,{word}\r\n".encode(encoding)
     contract = csv_contract(Column(name="a", type="integer", mode="discard-row"), encoding=encoding)
     seen = look(body, contract)
@@ -183,7 +186,8 @@ def test_the_wrong_encoding_is_found_at_its_row_in_any_block(monkeypatch: pytest
         ("utf-8", b"\xe9"),
         ("ascii", b"\xe9"),
         ("utf-16-le", b"\x00\xd8\x00\x00"),
-        ("euc_jp", b"\xff"),
+        ("utf-16-be", b"\xdc\x00"),
+        ("cp1252", b"\x81"),
     ):
         good = [f"{n},name {n}".encode(encoding) for n in range(1, 40)]
         feed = "\n".encode(encoding)
@@ -192,6 +196,31 @@ def test_the_wrong_encoding_is_found_at_its_row_in_any_block(monkeypatch: pytest
             monkeypatch.setattr(inspect_text, "BLOCK", block)
             seen = look(body, csv_contract(encoding=encoding))
             assert [(f.rule, f.row) for f in seen.result.findings] == [("encoding", 31)], (encoding, block)
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 4, 5, 100])
+def test_a_mark_does_not_move_the_place_of_a_byte_that_cannot_be_read(
+    block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inspect_text, "BLOCK", block)
+    for mark, encoding in (
+        (codecs.BOM_UTF8, "utf-8"),
+        (codecs.BOM_UTF16_LE, "utf-16"),
+        (codecs.BOM_UTF16_BE, "utf-16"),
+    ):
+        plain = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}[mark]
+        bad = b"\xff" if encoding == "utf-8" else "\ud800".encode(plain, "surrogatepass") * 2
+        seen = look(mark + "a\n1\n2\n".encode(plain) + bad, csv_contract(Column(name="a"), encoding=encoding))
+        assert [(f.rule, f.row) for f in seen.result.findings] == [("encoding", 3)]
+
+
+def test_utf_16_without_a_mark_is_little_endian_and_is_written_with_one() -> None:
+    contract = csv_contract(Column(name="a", type="integer", mode="discard-row"), encoding="utf-16")
+    for body in ("a\n1\nx\n".encode("utf-16-le"), codecs.BOM_UTF16_BE + "a\n1\nx\n".encode("utf-16-be")):
+        seen = look(body, contract)
+        assert seen.accepted == codecs.BOM_UTF16_LE + "a\n1\n".encode("utf-16-le")
+    headless = csv_contract(Column(name="a", type="integer", mode="discard-row"), encoding="utf-16", header=False)
+    assert look("x\n".encode("utf-16-le"), headless).accepted == codecs.BOM_UTF16_LE
 
 
 def test_a_mark_is_tolerated_only_at_the_very_beginning() -> None:

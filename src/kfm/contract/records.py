@@ -407,7 +407,7 @@ class Column(Record, frozen=True):
     pattern: Annotated[str, _what("a regular expression the whole value must match")] = ""
     values: Annotated[tuple[str, ...], _what("the only values allowed, if any are named")] = ()
     missing: Annotated[tuple[str, ...], _what('texts that mean "no value", beside the empty one')] = ()
-    date_format: Annotated[str, _what("strptime format of a date or datetime; default ISO 8601")] = ""
+    date_format: Annotated[str, _what("how a date or datetime is written, e.g. %m/%d/%Y; default ISO 8601")] = ""
     unique: Annotated[bool, _what("no value twice; blank ones do not count")] = False
 
 
@@ -415,7 +415,7 @@ class DataContract(Record, frozen=True):
     """What a source must look like before anything is planned from it."""
 
     format: Annotated[
-        Literal["csv", "json", "ndjson", "geojson", "text", "bytes"], _what("bytes: anything, unchecked")
+        Literal["csv", "json", "ndjson", "geojson", "stac", "text", "bytes"], _what("bytes: anything, unchecked")
     ] = "bytes"
     columns: Annotated[tuple[Column, ...], _what("the columns, members or properties that are checked")] = ()
     other_columns: Annotated[
@@ -426,14 +426,20 @@ class DataContract(Record, frozen=True):
         bool, _what("csv: the first row names the columns; without it `columns` does, in their order")
     ] = True
     delimiter: Annotated[str, _what("csv: one character")] = ","
-    encoding: Annotated[str, _what("csv and text: e.g. latin-1; JSON is always UTF-8")] = "utf-8"
+    encoding: Annotated[
+        str,
+        _what(
+            "csv and text: ascii, cp437, cp850, cp1250, cp1251, cp1252, iso-8859-2, iso-8859-15, koi8-r, latin-1, "
+            "mac-roman, utf-8, utf-8-sig, utf-16, utf-16-be or utf-16-le; JSON is always UTF-8"
+        ),
+    ] = "utf-8"
     min_rows: Annotated[int, _what("fewer rows than this hold the source")] = 0
     max_held_rows: Annotated[int, _what("more held rows than this hold the source; -1: no limit")] = -1
     partition_by: Annotated[
         str, _what("a column whose distinct values plan() gets as `partitions`; blank ones name none")
     ] = ""
     json_schema: Annotated[
-        dict[str, Any], _what("JSON Schema 2020-12, of a json document or of each record of ndjson and geojson")
+        dict[str, Any], _what("JSON Schema 2020-12, of a json document or of each record of ndjson, geojson and stac")
     ] = {}
     root: Annotated[
         str,

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
-from datetime import date, datetime
+from datetime import date
 from math import isfinite
 from typing import Any
 
-from kfm.contract.canonical import canonical
+from kfm.contract.canonical import canonical, ecmascript_number
+from kfm.contract.dates import date_reader, is_date, is_moment
+from kfm.contract.patterns import compiled
 from kfm.contract.records import Column
 from kfm.engine.inspect_findings import Violation
 from kfm.errors import BadInput
@@ -30,10 +32,6 @@ _TOGETHER = 24
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_MOMENT = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,9})?)?"
-    r"(?:Z|[+-](?:[01][0-9]|2[0-3]):?[0-5][0-9])?"
-)
 _TRUTHS = frozenset({"true", "false", "yes", "no", "t", "f", "y", "n", "1", "0"})
 _SPELT = _TRUTHS | {word.upper() for word in _TRUTHS} | {word.title() for word in _TRUTHS}
 _NOUN = {
@@ -61,7 +59,7 @@ class ColumnCheck:
         self.blanks = frozenset({"", *column.missing, *(text.strip() for text in column.missing)})
         self._seen: set[str | bytes] = set()
         self._allowed = frozenset(column.values)
-        self._matches = re.compile(column.pattern).fullmatch if column.pattern else None
+        self._matches = compiled(column.pattern).fullmatch if column.pattern else None
         self._bounded = column.minimum is not None or column.maximum is not None
         self._textual = bool(column.values or column.pattern or column.unique)
         self._read: Callable[[str], object] = _reader(column)
@@ -226,9 +224,9 @@ class ColumnCheck:
         if rule == "type":
             return f"the value is not {_NOUN[self.column.type]}"
         if rule == "minimum":
-            return f"the value is below {self.column.minimum:g}"
+            return f"the value is below {ecmascript_number(self.column.minimum or 0)}"
         if rule == "maximum":
-            return f"the value is above {self.column.maximum:g}"
+            return f"the value is above {ecmascript_number(self.column.maximum or 0)}"
         return _MESSAGES[rule]
 
 
@@ -264,7 +262,7 @@ def _key(text: str) -> str | bytes:
 def _reader(column: Column) -> Callable[[str], object]:
     """Reads a text as the column's type; None if it is not."""
     if column.date_format:
-        return _dated(column.date_format)
+        return _checked(date_reader(column.date_format))
     return _READERS[column.type]
 
 
@@ -285,35 +283,10 @@ def _truth(text: str) -> bool | None:
     return True if text.strip().lower() in _TRUTHS else None
 
 
-def _date(text: str) -> date | None:
-    text = text.strip()
-    if len(text) != 10 or "W" in text:  # 2026-W01-1 is a date to fromisoformat
-        return None
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        return None
-
-
-def _moment(text: str) -> datetime | None:
-    text = text.strip()
-    if not _MOMENT.fullmatch(text):
-        return None
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        return None
-
-
-def _dated(format_: str) -> Callable[[str], datetime | None]:
-    def read(text: str) -> datetime | None:
+def _checked(fits: Callable[[str], bool]) -> Callable[[str], bool | None]:
+    def read(text: str) -> bool | None:
         text = text.strip()
-        if len(text) > MAX_DATE or any(c.isdecimal() and not c.isascii() for c in text):
-            return None
-        try:
-            return datetime.strptime(text, format_)
-        except (ValueError, OverflowError):
-            return None
+        return True if len(text) <= MAX_DATE and fits(text) else None
 
     return read
 
@@ -323,6 +296,6 @@ _READERS: dict[str, Callable[[str], object]] = {
     "integer": _integer,
     "number": _number,
     "boolean": _truth,
-    "date": _date,
-    "datetime": _moment,
+    "date": _checked(is_date),
+    "datetime": _checked(is_moment),
 }

@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
 from collections.abc import Callable, Iterator, Sequence
@@ -20,11 +19,13 @@ from functools import partial
 from itertools import chain
 from typing import BinaryIO, NamedTuple
 
-from kfm.contract.records import DataContract
+from kfm.contract.encodings import writing
+from kfm.contract.records import DataContract, Layout
+from kfm.contract.tables import Block, Table
 from kfm.engine.inspect_columns import ColumnCheck
 from kfm.engine.inspect_findings import MAX_FINDINGS, NOTE, SOURCE, Outcome, Unreadable, Violation
 from kfm.engine.inspect_partitions import Partitions
-from kfm.engine.inspect_text import MAX_LINE, line_blocks, writing_codec
+from kfm.engine.inspect_text import MAX_LINE, line_blocks
 from kfm.errors import BadInput
 
 Rows = list[list[str]]
@@ -55,10 +56,28 @@ def inspect_csv(
         out.add(SOURCE, table.flaw.rule, table.flaw.message, row)
 
 
+def read_table(body: BinaryIO, layout: Layout, name: str) -> Table:
+    """A table that was inspected before, for whoever makes something of it."""
+    allow_long_fields()
+    table = _Table(body, layout)
+    names = list(layout.columns) or table.first() or []
+
+    def blocks() -> Iterator[Block]:
+        with closing(body):
+            for rows in table.batches():
+                if set(map(len, rows)) != {len(names)}:
+                    raise BadInput(f"{name} has a row with more or fewer fields than there are columns")
+                yield Block(len(names), len(rows), rows=rows)
+            if table.flaw is not None:
+                raise BadInput(f"{name}: {table.flaw.message}")
+
+    return Table(names, blocks())
+
+
 class _Table:
     """Parsed rows in batches of about a block. Stops at what it cannot read and keeps it in `flaw`."""
 
-    def __init__(self, body: BinaryIO, contract: DataContract) -> None:
+    def __init__(self, body: BinaryIO, contract: DataContract | Layout) -> None:
         self.flaw: Unreadable | None = None
         self._turned = False  # a new block was begun since the last batch
         self._open = 0  # characters handed to the parser since it last gave a row
@@ -153,7 +172,7 @@ class _Accepted:
         self._lines: list[str] = []
         # Until Python 3.13 a lone \r is quoted only if the line ending has one.
         self._writer = csv.writer(_Sink(self._lines.append), delimiter=contract.delimiter, lineterminator="\r\n")
-        self._encoder = codecs.getincrementalencoder(writing_codec(contract.encoding))("strict")
+        self._codec, self._mark = writing(contract.encoding)
 
     def begin(self, passed: int) -> None:
         """Start with the first `passed` rows, read once more: none of them was changed."""
@@ -181,16 +200,17 @@ class _Accepted:
         self._lines.clear()
         if text:
             try:
-                chunk = self._encoder.encode(text)
+                chunk = self._mark + text.encode(self._codec)
             except UnicodeEncodeError:
                 raise BadInput(
                     f"what passed cannot be written in {self._contract.encoding} again", hint="declare another encoding"
                 ) from None
+            self._mark = b""
             self._accept(chunk)
 
     def end(self) -> None:
-        if self.begun and (last := self._encoder.encode("", True)):
-            self._accept(last)
+        if self.begun and self._mark:
+            self._accept(self._mark)
 
 
 class _Inspector:

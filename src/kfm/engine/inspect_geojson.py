@@ -6,6 +6,7 @@ a bounding box may have its west east of its east. A null geometry is a feature 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 MAX_NESTED = 8  # geometry collections inside one another
@@ -23,7 +24,7 @@ def collection_flaw(document: Any) -> Flaw | None:
     """Whether the document around the features is a feature collection."""
     if document.get("type") != "FeatureCollection":
         return _SHAPE, "the document is not a FeatureCollection"
-    return _bbox_flaw(document)
+    return bbox_flaw(document)
 
 
 def feature_flaw(feature: Any) -> Flaw | None:
@@ -42,7 +43,7 @@ def feature_flaw(feature: Any) -> Flaw | None:
 def place_flaw(feature: dict[str, Any]) -> Flaw | None:
     """What is wrong with where a well-formed feature lies."""
     flaw = None if feature["geometry"] is None else _geometry_flaw(feature["geometry"], MAX_NESTED)
-    return flaw or _bbox_flaw(feature)
+    return flaw or bbox_flaw(feature)
 
 
 def _geometry_flaw(geometry: Any, room: int) -> Flaw | None:
@@ -56,12 +57,12 @@ def _geometry_flaw(geometry: Any, room: int) -> Flaw | None:
         for part in parts:
             if flaw := _geometry_flaw(part, room - 1):
                 return flaw
-        return _bbox_flaw(geometry)
+        return bbox_flaw(geometry)
     if type(kind) is not str or kind not in _DEPTH:
         return _GEOMETRY, "the geometry has no type that GeoJSON knows"
     if type(geometry.get("coordinates")) is not list:
         return _GEOMETRY, "the geometry has no coordinates"
-    return _coordinates_flaw(geometry["coordinates"], kind) or _bbox_flaw(geometry)
+    return _coordinates_flaw(geometry["coordinates"], kind) or bbox_flaw(geometry)
 
 
 def _coordinates_flaw(coordinates: list[Any], kind: str) -> Flaw | None:
@@ -76,12 +77,12 @@ def _coordinates_flaw(coordinates: list[Any], kind: str) -> Flaw | None:
     for line in lines:
         if type(line) is not list:
             return _GEOMETRY, "the coordinates are not nested as the type asks"
+        if flaw := _positions_flaw(line):
+            return flaw
         if "Polygon" in kind and (len(line) < 4 or line[0] != line[-1]):
             return _GEOMETRY, "a ring has fewer than four positions, or is not closed"
         if "Line" in kind and len(line) < 2:
             return _GEOMETRY, "a line has fewer than two positions"
-        if flaw := _positions_flaw(line):
-            return flaw
     return None
 
 
@@ -99,7 +100,20 @@ def _positions_flaw(positions: list[Any]) -> Flaw | None:
     return None
 
 
-def _bbox_flaw(owner: dict[str, Any]) -> Flaw | None:
+def positions(geometry: dict[str, Any]) -> Iterator[tuple[float, float]]:
+    """Longitude and latitude of every position of a geometry without a flaw."""
+    if geometry["type"] == "GeometryCollection":
+        for part in geometry["geometries"]:
+            yield from positions(part)
+        return
+    found = [geometry["coordinates"]]
+    for _ in range(_DEPTH[geometry["type"]]):
+        found = [inner for part in found for inner in part]
+    for position in found:
+        yield position[0], position[1]
+
+
+def bbox_flaw(owner: dict[str, Any]) -> Flaw | None:
     box = owner.get("bbox")
     if box is None:
         return None

@@ -1,13 +1,15 @@
-"""JSON, NDJSON and GeoJSON against their contract, record by record.
+"""JSON, NDJSON, GeoJSON and STAC against their contract, record by record.
 
 - `json` with `root`: the records are the list in that member; without: the list at the top, or else the
   document itself is the one record, and what would hold a row holds the source.
+- `stac` is one item, collection or catalog, or a collection of features that are items.
 - JSON that cannot be read strictly (malformed, a key twice, NaN, too deep, integers past 2^53, half a
   surrogate pair, a byte order mark) holds the source.
-- `json_schema` is about the whole document for `json`, about each record for `ndjson` and about each
-  feature for `geojson`. A record that breaks it is held as a row; the document around the list, as a whole.
-- A record that is no object, or no feature, is held as a row (`json.record`, `geojson.shape`); if any
-  column is `freeze`, or other columns are, it holds the source. A feature that lies wrong is held as a row.
+- `json_schema` is about the whole document for `json`, about each record for `ndjson` and `stac` and
+  about each feature for `geojson`. A record that breaks it is held as a row; the document around the list, as a whole.
+- A record that is no object, or no feature, is held as a row (`json.record`, `geojson.shape`, `stac.shape`); if any
+  column is `freeze`, or other columns are, it holds the source. A feature that lies wrong, or an item that lacks
+  something, is held as a row.
 - A value that is discarded becomes null; an unknown member that is discarded is taken out.
 - What passes is written only once something was discarded: records as they came, changed ones canonical.
 """
@@ -27,22 +29,24 @@ from kfm.engine.inspect_geojson import collection_flaw, feature_flaw, place_flaw
 from kfm.engine.inspect_partitions import Partitions
 from kfm.engine.inspect_schema import schema_check, split_at_list
 from kfm.engine.inspect_split import ListInJson, lines
+from kfm.engine.inspect_stac import stac_breaks, stac_flaw
 from kfm.errors import BadInput
 
 
 def inspect_json(
     open_body: Callable[[], BinaryIO], contract: DataContract, out: Outcome, accept: Callable[[bytes], None]
 ) -> None:
-    """Any of the three formats. The document's schema is split, so that a list of any length is never held."""
+    """Any of the four formats. The document's schema is split, so that a list of any length is never held."""
     outer: Any = True
     each: Any = contract.json_schema
     size: tuple[int, int | None] = (0, None)
     if contract.format == "json":
         outer, each, size = split_at_list(contract.json_schema, contract.root)
-    root = "features" if contract.format == "geojson" else contract.root
+    root = "features" if contract.format in ("geojson", "stac") else contract.root
     inspector = _Inspector(contract, each, out)
     with closing(open_body()) as body:
-        found = None if contract.format == "ndjson" else ListInJson(body, root)
+        stac = contract.format == "stac"
+        found = None if contract.format == "ndjson" else ListInJson(body, root, alone=stac)
         accepted = _Accepted(open_body, root, found, accept)
         try:
             for raw in lines(body) if found is None else found.records():
@@ -75,6 +79,7 @@ def _alone(
 ) -> None:
     """A document that is one record: it passes whole or not at all."""
     inspector.each = schema_check(contract.json_schema)
+    inspector.alone = True
     kept = inspector.take(body)
     if kept is None and not out.held:
         out.add(SOURCE, "json.record", "the document is one record, and that is held; the source is held")
@@ -90,7 +95,7 @@ def _around(found: ListInJson, outer: Any, size: tuple[int, int | None], contrac
     except BadInput as error:
         out.add(SOURCE, "json.malformed", f"{error.message}; the source is held")
         return
-    if contract.format == "geojson" and (flaw := collection_flaw(document)):
+    if contract.format in ("geojson", "stac") and (flaw := collection_flaw(document)):
         out.add(SOURCE, flaw[0], f"{flaw[1]}; the source is held")
     at = f"/{contract.root}" if contract.root else ""
     broken = schema_check(outer)(document)
@@ -164,7 +169,9 @@ class _Accepted:
 class _Inspector:
     def __init__(self, contract: DataContract, schema: Any, out: Outcome) -> None:
         self.each = schema_check(schema)
+        self.alone = False  # the record is the document
         self._geo = contract.format == "geojson"
+        self._stac = contract.format == "stac"
         self._out = out
         self._checks = [ColumnCheck(column) for column in contract.columns]
         self._names = {column.name for column in contract.columns}
@@ -208,6 +215,10 @@ class _Inspector:
             flaw = feature_flaw(record)
             if flaw is None:
                 return record["properties"] if record["properties"] is not None else {}
+        elif self._stac:
+            flaw = stac_flaw(record, alone=self.alone)
+            if flaw is None:
+                return (record["properties"] or {}) if record["type"] == "Feature" else record
         elif type(record) is dict or not self._shaped:
             return record if type(record) is dict else {}
         else:
@@ -218,6 +229,9 @@ class _Inspector:
     def _about_record(self, record: Any) -> Iterable[Violation]:
         if self._geo and (flaw := place_flaw(record)):
             yield "", flaw[0], "discard-row", flaw[1]
+        if self._stac:
+            for pointer, rule, message in stac_breaks(record):
+                yield pointer, rule, "discard-row", message
         for pointer, keyword in self.each(record):
             yield pointer, f"schema.{keyword}", "discard-row", _BREAKS.format(keyword)
 

@@ -1,8 +1,8 @@
 """Refuses regular expressions that a hostile value could keep busy for ever.
 
-Python's engine tries every way a text can be cut up among the repeats of a pattern. If a loop can take the same
-text in two ways (`(a+)+`, `(a|aa)*`) the tries double with every character. If three loops in a row
-can take the same text (`.*x.*y.*`) they grow with the cube of the length. Both show in the automaton of
+An engine that backtracks tries every way a text can be cut up among the repeats of a pattern. If a loop can
+take the same text in two ways (`(a+)+`, `(a|aa)*`) the tries double with every character. If three loops in a
+row can take the same text (`.*x.*y.*`) they grow with the cube of the length. Both show in the automaton of
 the pattern: its positions are the places in it that take a character, its edges what may come next.
 An edge that exists in two ways, or two different walks over one text from a position back to it, is
 the first case. A chain of three loops, joined by text that each could take itself, is the second.
@@ -13,17 +13,24 @@ never give back what they took, so they count as one character.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from typing import Any
+
+from kfm.contract.patterns import (
+    Atomic,
+    Chars,
+    Choice,
+    Look,
+    Node,
+    Place,
+    Ranges,
+    Repeat,
+    Sequence,
+    parse,
+    pattern_flaw,
+)
 
 _UNROLLED = 8  # repeats up to this are written out, longer ones count as loops
 _MAX_WORK = 200_000
-# All characters: ASCII one by one, and one each for the letters, digits, spaces and others past it.
-_ALPHABET = [*map(chr, range(128)), "é", "٣", "\u00a0", "€"]
-_OTHER = 0b1111 << 128
-_ANY = (1 << 132) - 1
-_CHAIN = 3
 
 _HINT = "rewrite it so that its repeats cannot take the same text, or make them possessive (`++`, `*+`)"
 
@@ -32,31 +39,36 @@ class _Refused(Exception):
     pass
 
 
+class _Work:
+    """What may be spent on judging one pattern, the groups inside it too."""
+
+    def __init__(self) -> None:
+        self._left = _MAX_WORK
+
+    def spend(self, work: int) -> None:
+        self._left -= work
+        if self._left < 0:
+            raise _Refused("is too intricate to be judged")
+
+
 def pattern_problem(pattern: str) -> str:
     """Why a pattern cannot be used, or empty."""
-    from re import _parser  # type: ignore[attr-defined]
-
+    if flaw := pattern_flaw(pattern):
+        return flaw
     try:
-        re.compile(pattern)
-        parsed = _parser.parse(pattern)
-        _judge(parsed, bool(parsed.state.flags & re.IGNORECASE))
-    except re.error as error:
-        return f"is not a regular expression: {error.msg}"
-    except (RecursionError, OverflowError):
-        return "is nested too deeply or repeats too often"
+        _judge(parse(pattern), _Work())
     except _Refused as refusal:
         return f"{refusal}; {_HINT}"
     return ""
 
 
-def _judge(items: Any, ignore_case: bool) -> None:
-    automaton = _Automaton(ignore_case)
-    automaton.sequence(items)
+def _judge(node: Node, work: _Work) -> None:
+    automaton = _Automaton(node, work)
     core = automaton.core()
     reach = {position: automaton.reach([position], core) for position in core}
     if automaton.doubled(core, reach):
         raise _Refused("can take one text in very many ways")
-    if automaton.longest_chain(core, reach) >= _CHAIN:
+    if automaton.has_long_chain(core, reach):
         raise _Refused("has three or more open-ended repeats that can take the same text")
 
 
@@ -65,121 +77,107 @@ _Fragment = tuple[dict[int, int], dict[int, int], int]
 
 
 class _Automaton:
-    def __init__(self, ignore_case: bool) -> None:
-        self._ignore_case = ignore_case
+    def __init__(self, node: Node, work: _Work) -> None:
         self.takes: list[int] = []  # per position the characters it takes, as bits
         self.edges: list[dict[int, int]] = []  # per position what may come next, and in how many ways
-        self._work = 0
+        self._work = work
+        self._bounds = sorted(_bounds(node))
+        self._any = (1 << len(self._bounds)) - 1
+        self._fragment(node)
 
     # -- from the parsed pattern
 
-    def sequence(self, items: Iterable[tuple[Any, Any]]) -> _Fragment:
+    def _fragment(self, node: Node) -> _Fragment:
+        if isinstance(node, Chars):
+            return self._position(self._bits(node.ranges))
+        if isinstance(node, Sequence):
+            return self._sequence(node.items)
+        if isinstance(node, Choice):
+            return self._choice(node.branches)
+        if isinstance(node, Repeat):
+            return self._repeat(node)
+        if isinstance(node, Atomic):
+            inner = node.body
+            # A greedy loop that may end at once takes what it can and is done: only its body is tried in ways.
+            loops = isinstance(inner, Repeat) and inner.least <= 1 and not inner.lazy
+            _judge(inner.body if isinstance(inner, Repeat) and loops else inner, self._work)
+            if isinstance(inner, Repeat) and inner.most not in (0, 1) and _may_be_empty(inner.body):
+                raise _Refused("repeats what may be empty")
+            fragment = self._position(self._any)
+            return fragment[0], fragment[1], int(_may_be_empty(inner))
+        if isinstance(node, Look):
+            _judge(node.body, self._work)
+        return {}, {}, 1
+
+    def _sequence(self, items: Iterable[Node]) -> _Fragment:
         first: dict[int, int] = {}
         last: dict[int, int] = {}
         empty = 1
-        for operation, argument in items:
-            fragment = self._node(str(operation), argument)
-            if fragment is None:
-                continue
+        for item in items:
+            fragment = self._fragment(item)
             self._link(last, fragment[0])
             first = _sum(first, fragment[0], empty)
             last = _sum(fragment[1], last, fragment[2])
-            empty *= fragment[2]
+            empty = min(2, empty * fragment[2])
         return first, last, empty
 
-    def _node(self, operation: str, argument: Any) -> _Fragment | None:
-        if operation in ("LITERAL", "NOT_LITERAL", "ANY", "IN"):
-            return self._position(self._characters(operation, argument))
-        if operation in ("MAX_REPEAT", "MIN_REPEAT"):
-            return self._repeat(*argument)
-        if operation == "SUBPATTERN":
-            self._ignore_case = self._ignore_case or bool(argument[1] & re.IGNORECASE)
-            return self.sequence(argument[-1])
-        if operation == "BRANCH":
-            first: dict[int, int] = {}
-            last: dict[int, int] = {}
-            empty = 0
-            for branch in map(self.sequence, argument[1]):
-                first = _sum(first, branch[0], 1)
-                last = _sum(last, branch[1], 1)
-                empty += branch[2]
-            return first, last, empty
-        if operation in ("ATOMIC_GROUP", "POSSESSIVE_REPEAT"):
-            _judge(argument if operation == "ATOMIC_GROUP" else argument[-1], self._ignore_case)
-            return self._position(_ANY)
-        if operation in ("ASSERT", "ASSERT_NOT"):
-            _judge(argument[1], self._ignore_case)
-            return None
-        if operation == "AT":
-            return None
-        if operation == "FAILURE":
-            return {}, {}, 0
-        raise _Refused("uses back-references or conditions")
+    def _choice(self, branches: Iterable[Node]) -> _Fragment:
+        first: dict[int, int] = {}
+        last: dict[int, int] = {}
+        empty = 0
+        for branch in branches:
+            fragment = self._fragment(branch)
+            first = _sum(first, fragment[0], 1)
+            last = _sum(last, fragment[1], 1)
+            empty = min(2, empty + fragment[2])
+        return first, last, empty
 
-    def _repeat(self, least: int, most: Any, body: Any) -> _Fragment:
-        fragment = self.sequence(body)
-        empty = fragment[2] + (least == 0)
-        if most == 1:
+    def _repeat(self, node: Repeat) -> _Fragment:
+        if node.most == 0:
+            return {}, {}, 1
+        fragment = self._fragment(node.body)
+        empty = min(2, fragment[2] + (node.least == 0))
+        if node.most == 1:
             return fragment[0], fragment[1], empty
-        if int(most) > _UNROLLED or fragment[2]:
+        if fragment[2]:
+            raise _Refused("repeats what may be empty")
+        if node.most is None or node.most > _UNROLLED:
             self._link(fragment[1], fragment[0])
-            # A round that takes nothing may follow the last: one more way to end.
-            return fragment[0], _sum(fragment[1], fragment[1], fragment[2]), empty
-        last = fragment[1] if least <= 1 else {}
+            return fragment[0], fragment[1], empty
+        last = fragment[1] if node.least <= 1 else {}
         before = fragment
-        for count in range(2, int(most) + 1):
-            following = self.sequence(body)
+        for count in range(2, node.most + 1):
+            following = self._fragment(node.body)
             self._link(before[1], following[0])
-            if count >= least:
+            if count >= node.least:
                 last = _sum(last, following[1], 1)
             before = following
         return fragment[0], last, empty
 
     def _position(self, characters: int) -> _Fragment:
-        self._spend(20)
+        self._work.spend(20)
         self.takes.append(characters)
         self.edges.append({})
         return {len(self.takes) - 1: 1}, {len(self.takes) - 1: 1}, 0
 
     def _link(self, before: dict[int, int], after: dict[int, int]) -> None:
-        self._spend(len(before) * len(after))
+        self._work.spend(len(before) * len(after))
         for one, ways in before.items():
             edges = self.edges[one]
             for other, more in after.items():
                 edges[other] = min(2, edges.get(other, 0) + ways * more)
 
-    def _characters(self, operation: str, argument: Any) -> int:
-        if operation == "ANY":
-            return _ANY
-        items = argument if operation == "IN" else [(operation, argument)]
-        negated = False
-        some = 0  # the characters it takes, and all of a kind past ASCII if it takes any
-        whole = 0  # without the kinds of which it may take only some
-        for kind, value in items:
-            name = str(kind)
-            if name in ("NEGATE", "NOT_LITERAL"):
-                negated = True
-            if name == "CATEGORY":
-                some |= _category(str(value))
-                whole |= _category(str(value))
-            elif name != "NEGATE":
-                bits = self._both_cases(_bits(*value) if name == "RANGE" else _bits(value, value))
-                some |= bits
-                whole |= bits & ~_OTHER
-        return _ANY & ~whole if negated else some
-
-    def _both_cases(self, bits: int) -> int:
-        if not self._ignore_case:
-            return bits
-        for code in range(128):
-            if bits >> code & 1:
-                bits |= 1 << ord(chr(code).swapcase())
-        return bits | _OTHER  # the long s and the Kelvin sign fold into ASCII
-
-    def _spend(self, work: int) -> None:
-        self._work += work
-        if self._work > _MAX_WORK:
-            raise _Refused("is too intricate to be judged")
+    def _bits(self, ranges: Ranges) -> int:
+        """A set of characters as bits: one for each stretch of them that no set in the pattern divides."""
+        bits = 0
+        at = 0
+        for low, high in ranges:
+            while at < len(self._bounds) and self._bounds[at] < low:
+                at += 1
+            while at < len(self._bounds) and self._bounds[at] <= high:
+                bits |= 1 << at
+                at += 1
+        return bits
 
     # -- what the automaton tells
 
@@ -199,15 +197,16 @@ class _Automaton:
                 ends += [p for p in outward[gone] if p in left and left.isdisjoint(inward[p])]
         return left
 
-    def reach(self, starts: Iterable[int], within: set[int], taking: int = _ANY) -> set[int]:
+    def reach(self, starts: Iterable[int], within: set[int], taking: int | None = None) -> set[int]:
         """What can be come to by at least one edge, reading only characters in `taking`."""
+        wanted = self._any if taking is None else taking
         found: set[int] = set()
         open_ = list(starts)
         while open_:
             edges = self.edges[open_.pop()]
-            self._spend(len(edges) + 1)
+            self._work.spend(len(edges) + 1)
             for other in edges:
-                if other in within and other not in found and self.takes[other] & taking:
+                if other in within and other not in found and self.takes[other] & wanted:
                     found.add(other)
                     open_.append(other)
         return found
@@ -220,7 +219,7 @@ class _Automaton:
             one, two = pair
             ones = [p for p in self.edges[one] if p in core and one in reach[p]]
             twos = [p for p in self.edges[two] if p in core and two in reach[p]]
-            self._spend(len(ones) * len(twos) + 1)
+            self._work.spend(len(ones) * len(twos) + 1)
             return [(a, b) for a in ones for b in twos if self.takes[a] & self.takes[b]]
 
         alike = [(p, p) for p in core if p in reach[p]]
@@ -247,7 +246,8 @@ class _Automaton:
                     open_.append(pair)
         return False
 
-    def longest_chain(self, core: set[int], reach: dict[int, set[int]]) -> int:
+    def has_long_chain(self, core: set[int], reach: dict[int, set[int]]) -> bool:
+        """Whether three loops follow one another, each joined to the next by text that both could take."""
         loops: list[set[int]] = []
         for position in sorted(core):
             if position in reach[position] and not any(position in loop for loop in loops):
@@ -256,20 +256,13 @@ class _Automaton:
         for index, loop in enumerate(loops):
             for position in loop:
                 taken[index] |= self.takes[position]
-        longest: dict[int, int] = {}
-
-        def chain(index: int) -> int:
-            if index not in longest:
-                longest[index] = 1 + max(
-                    (chain(other) for other in range(len(loops)) if other != index and joined(index, other)), default=0
-                )
-            return longest[index]
-
-        def joined(one: int, other: int) -> bool:
-            shared = taken[one] & taken[other]
-            return bool(shared) and not loops[other].isdisjoint(self.reach(loops[one], core, shared))
-
-        return max((chain(index) for index in range(len(loops))), default=0)
+        joined: list[list[int]] = [[] for _ in loops]
+        for one, loop in enumerate(loops):
+            for other, there in enumerate(loops):
+                shared = taken[one] & taken[other]
+                if one != other and shared and not there.isdisjoint(self.reach(loop, core, shared)):
+                    joined[one].append(other)
+        return any(joined[middle] for ends in joined for middle in ends)
 
 
 def _sum(ways: dict[int, int], more: dict[int, int], times: int) -> dict[int, int]:
@@ -278,27 +271,31 @@ def _sum(ways: dict[int, int], more: dict[int, int], times: int) -> dict[int, in
     return {p: min(2, ways.get(p, 0) + more.get(p, 0) * times) for p in (*ways, *more)}
 
 
-def _bits(low: int, high: int) -> int:
-    bits = _OTHER if high > 127 else 0
-    if low == high > 127:
-        past = _ALPHABET[128:]
-        bits = 1 << 128 + next(i for i, c in enumerate(past) if _kind(c) == _kind(chr(low)))
-    for code in range(low, min(high, 127) + 1):
-        bits |= 1 << code
-    return bits
+def _bounds(node: Node) -> set[int]:
+    """The first characters of the stretches that no set in a pattern divides."""
+    found = {0}
+    open_ = [node]
+    while open_:
+        one = open_.pop()
+        if isinstance(one, Chars):
+            for low, high in one.ranges:
+                found |= {low, high + 1}
+        elif isinstance(one, Sequence):
+            open_ += one.items
+        elif isinstance(one, Choice):
+            open_ += one.branches
+        elif not isinstance(one, Place):
+            open_.append(one.body)
+    return found - {0x110000}
 
 
-def _category(name: str) -> int:
-    negated = "_NOT_" in name
-    escape = {"DIGIT": r"\d", "SPACE": r"\s", "WORD": r"\w"}.get(name.rpartition("_")[2])
-    if escape is None:
-        return _ANY
-    bits = 0
-    for index, character in enumerate(_ALPHABET):
-        if bool(re.match(escape, character)) != negated:
-            bits |= 1 << index
-    return bits
-
-
-def _kind(character: str) -> tuple[bool, bool, bool]:
-    return re.match(r"\w", character) is not None, re.match(r"\d", character) is not None, character.isspace()
+def _may_be_empty(node: Node) -> bool:
+    if isinstance(node, Chars):
+        return False
+    if isinstance(node, Sequence):
+        return all(map(_may_be_empty, node.items))
+    if isinstance(node, Choice):
+        return any(map(_may_be_empty, node.branches))
+    if isinstance(node, Repeat):
+        return node.least == 0 or _may_be_empty(node.body)
+    return not isinstance(node, Atomic) or _may_be_empty(node.body)

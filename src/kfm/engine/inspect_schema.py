@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from kfm.contract.canonical import canonical
+from kfm.contract.patterns import compiled
 from kfm.engine.inspect_columns import MAX_MATCHED
 from kfm.engine.inspect_pattern import pattern_problem
 from kfm.errors import BadInput
@@ -48,7 +48,7 @@ def schema_problems(schema: Any, place: str = "json_schema") -> list[str]:
     if "pattern" in schema and "pattern" not in wrong and (problem := pattern_problem(schema["pattern"])):
         problems.append(f"{place}: pattern {problem}")
     if isinstance(schema.get("properties"), dict):
-        for name, inner in schema["properties"].items():
+        for name, inner in sorted(schema["properties"].items(), key=_name):
             problems += schema_problems(inner, f"{place}.properties.{name}")
     for name in ("items", "additionalProperties"):
         if name in schema:
@@ -77,7 +77,7 @@ _SHAPES: dict[str, Callable[[Any], bool]] = {
     "properties": lambda v: isinstance(v, dict),
     "pattern": lambda v: isinstance(v, str),
     **{name: (lambda v: type(v) in (int, float) and v - v == 0) for name in _NUMBERS},
-    **{name: (lambda v: type(v) is int and v >= 0) for name in _SIZES},
+    **{name: (lambda v: _TYPES["integer"](v) and v >= 0) for name in _SIZES},
 }
 
 
@@ -133,7 +133,7 @@ def _simple(schema: dict[str, Any]) -> Iterator[tuple[str, Callable[[Any], bool]
         if keyword in schema:
             yield keyword, _when(applies, fits, schema[keyword])
     if "pattern" in schema:
-        search = re.compile(schema["pattern"]).search
+        search = compiled(schema["pattern"]).search
         yield "pattern", lambda v: type(v) is not str or (len(v) <= MAX_MATCHED and search(v) is not None)
 
 
@@ -147,7 +147,8 @@ def _when(applies: Callable[[Any], bool], fits: Callable[[Any, Any], bool], boun
 
 def _object(schema: dict[str, Any]) -> Check | None:
     required = schema.get("required", [])
-    properties = {name: (f"/{_escaped(name)}", _compile(inner)) for name, inner in schema.get("properties", {}).items()}
+    declared = sorted(schema.get("properties", {}).items(), key=_name)  # an order of our own: files have none
+    properties = {name: (f"/{_escaped(name)}", _compile(inner)) for name, inner in declared}
     rest = schema.get("additionalProperties", True)
     others = _compile(rest)
     if not required and not properties and rest is True:
@@ -184,6 +185,10 @@ def _array(schema: dict[str, Any]) -> Check | None:
                 yield from inner(item, f"{at}/{position}")
 
     return check
+
+
+def _name(member: tuple[Any, Any]) -> str:
+    return str(member[0])
 
 
 def _escaped(name: str) -> str:

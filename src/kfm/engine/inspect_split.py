@@ -27,15 +27,16 @@ class ListInJson:
     """The list at the top of a document, or in the member `root` of the object at its top.
 
     Read `records` to its end; then `head` and `tail` are what stands before and after the records.
-    `alone` is the document itself if there is no list to look into.
+    `alone` is the document itself if there is no list to look into; with a `root` that is so only if it may be.
     """
 
-    def __init__(self, body: BinaryIO, root: str) -> None:
+    def __init__(self, body: BinaryIO, root: str, *, alone: bool = False) -> None:
         self.head = b""
         self.tail = b""
         self.alone: bytes | None = None
         self._body = body
         self._root = root
+        self._may_be_alone = alone
         self._buffer = b""
         self._at = 0
         self._ended = False
@@ -96,6 +97,9 @@ class ListInJson:
             self._at += 1
         if not self._peek(keep=True):
             raise _malformed("it ends inside an object")
+        if self._may_be_alone:
+            self.alone = self._everything()
+            return False
         raise Unreadable("json.root", "the list of records is not where the contract says; the source is held")
 
     def _open(self) -> None:

@@ -7,44 +7,29 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import BinaryIO
 
+from kfm.contract.encodings import KNOWN, encoding_of, opened
 from kfm.contract.records import DataContract
 from kfm.engine.inspect_findings import SOURCE, Outcome, Unreadable
 
 BLOCK = 1 << 16
 MAX_LINE = 1 << 22  # characters
 
-# Codecs that are no character sets, or whose answer depends on the machine.
-_REFUSED = {"idna", "mbcs", "oem", "punycode", "raw_unicode_escape", "undefined", "unicode_escape", "utf_7"}
-
 
 def encoding_problem(name: str) -> str:
     """Why a name cannot be the encoding of a source, or empty."""
-    try:
-        info = codecs.lookup(name)
-    except (LookupError, ValueError):
-        return "is not an encoding this Python knows"
-    if not getattr(info, "_is_text_encoding", True) or info.name.replace("-", "_") in _REFUSED:
-        return "is not an encoding of plain text"
-    return ""
-
-
-def reading_codec(name: str) -> str:
-    """The codec to read with: a byte order mark before UTF-8 is tolerated and is no part of the text."""
-    return "utf-8-sig" if codecs.lookup(name).name == "utf-8" else name
-
-
-def writing_codec(name: str) -> str:
-    """The codec to write with: no byte order mark where none is needed."""
-    return "utf-8" if codecs.lookup(name).name in ("utf-8", "utf-8-sig") else name
+    return "" if encoding_of(name) else f"is none of these: {', '.join(KNOWN)}"
 
 
 def text_blocks(body: BinaryIO, encoding: str) -> Iterator[str]:
     """The text, decoded strictly. What stands before a byte that cannot be decoded is given first."""
-    decoder = codecs.getincrementaldecoder(reading_codec(encoding))("strict")
-    final = False
-    while not final:
-        chunk = body.read(BLOCK)
-        final = not chunk
+    chunk = body.read(BLOCK)
+    while 0 < len(chunk) < 3 and (more := body.read(BLOCK)):
+        chunk += more
+    codec, mark = opened(encoding, chunk)
+    decoder = codecs.getincrementaldecoder(codec)("strict")
+    final = not chunk
+    chunk = chunk[mark:]
+    while True:
         pending, state = decoder.getstate()
         try:
             text = decoder.decode(chunk, final)
@@ -56,6 +41,10 @@ def text_blocks(body: BinaryIO, encoding: str) -> Iterator[str]:
             raise Unreadable("encoding", "a byte cannot be read in the declared encoding; the source is held") from None
         if text:
             yield text
+        if final:
+            return
+        chunk = body.read(BLOCK)
+        final = not chunk
 
 
 def line_blocks(body: BinaryIO, encoding: str) -> Iterator[str]:

@@ -61,7 +61,7 @@ def inspect(
         from kfm.engine.inspect_csv import inspect_csv
 
         inspect_csv(open_body, contract, out, accept)
-    elif contract.format in ("json", "ndjson", "geojson"):
+    elif contract.format in ("json", "ndjson", "geojson", "stac"):
         from kfm.engine.inspect_json import inspect_json
 
         inspect_json(open_body, contract, out, accept)
@@ -88,19 +88,20 @@ def contract_problems(contract: DataContract) -> list[str]:
 
 
 def _format_problems(contract: DataContract) -> Iterator[str]:
+    from kfm.contract.encodings import is_delimiter
     from kfm.engine.inspect_text import encoding_problem
 
     kind = contract.format
     given: list[tuple[str, bool, tuple[str, ...]]] = [
-        ("columns", bool(contract.columns), ("csv", "json", "ndjson", "geojson")),
-        ("other_columns", contract.other_columns != "evolve", ("csv", "json", "ndjson", "geojson")),
-        ("partition_by", bool(contract.partition_by), ("csv", "json", "ndjson", "geojson")),
-        ("min_rows", bool(contract.min_rows), ("csv", "json", "ndjson", "geojson")),
-        ("max_held_rows", contract.max_held_rows != -1, ("csv", "json", "ndjson", "geojson")),
+        ("columns", bool(contract.columns), ("csv", "json", "ndjson", "geojson", "stac")),
+        ("other_columns", contract.other_columns != "evolve", ("csv", "json", "ndjson", "geojson", "stac")),
+        ("partition_by", bool(contract.partition_by), ("csv", "json", "ndjson", "geojson", "stac")),
+        ("min_rows", bool(contract.min_rows), ("csv", "json", "ndjson", "geojson", "stac")),
+        ("max_held_rows", contract.max_held_rows != -1, ("csv", "json", "ndjson", "geojson", "stac")),
         ("header", not contract.header, ("csv",)),
         ("delimiter", contract.delimiter != ",", ("csv",)),
         ("encoding", contract.encoding != "utf-8", ("csv", "text")),
-        ("json_schema", bool(contract.json_schema), ("json", "ndjson", "geojson")),
+        ("json_schema", bool(contract.json_schema), ("json", "ndjson", "geojson", "stac")),
         ("root", bool(contract.root), ("json",)),
     ]
     for name, set_, formats in given:
@@ -109,11 +110,11 @@ def _format_problems(contract: DataContract) -> Iterator[str]:
     if problem := encoding_problem(contract.encoding):
         yield f"encoding {problem}"
     if kind == "csv":
-        if len(contract.delimiter) != 1 or contract.delimiter in '"\r\n\0':
+        if not is_delimiter(contract.delimiter):
             yield "delimiter must be one character, and neither a quote nor a line ending"
         if not contract.header and not contract.columns:
             yield "without a header the columns must be named, in their order"
-    if kind in ("json", "ndjson", "geojson") and contract.json_schema:
+    if kind in ("json", "ndjson", "geojson", "stac") and contract.json_schema:
         from kfm.engine.inspect_schema import schema_problems, split_problems
 
         problems = schema_problems(contract.json_schema)
@@ -168,25 +169,15 @@ def _column_problems(column: Column) -> Iterator[str]:
     if column.date_format:
         if column.type not in ("date", "datetime"):
             yield f"date_format is for date and datetime, not for {column.type}"
-        elif broken := _date_format_problem(column.date_format):
-            yield broken
+        else:
+            from kfm.contract.dates import date_format_problem
+
+            if problem := date_format_problem(column.date_format):
+                broken = problem
+                yield f"date_format {problem}"
     if column.values and not broken:
         from kfm.engine.inspect_columns import ColumnCheck
 
         check = ColumnCheck(msgspec.structs.replace(column, unique=False, required=True))
         if any(check.broken_rule(text) for text in column.values):
             yield "one of the values is blank, or breaks the column's own type, range or pattern"
-
-
-def _date_format_problem(format_: str) -> str:
-    import re
-    from datetime import datetime
-
-    for directive in ("%c", "%x", "%X", "%Z"):
-        if directive in format_.replace("%%", ""):
-            return f"date_format has {directive}, which reads differently from machine to machine"
-    try:
-        datetime.strptime(datetime(2001, 2, 3, 4, 5, 6).strftime(format_), format_)
-    except (ValueError, re.error):
-        return "date_format is not a format that strptime reads"
-    return ""

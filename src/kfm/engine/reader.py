@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 from kfm.contract.canonical import decode
+from kfm.contract.encodings import codec_of
 from kfm.contract.names import printable
 from kfm.contract.records import Layout, SourceRef
+from kfm.contract.tables import Table
 from kfm.engine.plan import StepIndex
 from kfm.engine.results import Results
 from kfm.engine.walk import Walk
-from kfm.errors import Refused
+from kfm.errors import BadInput, Refused
 
 
 class StepReader:
@@ -20,6 +22,7 @@ class StepReader:
         self._objects = walk.ports.objects
         self._index = index
         self._results = results
+        self._dry = walk.ports.settings.dry_run
         self._by_name = {ref.name: ref for ref in walk.inputs if ref.name}
 
     @property
@@ -62,7 +65,7 @@ class StepReader:
         return (ref.layout if ref is not None else None) or Layout()
 
     def text(self, source: int | str) -> str:
-        return self.bytes(source).decode(_codec(self._layout(source).encoding))
+        return self.bytes(source).decode(codec_of(self._layout(source).encoding))
 
     def csv(
         self, source: int | str, *, delimiter: str | None = None, encoding: str | None = None
@@ -74,9 +77,34 @@ class StepReader:
 
         layout = self._layout(source)
         allow_long_fields()
-        codec = _codec(encoding or layout.encoding)
+        codec = codec_of(encoding or layout.encoding)
         with self.open(source) as file, io.TextIOWrapper(file, codec, newline="") as text:
             yield from csv.DictReader(text, layout.columns or None, delimiter=delimiter or layout.delimiter)
+
+    def table(self, source: int | str) -> Table:
+        from kfm.engine.inspect_csv import read_table
+
+        return read_table(self.open(source), self._layout(source), str(source))
+
+    def records(self, source: int | str, root: str = "", *, alone: bool = False) -> Iterator[Any]:
+        from kfm.engine.inspect_findings import Unreadable
+        from kfm.engine.inspect_split import ListInJson
+
+        with self.open(source) as file:
+            found = ListInJson(file, root, alone=alone)
+            try:
+                for number, record in enumerate(found.records(), 1):
+                    yield decode(record, f"{source}, record {number}")
+            except Unreadable as flaw:
+                raise BadInput(f"{source}: {flaw.message}") from None
+            if found.alone is not None:
+                yield decode(found.alone, str(source))
+
+    def scratch(self) -> BinaryIO:
+        import io
+        import tempfile
+
+        return io.BytesIO() if self._dry else tempfile.TemporaryFile()
 
     def json(self, source: int | str) -> Any:
         return decode(self.bytes(source), str(source))
@@ -86,8 +114,3 @@ class StepReader:
             for number, line in enumerate(file, 1):
                 if line := line.strip():
                     yield decode(line, f"{source}, line {number}")
-
-
-def _codec(encoding: str) -> str:
-    """A byte order mark before UTF-8 is no part of the text."""
-    return "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding

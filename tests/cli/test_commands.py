@@ -161,6 +161,38 @@ def test_held_says_when_a_whole_source_is(started: Kfm) -> None:
     assert "the whole source is held" in answer.err
 
 
+def test_findings_of_one_kind_are_one_line_with_the_first_rows_they_are_in(started: Kfm) -> None:
+    rows = "".join(f"g{n},c,2026-01,-1\n" for n in range(250)) + "h,c,soon,1\n"
+    Path("data/rain_gauges.csv").write_text("gauge,county,month,rain_mm\n" + rows)
+    started("run")
+    header, *lines = started("held", "rain-gauges").out.splitlines()
+    assert header.split() == ["SOURCE", "COLUMN", "RULE", "TIMES", "ROWS", "WHAT"]
+    assert [line.split()[1:4] for line in lines] == [["rain_mm", "minimum", "199+"], ["month", "pattern", "1"]]
+    assert "1, 2, 3 …" in lines[0] and " 251 " in lines[1]
+    assert "251 findings, of which the first 200 are counted above" in started("held", "rain-gauges").err
+
+
+def test_a_dry_run_tells_what_it_would_hold_and_a_plan_says_where_to_look(started: Kfm) -> None:
+    answer = started("run", "--dry-run")
+    assert "WOULD HOLD" in answer.out and "rain-gauges/gauges  rain_mm  minimum" in answer.out
+    assert "nothing of rain-gauges is held back" in started("held", "rain-gauges").err
+    Path("data/rain_gauges.csv").write_text("gauge,county\na,b\n,c\n")
+    answer = started("run", "--dry-run")
+    assert answer.code == 3 and "the source is held" in answer.out
+    assert answer.out.splitlines()[1].split()[2:5] == ["held", "0", "all"]
+    assert "`kfm run rain-gauges --dry-run` shows all that would be held" in started("plan", "rain-gauges").complaint
+
+
+def test_a_promotion_of_what_is_published_already_says_so(ran: Kfm) -> None:
+    answer = ran("promote", "rain-gauges")
+    assert answer.code == 0 and "nothing moved: it is there already" in answer.err
+
+
+def test_a_message_names_what_it_is_about_once(started: Kfm) -> None:
+    assert started("promote", "rain-gauges").complaint.startswith("kfm: rain-gauges has no processed version")
+    assert started("rollback", "rain-gauges").complaint.startswith("kfm: rain-gauges: published/rain-gauges has no")
+
+
 def test_an_author_sees_the_traceback_when_it_is_asked_for(started: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
     path = Path("updaters/rain_gauges.py")
     path.write_text(path.read_text().replace('row["county"]', 'row["country"]'))

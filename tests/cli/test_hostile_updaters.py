@@ -56,7 +56,11 @@ CASES: Cases = {
     "NUL": ({"module": "\0"}, REFUSED, "cannot be loaded: "),
     "deeply nested code": ({"module": "x = " + "-" * 100_000 + "1"}, REFUSED, "cannot be loaded: "),
     "an exception at import": ({"module": "raise ValueError('CANARY')"}, REFUSED, "ValueError at updaters.py:5"),
-    "a missing module": ({"module": "import no_such_module"}, REFUSED, "ModuleNotFoundError at updaters.py:5"),
+    "a missing module": (
+        {"module": "import no_such_module"},
+        REFUSED,
+        "no module no_such_module (imported at updaters.py:5)",
+    ),
     "exit at import": ({"module": "sys.exit(0)"}, REFUSED, "cannot be loaded: SystemExit at updaters.py:5"),
     "endless recursion at import": ({"module": "def f(): f()\nf()"}, REFUSED, "RecursionError at updaters.py"),
     "no memory at import": ({"module": "raise MemoryError"}, REFUSED, "MemoryError at updaters.py:5"),
@@ -102,7 +106,7 @@ CASES: Cases = {
     "inputs: a source that is a number": ({"inputs": "return [sources.pin(5)]"}, FAILED, "inputs() of demo raised"),
     "inputs: a hostile source": ({"inputs": "return [sources.pin('\\x1b[31m/a\\nb')]"}, REFUSED, "does not exist"),
     "inputs: outside": ({"inputs": "return [sources.pin('../../../etc/passwd')]"}, REFUSED, "without '..'"),
-    "inputs: an absolute path": ({"inputs": "return [sources.pin('/etc/passwd')]"}, REFUSED, "outside of the dir"),
+    "inputs: an absolute path": ({"inputs": "return [sources.pin('/etc/passwd')]"}, REFUSED, "outside of the folder"),
     "inputs: another scheme": ({"inputs": "return [sources.pin('gopher://x/')]"}, REFUSED, "kfm: demo: "),
     "inputs: a password": ({"inputs": "return [sources.pin('http://u:CANARY@127.0.0.1/')]"}, REFUSED, "password"),
     "inputs: no digest": (

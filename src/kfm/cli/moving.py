@@ -82,6 +82,8 @@ def _operate(options: argparse.Namespace, screen: Screen, params: dict[str, str]
 
 def _tell(house: House, screen: Screen, receipt: Receipt) -> None:
     """What moved, and what a person does next."""
+    if receipt.outcome == "unchanged":
+        screen.say("nothing moved: it is there already")
     for move in receipt.moves:
         screen.say(f"{move.ref}: {move.before or 'nothing'} → {move.after or 'nothing'}")
         if not move.ref.startswith("published/"):

@@ -77,7 +77,32 @@ class Parser(argparse.ArgumentParser):
 
 def parse(argv: list[str]) -> argparse.Namespace:
     """Global flags may stand before or after the command."""
-    return build(_command_in(argv)).parse_args(argv, argparse.Namespace(**DEFAULTS))
+    parser = build(_command_in(argv))
+    options, unknown = parser.parse_known_args(argv, argparse.Namespace(**DEFAULTS))
+    if unknown:
+        raise _unrecognized(parser, options.command, unknown)
+    return options
+
+
+def _unrecognized(parser: argparse.ArgumentParser, command: str | None, unknown: list[str]) -> Usage:
+    from kfm.contract.names import printable
+    from kfm.contract.shape import nearest
+
+    flags = {flag.lstrip("-").replace("-", "_"): flag for flag in _flags(parser)}
+    words = [word.partition("=")[0].lstrip("-") for word in unknown if word.startswith("-")]
+    close = nearest(words[0], sorted(flags)) if words else ""
+    hint = f"did you mean {flags[close]}?" if close else f"see `{f'kfm {command}' if command else 'kfm'} --help`"
+    return Usage(f"unrecognized arguments: {printable(' '.join(unknown), 100)[1:-1]}", hint=hint)
+
+
+def _flags(parser: argparse.ArgumentParser) -> set[str]:
+    """Every flag of the parser and of those below it."""
+    found = {flag for action in parser._actions for flag in action.option_strings}
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for child in action.choices.values():
+                found |= _flags(child)
+    return found
 
 
 def _command_in(argv: list[str]) -> str:

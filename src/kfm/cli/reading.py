@@ -259,15 +259,35 @@ def held(options: argparse.Namespace, screen: Screen) -> int:
         elif screen.json:
             screen.data({"dataset": name, "sources": sources})
         else:
-            findings = [finding for source in sources for finding in source["findings"]]
-            names = ("source", "row", "column", "rule", "message")
-            rows = [[finding[key] or "" for key in names] for finding in findings]
-            screen.table(("source", "row", "column", "rule", "what"), rows)
+            screen.table(FINDINGS, finding_rows(sources))
             for source in sources:
                 _tell_held(screen, name, source)
         if not sources:
             screen.say(f"nothing of {name} is held back")
     return 0
+
+
+FINDINGS = ("source", "column", "rule", "times", "rows", "what")
+
+
+def finding_rows(sources: list[dict[str, Any]]) -> list[tuple[str, str, str, str, str, str]]:
+    """What was found, a line for everything of one kind, with the first rows it is in; what holds comes first.
+
+    Of very many findings only the first are kept one by one: then a number is the least there are.
+    """
+    told = []
+    for source in sources:
+        kinds: dict[tuple[str, str, str, bool], list[int]] = {}
+        listed: dict[str, int] = {}
+        for f in source["findings"]:
+            kinds.setdefault((f["column"], f["rule"], f["message"], f["held"]), []).append(f["row"])
+            listed[f["rule"]] = listed.get(f["rule"], 0) + 1
+        for (column, rule, message, _), rows in sorted(kinds.items(), key=lambda kind: (not kind[0][3], kind[1][0])):
+            more = "+" if listed[rule] < source["counts"].get(rule, 0) else ""
+            places = [str(row) for row in rows if row]
+            first = ", ".join(places[:3]) + (" …" if len(places) > 3 or (places and more) else "")
+            told.append((source["source"], column, rule, f"{len(rows)}{more}", first, message))
+    return told
 
 
 def _tell_held(screen: Screen, name: str, source: dict[str, Any]) -> None:
@@ -277,7 +297,9 @@ def _tell_held(screen: Screen, name: str, source: dict[str, Any]) -> None:
         screen.say(f"{source['source']}: {source['held_rows']} of {source['rows']} rows held back")
     total = sum(source["counts"].values())
     if total > len(source["findings"]):
-        screen.say(f"{source['source']}: the first {len(source['findings'])} of {total} findings are shown")
+        screen.say(
+            f"{source['source']}: {total} findings, of which the first {len(source['findings'])} are counted above"
+        )
     if source["held_rows_digest"]:
         screen.say(f"the rows themselves: `kfm held {name} --rows`")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kfm.cli.opening import code_of, find_run, known_dataset, one_line, opened, person, settings, together
 from kfm.cli.render import Screen, clean, short, size
 from kfm.contract.names import printable
-from kfm.errors import BadInput, Broken, Conflict, KfmError, PlanChanged
+from kfm.errors import BadInput, Broken, Conflict, Held, KfmError, PlanChanged
 
 if TYPE_CHECKING:
     from kfm.config import Resolved
@@ -43,17 +43,22 @@ class Tally:
     def fail(self, name: str, problem: KfmError) -> None:
         self._codes.append(problem.exit_code)
         self.errors.append({"dataset": name, "code": problem.code, "message": problem.message, "hint": problem.hint})
-        self._screen.fail(f"{name}: {problem}")
+        self._screen.fail(_about(name, str(problem)))
 
     def note(self, receipt: Receipt, *, tell_noop: bool = False) -> None:
         self.receipts.append(receipt)
         self._codes.append(code_of(receipt, tell_noop=tell_noop))
         for note in receipt.errors:
-            self._screen.fail(f"{receipt.dataset}: {note.message}")
+            self._screen.fail(_about(receipt.dataset, note.message))
 
     @property
     def code(self) -> int:
         return together(self._codes)
+
+
+def _about(name: str, message: str) -> str:
+    """The message with what it is about before it, unless it begins with that itself."""
+    return message if message.startswith((f"{name} ", f"run {name} ")) else f"{name}: {message}"
 
 
 def run(options: argparse.Namespace, screen: Screen) -> int:
@@ -97,7 +102,10 @@ def plan(options: argparse.Namespace, screen: Screen) -> int:
     resolved = settings(options)
     name = known_dataset(options, screen, resolved, options.dataset)
     with opened(options, screen, "dry", resolved) as house:
-        view = house.preview(name, window)
+        try:
+            view = house.preview(name, window)
+        except Held as problem:
+            raise Held(problem.message, hint=f"`kfm run {name} --dry-run` shows all that would be held") from problem
         if options.check and view.changed:
             raise PlanChanged(
                 f"the plan of {name} changed under the same inputs and version: " + view.diff.replace("\n", ", "),
@@ -184,11 +192,12 @@ def show_runs(house: House, screen: Screen, tally: Tally, effects: list[Effect])
         screen.table(
             ("dataset", "status", "outcome", "steps", "held", "version", "run"),
             [
-                (r.dataset, r.status, r.outcome, r.steps, r.held_rows, short(_version_of(house, r)), r.run_id)
+                (r.dataset, r.status, r.outcome, r.steps, _held_of(r), short(_version_of(house, r)), r.run_id)
                 for r in tally.receipts
             ],
         )
     if house.mode == "dry":
+        show_findings(house, screen, tally.receipts)
         show_effects(screen, tally.receipts, effects)
         return
     for receipt in tally.receipts:
@@ -197,6 +206,27 @@ def show_runs(house: House, screen: Screen, tally: Tally, effects: list[Effect])
             screen.say(f"{receipt.dataset}: {rows} held back, see `kfm held {receipt.dataset}`")
         if receipt.outcome == "frozen":
             screen.say(f"{receipt.dataset}: {_frozen_by(house, receipt.dataset)}")
+
+
+def _held_of(receipt: Receipt) -> str:
+    return "all" if receipt.outcome == "held" else str(receipt.held_rows)
+
+
+def show_findings(house: House, screen: Screen, receipts: list[Receipt]) -> None:
+    """What a dry run would hold back. `kfm held` cannot tell: it shows what is held, not what would be."""
+    import msgspec
+
+    from kfm.cli.reading import FINDINGS, finding_rows
+
+    sources: list[dict[str, Any]] = []
+    for receipt in receipts:
+        report = house.state.ref(f"quarantine/{receipt.dataset}")
+        if report and (receipt.held_rows or receipt.outcome == "held"):
+            for source in msgspec.json.decode(house.objects.read(report))["sources"]:
+                sources.append({**source, "source": f"{receipt.dataset}/{source['source']}"})
+    if sources:
+        screen.line()
+        screen.table(("would hold", *FINDINGS[1:]), finding_rows(sources))
 
 
 def _version_of(house: House, receipt: Receipt) -> str:

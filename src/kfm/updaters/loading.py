@@ -71,6 +71,12 @@ def _unusable(name: str, where: str, problem: BaseException, what: str) -> BadIn
     place = place_of(problem)
     if isinstance(problem, SyntaxError) and problem.lineno:
         place = f"{os.path.basename(problem.filename or where)}:{problem.lineno}"
+    absent = problem.name if isinstance(problem, ModuleNotFoundError) else None
+    if absent and all(part.isidentifier() for part in absent.split(".")):
+        return BadInput(
+            f"the updater of dataset {name} cannot be {what}: there is no module {absent} (imported at {place})",
+            hint="install it where kfm is installed, or check the name",
+        )
     return BadInput(
         f"the updater of dataset {name} cannot be {what}: {type(problem).__name__} at {place}",
         hint="fix it and try again",

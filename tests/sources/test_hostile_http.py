@@ -42,6 +42,8 @@ def test_a_hostile_answer_ends_in_a_typed_error_and_nothing_is_acquired(behaviou
         ("120", 120), ("0", 0), ("99999999999999999999999", 3600), ("86400", 3600), ("-5", None), ("soon", None),
         ("", None), ("1e9", None), ("Thu, 01 Jan 2026 00:01:00 GMT", 60), ("Fri, 31 Dec 9999 23:59:59 GMT", 3600),
         ("Thu, 01 Jan 1970 00:00:00 GMT", 0), ("Thu, 99 Jan 2026 00:00:00 GMT", None), ("\xb2", None),
+        ("Thu, 1 Jan 2026 00:01:00 GMT", None), ("Thu, 01 Jan 2026 00:01:00 +0000", None),
+        ("Thursday, 01-Jan-26 00:01:00 GMT", None), ("Thu, 29 Feb 2025 00:01:00 GMT", None),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("status", [429, 503])

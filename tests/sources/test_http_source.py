@@ -274,3 +274,21 @@ def test_a_url_that_cannot_be_meant_is_bad_input(url: str) -> None:
     with pytest.raises(BadInput) as caught:
         HttpSource().fetch(FetchRequest(uri=url), None, MemoryObjects())
     assert "canary" not in str(caught.value)
+
+
+def test_what_was_sent_beyond_the_answer_is_not_counted() -> None:
+    totals = set()
+    for more in (b"", b"x" * 100, b"x" * 100_000):
+
+        def script(x: Exchange, more: bytes = more) -> None:
+            if x.path == "/second":
+                x.answer("200 OK", "Content-Length: 2", body=b"ok" + more)
+            else:
+                x.answer("302 Found", "Location: /second", body=more)
+
+        with ScriptedServer(script) as server:
+            outcome = fetch_in_time(request_for(server), MemoryObjects())
+        assert isinstance(outcome, Fetched)
+        totals.add(outcome.bytes_on_wire)
+    first, second = "HTTP/1.1 302 Found\r\nLocation: /second\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+    assert totals == {len(first) + len(second)}

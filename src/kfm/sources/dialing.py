@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kfm.errors import Denied, Refused, Unavailable
 from kfm.sources.addresses import refusal
 from kfm.sources.locations import Location
-from kfm.sources.wire import Budget, broken_off
+from kfm.sources.wire import Budget, broken_off, named
 
 if TYPE_CHECKING:
     import ssl
@@ -64,9 +64,8 @@ def connect(
         except TimeoutError:
             failure = budget.silence()
         except OSError as error:
-            failure = Unavailable(
-                f"{budget.shown} cannot be reached ({type(error).__name__})", hint="try again later", errno=error.errno
-            )
+            name, number = named(error)
+            failure = Unavailable(f"{budget.shown} cannot be reached ({name})", hint="try again later", errno=number)
         else:
             return _secure(sock, here, allow, budget, tls)
     raise failure or Unavailable(f"{budget.shown} has no address", hint="check the host name")
@@ -94,10 +93,11 @@ def _handshake(sock: socket.socket, here: Location, budget: Budget, tls: Callabl
     try:
         # A cut must not look like an end, so an end without TLS's own goodbye is an error.
         return tls().wrap_socket(sock, server_hostname=here.host, suppress_ragged_eofs=False)
-    except ssl.SSLCertVerificationError as error:
+    except ssl.SSLCertVerificationError:
+        # Not why: of several reasons every implementation names another.
         raise Refused(
-            f"{budget.shown} has a certificate that does not prove its name (code {error.verify_code})",
-            hint="ask whoever serves it, or give the authority in SSL_CERT_FILE",
+            f"{budget.shown} has a certificate that does not prove its name",
+            hint="look at it with `openssl s_client`, ask whoever serves it, or give the authority in SSL_CERT_FILE",
         ) from None
     except TimeoutError:
         raise budget.silence() from None

@@ -125,7 +125,7 @@ def _path_of(rest: str) -> str:
         return rest
     from urllib.parse import unquote_to_bytes
 
-    return os.fsdecode(unquote_to_bytes(rest))
+    return unquote_to_bytes(rest).decode("utf-8", "surrogateescape")
 
 
 def _open_root(base: str) -> int:

@@ -36,6 +36,11 @@ _OURS = frozenset(
         "if-none-match", "if-range", "if-unmodified-since", "range", "te", "trailer", "transfer-encoding", "upgrade",
     }
 )  # fmt: skip
+_MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
+_HTTP_DATE = (  # RFC 9110, the one form that may be sent
+    "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), ([0-9]{2}) (Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) ([0-9]{4}) "
+    "([0-9]{2}):([0-9]{2}):([0-9]{2}) GMT"
+)
 _NAME = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz")
 
 
@@ -75,9 +80,11 @@ class HttpSource:
                 stream = io.BufferedReader(wire, 1 << 16)
                 head = read_head(stream, budget.shown)
                 if head.status in _REDIRECTS:
+                    budget.read += stream.tell()
                     here = _next_hop(first, here, head, request)
                     continue
                 if head.status == 304:
+                    budget.read += stream.tell()
                     return _unchanged(request, condition, budget)
                 _check_status(head, request, budget.shown)
                 return _receive(request, Body(stream, head, budget.shown), head, objects, budget)
@@ -181,13 +188,21 @@ def _retry_after(text: str, now_ms: int) -> int | None:
         return min(int(text[:9]), MAX_RETRY_AFTER_S)
     if not text or len(text) > 64:
         return None
-    from email.utils import parsedate_to_datetime
+    import re
+    from datetime import UTC, datetime
 
-    try:
-        seconds = parsedate_to_datetime(text).timestamp() - now_ms / 1000
-    except (ValueError, OverflowError, TypeError, IndexError):
+    found = re.fullmatch(_HTTP_DATE, text)
+    if found is None:
         return None
-    return int(min(max(seconds, 0), MAX_RETRY_AFTER_S))
+    day, month, year, hour, minute, second = found.groups()
+    try:
+        moment = datetime(
+            int(year), _MONTHS.index(month) // 3 + 1, int(day), int(hour), int(minute), int(second), tzinfo=UTC
+        )
+    except ValueError:
+        return None
+    seconds = (int(moment.timestamp()) * 1000 - now_ms) // 1000
+    return min(max(seconds, 0), MAX_RETRY_AFTER_S)
 
 
 def _unchanged(request: FetchRequest, condition: Checkpoint | None, budget: Budget) -> Fetched:
@@ -206,7 +221,7 @@ def _unchanged(request: FetchRequest, condition: Checkpoint | None, budget: Budg
         ref=_ref(request, checkpoint, complete=request.complete),
         checkpoint=checkpoint,
         not_modified=True,
-        bytes_on_wire=budget.received,
+        bytes_on_wire=budget.read,
     )
 
 
@@ -247,7 +262,7 @@ def _receive(request: FetchRequest, body: Body, head: Head, objects: Objects, bu
         ref=_ref(request, checkpoint, complete=request.complete and body.has_end),
         checkpoint=checkpoint,
         not_modified=False,
-        bytes_on_wire=budget.received,
+        bytes_on_wire=budget.read + body.at,
     )
 
 

@@ -11,6 +11,7 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 _MAX_URL = 8192
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_")
 _IPV6 = frozenset("0123456789abcdef:.")
+_SCHEME = frozenset("abcdefghijklmnopqrstuvwxyz0123456789+-.")
 
 
 class Location(NamedTuple):
@@ -37,17 +38,43 @@ class Location(NamedTuple):
 
     def follow(self, reference: str) -> Location:
         """Where a `Location` header seen here leads. Bytes above 0x7f are taken as percent-encoded."""
-        from urllib.parse import urljoin
-
         if not reference:
             raise BadInput("the URL is empty")
         _check_characters(reference)
         ascii_only = "".join(c if c < "\x80" else f"%{ord(c):02X}" for c in reference)
-        try:
-            joined = urljoin(f"{self.scheme}://{self.authority}{self.target}", ascii_only)
-        except ValueError:
-            raise BadInput("the URL cannot be read") from None
-        return parse(joined)
+        return parse(_resolved(self, ascii_only.partition("#")[0]))
+
+
+def _resolved(base: Location, reference: str) -> str:
+    """RFC 3986, section 5.2. Not urljoin: it drops empty segments, and takes `http:x` for a relative path."""
+    head, colon, _ = reference.partition(":")
+    if colon and head[:1].isalpha() and _SCHEME.issuperset(head.lower()):
+        return reference
+    if reference.startswith("//"):
+        return f"{base.scheme}:{reference}"
+    path, mark, query = reference.partition("?")
+    here, own_mark, own_query = base.target.partition("?")
+    if not path:
+        path = here
+        if not mark:
+            mark, query = own_mark, own_query
+    elif not path.startswith("/"):
+        path = here[: here.rfind("/") + 1] + path
+    return f"{base.scheme}://{base.authority}{_without_dots(path)}{mark}{query}"
+
+
+def _without_dots(path: str) -> str:
+    """A path that begins with a slash, without its `.` and `..`."""
+    kept: list[str] = []
+    segments = path.split("/")[1:]
+    for segment in segments:
+        if segment == "..":
+            del kept[-1:]
+        elif segment != ".":
+            kept.append(segment)
+    if segments[-1] in (".", ".."):
+        kept.append("")
+    return "/" + "/".join(kept)
 
 
 def parse(url: str) -> Location:
@@ -66,7 +93,8 @@ def parse(url: str) -> Location:
             "the URL holds a user name or password",
             hint="take it out of the URL and send it as a header of the source",
         )
-    host, port = _host_and_port(authority.lower(), DEFAULT_PORTS[scheme])
+    # Before lower(): some letters past ASCII have an ASCII letter as their small one.
+    host, port = _host_and_port(authority.lower() if authority.isascii() else authority, DEFAULT_PORTS[scheme])
     if not target.startswith("/"):
         target = "/" + target
     return Location(scheme, host, port, _encode(target))

@@ -7,6 +7,7 @@ whole run that finds nothing new. What is here is the little that a GET with `Co
 
 from __future__ import annotations
 
+import errno
 import io
 import socket
 from collections.abc import Callable, Iterator
@@ -32,6 +33,7 @@ class Budget:
 
     def __init__(self, *, timeout_ms: int, total_ms: int, wire_bytes: int, monotonic: Callable[[], float]) -> None:
         self.received = 0
+        self.read = 0  # of what was received, what was looked at: what a server sends beyond its answer does not count
         self.shown = ""  # the hop under way, for messages
         self._monotonic = monotonic
         self._timeout = timeout_ms / 1000
@@ -75,6 +77,7 @@ class Wire(io.RawIOBase):
         self._sock = sock
         self._budget = budget
         self._set = -1.0
+        self._received = 0
 
     def readable(self) -> bool:
         return True
@@ -87,8 +90,13 @@ class Wire(io.RawIOBase):
             raise self._budget.silence() from None
         except OSError as error:
             raise broken_off(self._budget.shown, error) from None
+        self._received += received
         self._budget.count(received)
         return received
+
+    def tell(self) -> int:
+        """So that a buffered reader over this one can tell how far it was read."""
+        return self._received
 
     def send(self, body: bytes) -> None:
         self._arm()
@@ -107,8 +115,15 @@ class Wire(io.RawIOBase):
 
 
 def broken_off(shown: str, error: OSError) -> Unavailable:
-    name = type(error).__name__
-    return Unavailable(f"the connection to {shown} broke ({name})", hint="try again later", errno=error.errno)
+    name, number = named(error)
+    return Unavailable(f"the connection to {shown} broke ({name})", hint="try again later", errno=number)
+
+
+def named(error: OSError) -> tuple[str, int | None]:
+    """What the system calls an error, and its number. Errors of TLS have numbers of their own, which are not told."""
+    if type(error).__module__ == "ssl":
+        return "TLS", None
+    return errno.errorcode.get(error.errno or 0, "unknown"), error.errno
 
 
 class Head:
@@ -205,6 +220,11 @@ class Body:
     def has_end(self) -> bool:
         """Does the answer itself say where it ends? Otherwise a cut looks like an end."""
         return self._chunked or self.length is not None
+
+    @property
+    def at(self) -> int:
+        """How many bytes of the connection were looked at so far."""
+        return self._stream.tell()
 
     def chunks(self) -> Iterator[bytes]:
         """The body in pieces of at most 1 MiB. A body that ends before its declared end is Unavailable."""

@@ -168,6 +168,14 @@ class Crowd:
         return ended
 
 
+def wait_until(so: Callable[[], bool]) -> None:
+    """However busy the machine is: until it is so, or until something must hang."""
+    end = time.monotonic() + PATIENCE_S
+    while not so():
+        assert time.monotonic() < end, "it never came to be so"
+        time.sleep(0.002)
+
+
 def together(works: Sequence[Callable[[], Any]]) -> list[Any]:
     """All at once, undisturbed; what each answers."""
     crowd = Crowd(works)

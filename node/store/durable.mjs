@@ -1,0 +1,256 @@
+/**
+ * The one place that writes files we must not lose. Twin of src/kfm/store/durable.py.
+ *
+ * The discipline, in order: write to a name nobody reads, sync the file, give it its name without replacing
+ * anything, sync the directory. A failed sync is never retried: the kernel may have dropped the pages and would
+ * call the second try a success. It becomes StorageFailed, and nothing more is acknowledged.
+ */
+
+import fs from "node:fs";
+import path from "node:path";
+import { crc32 } from "node:zlib";
+
+import { compare } from "../characters.mjs";
+import { StorageFailed } from "../errors.mjs";
+import { FileLock } from "./locks.mjs";
+import { numberOf, strerror } from "./system.mjs";
+
+const { O_APPEND, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_RDONLY, O_RDWR } = fs.constants;
+
+const WHY = {
+  ENOSPC: ["the disk is full", "free some space, then `kfm resume`"],
+  EDQUOT: ["the disk quota is used up", "free some space, then `kfm resume`"],
+  EMFILE: ["too many open files", "raise the limit (ulimit -n), then `kfm resume`"],
+  ENFILE: ["the system is out of file handles", "close something, then `kfm resume`"],
+  EROFS: ["the file system is read-only", "remount it writable, then `kfm resume`"],
+  EACCES: ["permission denied", "check the owner and mode of the folder"],
+  EPERM: ["not permitted", "check the owner and mode of the folder"],
+  EIO: ["the disk reported an I/O error", "check the disk before anything else, then `kfm resume`"],
+};
+
+export function storageFailed(problem, doing) {
+  const [why, hint] = WHY[problem.code] ?? [strerror(problem), "see the system log"];
+  return new StorageFailed(`cannot ${doing}: ${why}`, { hint, cause: problem, errno: numberOf(problem) });
+}
+
+/** Whether the system said no: what OSError is in Python. */
+export function isSystemError(problem) {
+  return problem instanceof Error && typeof problem.errno === "number" && typeof problem.syscall === "string";
+}
+
+export function failingAsStorage(doing, work) {
+  try {
+    return work();
+  } catch (problem) {
+    throw isSystemError(problem) ? storageFailed(problem, doing) : problem;
+  }
+}
+
+/** The file system calls we make, and no others. Tests hand in one that lies, tears and dies. */
+export class Fs {
+  /** What cannot be looked at is no folder: whoever goes on to make it is told why. */
+  isDir(name) {
+    try {
+      return fs.statSync(name).isDirectory();
+    } catch {
+      return false;
+    }
+  }
+
+  mkdir(name) {
+    try {
+      fs.mkdirSync(name, 0o700);
+    } catch (problem) {
+      if (problem.code !== "EEXIST") throw problem;
+    }
+  }
+
+  /**
+   * Create a folder and its parents, each made durable in its own parent.
+   *
+   * So is the deepest one that was there already: a process killed between making it and syncing it leaves a
+   * folder that a power cut would take, with everything that was put into it since.
+   */
+  makeDirs(name) {
+    const missing = [];
+    while (!this.isDir(name)) {
+      missing.push(name);
+      name = path.dirname(name);
+    }
+    try {
+      this.syncDir(path.dirname(name));
+    } catch (problem) {
+      // not ours: then it is not of our making either
+      if (problem.code !== "EACCES" && problem.code !== "EPERM") throw problem;
+    }
+    for (const folder of missing.reverse()) {
+      this.mkdir(folder);
+      this.syncDir(path.dirname(folder));
+    }
+  }
+
+  create(name) {
+    return fs.openSync(name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600);
+  }
+
+  openAppend(name) {
+    return fs.openSync(name, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW, 0o600);
+  }
+
+  openWrite(name) {
+    return fs.openSync(name, O_RDWR | O_CREAT | O_NOFOLLOW, 0o600);
+  }
+
+  openRead(name) {
+    return fs.openSync(name, O_RDONLY | O_NOFOLLOW);
+  }
+
+  write(fd, body) {
+    for (let at = 0; at < body.length; ) at += fs.writeSync(fd, body, at, body.length - at, null);
+  }
+
+  writeAt(fd, body, offset) {
+    fs.writeSync(fd, body, 0, body.length, offset);
+  }
+
+  readAt(fd, size, offset) {
+    const body = Buffer.allocUnsafe(size);
+    let at = 0;
+    while (at < size) {
+      const count = fs.readSync(fd, body, at, size - at, offset + at);
+      if (count === 0) break;
+      at += count;
+    }
+    return at === size ? body : body.subarray(0, at);
+  }
+
+  size(fd) {
+    return fs.fstatSync(fd).size;
+  }
+
+  truncate(fd, size) {
+    fs.ftruncateSync(fd, size);
+  }
+
+  sync(fd) {
+    fs.fdatasyncSync(fd);
+  }
+
+  close(fd) {
+    fs.closeSync(fd);
+  }
+
+  syncDir(name) {
+    const fd = fs.openSync(name, O_RDONLY | O_DIRECTORY);
+    try {
+      fs.fsyncSync(fd);
+    } finally {
+      fs.closeSync(fd);
+    }
+  }
+
+  /** Give the file a second name; false if that name is taken. Never replaces. */
+  link(source, target) {
+    try {
+      fs.linkSync(source, target);
+    } catch (problem) {
+      if (problem.code === "EEXIST") return false;
+      throw problem;
+    }
+    return true;
+  }
+
+  replace(source, target) {
+    fs.renameSync(source, target);
+  }
+
+  unlink(name) {
+    try {
+      fs.unlinkSync(name);
+    } catch (problem) {
+      if (problem.code !== "ENOENT") throw problem;
+    }
+  }
+
+  exists(name) {
+    try {
+      fs.lstatSync(name);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  list(name) {
+    try {
+      return fs.readdirSync(name).sort(compare);
+    } catch (problem) {
+      if (problem.code === "ENOENT") return [];
+      throw problem;
+    }
+  }
+
+  /** The lock that this file is, not taken yet. */
+  lock(name) {
+    return new FileLock(name);
+  }
+}
+
+export const REAL = new Fs();
+
+// -- a note of how far the acknowledgements have come, kept beside a state. It is written after each sync and not
+// synced itself, so it can only say too little; a state that has less than it says has lost something.
+
+const sumOf = (body) => crc32(body).toString(16).padStart(8, "0");
+
+/** 20 digits, a space, 8 hex digits of their checksum. */
+export function writeNote(files, fd, acked) {
+  const body = String(acked).padStart(20, "0");
+  files.writeAt(fd, Buffer.from(`${body} ${sumOf(body)}\n`, "latin1"), 0);
+}
+
+/** What the note says; 0 if it is not whole: then it says nothing. */
+export function readNote(files, fd) {
+  const body = files.readAt(fd, 32, 0).toString("latin1");
+  const said = body.slice(0, 20);
+  return /^[0-9]{20}$/.test(said) && body.slice(20, 29) === ` ${sumOf(said)}` ? Number(said) : 0;
+}
+
+/** The same by name, opening nothing for writing. */
+export function noteAt(files, name) {
+  if (!files.exists(name)) return 0;
+  const fd = files.openRead(name);
+  try {
+    return readNote(files, fd);
+  } finally {
+    files.close(fd);
+  }
+}
+
+export function readWhole(files, name) {
+  const fd = files.openRead(name);
+  try {
+    return files.readAt(fd, files.size(fd), 0);
+  } finally {
+    files.close(fd);
+  }
+}
+
+/** Write a whole file under a name nothing had; false if the name was taken. Durable on return. */
+export function writeNew(files, name, body) {
+  const temporary = `${name}.${process.pid}.tmp`;
+  return failingAsStorage("write a file", () => {
+    files.unlink(temporary);
+    const fd = files.create(temporary);
+    try {
+      files.write(fd, body);
+      files.sync(fd);
+    } finally {
+      files.close(fd);
+    }
+    const fresh = files.link(temporary, name);
+    files.unlink(temporary);
+    files.syncDir(path.dirname(name));
+    return fresh;
+  });
+}

@@ -1,0 +1,546 @@
+/**
+ * The state, at the height of intent: claims, leases, refs, receipts, over any Tables. Twin of state.py.
+ *
+ * Every rule that must hold in the same transaction as its effect is here, once: fencing, freezing,
+ * compare-and-swap of refs, write-once receipts, the chain of the ledger. A backend only keeps bytes.
+ */
+
+import fs from "node:fs";
+import os from "node:os";
+
+import { canonical } from "../canonical.mjs";
+import { compare } from "../characters.mjs";
+import { Busy, Conflict, Corrupt, Fenced, Frozen, Moved } from "../errors.mjs";
+import { GENESIS, digest } from "../keys.mjs";
+import {
+  Checkpoint, DatasetVersion, Delivery, EndedTrigger, Lease, LedgerEntry, OutboxItem, Receipt, RefEntry, Run,
+  RunTelemetry, Segment, Trigger, replace,
+} from "../records.mjs";
+import { integer, map } from "../types.mjs";
+import { decodeRecord } from "./reading.mjs";
+
+// How often leases or refs were written through these tables, by whichever StoredState stands on them.
+const writes = new WeakMap();
+
+const COUNTERS = map(integer);
+const padded = (number, width) => String(number).padStart(width, "0");
+const asText = (body) => (body === null ? "" : body.toString("utf8"));
+
+/** host:pid:start, so that a dead holder on this host is recognised and a recycled pid is not. */
+export function thisProcess() {
+  return `${os.hostname()}:${process.pid}:${started(process.pid)}`;
+}
+
+function started(pid) {
+  let stat;
+  try {
+    stat = fs.readFileSync(`/proc/${pid}/stat`, "latin1");
+  } catch {
+    return "";
+  }
+  const fields = stat.slice(stat.lastIndexOf(")") + 1).trim().split(/\s+/);
+  // A killed process that nobody has waited for is still listed: as good as gone.
+  return fields[0] === "Z" || fields[0] === "X" ? "" : (fields[19] ?? "");
+}
+
+/** True only if it is certain: same host, and that very process is gone. */
+export function holderIsDead(holder) {
+  const [, host, pid, start] = /^([^:]*):?([^:]*):?([^]*)$/.exec(holder);
+  if (host !== os.hostname() || !/^[0-9]+$/.test(pid) || !start) return false;
+  return started(Number(pid)) !== start;
+}
+
+/** Implements the State port over any Tables. */
+export class StoredState {
+  #checked = null;
+  #writes;
+
+  constructor(tables, nowMs) {
+    this.tables = tables;
+    this.nowMs = nowMs;
+    if (!writes.has(tables)) writes.set(tables, { count: 0 });
+    this.#writes = writes.get(tables);
+    this.archive = null; // journals that were compacted: (runId) => rows
+  }
+
+  // -- one transaction
+
+  /**
+   * Begins, checks the guards, hands `work` what can be written, and ends as one: all of the writes, or none.
+   * Returns what `work` returns. With a lease: refused (Fenced) if it was taken over. With switches: Frozen if
+   * one is set.
+   */
+  transaction(lease, { durable = true, switches = [] }, work) {
+    this.tables.begin(durable);
+    try {
+      if (lease !== null || switches.length) this.check(lease, switches);
+    } catch (problem) {
+      this.tables.rollback();
+      throw problem;
+    }
+    let answer;
+    try {
+      const tx = new StoredTx(this, this.nowMs);
+      answer = work(tx);
+      if (typeof answer?.then === "function") throw new TypeError("a transaction waits for nothing");
+      tx.flush();
+    } catch (problem) {
+      this.recheck();
+      this.tables.rollback();
+      throw problem;
+    }
+    this.tables.commit();
+    return answer;
+  }
+
+  /**
+   * Inside a transaction: is the lease still ours, and is nothing frozen?
+   *
+   * Asked again only if another process wrote since, or we wrote to leases or refs ourselves.
+   */
+  check(lease, switches) {
+    const asked = JSON.stringify([lease, switches, this.tables.foreign(), this.#writes.count]);
+    if (asked === this.#checked) return;
+    this.#checked = null;
+    if (lease !== null) this.#checkFence(lease);
+    for (const name of switches) {
+      const value = this.ref(name);
+      // whatever is not plainly open is frozen
+      if (value !== "" && value !== "open") {
+        throw new Frozen(`${name.replace(/^switch\//, "")} is frozen`, {
+          hint: `see \`kfm refs history ${name}\`; \`kfm thaw\` opens it`,
+        });
+      }
+    }
+    this.#checked = asked;
+  }
+
+  /** Leases or refs are being written: what anyone checked before no longer counts. */
+  recheck() {
+    this.#writes.count += 1;
+  }
+
+  #checkFence(lease) {
+    const current = this.lease(lease.scope);
+    // The holder as well: a token handed out in a transaction that was rolled back is handed out again.
+    if (current === null || current.token !== lease.token || current.holder !== lease.holder) {
+      throw new Fenced(`the lease on ${lease.scope} was taken over by another worker`, {
+        hint: "nothing was written; the other worker carries on",
+        token: lease.token,
+      });
+    }
+  }
+
+  /** Make every commit so far durable. */
+  sync() {
+    this.transaction(null, {}, (tx) => tx.touch());
+  }
+
+  // -- leases
+
+  lease(scope) {
+    return this.#one("leases", scope, Lease);
+  }
+
+  acquire(scope, holder, ttlMs) {
+    return this.transaction(null, { durable: false }, (tx) => tx.acquire(scope, holder, ttlMs));
+  }
+
+  /** Only the owner can: a stale token frees nothing. */
+  release(lease) {
+    this.transaction(null, { durable: false }, (tx) => tx.release(lease));
+  }
+
+  // -- reading
+
+  #one(table, key, kind) {
+    const body = this.tables.get(table, key);
+    return body === null ? null : decodeRecord(body, kind, `${table}/${key}`);
+  }
+
+  *#many(table, kind, prefix = "", { reverse = false, limit = -1 } = {}) {
+    for (const [key, body] of this.tables.scan(table, prefix, { reverse, limit })) {
+      yield decodeRecord(body, kind, `${table}/${key}`);
+    }
+  }
+
+  meta(key) {
+    return asText(this.tables.get("meta", key));
+  }
+
+  counters() {
+    const body = this.tables.get("meta", "counters");
+    return body === null ? {} : decodeRecord(body, COUNTERS, "meta/counters");
+  }
+
+  run(runId) {
+    return this.#one("runs", runId, Run);
+  }
+
+  /** Runs that were claimed and have not ended. */
+  *openRuns() {
+    for (const [runId] of [...this.tables.scan("open_runs")]) {
+      const run = this.run(runId);
+      if (run !== null) yield run;
+    }
+  }
+
+  /** The latest run of a claim. */
+  claimed(claimKey) {
+    const runId = this.tables.get("claims", claimKey);
+    return runId === null ? null : this.run(asText(runId));
+  }
+
+  /** In order, each with its digest, and checked against the one before it. */
+  *segments(runId) {
+    let previous = GENESIS;
+    let expected = 0;
+    for (const [key, body] of this.#journal(runId)) {
+      const segment = decodeRecord(body, Segment, `segments/${key}`);
+      if (segment.n !== expected || segment.prev !== previous) {
+        throw new Corrupt(`record ${expected} of the journal of run ${runId} is missing or altered`, {
+          hint: "restore the state from a copy; nothing was replayed",
+          record: expected,
+        });
+      }
+      previous = digest(body);
+      yield [segment, previous];
+      expected += 1;
+    }
+  }
+
+  /** Its rows, and then those that were compacted, before we came or while we read. */
+  *#journal(runId) {
+    let last = "";
+    for (const row of this.tables.scan("segments", runId + "/")) {
+      last = row[0];
+      yield row;
+    }
+    if (this.archive !== null) {
+      for (const row of this.archive(runId)) if (compare(row[0], last) > 0) yield row;
+    }
+  }
+
+  *planChunks(planHash) {
+    for (const [, body] of this.tables.scan("plans", planHash + "/")) yield body;
+  }
+
+  lockedPlan(lockKey) {
+    const body = this.tables.get("plan_locks", lockKey);
+    return body === null ? null : asText(body);
+  }
+
+  ref(name) {
+    return asText(this.tables.get("refs", name));
+  }
+
+  *refs(prefix = "") {
+    for (const [key, body] of this.tables.scan("refs", prefix)) yield [key, asText(body)];
+  }
+
+  history(name) {
+    return this.#many("history", RefEntry, name + "@");
+  }
+
+  /** Every move of every ref, also of those that are gone. */
+  histories() {
+    return this.#many("history", RefEntry);
+  }
+
+  datasetVersion(dataset, version) {
+    return this.#one("versions", `${dataset}@${version}`, DatasetVersion);
+  }
+
+  receipt(runId) {
+    return this.#one("receipts", runId, Receipt);
+  }
+
+  telemetry(runId) {
+    return this.#one("telemetry", runId, RunTelemetry);
+  }
+
+  *ledger({ after = 0, reverse = false, limit = -1 } = {}) {
+    const start = after ? padded(after, 12) : "";
+    for (const [key, body] of this.tables.scan("ledger", "", { after: start, reverse, limit })) {
+      yield decodeRecord(body, LedgerEntry, `ledger/${key}`);
+    }
+  }
+
+  /** The digest of the last entry. */
+  ledgerHead() {
+    return this.meta("ledger_head");
+  }
+
+  /** The last ledger index whose receipt was exported as a file. */
+  exported() {
+    return Number(this.meta("exported") || 0);
+  }
+
+  markExported(index) {
+    this.transaction(null, { durable: false }, (tx) => tx.markExported(index));
+  }
+
+  outbox(topic) {
+    return this.#many("outbox", OutboxItem, topic + "/");
+  }
+
+  acknowledge(items) {
+    this.transaction(null, { durable: false }, (tx) => {
+      for (const item of items) tx.delivered(item);
+    });
+  }
+
+  inbox() {
+    return this.#many("inbox", Trigger);
+  }
+
+  /** A trigger of the inbox; null once a run of it has ended. */
+  keptTrigger(triggerId) {
+    return this.#one("inbox", triggerId, Trigger);
+  }
+
+  endedTrigger(triggerId) {
+    return this.#one("triggers", triggerId, EndedTrigger);
+  }
+
+  endedTriggers({ reverse = false, limit = -1 } = {}) {
+    return this.#many("triggers", EndedTrigger, "", { reverse, limit });
+  }
+
+  delivery(sourceId, deliveryId) {
+    return this.#one("deliveries", `${sourceId}/${deliveryId}`, Delivery);
+  }
+
+  deliveries() {
+    return this.#many("deliveries", Delivery);
+  }
+
+  checkpoint(uri) {
+    return this.#one("checkpoints", uri, Checkpoint);
+  }
+
+  inlineObject(name) {
+    return this.tables.get("objects", name);
+  }
+
+  inlineObjects() {
+    return this.tables.scan("objects");
+  }
+
+  close() {
+    this.tables.close();
+  }
+}
+
+/** The writes of one transaction. */
+export class StoredTx {
+  #state;
+  #tables;
+  #nowMs;
+  #counters = null;
+
+  constructor(state, nowMs) {
+    this.#state = state;
+    this.#tables = state.tables;
+    this.#nowMs = nowMs;
+  }
+
+  #put(table, key, body) {
+    this.#tables.put(table, key, body);
+  }
+
+  #next(counter) {
+    this.#counters ??= this.#state.counters();
+    this.#counters[counter] = (this.#counters[counter] ?? 0) + 1;
+    return this.#counters[counter];
+  }
+
+  flush() {
+    if (this.#counters !== null) this.#put("meta", "counters", canonical(this.#counters));
+  }
+
+  touch() {
+    this.#put("meta", "synced", Buffer.alloc(0));
+  }
+
+  // -- runs
+
+  /** Compare-and-swap: this run becomes the latest of its claim, or Conflict if another did. */
+  claim(run) {
+    const latest = this.#state.claimed(run.claim_key);
+    if ((latest?.n ?? -1) !== run.n - 1 || latest?.status === "RUNNING") {
+      throw new Conflict("another worker claimed the same work", { hint: "look again", run_id: run.run_id });
+    }
+    this.#put("claims", run.claim_key, Buffer.from(run.run_id));
+    this.#put("open_runs", run.run_id, Buffer.from("{}"));
+    this.saveRun(run);
+  }
+
+  saveRun(run) {
+    if (run.status !== "RUNNING") this.#tables.delete("open_runs", run.run_id);
+    this.#put("runs", run.run_id, canonical(run));
+  }
+
+  /** Append to a run's journal; returns the digest the next segment must name. */
+  segment(runId, segment) {
+    const body = canonical(segment);
+    this.#put("segments", `${runId}/${padded(segment.n, 8)}`, body);
+    return digest(body);
+  }
+
+  planChunk(planHash, n, body) {
+    this.#put("plans", `${planHash}/${padded(n, 8)}`, body);
+  }
+
+  lockPlan(lockKey, planHash) {
+    this.#put("plan_locks", lockKey, Buffer.from(planHash));
+  }
+
+  objects(rows) {
+    // in the order of the table: neighbours share pages
+    this.#tables.putMany("objects", [...rows].sort((one, two) => compare(one[0], two[0])));
+  }
+
+  // -- leases
+
+  acquire(scope, holder, ttlMs) {
+    const now = this.#nowMs();
+    const current = this.#state.lease(scope);
+    if (current !== null && current.expires_ms > now && !holderIsDead(current.holder)) {
+      const seconds = Math.floor((current.expires_ms - now + 999) / 1000);
+      throw new Busy(`another worker is at work on ${scope} (its lease runs ${seconds} s more)`, {
+        hint: "wait for it, or stop it and try again",
+      });
+    }
+    this.#state.recheck();
+    const lease = Lease({ scope, token: this.#next("token"), holder, expires_ms: now + ttlMs });
+    this.#put("leases", scope, canonical(lease));
+    return lease;
+  }
+
+  /** Inside a fenced transaction only, so the token is known to be current. What was given back stays so. */
+  renew(lease, ttlMs) {
+    const current = this.#state.lease(lease.scope);
+    if (current !== null && current.expires_ms) {
+      this.#put("leases", lease.scope, canonical(replace(current, { expires_ms: this.#nowMs() + ttlMs })));
+    }
+  }
+
+  release(lease) {
+    this.#state.recheck();
+    const current = this.#state.lease(lease.scope);
+    if (current !== null && current.token === lease.token) {
+      this.#put("leases", lease.scope, canonical(replace(current, { expires_ms: 0 })));
+    }
+  }
+
+  // -- the commit
+
+  /** Compare-and-swap of a ref, with its history. */
+  move(move, { runId, op, actor, reason, ts }) {
+    this.#state.recheck();
+    const current = this.#state.ref(move.ref);
+    if (current !== move.before) {
+      throw new Moved(`${move.ref} is at ${current || "nothing"}, not at ${move.before || "nothing"} as planned`, {
+        hint: "someone else moved it: run the command again",
+      });
+    }
+    if (move.after) this.#put("refs", move.ref, Buffer.from(move.after));
+    else this.#tables.delete("refs", move.ref);
+    const last = this.#tables.scan("history", move.ref + "@", { reverse: true, limit: 1 }).next().value;
+    const n = last ? Number(last[0].slice(last[0].lastIndexOf("@") + 1)) + 1 : 1;
+    const { ref, before, after } = move;
+    const entry = RefEntry({ ref, n, before, after, run_id: runId, op, actor, reason, ts });
+    this.#put("history", `${ref}@${padded(n, 10)}`, canonical(entry));
+  }
+
+  /** The first maker of a version stays its maker: a version never changes. */
+  version(version) {
+    const key = `${version.dataset}@${version.digest}`;
+    if (this.#tables.get("versions", key) === null) this.#put("versions", key, canonical(version));
+  }
+
+  /** Write once, together with its ledger entry. The same bytes again are the same receipt. */
+  receipt(receipt, { op }) {
+    const body = canonical(receipt);
+    const before = this.#tables.get("receipts", receipt.run_id);
+    if (before !== null) {
+      if (before.equals(body)) return;
+      throw new Corrupt(`run ${receipt.run_id} already has another receipt`, {
+        hint: "receipts are never rewritten; report this",
+      });
+    }
+    this.#put("receipts", receipt.run_id, body);
+    const index = this.#next("ledger");
+    const entry = LedgerEntry({
+      index,
+      prev: this.#state.meta("ledger_head") || GENESIS,
+      op_type: op,
+      run_id: receipt.run_id,
+      wal_ids: receipt.plan_hash ? [receipt.run_id] : [],
+      dataset: receipt.dataset,
+      outcome: receipt.outcome,
+      reason: receipt.reason,
+      operator: receipt.actor,
+      receipt_digest: digest(body),
+      moves: receipt.moves,
+      ts: receipt.finished_at,
+    });
+    const link = canonical(entry);
+    this.#put("ledger", padded(index, 12), link);
+    this.#put("meta", "ledger_head", Buffer.from(digest(link)));
+  }
+
+  /** The index the next ledger entry of this transaction will have. */
+  nextIndex() {
+    this.#counters ??= this.#state.counters();
+    return (this.#counters.ledger ?? 0) + 1;
+  }
+
+  /** Only ever forward: a slow process must not undo what a faster one has noted. */
+  markExported(index) {
+    if (index > this.#state.exported()) this.#put("meta", "exported", Buffer.from(String(index)));
+  }
+
+  telemetry(telemetry) {
+    this.#put("telemetry", telemetry.run_id, canonical(telemetry));
+  }
+
+  // -- outbox, inbox, checkpoints
+
+  enqueue(topic, key, payload, token) {
+    const seq = this.#next("outbox");
+    this.#put("outbox", `${topic}/${padded(seq, 12)}`, canonical(OutboxItem({ seq, topic, key, token, payload })));
+  }
+
+  delivered(item) {
+    this.#tables.delete("outbox", `${item.topic}/${padded(item.seq, 12)}`);
+  }
+
+  checkpoint(checkpoint) {
+    this.#put("checkpoints", checkpoint.uri, canonical(checkpoint));
+  }
+
+  /** Into the inbox, with an id if it has none; kept until a run of it ends. */
+  keepTrigger(trigger) {
+    const kept = trigger.trigger_id ? trigger : replace(trigger, { trigger_id: padded(this.#next("trigger"), 12) });
+    this.#put("inbox", kept.trigger_id, canonical(kept));
+    return kept;
+  }
+
+  /** Out of the inbox: this run answered it. */
+  finishTrigger(triggerId, runId) {
+    const trigger = triggerId ? this.#state.keptTrigger(triggerId) : null;
+    if (trigger === null) return;
+    this.#tables.delete("inbox", triggerId);
+    this.#put("triggers", triggerId, canonical(EndedTrigger({ trigger, run_id: runId })));
+  }
+
+  takeDelivery(delivery) {
+    this.#put("deliveries", `${delivery.source_id}/${delivery.delivery_id}`, canonical(delivery));
+  }
+
+  forgetDelivery(delivery) {
+    this.#tables.delete("deliveries", `${delivery.source_id}/${delivery.delivery_id}`);
+  }
+}

@@ -1,0 +1,212 @@
+"""The same questions to either language's store: here, or in a Node process at the other end of a pipe."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+from collections.abc import Iterator
+from types import GeneratorType
+from typing import Any, Protocol
+
+import msgspec
+
+from kfm.contract import records
+from kfm.contract.ports import Tables
+from kfm.errors import KfmError
+from kfm.store.jsonl import JsonlTables
+from kfm.store.memory import MemoryTables
+from kfm.store.objects import FileObjects
+from kfm.store.overlay import OverlayTables
+from kfm.store.snapshot import SnapshotTables
+from kfm.store.sqlite import SqliteTables
+from kfm.store.state import StoredState, this_process
+from tests.node.twin import ROOT, node
+
+# What a write is given is a record: of which kind.
+KINDS: dict[str, type[msgspec.Struct]] = {
+    "claim": records.Run, "save_run": records.Run, "segment": records.Segment, "move": records.RefMove,
+    "version": records.DatasetVersion, "receipt": records.Receipt, "telemetry": records.RunTelemetry,
+    "delivered": records.OutboxItem, "checkpoint": records.Checkpoint, "keep_trigger": records.Trigger,
+    "take_delivery": records.Delivery, "forget_delivery": records.Delivery, "renew": records.Lease,
+    "release": records.Lease,
+}  # fmt: skip
+
+
+class Store(Protocol):
+    def ask(self, word: str, *given: Any) -> Any: ...
+
+
+def camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+def told(value: Any) -> Any:
+    if isinstance(value, (bytes, bytearray)):
+        return {"b": base64.b64encode(value).decode()}
+    if isinstance(value, msgspec.Struct):
+        return told(msgspec.to_builtins(value))
+    if isinstance(value, (GeneratorType, Iterator)):
+        return [told(item) for item in value]
+    if isinstance(value, (list, tuple)):
+        return [told(item) for item in value]
+    if isinstance(value, dict):
+        return {key: told(item) for key, item in value.items()}
+    return value
+
+
+def failure(problem: KfmError) -> dict[str, Any]:
+    return {
+        "error": {
+            "code": problem.code,
+            "message": problem.message,
+            "hint": problem.hint,
+            "fields": problem.fields,
+            "exit": problem.exit_code,
+        }
+    }
+
+
+def tables_of(kind: str, path: str) -> Tables:
+    if kind == "memory":
+        return MemoryTables()
+    if kind == "sqlite":
+        return SqliteTables(path)
+    if kind == "jsonl":
+        return JsonlTables(path)
+    if kind == "overlay-sqlite":
+        return OverlayTables(SnapshotTables(path))
+    return OverlayTables(JsonlTables(path, create=False))
+
+
+class Here:
+    """Python's store. Options are the last argument of a question, as they are in the other language."""
+
+    def __init__(self) -> None:
+        self.state: dict[str, StoredState] = {}
+        self.objects: dict[str, FileObjects] = {}
+        self.now_ms = 0
+
+    def ask(self, word: str, *given: Any) -> Any:
+        try:
+            return {"ok": told(getattr(self, "_" + word)(*given))}
+        except KfmError as problem:
+            return failure(problem)
+
+    def _open(self, name: str, kind: str, path: str) -> int:
+        tables = tables_of(kind, path)
+        state = self.state[name] = StoredState(tables, lambda: self.now_ms)
+        self.objects[name] = FileObjects(f"{path}.objects", state)
+        return getattr(tables, "repaired_bytes", 0)
+
+    def _close(self, name: str) -> None:
+        self.state.pop(name).close()
+
+    def _now(self, ms: int) -> None:
+        self.now_ms = ms
+
+    def _tables(self, name: str, method: str, *given: Any) -> Any:
+        return _call(getattr(self.state[name].tables, method), given)
+
+    def _ask(self, name: str, method: str, *given: Any) -> Any:
+        return _call(getattr(self.state[name], method), given)
+
+    def _write(self, name: str, lease: Any, options: dict[str, Any], steps: list[Any], broken: bool) -> list[Any]:
+        holder = None if lease is None else msgspec.convert(lease, records.Lease)
+        with self.state[name].transaction(holder, **options) as tx:
+            answers = []
+            for method, values in steps:
+                kind = KINDS.get(method)
+                place = 1 if method == "segment" else 0
+                values = [
+                    msgspec.convert(value, kind) if kind is not None and n == place else value
+                    for n, value in enumerate(values)
+                ]
+                answers.append(told(_call(getattr(tx, method), values)))
+            if broken:
+                raise KfmError("left on purpose")
+            return answers
+
+    def _stream(self, name: str, chunks: list[bytes]) -> list[Any]:
+        digest, size = self.objects[name].put_stream(chunks)
+        return [digest, size, self.objects[name].read(digest) == b"".join(chunks)]
+
+    def _objects(self, name: str, method: str, *given: Any) -> Any:
+        return _call(getattr(self.objects[name], method), given)
+
+    def _self(self) -> str:
+        return this_process()
+
+
+def _call(method: Any, given: Any) -> Any:
+    """A mapping at the end is what is given by name, unless it is the value itself."""
+    values = list(given)
+    if values and isinstance(values[-1], dict) and getattr(method, "__name__", "") != "enqueue":
+        return method(*values[:-1], **values[-1])
+    return method(*values)
+
+
+class There:
+    """Node's store."""
+
+    def __init__(self, *before: str) -> None:
+        command = [*before, node(), str(ROOT / "node/tests/store_driver.mjs")]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def __enter__(self) -> There:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait(timeout=60)
+
+    def say(self, word: str, *given: Any) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(_as_there(word, given)).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def hear(self) -> Any:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            return None
+        answer = json.loads(line)
+        assert "bug" not in answer, answer["bug"]
+        return answer
+
+    def ask(self, word: str, *given: Any) -> Any:
+        self.say(word, *given)
+        answer = self.hear()
+        assert answer is not None, "the process ended"
+        return answer
+
+
+def _as_there(word: str, given: tuple[Any, ...]) -> list[Any]:
+    """Method names and the names of options as Node spells them; what is in a record keeps its own."""
+    values = [told(value) for value in given]
+    if word in ("tables", "ask", "objects"):
+        values[1] = camel(values[1])
+        if isinstance(values[-1], dict) and "b" not in values[-1]:
+            values[-1] = {camel(key): value for key, value in values[-1].items()}
+    if word == "write":
+        for step in values[3]:
+            options = step[1][-1] if step[0] in ("move", "receipt") else {}
+            if options:
+                step[1][-1] = {camel(key): value for key, value in options.items()}
+            step[0] = camel(step[0])
+    return [word, *values]
+
+
+def dump(store: Store, name: str) -> dict[str, Any]:
+    """Every row of every table."""
+    return {table: store.ask("tables", name, "scan", table)["ok"] for table in TABLES}
+
+
+TABLES = (
+    "meta", "runs", "open_runs", "claims", "segments", "archived", "plans", "plan_locks", "objects", "refs", "history",
+    "versions", "receipts", "telemetry", "ledger", "outbox", "inbox", "triggers", "deliveries", "leases", "checkpoints",
+)  # fmt: skip

@@ -2,6 +2,7 @@
 
 import { canonicalText } from "./canonical.mjs";
 import { compare, first, length } from "./characters.mjs";
+import { isMapping } from "./types.mjs";
 
 /** What changed, step by step: one line each, at most `limit`. */
 export function planDiff(old, now, limit = 20) {
@@ -19,10 +20,8 @@ export function planDiff(old, now, limit = 20) {
       found.push(`+ step ${name}`);
       continue;
     }
-    for (const field of Object.keys(step).sort(compare)) {
-      if (!same(was[field] ?? null, step[field])) {
-        found.push(`~ step ${name}: ${field} ${short(was[field] ?? null)} → ${short(step[field])}`);
-      }
+    for (const [path, one, other] of changes(was, step, "")) {
+      found.push(`~ step ${name}: ${path} ${short(one)} → ${short(other)}`);
     }
   }
   if (!found.length && !same([...before.keys()], [...after.keys()])) found.push("~ the order of the steps");
@@ -34,6 +33,19 @@ function stepsOf(body) {
   const [header, ...rest] = body.toString("utf8").split("\n");
   const steps = rest.filter((line) => line).map((line) => JSON.parse(line));
   return [JSON.parse(header), new Map(steps.map((step) => [step.id, step]))];
+}
+
+/** The innermost parts that differ. Lists of other lengths differ as a whole. */
+function* changes(was, now, path) {
+  if (isMapping(was) && isMapping(now)) {
+    for (const key of [...new Set([...Object.keys(was), ...Object.keys(now)])].sort(compare)) {
+      yield* changes(was[key] ?? null, now[key] ?? null, path ? `${path}.${key}` : key);
+    }
+  } else if (Array.isArray(was) && Array.isArray(now) && was.length === now.length) {
+    for (let at = 0; at < was.length; at += 1) yield* changes(was[at], now[at], `${path}[${at}]`);
+  } else if (!same(was, now)) {
+    yield [path, was, now];
+  }
 }
 
 function same(a, b) {

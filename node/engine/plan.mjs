@@ -52,6 +52,15 @@ export function recheck(walk) {
   walk.plan = made;
 }
 
+/** Before a NOOP: what the configuration declares may have changed although the version did not. */
+export function checkUnchanged(walk, done) {
+  if (!walk.updater.declared) return;
+  const now = walk.inputs;
+  walk.inputs = done.inputs; // with the partitions that were found in them
+  if (make(walk).planHash !== done.plan_hash) throw changed(walk, done.plan_hash);
+  walk.inputs = now;
+}
+
 export function drift(walk, why) {
   return new PlanDrift(`run ${walk.run.run_id} cannot be resumed: ${why}`, {
     hint: "finish it with the code that planned it, or abandon it with --force --reason",

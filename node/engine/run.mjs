@@ -6,7 +6,7 @@ import { admit, Duplicate, leave, staysOpen, Stopped } from "./admit.mjs";
 import { execute } from "./execute.mjs";
 import * as heartbeat from "./heartbeat.mjs";
 import { measure } from "./measure.mjs";
-import { settlePlan } from "./plan.mjs";
+import { checkUnchanged, settlePlan } from "./plan.mjs";
 import { quarantine } from "./quarantine.mjs";
 import { fail, record, skip } from "./record.mjs";
 import { trace } from "./trace.mjs";
@@ -26,6 +26,7 @@ export async function run(trigger, updater, ports, unfinished = null) {
   try {
     await acquire(walk);
     const admission = admit(walk);
+    if (admission instanceof Duplicate) checkUnchanged(walk, admission.run);
     if (admission instanceof Duplicate || admission instanceof Stopped) return skip(walk);
     await quarantine(walk);
     await settlePlan(walk);

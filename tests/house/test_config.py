@@ -96,12 +96,6 @@ def test_windows_line_ends_are_read(tmp_path: Path) -> None:
     assert load(tmp_path, GOOD.replace("\n", "\r\n")).config == load(tmp_path, GOOD).config
 
 
-def test_the_pure_python_parser_reads_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with_libyaml = load(tmp_path, GOOD).config
-    monkeypatch.setattr(documents, "_parser", documents._python_parser)
-    assert load(tmp_path, GOOD).config == with_libyaml
-
-
 def test_the_environment_goes_over_the_file_and_is_typed(tmp_path: Path) -> None:
     env = {
         "KFM_STATE": "memory:",
@@ -267,7 +261,7 @@ YAML_CASES: Cases = {
     "the first wrong key is told": ("execute: {a: 1}\nnetwork: {b: 2}\n" + TAIL, ("unknown key execute.a",)),
     "a misspelled key before a missing one": ("dataset: {}\n", ("unknown key dataset;", "did you mean datasets?")),
     "no datasets": ("kfm: 1\n", ("datasets is missing",)),
-    "no updater": ("datasets: {a: {title: x}}\n", ("datasets.a.updater is missing",)),
+    "no updater": ("datasets: {a: {title: x}}\n", ("datasets.a has neither an updater nor outputs",)),
     "no uri": (SOURCE % "{format: csv}", ("datasets.a.sources.s.uri is missing",)),
     # types
     "text for a number": ('execute: {threads: "4"}\n' + TAIL, ("execute.threads: expected an integer, found text",)),
@@ -409,14 +403,6 @@ def test_wrong_yaml_gets_one_clear_line(tmp_path: Path, monkeypatch: pytest.Monk
     for part in parts:
         assert part in line
     assert "CANARY" not in line
-
-
-@pytest.mark.parametrize("case", [c for c in YAML_CASES if c not in ("too large", "deep indentation")])
-def test_the_pure_python_parser_refuses_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
-    monkeypatch.setattr(documents, "_parser", documents._python_parser)
-    with pytest.raises(errors.BadInput) as caught:
-        load(tmp_path, YAML_CASES[case][0])
-    one_line(caught.value)
 
 
 @pytest.mark.parametrize("case", JSON_CASES)

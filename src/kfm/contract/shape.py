@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from kfm.contract.documents import Document, Path, dotted, kind
+from kfm.contract.documents import Document, Path, dotted
+from kfm.contract.scalars import kind
 from kfm.errors import BadInput
 
 T = TypeVar("T")
@@ -67,7 +68,10 @@ def _problems(info: Any, value: Any, path: Path) -> Iterator[_Problem]:
 
     if value is None and _nullable(info):
         return
-    info = bare(info)
+    info = _meant(bare(info), value)
+    if isinstance(info, inspect.UnionType):
+        yield _wrong(path, " or ".join(_NOUNS[kind] for kind in _NOUNS if _offers(info, kind)), value)
+        return
     if isinstance(info, inspect.StructType):
         yield from _struct_problems(info, value, path)
     elif isinstance(info, inspect.DictType):
@@ -84,6 +88,33 @@ def _problems(info: Any, value: Any, path: Path) -> Iterator[_Problem]:
             yield from _problems(info.item_type, item, (*path, index))
     elif not isinstance(info, inspect.AnyType):
         yield from _scalar_problems(info, value, path)
+
+
+# What a choice of types is called, in this order.
+_NOUNS = {"StrType": "text", "FloatType": "a number", "IntType": "a number", "BoolType": "true or false",
+          "StructType": "a mapping"}  # fmt: skip
+
+
+def _offers(union: Any, kind: str) -> bool:
+    found = {type(choice).__name__ for choice in map(bare, union.types)}
+    return kind in found and not (kind == "IntType" and "FloatType" in found)
+
+
+def _meant(info: Any, value: Any) -> Any:
+    """Of several types the one that a value of this kind is meant to be; the choice itself if there is none."""
+    from msgspec import inspect
+
+    if not isinstance(info, inspect.UnionType):
+        return info
+    wanted: tuple[type, ...] = (inspect.StructType,) if isinstance(value, dict) else ()
+    if isinstance(value, bool):
+        wanted = (inspect.BoolType,)
+    elif isinstance(value, (int, float)):
+        wanted = (inspect.FloatType, inspect.IntType)
+    elif isinstance(value, str):
+        wanted = (inspect.StrType,)
+    found = [choice for choice in map(bare, info.types) if isinstance(choice, wanted)]
+    return next((choice for kind in wanted for choice in found if isinstance(choice, kind)), info)
 
 
 def _nullable(info: Any) -> bool:

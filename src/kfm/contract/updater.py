@@ -11,6 +11,7 @@ from kfm.contract.canonical import canonical
 from kfm.contract.characters import is_printable
 from kfm.contract.names import check_id, is_file_name
 from kfm.contract.records import DataContract, RefEntry, SourceRef, Step, Trigger
+from kfm.contract.tables import Table
 from kfm.errors import BadInput
 
 
@@ -127,6 +128,18 @@ class Reader(Protocol):
     def ndjson(self, source: int | str) -> Iterator[Any]:
         """Line by line, each read strictly; blank lines are passed over."""
 
+    def table(self, source: int | str) -> Table:
+        """The names of the columns of a csv, and its rows block by block: for what is too large for `csv`."""
+
+    def records(self, source: int | str, root: str = "", *, alone: bool = False) -> Iterator[Any]:
+        """The records of a list in a JSON document, one by one, each read strictly: the list in the member
+        `root`, or the list at the top. A document without such a list is the one record, under a `root`
+        only if it may stand `alone`."""
+
+    def scratch(self) -> BinaryIO:
+        """A file for what does not fit into memory; it has no name and is gone when it is closed. A dry run
+        gets memory instead: it writes nothing."""
+
 
 def check_updater(updater: Updater) -> Updater:
     """Whether the fields of an author's updater are what every record and path made from them needs."""
@@ -160,6 +173,7 @@ class Updater:
     dataset: str = ""
     op: str = "ingest"  # the verb in ledgers and receipts
     job_type: str = "ingest.pull_source"
+    declared: bool = False  # the configuration says what it does, so a plan that changed is noticed without a run
     moves_only: bool = False  # an operation: its plan moves refs and makes no version of its own
     slo_target_latency_ms: int = 900_000
 

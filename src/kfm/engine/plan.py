@@ -19,7 +19,7 @@ from kfm.contract.canonical import canonical
 from kfm.contract.characters import is_printable
 from kfm.contract.names import check_ref, printable
 from kfm.contract.ports import Tx
-from kfm.contract.records import Phase, RefMove, Segment, SourceRef, Step
+from kfm.contract.records import Phase, RefMove, Run, Segment, SourceRef, Step
 from kfm.contract.updater import Plan
 from kfm.engine.acquire import author_call
 from kfm.engine.purity import pure
@@ -66,6 +66,16 @@ def recheck(walk: Walk) -> None:
     if made.plan_hash != run.plan_hash:
         raise drift(walk, "this code makes another plan from the same inputs")
     walk.plan = made
+
+
+def check_unchanged(walk: Walk, done: Run) -> None:
+    """Before a NOOP: what the configuration declares may have changed although the version did not."""
+    if not walk.updater.declared:
+        return
+    now, walk.inputs = walk.inputs, done.inputs  # with the partitions that were found in them
+    if make(walk, guarded=False).plan_hash != done.plan_hash:
+        raise changed(walk, done.plan_hash)
+    walk.inputs = now
 
 
 def drift(walk: Walk, why: str) -> PlanDrift:

@@ -9,7 +9,7 @@ from kfm.engine.acquire import acquire
 from kfm.engine.admit import Duplicate, Stopped, admit, leave, stays_open
 from kfm.engine.execute import execute
 from kfm.engine.measure import measure
-from kfm.engine.plan import settle_plan
+from kfm.engine.plan import check_unchanged, settle_plan
 from kfm.engine.quarantine import quarantine
 from kfm.engine.record import fail, record, skip
 from kfm.engine.trace import trace
@@ -30,6 +30,8 @@ def run(trigger: Trigger, updater: Updater, ports: Ports, unfinished: Run | None
     try:
         acquire(walk)
         admission = admit(walk)
+        if isinstance(admission, Duplicate):
+            check_unchanged(walk, admission.run)
         if isinstance(admission, (Duplicate, Stopped)):
             return skip(walk)
         quarantine(walk)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -24,9 +25,8 @@ def plan_diff(old: bytes, new: bytes, limit: int = 20) -> str:
         if name not in before[1]:
             lines.append(f"+ step {name}")
         elif before[1][name] != step:
-            fields = [k for k in sorted(step) if before[1][name].get(k) != step[k]]
-            for field in fields:
-                lines.append(f"~ step {name}: {field} {_short(before[1][name].get(field))} → {_short(step[field])}")
+            for path, was, now in _changes(before[1][name], step, ""):
+                lines.append(f"~ step {name}: {path} {_short(was)} → {_short(now)}")
     if not lines and list(before[1]) != list(after[1]):
         lines.append("~ the order of the steps")
     if len(lines) > limit:
@@ -38,6 +38,18 @@ def _steps(body: bytes) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     header, _, rest = body.partition(b"\n")
     steps = [msgspec.json.decode(line) for line in rest.splitlines()]
     return msgspec.json.decode(header), {step["id"]: step for step in steps}
+
+
+def _changes(was: Any, now: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+    """The innermost parts that differ. Lists of other lengths differ as a whole."""
+    if isinstance(was, dict) and isinstance(now, dict):
+        for key in sorted({*was, *now}):
+            yield from _changes(was.get(key), now.get(key), f"{path}.{key}" if path else key)
+    elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
+        for at, (one, other) in enumerate(zip(was, now, strict=True)):
+            yield from _changes(one, other, f"{path}[{at}]")
+    elif was != now:
+        yield path, was, now
 
 
 def _short(value: Any) -> str:

@@ -1,0 +1,343 @@
+"""The steps over a table: whole columns at once, and lines that stay as they are as long as nothing changes them.
+
+Every value is a text. A cast changes the text to that of the number or truth, and the type of its column, which
+says how it is sorted and what it becomes in JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import compress
+from typing import Any, BinaryIO
+
+from kfm.contract.declared import StepConfig, sort_keys
+from kfm.contract.tables import Block, Table, lines_of
+from kfm.updaters.declared.columns import after, check
+from kfm.updaters.declared.conditions import mask_of, sure_numbers
+from kfm.updaters.declared.deduplicating import Deduplicator, KeyTexts
+from kfm.updaters.declared.lookups import Key, Lookup
+from kfm.updaters.declared.problems import Place
+from kfm.updaters.declared.sorting import Keys, Payloads, Sorted, Sorter, Tags
+from kfm.updaters.declared.values import UNFIT, cast_text
+
+Column = Sequence[str]
+
+
+class Rows:
+    """Some rows on their way. Columns, lines and numbers are made when somebody asks for them."""
+
+    __slots__ = ("_cache", "_column", "_lines", "_numbers", "size")
+
+    def __init__(
+        self,
+        size: int,
+        column: Callable[[int], Column],
+        lines: Callable[[], list[str] | None],
+        numbers: Callable[[], Sequence[int]],
+    ) -> None:
+        self.size = size
+        self._column = column
+        self._lines = lines
+        self._numbers = numbers
+        self._cache: dict[int, Column] = {}
+
+    @classmethod
+    def of(cls, block: Block, numbers: Sequence[int]) -> Rows:
+        return cls(block.size, lambda i: block.columns[i], lambda: block.given_lines, lambda: numbers)
+
+    def column(self, i: int) -> Column:
+        found = self._cache.get(i)
+        if found is None:
+            found = self._cache[i] = self._column(i)
+        return found
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """Where each row stood in its source, counted from 1."""
+        return self._numbers()
+
+    def given_lines(self) -> list[str] | None:
+        """The rows as lines, if they are known."""
+        return self._lines()
+
+    def lines(self, width: int) -> list[str]:
+        found = self._lines()
+        return lines_of([self.column(i) for i in range(width)], self.size) if found is None else found
+
+    def keep(self, mask: Sequence[bool]) -> Rows:
+        size = sum(mask)
+        if size == self.size:
+            return self
+
+        def lines() -> list[str] | None:
+            given = self._lines()
+            return None if given is None else list(compress(given, mask))
+
+        return Rows(
+            size,
+            lambda i: list(compress(self.column(i), mask)),
+            lines,
+            lambda: list(compress(self._numbers(), mask)),
+        )
+
+    def pick(self, places: Sequence[int]) -> Rows:
+        return Rows(self.size, lambda i: self.column(places[i]), _unknown, self._numbers)
+
+    def with_columns(self, changed: dict[int, Column]) -> Rows:
+        return Rows(self.size, lambda i: changed[i] if i in changed else self.column(i), _unknown, self._numbers)
+
+
+def _unknown() -> None:
+    """The lines are not known."""
+
+
+Stream = Iterator[Rows]
+Op = Callable[[Stream], Stream]
+
+
+class Pipeline:
+    """The steps, fitted to the columns of one table. `names` and `types` are those at the end."""
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        steps: Sequence[tuple[StepConfig, Place]],
+        lookup: Callable[[StepConfig, Place], Lookup],
+        scratch: Callable[[], BinaryIO],
+    ) -> None:
+        self.names = list(names)
+        self.types = ["text"] * len(self.names)
+        self._scratch = scratch
+        self._lookup = lookup
+        # Once rows are out of their order, a step that refuses one must be told its number.
+        refusing = [n for n, (step, _) in enumerate(steps) if _may_refuse(step)]
+        self._ops: list[Op] = []
+        found = list(self.names)
+        for step, place in steps:  # all names first: nothing is read for a declaration that cannot work
+            check(found, step, place, pointers=False)
+            found = after(found, step)
+        for n, (step, place) in enumerate(steps):
+            op = self._compile(step, place, numbered=bool(refusing) and refusing[-1] > n)
+            if op is not None:
+                self._ops.append(op)
+
+    def run(self, stream: Stream) -> Stream:
+        for op in self._ops:
+            stream = op(stream)
+        return stream
+
+    def _compile(self, step: StepConfig, place: Place, *, numbered: bool) -> Op | None:
+        at = {name: i for i, name in enumerate(self.names)}
+        if step.filter is not None:
+            return partial(_filter, at[step.filter.column], mask_of(step.filter))
+        if step.cast:
+            wanted = [(at[name], name, kind) for name, kind in step.cast.items()]
+            for i, _, kind in wanted:
+                self.types[i] = kind
+            return partial(_cast, wanted, step.unfit or "refuse", place)
+        if step.join is not None:
+            lookup = self._lookup(step, place)
+            op = partial(
+                _join, [at[name] for name in step.join.on], len(self.names), len(step.join.add), lookup.texts(),
+                step.join.missing, step.join.source, place,
+            )  # fmt: skip
+            self.types += ["text"] * len(step.join.add)
+            self.names = after(self.names, step)
+            return op
+        if step.select:
+            places = [at[name] for name in step.select]
+            self.types = [self.types[i] for i in places]
+            same = self.names == list(step.select)
+            self.names = list(step.select)
+            return None if same else partial(_select, places)
+        if step.rename:
+            self.names = after(self.names, step)
+            return None
+        if step.deduplicate is not None:
+            by = [at[name] for name in step.deduplicate.by]
+            return partial(_deduplicate, by, step.deduplicate.keep, len(self.names), self._scratch, numbered)
+        keys = sort_keys(step)
+        by = [at[key.column] for key in keys]
+        return partial(
+            _sort, by, [self.types[i] for i in by], [key.descending for key in keys], len(self.names), self._scratch,
+            numbered,
+        )  # fmt: skip
+
+
+def _may_refuse(step: StepConfig) -> bool:
+    casts = any(kind != "text" for kind in step.cast.values()) and step.unfit in (None, "refuse")
+    return casts or (step.join is not None and step.join.missing == "refuse")
+
+
+def table_rows(table: Table) -> Stream:
+    number = 1
+    for block in table.blocks:
+        yield Rows.of(block, range(number, number + block.size))
+        number += block.size
+
+
+def only(i: int, value: str, stream: Stream) -> Stream:
+    """The rows of one partition."""
+    for rows in stream:
+        kept = rows.keep([text == value for text in rows.column(i)])
+        if kept.size:
+            yield kept
+
+
+def _filter(i: int, mask: Callable[[Column], list[bool]], stream: Stream) -> Stream:
+    for rows in stream:
+        kept = rows.keep(mask(rows.column(i)))
+        if kept.size:
+            yield kept
+
+
+def _select(places: list[int], stream: Stream) -> Stream:
+    for rows in stream:
+        yield rows.pick(places)
+
+
+def _cast(wanted: Sequence[tuple[int, str, str]], unfit: str, place: Place, stream: Stream) -> Stream:
+    for rows in stream:
+        changed: dict[int, Column] = {}
+        flaws: list[tuple[int, int]] = []  # row within these, and which of the columns
+        for n, (i, _, kind) in enumerate(wanted):
+            column = rows.column(i)
+            answers = {text: cast_text(kind, text) for text in set(column)}
+            if UNFIT in answers.values():
+                flaws += [(row, n) for row, text in enumerate(column) if answers[text] is UNFIT]
+                answers = {text: "" if answer is UNFIT else answer for text, answer in answers.items()}
+            if any(text != answer for text, answer in answers.items()):
+                changed[i] = list(map(answers.__getitem__, column))
+        if flaws and unfit == "refuse":
+            row, n = min(flaws)
+            yield from _before(rows, row)
+            raise place.unfit(rows.numbers[row], wanted[n][1], wanted[n][2])
+        if changed:
+            rows = rows.with_columns(changed)
+        if flaws and unfit == "drop":
+            bad = {row for row, _ in flaws}
+            rows = rows.keep([row not in bad for row in range(rows.size)])
+        if rows.size:
+            yield rows
+
+
+def _join(
+    on: list[int],
+    width: int,
+    adds: int,
+    lookup: dict[Key, tuple[str, ...]],
+    missing: str,
+    source: str,
+    place: Place,
+    stream: Stream,
+) -> Stream:
+    nothing = ("",) * adds
+    for rows in stream:
+        # Keys in the lookup have no blank part, so a row that has one finds nothing.
+        keys: Sequence[Key] = rows.column(on[0]) if len(on) == 1 else list(zip(*map(rows.column, on), strict=True))
+        found = [lookup.get(key) for key in keys]
+        if None in found and missing != "keep":
+            if missing == "refuse":
+                yield from _before(rows, found.index(None))
+                raise place.no_match(rows.numbers[found.index(None)], source)
+            rows = rows.keep([added is not None for added in found])
+            found = [added for added in found if added is not None]
+            if not found:
+                continue
+        columns = zip(*(nothing if added is None else added for added in found), strict=True)
+        yield rows.with_columns(dict(enumerate(columns, width)))
+
+
+def _before(rows: Rows, row: int) -> Stream:
+    """What stands before a row that is refused. A later step may refuse one of these, and that is told first:
+    the same is told however many rows are looked at together."""
+    if row:
+        yield rows.keep([at < row for at in range(rows.size)])
+
+
+# --------------------------------------------------------------------- where rows leave their order
+
+
+def _again(rows: Sorted, width: int) -> Rows:
+    """Rows from lines that were held."""
+    lines = rows.payloads
+    quoted = any('"' in line for line in lines)
+    block = Block(width, len(lines), lines=lines) if quoted else Block(width, len(lines), separated=lines)
+    return Rows.of(block, [number for (number,) in rows.tags] if rows.tags else ())
+
+
+def _sort(
+    by: list[int],
+    types: list[str],
+    descending: list[bool],
+    width: int,
+    scratch: Callable[[], BinaryIO],
+    numbered: bool,
+    stream: Stream,
+) -> Stream:
+    def keys(column: Callable[[int], Column]) -> Keys:
+        return [_places(column(i), kind) for i, kind in zip(by, types, strict=True)]
+
+    def keys_of(payloads: Payloads, _tags: Tags) -> Keys:
+        return keys(_again(Sorted(payloads, []), width).column)
+
+    sorter = Sorter(keys_of, descending, scratch)
+    try:
+        for rows in stream:
+            sorter.add(rows.lines(width), [(n,) for n in rows.numbers] if numbered else [], keys(rows.column))
+        for some in sorter.rows():
+            yield _again(some, width)
+    finally:
+        sorter.close()
+
+
+def _places(column: Column, kind: str) -> Sequence[Any]:
+    """What to compare: texts, or numbers where a cast made them; None: blank."""
+    if kind in ("integer", "number"):
+        sure = sure_numbers(column)
+        return sure if sure is not None else [float(text) if text else None for text in column]
+    distinct = set(column)
+    if any(not text or text.isspace() for text in distinct):
+        return [None if not text or text.isspace() else text for text in column]
+    return column
+
+
+def _deduplicate(
+    by: list[int], keep: str, width: int, scratch: Callable[[], BinaryIO], numbered: bool, stream: Stream
+) -> Stream:
+    def keys_of(payloads: Payloads) -> KeyTexts:
+        rows = _again(Sorted(payloads, []), width)
+        return key_texts([rows.column(i) for i in by], rows.size)
+
+    found = Deduplicator(keep, keys_of, scratch)
+    try:
+        for rows in stream:
+            keys = key_texts([rows.column(i) for i in by], rows.size)
+            if found.full:
+                found.lay_aside(rows.lines(width), [(n,) for n in rows.numbers] if numbered else [], keys)
+                continue
+            mask = found.fresh(keys)
+            kept = rows if mask is None else rows.keep(mask)
+            if kept.size:
+                yield kept
+        for some in found.rows():
+            yield _again(some, width)
+    finally:
+        found.close()
+
+
+def key_texts(columns: Sequence[Column], size: int) -> KeyTexts:
+    """One text for all columns of a key; None where all are blank. Blank ones are alike."""
+    plain: list[Column] = []
+    blanks = 0
+    for column in columns:
+        odd = {text for text in set(column) if not text or text.isspace()}
+        blanks += bool(odd)
+        plain.append(["" if text in odd else text for text in column] if odd - {""} else column)
+    if len(plain) == 1:
+        return [text or None for text in plain[0]] if blanks else plain[0]
+    if blanks < len(plain):
+        return lines_of(plain, size)
+    empty = "," * (len(plain) - 1)
+    return [None if line == empty else line for line in lines_of(plain, size)]

@@ -1,0 +1,155 @@
+"""The updater that does what the configuration says: a step for each output, or for each of its partitions."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from kfm.contract.declared import OutputConfig, StepConfig, declaration
+from kfm.contract.ports import INLINE_MAX
+from kfm.contract.records import DataContract, SourceRef, Step, Trigger
+from kfm.contract.updater import Output, Plan, Reader, Sources, Updater, check_updater
+from kfm.updaters.declared import records, tables, writing
+from kfm.updaters.declared.lookups import Lookup
+from kfm.updaters.declared.problems import Place
+from kfm.updaters.declared.reading import Members, Properties, rows_of
+from kfm.updaters.declared.values import text_of
+
+
+def load_declared(
+    name: str, version: str, outputs: Mapping[str, OutputConfig], contracts: Mapping[str, DataContract]
+) -> Updater:
+    """The updater of a dataset that has outputs instead of code."""
+    return check_updater(DeclaredUpdater(name, version, outputs, contracts))
+
+
+class DeclaredUpdater(Updater):
+    declared = True
+
+    def __init__(
+        self, name: str, version: str, outputs: Mapping[str, OutputConfig], contracts: Mapping[str, DataContract]
+    ) -> None:
+        self.id = name
+        self.version = version
+        self._outputs = {output: outputs[output] for output in sorted(outputs)}
+        self._contracts = contracts
+        used = {output.from_ for output in outputs.values()}
+        used |= {step.join.source for output in outputs.values() for step in output.steps if step.join is not None}
+        self._sources = sorted(used)
+        self._lookups: dict[str, Lookup] = {}  # the last ones, which the next partition will ask for again
+        self._lock = threading.Lock()
+
+    def inputs(self, trigger: Trigger, sources: Sources) -> list[SourceRef]:
+        del trigger  # whatever asks for it, the same is read
+        return [sources.pin(name) for name in self._sources]
+
+    def plan(self, inputs: Sequence[SourceRef]) -> Plan:
+        return Plan(self._steps(inputs), complete=True)
+
+    def _steps(self, inputs: Sequence[SourceRef]) -> Iterator[Step]:
+        for name, output in self._outputs.items():
+            params = {"output": name, "declared": self._declared(output)}
+            if not output.partition_by:
+                yield Step(id=name, key=(name,), params=params)
+                continue
+            found = inputs[self._sources.index(output.from_)].partitions
+            for n, value in enumerate(found):
+                # The declaration is said once: a plan of many partitions stays small.
+                said = params if n == 0 else {"output": name}
+                yield Step(id=f"{name}/{n}", key=(name, value), params={**said, "partition": value})
+
+    def _declared(self, output: OutputConfig) -> dict[str, Any]:
+        contract = self._contracts[output.from_]
+        said: dict[str, Any] = declaration(output)
+        said["format"] = output.format_from(contract.format)
+        return said
+
+    def perform(self, step: Step, read: Reader) -> Output:
+        name = step.params["output"]
+        output = self._outputs[name]
+        chunks = self._bytes(name, output, step.params.get("partition"), read)
+        media_type = writing.MEDIA_TYPES[output.format_from(self._contracts[output.from_].format)]
+        return Output(writing.whole(chunks, INLINE_MAX), media_type)
+
+    def _bytes(self, name: str, output: OutputConfig, partition: str | None, read: Reader) -> Iterator[bytes]:
+        contract = self._contracts[output.from_]
+        format_ = output.format_from(contract.format)
+        steps = [
+            (step, Place(name, output.from_, number, step.verbs()[0])) for number, step in enumerate(output.steps, 1)
+        ]
+
+        def lookup(step: StepConfig, place: Place) -> Lookup:
+            return self._lookup(read, step, place)
+
+        if contract.format == "csv":
+            return _of_table(output, partition, read, steps, lookup, format_)
+        return _of_records(name, output, partition, read, contract, steps, lookup, format_)
+
+    def _lookup(self, read: Reader, step: StepConfig, place: Place) -> Lookup:
+        """Read once for all partitions; a run reads the same bytes throughout."""
+        assert step.join is not None
+        ref = read.inputs[self._sources.index(step.join.source)]
+        key = f"{place} {ref.accepted_hash or ref.content_hash}"
+        with self._lock:
+            if key not in self._lookups:
+                found = Lookup(read, step.join, self._contracts[step.join.source], place)
+                while len(self._lookups) >= 4:
+                    self._lookups.pop(next(iter(self._lookups)))
+                self._lookups[key] = found
+            return self._lookups[key]
+
+
+Steps = Sequence[tuple[StepConfig, Place]]
+Lookups = Callable[[StepConfig, Place], Lookup]
+
+
+def _of_table(
+    output: OutputConfig, partition: str | None, read: Reader, steps: Steps, lookup: Lookups, format_: str
+) -> Iterator[bytes]:
+    table = read.table(output.from_)
+    pipeline = tables.Pipeline(table.names, steps, lookup, read.scratch)
+    stream = tables.table_rows(table)
+    if partition is not None:
+        stream = tables.only(list(table.names).index(output.partition_by), partition, stream)
+    rows = pipeline.run(stream)
+    if format_ == "csv":
+        return writing.table_as_csv(pipeline.names, rows)
+    return writing.table_as_json(pipeline.names, pipeline.types, rows, format_)
+
+
+def _of_records(
+    name: str,
+    output: OutputConfig,
+    partition: str | None,
+    read: Reader,
+    contract: DataContract,
+    steps: Steps,
+    lookup: Lookups,
+    format_: str,
+) -> Iterator[bytes]:
+    members = Members()
+    properties = Properties(contract.format)
+    pipeline = records.Pipeline(members, steps, lookup, read.scratch)
+    stream = rows_of(read, name, output.from_, contract, members)
+    if partition is not None:
+        column = output.partition_by
+        if contract.format in ("geojson", "stac"):
+            column = properties.column(column)
+        stream = records.only(column, partition, stream, text_of)
+    rows = pipeline.run(stream)
+    if format_ == "csv":
+        return writing.records_as_csv(_columns(output), rows)
+    if format_ == "geojson":
+        return writing.records_as_features(rows, properties, name, output.from_)
+    return writing.records_as_json(rows, format_)
+
+
+def _columns(output: OutputConfig) -> list[str]:
+    """Those of the last select, and what came after it."""
+    from kfm.updaters.declared.columns import after
+
+    found: list[str] = []
+    for step in output.steps:
+        found = after(found, step)
+    return found

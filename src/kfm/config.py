@@ -13,20 +13,24 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from kfm.contract import documents, names, shape
+from kfm.contract import documents, names, scalars, shape
+from kfm.contract.declared import OutputConfig
 from kfm.contract.documents import Document, Path, dotted
 from kfm.contract.records import DataContract, Record
 from kfm.contract.redaction import redacted
+from kfm.contract.secret import SHORTEST, Secret
 from kfm.errors import BadInput
 
 FILE_NAMES = ("kfm.yml", "kfm.yaml", "kfm.json")
-# Names the program itself reads; every other KFM_* name must be a setting.
+# Names the program itself reads; every other KFM_* name must be a setting, but for KFM_SECRET_*: what those hold
+# is read only where the file refers to them.
 RESERVED_ENV = frozenset({"KFM_ACTOR", "KFM_COLOR", "KFM_CONFIG", "KFM_LOG", "KFM_NOW"})
 
-Format = Literal["csv", "json", "ndjson", "geojson", "text", "bytes"]
+Format = Literal["csv", "json", "ndjson", "geojson", "stac", "text", "bytes"]
 _Text = Annotated[str, Meta(min_length=1, max_length=4096)]
 _Seconds = Annotated[float, Meta(gt=0, le=31_536_000)]
 _Interval = Annotated[float, Meta(ge=0, le=31_536_000)]
+_ID_PATTERN = "^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$"
 
 
 class NetworkConfig(Record, frozen=True):
@@ -58,6 +62,39 @@ class ExecuteConfig(Record, frozen=True):
     lease_s: Annotated[float, Meta(gt=0, le=86_400, description="how long a dead worker keeps others waiting")] = 60
 
 
+class WebhookConfig(Record, frozen=True):
+    """A source that may tell of a change by itself, at `POST /webhooks/<its name>`."""
+
+    datasets: Annotated[tuple[_Text, ...], Meta(min_length=1, description="what is updated when it does")]
+    secrets: Annotated[
+        tuple[_Text, ...],
+        Meta(
+            min_length=1,
+            max_length=2,
+            description="env:NAME or file:PATH, of at least 32 bytes; two while one takes the place of the other",
+        ),
+    ]
+    accept: Annotated[
+        Literal["kfm", "github", "standard"],
+        Meta(description="whose signature counts: kfm, github, or standard (Standard Webhooks)"),
+    ] = "kfm"
+    enabled: Annotated[bool, Meta(description="false: every request is refused")] = True
+    tolerance_s: Annotated[float, Meta(gt=0, le=3600, description="how far the signed time may be from ours")] = 300
+
+
+class WatchConfig(Record, frozen=True):
+    """How `kfm watch` looks at sources, and how it gathers what asks for the same run."""
+
+    poll_s: Annotated[
+        _Interval, Meta(description="between two looks at a source; 0: only those that say so themselves")
+    ] = 900
+    jitter: Annotated[float, Meta(ge=0, le=1, description="at most this share of it is added by chance")] = 0.1
+    host_pause_s: Annotated[_Interval, Meta(description="between two looks at one host")] = 1
+    debounce_s: Annotated[
+        _Interval, Meta(description="triggers of a dataset are gathered until none came for this long")
+    ] = 2
+
+
 class Extent(Record, frozen=True):
     """Where and when the data are, as in STAC."""
 
@@ -76,6 +113,7 @@ class SourceConfig(Record, frozen=True):
     hosts: Annotated[tuple[_Text, ...], Meta(description="other hosts a redirect may lead to")] = ()
     revalidate_s: Annotated[_Interval | None, Meta(description="as network.revalidate_s, for this source alone")] = None
     media_type: Annotated[str, Meta(description="instead of the one the server names")] = ""
+    poll_s: Annotated[_Interval | None, Meta(description="as watch.poll_s, for this source alone; 0: never")] = None
 
     def data_contract(self) -> DataContract:
         """The contract with the format of the source in it."""
@@ -85,10 +123,21 @@ class SourceConfig(Record, frozen=True):
 class DatasetConfig(Record, frozen=True):
     """One dataset: who updates it, what it is, and where it comes from.
 
-    What is said here about title, license and sensitivity is asked for when the dataset is promoted.
+    It has an `updater`, or else `outputs` and a `version`. What is said here about title, license and
+    sensitivity is asked for when the dataset is promoted.
     """
 
-    updater: Annotated[_Text, Meta(description="file.py:Class, or package.module:Class")]
+    updater: Annotated[
+        _Text | None, Meta(description="file.py:Class, or package.module:Class; null: what `outputs` says is done")
+    ] = None
+    version: Annotated[str, Meta(description="of what `outputs` says; change it whenever they change")] = ""
+    outputs: Annotated[
+        dict[str, OutputConfig],
+        Meta(
+            description="by their names, made without code",
+            extra_json_schema={"propertyNames": {"pattern": _ID_PATTERN}},
+        ),
+    ] = {}
     title: Annotated[str, Meta(description="for people; asked for by `kfm promote`")] = ""
     description: Annotated[str, Meta(description="for people")] = ""
     license: Annotated[str, Meta(description="an SPDX id or a URL; asked for by `kfm promote`")] = ""
@@ -99,6 +148,10 @@ class DatasetConfig(Record, frozen=True):
     attribution: Annotated[str, Meta(description="who is to be named as the source")] = ""
     extent: Annotated[Extent | None, Meta(description="where and when")] = None
     sources: Annotated[dict[str, SourceConfig], Meta(description="by the name that `sources.pin()` uses")] = {}
+
+    def contracts(self) -> dict[str, DataContract]:
+        """What each source must look like, by its name."""
+        return {name: source.data_contract() for name, source in self.sources.items()}
 
     def metadata(self) -> dict[str, Any]:
         """What was declared, and only that."""
@@ -111,9 +164,6 @@ class DatasetConfig(Record, frozen=True):
             "extent": self.extent and {"bbox": list(self.extent.bbox), "interval": list(self.extent.interval)},
         }
         return {key: value for key, value in said.items() if value}
-
-
-_ID_PATTERN = "^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$"
 
 
 class Config(Record, frozen=True):
@@ -134,6 +184,14 @@ class Config(Record, frozen=True):
     ] = False
     network: Annotated[NetworkConfig, Meta(description="what may be reached, how long, how much")] = NetworkConfig()
     execute: Annotated[ExecuteConfig, Meta(description="how steps are run")] = ExecuteConfig()
+    watch: Annotated[WatchConfig, Meta(description="how `kfm watch` looks at sources")] = WatchConfig()
+    webhooks: Annotated[
+        dict[str, WebhookConfig],
+        Meta(
+            description="who may tell of a change, by the name in the URL",
+            extra_json_schema={"propertyNames": {"pattern": _ID_PATTERN}},
+        ),
+    ] = {}
     deletion_budget: Annotated[
         float, Meta(ge=0, le=1, description="share of its keys a dataset may lose in one run without --force")
     ] = 0.1
@@ -165,6 +223,17 @@ class Resolved:
         path = rest.removeprefix("//") if rest.startswith("///") else rest
         return scheme, self.at(path) if path else ""
 
+    def secret(self, reference: str, env: Mapping[str, str]) -> Secret:
+        """What `env:NAME` or `file:PATH` holds. A file must belong to us and be closed to all others."""
+        kind, _, name = reference.partition(":")
+        value = os.fsencode(env.get(name, "")) if kind == "env" else _read_secret(self.at(name), reference)
+        if len(value) < SHORTEST:
+            raise BadInput(
+                f"the secret {reference} is {'shorter than 32 bytes' if value else 'empty'}",
+                hint="make one with `openssl rand -hex 32`",
+            )
+        return Secret(value)
+
     @property
     def origins(self) -> dict[str, str]:
         """For each setting, as a dotted key: `default`, `file` or `env NAME`."""
@@ -189,11 +258,11 @@ def load(path: str | None, env: Mapping[str, str]) -> Resolved:
     where = _shown_path(path)
     document = documents.read(_read(path, where), where, json=path.endswith(".json"))
     if not isinstance(document.value, dict):
-        found = documents.kind(document.value)
+        found = scalars.kind(document.value)
         document.refuse((), f"must be a mapping, found {found}", "`kfm init` writes an example")
     if document.value.get("kfm", 1) not in (1, True) and isinstance(document.value["kfm"], int):
         document.refuse(("kfm",), "is a newer format than this version reads", "install a newer kfm, or write kfm: 1")
-    overrides = sorted(name for name in env if name.startswith("KFM_") and name not in RESERVED_ENV)
+    overrides = sorted(name for name in env if name.startswith("KFM_") and not _is_reserved(name))
     if overrides:
         from kfm.contract import environment
 
@@ -210,6 +279,10 @@ def json_schema() -> dict[str, Any]:
     for definition in schema["$defs"].values():
         definition["description"] = " ".join(definition.get("description", "").split())
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "kfm.yml", **schema}
+
+
+def _is_reserved(name: str) -> bool:
+    return name in RESERVED_ENV or name.startswith("KFM_SECRET_")
 
 
 def _find(start: str) -> str:
@@ -230,6 +303,21 @@ def _find(start: str) -> str:
 
 def _shown_path(path: str) -> str:
     return path if path.isprintable() and len(path) <= 200 else names.printable(path)
+
+
+def _read_secret(path: str, reference: str) -> bytes:
+    import stat
+
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except OSError as error:
+        reason = (error.strerror or "").lower()
+        raise BadInput(f"the secret {reference} cannot be read: {reason}", hint="look at the path") from None
+    with open(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_mode & 0o077 or found.st_uid not in (0, os.geteuid()):
+            raise BadInput(f"the secret {reference} is open to others", hint="chmod 600 it; it must be your own file")
+        return file.read(4097).rstrip(b"\r\n")
 
 
 def _read(path: str, where: str) -> bytes:
@@ -266,11 +354,27 @@ def _check(config: Config, document: Document) -> None:
             names.check_id(name, "dataset")
         except BadInput as error:
             raise BadInput(f"{document.place(path)}: {error.message}", hint=error.hint, key="datasets") from None
-        _check_updater(document, (*path, "updater"), dataset.updater)
+        _check_work(document, path, dataset)
         if dataset.extent is not None:
             _check_extent(document, (*path, "extent"), dataset.extent)
         for key, source in dataset.sources.items():
             _check_source(document, (*path, "sources", key), source)
+    for name, hook in config.webhooks.items():
+        _check_webhook(document, ("webhooks", name), hook, config.datasets)
+
+
+def _check_webhook(document: Document, path: Path, hook: WebhookConfig, datasets: Mapping[str, DatasetConfig]) -> None:
+    try:
+        names.check_id(str(path[-1]), "webhook")
+    except BadInput as error:
+        raise BadInput(f"{document.place(path)}: {error.message}", hint=error.hint, key="webhooks") from None
+    for index, name in enumerate(hook.datasets):
+        if name not in datasets:
+            document.refuse((*path, "datasets", index), "names no dataset of this file", "correct it")
+    for index, reference in enumerate(hook.secrets):
+        kind, _, rest = reference.partition(":")
+        if kind not in ("env", "file") or not rest or not rest.isprintable():
+            document.refuse((*path, "secrets", index), "is not a reference", "write env:NAME or file:PATH")
 
 
 def _check_location(document: Document, key: str, url: str, schemes: tuple[str, ...]) -> None:
@@ -290,6 +394,23 @@ def _check_host(document: Document, path: Path, host: str) -> None:
 
     if not re.match(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?\Z", host):
         document.refuse(path, "is not a host", "write example.org, or 127.0.0.1:8931 with a port")
+
+
+def _check_work(document: Document, path: Path, dataset: DatasetConfig) -> None:
+    """Either code or a declaration, never both, never neither."""
+    if dataset.updater is None:
+        if not dataset.outputs:
+            document.refuse(path, "has neither an updater nor outputs", "add updater: file.py:Class, or outputs")
+        if not dataset.version:
+            document.refuse(path, "has outputs and no version", 'add a line like version: "1.0.0"')
+        if len(dataset.version) > 100 or not dataset.version.isprintable():
+            document.refuse((*path, "version"), "is not a short printable text", 'write one like "1.0.0"')
+        return
+    _check_updater(document, (*path, "updater"), dataset.updater)
+    if dataset.outputs:
+        document.refuse((*path, "outputs"), "stand beside an updater", "keep one of the two")
+    if dataset.version:
+        document.refuse((*path, "version"), "stands beside an updater, whose class has its own", "remove it")
 
 
 def _check_updater(document: Document, path: Path, spec: str) -> None:
@@ -341,14 +462,11 @@ def _check_source(document: Document, path: Path, source: SourceConfig) -> None:
 
 
 def _check_contract(document: Document, path: Path, contract: DataContract) -> None:
-    import codecs
-    import re
+    from kfm.contract.encodings import KNOWN, encoding_of, is_delimiter
 
-    try:
-        codecs.lookup(contract.encoding)
-    except (LookupError, ValueError):
-        document.refuse((*path, "encoding"), "is not an encoding", "use utf-8, or e.g. latin-1")
-    if len(contract.delimiter) != 1 or contract.delimiter in '"\r\n':
+    if not encoding_of(contract.encoding):
+        document.refuse((*path, "encoding"), "is not an encoding", f"use one of {', '.join(KNOWN)}")
+    if not is_delimiter(contract.delimiter):
         document.refuse((*path, "delimiter"), "must be one character", 'write "," or "\\t" in double quotes')
     seen: set[str] = set()
     for index, column in enumerate(contract.columns):
@@ -356,10 +474,11 @@ def _check_contract(document: Document, path: Path, contract: DataContract) -> N
         if not column.name or column.name in seen:
             document.refuse((*here, "name"), "is empty or given twice", "name each column once")
         seen.add(column.name)
-        try:
-            re.compile(column.pattern)
-        except (re.error, RecursionError, OverflowError):
-            document.refuse((*here, "pattern"), "is not a regular expression", "correct it; test it on one value")
+        if column.pattern:
+            from kfm.contract.patterns import pattern_flaw  # not free to load, and few contracts have one
+
+            if flaw := pattern_flaw(column.pattern):
+                document.refuse((*here, "pattern"), flaw, "correct it; test it on one value")
         if column.minimum is not None and column.maximum is not None and column.minimum > column.maximum:
             document.refuse((*here, "minimum"), "is above maximum", "swap them")
 

@@ -22,6 +22,7 @@ from kfm.contract.ports import Log, Objects, Publisher, Tables
 from kfm.contract.records import (
     DataContract,
     Effect,
+    Fetched,
     FetchRequest,
     Lease,
     Receipt,
@@ -217,6 +218,10 @@ class House:
     def run(self, trigger: Trigger, updater: Updater | None = None) -> Receipt:
         """One trigger through the walk. Durable when `settle` returns."""
         return run(trigger, updater or self.updater(trigger.dataset), self.ports(trigger.dataset))
+
+    def fetch(self, request: FetchRequest) -> Fetched:
+        """Look at a source without a run: its bytes go into the store, nothing else changes."""
+        return open_source(request.uri).fetch(request, self.state.checkpoint(request.uri), self.objects)
 
     def operation(
         self, name: str, dataset: str, params: dict[str, str] | None = None, *, reason: str = "", actor: str = ""

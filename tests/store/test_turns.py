@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import signal
@@ -293,6 +294,7 @@ def test_a_database_of_a_newer_kfm_is_refused_by_its_number(tmp_path: Path) -> N
 
 def test_what_cannot_be_opened_says_so_and_leaves_no_file_open(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
+    gc.collect()  # what earlier tests left open
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(3):
         for opener in (SqliteTables, JsonlTables):

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from kfm.errors import KfmError
 
 
-WRITING = frozenset({"run", "resume", "promote", "rollback", "freeze", "thaw", "compact", "retry", "replay", "serve"})
+WRITING = frozenset(
+    {"run", "resume", "promote", "rollback", "freeze", "thaw", "compact", "retry", "replay", "serve", "watch"}
+)
 
 
 class Stopped(BaseException):
@@ -24,12 +26,10 @@ class Stopped(BaseException):
 
 def main(argv: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if argv is None else argv
-    if arguments == ["--version"]:
-        # Before any import: a version check should cost an interpreter start.
-        from kfm import __version__
-
-        sys.stdout.write(f"kfm {__version__}\n")
+    if arguments == ["--version"] and _version():
         return 0
+    if None in (sys.stdin, sys.stdout, sys.stderr):
+        _stand_in()
     before = sys.dont_write_bytecode
     if "--dry-run" in arguments or WRITING.isdisjoint(arguments):
         sys.dont_write_bytecode = True  # who only looks leaves nothing behind, not even beside the code it loads
@@ -37,9 +37,49 @@ def main(argv: list[str] | None = None) -> int:
         return _answer(arguments)
     finally:
         sys.dont_write_bytecode = before
+        _let_go()
+
+
+def _version() -> bool:
+    """Before any import: a version check should cost an interpreter start. Was it told?"""
+    from kfm import __version__
+
+    try:
+        sys.stdout.write(f"kfm {__version__}\n")
+        sys.stdout.flush()
+    except (AttributeError, OSError):
+        return False
+    return True
+
+
+def _stand_in() -> None:
+    """What was closed when we began gets something that cannot be written, before a file of ours gets its number."""
+    import os
+
+    while (spare := os.open(os.devnull, os.O_RDONLY)) <= 2:
+        pass
+    os.close(spare)
+    sys.stdin = sys.stdin or open(0, closefd=False)
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)
+
+
+def _let_go() -> None:
+    """What could not be written is told by now: Python must not try again at exit, and end with a code of its own."""
+    for number, stream in ((1, sys.stdout), (2, sys.stderr)):
+        try:
+            stream.flush()
+        except OSError:
+            import os
+
+            os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+        except ValueError:  # closed, by whoever made it
+            pass
 
 
 def _answer(arguments: list[str]) -> int:
+    import contextlib
+    import io
     import os
 
     from kfm.cli.parser import DEFAULTS, parse
@@ -50,14 +90,21 @@ def _answer(arguments: list[str]) -> int:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     flags = {**DEFAULTS, "json": "--json" in arguments, "no_color": "--no-color" in arguments}
     screen = _screen(flags, os.environ)
+    help_text = io.StringIO()  # argparse would not say that it could not be written
     try:
-        options = parse(arguments)
+        try:
+            with contextlib.redirect_stdout(help_text):
+                options = parse(arguments)
+        except SystemExit as ended:  # after --help
+            screen.text(help_text.getvalue())
+            screen.finish()
+            return ended.code if isinstance(ended.code, int) else 0
         screen = _screen(vars(options), os.environ)
         return _guarded(options, screen)
     except KfmError as problem:
         return _tell(screen, problem)
-    except SystemExit as ended:  # argparse, after --help
-        return ended.code if isinstance(ended.code, int) else 0
+    except BrokenPipeError:  # whoever read our output has enough
+        return 141
 
 
 def _screen(flags: dict[str, Any], env: Mapping[str, str]) -> Screen:
@@ -88,12 +135,6 @@ def _guarded(options: argparse.Namespace, screen: Screen) -> int:
     except Stopped:
         screen.fail("terminated" + resumable)
         return 143
-    except BrokenPipeError:
-        # Whoever read our output has enough. Python must not complain about it at exit either.
-        import os
-
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 141
     finally:
         if before is not None:
             signal.signal(signal.SIGTERM, before)
@@ -120,7 +161,7 @@ def _call(options: argparse.Namespace, screen: Screen) -> int:
 
             if screen.json:
                 raise Usage("no command given", hint="see `kfm --help`")
-            screen.err.write(build().format_help())
+            screen.words(build().format_help())
             return 2
         module, _, name = options.handler.partition(":")
         handler = getattr(importlib.import_module(f"kfm.cli.{module}"), name)
@@ -163,14 +204,15 @@ def _where(problem: BaseException) -> str:
 
 def _tell(screen: Screen, problem: KfmError) -> int:
     """One line for people; with --json the same for machines."""
-    try:
+    import contextlib
+
+    from kfm.errors import StorageFailed
+
+    with contextlib.suppress(OSError, StorageFailed):  # stderr is left
         if screen.json:
             fields = {name: value for name, value in problem.fields.items() if value is not None}
             screen.data({"error": {"code": problem.code, "message": problem.message, "hint": problem.hint, **fields}})
-        screen.fail(str(problem))
-        screen.finish()
-    except OSError:
-        pass
+    screen.fail(str(problem))
     return int(problem.exit_code)
 
 

@@ -27,7 +27,7 @@ DEFAULTS: dict[str, Any] = {"config": None, "json": False, "quiet": False, "no_c
 COMMANDS = frozenset(
     {
         "cat", "compact", "completion", "config", "doctor", "freeze", "held", "init", "plan", "promote", "receipts",
-        "refs", "resume", "rollback", "run", "runs", "schema", "serve", "thaw", "triggers", "wal", "webhook",
+        "refs", "resume", "rollback", "run", "runs", "schema", "serve", "thaw", "triggers", "wal", "watch", "webhook",
     }
 )  # fmt: skip
 
@@ -283,6 +283,16 @@ def _add_moving(commands: Any) -> None:
 
 
 def _add_receiving(commands: Any) -> None:
+    watch = _command(
+        commands,
+        "watch",
+        "receiving:watch",
+        "Look at sources as they change, and run what waits",
+        "Every source is looked at by its poll_s; a change, a webhook or a thaw makes one run. Stop it with Ctrl-C.",
+    )
+    watch.add_argument("dataset", nargs="*", metavar="DATASET", help="its name in kfm.yml (default: all)")
+    watch.add_argument("--once", action="store_true", help="look at every source once, run what waits, end")
+
     serve = _group(commands, "serve", "Listen for others")
     hooks = _command(
         serve,

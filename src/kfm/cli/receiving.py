@@ -6,10 +6,11 @@ import argparse
 import ipaddress
 import os
 import sys
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kfm.cli.opening import one_line, opened, settings
+from kfm.cli.opening import known_dataset, one_line, opened, settings
 from kfm.cli.render import Screen
 from kfm.contract.canonical import canonical
 from kfm.contract.names import printable
@@ -17,6 +18,7 @@ from kfm.errors import BadInput, Denied, Refused
 
 if TYPE_CHECKING:
     from kfm.config import Resolved
+    from kfm.contract.records import Receipt
 
 MOST = 256 * 1024
 
@@ -52,6 +54,53 @@ def serve_webhooks(options: argparse.Namespace, screen: Screen) -> int:
     serve(partial(open_house, resolved), options.host, options.port, tls, ready)
     screen.say("stopped; everything that was accepted is in the inbox")
     return 0
+
+
+def watch(options: argparse.Namespace, screen: Screen) -> int:
+    """Until SIGTERM or Ctrl-C. What it is told meanwhile is durable before it says so."""
+    import time
+
+    from kfm.arrivals import Watch
+    from kfm.cli.running import Tally, settled
+
+    resolved = settings(options)
+    names = [known_dataset(options, screen, resolved, name) for name in options.dataset]
+    names = names or sorted(resolved.config.datasets)
+    with opened(options, screen, "write", resolved) as house:
+        tally = Tally(screen)
+        watching = Watch(house, names, tally.fail)
+        screen.say(f"watching {', '.join(names)}")
+
+        def told(receipts: Iterator[Receipt]) -> None:
+            """Durable and published first, then said: a line each."""
+            found = list(receipts)
+            if found:
+                settled(house, screen)
+            for receipt in found:
+                tally.note(receipt)
+                _tell_receipt(screen, receipt)
+            del tally.receipts[:]
+            screen.out.flush()
+
+        told(watching.take_up())
+        while True:
+            seen = watching.poll()
+            if not options.once:
+                told(watching.drain())
+            elif not watching.more():
+                told(watching.drain(patient=False))
+                return tally.code
+            if not seen:
+                time.sleep(watching.pause_ms() / 1000)
+
+
+def _tell_receipt(screen: Screen, receipt: Receipt) -> None:
+    """A line each, as they come."""
+    if screen.json:
+        screen.line(canonical(receipt).decode())
+    else:
+        line = f"{receipt.finished_at}  {receipt.dataset}  {receipt.status}  {receipt.outcome}  {receipt.run_id}"
+        screen.line(line)
 
 
 def _is_loopback(host: str) -> bool:

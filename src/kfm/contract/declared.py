@@ -161,7 +161,8 @@ def check_outputs(
 ) -> None:
     """Refuses what cannot work, at its place in the file."""
     used: set[str] = set()
-    for name, output in outputs.items():
+    for name in sorted(outputs):
+        output = outputs[name]
         here: Path = (*path, "outputs", name)
         try:
             names.check_id(name, "output")
@@ -169,7 +170,7 @@ def check_outputs(
             raise BadInput(f"{document.place(here)}: {error.message}", hint=error.hint, key="outputs") from None
         _Check(document, here, output, sources).all()
         used |= {output.from_, *(step.join.source for step in output.steps if step.join is not None)}
-    for name in sources:
+    for name in sorted(sources):
         if name not in used:
             document.refuse(
                 (*path, "sources", name), "is used by no output", "name it in `from` or in a join, or remove it"
@@ -188,6 +189,7 @@ class _Check:
         self._output = output
         self._sources = sources
         self._columns: list[str] | None = None
+        self._pointers = False
 
     def _refuse(self, path: Path, what: str, hint: str = "") -> None:
         self._document.refuse((*self._path, *path), what, hint)
@@ -195,7 +197,7 @@ class _Check:
     def _source(self, name: str, path: Path) -> DataContract:
         contract = self._sources.get(name)
         if contract is None:
-            known = ", ".join(self._sources) or "none"
+            known = ", ".join(sorted(self._sources)) or "none"
             self._refuse(path, "names no source of this dataset", f"its sources: {known}")
             raise AssertionError
         if contract.format not in TABULAR:
@@ -208,6 +210,7 @@ class _Check:
         contract = self._source(output.from_, ("from",))
         if contract.format == "csv" and not contract.header:
             self._columns = [column.name for column in contract.columns]
+        self._pointers = contract.format != "csv"
         for number, step in enumerate(output.steps):
             self._step(("steps", number), step)
         if output.partition_by and output.partition_by != contract.partition_by:
@@ -242,21 +245,21 @@ class _Check:
             if not column or column in seen:
                 self._refuse(path, "names a column twice, or none", "name each column once")
             seen.add(column)
-            if self._columns is not None and not self._has(column):
+            if self._columns is not None and column not in self._columns and not self._leads(path, column):
                 self._refuse(path, f"names the column {names.printable(column)}, which is not there any more",
                              f"there are: {', '.join(map(names.printable, self._columns))}")  # fmt: skip
 
-    def _has(self, column: str) -> bool:
-        assert self._columns is not None
-        return column in self._columns
+    def _leads(self, path: Path, column: str) -> bool:
+        """Whether this is a pointer that a select may follow: only data can tell where it leads."""
+        return path[-1] == "select" and self._pointers and column.startswith("/")
 
     def _select(self, path: Path, step: StepConfig) -> None:
         self._known(path, step.select)
         self._columns = list(step.select)
 
     def _rename(self, path: Path, step: StepConfig) -> None:
-        self._known(path, list(step.rename))
-        new = list(step.rename.values())
+        self._known(path, sorted(step.rename))
+        new = [step.rename[name] for name in sorted(step.rename)]
         if "" in new or len(set(new)) < len(new):
             self._refuse(path, "gives two columns one name, or one an empty name", "give each its own")
         if self._columns is not None:
@@ -269,7 +272,7 @@ class _Check:
         self._refuse(path, f"would give the name {names.printable(name)} to a second column", "rename one of them")
 
     def _cast(self, path: Path, step: StepConfig) -> None:
-        self._known(path, list(step.cast))
+        self._known(path, sorted(step.cast))
 
     def _filter(self, path: Path, step: StepConfig) -> None:
         said = step.filter
@@ -299,8 +302,8 @@ class _Check:
         contract = self._source(join.source, (*path, "source"))
         if not join.on or not join.add:
             self._refuse(path, "has no key, or adds nothing", "give on: {column: column} and add: [column]")
-        self._known((*path, "on"), list(join.on))
-        theirs = list(join.on.values())
+        self._known((*path, "on"), sorted(join.on))
+        theirs = [join.on[name] for name in sorted(join.on)]
         if "" in theirs or len(set(theirs)) < len(theirs) or len(set(join.add)) < len(join.add):
             self._refuse(path, "names a column of its source twice, or none", "name each once")
         if contract.format == "csv" and not contract.header:

@@ -3,7 +3,7 @@
 YAML is read as its version 1.2 with the core schema: null, true, false, integers and numbers, all
 else is text. So `no`, `12:30` and `2026-01-01` stay what was typed. What could mean two things, or
 could make a small file large, is refused: tags, anchors, aliases, merge keys, duplicate keys, a
-second document, `010`, NaN. The parser gives events, never objects.
+second document, `010`, NaN. A number without a fraction is an integer, `1.0` like `1`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from kfm.contract.names import printable
+from kfm.contract.plain_yaml import MAX_DEPTH, MAX_VALUES, Yaml
+from kfm.contract.scalars import kind as kind
+from kfm.contract.scalars import whole
 from kfm.errors import BadInput
 
 MAX_BYTES = 4 << 20
-MAX_DEPTH = 50
-MAX_VALUES = 100_000
-MAX_INTEGER = 2**53
 
 Path = tuple[str | int, ...]
 
@@ -93,7 +93,7 @@ def _position(text: str, index: int) -> tuple[int, int]:
 def _read_json(text: str, where: str) -> Document:
     from kfm.contract.canonical import decode
 
-    value = decode(text.encode(), where)
+    value = _whole(decode(text.encode(), where))
     starts: dict[Path, int] = {}
 
     def place(path: Path) -> tuple[int, int] | None:
@@ -106,6 +106,14 @@ def _read_json(text: str, where: str) -> Document:
     if _count(value, where, 0) > MAX_VALUES:
         _fail(where, (1, 1), f"holds more than {MAX_VALUES} values", "a file of settings is small")
     return Document(value, where, place)
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, float):
+        return whole(value)
+    if isinstance(value, dict):
+        return {key: _whole(item) for key, item in value.items()}
+    return [_whole(item) for item in value] if isinstance(value, list) else value
 
 
 def _count(value: Any, where: str, depth: int) -> int:
@@ -154,186 +162,18 @@ def _json_places(text: str, index: int, path: Path, starts: dict[Path, int]) -> 
 def _read_yaml(text: str, where: str) -> Document:
     import re
 
-    import yaml
-
-    odd = re.search("[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]", text)
+    text = text.replace("\r\n", "\n")
+    odd = re.search("[^\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]", text)
     if odd:
         name = f"U+{ord(odd[0]):04X}"
         _fail(where, _position(text, odd.start()), f"holds the control character {name}", "remove it")
-    builder = _Builder(text, where)
-    try:
-        value = builder.document()
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-        problem = str(getattr(error, "problem", None) or "it ends too early")
-        position = (1, 1) if mark is None else (mark.line + 1, mark.column + 1)
-        line = text.split("\n")[min(position[0] - 1, text.count("\n"))]
-        tab = "\t" in line[: len(line) - len(line.lstrip())]
-        hint = "indent with spaces, never tabs" if tab else "correct it there"
-        problem = "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in problem)
-        _fail(where, position, f"not YAML: {problem}", hint)
-    return Document(value, where, builder.places.get)
 
+    def fail(index: int, what: str, hint: str) -> NoReturn:
+        _fail(where, _position(text, index), what, hint)
 
-def _parser(text: str) -> Any:
-    try:
-        from yaml._yaml import CParser  # type: ignore[import-not-found,unused-ignore]
+    def place(path: Path) -> tuple[int, int] | None:
+        index = reader.places.get(path)
+        return None if index is None else _position(text, index)
 
-        return CParser(text)
-    except ImportError:
-        return _python_parser(text)
-
-
-def _python_parser(text: str) -> Any:
-    """The same events without libyaml."""
-    from yaml.parser import Parser
-    from yaml.reader import Reader
-    from yaml.scanner import Scanner
-
-    class Events(Reader, Scanner, Parser):
-        def __init__(self, text: str) -> None:
-            Reader.__init__(self, text)
-            Scanner.__init__(self)
-            Parser.__init__(self)
-
-    return Events(text)
-
-
-class _Builder:
-    """Turns events into plain values, and remembers where each stood."""
-
-    def __init__(self, text: str, where: str) -> None:
-        self.where = where
-        self.places: dict[Path, tuple[int, int]] = {}
-        self._parser = _parser(text)
-
-    def document(self) -> Any:
-        from yaml import events
-
-        self._next()  # the start of the stream
-        start = self._next()
-        if isinstance(start, events.StreamEndEvent):
-            self._fail(start, "is empty", "`kfm init` writes an example")
-        if getattr(start, "version", None) or getattr(start, "tags", None):
-            self._fail(start, "has a % directive", "remove it; the file is read as YAML 1.2")
-        value = self._node(self._next(), (), 0)
-        self._next()  # the end of the document
-        more = self._next()
-        if not isinstance(more, events.StreamEndEvent):
-            self._fail(more, "a second document begins", "keep one document in a file")
-        return value
-
-    def _next(self) -> Any:
-        return self._parser.get_event()
-
-    def _fail(self, event: Any, what: str, hint: str) -> NoReturn:
-        mark = event.start_mark
-        _fail(self.where, (mark.line + 1, mark.column + 1), what, hint)
-
-    def _node(self, event: Any, path: Path, depth: int) -> Any:
-        from yaml import events
-
-        mark = event.start_mark
-        self.places.setdefault(path, (mark.line + 1, mark.column + 1))
-        if len(self.places) > MAX_VALUES:
-            self._fail(event, f"holds more than {MAX_VALUES} values", "a file of settings is small")
-        self._guard(event)
-        if isinstance(event, events.ScalarEvent):
-            return self._scalar(event)
-        if depth >= MAX_DEPTH:
-            self._fail(event, f"nested deeper than {MAX_DEPTH} levels", "flatten it")
-        if isinstance(event, events.SequenceStartEvent):
-            items: list[Any] = []
-            while not isinstance(event := self._next(), events.SequenceEndEvent):
-                items.append(self._node(event, (*path, len(items)), depth + 1))
-            return items
-        found: dict[str, Any] = {}
-        while not isinstance(event := self._next(), events.MappingEndEvent):
-            key = self._key(event, found)
-            mark = event.start_mark
-            self.places[(*path, key)] = (mark.line + 1, mark.column + 1)
-            found[key] = self._node(self._next(), (*path, key), depth + 1)
-        return found
-
-    def _guard(self, event: Any) -> None:
-        from yaml import events
-
-        if isinstance(event, events.AliasEvent) or event.anchor is not None:
-            self._fail(event, "anchors (&) and aliases (*) are not read", "write it out, or quote the text")
-        if event.tag is not None:
-            self._fail(event, "tags (!) are not read", "remove the tag, or quote the text")
-
-    def _scalar(self, event: Any) -> Any:
-        if not event.implicit[0]:
-            return event.value  # quoted, or a block: text whatever it looks like
-        return plain(event.value, lambda what, hint: self._fail(event, what, hint))
-
-    def _key(self, event: Any, found: dict[str, Any]) -> str:
-        from yaml import events
-
-        self._guard(event)
-        if not isinstance(event, events.ScalarEvent):
-            self._fail(event, "a key must be text", "quote it if it begins with [ or {")
-        key = self._scalar(event)
-        if event.implicit[0] and key == "<<":
-            self._fail(event, "merge keys (<<) are not read", "write the keys out")
-        if not isinstance(key, str):
-            self._fail(event, f"a key must be text, found {kind(key)}", "quote it")
-        if key in found:
-            self._fail(event, f"the key {printable(key)} is given twice", "keep one of them")
-        return key
-
-
-def plain(text: str, fail: Callable[[str, str], NoReturn]) -> Any:
-    """The value of an unquoted scalar under the YAML 1.2 core schema."""
-    if text in ("", "~", "null", "Null", "NULL"):
-        return None
-    if text in ("true", "True", "TRUE"):
-        return True
-    if text in ("false", "False", "FALSE"):
-        return False
-    unsigned = text[1:] if text[0] in "+-" else text
-    if not (text.isascii() and (unsigned[:1].isdigit() or unsigned[:1] == ".")):
-        return text
-    if unsigned.lower() in (".inf", ".nan"):
-        fail("infinity and NaN are not numbers here", "leave the key out, or quote the text")
-    if unsigned.isdigit():
-        if len(unsigned) > 1 and unsigned[0] == "0":
-            fail("a number with a leading zero reads as octal to some", "drop the zero, or quote the text")
-        return _integer(text, 10, fail)
-    if unsigned is text and text[:2] in ("0x", "0o") and text[2:].isalnum():
-        try:
-            return _integer(text[2:], 16 if text[1] == "x" else 8, fail)
-        except ValueError:
-            return text
-    if unsigned.strip("0123456789.eE+-") or "_" in text:
-        return text
-    try:
-        number = float(text)
-    except ValueError:
-        return text
-    if number - number != 0:
-        fail("a number is too large for a double", "use a smaller one, or quote the text")
-    return number
-
-
-def _integer(digits: str, base: int, fail: Callable[[str, str], NoReturn]) -> int:
-    number = int(digits, base) if len(digits) <= 64 else MAX_INTEGER + 1
-    if abs(number) > MAX_INTEGER:
-        fail("an integer is past 2^53", "use a smaller one, or quote the text")
-    return number
-
-
-def kind(value: Any) -> str:
-    """What a value is, for a message; never the value itself."""
-    if value is None:
-        return "nothing"
-    if isinstance(value, bool):
-        return "true or false"
-    if isinstance(value, int):
-        return "an integer"
-    if isinstance(value, float):
-        return "a number"
-    if isinstance(value, str):
-        return "text"
-    return "a list" if isinstance(value, (list, tuple)) else "a mapping"
+    reader = Yaml(text, fail)
+    return Document(reader.document(), where, place)

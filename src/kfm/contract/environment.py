@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from kfm.contract import documents, shape
+from kfm.contract import documents, scalars, shape
 from kfm.contract.documents import Document, Path
 from kfm.errors import BadInput
 
@@ -71,13 +71,13 @@ def _typed(leaf: Any, text: str, shown: str) -> Any:
     if "\x00" in text or not text.isprintable():
         fail("holds a control character", "remove it")
     if isinstance(leaf, (inspect.IntType, inspect.FloatType, inspect.BoolType)):
-        return documents.plain(text.strip(), fail)
+        return scalars.plain(text.strip(), fail)
     if isinstance(leaf, inspect.LiteralType) and all(isinstance(v, int) for v in leaf.values):
-        return documents.plain(text.strip(), fail)
+        return scalars.plain(text.strip(), fail)
     if isinstance(leaf, (inspect.VarTupleType, inspect.ListType)):
         if text.lstrip().startswith("["):
             return documents.read(text.encode("utf-8", "replace"), shown, json=False).value
         items = [item.strip() for item in text.split(",") if item.strip()]
         numbers = isinstance(shape.bare(leaf.item_type), (inspect.IntType, inspect.FloatType))
-        return [documents.plain(item, fail) for item in items] if numbers else items
+        return [scalars.plain(item, fail) for item in items] if numbers else items
     return text

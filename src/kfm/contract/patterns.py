@@ -407,7 +407,7 @@ class _Spelling:
 
     def _chars(self, ranges: Ranges) -> str:
         if not ranges:
-            return "(?!)"
+            return "(?:(?!))"
         if ranges == _NOT_LINE_FEED:
             return "."
         if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:

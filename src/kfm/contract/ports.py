@@ -69,6 +69,18 @@ class Tables(Protocol):
     def close(self) -> None: ...
 
 
+class Lock(Protocol):
+    """Taken by one holder at a time, among all processes; given back by the system when the holder dies."""
+
+    def take(self) -> bool:
+        """False if another keeps it: nobody waits here. OSError if the place does not let us."""
+
+    def release(self) -> None: ...
+
+    def close(self) -> None:
+        """Gives it back, and forgets the file until it is taken again."""
+
+
 class Tx(Protocol):
     """Writes of one transaction. All or nothing; refused as a whole when the lease is stale."""
 

@@ -8,9 +8,10 @@ from kfm.clock import rfc3339
 from kfm.contract.keys import run_id as make_run_id
 from kfm.contract.names import dataset_uri
 from kfm.contract.ports import Tx
-from kfm.contract.records import ErrorNote, Item, Receipt, RefMove, Run, Status
+from kfm.contract.records import ErrorNote, Item, Receipt, RefMove, Run, Status, Trigger
+from kfm.contract.updater import Updater
 from kfm.engine.measure import measure
-from kfm.engine.walk import Walk
+from kfm.engine.walk import Ports, Walk
 from kfm.errors import Denied, Held, KfmError
 
 
@@ -51,6 +52,40 @@ def skip(walk: Walk) -> Receipt:
             tx.keep_trigger(walk.trigger)
     walk.bind(run_id)
     walk.say("run.skipped", status="skipped", outcome=receipt.outcome, duration_ms=walk.elapsed_ms())
+    return receipt
+
+
+def merge(trigger: Trigger, into: Receipt, updater: Updater, ports: Ports) -> Receipt | None:
+    """End a trigger that a run for another one has answered: it waited before that run looked at the world.
+
+    None if someone else ended it. Not durable by itself, as in `skip`.
+    """
+    with ports.state.transaction(durable=False) as tx:
+        if ports.state.kept_trigger(trigger.trigger_id) is None:
+            return None
+        run_id = make_run_id(f"merge/{into.run_id}", tx.next_index())
+        now = rfc3339(ports.clock.now_ms())
+        receipt = msgspec.structs.replace(
+            into,
+            run_id=run_id,
+            status="SKIPPED",
+            outcome="noop",
+            trigger=trigger.kind,
+            actor=trigger.actor,
+            reason=trigger.reason,
+            plan_hash="",
+            started_at=now,
+            finished_at=now,
+            outputs=[],
+            moves=[],
+            steps=0,
+            held_rows=0,
+            provenance={**into.provenance, "merged_into": into.run_id},
+            policy_decisions=[],
+            errors=[],
+        )
+        tx.receipt(receipt, op=updater.op)
+        tx.finish_trigger(trigger.trigger_id, run_id)
     return receipt
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -16,6 +16,7 @@ import msgspec
 from kfm.contract.canonical import canonical
 from kfm.contract.keys import digest as digest_of
 from kfm.contract.names import check_path
+from kfm.contract.ports import Lock
 from kfm.errors import Busy, Corrupt, StorageFailed
 from kfm.publish.noop import TracingPublisher
 
@@ -23,14 +24,14 @@ from kfm.publish.noop import TracingPublisher
 class FilesPublisher(TracingPublisher):
     """`roots` maps the first part of a path to a folder; "" is the folder for all others.
 
-    Processes that publish take turns at the file `lock`: looking at what is there and replacing it is
+    Processes that publish take turns at a lock, which `lock` opens: looking at what is there and replacing it is
     one act, so that a pointer never goes back, however late a slow process wakes up.
     """
 
-    def __init__(self, roots: Mapping[str, str], lock: str) -> None:
+    def __init__(self, roots: Mapping[str, str], lock: Callable[[], Lock]) -> None:
         super().__init__(dry_run=False)
         self._roots = dict(roots)
-        self._lock = lock
+        self._open_lock = lock
         self._made: set[str] = set()
 
     def _place(self, path: str) -> str:
@@ -76,27 +77,22 @@ class FilesPublisher(TracingPublisher):
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
-        import fcntl
         import time
 
-        with _as_storage_failed():
-            if not os.path.isdir(os.path.dirname(self._lock)):  # no need to sync: a lock lives no longer than we
-                self._make_dirs(os.path.dirname(self._lock))
-            fd = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        lock = self._open_lock()
         try:
             for _ in range(1000):
-                try:
-                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    time.sleep(0.01)
+                with _as_storage_failed():
+                    if lock.take():
+                        break
+                time.sleep(0.01)
             else:
                 raise Busy(
                     "another process is publishing", hint="what was committed is kept; `kfm resume` publishes it later"
                 )
             yield
         finally:
-            os.close(fd)
+            lock.close()
 
     def _write(self, target: str, body: Iterable[bytes], digest: str) -> None:
         """Whole or not at all. The name it has meanwhile is the same every time: nothing is left by the dead."""

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 from zlib import crc32
 
+from kfm.contract.ports import Lock
 from kfm.errors import StorageFailed
 
 _WHY = {
@@ -138,20 +139,11 @@ class Fs:
         except FileNotFoundError:
             return []
 
-    def lock(self, fd: int) -> bool:
-        """Take the exclusive lock of an open file; False if another process keeps it."""
-        import fcntl
+    def lock(self, path: str) -> Lock:
+        """The lock that this file is, not taken yet."""
+        from kfm.store.locks import FileLock
 
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-    def unlock(self, fd: int) -> None:
-        import fcntl
-
-        fcntl.flock(fd, fcntl.LOCK_UN)
+        return FileLock(path)
 
 
 def _sync_file_range(fd: int, offset: int, size: int) -> None:

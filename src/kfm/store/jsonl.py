@@ -33,7 +33,7 @@ _SECTOR = 512  # what a disk writes whole or not at all
 
 
 class JsonlTables:
-    """One thread at a time: the others wait at the lock. Processes take turns by a lock on the file."""
+    """One thread at a time: the others wait at the lock. Processes take turns at ``<path>.lock``."""
 
     def __init__(self, path: str, fs: Fs = REAL, *, create: bool = True) -> None:
         self._fs = fs
@@ -52,6 +52,7 @@ class JsonlTables:
         self.repaired_bytes = 0  # length of a torn tail that was cut off on opening
         self._ack = -1
         self._fd = -1
+        self._turn = fs.lock(path + ".lock")
         try:
             if create:
                 self._open_to_write(os.path.dirname(path) or ".")
@@ -80,7 +81,7 @@ class JsonlTables:
         self._catch_up(repair=True)
         if self._acked < self._end:  # whole lines nobody was told of yet: keep them as if they had been
             self._sync()
-        fs.unlock(self._fd)
+        self._turn.release()
 
     # -- reading
 
@@ -189,7 +190,7 @@ class JsonlTables:
                 self._acked = max(self._acked, read_note(self._fs, self._ack))
                 self._catch_up(repair=True)
             except KfmError:
-                self._fs.unlock(self._fd)
+                self._turn.release()
                 raise
         except OSError as problem:
             self._lock.release()
@@ -203,13 +204,13 @@ class JsonlTables:
         self._rows.begin()
 
     def _take_turn(self) -> None:
-        if self._fs.lock(self._fd):
+        if self._turn.take():
             return
         import time
 
         for _ in range(500):
             time.sleep(0.01)
-            if self._fs.lock(self._fd):
+            if self._turn.take():
                 return
         raise Busy("another process is writing to the journal", hint="try again when it is done")
 
@@ -241,7 +242,7 @@ class JsonlTables:
                 self._written += 1
             if self._durable and self._acked < self._end:
                 self._sync()
-            self._fs.unlock(self._fd)
+            self._turn.release()
         except OSError as problem:
             raise self._fail(problem, "write to the journal") from problem
         except BaseException:
@@ -273,7 +274,7 @@ class JsonlTables:
         self._rows.rollback()
         try:
             if not self._failed and self._fd >= 0:
-                self._fs.unlock(self._fd)
+                self._turn.release()
         finally:
             self._lock.release()
 
@@ -289,6 +290,7 @@ class JsonlTables:
                     self._fs.close(fd)
             except OSError as problem:
                 failed = problem
+        self._turn.close()
         if failed is not None:
             raise storage_failed(failed, "close the journal") from failed
 

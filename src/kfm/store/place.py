@@ -77,9 +77,11 @@ def try_out(folder: str, what: str) -> list[Verdict]:
             try:
                 REAL.write(fd, b"x")
                 REAL.sync(fd)
-                locked = REAL.lock(fd)
             finally:
                 REAL.close(fd)
+            lock = REAL.lock(os.path.join(scratch, "lock"))
+            locked = lock.take()
+            lock.close()
             linked = REAL.link(path, path + "b") and not REAL.link(path, path + "b")
             REAL.sync_dir(scratch)
     except OSError as problem:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -52,14 +53,29 @@ def _decode(body: bytes, kind: type[T], where: str) -> T:
 
 
 def _exact(record: msgspec.Struct) -> bytes:
-    """The canonical form of a record without floats: the sorted encoder gives it, unless a text is not ASCII."""
-    body = _encode(record)
-    return body if body.isascii() else canonical(record)
+    """The canonical form of a record, whichever language writes it. Of one that can hold no float the sorted
+    encoder gives it, unless a text is not ASCII."""
+    if type(record) in _WITHOUT_FLOATS:
+        body = _encode(record)
+        if body.isascii():
+            return body
+    return canonical(record)
+
+
+_WITHOUT_FLOATS = frozenset({Checkpoint, Delivery, EndedTrigger, Lease, LedgerEntry, RefEntry, Trigger})
 
 
 def this_process() -> str:
     """host:pid:start, so that a dead holder on this host is recognised and a recycled pid is not."""
-    return f"{os.uname().nodename}:{os.getpid()}:{_started(os.getpid())}"
+    return _names_of_self(os.getpid())
+
+
+@cache
+def _names_of_self(pid: int) -> str:
+    return f"{os.uname().nodename}:{pid}:{_started(pid)}"
+
+
+os.register_at_fork(after_in_child=_names_of_self.cache_clear)  # a forked child is another process
 
 
 def _started(pid: int) -> str:
@@ -377,11 +393,11 @@ class StoredTx:
     def save_run(self, run: Run) -> None:
         if run.status != "RUNNING":
             self._tables.delete("open_runs", run.run_id)
-        self._put("runs", run.run_id, _encode(run))
+        self._put("runs", run.run_id, _exact(run))
 
     def segment(self, run_id: str, segment: Segment) -> str:
         """Append to a run's journal; returns the digest the next segment must name."""
-        body = _encode(segment)
+        body = _exact(segment) if segment.payload else _encode(segment)
         self._put("segments", f"{run_id}/{segment.n:08d}", body)
         return digest(body)
 
@@ -417,7 +433,7 @@ class StoredTx:
             )
         self._state.recheck()
         lease = Lease(scope=scope, token=self._next("token"), holder=holder, expires_ms=now + ttl_ms)
-        self._put("leases", scope, _encode(lease))
+        self._put("leases", scope, _exact(lease))
         return lease
 
     def renew(self, lease: Lease, ttl_ms: int) -> None:
@@ -425,13 +441,13 @@ class StoredTx:
         current = self._state.lease(lease.scope)
         if current is not None and current.expires_ms:
             renewed = msgspec.structs.replace(current, expires_ms=self._now_ms() + ttl_ms)
-            self._put("leases", lease.scope, _encode(renewed))
+            self._put("leases", lease.scope, _exact(renewed))
 
     def release(self, lease: Lease) -> None:
         self._state.recheck()
         current = self._state.lease(lease.scope)
         if current is not None and current.token == lease.token:
-            self._put("leases", lease.scope, _encode(msgspec.structs.replace(current, expires_ms=0)))
+            self._put("leases", lease.scope, _exact(msgspec.structs.replace(current, expires_ms=0)))
 
     # -- the commit
 
@@ -461,13 +477,13 @@ class StoredTx:
             reason=reason,
             ts=ts,
         )
-        self._put("history", f"{move.ref}@{n:010d}", _encode(entry))
+        self._put("history", f"{move.ref}@{n:010d}", _exact(entry))
 
     def version(self, version: DatasetVersion) -> None:
         """The first maker of a version stays its maker: a version never changes."""
         key = f"{version.dataset}@{version.digest}"
         if self._tables.get("versions", key) is None:
-            self._put("versions", key, canonical(version))
+            self._put("versions", key, _exact(version))
 
     def receipt(self, receipt: Receipt, *, op: str) -> None:
         """Write once, together with its ledger entry. The same bytes again are the same receipt."""
@@ -510,26 +526,26 @@ class StoredTx:
             self._put("meta", "exported", b"%d" % index)
 
     def telemetry(self, telemetry: RunTelemetry) -> None:
-        self._put("telemetry", telemetry.run_id, _encode(telemetry))
+        self._put("telemetry", telemetry.run_id, _exact(telemetry))
 
     # -- outbox, inbox, checkpoints
 
     def enqueue(self, topic: Any, key: str, payload: dict[str, Any], token: int) -> None:
         seq = self._next("outbox")
         item = OutboxItem(seq=seq, topic=topic, key=key, token=token, payload=payload)
-        self._put("outbox", f"{topic}/{seq:012d}", _encode(item))
+        self._put("outbox", f"{topic}/{seq:012d}", _exact(item))
 
     def delivered(self, item: OutboxItem) -> None:
         self._tables.delete("outbox", f"{item.topic}/{item.seq:012d}")
 
     def checkpoint(self, checkpoint: Checkpoint) -> None:
-        self._put("checkpoints", checkpoint.uri, _encode(checkpoint))
+        self._put("checkpoints", checkpoint.uri, _exact(checkpoint))
 
     def keep_trigger(self, trigger: Trigger) -> Trigger:
         """Into the inbox, with an id if it has none; kept until a run of it ends."""
         if not trigger.trigger_id:
             trigger = msgspec.structs.replace(trigger, trigger_id=f"{self._next('trigger'):012d}")
-        self._put("inbox", trigger.trigger_id, _encode(trigger))
+        self._put("inbox", trigger.trigger_id, _exact(trigger))
         return trigger
 
     def finish_trigger(self, trigger_id: str, run_id: str) -> None:
@@ -537,10 +553,10 @@ class StoredTx:
         trigger = self._state.kept_trigger(trigger_id) if trigger_id else None
         if trigger is not None:
             self._tables.delete("inbox", trigger_id)
-            self._put("triggers", trigger_id, _encode(EndedTrigger(trigger=trigger, run_id=run_id)))
+            self._put("triggers", trigger_id, _exact(EndedTrigger(trigger=trigger, run_id=run_id)))
 
     def take_delivery(self, delivery: Delivery) -> None:
-        self._put("deliveries", f"{delivery.source_id}/{delivery.delivery_id}", _encode(delivery))
+        self._put("deliveries", f"{delivery.source_id}/{delivery.delivery_id}", _exact(delivery))
 
     def forget_delivery(self, delivery: Delivery) -> None:
         self._tables.delete("deliveries", f"{delivery.source_id}/{delivery.delivery_id}")

@@ -1,0 +1,89 @@
+"""A lock between processes of any of our languages, given back by the system when its holder dies.
+
+Not every runtime can call flock(2) or fcntl(2), but each of ours has SQLite, which takes the same advisory
+locks on the same bytes of a file in all of them. So a lock is the write lock of an empty database. Nothing is
+ever written to it: the transaction that holds it is rolled back, and its journal is kept in memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import threading
+
+import apsw
+
+from kfm.errors import StorageFailed
+
+# Locks of this kind belong to the process: whoever closes the file by another handle gives them back. So the
+# file is made, and opened by SQLite, by one thread at a time, and is touched by nothing else.
+_opening = threading.Lock()
+
+
+class FileLock:
+    """Taken by one holder at a time, whether in this process or in another. OSError where the file cannot be had."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._db: apsw.Connection | None = None
+
+    def take(self) -> bool:
+        """False if another keeps it."""
+        try:
+            if self._db is None:
+                self._db = self._connect()
+            self._db.execute("BEGIN IMMEDIATE")
+        except (apsw.BusyError, apsw.LockedError):
+            return False
+        except apsw.NotADBError as problem:
+            self.close()
+            raise StorageFailed(
+                f"{os.path.basename(self._path)} is no lock: there are bytes in it",
+                hint="remove it while nothing else is at work here",
+            ) from problem
+        except apsw.Error as problem:
+            self.close()
+            raise self._why(problem) from problem
+        return True
+
+    def release(self) -> None:
+        try:
+            if self._db is not None:
+                self._db.execute("ROLLBACK")
+        except apsw.Error as problem:
+            self.close()
+            raise self._why(problem) from problem
+
+    def close(self) -> None:
+        """Also gives it back."""
+        db, self._db = self._db, None
+        if db is not None:
+            with contextlib.suppress(apsw.Error):
+                db.close(True)
+
+    def _connect(self) -> apsw.Connection:
+        with _opening:
+            if os.path.islink(self._path):
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+            if not os.path.exists(self._path):  # nothing here is synced: a lock lives no longer than its holder
+                with contextlib.suppress(FileExistsError):
+                    os.makedirs(os.path.dirname(self._path) or ".")
+                with contextlib.suppress(FileExistsError):
+                    os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            db = apsw.Connection(self._path, flags=apsw.SQLITE_OPEN_READWRITE)
+            db.execute("PRAGMA journal_mode=MEMORY")
+            return db
+
+    def _why(self, problem: apsw.Error) -> OSError:
+        """SQLite keeps the reason to itself; the likely ones can be asked for without opening the file."""
+        if isinstance(problem, (apsw.CantOpenError, apsw.ReadOnlyError)):
+            if os.path.isdir(self._path):
+                return OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+            if not os.access(self._path, os.R_OK | os.W_OK):
+                return OSError(errno.EACCES, os.strerror(errno.EACCES))
+            try:
+                os.close(os.open(os.path.dirname(self._path) or ".", os.O_RDONLY | os.O_CLOEXEC))
+            except OSError as found:
+                return found
+        return OSError(errno.EIO, str(problem))

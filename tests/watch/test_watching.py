@@ -1,0 +1,247 @@
+"""A change is seen once by everyone it concerns; what did not change makes no run; what waits together runs once."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kfm import config
+from kfm.arrivals import Watch
+from kfm.clock import FixedClock
+from kfm.contract.records import Receipt
+from kfm.errors import KfmError
+from kfm.orchestration import triggers
+from kfm.runtime import House, open_house
+from kfm.store.state import StoredTx
+from tests.watch.site import Site, installation, served
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with served() as site:
+        yield site
+
+
+class Watcher:
+    """A watch whose clock the test moves."""
+
+    def __init__(self, house: House, clock: FixedClock, *names: str) -> None:
+        self.house = house
+        self.clock = clock
+        self.problems: list[tuple[str, KfmError]] = []
+        self.watch = Watch(house, names, lambda name, problem: self.problems.append((name, problem)))
+
+    def round(self) -> list[Receipt]:
+        """An hour later: look at everything that is due, and run what waits."""
+        self.clock.advance(3_600_000)
+        while self.watch.poll():
+            self.clock.advance(2_000)
+        self.clock.advance(60_000)
+        receipts = list(self.watch.drain())
+        self.house.settle()
+        return receipts
+
+
+def watcher(folder: Path, site: Site, *names: str) -> Watcher:
+    clock = FixedClock()
+    house = open_house(config.load(installation(folder, site, *names), {}), clock=clock)
+    return Watcher(house, clock, *names)
+
+
+def published(house: House, name: str) -> bytes:
+    version = house.state.ref(f"processed/{name}")
+    entry = json.loads(house.objects.read(version))
+    return house.objects.read(entry["digest"])
+
+
+def test_a_change_makes_one_run_and_no_change_makes_none(tmp_path: Path, site: Site) -> None:
+    here = watcher(tmp_path, site, "wells")
+    assert [receipt.outcome for receipt in here.round()] == ["done"]
+    ledger = here.house.state.ledger_head()
+    for _ in range(3):
+        assert here.round() == []
+    assert here.house.state.ledger_head() == ledger, "to look and find nothing leaves no trace in the ledger"
+    assert site.asked[-1] == '"1"', "it asked whether its copy is current"
+    site.change(b"api,depth\n15-001,101\n", '"2"')
+    (receipt,) = here.round()
+    assert (receipt.outcome, receipt.trigger) == ("done", "poll")
+    assert published(here.house, "wells") == site.body
+
+
+def test_another_etag_over_the_same_bytes_makes_no_run(tmp_path: Path, site: Site) -> None:
+    here = watcher(tmp_path, site, "wells")
+    here.round()
+    site.change(site.body, '"another"')
+    assert here.round() == []
+    assert site.asked.count("") == 1
+
+
+def test_other_bytes_under_the_same_etag_are_seen_at_the_next_whole_fetch(tmp_path: Path, site: Site) -> None:
+    here = watcher(tmp_path, site, "wells")
+    here.round()
+    site.change(b"api,depth\n15-009,900\n")
+    assert here.round() == [], "the server says nothing changed"
+    here.clock.advance(86_400_000)
+    assert [receipt.outcome for receipt in here.round()] == ["done"]
+    assert published(here.house, "wells") == site.body
+
+
+def test_a_source_that_two_read_is_asked_once_and_both_are_told(tmp_path: Path, site: Site) -> None:
+    here = watcher(tmp_path, site, "east", "west")
+    assert sorted(receipt.dataset for receipt in here.round()) == ["east", "west"]
+    site.asked.clear()
+    site.change(b"api,depth\n15-002,7\n", '"2"')
+    before = len(site.asked)
+    here.clock.advance(3_600_000)
+    kept = here.watch.poll()
+    assert len(site.asked) == before + 1
+    assert sorted(trigger.dataset for trigger in kept) == ["east", "west"]
+
+
+def test_a_run_by_hand_of_one_hides_nothing_from_the_other(tmp_path: Path, site: Site) -> None:
+    here = watcher(tmp_path, site, "east", "west")
+    here.round()
+    site.change(b"api,depth\n15-002,7\n", '"2"')
+    here.house.run(here.house.trigger("east"))
+    (receipt,) = here.round()
+    assert (receipt.dataset, receipt.outcome) == ("west", "done")
+    assert published(here.house, "east") == published(here.house, "west") == site.body
+
+
+def test_a_change_that_was_seen_is_not_forgotten_when_the_state_cannot_be_written(
+    tmp_path: Path, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = watcher(tmp_path, site, "wells")
+    here.round()
+    site.change(b"api,depth\n15-003,33\n", '"2"')
+    fired = []
+
+    def fails(_tx: StoredTx, _checkpoint: object) -> None:
+        fired.append(True)
+        raise KfmError("the disk is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StoredTx, "checkpoint", fails)
+        here.clock.advance(3_600_000)
+        with pytest.raises(KfmError, match="away"):
+            here.watch.poll()
+    assert fired
+    assert list(here.house.state.inbox()) == []
+    (receipt,) = here.round()
+    assert receipt.outcome == "done" and published(here.house, "wells") == site.body
+
+
+def test_a_storm_of_triggers_makes_one_run_and_each_has_its_receipt(tmp_path: Path, site: Site) -> None:
+    here = watcher(tmp_path, site, "wells")
+    here.round()
+    site.change(b"api,depth\n15-004,44\n", '"2"')
+    house = here.house
+    for _ in range(100):
+        triggers.keep(house.state, house.trigger("wells", kind="webhook", actor="webhook:x", reason="storm"))
+    here.watch.poll()
+    triggers.keep(house.state, house.trigger("wells", reason="by hand"))
+    asked = len(site.asked)
+    receipts = here.round()
+    assert [receipt.outcome for receipt in receipts].count("done") == 1
+    assert len(site.asked) - asked <= 3, "one look by the timetable, one by the run"
+    assert len(receipts) == 102, "a hundred, the poll, and the one by hand"
+    assert len({receipt.run_id for receipt in receipts}) == len(receipts)
+    merged = [receipt for receipt in receipts if receipt.status == "SKIPPED"]
+    assert all(receipt.provenance["merged_into"] == receipts[0].run_id for receipt in merged)
+    assert list(house.state.inbox()) == []
+    for ended in house.state.ended_triggers():
+        assert house.state.receipt(ended.run_id) is not None
+
+
+def test_a_storm_is_waited_out_but_not_for_ever(tmp_path: Path, site: Site) -> None:
+    here = watcher(tmp_path, site, "wells")
+    here.round()
+    site.change(b"api,depth\n15-004,45\n", '"2"')
+    house = here.house
+    runs = 0
+    for second in range(60):
+        triggers.keep(house.state, house.trigger("wells", kind="webhook"))
+        here.clock.advance(1000)
+        runs += sum(receipt.status != "SKIPPED" for receipt in here.watch.drain())
+        if second < 15:
+            assert runs == 0, "it is still gathering"
+    assert runs == 1
+
+
+def test_a_trigger_that_comes_while_its_dataset_runs_is_not_swallowed(tmp_path: Path, site: Site) -> None:
+    here = watcher(tmp_path, site, "wells")
+    here.round()
+    house = here.house
+    site.change(b"api,depth\n15-005,1\n", '"2"')
+    triggers.keep(house.state, house.trigger("wells", kind="webhook"))
+    here.clock.advance(60_000)
+    running = here.watch.drain()
+    first = next(running)  # it has looked at the world
+    site.change(b"api,depth\n15-005,2\n", '"3"')
+    late = triggers.keep(house.state, house.trigger("wells", kind="webhook"))
+    assert first.outcome == "done" and list(running) == []
+    assert house.state.kept_trigger(late.trigger_id) is not None
+    here.clock.advance(60_000)
+    (second,) = here.watch.drain()
+    assert second.outcome == "done" and published(house, "wells") == site.body
+
+
+def test_a_server_that_asks_for_patience_gets_it(tmp_path: Path, site: Site) -> None:
+    here = watcher(tmp_path, site, "wells")
+    here.round()
+    site.status, site.retry_after = 503, "3000"
+    here.clock.advance(3_600_000)
+    here.watch.poll()
+    asked = len(site.asked)
+    assert here.problems and here.problems[-1][1].code == "unavailable"
+    for _ in range(29):
+        here.clock.advance(100_000)
+        here.watch.poll()
+    assert len(site.asked) == asked, "fifty minutes were asked for"
+    site.status, site.retry_after = 200, ""
+    here.clock.advance(1_200_000)
+    here.watch.poll()
+    assert len(site.asked) > asked
+
+
+def test_a_freeze_keeps_the_triggers_and_a_thaw_runs_them_once(tmp_path: Path, site: Site) -> None:
+    here = watcher(tmp_path, site, "wells")
+    here.round()
+    here.house.operation("freeze", "wells", reason="maintenance")
+    site.change(b"api,depth\n15-006,6\n", '"2"')
+    assert {receipt.outcome for receipt in here.round()} <= {"frozen"}
+    assert len(list(here.house.state.inbox())) == 1
+    here.house.operation("thaw", "wells", reason="over")
+    (receipt,) = [each for each in here.round() if each.outcome != "frozen"]
+    assert receipt.outcome == "done" and list(here.house.state.inbox()) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_watch_that_is_killed_again_and_again_misses_nothing(tmp_path: Path, site: Site, seed: int) -> None:
+    chance = random.Random(seed)
+    more = "watch: {poll_s: 0.05, host_pause_s: 0, debounce_s: 0, jitter: 0}"
+    path = installation(tmp_path, site, "east", "west", more=more)
+    command = [sys.executable, "-m", "kfm.cli.main", "--config", path, "--quiet", "watch"]
+    killed = 0
+    for n in range(6):
+        site.change(b"api,depth\n15-%03d,%d\n" % (n, n), f'"{n}-{seed}"')
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(chance.uniform(0.15, 0.7))
+        process.send_signal(signal.SIGKILL)
+        killed += process.wait() == -signal.SIGKILL
+    assert killed == 6
+    done = subprocess.run([*command, "--once"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    with open_house(config.load(path, {}), mode="read") as house:
+        assert published(house, "east") == published(house, "west") == site.body
+        assert list(house.state.inbox()) == [] and list(house.state.open_runs()) == []
+        ended = [each.trigger.trigger_id for each in house.state.ended_triggers()]
+        assert len(ended) == len(set(ended)) > 0

@@ -12,7 +12,9 @@ import { canonical } from "../canonical.mjs";
 import { Busy, Corrupt, StorageFailed } from "../errors.mjs";
 import { digest as digestOf } from "../keys.mjs";
 import { checkPath } from "../names.mjs";
-import { isOsError, pause, strerror } from "../system.mjs";
+import { isSystemError } from "../store/durable.mjs";
+import { sleep } from "../store/locks.mjs";
+import { strerror } from "../store/system.mjs";
 import { TracingPublisher } from "./noop.mjs";
 
 const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_RDONLY, O_WRONLY } = fs.constants;
@@ -91,7 +93,7 @@ export class FilesPublisher extends TracingPublisher {
             hint: "what was committed is kept; `kfm resume` publishes it later",
           });
         }
-        pause(10);
+        sleep(10);
       }
       work();
     } finally {
@@ -165,7 +167,7 @@ function asStorageFailed(work) {
   try {
     return work();
   } catch (problem) {
-    if (!isOsError(problem)) throw problem;
+    if (!isSystemError(problem)) throw problem;
     throw new StorageFailed(`cannot publish a file: ${strerror(problem)}`, {
       hint: "make room or fix the folder, then `kfm resume`",
       cause: problem,

@@ -9,10 +9,7 @@ export function planDiff(old, now, limit = 20) {
   const [headBefore, before] = stepsOf(old);
   const [headAfter, after] = stepsOf(now);
   const found = [];
-  for (const key of [...new Set([...Object.keys(headBefore), ...Object.keys(headAfter)])].sort(compare)) {
-    const [was, is] = [headBefore[key] ?? null, headAfter[key] ?? null];
-    if (!same(was, is)) found.push(`~ ${key}: ${short(was)} → ${short(is)}`);
-  }
+  for (const [key, was, is] of changes(headBefore, headAfter, "")) found.push(`~ ${key}: ${short(was)} → ${short(is)}`);
   for (const name of before.keys()) if (!after.has(name)) found.push(`- step ${name}`);
   for (const [name, step] of after) {
     const was = before.get(name);
@@ -39,13 +36,17 @@ function stepsOf(body) {
 function* changes(was, now, path) {
   if (isMapping(was) && isMapping(now)) {
     for (const key of [...new Set([...Object.keys(was), ...Object.keys(now)])].sort(compare)) {
-      yield* changes(was[key] ?? null, now[key] ?? null, path ? `${path}.${key}` : key);
+      yield* changes(member(was, key), member(now, key), path ? `${path}.${key}` : key);
     }
   } else if (Array.isArray(was) && Array.isArray(now) && was.length === now.length) {
     for (let at = 0; at < was.length; at += 1) yield* changes(was[at], now[at], `${path}[${at}]`);
   } else if (!same(was, now)) {
     yield [path, was, now];
   }
+}
+
+function member(value, key) {
+  return Object.hasOwn(value, key) ? value[key] : null;
 }
 
 function same(a, b) {

@@ -9,6 +9,8 @@ export function measure(walk, tx, status = "SUCCESS", runId = "", errors = []) {
 export function telemetryOf(walk, status, runId, errors) {
   const duration = walk.elapsedMs();
   const target = walk.updater.slo_target_latency_ms;
+  // Of a run that failed, what was made on the way depends on which step was quicker, and is named by nothing.
+  const results = status !== "FAILED" ? walk.results : null;
   return RunTelemetry({
     run_id: runId,
     updater_id: walk.updater.id,
@@ -25,9 +27,9 @@ export function telemetryOf(walk, status, runId, errors) {
     wal_replay_count: walk.replays,
     inputs_count: walk.inputs.length,
     outputs_count: walk.version?.entries ?? 0,
-    artifact_count: walk.results?.done ?? 0,
+    artifact_count: results?.done ?? 0,
     bytes_in: walk.bytesIn,
-    bytes_out: walk.results?.totalSize() ?? 0,
+    bytes_out: results?.totalSize() ?? 0,
     energy_kwh: null,
     co2e_g: null,
     energy_method: "unknown: no meter is read yet",

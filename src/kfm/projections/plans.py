@@ -14,17 +14,15 @@ def plan_diff(old: bytes, new: bytes, limit: int = 20) -> str:
     """What changed, step by step: one line each, at most `limit`."""
     before, after = _steps(old), _steps(new)
     lines = []
-    if before[0] != after[0]:
-        for key in sorted(set(before[0]) | set(after[0])):
-            if before[0].get(key) != after[0].get(key):
-                lines.append(f"~ {key}: {_short(before[0].get(key))} → {_short(after[0].get(key))}")
+    for key, was, now in _changes(before[0], after[0], ""):
+        lines.append(f"~ {key}: {_short(was)} → {_short(now)}")
     for name in before[1]:
         if name not in after[1]:
             lines.append(f"- step {name}")
     for name, step in after[1].items():
         if name not in before[1]:
             lines.append(f"+ step {name}")
-        elif before[1][name] != step:
+        else:
             for path, was, now in _changes(before[1][name], step, ""):
                 lines.append(f"~ step {name}: {path} {_short(was)} → {_short(now)}")
     if not lines and list(before[1]) != list(after[1]):
@@ -48,7 +46,7 @@ def _changes(was: Any, now: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
     elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
         for at, (one, other) in enumerate(zip(was, now, strict=True)):
             yield from _changes(one, other, f"{path}[{at}]")
-    elif was != now:
+    elif canonical(was) != canonical(now):  # in Python 1 is also True
         yield path, was, now
 
 

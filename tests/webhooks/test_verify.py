@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from kfm.contract.secret import Secret
+from kfm.orchestration import webhooks
 from kfm.orchestration.webhooks import Hook, Rejected, signature, verify
 
 VECTORS = json.loads((Path(__file__).resolve().parents[2] / "conformance/webhooks/verify.json").read_text())["vectors"]
@@ -47,6 +49,29 @@ def test_the_published_examples_are_signed_alike() -> None:
         timestamp="1614265330",
     )
     assert sealed == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+@pytest.mark.parametrize("scheme", ["kfm", "github", "standard"])
+def test_every_secret_is_compared_in_constant_time_whichever_fits(scheme: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    secrets = (Secret(b"first-" + b"x" * 32), Secret(b"second-" + b"x" * 32))
+    hook = Hook(source_id="a", secrets=secrets, accept=scheme)
+    body = b'{"type":"t"}'
+    real = webhooks.hmac.compare_digest
+    compared: list[tuple[bytes, bytes]] = []
+
+    def spy(one: bytes, other: bytes) -> bool:
+        compared.append((one, other))
+        return real(one, other)
+
+    monkeypatch.setattr(webhooks.hmac, "compare_digest", spy)
+    for secret in secrets:
+        compared.clear()
+        sealed = signature(scheme, secret, body, message_id="m", timestamp="1000").encode()
+        name = next(name for name, of in webhooks.SIGNATURE_OF.items() if of == scheme)
+        headers = [(b"webhook-id", b"m"), (b"webhook-timestamp", b"1000"), (b"x-github-event", b"push"), (name, sealed)]
+        with contextlib.suppress(Rejected):  # of `kfm` the body is not the schema; its signature was compared
+            verify(hook, headers, body, 1_000_000)
+        assert len(compared) == 2 and len({one for one, _ in compared}) == 2
 
 
 def test_a_secret_shows_itself_to_nobody() -> None:

@@ -11,7 +11,7 @@ STAMP := $(VENV)/.installed
 WORKERS ?= 2
 PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadgroup
 
-.PHONY: help demo test test-long lint bench docs schemas pins clean
+.PHONY: help demo test test-long promises lint bench docs schemas pins clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -22,8 +22,12 @@ demo: $(STAMP) ## run the whole walk over real Kansas data, kill it in the middl
 test: lint ## lint, then every test that is not marked long
 	@$(PYTEST) -m "not long"
 
-test-long: lint ## lint, then every test there is
+test-long: lint ## lint, then every test there is; what they tried goes into build/promises
+	@rm -rf build/promises
 	@$(PYTEST) -m "long or not long"
+
+promises: $(STAMP) ## write docs/promises.md, the table of what was tried, after make test-long
+	@$(PY) -m tests.house.promises
 
 lint: $(STAMP) ## style, types, who may import whom, and what is banned
 	@status=0; \

@@ -7,6 +7,20 @@ from typing import Any
 
 import pytest
 
+from tests.house import recording
+
+_recorder = recording.Recorder()
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _recorder.hear(report)
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    ended = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+    if ended and recording.ours() and recording.leaves_nothing_out(session.config.option, list(session.config.args)):
+        _recorder.write_down()
+
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     totals: Counter[str] = Counter()

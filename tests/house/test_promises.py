@@ -1,0 +1,134 @@
+"""The table of promises says what was tried, in which run, and does not flatter."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.house import promises, recording
+from tests.house.bans import ROOT
+from tests.power import tally
+
+GUARANTEES = "| **Crash** | it holds | | `pytest tests/crash/test_kills.py tests/power` |\n"
+
+
+def result(session: str = "one", **more: Any) -> dict[str, Any]:
+    run = {"session": session, "commit": "c" * 40, "changed": False, "finished": "2026-01-01T00:00:00Z"}
+    numbers = {"passed": 3, "failed": 0, "skipped": 0, "counted": {}}
+    return {**run, "python": "3.11.7", "system": "Linux x86_64", **numbers, **more}
+
+
+def part(**more: Any) -> dict[str, Any]:
+    return {"counts": {"seeded_bugs": 3}, "failures": 0, "test": "tests/power/test_simulated.py", **more}
+
+
+def rows(results: dict[str, Any], suites: dict[str, Any] | None = None) -> list[list[str]]:
+    text = promises.page(GUARANTEES, results, suites or {})
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if "| [tests/" in line]
+
+
+def test_every_promise_of_the_page_names_tests_that_exist() -> None:
+    text = promises.GUARANTEES.read_text(encoding="utf-8")
+    found = promises.promised(text)
+    assert len(found) == len(re.findall(r"^\| \*\*", text, re.M)) >= 15
+    for promise, tests in found:
+        assert tests and all((ROOT / path).exists() for path in tests), promise
+
+
+def test_a_suite_that_counts_says_in_which_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tally, "FOLDER", tmp_path)
+    tally.tally("any", "first", (0, 3), tries=5)
+    body = promises.suites_in(tmp_path)["any"]
+    (part,) = [part for _, part in promises.parts_of({"any": body}, "tests/house/test_promises.py")]
+    assert part["counts"] == {"tries": 5} and part["seeds"] == [0, 3] and body["session"] == tally.SESSION
+    assert (ROOT / promises.KILLS).is_file()
+
+
+def test_the_numbers_of_a_run_are_told_with_its_seeds_and_its_commit() -> None:
+    results = {
+        "tests/crash/test_kills.py": result(counted={"crash singles": 281}),
+        "tests/power/test_simulated.py": result(),
+        "tests/power/test_real_cuts.py": result(passed=2),
+    }
+    suites = {
+        "crash": {"session": "one", "counts": {"singles": 281}, "failures": 0, "seeds": [1, 2, 3, 9]},
+        "power-simulated": {"session": "one", "parts": {"a": part(seeds=[0, 2000]), "b": part(seeds=[])}},
+    }
+    kills, power = rows(results, suites)
+    power[2] = power[2].replace(", **tests/power/test_sqlite_cuts.py not run**", "")
+    assert kills[0] == "Crash" and kills[2:] == ["3 tests, 281 crash singles", "1-3, 9", "0", "c" * 12]
+    assert power[2:] == ["5 tests, 6 seeded bugs", "0-1999", "0", "c" * 12]
+
+
+def test_failures_skips_and_what_was_not_run_are_told() -> None:
+    kills, power = rows({"tests/crash/test_kills.py": result(failed=2, skipped=1)})
+    assert kills[2] == "5 tests, **1 skipped**" and kills[4] == "**2**"
+    assert power[2:] == ["**not run**", "", "", ""]
+    assert "files not run**" in rows({"tests/power/test_simulated.py": result()})[1][2]
+    assert rows({"tests/crash/test_kills.py": result()}, {"crash": {
+        "session": "one", "counts": {}, "failures": 4, "seeds": []}})[0][4] == "**4**"  # fmt: skip
+
+
+def test_numbers_of_another_run_are_left_out_and_that_is_said() -> None:
+    suites = {"crash": {"session": "two", "counts": {"singles": 9}, "failures": 0, "seeds": [7]}}
+    kills, _ = rows({"tests/crash/test_kills.py": result()}, suites)
+    assert kills[2] == "3 tests, the numbers of crash are of another run and left out" and kills[3] == ""
+
+
+def test_the_page_says_which_run_it_is_from() -> None:
+    one = promises.page(GUARANTEES, {"tests/a.py": result(), "tests/b.py": result()}, {})
+    assert "From one run of the tests:" in one
+    assert f"| 2026-01-01T00:00:00Z | {'c' * 12} | 3.11.7 | Linux x86_64 | 2 | 6 | 0 | 0 |" in one
+    two = promises.page(GUARANTEES, {"tests/a.py": result(), "tests/b.py": result("two", changed=True)}, {})
+    assert "**Not from one run, but from 2**" in two and f"{'c' * 12} with uncommitted changes" in two
+    assert "No run is recorded" in promises.page(GUARANTEES, {}, {})
+
+
+@pytest.mark.parametrize(
+    ("option", "arguments", "whole"),
+    [
+        ({}, [], True),
+        ({"markexpr": "long or not long"}, ["tests/walk"], True),
+        ({"markexpr": "not long"}, [], False),
+        ({"keyword": "crash"}, [], False),
+        ({"collectonly": True}, [], False),
+        ({}, ["tests/a.py::test_one"], False),
+    ],
+)
+def test_only_a_run_that_leaves_nothing_out_is_kept(option: dict[str, Any], arguments: list[str], whole: bool) -> None:
+    asked = SimpleNamespace(**{"markexpr": "", "keyword": "", "collectonly": False, **option})
+    assert recording.leaves_nothing_out(asked, arguments) is whole
+
+
+def report(nodeid: str, when: str = "call", outcome: str = "passed", counted: Any = ()) -> Any:
+    return SimpleNamespace(nodeid=nodeid, when=when, outcome=outcome, user_properties=counted, testrun_uid="uid")
+
+
+def test_a_run_is_written_over_the_files_it_ran_and_no_others(tmp_path: Path) -> None:
+    file = tmp_path / "promises" / "results.json"
+    file.parent.mkdir()
+    file.write_text(json.dumps({"tests/a.py": result("before"), "tests/b.py": result("before")}))
+    recorder = recording.Recorder()
+    recorder.hear(report("tests/a.py::x", "setup"))
+    recorder.hear(report("tests/a.py::x", counted=[("counted", ("kills", 2)), ("other", 1)]))
+    recorder.hear(report("tests/a.py::y", counted=[("counted", ("kills", 3))]))
+    recorder.hear(report("tests/a.py::z", "setup", "failed"))
+    recorder.hear(report("tests/a.py::w", "setup", "skipped"))
+    recorder.write_down(file)
+    found = recording.read(file)
+    a = found["tests/a.py"]
+    assert (a["passed"], a["failed"], a["skipped"], a["counted"]) == (2, 1, 1, {"kills": 5})
+    assert a["session"] == "uid" and re.fullmatch(r"[0-9a-f]{40}", a["commit"])
+    assert found["tests/b.py"]["session"] == "before"
+
+
+def test_the_page_in_the_repository_is_one_this_code_made() -> None:
+    text = promises.PAGE.read_text(encoding="utf-8")
+    assert text.startswith(promises.NOTICE)
+    assert "| promise | test | count | seeds | failures | commit |" in text
+    assert ("No run is recorded" in text) is not ("| finished | commit |" in text)  # it says which run, or that none is

@@ -18,7 +18,6 @@ import { Broken, KfmError, placeOf, StepFailed } from "../errors.mjs";
 import { printable } from "../names.mjs";
 import { beat } from "./heartbeat.mjs";
 import { append, writePlan } from "./plan.mjs";
-import { StepReader } from "./reader.mjs";
 import { Results } from "./results.mjs";
 
 export const INLINE_MAX = 64 * 1024; // objects up to this size live in the state and share its commit
@@ -32,7 +31,8 @@ export async function execute(walk) {
   walk.results = new Results(walk.plan.steps);
   const planned = walk.admission === "resume" ? replay(walk, walk.results) : false;
   const schedule = new Schedule(walk, walk.results);
-  const crew = new Crew(walk, schedule, walk.results);
+  const { StepReader } = await import("./reader.mjs"); // only where there is something to do: it is not free to load
+  const crew = new Crew(walk, new StepReader(walk, schedule.index, walk.results));
   walk.tail = await workOff(walk, schedule, crew, walk.results, planned);
   walk.stepMoves = schedule.moves;
   walk.tailRows = crew.takeRows();
@@ -223,9 +223,9 @@ class Crew {
   #todo = [];
   #rows = [];
 
-  constructor(walk, schedule, results) {
+  constructor(walk, reader) {
     this.#walk = walk;
-    this.#reader = new StepReader(walk, schedule.index, results);
+    this.#reader = reader;
     this.failures = [];
     this.inFlight = 0;
   }

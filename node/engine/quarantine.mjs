@@ -9,6 +9,7 @@ import { canonical } from "../canonical.mjs";
 import { Held } from "../errors.mjs";
 import { replace } from "../records.mjs";
 import { beat } from "./heartbeat.mjs";
+import { attended } from "./streams.mjs";
 
 export async function quarantine(walk) {
   walk.stage = "QUARANTINE";
@@ -47,7 +48,8 @@ export async function examine(walk, ref, contract, reports) {
   let report;
   let heldHash = "";
   try {
-    report = inspect(() => objects.open(ref.content_hash), contract, name, into(accepted), into(held));
+    const open = () => attended(walk, objects.open(ref.content_hash));
+    report = inspect(open, contract, name, into(accepted), into(held));
     if (report.held_rows) [heldHash] = held.commit();
     else held.abort();
   } catch (problem) {

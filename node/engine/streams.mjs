@@ -14,19 +14,23 @@ export function* chunksOf(objects, name) {
   }
 }
 
-/** The lines of a stream, as text without their ends. The last one may have no end. */
-export function* linesOf(file) {
+/** The lines of a stream, without their ends, as text or as `bytes`. The last one may have no end. */
+export function* linesOf(file, { bytes = false } = {}) {
+  const told = (pieces) => {
+    const line = pieces.length === 1 ? pieces[0] : Buffer.concat(pieces);
+    return bytes ? line : line.toString("utf8");
+  };
   let rest = [];
   for (let chunk; (chunk = file.read(PIECE)).length; ) {
     let start = 0;
     for (let end; (end = chunk.indexOf(10, start)) >= 0; start = end + 1) {
       rest.push(chunk.subarray(start, end));
-      yield (rest.length === 1 ? rest[0] : Buffer.concat(rest)).toString("utf8");
+      yield told(rest);
       rest = [];
     }
-    if (start < chunk.length) rest.push(Buffer.from(chunk.subarray(start))); // a copy: the piece may be reused
+    if (start < chunk.length) rest.push(chunk.subarray(start));
   }
-  if (rest.length) yield Buffer.concat(rest).toString("utf8");
+  if (rest.length) yield told(rest);
 }
 
 /** The same stream, with the lease of the run looked after at every piece. */

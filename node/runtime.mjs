@@ -1,0 +1,373 @@
+/**
+ * Opens the house: the one file that knows which backend was chosen. Twin of src/kfm/runtime.py.
+ *
+ * The command line comes in through here; nothing else constructs a store, a source or a publisher.
+ */
+
+import fs from "node:fs";
+import path from "node:path";
+
+import * as artifacts from "./artifacts.mjs";
+import { canonical } from "./canonical.mjs";
+import { compare, first, isPrintable, length } from "./characters.mjs";
+import { promotionGate } from "./checklist.mjs";
+import { SystemClock } from "./clock.mjs";
+import { deliver } from "./engine/deliver.mjs";
+import { run } from "./engine/run.mjs";
+import { roundHalfEven } from "./engine/upsert.mjs";
+import { Ports, Settings } from "./engine/walk.mjs";
+import { BadInput, Broken, KfmError, Refused } from "./errors.mjs";
+import { EventLog, human, jsonl, NullLog, tracebacks } from "./log.mjs";
+import { OPERATIONS } from "./moves.mjs";
+import { datasetId, printable } from "./names.mjs";
+import { FilesPublisher } from "./publish/files.mjs";
+import { NoopPublisher } from "./publish/noop.mjs";
+import { DataContract, FetchRequest, replace } from "./records.mjs";
+import { openSource } from "./sources/index.mjs";
+import { failingAsStorage, REAL } from "./store/durable.mjs";
+import { FileLock } from "./store/locks.mjs";
+import { DryObjects, FileObjects } from "./store/objects.mjs";
+import { StoredState, thisProcess } from "./store/state.mjs";
+import { asked } from "./triggers.mjs";
+import { loadDeclared } from "./updaters/declared/index.mjs";
+
+/**
+ * An open installation. `write` changes it, `read` looks at it, `dry` walks over what it is without
+ * holding anything that could change it. `actor` is who works here where no other is named.
+ */
+export class House {
+  #progress;
+  #actor;
+  #updaters = new Map();
+  #stopped = null;
+
+  constructor(resolved, mode, tables, { log = null, progress = null, clock = null, actor = "" } = {}) {
+    this.resolved = resolved;
+    this.config = resolved.config;
+    this.mode = mode;
+    this.clock = clock ?? new SystemClock();
+    this.log = log ?? new NullLog();
+    this.#progress = progress ?? (() => {});
+    this.#actor = actor;
+    this.tables = tables;
+    this.state = new StoredState(tables, () => this.clock.nowMs());
+    this.objects = this.#openObjects();
+    this.publisher = this.#openPublisher();
+  }
+
+  close() {
+    this.state.close();
+  }
+
+  /** Leave what is being done at the next occasion: `problem` is thrown there, and the run can be resumed. */
+  stop(problem) {
+    this.#stopped = problem;
+  }
+
+  #openObjects() {
+    const real = new FileObjects(this.resolved.location(this.config.objects)[1], this.state);
+    return this.mode === "write" ? real : new DryObjects(real);
+  }
+
+  #openPublisher() {
+    const [scheme, place] = this.resolved.location(this.config.publish);
+    if (this.mode !== "write" || scheme === "noop") return new NoopPublisher({ dryRun: this.mode !== "write" });
+    const own = this.resolved.at(".kfm");
+    const roots = new Map([
+      ["", place],
+      ["receipts", own],
+      ["events", own],
+    ]);
+    return new FilesPublisher(roots, () => new FileLock(path.join(own, "publish.lock")));
+  }
+
+  // -- what is installed
+
+  datasets() {
+    return Object.keys(this.config.datasets).sort(compare);
+  }
+
+  dataset(name) {
+    const id = datasetId(name);
+    if (!Object.hasOwn(this.config.datasets, id)) {
+      const known = this.datasets().join(", ") || "none";
+      throw new BadInput(`no dataset is called ${id}`, { hint: `kfm.yml names: ${known}` });
+    }
+    return this.config.datasets[id];
+  }
+
+  /** The dataset's updater, loaded once. Only what is declared in the configuration: Python code needs Python. */
+  updater(name) {
+    const id = datasetId(name);
+    if (!this.#updaters.has(id)) {
+      const declared = this.dataset(id);
+      if (declared.updater !== null) {
+        throw new BadInput(`dataset ${id} is updated by Python code, which this runner does not run`, {
+          hint: `run it with \`python -m updater run ${id}\`, or declare \`outputs\` instead`,
+        });
+      }
+      this.#updaters.set(id, loadDeclared(id, declared));
+    }
+    return this.#updaters.get(id);
+  }
+
+  /** The world as a run of this dataset may see it. */
+  ports(name) {
+    const { network, execute } = this.config;
+    const request = FetchRequest({
+      uri: "",
+      base_dir: this.resolved.root,
+      allow: network.allow,
+      max_bytes: network.max_bytes,
+      timeout_ms: milliseconds(network.timeout_s),
+      total_ms: milliseconds(network.total_s),
+      revalidate_ms: milliseconds(network.revalidate_s),
+    });
+    const declared = Object.hasOwn(this.config.datasets, name) ? this.config.datasets[name] : null;
+    const metadata = declared !== null ? metadataOf(declared) : {};
+    const sources = new Map();
+    for (const [sourceName, source] of Object.entries(declared?.sources ?? {})) {
+      const contract = contractOf(source);
+      const asking = replace(request, {
+        uri: source.uri,
+        name: sourceName,
+        hosts: source.hosts,
+        expect_hash: source.expect_hash,
+        media_type: source.media_type,
+        complete: source.complete,
+        revalidate_ms: source.revalidate_s === null ? request.revalidate_ms : milliseconds(source.revalidate_s),
+      });
+      sources.set(sourceName, [asking, saysNothing(contract) ? null : contract]);
+    }
+    return Ports({
+      state: this.state,
+      objects: this.objects,
+      clock: this.clock,
+      log: this.log,
+      openSource,
+      gate: (state, objects, move) => promotionGate(state, objects, move, metadata),
+      settings: Settings({
+        threads: execute.threads,
+        window: execute.window,
+        lease_ms: milliseconds(execute.lease_s),
+        deletion_budget: this.config.deletion_budget,
+        holder: thisProcess(),
+        dry_run: this.mode === "dry",
+      }),
+      sources,
+      request,
+      metadata,
+      progress: this.#progress,
+      breathe: () => this.#breathe(),
+    });
+  }
+
+  async #breathe() {
+    await new Promise((resume) => setImmediate(resume));
+    if (this.#stopped !== null) throw this.#stopped;
+  }
+
+  // -- what can be done
+
+  trigger(dataset, { window = "", force = false, reason = "", actor = "", kind = "manual" } = {}) {
+    const id = datasetId(dataset);
+    this.dataset(id);
+    const who = actor || this.#actor;
+    return asked(this.updater(id), id, this.clock, { actor: who, kind, window, force, reason });
+  }
+
+  /** One trigger through the walk. Durable when `settle` returns. */
+  async run(trigger) {
+    return run(trigger, this.updater(trigger.dataset), this.ports(trigger.dataset));
+  }
+
+  /**
+   * Take up unfinished runs where their journal ends; then the triggers a freeze kept.
+   *
+   * One that cannot be taken up (another worker has it, other code planned it) strands no other: `tell`
+   * hears of it, or else it is thrown when all have had their turn. What another worker ends meanwhile
+   * is none of ours.
+   */
+  async *resume(runId = null, { tell = null } = {}) {
+    const runs = [...this.state.openRuns()].filter((unfinished) => runId === null || unfinished.run_id === runId);
+    if (runId !== null && !runs.length) {
+      const known = this.state.run(runId) !== null || this.state.receipt(runId) !== null;
+      throw new Refused(known ? `run ${first(runId, 80)} is not unfinished` : `no run is called ${printable(runId)}`, {
+        hint: "see `kfm runs list`",
+      });
+    }
+    const problems = [];
+    const told = tell ?? ((_name, problem) => problems.push(problem));
+    for (const unfinished of runs) yield* this.#takeUp(unfinished.trigger, unfinished, told);
+    if (runId === null) {
+      const hadTheirTurn = new Set(runs.map((unfinished) => unfinished.trigger.trigger_id));
+      for (const trigger of [...this.state.inbox()]) {
+        if (!hadTheirTurn.has(trigger.trigger_id)) yield* this.#takeUp(trigger, null, told);
+      }
+    }
+    if (problems.length) throw problems[0];
+  }
+
+  async *#takeUp(trigger, unfinished, tell) {
+    const waits = () =>
+      unfinished === null
+        ? this.state.keptTrigger(trigger.trigger_id) !== null
+        : this.state.run(unfinished.run_id)?.status === "RUNNING";
+    if (!waits()) return;
+    // As it is now: another worker may have planned it, and died.
+    const current = unfinished === null ? null : this.state.run(unfinished.run_id);
+    let receipt;
+    try {
+      receipt = await run(trigger, this.#updaterOf(trigger), this.ports(trigger.dataset), current);
+    } catch (problem) {
+      if (problem instanceof Broken || !(problem instanceof KfmError)) throw problem;
+      if (waits()) tell(unfinished !== null ? unfinished.run_id : trigger.dataset, problem);
+      return;
+    }
+    yield receipt;
+  }
+
+  #updaterOf(trigger) {
+    if (trigger.kind !== "operation") return this.updater(trigger.dataset);
+    for (const Kind of Object.values(OPERATIONS)) {
+      const operation = new Kind();
+      if (operation.id === trigger.updater_id) return operation;
+    }
+    throw new Refused(`no operation is called ${trigger.updater_id}`, {
+      hint: "it was made by another version of kfm",
+    });
+  }
+
+  // -- what can be seen
+
+  /** The artifacts of these runs: a Map of file name to bytes. */
+  artifacts(receipts, effects, events) {
+    const dry = this.mode === "dry";
+    const inputs = (receipt) => this.state.run(receipt.run_id)?.inputs ?? [];
+    return new Map([
+      ["run.jsonl", artifacts.runLines(receipts.map((r) => [r, this.state.telemetry(r.run_id)]))],
+      ["event_log.jsonl", artifacts.eventLines(events, dry)],
+      ["idempotency.json", artifacts.idempotency(receipts.map((r) => [r, inputs(r)]), dry)],
+      ["publisher_trace.jsonl", artifacts.traceLines(effects)],
+    ]);
+  }
+
+  /**
+   * Make everything said so far durable, then tell the outside. Acknowledge nothing before this returns.
+   *
+   * Returns what was changed outside since the last time.
+   */
+  async settle() {
+    if (this.mode === "write") this.state.sync();
+    await deliver(this.state, this.objects, this.publisher);
+    const effects = [...this.publisher.trace];
+    this.publisher.trace.length = 0; // a house that stays open must not remember all it ever did
+    return effects;
+  }
+}
+
+const milliseconds = (seconds) => roundHalfEven(seconds * 1000);
+
+/** What was declared of a dataset, and only that. */
+function metadataOf(declared) {
+  const { title, description, license, sensitivity, attribution, extent } = declared;
+  const said = { title, description, license, sensitivity, attribution };
+  const kept = Object.fromEntries(Object.entries(said).filter(([, value]) => value));
+  return extent === null ? kept : { ...kept, extent: { bbox: extent.bbox, interval: extent.interval } };
+}
+
+/** The contract of a source with its format in it. */
+function contractOf(source) {
+  return source.format === null ? source.contract : replace(source.contract, { format: source.format });
+}
+
+function saysNothing(contract) {
+  return canonical(contract).equals(canonical(DataContract()));
+}
+
+/**
+ * Open an installation. A place that cannot keep the promise is refused for writing, unless the
+ * configuration accepts it.
+ */
+export async function openHouse(resolved, { mode = "write", ...options } = {}) {
+  if (mode === "write" && !resolved.config.accept_weak_storage) {
+    const { examine } = await import("./store/place.mjs");
+    for (const [what, folder] of folders(resolved)) {
+      for (const verdict of examine(folder, what)) {
+        if (verdict.ok) continue;
+        const subject = verdict.check.split(".")[0];
+        throw new Refused(`${subject} lies on ${verdict.found}: ${verdict.why.split(";")[0]}`, {
+          hint: "put it on a local disk, or set accept_weak_storage: true (KFM_ACCEPT_WEAK_STORAGE=true)",
+        });
+      }
+    }
+  }
+  return new House(resolved, mode, await openTables(resolved, mode), options);
+}
+
+function* folders(resolved) {
+  const [scheme, place] = resolved.location(resolved.config.state);
+  if (scheme !== "memory") yield ["state", path.dirname(place)];
+  yield ["objects", resolved.location(resolved.config.objects)[1]];
+}
+
+/** The state's tables; for `read` and `dry` a view that cannot write. */
+export async function openTables(resolved, mode) {
+  const { OverlayTables } = await import("./store/overlay.mjs");
+  const { MemoryTables } = await import("./store/memory.mjs");
+  const [scheme, place] = resolved.location(resolved.config.state);
+  if (scheme === "memory") return new MemoryTables();
+  if (scheme === "jsonl") {
+    const { JsonlTables } = await import("./store/jsonl.mjs");
+    if (mode === "write") return new JsonlTables(place);
+    return new OverlayTables(fs.existsSync(place) ? new JsonlTables(place, REAL, { create: false }) : new MemoryTables());
+  }
+  if (mode === "write") {
+    const { SqliteTables } = await import("./store/sqlite.mjs");
+    return new SqliteTables(place);
+  }
+  const { SnapshotTables } = await import("./store/snapshot.mjs");
+  return new OverlayTables(new SnapshotTables(place));
+}
+
+/**
+ * Events as lines on a stream, for people or for programs, and into a list for the artifacts.
+ *
+ * `causes` gets the stack of what lay behind an error, with the values in it.
+ */
+export function openLog(stream, clock, { lines = "human", events = null, causes = null } = {}) {
+  const sinks = events === null ? [] : [(line) => events.push(line)];
+  if (stream !== null) sinks.push(lines === "human" ? human(stream) : jsonl(stream));
+  return new EventLog(clock, sinks, { causes: causes !== null ? tracebacks(causes) : null });
+}
+
+/** Into a folder, over those of the run before. Exports: made again from the state, so not synced. */
+export function writeArtifacts(folder, files) {
+  failingAsStorage("write the artifacts", () => {
+    fs.mkdirSync(folder, { recursive: true });
+    for (const [name, body] of files) {
+      const target = path.join(folder, name);
+      const temporary = `${target}.${process.pid}.tmp`;
+      REAL.unlink(temporary);
+      const fd = REAL.create(temporary);
+      try {
+        REAL.write(fd, body);
+      } finally {
+        REAL.close(fd);
+      }
+      REAL.replace(temporary, target);
+    }
+  });
+}
+
+/** Who is at the keyboard, for the ledger: what KFM_ACTOR says, else the user's name if it is one. */
+export function defaultActor(env) {
+  const said = env.KFM_ACTOR ?? "";
+  if (!isPrintable(said) || length(said) > 1000) {
+    throw new BadInput("KFM_ACTOR must be one line of at most 1000 characters", { hint: "shorten it" });
+  }
+  for (const name of [said, env.USER ?? "", env.LOGNAME ?? ""]) {
+    if (name && isPrintable(name) && length(name) <= 1000) return name;
+  }
+  return `uid:${process.getuid()}`;
+}

@@ -11,12 +11,14 @@ export const number = { kind: "number" };
 export const boolean = { kind: "boolean" };
 export const any = { kind: "any" };
 
-/** The same type with bounds: `min` and `max` of a text's length; `ge`, `gt`, `le`, `lt` of a number. */
+/** The same type with bounds: `min` and `max` of the length of a text or list; `ge`, `gt`, `le`, `lt` of a number. */
 export const bounded = (type, bounds) => ({ ...type, ...bounds });
 export const literal = (...values) => ({ kind: "literal", values });
 export const list = (item) => ({ kind: "list", item });
 export const tuple = (...items) => ({ kind: "tuple", items });
 export const map = (item) => ({ kind: "map", item });
+/** One of several types, told apart by what the value is: text, number, boolean or a record. */
+export const choice = (...types) => ({ kind: "choice", types: types.map(asType) });
 export const nullable = (type) => ({ ...type, nullable: true });
 
 /** Thrown by `convert`: the value is not of the type. shape.mjs finds out where and why. */
@@ -93,16 +95,30 @@ export function convert(type, value) {
     case "literal":
       return kept(type.values.includes(value), value);
     case "list":
-      return kept(Array.isArray(value), value).map((item) => convert(type.item, item));
+      return kept(Array.isArray(value) && holds(type, value), value).map((item) => convert(type.item, item));
     case "tuple":
       kept(Array.isArray(value) && value.length === type.items.length, value);
       return value.map((item, at) => convert(type.items[at], item));
+    case "choice":
+      return convert(kept(meant(type, value), meant(type, value)), value);
     case "map":
       return mapped(type, kept(isMapping(value), value));
     case "struct":
       return structured(type, kept(isMapping(value), value));
   }
   throw new TypeError(`no type is of the kind ${type.kind}`);
+}
+
+/** Of a choice the type that a value of this kind is meant to be, or null. */
+export function meant(type, value) {
+  const kinds = {
+    string: ["text"],
+    number: ["number", "integer"],
+    boolean: ["boolean"],
+    object: isMapping(value) ? ["struct"] : [],
+  }[typeof value] ?? [];
+  for (const kind of kinds) for (const one of type.types) if (one.kind === kind) return one;
+  return null;
 }
 
 function kept(right, value) {
@@ -128,6 +144,11 @@ function structured(type, value) {
   }
   if (found !== Object.keys(value).length) throw new Mismatch();
   return made;
+}
+
+/** Whether a list is as long as it may be. */
+export function holds(type, value) {
+  return value.length >= (type.min ?? 0) && value.length <= (type.max ?? Infinity);
 }
 
 /** Whether a text is as long as it may be. */

@@ -9,14 +9,14 @@ from kfm.updaters.declared.problems import Place
 
 
 def asked(step: StepConfig) -> list[str]:
-    """The columns a step looks at, in the order they are written."""
+    """The columns a step looks at. Those that are keys of a mapping by name: in some languages it has no order."""
     if step.filter is not None:
         return [step.filter.column]
     if step.deduplicate is not None:
         return list(step.deduplicate.by)
     if step.join is not None:
-        return list(step.join.on)
-    return [*step.select, *step.rename, *step.cast, *(key.column for key in sort_keys(step))]
+        return sorted(step.join.on)
+    return [*step.select, *sorted(step.rename), *sorted(step.cast), *(key.column for key in sort_keys(step))]
 
 
 def after(names: list[str], step: StepConfig) -> list[str]:
@@ -38,7 +38,7 @@ def check(names: Iterable[str], step: StepConfig, place: Place, *, pointers: boo
             raise place.no_column(column)
     new: list[str] = []
     if step.rename:
-        new = [name for name in step.rename.values() if name not in step.rename]
+        new = [step.rename[name] for name in sorted(step.rename) if step.rename[name] not in step.rename]
     elif step.join is not None:
         new = list(step.join.add)
     for name in new:

@@ -21,7 +21,7 @@ class Lookup:
 
     def __init__(self, read: Reader, join: JoinConfig, contract: DataContract, place: Place) -> None:
         self._found: dict[Key, tuple[Any, ...]] = {}
-        wanted = [*join.on.values(), *join.add]
+        wanted = [*(join.on[name] for name in sorted(join.on)), *join.add]
         numbers: dict[Key, int] = {}
         for number, values in _values(read, join.source, contract, wanted, place):
             if number > MAX_ROWS:

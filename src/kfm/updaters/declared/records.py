@@ -55,10 +55,10 @@ class Pipeline:
         if step.filter is not None:
             return partial(_filter, step.filter.column, test_of(step.filter))
         if step.cast:
-            return partial(_cast, step.cast, step.unfit or "refuse", at)
+            return partial(_cast, {name: step.cast[name] for name in sorted(step.cast)}, step.unfit or "refuse", at)
         if step.join is not None:
             join = step.join
-            return partial(_join, list(join.on), join.add, lookup(step, at), join.missing, join.source, at)
+            return partial(_join, sorted(join.on), join.add, lookup(step, at), join.missing, join.source, at)
         if step.select:
             pointers = Pointers()
             self._pointers.append((at, [name for name in step.select if name.startswith("/")], pointers))

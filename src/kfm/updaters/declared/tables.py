@@ -132,14 +132,14 @@ class Pipeline:
         if step.filter is not None:
             return partial(_filter, at[step.filter.column], mask_of(step.filter))
         if step.cast:
-            wanted = [(at[name], name, kind) for name, kind in step.cast.items()]
+            wanted = [(at[name], name, step.cast[name]) for name in sorted(step.cast)]
             for i, _, kind in wanted:
                 self.types[i] = kind
             return partial(_cast, wanted, step.unfit or "refuse", place)
         if step.join is not None:
             lookup = self._lookup(step, place)
             op = partial(
-                _join, [at[name] for name in step.join.on], len(self.names), len(step.join.add), lookup.texts(),
+                _join, [at[name] for name in sorted(step.join.on)], len(self.names), len(step.join.add), lookup.texts(),
                 step.join.missing, step.join.source, place,
             )  # fmt: skip
             self.types += ["text"] * len(step.join.add)

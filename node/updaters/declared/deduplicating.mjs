@@ -1,0 +1,61 @@
+/**
+ * One row of each key, within a bound of memory.
+ *
+ * As long as the keys fit they are kept in a set, and the first row of each passes as it comes. Once they do not,
+ * and for `last` from the beginning, rows are sorted by key, one of each is taken, and these are put back into
+ * their order. Twin of src/kfm/updaters/declared/deduplicating.py.
+ */
+
+import { compare } from "../../characters.mjs";
+import { byNumber, Sorter } from "./sorting.mjs";
+
+export const MAX_KEYS = 1 << 20; // keys in memory
+
+/** The rows of a stream that stay. `keyOf(row)` is a text, or null for a row without a key, which stays. */
+export function* deduplicated(stream, keep, keyOf, form, scratch, { limit = MAX_KEYS, budget = undefined } = {}) {
+  const seen = new Set();
+  const last = keep === "last";
+  let byKey = null;
+  let count = 0;
+  try {
+    for (const [number, row] of stream) {
+      const key = keyOf(row);
+      if (!last && seen.size <= limit) {
+        if (key === null) yield [number, row];
+        else if (!seen.has(key)) {
+          seen.add(key);
+          yield [number, row];
+        }
+        continue;
+      }
+      byKey ??= new Sorter((other) => [keyOf(other)], [compare], [false], form, scratch, budget);
+      if (key === null || !seen.has(key)) byKey.add(row, [count, number]);
+      count += 1;
+    }
+    if (byKey !== null) yield* inOrder(chosen(byKey, last), form, scratch, budget);
+  } finally {
+    byKey?.close();
+  }
+}
+
+/** Sorted by key and then as they came: the first or the last of each key, and all without one. */
+function* chosen(byKey, last) {
+  let before = null;
+  for (const entry of byKey.entries()) {
+    const ends = before !== null && (entry.keys[0] === null || before.keys[0] !== entry.keys[0]);
+    if (last && ends) yield before;
+    if (!last && (ends || before === null)) yield entry;
+    before = entry;
+  }
+  if (last && before !== null) yield before;
+}
+
+function* inOrder(entries, form, scratch, budget) {
+  const byCount = new Sorter((_row, tags) => [tags[0]], [byNumber], [false], form, scratch, budget);
+  try {
+    for (const { row, tags } of entries) byCount.add(row, tags);
+    for (const { row, tags } of byCount.entries()) yield [tags[1], row];
+  } finally {
+    byCount.close();
+  }
+}

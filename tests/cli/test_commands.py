@@ -582,14 +582,42 @@ def test_a_reader_that_had_enough_is_no_error_message(ran: Kfm) -> None:
     assert done.stderr == ""
 
 
-@pytest.mark.long
-def test_output_that_cannot_be_written_is_told(ran: Kfm) -> None:
+@pytest.mark.parametrize("buffered", [False, True])
+@pytest.mark.parametrize("where", ["> /dev/full", ">&-"])
+def test_output_that_cannot_be_written_is_told(
+    ran: Kfm, buffered: bool, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("this system has no /dev/full")
-    done = shell("kfm refs list > /dev/full")
-    assert done.returncode == 74
-    assert done.stderr.startswith("kfm: ")
-    assert "Traceback" not in done.stderr
+    monkeypatch.setenv("PYTHONUNBUFFERED", "" if buffered else "1")
+    why = "no space left on device" if "full" in where else "bad file descriptor"
+    for words in (
+        "refs list", "refs list --json", "cat published/rain-gauges", "wal export last", "schema config", "run",
+        "freeze", "completion bash", "--version", "--version --json", "--help", "run --help",
+    ):  # fmt: skip
+        done = shell(f"kfm {words} {where}")
+        assert done.returncode == 74, (words, done)
+        told = [line for line in done.stderr.splitlines() if line.startswith("kfm: ")]
+        assert len(told) == 1 and told[0].startswith(f"kfm: cannot write to stdout: {why}; "), (words, done)
+        assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr, (words, done)
+    assert ran("refs", "list", "--json").data[-1] == {"ref": "switch/global", "version": "frozen"}, (
+        "what it did, it did"
+    )
+
+
+@pytest.mark.parametrize("buffered", [False, True])
+def test_where_an_error_cannot_be_written_its_exit_code_is_the_same(
+    ran: Kfm, buffered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    monkeypatch.setenv("PYTHONUNBUFFERED", "" if buffered else "1")
+    for words, code in (("frobnicate", 2), ("cat processed/nothing", 3), ("refs list", 0), ("run", 0)):
+        for where in ("2> /dev/full", "2>&-", ">&- 2>&-" if code else "2>&-"):
+            done = shell(f"kfm {words} {where}")
+            assert (done.returncode, done.stderr) == (code, ""), (words, where, done)
+        done = shell(f"kfm {words} --json > /dev/full")
+        assert done.returncode == (code or 74) and done.stderr.count("kfm: ") == 1, (words, done)
 
 
 def test_an_internal_error_is_one_line_with_what_to_do(started: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:

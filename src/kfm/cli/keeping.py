@@ -19,9 +19,8 @@ def wal_export(options: argparse.Namespace, screen: Screen) -> int:
             )
         if options.format != "json" and screen.out.isatty():
             raise BadInput(f"{options.format} is not for a terminal", hint="send it to a file with >")
-        screen.out.flush()
-        count = house.export_wal(run_id, options.format, screen.out.buffer)
-        screen.out.buffer.flush()
+        with screen.writing() as out:
+            count = house.export_wal(run_id, options.format, out)
         screen.say(f"{count} records of run {run_id}")
     return 0
 

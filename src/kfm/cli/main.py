@@ -59,9 +59,9 @@ def _stand_in() -> None:
     while (spare := os.open(os.devnull, os.O_RDONLY)) <= 2:
         pass
     os.close(spare)
-    sys.stdin = sys.stdin or open(0, closefd=False)
-    sys.stdout = sys.stdout or open(1, "w", closefd=False)
-    sys.stderr = sys.stderr or open(2, "w", closefd=False)
+    sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115 - as long as we live, all three
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
 
 
 def _let_go() -> None:
@@ -87,7 +87,8 @@ def _answer(arguments: list[str]) -> int:
 
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+            with contextlib.suppress(OSError):  # there is something in it that cannot be written: told later
+                stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     flags = {**DEFAULTS, "json": "--json" in arguments, "no_color": "--no-color" in arguments}
     screen = _screen(flags, os.environ)
     help_text = io.StringIO()  # argparse would not say that it could not be written

@@ -52,7 +52,7 @@ def opened(
         log = open_log(sys.stderr if loud else None, lines=lines, events=events, causes=debug)
     with open_house(resolved, mode=mode, log=log, progress=screen.progress) as house:
         yield house
-        screen.out.flush()  # what was said is durable; that closing fails is another matter
+        screen.finish()  # what was said is durable; that closing fails is another matter
 
 
 def known_dataset(options: argparse.Namespace, screen: Screen, resolved: Resolved, text: str) -> str:

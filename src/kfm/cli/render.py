@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TextIO
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, BinaryIO, NoReturn, TextIO
 
 from kfm.contract.characters import escaped
+from kfm.errors import StorageFailed
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34"}
 _WORDS = {
@@ -65,8 +66,26 @@ class Screen:
         self.line(body.decode().replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\x7f", "\\u007f"))
 
     def line(self, text: str = "") -> None:
+        self.text(text + "\n")
+
+    def text(self, text: str) -> None:
+        """Text as it is."""
         self._clear()
-        self.out.write(text + "\n")
+        try:
+            self.out.write(text)
+        except OSError as problem:
+            _unwritten(problem)
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[BinaryIO]:
+        """Stdout for bytes. That it cannot be written is told as that, and not as a fault of the store."""
+        self._clear()
+        try:
+            self.out.flush()
+            yield self.out.buffer
+            self.out.buffer.flush()
+        except OSError as problem:
+            _unwritten(problem)
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         """Aligned columns under a header; an empty table is only its header, so that scripts see the same shape."""
@@ -92,11 +111,13 @@ class Screen:
 
     def raw(self, chunks: Iterable[bytes]) -> None:
         """Bytes as they are."""
-        self._clear()
-        self.out.flush()
+        self.finish()
         for chunk in chunks:
-            self.out.buffer.write(chunk)
-        self.out.buffer.flush()
+            try:
+                self.out.buffer.write(chunk)
+            except OSError as problem:
+                _unwritten(problem)
+        self.finish()
 
     def _word(self, word: str, padded: str) -> str:
         color = _WORDS.get(word)
@@ -112,15 +133,19 @@ class Screen:
         if not self.quiet and not self._logged:
             self._clear()
             self._in_order()
-            self.err.write(clean(text) + "\n")
-            self.err.flush()
+            self.words(clean(text) + "\n")
 
     def fail(self, text: str) -> None:
         self._clear()
         self._in_order()
         prefix = "\x1b[31mkfm:\x1b[0m " if self._err_color else "kfm: "
-        self.err.write(prefix + clean(text) + "\n")
-        self.err.flush()
+        self.words(prefix + clean(text) + "\n")
+
+    def words(self, text: str) -> None:
+        """To stderr, if it can be written: no work is left undone because nobody can be told of it."""
+        with contextlib.suppress(OSError, ValueError):
+            self.err.write(text)
+            self.err.flush()
 
     def _in_order(self) -> None:
         """What was written to stdout before comes before, also where both go into one file."""
@@ -139,19 +164,30 @@ class Screen:
         self._told = (self.subject, stage, now)
         what = f"{clean(self.subject)}: {clean(stage)}" if self.subject else clean(stage)
         count = f" {done:,} of {total:,} ({100 * done // total} %)" if total else f" {done:,}" if done else ""
-        self.err.write(f"\r\x1b[K{(what + count)[: _columns(self.err) - 1]}")
-        self.err.flush()
+        self.words(f"\r\x1b[K{(what + count)[: _columns(self.err) - 1]}")
         self._progress_shown = True
 
     def _clear(self) -> None:
         if self._progress_shown:
-            self.err.write("\r\x1b[K")
+            self.words("\r\x1b[K")
             self._progress_shown = False
 
     def finish(self) -> None:
         """Everything out, or an error while we can still tell it."""
         self._clear()
-        self.out.flush()
+        try:
+            self.out.flush()
+        except OSError as problem:
+            _unwritten(problem)
+
+
+def _unwritten(problem: OSError) -> NoReturn:
+    """Stdout failed. A reader that has enough is no failure of it."""
+    if isinstance(problem, BrokenPipeError):
+        raise problem
+    why = (problem.strerror or type(problem).__name__).lower()
+    hint = "make room or send it elsewhere; what the command changed stays changed"
+    raise StorageFailed(f"cannot write to stdout: {why}", hint=hint) from problem
 
 
 def _columns(stream: TextIO) -> int:

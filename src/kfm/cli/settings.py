@@ -39,7 +39,7 @@ def completion(options: argparse.Namespace, screen: Screen) -> int:
     from kfm.cli.completion import script
     from kfm.cli.parser import build
 
-    screen.out.write(script(options.shell, build()))
+    screen.text(script(options.shell, build()))
     return 0
 
 

@@ -345,7 +345,7 @@ export const Column = record("Column", {
 
 /** What a source must look like before anything is planned from it. */
 export const DataContract = record("DataContract", {
-  format: [literal("csv", "json", "ndjson", "geojson", "text", "bytes"), "bytes"],
+  format: [literal("csv", "json", "ndjson", "geojson", "stac", "text", "bytes"), "bytes"],
   columns: [list(Column.type), []],
   other_columns: [ColumnMode, "evolve"],
   header: [boolean, true],

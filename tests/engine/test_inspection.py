@@ -455,6 +455,7 @@ def everything() -> bytes:
         (csv_contract(Column(name="a", type="number", minimum=float("nan"))), "finite"),
         (csv_contract(Column(name="a", required=True, mode="discard-value")), "cannot be blanked"),
         (csv_contract(Column(name="a", date_format="%Y")), "date_format is for date"),
+        (csv_contract(Column(name="a", date_format="%Q", values=("x",))), "date_format is for date"),
         (csv_contract(Column(name="a", type="date", date_format="%Q")), "date_format has a % that"),
         (csv_contract(Column(name="a", type="date", date_format="%Y %Y")), "date_format says the year twice"),
         (csv_contract(Column(name="a", type="datetime", date_format="%Y %Z")), "date_format has a % that"),

@@ -261,7 +261,7 @@ def _key(text: str) -> str | bytes:
 
 def _reader(column: Column) -> Callable[[str], object]:
     """Reads a text as the column's type; None if it is not."""
-    if column.date_format:
+    if column.date_format and column.type in ("date", "datetime"):
         return _checked(date_reader(column.date_format))
     return _READERS[column.type]
 

@@ -1,0 +1,428 @@
+/**
+ * CSV against its contract. Twin of src/kfm/engine/inspect_csv.py, which says what is held and what passes.
+ *
+ * The reader is that of Python's csv module in its strict form: a quote opens a field only at its beginning and
+ * is doubled inside; after the closing one only a delimiter or a line ending may come.
+ */
+
+import { length, strip } from "../characters.mjs";
+import { encode, markOf } from "../encodings.mjs";
+import { BadInput } from "../errors.mjs";
+import { ColumnCheck } from "./inspect_columns.mjs";
+import { grouped, MAX_FINDINGS, NOTE, SOURCE, Unreadable } from "./inspect_findings.mjs";
+import { Partitions } from "./inspect_partitions.mjs";
+import { isLonger, LIMITS, lineBlocks } from "./inspect_text.mjs";
+
+const QUOTE = 34;
+const RETURN = 13;
+const FEED = 10;
+
+export function inspectCsv(openBody, contract, out, accept, limits = LIMITS) {
+  const body = openBody();
+  let table;
+  let names;
+  try {
+    table = new TableReader(body, contract, limits);
+    names = headerOf(table, contract, out);
+    if (names !== null) {
+      const accepted = new Accepted(openBody, contract, names, accept, limits);
+      const inspector = new Inspector(names, contract, out, accepted);
+      for (const rows of table.batches()) inspector.take(rows);
+      accepted.end();
+      out.changed = accepted.begun;
+    }
+  } finally {
+    body.close();
+  }
+  if (table.flaw !== null) {
+    // Row 0 if not even the header could be read.
+    out.add(SOURCE, table.flaw.rule, table.flaw.message, names !== null ? out.rows + 1 : 0);
+  }
+}
+
+/** Rows of fields out of text, block by block; a block ends with a line, so its end ends a row outside quotes. */
+export class RowParser {
+  #delimiter;
+  #maxLine;
+  #row = null; // null: between two rows
+  #quoted = null; // the beginning of a field in quotes that is not closed yet
+
+  constructor(delimiter, maxLine) {
+    this.#delimiter = delimiter.charCodeAt(0);
+    this.#maxLine = maxLine;
+  }
+
+  get isOpen() {
+    return this.#quoted !== null;
+  }
+
+  /** The rows that end in this block go to `rows`, blank lines as empty ones. Throws Unreadable after those before it. */
+  feed(block, rows) {
+    const delimiter = this.#delimiter;
+    let at = 0;
+    if (this.#quoted !== null) at = this.#inQuotes(block, 0, rows);
+    while (at < block.length) {
+      let code = block.charCodeAt(at);
+      if (this.#row === null) {
+        if (code === FEED || code === RETURN) {
+          rows.push([]);
+          at = afterEnd(block, at);
+          continue;
+        }
+        this.#row = [];
+      }
+      if (code === QUOTE) {
+        this.#quoted = "";
+        at = this.#inQuotes(block, at + 1, rows);
+        continue;
+      }
+      const begun = at;
+      while (at < block.length && code !== delimiter && code !== FEED && code !== RETURN) {
+        at += 1;
+        code = block.charCodeAt(at);
+      }
+      this.#save(block.slice(begun, at));
+      at = this.#afterField(block, at, rows);
+    }
+  }
+
+  #inQuotes(block, from, rows) {
+    let at = from;
+    for (;;) {
+      const quote = block.indexOf('"', at);
+      if (quote < 0) {
+        this.#quoted += block.slice(at);
+        this.#checkLength(this.#quoted);
+        return block.length;
+      }
+      this.#quoted += block.slice(at, quote);
+      if (block.charCodeAt(quote + 1) !== QUOTE) {
+        const field = this.#quoted;
+        this.#quoted = null;
+        this.#save(field);
+        const code = block.charCodeAt(quote + 1);
+        if (quote + 1 < block.length && code !== this.#delimiter && code !== FEED && code !== RETURN) {
+          throw quotes();
+        }
+        return this.#afterField(block, quote + 1, rows);
+      }
+      this.#quoted += '"';
+      at = quote + 2;
+    }
+  }
+
+  #save(field) {
+    this.#checkLength(field);
+    this.#row.push(field);
+  }
+
+  #checkLength(field) {
+    if (isLonger(field, this.#maxLine)) {
+      throw new Unreadable("too-long", `a field is over ${grouped(this.#maxLine)} characters long; the source is held`);
+    }
+  }
+
+  /** At what ends a field: go past it, and end the row if it is no delimiter, or if nothing more comes. */
+  #afterField(block, at, rows) {
+    if (at < block.length && block.charCodeAt(at) === this.#delimiter) {
+      if (at + 1 < block.length) return at + 1;
+      this.#row.push("");
+    }
+    rows.push(this.#row);
+    this.#row = null;
+    return at < block.length ? afterEnd(block, at) : at;
+  }
+}
+
+function afterEnd(block, at) {
+  return block.charCodeAt(at) === RETURN && block.charCodeAt(at + 1) === FEED ? at + 2 : at + 1;
+}
+
+const quotes = () => new Unreadable("csv.quotes", "quotes are not closed or not doubled; the source is held");
+
+/** Parsed rows in batches of about a block. Stops at what it cannot read and keeps it in `flaw`. */
+export class TableReader {
+  #read;
+  #ahead = [];
+
+  /** `layout`: what says the encoding and the delimiter. */
+  constructor(body, layout, limits = LIMITS) {
+    this.flaw = null;
+    this.#read = this.#rows(body, layout, limits);
+  }
+
+  *#rows(body, layout, limits) {
+    const parser = new RowParser(layout.delimiter, limits.maxLine);
+    let open = 0; // characters handed to the parser since it last gave a row
+    let rows = [];
+    try {
+      for (const block of lineBlocks(body, layout.encoding, limits)) {
+        if (open > limits.maxLine) {
+          const message = `a row is longer than ${grouped(limits.maxLine)} characters; the source is held`;
+          throw new Unreadable("too-long", message);
+        }
+        rows = [];
+        parser.feed(block, rows);
+        if (!rows.length) open += length(block);
+        else {
+          open = 0;
+          const given = rows;
+          rows = [];
+          yield given;
+        }
+      }
+      if (parser.isOpen) throw quotes();
+    } catch (problem) {
+      if (!(problem instanceof Unreadable)) throw problem;
+      this.flaw = problem;
+      if (rows.length) yield rows;
+    }
+  }
+
+  /** The first row that holds something, or null. */
+  first() {
+    for (;;) {
+      const { value, done } = this.#read.next();
+      if (done) return null;
+      const at = value.findIndex((row) => row.length > 0);
+      if (at >= 0) {
+        this.#ahead = value.slice(at + 1);
+        return value[at];
+      }
+    }
+  }
+
+  /** All other rows; blank lines are none. */
+  *batches() {
+    const ahead = this.#ahead.filter((row) => row.length > 0);
+    this.#ahead = [];
+    if (ahead.length) yield ahead;
+    for (const rows of this.#read) {
+      const filled = rows.filter((row) => row.length > 0);
+      if (filled.length) yield filled;
+    }
+  }
+}
+
+/**
+ * A table that was inspected before, for whoever makes something of it: the names of its columns, and its rows in
+ * batches. The stream is closed when they were read.
+ */
+export function readTable(body, layout, name, limits = LIMITS) {
+  const table = new TableReader(body, layout, limits);
+  const names = layout.columns.length ? [...layout.columns] : (table.first() ?? []);
+  return { names, batches: checkedBatches(body, table, names.length, name) };
+}
+
+function* checkedBatches(body, table, width, name) {
+  try {
+    for (const rows of table.batches()) {
+      if (rows.some((row) => row.length !== width)) {
+        throw new BadInput(`${name} has a row with more or fewer fields than there are columns`);
+      }
+      yield rows;
+    }
+    if (table.flaw !== null) throw new BadInput(`${name}: ${table.flaw.message}`);
+  } finally {
+    body.close();
+  }
+}
+
+/** The names of the columns, or null if the source cannot be read by columns. */
+function headerOf(table, contract, out) {
+  if (!contract.header) return contract.columns.map((column) => column.name);
+  const names = table.first();
+  if (names === null) {
+    if (table.flaw === null) out.add(SOURCE, "csv.header", "there is no header; the source is held");
+    return null;
+  }
+  const first = new Map();
+  for (const [index, name] of names.entries()) {
+    const position = index + 1;
+    if ((out.counts.get("csv.header") ?? 0) === MAX_FINDINGS) break;
+    if (!strip(name)) {
+      out.add(SOURCE, "csv.header", `column ${position} of the header has no name; the source is held`);
+    } else if (first.has(name)) {
+      const message = `columns ${first.get(name)} and ${position} of the header have one name; the source is held`;
+      out.add(SOURCE, "csv.header", message);
+    }
+    if (!first.has(name)) first.set(name, position);
+  }
+  return out.held ? null : names;
+}
+
+/** Writes what passed, from the moment that differs from what came. */
+class Accepted {
+  #openBody;
+  #contract;
+  #names;
+  #accept;
+  #limits;
+  #kept;
+  #mark;
+  #special;
+
+  constructor(openBody, contract, names, accept, limits) {
+    const known = new Set(contract.columns.map((column) => column.name));
+    const drops = contract.other_columns === "discard-value";
+    this.#kept = [...names.keys()].filter((at) => !drops || known.has(names[at]));
+    this.drops = this.#kept.length < names.length;
+    this.begun = false;
+    this.#openBody = openBody;
+    this.#contract = contract;
+    this.#names = names;
+    this.#accept = accept;
+    this.#limits = limits;
+    this.#mark = markOf(contract.encoding);
+    this.#special = new RegExp(`["\\r\\n\\u{${contract.delimiter.charCodeAt(0).toString(16)}}]`, "u");
+  }
+
+  /** Start with the first `passed` rows, read once more: none of them was changed. */
+  begin(passed) {
+    this.begun = true;
+    if (this.#contract.header) this.write([this.#names]);
+    if (!passed) return;
+    const body = this.#openBody();
+    try {
+      const table = new TableReader(body, this.#contract, this.#limits);
+      if (this.#contract.header) table.first();
+      let left = passed;
+      for (const rows of table.batches()) {
+        this.write(left < rows.length ? rows.slice(0, left) : rows);
+        left -= rows.length;
+        if (left <= 0) return;
+      }
+    } finally {
+      body.close();
+    }
+  }
+
+  write(rows) {
+    const { encoding, delimiter } = this.#contract;
+    let text = "";
+    for (const row of rows) {
+      const fields = this.drops ? this.#kept.map((at) => row[at]) : row;
+      if (fields.length === 1 && fields[0] === "") text += '""\n';
+      else text += `${fields.map((field) => this.#field(field)).join(delimiter)}\n`;
+    }
+    if (!text) return;
+    const body = encode(encoding, text);
+    if (body === null) {
+      throw new BadInput(`what passed cannot be written in ${encoding} again`, { hint: "declare another encoding" });
+    }
+    this.#accept(this.#mark.length ? Buffer.concat([this.#mark, body]) : body);
+    this.#mark = Buffer.alloc(0);
+  }
+
+  #field(field) {
+    return this.#special.test(field) ? `"${field.replaceAll('"', '""')}"` : field;
+  }
+
+  end() {
+    if (this.begun && this.#mark.length) this.#accept(this.#mark);
+  }
+}
+
+class Inspector {
+  #accepted;
+  #names;
+  #out;
+  #checks;
+  #unique;
+  #ragged;
+  #partitions;
+  #partition;
+
+  constructor(names, contract, out, accepted) {
+    this.#accepted = accepted;
+    this.#names = names;
+    this.#out = out;
+    const place = new Map(names.map((name, at) => [name, at]));
+    this.#checks = contract.columns
+      .filter((column) => place.has(column.name))
+      .map((column) => [place.get(column.name), new ColumnCheck(column)])
+      .filter(([, check]) => !check.trivial);
+    this.#unique = this.#checks.filter(([, check]) => check.unique);
+    const frozen = [contract.other_columns, ...contract.columns.map((column) => column.mode)].includes("freeze");
+    const message = "the row has more or fewer fields than there are columns";
+    this.#ragged = ["", "csv.ragged", frozen ? "freeze" : "discard-row", message];
+    this.#partitions = new Partitions(contract, out);
+    this.#partition = place.get(contract.partition_by) ?? -1;
+    this.#compare(contract);
+    if (accepted.drops && !out.held) accepted.begin(0);
+  }
+
+  /** The header against the contract. Unknown names are told only if it is a header beyond doubt. */
+  #compare(contract) {
+    const out = this.#out;
+    const present = new Set(this.#names);
+    const known = new Set(contract.columns.map((column) => column.name));
+    for (const column of contract.columns) {
+      if (present.has(column.name)) continue;
+      if (column.required && column.mode !== "evolve") {
+        out.add(SOURCE, "column.missing", "the column is required and is not there; the source is held", 0, column.name);
+      } else out.add(NOTE, "column.missing", "the column is not there; noted only", 0, column.name);
+    }
+    if (contract.partition_by && !present.has(contract.partition_by)) {
+      const message = "the column to partition by is not there; the source is held";
+      out.add(SOURCE, "column.missing", message, 0, contract.partition_by);
+    }
+    if (known.size) {
+      const sure = this.#names.some((name) => known.has(name));
+      this.#names.forEach((name, at) => {
+        if (!known.has(name)) out.otherColumn(name, sure ? name : `#${at + 1}`, contract.other_columns, 0);
+      });
+    }
+  }
+
+  take(rows) {
+    const out = this.#out;
+    const accepted = this.#accepted;
+    const passed = out.rows;
+    const [kept, changed] = this.#sift(rows);
+    if (out.held || !(changed || accepted.begun)) return;
+    if (!accepted.begun) accepted.begin(passed);
+    accepted.write(kept);
+  }
+
+  /** The rows that pass, and whether anything was discarded. */
+  #sift(rows) {
+    const out = this.#out;
+    const kept = [];
+    let changed = false;
+    for (const row of rows) {
+      out.rows += 1;
+      if (row.length !== this.#names.length) {
+        out.judge(out.rows, [this.#ragged], () => ({ "#": row }));
+        changed = true;
+        continue;
+      }
+      let broken = null;
+      for (const [place, check] of this.#checks) {
+        const rule = check.brokenRule(row[place]);
+        if (rule) (broken ??= []).push([place, check, rule]);
+      }
+      if (broken !== null) {
+        const violations = broken.map(([, check, rule]) => check.violation(rule));
+        if (out.judge(out.rows, violations, () => this.#named(row))) {
+          changed = true;
+          continue;
+        }
+        for (const [place, check] of broken) {
+          if (check.mode === "discard-value") {
+            row[place] = "";
+            changed = true;
+          }
+        }
+      }
+      for (const [place, check] of this.#unique) check.saw(row[place]);
+      if (this.#partition >= 0) this.#partitions.add(row[this.#partition]);
+      kept.push(row);
+    }
+    return [kept, changed];
+  }
+
+  #named(row) {
+    return new Map(this.#names.map((name, at) => [name, row[at]]));
+  }
+}

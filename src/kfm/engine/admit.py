@@ -45,11 +45,12 @@ def admit(walk: Walk) -> Fresh | Resume | Duplicate | Stopped:
     walk.claim_key = claim_key(
         updater.id, updater.version, walk.dataset, trigger.window, walk.input_hash, trigger.params
     )
-    if any(walk.ports.state.ref(switch) not in ("", "open") for switch in walk.switches):
-        return stopped(walk)
+    done = None if any(rivals(walk)) else duplicate(walk, walk.ports.state.claimed(walk.claim_key))
+    if done is not None:
+        return done if all(walk.ports.state.ref(switch) in ("", "open") for switch in walk.switches) else stopped(walk)
     try:
-        return (None if any(rivals(walk)) else duplicate(walk)) or claim(walk)
-    except Frozen:  # the freeze came after we looked, and before anything was claimed
+        return claim(walk)
+    except Frozen:  # told before anything was claimed
         return stopped(walk)
 
 
@@ -58,8 +59,8 @@ def stopped(walk: Walk) -> Stopped:
     return Stopped()
 
 
-def duplicate(walk: Walk) -> Duplicate | None:
-    latest = walk.ports.state.claimed(walk.claim_key)
+def duplicate(walk: Walk, latest: Run | None) -> Duplicate | None:
+    """Is the latest run of the claim what this one would be?"""
     if latest is None or latest.status != "COMMITTED" or walk.trigger.force or not is_live(walk, latest):
         return None
     walk.admission = "duplicate"
@@ -80,7 +81,8 @@ def claim(walk: Walk) -> Fresh | Resume | Duplicate:
     updater, settings, state = walk.updater, walk.ports.settings, walk.ports.state
     with state.transaction(durable=False, switches=walk.switches) as tx:
         walk.check_wanted(claiming=True)
-        done = duplicate(walk)  # asked again where nobody can come between the answer and the claim
+        latest = state.claimed(walk.claim_key)  # asked again where nobody can come between the answer and the claim
+        done = duplicate(walk, latest)
         if done is not None and not any(rivals(walk)):
             return done
         lease = tx.acquire(f"{updater.id}/{walk.dataset}", settings.holder, settings.lease_ms)
@@ -89,7 +91,6 @@ def claim(walk: Walk) -> Fresh | Resume | Duplicate:
             tx.release(lease)
             walk.unfinished = None  # if there was one, it is among those
             return done
-        latest = state.claimed(walk.claim_key)
         if latest is not None and latest.status == "RUNNING" and not abandons(walk, latest):
             run = msgspec.structs.replace(latest, attempt=latest.attempt + 1)
             admission: Fresh | Resume = Resume(run)

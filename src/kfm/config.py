@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from kfm.contract import documents, names, scalars, shape
+from kfm.contract.characters import is_printable
 from kfm.contract.declared import OutputConfig
 from kfm.contract.documents import Document, Path, dotted
 from kfm.contract.records import DataContract, Record
@@ -80,6 +81,16 @@ class WebhookConfig(Record, frozen=True):
     ] = "kfm"
     enabled: Annotated[bool, Meta(description="false: every request is refused")] = True
     tolerance_s: Annotated[float, Meta(gt=0, le=3600, description="how far the signed time may be from ours")] = 300
+
+
+class GitHubConfig(Record, frozen=True):
+    """How `publish: github:OWNER/REPOSITORY` reaches it."""
+
+    token: Annotated[_Text, Meta(description="env:NAME or file:PATH; it may write the repository's contents")] = (
+        "env:GITHUB_TOKEN"  # noqa: S105 the name of one
+    )
+    api: Annotated[_Text, Meta(description="of GitHub itself, or of an own server")] = "https://api.github.com"
+    uploads: Annotated[_Text, Meta(description="where files are sent to")] = "https://uploads.github.com"
 
 
 class WatchConfig(Record, frozen=True):
@@ -177,13 +188,14 @@ class Config(Record, frozen=True):
     schema_url: Annotated[str, Meta(description="for editors")] = msgspec.field(default="", name="$schema")
     state: Annotated[_Text, Meta(description="sqlite:PATH, jsonl:PATH or memory")] = "sqlite:.kfm/state.db"
     objects: Annotated[_Text, Meta(description="file:PATH")] = "file:.kfm/objects"
-    publish: Annotated[_Text, Meta(description="file:PATH or noop")] = "file:public"
+    publish: Annotated[_Text, Meta(description="file:PATH, github:OWNER/REPOSITORY or noop")] = "file:public"
     artifacts: Annotated[_Text, Meta(description="folder for the artifacts of each run")] = ".kfm/artifacts"
     accept_weak_storage: Annotated[
         bool, Meta(description="write to places that may lose what they acknowledged, such as tmpfs or NFS")
     ] = False
     network: Annotated[NetworkConfig, Meta(description="what may be reached, how long, how much")] = NetworkConfig()
     execute: Annotated[ExecuteConfig, Meta(description="how steps are run")] = ExecuteConfig()
+    github: Annotated[GitHubConfig, Meta(description="how GitHub is reached")] = GitHubConfig()
     watch: Annotated[WatchConfig, Meta(description="how `kfm watch` looks at sources")] = WatchConfig()
     webhooks: Annotated[
         dict[str, WebhookConfig],
@@ -197,7 +209,7 @@ class Config(Record, frozen=True):
     ] = 0.1
 
 
-_SCHEMES = {"state": ("sqlite", "jsonl", "memory"), "objects": ("file",), "publish": ("file", "noop")}
+_SCHEMES = {"state": ("sqlite", "jsonl", "memory"), "objects": ("file",), "publish": ("file", "github", "noop")}
 
 
 class Resolved:
@@ -223,14 +235,14 @@ class Resolved:
         path = rest.removeprefix("//") if rest.startswith("///") else rest
         return scheme, self.at(path) if path else ""
 
-    def secret(self, reference: str, env: Mapping[str, str]) -> Secret:
+    def secret(self, reference: str, env: Mapping[str, str], *, shortest: int = SHORTEST) -> Secret:
         """What `env:NAME` or `file:PATH` holds. A file must belong to us and be closed to all others."""
         kind, _, name = reference.partition(":")
         value = os.fsencode(env.get(name, "")) if kind == "env" else _read_secret(self.at(name), reference)
-        if len(value) < SHORTEST:
+        if len(value) < shortest:
             raise BadInput(
-                f"the secret {reference} is {'shorter than 32 bytes' if value else 'empty'}",
-                hint="make one with `openssl rand -hex 32`",
+                f"the secret {reference} is {f'shorter than {shortest} bytes' if value else 'empty'}",
+                hint="set it" if shortest < SHORTEST else "make one with `openssl rand -hex 32`",
             )
         return Secret(value)
 
@@ -302,7 +314,7 @@ def _find(start: str) -> str:
 
 
 def _shown_path(path: str) -> str:
-    return path if path.isprintable() and len(path) <= 200 else names.printable(path)
+    return path if is_printable(path) and len(path) <= 200 else names.printable(path)
 
 
 def _read_secret(path: str, reference: str) -> bytes:
@@ -344,7 +356,8 @@ def _read(path: str, where: str) -> bytes:
 def _check(config: Config, document: Document) -> None:
     for key, schemes in _SCHEMES.items():
         _check_location(document, key, getattr(config, key), schemes)
-    if not config.artifacts.isprintable():
+    _check_github(document, config)
+    if not is_printable(config.artifacts):
         document.refuse(("artifacts",), "holds a control character", "use a plain path")
     for index, host in enumerate(config.network.allow):
         _check_host(document, ("network", "allow", index), host)
@@ -373,7 +386,7 @@ def _check_webhook(document: Document, path: Path, hook: WebhookConfig, datasets
             document.refuse((*path, "datasets", index), "names no dataset of this file", "correct it")
     for index, reference in enumerate(hook.secrets):
         kind, _, rest = reference.partition(":")
-        if kind not in ("env", "file") or not rest or not rest.isprintable():
+        if kind not in ("env", "file") or not rest or not is_printable(rest):
             document.refuse((*path, "secrets", index), "is not a reference", "write env:NAME or file:PATH")
 
 
@@ -385,14 +398,31 @@ def _check_location(document: Document, key: str, url: str, schemes: tuple[str, 
     if scheme in ("memory", "noop"):
         if rest:
             document.refuse((key,), f"has text after {scheme}:", "nothing belongs there")
-    elif not rest.strip("/.") or not rest.isprintable() or (rest.startswith("//") and not rest.startswith("///")):
+    elif not rest.strip("/.") or not is_printable(rest) or (rest.startswith("//") and not rest.startswith("///")):
         document.refuse((key,), "has no usable path", f"write {scheme}:some/path, or {scheme}:///absolute/path")
+
+
+def _check_github(document: Document, config: Config) -> None:
+    import re
+
+    scheme, _, repository = config.publish.partition(":")
+    if scheme == "github" and not re.match(r"[A-Za-z0-9._-]+/[A-Za-z0-9._-]+\Z", repository):
+        document.refuse(("publish",), "names no repository", "write github:OWNER/REPOSITORY")
+    if not config.github.token.startswith(("env:", "file:")):
+        document.refuse(("github", "token"), "is not a reference", "write env:NAME or file:PATH")
+    for key in ("api", "uploads"):
+        url = getattr(config.github, key)
+        local = url.startswith(("http://127.0.0.1", "http://localhost"))
+        if not re.match(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[A-Za-z0-9._/-]*)?\Z", url) or url.endswith("/"):
+            document.refuse(("github", key), "is not an address", "write https://api.github.com")
+        if url.startswith("http://") and not local:
+            document.refuse(("github", key), "is not encrypted", "a token goes there: use https")
 
 
 def _check_host(document: Document, path: Path, host: str) -> None:
     import re
 
-    if not re.match(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?\Z", host):
+    if not re.match(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?\Z", host):
         document.refuse(path, "is not a host", "write example.org, or 127.0.0.1:8931 with a port")
 
 
@@ -403,7 +433,7 @@ def _check_work(document: Document, path: Path, dataset: DatasetConfig) -> None:
             document.refuse(path, "has neither an updater nor outputs", "add updater: file.py:Class, or outputs")
         if not dataset.version:
             document.refuse(path, "has outputs and no version", 'add a line like version: "1.0.0"')
-        if len(dataset.version) > 100 or not dataset.version.isprintable():
+        if len(dataset.version) > 100 or not is_printable(dataset.version):
             document.refuse((*path, "version"), "is not a short printable text", 'write one like "1.0.0"')
         return
     _check_updater(document, (*path, "updater"), dataset.updater)
@@ -415,8 +445,8 @@ def _check_work(document: Document, path: Path, dataset: DatasetConfig) -> None:
 
 def _check_updater(document: Document, path: Path, spec: str) -> None:
     module, _, name = spec.rpartition(":")
-    dots = all(part.isidentifier() for part in module.split("."))
-    if not name.isidentifier() or not module.isprintable() or not (module.endswith(".py") or dots):
+    dots = all(map(names.is_identifier, module.split(".")))
+    if not names.is_identifier(name) or not is_printable(module) or not (module.endswith(".py") or dots):
         document.refuse(path, "does not name an updater", "write updaters/stations.py:Stations")
 
 
@@ -441,10 +471,10 @@ def _check_extent(document: Document, path: Path, extent: Extent) -> None:
 
 
 def _check_source(document: Document, path: Path, source: SourceConfig) -> None:
-    if not path[-1] or not str(path[-1]).isprintable() or len(str(path[-1])) > 63:
+    if not path[-1] or not is_printable(str(path[-1])) or len(str(path[-1])) > 63:
         document.refuse(path, "is not a name for a source", "use a short plain name")
     uri = source.uri
-    if not uri.isprintable() or uri != uri.strip():
+    if not is_printable(uri) or uri != uri.strip():
         document.refuse((*path, "uri"), "holds a space or control character at an edge", "use a plain URL or path")
     scheme = uri.partition("://")[0] if "://" in uri else "file"
     if scheme not in ("http", "https", "file"):

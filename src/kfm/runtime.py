@@ -18,7 +18,7 @@ from kfm.clock import Clock, from_environment
 from kfm.config import DatasetConfig, Resolved
 from kfm.contract.characters import is_printable
 from kfm.contract.names import dataset_id, printable
-from kfm.contract.ports import Log, Objects, Publisher, Tables
+from kfm.contract.ports import Lock, Log, Objects, Publisher, Tables
 from kfm.contract.records import (
     DataContract,
     Effect,
@@ -107,8 +107,25 @@ class House:
         from kfm.store.locks import FileLock
 
         private = self.resolved.at(".kfm")
-        roots = {"": path, "receipts": private, "events": private}
-        return FilesPublisher(roots, lock=partial(FileLock, os.path.join(private, "publish.lock")))
+        lock = partial(FileLock, os.path.join(private, "publish.lock"))
+        roots = {"": private if scheme == "github" else path, "receipts": private, "events": private}
+        files = FilesPublisher(roots, lock=lock)
+        return files if scheme != "github" else self._open_github(files, lock)
+
+    def _open_github(self, files: Publisher, lock: Callable[[], Lock]) -> Publisher:
+        from kfm.publish.github import GitHubPublisher
+        from kfm.publish.transport import HttpTransport
+
+        said = self.config.github
+        return GitHubPublisher(
+            self.config.publish.partition(":")[2],
+            lambda: self.resolved.secret(said.token, os.environ, shortest=1).reveal().decode("latin-1"),
+            HttpTransport(),
+            files,
+            lock,
+            api=said.api,
+            uploads=said.uploads,
+        )
 
     # -- what is installed
 

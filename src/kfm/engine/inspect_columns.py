@@ -233,7 +233,7 @@ class ColumnCheck:
 _MESSAGES = {
     "required": "there is no value",
     "values": "the value is not one of those allowed",
-    "pattern": "the value does not match the pattern",
+    "pattern": f"the value does not match the pattern, or is longer than {MAX_MATCHED:,} characters",
     "unique": "the value is there a second time",
 }
 

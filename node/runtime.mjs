@@ -12,6 +12,7 @@ import { canonical } from "./canonical.mjs";
 import { compare, first, isPrintable, length } from "./characters.mjs";
 import { promotionGate } from "./checklist.mjs";
 import { SystemClock } from "./clock.mjs";
+import { dataContract, metadata as metadataOf } from "./config.mjs";
 import { deliver } from "./engine/deliver.mjs";
 import { run } from "./engine/run.mjs";
 import { roundHalfEven } from "./engine/upsert.mjs";
@@ -127,7 +128,7 @@ export class House {
     const metadata = declared !== null ? metadataOf(declared) : {};
     const sources = new Map();
     for (const [sourceName, source] of Object.entries(declared?.sources ?? {})) {
-      const contract = contractOf(source);
+      const contract = dataContract(source);
       const asking = replace(request, {
         uri: source.uri,
         name: sourceName,
@@ -267,19 +268,6 @@ export class House {
 }
 
 const milliseconds = (seconds) => roundHalfEven(seconds * 1000);
-
-/** What was declared of a dataset, and only that. */
-function metadataOf(declared) {
-  const { title, description, license, sensitivity, attribution, extent } = declared;
-  const said = { title, description, license, sensitivity, attribution };
-  const kept = Object.fromEntries(Object.entries(said).filter(([, value]) => value));
-  return extent === null ? kept : { ...kept, extent: { bbox: extent.bbox, interval: extent.interval } };
-}
-
-/** The contract of a source with its format in it. */
-function contractOf(source) {
-  return source.format === null ? source.contract : replace(source.contract, { format: source.format });
-}
 
 function saysNothing(contract) {
   return canonical(contract).equals(canonical(DataContract()));

@@ -46,11 +46,15 @@ export function admit(walk) {
     walk.inputHash,
     trigger.params,
   );
-  if (walk.switches.some((name) => !["", "open"].includes(walk.ports.state.ref(name)))) return stopped(walk);
+  const { state } = walk.ports;
+  const done = hasRivals(walk) ? null : duplicate(walk, state.claimed(walk.claimKey));
+  if (done !== null) {
+    return walk.switches.every((name) => ["", "open"].includes(state.ref(name))) ? done : stopped(walk);
+  }
   try {
-    return (hasRivals(walk) ? null : duplicate(walk)) ?? claim(walk);
+    return claim(walk);
   } catch (problem) {
-    if (problem instanceof Frozen) return stopped(walk); // it came after we looked, and before anything was claimed
+    if (problem instanceof Frozen) return stopped(walk); // told before anything was claimed
     throw problem;
   }
 }
@@ -60,8 +64,8 @@ export function stopped(walk) {
   return new Stopped();
 }
 
-export function duplicate(walk) {
-  const latest = walk.ports.state.claimed(walk.claimKey);
+/** Is the latest run of the claim what this one would be? */
+export function duplicate(walk, latest) {
   if (latest === null || latest.status !== "COMMITTED" || walk.trigger.force || !isLive(walk, latest)) return null;
   walk.admission = "duplicate";
   return new Duplicate(latest);
@@ -85,7 +89,8 @@ export function claim(walk) {
   let run = null;
   const admission = state.transaction(null, { durable: false, switches: walk.switches }, (tx) => {
     walk.checkWanted({ claiming: true });
-    const done = duplicate(walk); // asked again where nobody can come between the answer and the claim
+    const latest = state.claimed(walk.claimKey); // asked again where nobody can come between answer and claim
+    const done = duplicate(walk, latest);
     if (done !== null && !hasRivals(walk)) return done;
     lease = tx.acquire(`${updater.id}/${walk.dataset}`, settings.holder, settings.lease_ms);
     if (done !== null) {
@@ -94,7 +99,6 @@ export function claim(walk) {
       walk.unfinished = null; // if there was one, it is among those
       return done;
     }
-    const latest = state.claimed(walk.claimKey);
     if (latest !== null && latest.status === "RUNNING" && !abandons(walk, latest)) {
       run = replace(latest, { attempt: latest.attempt + 1 });
       tx.saveRun(run);

@@ -75,6 +75,14 @@ export function isFileName(text) {
   );
 }
 
+/**
+ * Whether code may have such a name. Of characters past ASCII it is not asked which of them are letters: that
+ * depends on the version of Unicode, and a name that is none is not found.
+ */
+export function isIdentifier(text) {
+  return /^[A-Za-z_\u{80}-\u{10ffff}][A-Za-z0-9_\u{80}-\u{10ffff}]*$/u.test(text) && isPrintable(text);
+}
+
 function isDevice(text) {
   return RESERVED.has(text.split(".", 1)[0].replace(/ +$/, "").toLowerCase());
 }

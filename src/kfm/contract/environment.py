@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from kfm.contract import documents, scalars, shape
+from kfm.contract.characters import is_printable
 from kfm.contract.documents import Document, Path
 from kfm.errors import BadInput
 
@@ -13,8 +14,8 @@ def apply(document: Document, type_: Any, name: str, text: str, *, fixed: tuple[
     """Sets the key that `name` spells, in place. Names of datasets are matched without case and marks."""
     from msgspec import inspect
 
-    shown = name if name.isprintable() and len(name) <= 100 else "an environment variable"
-    info: Any = inspect.type_info(type_)
+    shown = name if is_printable(name) and len(name) <= 100 else "an environment variable"
+    info: Any = shape.described(type_)
     inside: Any = document.value
     path: Path = ()
     parts = name.split("_", 1)[1].lower().split("__")
@@ -68,7 +69,7 @@ def _typed(leaf: Any, text: str, shown: str) -> Any:
     def fail(what: str, hint: str) -> NoReturn:
         raise BadInput(f"{shown}: {what}", hint=hint)
 
-    if "\x00" in text or not text.isprintable():
+    if not is_printable(text):
         fail("holds a control character", "remove it")
     if isinstance(leaf, (inspect.IntType, inspect.FloatType, inspect.BoolType)):
         return scalars.plain(text.strip(), fail)

@@ -6,6 +6,7 @@ The fast way is msgspec's own; only when it refuses is the value walked again to
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -24,9 +25,7 @@ def into(document: Document, type_: type[T]) -> T:
     try:
         return msgspec.convert(document.value, type_, strict=True)
     except msgspec.ValidationError as error:
-        from msgspec import inspect
-
-        found = _problems(inspect.type_info(type_), document.value, ())
+        found = _problems(described(type_), document.value, ())
         # A misspelled key explains a missing one, so what is missing is told last.
         problems = sorted(found, key=lambda problem: (problem[2] == _ADD, document.position(problem[0])))
         if not problems:
@@ -35,11 +34,19 @@ def into(document: Document, type_: type[T]) -> T:
         raise BadInput(f"{document.place(path)}: {what}", hint=hint, key=dotted(path)) from None
 
 
+@lru_cache(maxsize=4)
+def described(type_: Any) -> Any:
+    """A type as msgspec describes it; not free."""
+    from msgspec import inspect
+
+    return inspect.type_info(type_)
+
+
 def nearest(name: str, known: list[str]) -> str:
     """The known name a typing error most likely meant, or empty."""
     from difflib import get_close_matches
 
-    plain = name.lower().replace("-", "_")[:80]
+    plain = name.replace("-", "_").lower()[:80]
     found = get_close_matches(plain, known, n=1, cutoff=0.6)
     return found[0] if found else ""
 
@@ -84,6 +91,10 @@ def _problems(info: Any, value: Any, path: Path) -> Iterator[_Problem]:
         if not isinstance(value, list):
             yield _wrong(path, "a list", value)
             return
+        if info.min_length and len(value) < info.min_length:
+            yield path, f"{dotted(path)} is empty", "give it a value"
+        if info.max_length is not None and len(value) > info.max_length:
+            yield path, f"{dotted(path)} holds more than {info.max_length}", "remove some"
         for index, item in enumerate(value):
             yield from _problems(info.item_type, item, (*path, index))
     elif not isinstance(info, inspect.AnyType):

@@ -1,0 +1,510 @@
+/**
+ * One file says what an installation is: `kfm.yml`, strict, with a published schema. Twin of src/kfm/config.py.
+ *
+ * Layers: what is built in, then the file, then `KFM_SECTION__KEY` in the environment. Relative paths start at
+ * the folder of the file. Nothing here opens a store.
+ */
+
+import fs from "node:fs";
+import path from "node:path";
+
+import { compare, isPrintable, length, strip } from "./characters.mjs";
+import { parseInstant } from "./clock.mjs";
+import { OutputConfig } from "./declared.mjs";
+import * as documents from "./documents.mjs";
+import { encodingOf, isDelimiter, KNOWN } from "./encodings.mjs";
+import { apply } from "./environment.mjs";
+import { BadInput } from "./errors.mjs";
+import { checkId, isDigest, isIdentifier, printable } from "./names.mjs";
+import { patternFlaw } from "./patterns.mjs";
+import { pathKey } from "./plain_yaml.mjs";
+import { DataContract, replace } from "./records.mjs";
+import { redacted } from "./redaction.mjs";
+import { kind } from "./scalars.mjs";
+import { into } from "./shape.mjs";
+import { strerror } from "./store/system.mjs";
+import {
+  boolean, bounded, integer, isInteger, isMapping, list, literal, map, nullable, number, record, text,
+} from "./types.mjs";
+
+export const FILE_NAMES = ["kfm.yml", "kfm.yaml", "kfm.json"];
+// Names the program itself reads; every other KFM_* name must be a setting, but for KFM_SECRET_*: what those hold
+// is read only where the file refers to them.
+export const RESERVED_ENV = new Set(["KFM_ACTOR", "KFM_COLOR", "KFM_CONFIG", "KFM_LOG", "KFM_NOW"]);
+
+const SHORTEST = 32; // bytes of a secret
+
+const Format = literal("csv", "json", "ndjson", "geojson", "stac", "text", "bytes");
+const words = bounded(text, { min: 1, max: 4096 });
+const seconds = bounded(number, { gt: 0, le: 31_536_000 });
+const interval = bounded(number, { ge: 0, le: 31_536_000 });
+
+/** What may be reached, and how long and how much it may take. */
+export const NetworkConfig = record("NetworkConfig", {
+  allow: [list(words), []],
+  timeout_s: [seconds, 30],
+  total_s: [seconds, 3600],
+  max_bytes: [bounded(integer, { ge: 1, le: 2 ** 50 }), 2 ** 40],
+  revalidate_s: [interval, 86_400],
+});
+
+/** How steps are run. */
+export const ExecuteConfig = record("ExecuteConfig", {
+  threads: [bounded(integer, { ge: 1, le: 64 }), 4],
+  window: [bounded(integer, { ge: 1, le: 65_536 }), 4096],
+  lease_s: [bounded(number, { gt: 0, le: 86_400 }), 60],
+});
+
+/** A source that may tell of a change by itself, at `POST /webhooks/<its name>`. */
+export const WebhookConfig = record("WebhookConfig", {
+  datasets: bounded(list(words), { min: 1 }),
+  secrets: bounded(list(words), { min: 1, max: 2 }),
+  accept: [literal("kfm", "github", "standard"), "kfm"],
+  enabled: [boolean, true],
+  tolerance_s: [bounded(number, { gt: 0, le: 3600 }), 300],
+});
+
+/** How `kfm watch` looks at sources, and how it gathers what asks for the same run. */
+export const WatchConfig = record("WatchConfig", {
+  poll_s: [interval, 900],
+  jitter: [bounded(number, { ge: 0, le: 1 }), 0.1],
+  host_pause_s: [interval, 1],
+  debounce_s: [interval, 2],
+});
+
+/** Where and when the data are, as in STAC. */
+export const Extent = record("Extent", { bbox: [list(number), []], interval: [list(nullable(text)), []] });
+
+/** One thing to read, and what it must look like. */
+export const SourceConfig = record("SourceConfig", {
+  uri: words,
+  format: [nullable(Format), null],
+  contract: [DataContract.type, DataContract()],
+  complete: [boolean, false],
+  expect_hash: [text, ""],
+  hosts: [list(words), []],
+  revalidate_s: [nullable(interval), null],
+  media_type: [text, ""],
+  poll_s: [nullable(interval), null],
+});
+
+/** One dataset: who updates it, what it is, and where it comes from. */
+export const DatasetConfig = record("DatasetConfig", {
+  updater: [nullable(words), null],
+  version: [text, ""],
+  outputs: [map(OutputConfig.type), {}],
+  title: [text, ""],
+  description: [text, ""],
+  license: [text, ""],
+  sensitivity: [nullable(literal("public", "restricted")), null],
+  attribution: [text, ""],
+  extent: [nullable(Extent.type), null],
+  sources: [map(SourceConfig.type), {}],
+});
+
+/** An installation. */
+export const Config = record("Config", {
+  datasets: map(DatasetConfig.type),
+  kfm: [literal(1), 1],
+  $schema: [text, ""],
+  state: [words, "sqlite:.kfm/state.db"],
+  objects: [words, "file:.kfm/objects"],
+  publish: [words, "file:public"],
+  artifacts: [words, ".kfm/artifacts"],
+  accept_weak_storage: [boolean, false],
+  network: [NetworkConfig.type, NetworkConfig()],
+  execute: [ExecuteConfig.type, ExecuteConfig()],
+  watch: [WatchConfig.type, WatchConfig()],
+  webhooks: [map(WebhookConfig.type), {}],
+  deletion_budget: [bounded(number, { ge: 0, le: 1 }), 0.1],
+});
+
+const SCHEMES = { state: ["sqlite", "jsonl", "memory"], objects: ["file"], publish: ["file", "noop"] };
+
+/** The contract of a source with its format in it. */
+export function dataContract(source) {
+  return source.format === null ? source.contract : replace(source.contract, { format: source.format });
+}
+
+/** What each source of a dataset must look like, by its name. */
+export function contracts(dataset) {
+  const found = Object.create(null);
+  for (const name of Object.keys(dataset.sources)) found[name] = dataContract(dataset.sources[name]);
+  return found;
+}
+
+/** What was declared of a dataset, and only that. */
+export function metadata(dataset) {
+  const { title, description, license, sensitivity, attribution, extent } = dataset;
+  const said = { title, description, license, sensitivity, attribution };
+  const kept = Object.fromEntries(Object.entries(said).filter(([, value]) => value));
+  return extent === null ? kept : { ...kept, extent: { bbox: extent.bbox, interval: extent.interval } };
+}
+
+/** A configuration, the folder its paths start at, and where each value came from. */
+export class Resolved {
+  #origins = null;
+
+  constructor(config, file, document) {
+    this.config = config;
+    this.path = file;
+    this.root = path.dirname(file);
+    this.document = document;
+  }
+
+  /** A path of the file, made absolute. */
+  at(name) {
+    return absolute(this.root, name);
+  }
+
+  /** ["sqlite", "/srv/kfm/state.db"] for `sqlite:state.db`; the path is empty for memory and noop. */
+  location(url) {
+    const [scheme, rest] = parted(url, ":");
+    const place = rest.startsWith("///") ? rest.slice(2) : rest;
+    return [scheme, place ? this.at(place) : ""];
+  }
+
+  /** What `env:NAME` or `file:PATH` holds. A file must belong to us and be closed to all others. */
+  secret(reference, env) {
+    const [from, name] = parted(reference, ":");
+    const value = from === "env" ? Buffer.from(env[name] ?? "", "utf8") : readSecret(this.at(name), reference);
+    if (value.length < SHORTEST) {
+      throw new BadInput(`the secret ${reference} is ${value.length ? "shorter than 32 bytes" : "empty"}`, {
+        hint: "make one with `openssl rand -hex 32`",
+      });
+    }
+    return value;
+  }
+
+  /** For each setting, as a dotted key: `default`, `file` or `env NAME`. */
+  get origins() {
+    if (this.#origins === null) {
+      this.#origins = Object.create(null);
+      for (const [at] of leaves(this.config, [])) {
+        const moved = this.document.moved.get(pathKey(at));
+        const origin = given(this.document.value, at) ? "file" : "default";
+        this.#origins[documents.dotted(at)] = moved === undefined ? origin : `env ${moved}`;
+      }
+    }
+    return this.#origins;
+  }
+
+  /** The settings as plain values, with nothing secret in them. */
+  shown() {
+    const { datasets, ...rest } = redacted(this.config);
+    return { ...rest, datasets }; // last, being the longest
+  }
+}
+
+function absolute(root, name) {
+  if (name.startsWith("/")) return normal(name);
+  return normal(root.endsWith("/") ? root + name : `${root}/${name}`);
+}
+
+/** `os.path.normpath`: a path that begins with two slashes keeps them, as POSIX has it. */
+function normal(name) {
+  const plain = path.posix.normalize(name).replace(/(.)\/$/, "$1");
+  return /^\/\/(?!\/)/.test(name) ? `/${plain}` : plain;
+}
+
+function parted(whole, mark) {
+  const at = whole.indexOf(mark);
+  return at < 0 ? [whole, "", false] : [whole.slice(0, at), whole.slice(at + mark.length), true];
+}
+
+/** Read the file (KFM_CONFIG, or the nearest one upward, if none is named) and apply the environment. */
+export function load(name, env) {
+  const file = name || env.KFM_CONFIG || find(process.cwd());
+  const where = isPrintable(file) && length(file) <= 200 ? file : printable(file);
+  const document = documents.read(readFile(file, where), where, { json: file.endsWith(".json") });
+  if (!isMapping(document.value)) {
+    document.refuse([], `must be a mapping, found ${kind(document.value)}`, "`kfm init` writes an example");
+  }
+  const format = document.value.kfm;
+  if ((typeof format === "number" && isInteger(format) && format !== 1) || format === false) {
+    document.refuse(["kfm"], "is a newer format than this version reads", "install a newer kfm, or write kfm: 1");
+  }
+  for (const one of Object.keys(env).filter((key) => key.startsWith("KFM_") && !isReserved(key)).sort(compare)) {
+    apply(document, Config, one, env[one], { fixed: ["kfm", "$schema"] });
+  }
+  const config = into(document, Config);
+  check(config, document);
+  return new Resolved(config, absolute(process.cwd(), file), document);
+}
+
+function isReserved(name) {
+  return RESERVED_ENV.has(name) || name.startsWith("KFM_SECRET_");
+}
+
+function find(start) {
+  for (let folder = start; ; folder = path.dirname(folder)) {
+    const here = FILE_NAMES.filter((name) => isFile(path.join(folder, name)));
+    if (here.length > 1) {
+      throw new BadInput(`${here[0]} and ${here[1]} are both here`, { hint: "keep one, or name it with --config" });
+    }
+    if (here.length) return path.relative(start, path.join(folder, here[0]));
+    if (path.dirname(folder) === folder) {
+      throw new BadInput("no kfm.yml here or in a folder above", {
+        hint: "write one with `kfm init`, or name it with --config",
+      });
+    }
+  }
+}
+
+function isFile(name) {
+  try {
+    return fs.statSync(name).isFile();
+  } catch {
+    return false;
+  }
+}
+
+function readFile(file, where) {
+  let descriptor;
+  try {
+    // Without O_NONBLOCK a named pipe would keep us waiting for a writer.
+    descriptor = fs.openSync(fsPath(file), fs.constants.O_RDONLY | fs.constants.O_NONBLOCK);
+  } catch (problem) {
+    if (problem.code === "ENOENT") {
+      throw new BadInput(`${where} does not exist`, { hint: "write one with `kfm init`, or correct --config" });
+    }
+    const reason = problem.code === "ERR_INVALID_ARG_VALUE" ? "not a file name" : strerror(problem).toLowerCase();
+    throw new BadInput(`${where} cannot be read: ${reason}`, { hint: "look at the path and its permissions" });
+  }
+  try {
+    if (!fs.fstatSync(descriptor).isFile()) {
+      throw new BadInput(`${where} is not a file`, { hint: "name a YAML or JSON file with --config" });
+    }
+    const body = Buffer.alloc(documents.MAX_BYTES + 1);
+    let size = 0;
+    for (let count = -1; count !== 0 && size < body.length; size += count) {
+      count = fs.readSync(descriptor, body, size, body.length - size, null);
+    }
+    return body.subarray(0, size);
+  } finally {
+    fs.closeSync(descriptor);
+  }
+}
+
+function readSecret(file, reference) {
+  const { O_RDONLY, O_NONBLOCK, O_NOFOLLOW } = fs.constants;
+  let descriptor;
+  try {
+    descriptor = fs.openSync(fsPath(file), O_RDONLY | O_NONBLOCK | O_NOFOLLOW);
+  } catch (problem) {
+    const reason = strerror(problem).toLowerCase();
+    throw new BadInput(`the secret ${reference} cannot be read: ${reason}`, { hint: "look at the path" });
+  }
+  try {
+    const found = fs.fstatSync(descriptor);
+    if (!found.isFile() || found.mode & 0o077 || ![0, process.geteuid()].includes(found.uid)) {
+      throw new BadInput(`the secret ${reference} is open to others`, {
+        hint: "chmod 600 it; it must be your own file",
+      });
+    }
+    const body = Buffer.alloc(4097);
+    let size = fs.readSync(descriptor, body, 0, body.length, null);
+    while (size > 0 && (body[size - 1] === 10 || body[size - 1] === 13)) size -= 1;
+    return body.subarray(0, size);
+  } finally {
+    fs.closeSync(descriptor);
+  }
+}
+
+/** A name as the system has it: bytes that are no UTF-8 are in texts as halves of surrogate pairs, as in Python. */
+export function fsPath(name) {
+  if (name.isWellFormed()) return name;
+  const bytes = [];
+  for (const character of name) {
+    const code = character.codePointAt(0);
+    bytes.push(code >= 0xdc80 && code <= 0xdcff ? Buffer.from([code - 0xdc00]) : Buffer.from(character, "utf8"));
+  }
+  return Buffer.concat(bytes);
+}
+
+// ------------------------------------------------------------------- what the types alone cannot say
+
+function check(config, document) {
+  for (const [key, schemes] of Object.entries(SCHEMES)) checkLocation(document, key, config[key], schemes);
+  if (!isPrintable(config.artifacts)) document.refuse(["artifacts"], "holds a control character", "use a plain path");
+  config.network.allow.forEach((host, index) => checkHost(document, ["network", "allow", index], host));
+  for (const name of document.keys(["datasets"], config.datasets)) {
+    checkDataset(document, ["datasets", name], config.datasets[name]);
+  }
+  for (const name of document.keys(["webhooks"], config.webhooks)) {
+    checkWebhook(document, ["webhooks", name], config.webhooks[name], config.datasets);
+  }
+}
+
+function checkName(document, at, what) {
+  try {
+    checkId(at.at(-1), what);
+  } catch (error) {
+    throw new BadInput(`${document.place(at)}: ${error.message}`, { hint: error.hint, key: `${what}s` });
+  }
+}
+
+function checkDataset(document, at, dataset) {
+  checkName(document, at, "dataset");
+  checkWork(document, at, dataset);
+  if (dataset.extent !== null) checkExtent(document, [...at, "extent"], dataset.extent);
+  for (const key of document.keys([...at, "sources"], dataset.sources)) {
+    checkSource(document, [...at, "sources", key], dataset.sources[key]);
+  }
+}
+
+function checkWebhook(document, at, hook, datasets) {
+  checkName(document, at, "webhook");
+  hook.datasets.forEach((name, index) => {
+    if (!Object.hasOwn(datasets, name)) {
+      document.refuse([...at, "datasets", index], "names no dataset of this file", "correct it");
+    }
+  });
+  hook.secrets.forEach((reference, index) => {
+    const [from, rest] = parted(reference, ":");
+    if (!["env", "file"].includes(from) || !rest || !isPrintable(rest)) {
+      document.refuse([...at, "secrets", index], "is not a reference", "write env:NAME or file:PATH");
+    }
+  });
+}
+
+function checkLocation(document, key, url, schemes) {
+  const [scheme, rest, colon] = parted(url, ":");
+  const pathless = ["memory", "noop"];
+  const known = schemes.map((name) => (pathless.includes(name) ? name : `${name}:PATH`)).join(" or ");
+  if (!schemes.includes(scheme) || !(colon || pathless.includes(scheme))) {
+    document.refuse([key], "names no store this version has", `use ${known}`);
+  }
+  if (pathless.includes(scheme)) {
+    if (rest) document.refuse([key], `has text after ${scheme}:`, "nothing belongs there");
+  } else if (!/[^/.]/.test(rest) || !isPrintable(rest) || (rest.startsWith("//") && !rest.startsWith("///"))) {
+    document.refuse([key], "has no usable path", `write ${scheme}:some/path, or ${scheme}:///absolute/path`);
+  }
+}
+
+function checkHost(document, at, host) {
+  if (!/^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?$/.test(host)) {
+    document.refuse(at, "is not a host", "write example.org, or 127.0.0.1:8931 with a port");
+  }
+}
+
+/** Either code or a declaration, never both, never neither. */
+function checkWork(document, at, dataset) {
+  const isDeclared = Object.keys(dataset.outputs).length > 0;
+  if (dataset.updater === null) {
+    if (!isDeclared) {
+      document.refuse(at, "has neither an updater nor outputs", "add updater: file.py:Class, or outputs");
+    }
+    if (!dataset.version) document.refuse(at, "has outputs and no version", 'add a line like version: "1.0.0"');
+    if (length(dataset.version) > 100 || !isPrintable(dataset.version)) {
+      document.refuse([...at, "version"], "is not a short printable text", 'write one like "1.0.0"');
+    }
+    return;
+  }
+  checkUpdater(document, [...at, "updater"], dataset.updater);
+  if (isDeclared) document.refuse([...at, "outputs"], "stand beside an updater", "keep one of the two");
+  if (dataset.version) {
+    document.refuse([...at, "version"], "stands beside an updater, whose class has its own", "remove it");
+  }
+}
+
+function checkUpdater(document, at, spec) {
+  const colon = spec.lastIndexOf(":");
+  const module = colon < 0 ? "" : spec.slice(0, colon);
+  const named = isIdentifier(spec.slice(colon + 1));
+  if (!named || !isPrintable(module) || !(module.endsWith(".py") || module.split(".").every(isIdentifier))) {
+    document.refuse(at, "does not name an updater", "write updaters/stations.py:Stations");
+  }
+}
+
+function checkExtent(document, at, extent) {
+  if (extent.bbox.length) {
+    if (extent.bbox.length !== 4) {
+      document.refuse([...at, "bbox"], "must hold four numbers", "west, south, east, north");
+    }
+    const [west, south, east, north] = extent.bbox;
+    const onGlobe = Math.abs(west) <= 180 && Math.abs(east) <= 180 && -90 <= south && south <= north && north <= 90;
+    if (!onGlobe) document.refuse([...at, "bbox"], "is not on the globe", "west, south, east, north in degrees");
+  }
+  if (!extent.interval.length) return;
+  if (extent.interval.length !== 2) {
+    document.refuse([...at, "interval"], "must hold two instants", "first and last; null for an open end");
+  }
+  extent.interval.forEach((instant, index) => {
+    try {
+      parseInstant(instant ?? "0", "");
+    } catch (error) {
+      document.refuse([...at, "interval", index], "is not an instant", error.hint);
+    }
+  });
+}
+
+function checkSource(document, at, source) {
+  const name = at.at(-1);
+  if (!name || !isPrintable(name) || length(name) > 63) {
+    document.refuse(at, "is not a name for a source", "use a short plain name");
+  }
+  const { uri } = source;
+  if (!isPrintable(uri) || uri !== strip(uri)) {
+    document.refuse([...at, "uri"], "holds a space or control character at an edge", "use a plain URL or path");
+  }
+  const [scheme, rest, isUrl] = parted(uri, "://");
+  if (isUrl && !["http", "https", "file"].includes(scheme)) {
+    document.refuse([...at, "uri"], "is of a kind this version does not read", "use http, https or a file path");
+  }
+  if (isUrl && parted(rest, "/")[0].includes("@")) {
+    document.refuse([...at, "uri"], "holds a user name or password", "receipts keep the URL: leave them out");
+  }
+  if (source.expect_hash && !isDigest(source.expect_hash)) {
+    document.refuse([...at, "expect_hash"], "is not a digest", "write sha256: and 64 hex digits");
+  }
+  source.hosts.forEach((host, index) => checkHost(document, [...at, "hosts", index], host));
+  const twice = given(document.value, [...at, "contract", "format"]);
+  if (source.format !== null && twice && source.contract.format !== source.format) {
+    document.refuse([...at, "format"], "and contract.format differ", "say it once");
+  }
+  checkContract(document, [...at, "contract"], source.contract);
+}
+
+function checkContract(document, at, contract) {
+  if (!encodingOf(contract.encoding)) {
+    document.refuse([...at, "encoding"], "is not an encoding", `use one of ${KNOWN.join(", ")}`);
+  }
+  if (!isDelimiter(contract.delimiter)) {
+    document.refuse([...at, "delimiter"], "must be one character", 'write "," or "\\t" in double quotes');
+  }
+  const seen = new Set();
+  contract.columns.forEach((column, index) => {
+    const here = [...at, "columns", index];
+    if (!column.name || seen.has(column.name)) {
+      document.refuse([...here, "name"], "is empty or given twice", "name each column once");
+    }
+    seen.add(column.name);
+    const flaw = column.pattern ? patternFlaw(column.pattern) : "";
+    if (flaw) document.refuse([...here, "pattern"], flaw, "correct it; test it on one value");
+    if (column.minimum !== null && column.maximum !== null && column.minimum > column.maximum) {
+      document.refuse([...here, "minimum"], "is above maximum", "swap them");
+    }
+  });
+}
+
+// ------------------------------------------------------------------------------------ telling and hiding
+
+/** Every single setting with its path; lists of plain values are one setting. */
+export function* leaves(value, at) {
+  if (isMapping(value) && Object.keys(value).length) {
+    for (const key of Object.keys(value)) yield* leaves(value[key], [...at, key]);
+  } else if (Array.isArray(value) && value.some(isMapping)) {
+    for (const [index, item] of value.entries()) yield* leaves(item, [...at, index]);
+  } else yield [at, value];
+}
+
+function given(raw, at) {
+  for (const part of at) {
+    if (isMapping(raw) ? !Object.hasOwn(raw, part) : !(Array.isArray(raw) && typeof part === "number" && part < raw.length)) {
+      return false;
+    }
+    raw = raw[part];
+  }
+  return true;
+}

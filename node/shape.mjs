@@ -1,0 +1,211 @@
+/**
+ * Turns plain values into a record, or says in one line which key is wrong and what belongs there.
+ *
+ * Twin of src/kfm/contract/shape.py. The fast way is `convert`; only when it refuses is the value walked again
+ * to name the place.
+ */
+
+import { compare, length } from "./characters.mjs";
+import { dotted } from "./documents.mjs";
+import { BadInput } from "./errors.mjs";
+import { kind } from "./scalars.mjs";
+import { asType, convert, isInteger, isMapping, meant, Mismatch, within } from "./types.mjs";
+
+const ADD = "add it";
+
+/** The document as `type`. Of several problems the first in the file is told. */
+export function into(document, type) {
+  try {
+    return convert(type, document.value);
+  } catch (error) {
+    if (!(error instanceof Mismatch)) throw error;
+  }
+  const found = [...problems(document, asType(type), document.value, [])].map((problem) => ({
+    problem,
+    last: problem[2] === ADD ? 1 : 0, // a misspelled key explains a missing one, so what is missing is told last
+    at: document.position(problem[0]),
+  }));
+  found.sort((a, b) => a.last - b.last || a.at[0] - b.at[0] || a.at[1] - b.at[1]);
+  const [path, what, hint] = found[0].problem;
+  throw new BadInput(`${document.place(path)}: ${what}`, { hint, key: dotted(path) });
+}
+
+/** The known name a typing error most likely meant, or empty. */
+export function nearest(name, known) {
+  const plain = [...name.replaceAll("-", "_").toLowerCase()].slice(0, 80);
+  let best = "";
+  let most = 0.6;
+  for (const one of known) {
+    const ratio = likeness([...one], plain);
+    if (ratio > most || (ratio === most && (!best || compare(one, best) > 0))) {
+      most = ratio;
+      best = one;
+    }
+  }
+  return best;
+}
+
+/** How alike two texts are, as Python's difflib counts it: twice what they share, by all they have. */
+function likeness(a, b) {
+  const all = a.length + b.length;
+  return all ? (2 * shared(a, 0, a.length, positions(b), 0, b.length)) / all : 1;
+}
+
+function positions(b) {
+  const found = new Map();
+  b.forEach((character, at) => {
+    if (!found.has(character)) found.set(character, []);
+    found.get(character).push(at);
+  });
+  return found;
+}
+
+/** The length of the longest common block, the first of its kind, and of those to its left and right. */
+function shared(a, aFrom, aTo, where, bFrom, bTo) {
+  let [i, j, size] = [aFrom, bFrom, 0];
+  let lengths = new Map();
+  for (let at = aFrom; at < aTo; at += 1) {
+    const longer = new Map();
+    for (const to of where.get(a[at]) ?? []) {
+      if (to < bFrom) continue;
+      if (to >= bTo) break;
+      const count = (lengths.get(to - 1) ?? 0) + 1;
+      longer.set(to, count);
+      if (count > size) [i, j, size] = [at - count + 1, to - count + 1, count];
+    }
+    lengths = longer;
+  }
+  if (!size) return 0;
+  return size + shared(a, aFrom, i, where, bFrom, j) + shared(a, i + size, aTo, where, j + size, bTo);
+}
+
+export function unknownKey(path, known) {
+  const close = nearest(String(path.at(-1)), known);
+  return [path, `unknown key ${dotted(path)}`, close ? `did you mean ${close}?` : `known here: ${known.join(", ")}`];
+}
+
+function* problems(document, type, value, path) {
+  if (value === null && (type.nullable || type.kind === "any")) return;
+  if (type.kind === "choice") {
+    const chosen = meant(type, value);
+    if (chosen === null) {
+      yield wrong(path, nouns(type), value);
+      return;
+    }
+    type = chosen;
+  }
+  switch (type.kind) {
+    case "struct":
+      yield* structProblems(document, type, value, path);
+      break;
+    case "map":
+      if (!isMapping(value)) yield wrong(path, "a mapping", value);
+      else {
+        for (const key of document.keys(path, value)) {
+          yield* problems(document, asType(type.item), value[key], [...path, key]);
+        }
+      }
+      break;
+    case "list":
+      yield* listProblems(document, type, value, path);
+      break;
+    case "any":
+      break;
+    default:
+      yield* scalarProblems(type, value, path);
+  }
+}
+
+// What a choice of types is called, in this order.
+const NOUNS = [["text", "text"], ["number", "a number"], ["integer", "a number"], ["boolean", "true or false"], ["struct", "a mapping"]];
+
+function nouns(type) {
+  const offered = new Set(type.types.map((one) => one.kind));
+  if (offered.has("number")) offered.delete("integer");
+  return NOUNS.filter(([name]) => offered.has(name)).map(([, noun]) => noun).join(" or ");
+}
+
+function* listProblems(document, type, value, path) {
+  if (!Array.isArray(value)) {
+    yield wrong(path, "a list", value);
+    return;
+  }
+  if (value.length < (type.min ?? 0)) yield [path, `${dotted(path)} is empty`, "give it a value"];
+  if (value.length > (type.max ?? Infinity)) {
+    yield [path, `${dotted(path)} holds more than ${type.max}`, "remove some"];
+  }
+  for (const [index, item] of value.entries()) {
+    yield* problems(document, asType(type.item), item, [...path, index]);
+  }
+}
+
+function* structProblems(document, type, value, path) {
+  if (!isMapping(value)) {
+    yield wrong(path, "a mapping", value);
+    return;
+  }
+  for (const key of document.keys(path, value)) {
+    const field = type.fields.get(key);
+    if (field) yield* problems(document, field.type, value[key], [...path, key]);
+    else yield unknownKey([...path, key], [...type.fields.keys()]);
+  }
+  for (const field of type.fields.values()) {
+    if (field.required && !Object.hasOwn(value, field.name)) {
+      yield [path, `${dotted([...path, field.name])} is missing`, ADD];
+    }
+  }
+}
+
+function* scalarProblems(type, value, path) {
+  switch (type.kind) {
+    case "literal":
+      yield* literalProblems(type, value, path);
+      break;
+    case "boolean":
+      if (typeof value !== "boolean") yield wrong(path, "true or false", value);
+      break;
+    case "integer":
+      if (typeof value !== "number" || !isInteger(value)) yield wrong(path, "an integer", value);
+      else yield* rangeProblems(type, value, path);
+      break;
+    case "number":
+      if (typeof value !== "number") yield wrong(path, "a number", value);
+      else yield* rangeProblems(type, value, path);
+      break;
+    case "text":
+      if (typeof value !== "string") yield wrong(path, "text", value);
+      else if (type.min && length(value) < type.min) yield [path, `${dotted(path)} is empty`, "give it a value"];
+      else if (type.max !== undefined && length(value) > type.max) {
+        yield [path, `${dotted(path)} is longer than ${type.max} characters`, ""];
+      }
+  }
+}
+
+function* literalProblems(type, value, path) {
+  if (type.values.includes(value)) return;
+  const values = type.values.slice().sort();
+  const listed = values.join(", ");
+  if (typeof value === "string" && typeof values[0] === "string") {
+    const close = nearest(value, values);
+    yield [path, `${dotted(path)} is not one of ${listed}`, close ? `did you mean ${close}?` : ""];
+  } else yield [path, `${dotted(path)} must be one of ${listed}; found ${kind(value)}`, ""];
+}
+
+function* rangeProblems(type, value, path) {
+  if (within(type, value)) return;
+  const bounds = [["at least", type.ge], ["more than", type.gt], ["at most", type.le], ["less than", type.lt]];
+  const wanted = bounds.filter(([, bound]) => bound !== undefined).map(([words, bound]) => `${words} ${bound}`);
+  yield [path, `${dotted(path)} must be ${wanted.join(" and ")}`, ""];
+}
+
+function wrong(path, expected, value) {
+  let hint = "";
+  if (value === null) hint = "give it a value or leave the key out";
+  else if (expected === "text" && ["number", "boolean"].includes(typeof value)) hint = "put it in quotes";
+  else if (expected === "true or false" && typeof value === "string") {
+    hint = "yes, no, on and off are text in YAML 1.2; write true or false";
+  } else if (["an integer", "a number"].includes(expected) && typeof value === "string") {
+    hint = "write it without quotes, units or separators";
+  } else if (expected === "a list") hint = "write it as [one, two]";
+  return [path, `${dotted(path)}: expected ${expected}, found ${kind(value)}`, hint];
+}

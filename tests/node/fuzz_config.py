@@ -1,0 +1,70 @@
+"""Holds both loaders of kfm.yml against each other: the same settings and origins, or the same words.
+
+`python -m tests.node.fuzz_config [COUNT] [SEED]` prints what they differ in.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kfm import config
+from kfm.contract.canonical import canonical
+from kfm.errors import BadInput
+from tests.node.config_samples import config_text, environment
+from tests.node.fuzz_documents import examples
+from tests.node.twin import Twin, batches
+from tests.node.yaml_samples import broken
+
+Case = tuple[str, str, dict[str, str]]
+
+
+def case(pick: random.Random, known: list[str]) -> Case:
+    """The ending of the file's name, its text, and the environment."""
+    if known and pick.random() < 0.2:
+        return "yml", broken(pick, pick.choice(known)), environment(pick)
+    text, is_json = config_text(pick)
+    return "json" if is_json else "yml", text, environment(pick)
+
+
+def load(path: str, env: dict[str, str]) -> dict[str, Any]:
+    try:
+        resolved = config.load(path, env)
+        plain = msgspec.to_builtins(resolved.config)
+        told = [plain, resolved.origins, resolved.shown(), resolved.path, resolved.root]
+        return {"ok": canonical(told).decode()}
+    except BadInput as problem:
+        return {"error": str(problem), "code": problem.code, "fields": problem.fields}
+
+
+def run(count: int, seed: int) -> list[str]:
+    pick = random.Random(seed)
+    known = examples()
+    differences = []
+    with Twin() as twin, tempfile.TemporaryDirectory() as folder:
+        for cases in batches(case(pick, known) for _ in range(count)):
+            paths = []
+            for number, (ending, text, _) in enumerate(cases):
+                path = Path(folder) / f"{number}.{ending}"
+                path.write_bytes(text.encode("utf-8", "surrogatepass"))
+                paths.append(str(path))
+            answers = twin.ask_all([("config", path, env) for path, (_, _, env) in zip(paths, cases, strict=True)])
+            for path, (_, text, env), theirs in zip(paths, cases, answers, strict=True):
+                ours = load(path, env)
+                if ours != theirs:
+                    differences.append(f"{text!r} {env}\n  {json.dumps(ours)} here\n  {json.dumps(theirs)} there")
+    return differences
+
+
+if __name__ == "__main__":
+    found = run(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000, int(sys.argv[2]) if len(sys.argv) > 2 else 1)
+    for difference in found[:10]:
+        sys.stdout.write(difference[:3000] + "\n")
+    sys.stdout.write(f"{len(found)} differences\n")
+    sys.exit(bool(found))

@@ -50,7 +50,7 @@ export function* recordsAsFeatures(stream, properties, output, source) {
 }
 
 function featureOf(row, number, properties, output, source) {
-  const feature = { type: "Feature", geometry: null, properties: new Map() };
+  const feature = { type: "Feature", properties: new Map() };
   for (const [column, value] of row) {
     if (!properties.own.includes(column)) feature.properties.set(properties.property(column), value);
     else if (value !== null || column === "geometry") feature[column] = value;
@@ -61,6 +61,7 @@ function featureOf(row, number, properties, output, source) {
 }
 
 function flawOf(feature) {
+  if (!("geometry" in feature)) return "it has no geometry, not even null";
   if (feature.geometry !== null && !(feature.geometry instanceof Map)) return "its geometry is not an object";
   if ("id" in feature && !["string", "number"].includes(typeof feature.id)) return "its id is neither text nor a number";
   return "";

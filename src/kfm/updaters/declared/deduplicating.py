@@ -69,7 +69,7 @@ class Deduplicator:
             for chosen in self._chosen():
                 self._by_count.add(chosen.payloads, chosen.tags, _counted(chosen.payloads, chosen.tags))
             for some in self._by_count.rows():
-                yield Sorted(some.payloads, [tag[1:] for tag in some.tags])
+                yield Sorted(some.payloads, [tag[1:] for tag in some.tags if len(tag) > 1])
         finally:
             self.close()
 

@@ -209,12 +209,12 @@ def _cast(wanted: Sequence[tuple[int, str, str]], unfit: str, place: Place, stre
                 answers = {text: "" if answer is UNFIT else answer for text, answer in answers.items()}
             if any(text != answer for text, answer in answers.items()):
                 changed[i] = list(map(answers.__getitem__, column))
+        if changed:
+            rows = rows.with_columns(changed)
         if flaws and unfit == "refuse":
             row, n = min(flaws)
             yield from _before(rows, row)
             raise place.unfit(rows.numbers[row], wanted[n][1], wanted[n][2])
-        if changed:
-            rows = rows.with_columns(changed)
         if flaws and unfit == "drop":
             bad = {row for row, _ in flaws}
             rows = rows.keep([row not in bad for row in range(rows.size)])
@@ -237,16 +237,18 @@ def _join(
         # Keys in the lookup have no blank part, so a row that has one finds nothing.
         keys: Sequence[Key] = rows.column(on[0]) if len(on) == 1 else list(zip(*map(rows.column, on), strict=True))
         found = [lookup.get(key) for key in keys]
-        if None in found and missing != "keep":
-            if missing == "refuse":
-                yield from _before(rows, found.index(None))
-                raise place.no_match(rows.numbers[found.index(None)], source)
+        lost = found.index(None) if missing == "refuse" and None in found else -1
+        if missing == "drop" and None in found:
             rows = rows.keep([added is not None for added in found])
             found = [added for added in found if added is not None]
             if not found:
                 continue
         columns = zip(*(nothing if added is None else added for added in found), strict=True)
-        yield rows.with_columns(dict(enumerate(columns, width)))
+        joined = rows.with_columns(dict(enumerate(columns, width)))
+        if lost >= 0:
+            yield from _before(joined, lost)
+            raise place.no_match(rows.numbers[lost], source)
+        yield joined
 
 
 def _before(rows: Rows, row: int) -> Stream:

@@ -80,7 +80,7 @@ def records_as_features(
 
 
 def _feature(row: Row, number: int, properties: Properties, output: str, source: str) -> Row:
-    feature: Row = {"type": "Feature", "geometry": None, "properties": {}}
+    feature: Row = {"type": "Feature", "properties": {}}
     for column, value in row.items():
         if column not in properties.own:
             feature["properties"][properties.property(column)] = value
@@ -92,6 +92,8 @@ def _feature(row: Row, number: int, properties: Properties, output: str, source:
 
 
 def _flaw(feature: Row) -> str:
+    if "geometry" not in feature:
+        return "it has no geometry, not even null"
     if feature["geometry"] is not None and type(feature["geometry"]) is not dict:
         return "its geometry is not an object"
     if "id" in feature and type(feature["id"]) not in (str, int, float):

@@ -1,0 +1,15 @@
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { test } from "node:test";
+
+import { answer } from "./transforms.mjs";
+
+const FOLDER = new URL("../../conformance/transforms/", import.meta.url);
+
+for (const file of readdirSync(FOLDER)) {
+  for (const { why, sources, outputs, ...wanted } of JSON.parse(readFileSync(new URL(file, FOLDER), "utf8")).vectors) {
+    test(`${file}: ${why}`, async () => {
+      assert.deepEqual(await answer({ sources, outputs }), wanted);
+    });
+  }
+}

@@ -25,7 +25,8 @@ def into(document: Document, type_: type[T]) -> T:
     try:
         return msgspec.convert(document.value, type_, strict=True)
     except msgspec.ValidationError as error:
-        found = _problems(described(type_), document.value, ())
+        wanted: Any = type_
+        found = _problems(described(wanted), document.value, ())
         # A misspelled key explains a missing one, so what is missing is told last.
         problems = sorted(found, key=lambda problem: (problem[2] == _ADD, document.position(problem[0])))
         if not problems:

@@ -174,7 +174,6 @@ def fill(scratch: str, state: str, script: Script, step: int) -> None:
 
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("script", [SMALLEST, FAN], ids=lambda script: script.name)
-@pytest.mark.long
 def test_a_full_disk_is_said_to_be_full_and_nothing_is_lost(scratch: str, state: str, script: Script) -> None:
     steps = {"sqlitesmallest": 32, "jsonlsmallest": 4, "sqlitefan": 64, "jsonlfan": 32}
     fill(scratch, state, script, steps[state + script.name])

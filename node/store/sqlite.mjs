@@ -167,7 +167,7 @@ export class SqliteTables {
   }
 
   _guard(key, value) {
-    this._prepared("INSERT OR REPLACE INTO guard VALUES(?,?,?)").run(key, value, crc32(value, crc32(`guard/${key}`)));
+    this._prepared("INSERT OR REPLACE INTO guard VALUES(?,?,?)").run(key, value, sumOf("guard", key, value));
   }
 
   _guarded(key) {
@@ -331,7 +331,7 @@ export class SqliteTables {
 
   put(table, key, value) {
     checkKey(key);
-    const total = crc32(value, crc32(`${table}/${key}`));
+    const total = sumOf(table, key, value);
     this._asking(() => this._prepared(`INSERT OR REPLACE INTO ${table} VALUES(?,?,?)`).run(key, value, total));
   }
 
@@ -350,7 +350,7 @@ export class SqliteTables {
       if (this._durable) {
         const acked = this._commits() + 1;
         const body = Buffer.from(String(acked));
-        this._prepared("UPDATE guard SET value=?, sum=? WHERE key='commits'").run(body, crc32(body, COMMITS));
+        this._prepared("UPDATE guard SET value=?, sum=? WHERE key='commits'").run(body, sumOf("guard", "commits", body));
         this._prepared("COMMIT").run();
         this._counted = [this._seen, acked];
         writeNote(REAL, this._note, acked);
@@ -456,12 +456,16 @@ export class SqliteTables {
   }
 }
 
-const COMMITS = crc32("guard/commits");
 // Our statements are always the same and right: where SQLite finds one wrong, or a row impossible, the file is.
 const DAMAGE = new Set([
   "SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_TOOBIG", "SQLITE_MISMATCH", "SQLITE_FORMAT",
 ]);
 
+/** The sum of a row. Node's crc32 forgets what it was to carry on from where there are no bytes. */
+const sumOf = (table, key, value) => {
+  const start = crc32(`${table}/${key}`);
+  return value.length ? crc32(value, start) : start;
+};
 const hex = (sum) => sum.toString(16).padStart(8, "0");
 const mayBeNoText = (text) => typeof text === "string" && text.includes("\ufffd");
 const isSqliteError = (problem) => problem instanceof Database.SqliteError;
@@ -522,7 +526,7 @@ export function lost(commits, name) {
 }
 
 function isRight(table, key, value, total) {
-  return Buffer.isBuffer(value) && typeof key === "string" && crc32(value, crc32(`${table}/${key}`)) === total;
+  return Buffer.isBuffer(value) && typeof key === "string" && sumOf(table, key, value) === total;
 }
 
 export function checkRow(table, key, value, total) {

@@ -93,6 +93,9 @@ const WORDS = {
   release(name) {
     locks.get(name).release();
   },
+  everything(name, tables) {
+    return Object.fromEntries(tables.map((table) => [table, [...open.get(name).tables.scan(table)]]));
+  },
   self() {
     return thisProcess();
   },

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +18,7 @@ from kfm.engine.results import Results
 from kfm.errors import Busy, StorageFailed
 from kfm.publish.files import FilesPublisher
 from kfm.runtime import open_house
+from kfm.store.locks import FileLock
 from kfm.store.objects import FileObjects
 from kfm.store.state import StoredState, this_process
 from tests.crash.harness import Voice, answer_of, house_in, in_child, load, perform
@@ -161,7 +163,7 @@ class Memory:
 def test_a_pointer_does_not_go_back_when_two_publish_at_once(tmp_path: Path) -> None:
     """One looks, the other moves it further, the first writes what it thought was news."""
     roots = {"": str(tmp_path / "public"), "events": str(tmp_path)}
-    slow, fast = (FilesPublisher(roots, lock=str(tmp_path / "lock")) for _ in range(2))
+    slow, fast = (FilesPublisher(roots, lock=partial(FileLock, str(tmp_path / "lock"))) for _ in range(2))
     pointer = "datasets/d/current.json"
     started, go_on = threading.Event(), threading.Event()
     write = slow._write
@@ -186,15 +188,15 @@ def test_a_pointer_does_not_go_back_when_two_publish_at_once(tmp_path: Path) -> 
 
 
 def test_a_publisher_that_is_never_let_in_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import fcntl
     import time
 
     monkeypatch.setattr(time, "sleep", lambda _seconds: None)
-    publisher = FilesPublisher({"": str(tmp_path)}, lock=str(tmp_path / "lock"))
-    with open(tmp_path / "lock", "w", encoding="ascii") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(Busy, match="kfm resume"):
-            publisher.update_metadata("a/b.json", {"seq": 1}, "k")
+    publisher = FilesPublisher({"": str(tmp_path)}, lock=partial(FileLock, str(tmp_path / "lock")))
+    held = FileLock(str(tmp_path / "lock"))
+    assert held.take()
+    with pytest.raises(Busy, match="kfm resume"):
+        publisher.update_metadata("a/b.json", {"seq": 1}, "k")
+    held.release()
     publisher.update_metadata("a/b.json", {"seq": 1}, "k")
 
 

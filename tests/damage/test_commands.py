@@ -36,12 +36,12 @@ def state(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def everything() -> dict[str, bytes]:
-    """Every file that says something: not the lock, and not what SQLite leaves empty beside a database."""
+    """Every file that says something: not the locks, and not what SQLite leaves empty beside a database."""
     found = {str(p): p.read_bytes() for p in Path().rglob("*") if p.is_file()}
     return {
         name: body
         for name, body in found.items()
-        if not name.endswith(("-shm", "publish.lock")) and (body or not name.endswith("-wal"))
+        if not name.endswith(("-shm", ".lock")) and (body or not name.endswith("-wal"))
     }
 
 

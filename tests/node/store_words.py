@@ -33,6 +33,10 @@ KINDS: dict[str, type[msgspec.Struct]] = {
 }  # fmt: skip
 
 
+# Those whose last argument is what Python is given by name.
+WITH_OPTIONS = {"scan", "ledger", "ended_triggers", "move", "receipt"}
+
+
 class Store(Protocol):
     def ask(self, word: str, *given: Any) -> Any: ...
 
@@ -110,6 +114,8 @@ class Here:
         return _call(getattr(self.state[name].tables, method), given)
 
     def _ask(self, name: str, method: str, *given: Any) -> Any:
+        if method == "release":
+            given = (msgspec.convert(given[0], records.Lease),)
         return _call(getattr(self.state[name], method), given)
 
     def _write(self, name: str, lease: Any, options: dict[str, Any], steps: list[Any], broken: bool) -> list[Any]:
@@ -119,11 +125,10 @@ class Here:
             for method, values in steps:
                 kind = KINDS.get(method)
                 place = 1 if method == "segment" else 0
-                values = [
-                    msgspec.convert(value, kind) if kind is not None and n == place else value
-                    for n, value in enumerate(values)
-                ]
-                answers.append(told(_call(getattr(tx, method), values)))
+                given = list(values)
+                if kind is not None:
+                    given[place] = msgspec.convert(given[place], kind)
+                answers.append(told(_call(getattr(tx, method), given)))
             if broken:
                 raise KfmError("left on purpose")
             return answers
@@ -135,16 +140,17 @@ class Here:
     def _objects(self, name: str, method: str, *given: Any) -> Any:
         return _call(getattr(self.objects[name], method), given)
 
+    def _everything(self, name: str, tables: tuple[str, ...]) -> dict[str, Any]:
+        return {table: list(self.state[name].tables.scan(table)) for table in tables}
+
     def _self(self) -> str:
         return this_process()
 
 
 def _call(method: Any, given: Any) -> Any:
-    """A mapping at the end is what is given by name, unless it is the value itself."""
-    values = list(given)
-    if values and isinstance(values[-1], dict) and getattr(method, "__name__", "") != "enqueue":
-        return method(*values[:-1], **values[-1])
-    return method(*values)
+    if method.__name__ in WITH_OPTIONS and given and isinstance(given[-1], dict):
+        return method(*given[:-1], **given[-1])
+    return method(*given)
 
 
 class There:
@@ -190,20 +196,18 @@ def _as_there(word: str, given: tuple[Any, ...]) -> list[Any]:
     values = [told(value) for value in given]
     if word in ("tables", "ask", "objects"):
         values[1] = camel(values[1])
-        if isinstance(values[-1], dict) and "b" not in values[-1]:
-            values[-1] = {camel(key): value for key, value in values[-1].items()}
     if word == "write":
         for step in values[3]:
-            options = step[1][-1] if step[0] in ("move", "receipt") else {}
-            if options:
-                step[1][-1] = {camel(key): value for key, value in options.items()}
+            if step[0] in WITH_OPTIONS:
+                step[1][-1] = {camel(key): value for key, value in step[1][-1].items()}
             step[0] = camel(step[0])
     return [word, *values]
 
 
 def dump(store: Store, name: str) -> dict[str, Any]:
     """Every row of every table."""
-    return {table: store.ask("tables", name, "scan", table)["ok"] for table in TABLES}
+    found: dict[str, Any] = store.ask("everything", name, TABLES)
+    return found
 
 
 TABLES = (

@@ -123,7 +123,7 @@ class SimFs(Fs):
         self.dead = False
         self.cuts = 0
         self._open: dict[int, File] = {}
-        self._locks: dict[int, int] = {}  # id of the file: who locked it
+        self._locks: dict[str, SimLock] = {}  # path: who locked it
         self._next = 3
         self._trace = hashlib.sha256() if traced else None
 
@@ -340,18 +340,33 @@ class SimFs(Fs):
     def close(self, fd: int) -> None:
         if self.dead:
             raise PowerCut
-        self._locks = {file: owner for file, owner in self._locks.items() if owner != fd}
         del self._open[fd]
 
-    def lock(self, fd: int) -> bool:
-        if self.dead:
-            raise PowerCut
-        return self._locks.setdefault(id(self._open[fd]), fd) == fd
+    def lock(self, path: str) -> SimLock:
+        return SimLock(self, self._locks, path)
 
-    def unlock(self, fd: int) -> None:
-        if self.dead:
+
+class SimLock:
+    """As long as its process lives."""
+
+    def __init__(self, fs: SimFs, held: dict[str, SimLock], path: str) -> None:
+        self._fs = fs
+        self._held = held
+        self._path = path
+
+    def take(self) -> bool:
+        if self._fs.dead:
             raise PowerCut
-        self._locks.pop(id(self._open[fd]), None)
+        return self._held.setdefault(self._path, self) is self
+
+    def release(self) -> None:
+        if self._fs.dead:
+            raise PowerCut
+        if self._held.get(self._path) is self:
+            del self._held[self._path]
+
+    def close(self) -> None:
+        self.release()
 
 
 class SimObjects(FileObjects):

@@ -77,7 +77,7 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	  echo "make: creating $(VENV) with $$($$found -V)"; \
 	  $$found -m venv --clear $(VENV) || exit 1; \
 	fi
-	@echo "make: installing requirements/dev.txt into $(VENV)"
+	@echo "make: installing requirements/dev.txt into $(VENV); the first time that takes a minute"
 	@$(PY) -m pip install --quiet --no-input --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	@$(PY) -m pip install --quiet --no-input --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@

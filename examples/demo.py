@@ -209,10 +209,11 @@ def summary(project: Project, first: list[dict[str, Any]], proofs: list[str]) ->
     for row in refs:
         if row["ref"].startswith(("processed/", "published/")):
             say(f"  {row['ref']:<30} {row['version'][:23]}…")
-    say("Held, and why", "1")
+    say("Held back in the first run, and why", "1")
     for receipt in first:
         if receipt["errors"]:
-            say(f"  {receipt['dataset']:<17} {receipt['errors'][0]['message'].partition(';')[0]}")
+            why = receipt["errors"][0]["message"].partition(";")[0]
+            say(f"  {receipt['dataset']:<17} {why} (until it was repaired)")
         elif receipt["held_rows"]:
             look = f"kfm held {receipt['dataset']}"
             say(f"  {receipt['dataset']:<17} {receipt['held_rows']} rows against the contract: {look}")

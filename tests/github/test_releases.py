@@ -1,0 +1,227 @@
+"""Whatever happens on the way to GitHub, in the end every version is there once and whole, and the pointer is right."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kfm import config
+from kfm.errors import KfmError, Refused, Unavailable
+from kfm.runtime import House, open_house
+from tests.github.standin import REPOSITORY, TOKEN, GitHub, github
+
+UPDATER = """
+from kfm import Output, Plan, Step, Updater
+
+
+class Wells(Updater):
+    id = "wells"
+    version = "1"
+
+    def inputs(self, trigger, sources):
+        return [sources.pin("wells")]
+
+    def plan(self, inputs):
+        return Plan([Step(id=name, key=(name, "all")) for name in ("east", "west")])
+
+    def perform(self, step, read):
+        return Output.csv(row for row in read.csv(0) if row["side"] == step.id)
+"""
+
+
+@pytest.fixture
+def hub() -> Iterator[GitHub]:
+    with github() as hub:
+        yield hub
+
+
+@pytest.fixture(autouse=True)
+def _token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
+
+
+def opened(folder: Path, hub: GitHub) -> House:
+    folder.mkdir(exist_ok=True)
+    (folder / "wells.py").write_text(UPDATER)
+    if not (folder / "wells.csv").exists():
+        edition(folder, 1)
+    (folder / "kfm.yml").write_text(
+        f"""
+accept_weak_storage: true
+publish: github:{REPOSITORY}
+github: {{api: "{hub.url}", uploads: "{hub.url}"}}
+datasets:
+  wells:
+    updater: wells.py:Wells
+    title: Wells
+    license: US-PD
+    sensitivity: public
+    sources: {{wells: {{uri: wells.csv, format: csv, contract: {{columns: [{{name: side}}]}}}}}}
+"""
+    )
+    return open_house(config.load(str(folder / "kfm.yml"), {}))
+
+
+def edition(folder: Path, n: int) -> None:
+    (folder / "wells.csv").write_text(f"side,depth\neast,{n}00\nwest,{n}50\n")
+
+
+def publish(house: House) -> None:
+    assert house.run(house.trigger("wells")).status == "SUCCESS"
+    receipt = house.operation("promote", "wells", reason="a test")
+    assert receipt.status == "SUCCESS", receipt.errors
+    house.settle()
+
+
+def settle_at_last(house: House) -> int:
+    """As an operator would: again, until it works; returns how often it did not."""
+    for attempt in range(10):
+        try:
+            house.settle()
+        except Unavailable:
+            continue
+        return attempt
+    raise AssertionError("it never works")
+
+
+def pointer(hub: GitHub) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(hub.contents()["wells-current"][0])
+    return found
+
+
+def test_a_version_is_a_release_and_the_pointer_says_which_is_public(tmp_path: Path, hub: GitHub) -> None:
+    with opened(tmp_path, hub) as house:
+        publish(house)
+        version = house.state.ref("published/wells")
+        seen = hub.contents()
+        body, prerelease, assets = seen[f"wells-{version[7:23]}"]
+        assert (body, prerelease) == ("", False)
+        names = sorted(name.partition(".")[2] for name in assets)
+        assert names == sorted(["all.csv", "all.csv", f"{version[7:23]}.ndjson"])
+        assert {content for _, content in assets.values()} >= {b"side,depth\neast,100\n", b"side,depth\nwest,150\n"}
+        assert pointer(hub)["version"] == version
+        (event,) = hub.dispatches
+        assert event["event_type"] == "org.kfm.dataset.published.v1" and event["client_payload"]["version"] == version
+        edition(tmp_path, 2)
+        publish(house)
+        assert len(hub.contents()) == 3 and pointer(hub)["version"] == house.state.ref("published/wells")
+        house.operation("rollback", "wells", reason="a test")
+        house.settle()
+        assert pointer(hub)["version"] == version and len(hub.contents()) == 3
+
+
+def test_what_was_told_is_not_told_again(tmp_path: Path, hub: GitHub) -> None:
+    with opened(tmp_path, hub) as house:
+        publish(house)
+        calls = len(hub.calls)
+        house.settle()
+        assert house.run(house.trigger("wells")).outcome == "noop"
+        house.settle()
+    assert len(hub.calls) == calls
+
+
+def undisturbed(folder: Path) -> tuple[dict[str, Any], int]:
+    with github() as hub, opened(folder, hub) as house:
+        publish(house)
+        return hub.contents(), len(hub.calls)
+
+
+@pytest.mark.parametrize("trouble", ["lost", "dropped", "500", "429", "cut"])
+def test_a_bad_answer_at_any_call_changes_nothing_in_the_end(tmp_path: Path, trouble: str) -> None:
+    expected, calls = undisturbed(tmp_path / "undisturbed")
+    fired = 0
+    for n in range(1, calls + 1):
+        with github() as hub:
+            hub.bad_day = {n: trouble}
+            with opened(tmp_path / f"{trouble}-{n}", hub) as house:
+                assert house.run(house.trigger("wells")).status == "SUCCESS"
+                house.operation("promote", "wells", reason="a test")
+                settle_at_last(house)
+                house.settle()
+            assert hub.fired == [trouble]
+            fired += 1
+            assert hub.contents() == expected, f"{trouble} at call {n}: {hub.calls}"
+            assert 1 <= len(hub.dispatches) <= 2, "told at least once"
+            assert len({json.dumps(each, sort_keys=True) for each in hub.dispatches}) == 1
+    assert fired == calls > 8
+
+
+def test_a_pointer_never_goes_back(tmp_path: Path, hub: GitHub) -> None:
+    with opened(tmp_path, hub) as house:
+        publish(house)
+        first = pointer(hub)
+        edition(tmp_path, 2)
+        publish(house)
+        second = pointer(hub)
+        house.publisher.update_metadata("datasets/wells/current.json", first, "late")
+    assert pointer(hub) == second != first
+
+
+def test_bytes_that_someone_changed_are_noticed(tmp_path: Path, hub: GitHub) -> None:
+    with opened(tmp_path, hub) as house:
+        publish(house)
+        asset = next(a for a in hub.assets.values() if a["name"].endswith("all.csv"))
+        asset["digest"] = "sha256:" + "0" * 64
+        edition(tmp_path, 2)
+        publish(house)
+        house.publisher._releases.clear()  # type: ignore[attr-defined]
+        edition(tmp_path, 1)
+        house.run(house.trigger("wells"))
+        house.operation("promote", "wells", reason="again the first")
+        with pytest.raises(KfmError, match="has other bytes than it should"):
+            house.settle()
+
+
+def test_a_token_that_may_not_is_told_and_never_shown(
+    tmp_path: Path, hub: GitHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_TOKEN", "ghs_this-one-was-revoked")
+    with opened(tmp_path, hub) as house:
+        house.run(house.trigger("wells"))
+        house.operation("promote", "wells", reason="a test")
+        with pytest.raises(Refused) as caught:
+            house.settle()
+        assert "401" in str(caught.value) and "ghs_" not in str(caught.value) + repr(caught.value.fields)
+        monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
+        house.settle()
+    assert pointer(hub)["version"]
+
+
+def test_a_dry_run_asks_github_for_nothing_and_foretells_what_it_will_be_told(tmp_path: Path, hub: GitHub) -> None:
+    with opened(tmp_path, hub) as house:
+        house.run(house.trigger("wells"))
+        house.settle()
+    resolved = config.load(str(tmp_path / "kfm.yml"), {})
+    with open_house(resolved, mode="dry") as house:
+        house.operation("promote", "wells", reason="a test", actor="you")
+        foretold = house.settle()
+    assert hub.calls == []
+    with open_house(resolved) as house:
+        house.operation("promote", "wells", reason="a test", actor="you")
+        done = house.settle()
+
+    def outside(effects: list[Any]) -> list[tuple[str, str]]:
+        return [(e.method, e.target) for e in effects if not e.target.startswith("receipts/")]
+
+    assert outside(foretold) == outside(done) != []
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("publish: github:nobody", "names no repository"),
+        ("publish: github:a/b/c", "names no repository"),
+        ("publish: github:a/b\ngithub: {token: ghp_abc}", "is not a reference"),
+        ("publish: github:a/b\ngithub: {api: 'http://api.github.com'}", "is not encrypted"),
+        ("publish: github:a/b\ngithub: {api: 'ftp://x'}", "is not an address"),
+    ],
+)
+def test_a_wrong_setting_is_told_before_anything_happens(tmp_path: Path, text: str, complaint: str) -> None:
+    (tmp_path / "kfm.yml").write_text(f"{text}\ndatasets: {{}}\n")
+    with pytest.raises(Refused, match=complaint) as caught:
+        config.load(str(tmp_path / "kfm.yml"), {})
+    assert "ghp_abc" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""`python -m updater run …` is `kfm run …`."""
+"""`python -m updater run …` is `kfm run …`, and `node updater.mjs run …` the same in another language."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 def main(argv: list[str] | None = None) -> int:
     from kfm.cli.main import main as kfm
 
-    return kfm(sys.argv[1:] if argv is None else argv)
+    return kfm(sys.argv[1:] if argv is None else argv, door="updater")
 
 
 if __name__ == "__main__":

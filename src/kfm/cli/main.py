@@ -24,7 +24,8 @@ class Stopped(BaseException):
     """SIGTERM: unwinds like Ctrl-C, so that leases are freed and nothing is half done."""
 
 
-def main(argv: list[str] | None = None) -> int:
+def main(argv: list[str] | None = None, *, door: str = "kfm") -> int:
+    """`door` says who reads what was typed: kfm knows every command, updater those that every runner has."""
     arguments = sys.argv[1:] if argv is None else argv
     if arguments == ["--version"] and _version():
         return 0
@@ -34,7 +35,7 @@ def main(argv: list[str] | None = None) -> int:
     if "--dry-run" in arguments or WRITING.isdisjoint(arguments):
         sys.dont_write_bytecode = True  # who only looks leaves nothing behind, not even beside the code it loads
     try:
-        return _answer(arguments)
+        return _answer(arguments, door)
     finally:
         sys.dont_write_bytecode = before
         _let_go()
@@ -77,13 +78,16 @@ def _let_go() -> None:
             pass
 
 
-def _answer(arguments: list[str]) -> int:
+def _answer(arguments: list[str], door: str) -> int:
     import contextlib
     import io
     import os
 
     from kfm.cli.parser import DEFAULTS, parse
     from kfm.errors import KfmError
+
+    if door == "updater":
+        from kfm.cli.runner import parse
 
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -160,9 +164,10 @@ def _call(options: argparse.Namespace, screen: Screen) -> int:
         if options.command is None:
             from kfm.cli.parser import Usage, build
 
+            help_text = getattr(options, "help_text", "") or build().format_help()
             if screen.json:
-                raise Usage("no command given", hint="see `kfm --help`")
-            screen.words(build().format_help())
+                raise Usage("no command given", hint=f"see `{help_text.split()[1]} --help`")
+            screen.words(help_text)
             return 2
         module, _, name = options.handler.partition(":")
         handler = getattr(importlib.import_module(f"kfm.cli.{module}"), name)

@@ -1,0 +1,90 @@
+/** What every command does first and last: opens the house, finds what was named, and says how it ended. Twin of cli/opening.py. */
+
+import { compare, isPrintable, length } from "./characters.mjs";
+import { fromEnvironment } from "./clock.mjs";
+import { load } from "./config.mjs";
+import { BadInput, EXIT_CODES, KINDS } from "./errors.mjs";
+import { datasetId, printable } from "./names.mjs";
+import { writeAll } from "./render.mjs";
+import { openHouse, openLog } from "./runtime.mjs";
+import { nearest } from "./shape.mjs";
+
+const STDERR = { write: (text) => writeAll(2, Buffer.from(text, "utf8")) };
+
+export function settings(options, env) {
+  return load(options.config, env);
+}
+
+/**
+ * Calls `use` with the house of a configuration, and closes it again.
+ *
+ * Opening it to write makes the store if there is none: whatever can be wrong with what was typed is checked
+ * before. `work` holds the house while it is open, for whoever has to stop it.
+ */
+export async function opened({ options, screen, env, work }, mode, resolved, events, use) {
+  const clock = fromEnvironment(env);
+  const loud = options.verbose && !options.quiet;
+  const causes = env.KFM_LOG === "debug" ? STDERR : null;
+  let log = null;
+  if (loud || events !== null || causes !== null) {
+    const lines = env.KFM_LOG === "jsonl" ? "jsonl" : "human";
+    log = openLog(loud ? STDERR : null, clock, { lines, events, causes });
+  }
+  const progress = (stage, done, total) => screen.progress(stage, done, total);
+  const house = await openHouse(resolved, { mode, log, progress, clock });
+  work.house = house;
+  try {
+    const result = await use(house);
+    screen.finish(); // what was said is durable; that closing fails is another matter
+    return result;
+  } finally {
+    work.house = null;
+    house.close();
+  }
+}
+
+/** A dataset the configuration names, or one that left it and still has refs. */
+export async function knownDataset(door, resolved, text) {
+  const name = datasetId(text);
+  const known = Object.keys(resolved.config.datasets).sort(compare);
+  if (known.includes(name)) return name;
+  const zones = ["processed", "published", "switch/dataset"];
+  const stayed = await opened(door, "read", resolved, null, (house) => {
+    return zones.some((zone) => house.state.ref(`${zone}/${name}`));
+  });
+  if (stayed) return name;
+  const close = nearest(name, known);
+  throw new BadInput(`there is no dataset ${printable(name)}`, {
+    hint: close ? `did you mean ${close}?` : `the configuration names ${known.slice(0, 20).join(", ") || "none"}`,
+  });
+}
+
+/** Who and why, as they go into the ledger: one line each. */
+export function person(options) {
+  const said = { reason: options.reason, actor: options.actor || "" };
+  for (const [name, text] of Object.entries(said)) oneLine(`--${name}`, text, 1000);
+  return said;
+}
+
+export function oneLine(flag, text, limit = 200) {
+  if (!isPrintable(text) || length(text) > limit) {
+    throw new BadInput(`${flag} must be one line of at most ${limit} characters`, { hint: "shorten it" });
+  }
+  return text;
+}
+
+/** The exit code a receipt stands for. */
+export function codeOf(receipt, { tellNoop = false } = {}) {
+  if (["noop", "unchanged"].includes(receipt.outcome)) return tellNoop ? EXIT_CODES.noop : EXIT_CODES.done;
+  if (receipt.outcome === "frozen") return EXIT_CODES.frozen;
+  if (receipt.status === "SUCCESS") return EXIT_CODES.done;
+  if (!receipt.errors.length) return EXIT_CODES.failed;
+  return KINDS.find((kind) => kind.code === receipt.errors[0].code)?.exitCode ?? EXIT_CODES.failed;
+}
+
+/** One exit code for several: the first that is a failure; NOOP only if all were. */
+export function together(codes) {
+  const failure = codes.find((code) => code !== EXIT_CODES.done && code !== EXIT_CODES.noop);
+  if (failure !== undefined) return failure;
+  return codes.length && codes.every((code) => code === EXIT_CODES.noop) ? EXIT_CODES.noop : EXIT_CODES.done;
+}

@@ -1,0 +1,222 @@
+/** updater run: the walk, from the command line. Twin of src/kfm/cli/running.py. */
+
+import fs from "node:fs";
+import path from "node:path";
+
+import { decode } from "./canonical.mjs";
+import { compare, strip } from "./characters.mjs";
+import { BadInput, Broken, KfmError } from "./errors.mjs";
+import { printable } from "./names.mjs";
+import { codeOf, knownDataset, oneLine, opened, person, settings, together } from "./opening.mjs";
+import { short, size } from "./render.mjs";
+import { defaultActor, writeArtifacts } from "./runtime.mjs";
+
+/** What became of several runs: receipts, and the errors of those that left none. */
+class Tally {
+  #codes = [];
+  #screen;
+
+  constructor(screen) {
+    this.#screen = screen;
+    this.receipts = [];
+    this.errors = [];
+  }
+
+  /** One run. Its failure does not keep the others from running, unless the ground itself gave way. */
+  async take(name, work, { tellNoop = false } = {}) {
+    this.#screen.subject = name;
+    let receipt;
+    try {
+      receipt = await work();
+    } catch (problem) {
+      if (problem instanceof Broken || !(problem instanceof KfmError)) throw problem;
+      this.fail(name, problem);
+      return;
+    }
+    this.note(receipt, { tellNoop });
+  }
+
+  fail(name, problem) {
+    this.#codes.push(problem.exitCode);
+    this.errors.push({ dataset: name, code: problem.code, message: problem.message, hint: problem.hint });
+    this.#screen.fail(about(name, String(problem)));
+  }
+
+  note(receipt, { tellNoop = false } = {}) {
+    this.receipts.push(receipt);
+    this.#codes.push(codeOf(receipt, { tellNoop }));
+    for (const note of receipt.errors) this.#screen.fail(about(receipt.dataset, note.message));
+  }
+
+  get code() {
+    return together(this.#codes);
+  }
+}
+
+/** The message with what it is about before it, unless it begins with that itself. */
+function about(name, message) {
+  return message.startsWith(`${name} `) || message.startsWith(`run ${name} `) ? message : `${name}: ${message}`;
+}
+
+export async function run(options, screen, env, work) {
+  const door = { options, screen, env, work };
+  const who = person(options);
+  const window = oneLine("--window", options.window);
+  if (options.force && !strip(who.reason)) {
+    throw new BadInput("--force needs a reason", { hint: "add --reason; it goes into the ledger" });
+  }
+  const resolved = settings(options, env);
+  const named = [];
+  for (const name of options.dataset) named.push(await knownDataset(door, resolved, name));
+  const names = named.length ? named : Object.keys(resolved.config.datasets).sort(compare);
+  if (!names.length) {
+    throw new BadInput("the configuration names no dataset", { hint: "add one under `datasets:`" });
+  }
+  const folder = artifactsFolder(options, resolved);
+  const events = [];
+  return opened(door, options.dry_run ? "dry" : "write", resolved, events, async (house) => {
+    const tally = new Tally(screen);
+    for (const name of new Set(names)) {
+      const one = () => {
+        house.updater(name);
+        const actor = who.actor || defaultActor(env);
+        return house.run(house.trigger(name, { window, force: options.force, reason: who.reason, actor }));
+      };
+      await tally.take(name, one, { tellNoop: options.exit_code });
+    }
+    const effects = await settled(house, screen);
+    if (folder) writeArtifacts(folder, house.artifacts(tally.receipts, effects, events));
+    showRuns(house, screen, tally, effects);
+    return tally.code;
+  });
+}
+
+/** Where the artifacts of this run go. A dry run writes them only where it is told to. */
+function artifactsFolder(options, resolved) {
+  if (options.artifacts === null) return options.dry_run ? "" : resolved.at(resolved.config.artifacts);
+  const folder = path.resolve(oneLine("--artifacts", options.artifacts, 4000));
+  const found = fs.lstatSync(folder, { throwIfNoEntry: false });
+  if (!options.artifacts || (found && !isFolder(folder))) {
+    throw new BadInput(`--artifacts ${printable(options.artifacts)} is not a folder`, { hint: "name a folder to write to" });
+  }
+  return folder;
+}
+
+function isFolder(name) {
+  return fs.statSync(name, { throwIfNoEntry: false })?.isDirectory() ?? false;
+}
+
+/** Durable, and told to the outside. */
+async function settled(house, screen) {
+  screen.subject = "";
+  screen.progress("publish", 0, 0);
+  return house.settle();
+}
+
+function showRuns(house, screen, tally, effects) {
+  if (screen.json) {
+    screen.data({ receipts: tally.receipts, errors: tally.errors, effects });
+    return;
+  }
+  if (tally.receipts.length) {
+    screen.table(
+      ["dataset", "status", "outcome", "steps", "held", "version", "run"],
+      tally.receipts.map((r) => {
+        const held = r.outcome === "held" ? "all" : String(r.held_rows);
+        return [r.dataset, r.status, r.outcome, r.steps, held, short(versionOf(house, r)), r.run_id];
+      }),
+    );
+  }
+  if (house.mode === "dry") {
+    showFindings(house, screen, tally.receipts);
+    showEffects(screen, tally.receipts, effects);
+    return;
+  }
+  for (const receipt of tally.receipts) {
+    if (receipt.held_rows) {
+      const rows = receipt.held_rows === 1 ? "1 row" : `${receipt.held_rows} rows`;
+      screen.say(`${receipt.dataset}: ${rows} held back, see \`kfm held ${receipt.dataset}\``);
+    }
+    if (receipt.outcome === "frozen") screen.say(`${receipt.dataset}: ${frozenBy(house, receipt.dataset)}`);
+  }
+}
+
+/** What a dry run would hold back. `kfm held` cannot tell: it shows what is held, not what would be. */
+function showFindings(house, screen, receipts) {
+  const sources = [];
+  for (const receipt of receipts) {
+    const report = house.state.ref(`quarantine/${receipt.dataset}`);
+    if (!report || !(receipt.held_rows || receipt.outcome === "held")) continue;
+    for (const source of decode(house.objects.read(report), "the report").sources) {
+      sources.push({ ...source, source: `${receipt.dataset}/${source.source}` });
+    }
+  }
+  if (!sources.length) return;
+  screen.line();
+  screen.table(["would hold", "column", "rule", "times", "rows", "what"], findingRows(sources));
+}
+
+/**
+ * What was found, a line for everything of one kind, with the first rows it is in; what holds comes first.
+ *
+ * Of very many findings only the first are kept one by one: then a number is the least there are.
+ */
+function findingRows(sources) {
+  const told = [];
+  for (const source of sources) {
+    const kinds = new Map();
+    const listed = new Map();
+    for (const { column, rule, message, held, row } of source.findings) {
+      const key = JSON.stringify([column, rule, message, held]);
+      if (!kinds.has(key)) kinds.set(key, { column, rule, message, held, rows: [] });
+      kinds.get(key).rows.push(row);
+      listed.set(rule, (listed.get(rule) ?? 0) + 1);
+    }
+    const ordered = [...kinds.values()].sort((a, b) => Number(b.held) - Number(a.held) || a.rows[0] - b.rows[0]);
+    for (const { column, rule, message, rows } of ordered) {
+      const more = listed.get(rule) < (source.counts[rule] ?? 0) ? "+" : "";
+      const places = rows.filter((row) => row);
+      const cut = places.length > 3 || (places.length && more) ? " …" : "";
+      told.push([source.source, column, rule, `${rows.length}${more}`, places.slice(0, 3).join(", ") + cut, message]);
+    }
+  }
+  return told;
+}
+
+/** What it made or moved; of a run that had nothing to do, what is there. */
+function versionOf(house, receipt) {
+  if (receipt.outcome === "noop") return house.state.ref(`processed/${receipt.dataset}`);
+  for (const kind of ["dataset", "ref"]) {
+    const item = receipt.outputs.find((output) => output.kind === kind);
+    if (item) return item.checksum;
+  }
+  return "";
+}
+
+function frozenBy(house, dataset) {
+  for (const name of ["switch/global", `switch/dataset/${dataset}`]) {
+    if (house.state.ref(name) === "frozen") {
+      const last = [...house.state.history(name)].at(-1);
+      const why = last.reason ? ` (${last.reason})` : "";
+      const thaw = name === "switch/global" ? "kfm thaw" : `kfm thaw ${dataset}`;
+      const since = `frozen since ${last.ts.slice(0, 16)}Z by ${last.actor}${why}`;
+      return `${since}; its trigger is kept: \`${thaw}\`, then \`kfm resume\``;
+    }
+  }
+  return "it was frozen; its trigger is kept: `kfm resume`";
+}
+
+/** What a dry run foretells: the refs that would move, and what would change outside. */
+function showEffects(screen, receipts, effects) {
+  const moves = receipts.flatMap((receipt) => receipt.moves).map((m) => [m.ref, short(m.before), short(m.after)]);
+  if (moves.length) {
+    screen.line();
+    screen.table(["would move", "from", "to"], moves);
+  }
+  if (effects.length) {
+    screen.line();
+    const rows = effects.map((effect) => [effect.target, effect.method, size(effect.size), short(effect.digest)]);
+    screen.table(["would write", "by", "size", "digest"], rows);
+  }
+  screen.say("dry run: nothing was changed");
+}

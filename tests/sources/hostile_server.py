@@ -103,7 +103,7 @@ class ScriptedServer:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         for thread in self._threads:
-            thread.join(5)
+            thread.join(60)
             assert not thread.is_alive()
 
     def _accept(self) -> None:
@@ -119,7 +119,7 @@ class ScriptedServer:
 
     def _serve(self, sock: socket.socket) -> None:
         with sock:
-            sock.settimeout(5)
+            sock.settimeout(60)  # a busy machine is no end of it
             try:
                 exchange = Exchange(self, self._wrap(sock) if self._wrap else sock)
                 self.exchanges.append(exchange)

@@ -34,15 +34,17 @@ import { loadDeclared } from "./updaters/declared/index.mjs";
 
 /**
  * An open installation. `write` changes it, `read` looks at it, `dry` walks over what it is without
- * holding anything that could change it. `actor` is who works here where no other is named.
+ * holding anything that could change it. `actor` is who works here where no other is named, `certFile` where the
+ * authorities lie that https trusts (empty: those of the system).
  */
 export class House {
   #progress;
   #actor;
+  #certFile;
   #updaters = new Map();
   #stopped = null;
 
-  constructor(resolved, mode, tables, { log = null, progress = null, clock = null, actor = "" } = {}) {
+  constructor(resolved, mode, tables, { log = null, progress = null, clock = null, actor = "", certFile = "" } = {}) {
     this.resolved = resolved;
     this.config = resolved.config;
     this.mode = mode;
@@ -50,6 +52,7 @@ export class House {
     this.log = log ?? new NullLog();
     this.#progress = progress ?? (() => {});
     this.#actor = actor;
+    this.#certFile = certFile;
     this.tables = tables;
     this.state = new StoredState(tables, () => this.clock.nowMs());
     this.objects = this.#openObjects();
@@ -145,7 +148,7 @@ export class House {
       objects: this.objects,
       clock: this.clock,
       log: this.log,
-      openSource,
+      openSource: (uri) => openSource(uri, { certFile: this.#certFile }),
       gate: (state, objects, move) => promotionGate(state, objects, move, metadata),
       settings: Settings({
         threads: execute.threads,

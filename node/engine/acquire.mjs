@@ -64,7 +64,7 @@ export class Pinner {
     let held = contract ?? declared;
     if (partitionBy) held = replace(held ?? DataContract({ format: "csv" }), { partition_by: partitionBy });
     ports.progress("fetch", 0, 0);
-    const opened = ports.openSource(request.uri);
+    const opened = await ports.openSource(request.uri);
     const fetched = await opened.fetch(request, ports.state.checkpoint(request.uri), ports.objects);
     this.#walk.checkpoints.push(fetched.checkpoint);
     this.#walk.bytesIn += fetched.bytes_on_wire;

@@ -238,17 +238,18 @@ class Crew {
 
   /** Begin these; return what is finished, at the latest when all is, or after a short while if some is. */
   async perform(batch) {
-    const { breathe, clock } = this.#walk.ports;
+    const { breathe, clock, settings } = this.#walk.ports;
+    const flushes = settings.threads > 1; // one thread in Python works off its whole window, too
     this.#todo.push(...batch);
     this.inFlight += batch.length;
     const finished = [];
-    let begun = clock.monotonic();
     await breathe();
+    const begun = clock.monotonic();
     let at = 0;
     for (; at < this.#todo.length && !this.failures.length; at += 1) {
       beat(this.#walk);
       this.#one(...this.#todo[at], finished);
-      if (clock.monotonic() - begun > FLUSH_S && at + 1 < this.#todo.length) {
+      if (flushes && clock.monotonic() - begun > FLUSH_S && at + 1 < this.#todo.length) {
         at += 1;
         break;
       }

@@ -37,7 +37,7 @@ def be(request: dict[str, Any], out: int, err: int) -> int:
         io.TextIOWrapper(io.BufferedWriter(io.FileIO(1, "w", closefd=False)), encoding="utf-8"),
         io.TextIOWrapper(io.BufferedWriter(io.FileIO(2, "w", closefd=False)), encoding="utf-8", line_buffering=True),
     )
-    code = main(request["words"])
+    code = main(request["words"], door=request["door"])
     sys.stdout.flush()
     sys.stderr.flush()
     return code

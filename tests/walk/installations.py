@@ -111,10 +111,12 @@ class Installation:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def kfm(self, *words: str, env: Mapping[str, str] | None = None, expect: int | None = 0) -> Answer:
+    def kfm(
+        self, *words: str, env: Mapping[str, str] | None = None, expect: int | None = 0, door: str = "kfm"
+    ) -> Answer:
         if not _warm:
             _warm.append(Warm())
-        answer = _warm[0].kfm(self.folder, words, {**environment(), **(env or {})})
+        answer = _warm[0].kfm(self.folder, words, {**environment(), **(env or {})}, door)
         assert expect is None or answer.code == expect, (words, answer)
         return answer
 
@@ -145,10 +147,10 @@ class Warm:
             text=True,
         )
 
-    def kfm(self, folder: Path, words: Sequence[str], env: Mapping[str, str]) -> Answer:
+    def kfm(self, folder: Path, words: Sequence[str], env: Mapping[str, str], door: str = "kfm") -> Answer:
         process = self._process
         assert process.stdin is not None and process.stdout is not None
-        process.stdin.write(json.dumps({"folder": str(folder), "words": words, "env": dict(env)}) + "\n")
+        process.stdin.write(json.dumps({"folder": str(folder), "words": words, "env": dict(env), "door": door}) + "\n")
         process.stdin.flush()
         return Answer(*json.loads(process.stdout.readline()))
 

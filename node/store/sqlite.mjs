@@ -14,13 +14,13 @@ import fs from "node:fs";
 import path from "node:path";
 import { crc32 } from "node:zlib";
 
-import Database from "better-sqlite3";
-
-import { Busy, Corrupt, KfmError, Refused, StorageFailed } from "../errors.mjs";
-import { printable } from "../names.mjs";
+import { Busy, Refused, StorageFailed } from "../errors.mjs";
+import {
+  DAMAGE, checkRow, connect, damaged, hex, isFull, isRight, isSqliteError, leaveOpen, lost, mayBeNoText, primary, sumOf,
+} from "./driver.mjs";
 import { REAL, isSystemError, noteAt, storageFailed, writeNote } from "./durable.mjs";
 import { RuntimeError, checkKey, successor } from "./memory.mjs";
-import { asPythonText, pythonRepr } from "./python_text.mjs";
+import { pythonRepr } from "./python_text.mjs";
 
 export const APPLICATION_ID = 0x4b464d31; // "KFM1"
 const SQL = new URL("../../src/kfm/store/sql/", import.meta.url); // one description of the tables for both languages
@@ -454,86 +454,4 @@ export class SqliteTables {
     }
     return failed(`cannot write the state: ${problem.message}`, "check the disk before anything else, then `kfm resume`");
   }
-}
-
-// Our statements are always the same and right: where SQLite finds one wrong, or a row impossible, the file is.
-const DAMAGE = new Set([
-  "SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_TOOBIG", "SQLITE_MISMATCH", "SQLITE_FORMAT",
-]);
-
-/** The sum of a row. Node's crc32 forgets what it was to carry on from where there are no bytes. */
-const sumOf = (table, key, value) => {
-  const start = crc32(`${table}/${key}`);
-  return value.length ? crc32(value, start) : start;
-};
-const hex = (sum) => sum.toString(16).padStart(8, "0");
-const mayBeNoText = (text) => typeof text === "string" && text.includes("\ufffd");
-const isSqliteError = (problem) => problem instanceof Database.SqliteError;
-
-/** The kind of an error of SQLite without its particulars: SQLITE_IOERR of SQLITE_IOERR_FSYNC. */
-function primary(problem) {
-  return /^SQLITE_[A-Z]+/.exec(problem.code ?? "")?.[0] ?? "";
-}
-
-/** The driver trims names of files: one that would be changed by it is not opened under another name. */
-export function connect(name, options) {
-  if (name.trim() !== name) throw new Database.SqliteError("unable to open database file", "SQLITE_CANTOPEN");
-  return new Database(name, options);
-}
-
-const abandoned = new Set();
-
-/**
- * A connection that must not be closed: closing moves its log into the database and removes it, and the driver
- * has no switch for that. It is let go of with the process, which then ends without closing anything either.
- */
-function leaveOpen(db) {
-  if (db.inTransaction) {
-    try {
-      db.exec("ROLLBACK"); // so that others need not wait for us
-    } catch (problem) {
-      if (!isSqliteError(problem)) throw problem;
-    }
-  }
-  if (!abandoned.size) process.on("exit", (code) => process.exit(code));
-  abandoned.add(db);
-}
-
-/** SQLite says "I/O error" where its shared memory finds no room: then this is the better answer. */
-function isFull(folder) {
-  try {
-    const place = fs.statfsSync(folder || ".");
-    return place.bavail * place.bsize < 1 << 16;
-  } catch (problem) {
-    if (isSystemError(problem)) return false;
-    throw problem;
-  }
-}
-
-export function damaged(what, cause = undefined) {
-  return new Corrupt(`the state database is damaged: ${what}`, {
-    hint: "restore it from a copy; nothing was changed",
-    cause,
-  });
-}
-
-export function lost(commits, name) {
-  const base = path.basename(name);
-  return new Corrupt(`the last ${commits} acknowledged commits are missing from the state database`, {
-    hint: `restore ${base} together with ${base}-wal; if an older copy was put back on purpose, remove ${base}.ack`,
-    missing: commits,
-  });
-}
-
-function isRight(table, key, value, total) {
-  return Buffer.isBuffer(value) && typeof key === "string" && sumOf(table, key, value) === total;
-}
-
-export function checkRow(table, key, value, total) {
-  if (isRight(table, key, value, total)) return;
-  const told = asPythonText(key);
-  throw new Corrupt(`record ${table}/${printable(told).slice(1, -1)} is damaged`, {
-    hint: "restore the state from a copy; nothing was changed",
-    record: told,
-  });
 }

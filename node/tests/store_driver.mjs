@@ -6,6 +6,7 @@
 import fs from "node:fs";
 
 import { KfmError } from "../errors.mjs";
+import { Archive } from "../store/archive.mjs";
 import { FileLock } from "../store/locks.mjs";
 import { JsonlTables } from "../store/jsonl.mjs";
 import { MemoryTables } from "../store/memory.mjs";
@@ -52,7 +53,9 @@ const WORDS = {
   open(name, kind, place) {
     const tables = tablesOf(kind, place);
     const state = new StoredState(tables, () => now);
-    open.set(name, { tables, state, objects: new FileObjects(`${place}.objects`, state) });
+    const objects = new FileObjects(`${place}.objects`, state);
+    new Archive(state, objects);
+    open.set(name, { tables, state, objects });
     return tables.repairedBytes ?? 0;
   },
   close(name) {

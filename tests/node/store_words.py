@@ -14,6 +14,7 @@ import msgspec
 from kfm.contract import records
 from kfm.contract.ports import Tables
 from kfm.errors import KfmError
+from kfm.store.archive import Archive
 from kfm.store.jsonl import JsonlTables
 from kfm.store.memory import MemoryTables
 from kfm.store.objects import FileObjects
@@ -60,6 +61,17 @@ def told(value: Any) -> Any:
     return value
 
 
+def plain(value: Any) -> Any:
+    """Records as mappings, which is how both are given them; bytes stay."""
+    if isinstance(value, msgspec.Struct):
+        return plain(msgspec.to_builtins(value))
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    return value
+
+
 def failure(problem: KfmError) -> dict[str, Any]:
     return {
         "error": {
@@ -90,6 +102,7 @@ class Here:
     def __init__(self) -> None:
         self.state: dict[str, StoredState] = {}
         self.objects: dict[str, FileObjects] = {}
+        self.archive: dict[str, Archive] = {}
         self.now_ms = 0
 
     def ask(self, word: str, *given: Any) -> Any:
@@ -101,7 +114,8 @@ class Here:
     def _open(self, name: str, kind: str, path: str) -> int:
         tables = tables_of(kind, path)
         state = self.state[name] = StoredState(tables, lambda: self.now_ms)
-        self.objects[name] = FileObjects(f"{path}.objects", state)
+        objects = self.objects[name] = FileObjects(f"{path}.objects", state)
+        self.archive[name] = Archive(state, objects)
         return getattr(tables, "repaired_bytes", 0)
 
     def _close(self, name: str) -> None:

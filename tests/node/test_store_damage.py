@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.node.store_words import Here, There, dump
+from tests.node.store_words import Here, There, dump, plain
 from tests.power.tally import tally
 from tests.store import records as make
 
@@ -29,12 +29,6 @@ def written_by(store: Any, kind: str, path: Path, n: int) -> None:
             ["receipt", [make.receipt(run_id=f"run-{k}"), {"op": "run"}]],
         ]
         assert "ok" in store.ask("write", "s", lease, {"durable": k < n - 1}, plain(steps), False)
-
-
-def plain(value: Any) -> Any:
-    from tests.node.test_store_model import plain as without_records
-
-    return without_records(value)
 
 
 def copy_of(folder: Path, to: Path) -> Path:

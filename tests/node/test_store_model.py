@@ -6,11 +6,10 @@ import random
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from kfm.contract.keys import GENESIS
-from tests.node.store_words import Here, There, dump
+from tests.node.store_words import Here, There, dump, plain
 from tests.power.tally import tally
 from tests.store import records as make
 
@@ -139,8 +138,8 @@ class Story:
 
     def _telemetry(self) -> list[Any]:
         draw = self.random
-        burn = draw.choice((0.0, 1.0, 0.25, 1e-9))
-        return [make.telemetry(run_id=self.run_id(), energy_kwh=draw.choice((None, 0.0, 1e-12)), error_budget_burn=burn)]
+        energy, burn = draw.choice((None, 0.0, 1e-12)), draw.choice((0.0, 1.0, 0.25, 1e-9))
+        return [make.telemetry(run_id=self.run_id(), energy_kwh=energy, error_budget_burn=burn)]
 
     def _enqueue(self) -> list[Any]:
         return [self.random.choice(("publish", "lineage")), self.text(), self.mapping(), 3]
@@ -185,29 +184,19 @@ class Story:
             return "ask", "s", "acquire", *self._acquire()
         if way < 0.75:
             return "ask", "s", "release", self.lease() or self._no_lease()
+        some = {"after": draw.randrange(3), "reverse": draw.random() < 0.5, "limit": draw.randrange(-1, 3)}
         return "ask", "s", *draw.choice(
             (
                 ("run", self.run_id()), ("open_runs",), ("claimed", "claim"), ("segments", self.run_id()),
                 ("plan_chunks", make.DIGEST), ("locked_plan", "plain"), ("ref", "processed/d"), ("refs", "switch/"),
                 ("history", "processed/d"), ("histories",), ("dataset_version", "d", make.DIGEST),
                 ("receipt", self.run_id()), ("telemetry", self.run_id()), ("counters",),
-                ("ledger", {"after": draw.randrange(3), "reverse": draw.random() < 0.5, "limit": draw.randrange(-1, 3)}),
+                ("ledger", some),
                 ("ledger_head",), ("exported",), ("outbox", "publish"), ("inbox",), ("kept_trigger", "mine"),
                 ("ended_triggers", {"reverse": True, "limit": 2}), ("deliveries",), ("checkpoint", self.text()),
                 ("lease", "a"), ("inline_objects",), ("sync",),
             )
         )  # fmt: skip
-
-
-def plain(value: Any) -> Any:
-    """Records as mappings, which is how both are given them; bytes stay."""
-    if isinstance(value, msgspec.Struct):
-        return plain(msgspec.to_builtins(value))
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    return value
 
 
 def tell(seed: int, kind: str, path: str, there: There, steps: int) -> dict[str, int]:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ def test_both_languages_counting_together_lose_no_count_and_no_token(kind: str, 
             assert count == expected == len(rows)
             check(count, rows, [*told[0], *told[1]])
     order = [language for _, language in sorted((n, k) for k, lines in enumerate(told) for n, _ in lines)]
-    changes = sum(one != two for one, two in zip(order, order[1:], strict=False))
+    changes = sum(one != two for one, two in pairwise(order))
     assert changes > 20, "they did not write at the same time"
     tally("node-store", f"together-{kind}", None, 0, transactions_together=2 * rounds, turns_taken=changes)
 

@@ -161,8 +161,8 @@ export function ecmascriptNumber(value) {
 /**
  * Read JSON from anyone: what comes back has a canonical form, and every key was there once.
  *
- * Digits that a double cannot hold are rounded as everywhere in JSON; integers past 2^53 and numbers past the
- * largest double are refused instead. Of several problems the first that keeps the text from being read is
+ * Digits that a double cannot hold are rounded as everywhere in JSON; numbers past the largest double are refused
+ * instead, and so are integers past 2^53 unless their digits are those of a double in its one form. Of several problems the first that keeps the text from being read is
  * told, else the first in the value.
  *
  * Objects come without a prototype, so that no key finds what was not in the text; a key that looks like an
@@ -311,10 +311,8 @@ class Reading {
     this.at = NUMBER.lastIndex;
     const number = Number(found[0]);
     if (found[1] === undefined && found[2] === undefined) {
-      // Of the integers that a double rounds to 2^53, only 2^53 itself may pass.
-      if (Math.abs(number) > MAX_INTEGER || (Math.abs(number) === MAX_INTEGER && !found[0].endsWith("2"))) {
-        return this.flaw(PAST_INTEGERS);
-      }
+      // From 2^53 on only what is written as we write it ourselves: other digits would be rounded.
+      if (Math.abs(number) >= MAX_INTEGER && String(number) !== found[0]) return this.flaw(PAST_INTEGERS);
       return number === 0 ? 0 : number;
     }
     return number - number === 0 ? number : this.flaw(NOT_FINITE);

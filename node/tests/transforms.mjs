@@ -16,9 +16,9 @@ import { DeclaredUpdater } from "../updaters/declared/index.mjs";
 const Declared = record("Declared", { contracts: map(DataContract), outputs: map(OutputConfig) });
 
 /** What both languages must say. */
-export async function answer(given) {
+export function answer(given, limits = undefined) {
   try {
-    return { made: await made(given) };
+    return { made: made(given, limits) };
   } catch (problem) {
     if (!(problem instanceof KfmError)) throw problem;
     // Where in a line it stands is the affair of whoever wrote the line.
@@ -26,17 +26,17 @@ export async function answer(given) {
   }
 }
 
-async function made(given) {
+function made(given, limits) {
   const contracts = Object.fromEntries(Object.entries(given.sources).map(([name, source]) => [name, source.contract]));
   const text = JSON.stringify({ contracts, outputs: given.outputs });
   const document = read(Buffer.from(text, "utf8"), "case.json", { json: true });
   const declared = shape.into(document, Declared);
   checkOutputs(document, [], declared.outputs, declared.contracts);
-  const updater = new DeclaredUpdater("case", "1", declared.outputs, declared.contracts);
+  const updater = new DeclaredUpdater("case", "1", declared.outputs, declared.contracts, limits);
   const objects = new Map();
-  const inputs = await updater.inputs(null, {
-    pin: (name) => examined(name, bodyOf(given.sources[name]), declared.contracts[name], objects),
-  });
+  const inputs = updater.sources.map((name) =>
+    examined(name, bodyOf(given.sources[name]), declared.contracts[name], objects),
+  );
   const walk = {
     inputs,
     lease: null,

@@ -22,7 +22,8 @@ from kfm.engine.acquire import layout_of
 from kfm.engine.inspection import inspect
 from kfm.engine.reader import StepReader
 from kfm.errors import KfmError
-from kfm.updaters.declared.updater import load_declared
+from kfm.updaters.declared.sorting import Room
+from kfm.updaters.declared.updater import DeclaredUpdater
 
 Case = dict[str, Any]
 
@@ -34,10 +35,10 @@ class Declared(Record, frozen=True):
     outputs: dict[str, OutputConfig]
 
 
-def answer(case: Case) -> Case:
-    """What both languages must say."""
+def answer(case: Case, limits: dict[str, int] | None = None) -> Case:
+    """What both languages must say, however little room they have."""
     try:
-        return {"made": _made(case)}
+        return {"made": _made(case, limits or {})}
     except KfmError as problem:
         return {"refused": _PLACE.sub("case.json: ", str(problem))}
 
@@ -45,13 +46,15 @@ def answer(case: Case) -> Case:
 _PLACE = re.compile(r"^case\.json:1:[0-9]+: ")  # where in a line it stands is the affair of whoever wrote the line
 
 
-def _made(case: Case) -> dict[str, str]:
+def _made(case: Case, limits: dict[str, int]) -> dict[str, str]:
     contracts = {name: source["contract"] for name, source in case["sources"].items()}
     text = json.dumps({"contracts": contracts, "outputs": case["outputs"]}, ensure_ascii=False)
     document = documents.read(text.encode(), "case.json", json=True)
     declared = shape.into(document, Declared)
     check_outputs(document, (), declared.outputs, declared.contracts)
-    updater = load_declared("case", "1", declared.outputs, declared.contracts)
+    updater = DeclaredUpdater(
+        "case", "1", declared.outputs, declared.contracts, lambda read: Room(read.scratch, **limits)
+    )
     stored = {name: body_of(source) for name, source in case["sources"].items()}
     objects = {digest(body): body for body in stored.values()}
 

@@ -9,10 +9,8 @@
 import { compare } from "../../characters.mjs";
 import { byNumber, Sorter } from "./sorting.mjs";
 
-export const MAX_KEYS = 1 << 20; // keys in memory
-
 /** The rows of a stream that stay. `keyOf(row)` is a text, or null for a row without a key, which stays. */
-export function* deduplicated(stream, keep, keyOf, form, scratch, { limit = MAX_KEYS, budget = undefined } = {}) {
+export function* deduplicated(stream, keep, keyOf, form, room) {
   const seen = new Set();
   const last = keep === "last";
   let byKey = null;
@@ -20,7 +18,7 @@ export function* deduplicated(stream, keep, keyOf, form, scratch, { limit = MAX_
   try {
     for (const [number, row] of stream) {
       const key = keyOf(row);
-      if (!last && seen.size <= limit) {
+      if (!last && seen.size <= room.keys) {
         if (key === null) yield [number, row];
         else if (!seen.has(key)) {
           seen.add(key);
@@ -28,11 +26,11 @@ export function* deduplicated(stream, keep, keyOf, form, scratch, { limit = MAX_
         }
         continue;
       }
-      byKey ??= new Sorter((other) => [keyOf(other)], [compare], [false], form, scratch, budget);
+      byKey ??= new Sorter((other) => [keyOf(other)], [compare], [false], form, room);
       if (key === null || !seen.has(key)) byKey.add(row, [count, number]);
       count += 1;
     }
-    if (byKey !== null) yield* inOrder(chosen(byKey, last), form, scratch, budget);
+    if (byKey !== null) yield* inOrder(chosen(byKey, last), form, room);
   } finally {
     byKey?.close();
   }
@@ -50,8 +48,8 @@ function* chosen(byKey, last) {
   if (last && before !== null) yield before;
 }
 
-function* inOrder(entries, form, scratch, budget) {
-  const byCount = new Sorter((_row, tags) => [tags[0]], [byNumber], [false], form, scratch, budget);
+function* inOrder(entries, form, room) {
+  const byCount = new Sorter((_row, tags) => [tags[0]], [byNumber], [false], form, room);
   try {
     for (const { row, tags } of entries) byCount.add(row, tags);
     for (const { row, tags } of byCount.entries()) yield [tags[1], row];

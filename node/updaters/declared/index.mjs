@@ -11,6 +11,7 @@ import { Lookup } from "./lookups.mjs";
 import { Place } from "./problems.mjs";
 import { Members, Properties, rowsOf, tableRows } from "./reading.mjs";
 import { RecordPipeline, TablePipeline } from "./steps.mjs";
+import { LIMITS } from "./sorting.mjs";
 import { textOf } from "./values.mjs";
 import * as writing from "./writing.mjs";
 
@@ -35,25 +36,26 @@ export class DeclaredUpdater {
   slo_target_latency_ms = 900_000;
   #outputs;
   #contracts;
-  #sources;
+  #limits;
   #lookups = new Map(); // the last ones, which the next partition will ask for again
 
-  constructor(name, version, outputs, contracts) {
+  constructor(name, version, outputs, contracts, limits = LIMITS) {
     this.id = name;
     this.version = version;
     this.#outputs = outputs;
     this.#contracts = contracts;
+    this.#limits = limits;
     const used = new Set();
     for (const output of Object.values(outputs)) {
       used.add(output.from);
       for (const step of output.steps) if (step.join !== null) used.add(step.join.source);
     }
-    this.#sources = [...used].sort(compare);
+    this.sources = [...used].sort(compare); // what it reads, in this order
   }
 
   async inputs(_trigger, sources) {
     const refs = [];
-    for (const name of this.#sources) refs.push(await sources.pin(name));
+    for (const name of this.sources) refs.push(await sources.pin(name));
     return refs;
   }
 
@@ -69,7 +71,7 @@ export class DeclaredUpdater {
         yield Step({ id: name, key: [name], params });
         continue;
       }
-      const { partitions } = inputs[this.#sources.indexOf(output.from)];
+      const { partitions } = inputs[this.sources.indexOf(output.from)];
       for (const [n, value] of partitions.entries()) {
         // The declaration is said once: a plan of many partitions stays small.
         const said = n === 0 ? params : { output: name };
@@ -91,17 +93,18 @@ export class DeclaredUpdater {
     const format = formatFrom(output, contract.format);
     const steps = output.steps.map((one, n) => [one, new Place(name, output.from, n + 1, verbsOf(one)[0])]);
     const lookup = (one, place) => this.#lookup(read, one, place);
+    const room = { ...this.#limits, scratch: () => read.scratch() };
     const partition = step.params.partition ?? null;
     const parts =
       contract.format === "csv"
-        ? ofTable(output, partition, read, steps, lookup, format)
-        : ofRecords(name, output, partition, read, contract, steps, lookup, format);
+        ? ofTable(output, partition, read, steps, lookup, room, format)
+        : ofRecords(name, output, partition, read, contract, steps, lookup, room, format);
     return { body: writing.whole(writing.gathered(parts), INLINE_MAX), media_type: writing.MEDIA_TYPES[format] };
   }
 
   /** Read once for all partitions; a run reads the same bytes throughout. */
   #lookup(read, step, place) {
-    const ref = read.inputs[this.#sources.indexOf(step.join.source)];
+    const ref = read.inputs[this.sources.indexOf(step.join.source)];
     const key = `${place} ${ref.accepted_hash || ref.content_hash}`;
     if (!this.#lookups.has(key)) {
       const found = new Lookup(read, step.join, this.#contracts[step.join.source], place);
@@ -112,19 +115,19 @@ export class DeclaredUpdater {
   }
 }
 
-function ofTable(output, partition, read, steps, lookup, format) {
+function ofTable(output, partition, read, steps, lookup, room, format) {
   const table = read.table(output.from);
-  const pipeline = new TablePipeline(table.names, steps, lookup, () => read.scratch());
+  const pipeline = new TablePipeline(table.names, steps, lookup, room);
   const key = table.names.indexOf(output.partition_by);
   const rows = pipeline.run(only(tableRows(table), partition, (row) => row[key]));
   if (format === "csv") return writing.asCsv(pipeline.names, rows, writing.tableFields);
   return writing.around(writing.tableAsJson(pipeline.names, pipeline.types, rows), format);
 }
 
-function ofRecords(name, output, partition, read, contract, steps, lookup, format) {
+function ofRecords(name, output, partition, read, contract, steps, lookup, room, format) {
   const members = new Members();
   const properties = new Properties(contract.format);
-  const pipeline = new RecordPipeline(members, steps, lookup, () => read.scratch());
+  const pipeline = new RecordPipeline(members, steps, lookup, room);
   const geographic = contract.format === "geojson" || contract.format === "stac";
   const key = geographic ? properties.column(output.partition_by) : output.partition_by;
   const rows = pipeline.run(only(rowsOf(read, name, output.from, contract, members), partition, (row) => row.get(key)));

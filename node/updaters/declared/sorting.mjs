@@ -5,7 +5,8 @@
  * being blank. The order of rows that are alike stays. Twin of src/kfm/updaters/declared/sorting.py.
  */
 
-export const BUDGET = 64 << 20; // characters of rows in memory
+/** How much a step may hold: characters of rows, and keys. */
+export const LIMITS = Object.freeze({ budget: 64 << 20, keys: 1 << 20 });
 export const ROW = 32; // what a row counts for beside its characters
 const FRAME = 2048; // rows that are laid aside together
 
@@ -14,8 +15,7 @@ export class Sorter {
   #keysOf;
   #order;
   #form;
-  #scratch;
-  #budget;
+  #room;
   #entries = [];
   #held = 0;
   #file = null;
@@ -23,20 +23,20 @@ export class Sorter {
 
   /**
    * `keysOf(row, tags)` reads the keys; `compares` is for each of them a comparison of two that are not blank, and
-   * `descending` whether the largest comes first. `form` is {pack, unpack, sizeOf}.
+   * `descending` whether the largest comes first. `form` is {pack, unpack, sizeOf}, `room` what may be held and
+   * where more is laid aside: {budget, keys, scratch}.
    */
-  constructor(keysOf, compares, descending, form, scratch, budget = BUDGET) {
+  constructor(keysOf, compares, descending, form, room) {
     this.#keysOf = keysOf;
     this.#order = orderOf(compares, descending);
     this.#form = form;
-    this.#scratch = scratch;
-    this.#budget = budget;
+    this.#room = room;
   }
 
   add(row, tags) {
     this.#entries.push({ row, tags, keys: this.#keysOf(row, tags) });
     this.#held += this.#form.sizeOf(row) + ROW;
-    if (this.#held > this.#budget) this.#layAside();
+    if (this.#held > this.#room.budget) this.#layAside();
   }
 
   /** All entries in order. */
@@ -58,7 +58,7 @@ export class Sorter {
 
   #layAside() {
     if (!this.#entries.length) return;
-    this.#file ??= this.#scratch();
+    this.#file ??= this.#room.scratch();
     const begin = this.#file.size;
     this.#entries.sort(this.#order);
     for (let start = 0; start < this.#entries.length; start += FRAME) {

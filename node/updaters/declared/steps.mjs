@@ -35,12 +35,12 @@ function* filtered(stream, test) {
 /** The steps, fitted to the columns of one table. `names` and `types` are those at the end. */
 export class TablePipeline {
   #ops = [];
-  #scratch;
+  #room;
 
-  constructor(names, steps, lookup, scratch) {
+  constructor(names, steps, lookup, room) {
     this.names = [...names];
     this.types = names.map(() => "text");
-    this.#scratch = scratch;
+    this.#room = room;
     follow(names, steps, { pointers: false }); // all names first
     for (const [step, place] of steps) {
       const op = this.#compile(step, place, lookup);
@@ -84,7 +84,7 @@ export class TablePipeline {
     if (step.deduplicate !== null) {
       const by = step.deduplicate.by.map((name) => at.get(name));
       return (stream) =>
-        deduplicated(stream, step.deduplicate.keep, (row) => textKey(by, row), TEXTS, this.#scratch);
+        deduplicated(stream, step.deduplicate.keep, (row) => textKey(by, row), TEXTS, this.#room);
     }
     const keys = sortKeys(step);
     const by = keys.map((key) => at.get(key.column));
@@ -96,7 +96,7 @@ export class TablePipeline {
         numeric.map((is) => (is ? byNumber : compare)),
         keys.map((key) => key.descending),
         TEXTS,
-        this.#scratch,
+        this.#room,
       );
   }
 }
@@ -137,8 +137,8 @@ function textKey(by, row) {
   return parts.length === 1 ? parts[0] : lineOf(parts);
 }
 
-function* sorted(stream, keysOf, compares, descending, form, scratch) {
-  const sorter = new Sorter(keysOf, compares, descending, form, scratch);
+function* sorted(stream, keysOf, compares, descending, form, room) {
+  const sorter = new Sorter(keysOf, compares, descending, form, room);
   try {
     for (const [number, row] of stream) sorter.add(row, [number]);
     for (const { row, tags } of sorter.entries()) yield [tags[0], row];
@@ -156,14 +156,14 @@ function* sorted(stream, keysOf, compares, descending, form, scratch) {
 export class RecordPipeline {
   #members;
   #steps;
-  #scratch;
+  #room;
   #ops;
   #pointers = [];
 
-  constructor(members, steps, lookup, scratch) {
+  constructor(members, steps, lookup, room) {
     this.#members = members;
     this.#steps = steps;
-    this.#scratch = scratch;
+    this.#room = room;
     this.#ops = steps.map(([step, at]) => this.#compile(step, at, lookup));
   }
 
@@ -194,10 +194,10 @@ export class RecordPipeline {
       this.#pointers.push([at, step.select.filter((name) => name.startsWith("/")), pointers]);
       return (stream) => selected(stream, step.select, pointers);
     }
-    if (Object.keys(step.rename).length) return (stream) => renamedValues(stream, step.rename);
+    if (Object.keys(step.rename).length) return (stream) => renamedValues(stream, step.rename, at);
     if (step.deduplicate !== null) {
       const { by, keep } = step.deduplicate;
-      return (stream) => deduplicated(stream, keep, (row) => recordKey(by, row), RECORDS, this.#scratch);
+      return (stream) => deduplicated(stream, keep, (row) => recordKey(by, row), RECORDS, this.#room);
     }
     const keys = sortKeys(step);
     return (stream) =>
@@ -207,7 +207,7 @@ export class RecordPipeline {
         keys.map(() => comparePlaces),
         keys.map((key) => key.descending),
         RECORDS,
-        this.#scratch,
+        this.#room,
       );
   }
 }
@@ -237,12 +237,21 @@ function pickedValue(row, column, pointers) {
   return value;
 }
 
-function* renamedValues(stream, rename) {
+function* renamedValues(stream, rename, at) {
+  const targets = sortedKeys(rename)
+    .map((name) => rename[name])
+    .filter((name) => !Object.hasOwn(rename, name));
   for (const [number, row] of stream) {
+    checkFree(row, targets, at);
     const found = new Map();
     for (const [name, value] of row) found.set(renamed(rename, name), value);
     yield [number, found];
   }
+}
+
+/** Told at once, not in the end: which of two values of one name went on would be anyone's guess. */
+function checkFree(row, names, at) {
+  for (const name of names) if (row.has(name)) throw at.taken(name);
 }
 
 function* castValues(stream, columns, kinds, unfit, at) {
@@ -264,6 +273,7 @@ function* castValues(stream, columns, kinds, unfit, at) {
 
 function* joinedValues(stream, on, lookup, join, at) {
   for (const [number, row] of stream) {
+    checkFree(row, join.add, at);
     const added = lookup.get(on.map((column) => row.get(column) ?? null));
     if (added === null && join.missing === "refuse") throw at.noMatch(number, join.source);
     if (added === null && join.missing === "drop") continue;

@@ -30,12 +30,15 @@ export function textOf(value) {
   return value === null || value === undefined ? "" : canonicalText(value);
 }
 
-/** A finite decimal, space around it apart. An integer past 2^53 is none, as in JSON here. Null if it is none. */
+/**
+ * A finite decimal, space around it apart. An integer past 2^53 is one only in the canonical form of its double, as
+ * in JSON here: other digits would be rounded. Null if it is none.
+ */
 export function numberIn(text) {
   text = strip(text);
   if (text.length > MAX_NUMBER || !NUMBER.test(text)) return null;
-  if (INTEGER.test(text)) return whole(text);
   const number = Number(text);
+  if (INTEGER.test(text)) return whole(text) ?? (String(number) === text ? number : null);
   return Number.isFinite(number) ? number : null;
 }
 

@@ -60,8 +60,9 @@ def encode_record(record: msgspec.Struct) -> bytes:
 def decode(body: bytes, where: str) -> Any:
     """Read JSON from anyone: what comes back has a canonical form, and every key was there once.
 
-    Digits that a double cannot hold are rounded as everywhere in JSON; integers past 2^53 and numbers
-    past the largest double are refused instead. Of several problems the first that keeps the text from being
+    Digits that a double cannot hold are rounded as everywhere in JSON; numbers past the largest double are
+    refused instead, and so are integers past 2^53 unless their digits are those of a double in its one form, for
+    what we write we must be able to read. Of several problems the first that keeps the text from being
     read is told, else the first in the value.
     """
     import json
@@ -77,7 +78,9 @@ def decode(body: bytes, where: str) -> Any:
         return _Flaw("is NaN or Infinity, which JSON does not have", "write null instead")
 
     def integer(text: str) -> Any:  # never int() of a hundred thousand digits
-        return int(text) if len(text) < 20 else _Flaw(*_PAST_INTEGERS)
+        if len(text) < 16:
+            return int(text)
+        return _large(text) if len(text) <= _LONGEST else _Flaw(*_PAST_INTEGERS)
 
     try:
         value = json.loads(body.decode(), object_pairs_hook=members, parse_constant=constant, parse_int=integer)
@@ -107,6 +110,17 @@ def _no_json(text: str, where: str) -> BadInput | None:
     line = text.count("\n", 0, fault.index) + 1
     column = fault.index - text.rfind("\n", 0, fault.index)
     return BadInput(f"{where} is not JSON at line {line}, column {column}: {fault.reason}", hint="correct it there")
+
+
+_LONGEST = 22  # characters of an integer that is the one form of a double
+
+
+def _large(text: str) -> int | float | _Flaw:
+    """An integer of many digits: exact up to 2^53, past it only as we write it ourselves."""
+    whole = int(text)
+    if -MAX_INTEGER <= whole <= MAX_INTEGER:
+        return whole
+    return double if ecmascript_number(double := float(text)) == text else _Flaw(*_PAST_INTEGERS)
 
 
 _TOO_DEEP = (f"is nested deeper than {MAX_DEPTH} levels", "flatten it")

@@ -99,7 +99,9 @@ class _Table:
 
     def batches(self) -> Iterator[Rows]:
         for rows in self._read(0):
-            yield rows if all(rows) else [row for row in rows if row]
+            filled = rows if all(rows) else [row for row in rows if row]
+            if filled:
+                yield filled
 
     def _read(self, limit: int) -> Iterator[Rows]:
         rows: Rows = []

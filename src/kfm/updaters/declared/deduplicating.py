@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import compress
-from typing import BinaryIO
 
-from kfm.updaters.declared.sorting import Keys, Payloads, Sorted, Sorter, Tags
+from kfm.updaters.declared.sorting import Keys, Payloads, Room, Sorted, Sorter, Tags
 
-MAX_KEYS = 1 << 20  # keys in memory
 _SHORT = 32
 
 KeyTexts = Sequence[str | None]  # what the rows of one key have in common; None: no key, the row stays
@@ -27,16 +25,14 @@ class Deduplicator:
         self,
         keep: str,
         keys: Callable[[Payloads], KeyTexts],
-        scratch: Callable[[], BinaryIO],
-        limit: int | None = None,
-        budget: int | None = None,
+        room: Room,
     ) -> None:
         self._last = keep == "last"
-        self._limit = MAX_KEYS if limit is None else limit
+        self._limit = room.keys
         self._seen: set[str | bytes] = set()
         self._count = 0
-        self._by_key = Sorter(lambda payloads, _tags: [keys(payloads)], (False,), scratch, budget)
-        self._by_count = Sorter(_counted, (False,), scratch, budget)
+        self._by_key = Sorter(lambda payloads, _tags: [keys(payloads)], (False,), room)
+        self._by_count = Sorter(_counted, (False,), room)
 
     @property
     def full(self) -> bool:

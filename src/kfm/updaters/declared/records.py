@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 
@@ -16,7 +16,7 @@ from kfm.updaters.declared.deduplicating import Deduplicator
 from kfm.updaters.declared.lookups import Lookup
 from kfm.updaters.declared.problems import Place
 from kfm.updaters.declared.reading import Members, Row
-from kfm.updaters.declared.sorting import FRAME, Keys, Payloads, Sorter, Tags
+from kfm.updaters.declared.sorting import FRAME, Keys, Payloads, Room, Sorter, Tags
 from kfm.updaters.declared.values import UNFIT, cast, identity, place
 
 Stream = Iterator[tuple[int, Row]]  # number in the source, record
@@ -32,11 +32,11 @@ class Pipeline:
         members: Members,
         steps: Sequence[tuple[StepConfig, Place]],
         lookup: Callable[[StepConfig, Place], Lookup],
-        scratch: Callable[[], BinaryIO],
+        room: Room,
     ) -> None:
         self._members = members
         self._steps = steps
-        self._scratch = scratch
+        self._room = room
         self._pointers: list[tuple[Place, list[str], Pointers]] = []
         self._ops = [self._compile(step, at, lookup) for step, at in steps]
 
@@ -64,11 +64,11 @@ class Pipeline:
             self._pointers.append((at, [name for name in step.select if name.startswith("/")], pointers))
             return partial(_select, step.select, pointers)
         if step.rename:
-            return partial(_rename, step.rename)
+            return partial(_rename, step.rename, at)
         if step.deduplicate is not None:
-            return partial(_deduplicate, step.deduplicate.by, step.deduplicate.keep, self._scratch)
+            return partial(_deduplicate, step.deduplicate.by, step.deduplicate.keep, self._room)
         keys = sort_keys(step)
-        return partial(_sort, [key.column for key in keys], [key.descending for key in keys], self._scratch)
+        return partial(_sort, [key.column for key in keys], [key.descending for key in keys], self._room)
 
 
 class Pointers:
@@ -120,9 +120,18 @@ def _is_index(part: str) -> bool:
     return part.isascii() and part.isdigit() and len(part) < 10 and (part == "0" or part[0] != "0")
 
 
-def _rename(new: dict[str, str], stream: Stream) -> Stream:
+def _rename(new: dict[str, str], at: Place, stream: Stream) -> Stream:
+    targets = [new[name] for name in sorted(new) if new[name] not in new]
     for number, row in stream:
+        _check_free(row, targets, at)
         yield number, {new.get(name, name): value for name, value in row.items()}
+
+
+def _check_free(row: Row, names: Sequence[str], at: Place) -> None:
+    """Told at once, not in the end: which of two values of one name went on would be anyone's guess."""
+    for name in names:
+        if name in row:
+            raise at.taken(name)
 
 
 def _cast(wanted: Mapping[str, str], unfit: str, at: Place, stream: Stream) -> Stream:
@@ -150,6 +159,7 @@ def _join(
 ) -> Stream:
     nothing = (None,) * len(add)
     for number, row in stream:
+        _check_free(row, add, at)
         found = lookup.get([row.get(column) for column in on])
         if found is None:
             if missing == "refuse":
@@ -181,11 +191,11 @@ def _framed(stream: Stream) -> Iterator[tuple[Payloads, Tags, list[Row]]]:
         yield payloads, tags, rows
 
 
-def _sort(by: list[str], descending: list[bool], scratch: Callable[[], BinaryIO], stream: Stream) -> Stream:
+def _sort(by: list[str], descending: list[bool], room: Room, stream: Stream) -> Stream:
     def keys(rows: Sequence[Row]) -> Keys:
         return [[place(row.get(column)) for row in rows] for column in by]
 
-    sorter = Sorter(lambda payloads, _tags: keys(list(map(_unpack, payloads))), descending, scratch)
+    sorter = Sorter(lambda payloads, _tags: keys(list(map(_unpack, payloads))), descending, room)
     try:
         for payloads, tags, rows in _framed(stream):
             sorter.add(payloads, tags, keys(rows))
@@ -196,8 +206,8 @@ def _sort(by: list[str], descending: list[bool], scratch: Callable[[], BinaryIO]
         sorter.close()
 
 
-def _deduplicate(by: Sequence[str], keep: str, scratch: Callable[[], BinaryIO], stream: Stream) -> Stream:
-    found = Deduplicator(keep, lambda payloads: [_key(by, _unpack(payload)) for payload in payloads], scratch)
+def _deduplicate(by: Sequence[str], keep: str, room: Room, stream: Stream) -> Stream:
+    found = Deduplicator(keep, lambda payloads: [_key(by, _unpack(payload)) for payload in payloads], room)
     try:
         waiting = found.full
         for number, row in stream:

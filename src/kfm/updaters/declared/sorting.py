@@ -11,13 +11,20 @@ import marshal
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
-BUDGET = 64 << 20  # characters of payload in memory
 ROW = 32  # what a row counts for beside its characters
 FRAME = 2048  # rows that are laid aside and handed on together
 
 Payloads = list[Any]
 Tags = Sequence[tuple[int, ...]]
 Keys = list[Sequence[Any]]  # a sequence for each column to sort by; None: blank
+
+
+class Room(NamedTuple):
+    """How much a step may hold, and where it lays aside what is more."""
+
+    scratch: Callable[[], BinaryIO]
+    budget: int = 64 << 20  # characters of rows in memory
+    keys: int = 1 << 20  # keys in memory
 
 
 class Sorted(NamedTuple):
@@ -32,13 +39,11 @@ class Sorter:
         self,
         keys: Callable[[Payloads, Tags], Keys],
         descending: Sequence[bool],
-        scratch: Callable[[], BinaryIO],
-        budget: int | None = None,
+        room: Room,
     ) -> None:
         self._keys_of = keys
         self._descending = list(descending)
-        self._scratch = scratch
-        self._budget = BUDGET if budget is None else budget
+        self._room = room
         self._payloads: Payloads = []
         self._tags: list[tuple[int, ...]] = []
         self._keys: list[list[Any]] = [[] for _ in descending]
@@ -53,7 +58,7 @@ class Sorter:
         for held, more in zip(self._keys, keys, strict=True):
             held += more
         self._held += sum(map(len, payloads)) + ROW * len(payloads)
-        if self._held > self._budget:
+        if self._held > self._room.budget:
             self._lay_aside()
 
     def rows(self) -> Iterator[Sorted]:
@@ -97,7 +102,7 @@ class Sorter:
         if not self._payloads:
             return
         if self._file is None:
-            self._file = self._scratch()
+            self._file = self._room.scratch()
         begin = self._file.seek(0, 2)
         for frame in self._in_memory():
             body = marshal.dumps((frame.payloads, frame.tags))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import compress
-from typing import Any, BinaryIO
+from typing import Any
 
 from kfm.contract.declared import StepConfig, sort_keys
 from kfm.contract.tables import Block, Table, lines_of
@@ -18,7 +18,7 @@ from kfm.updaters.declared.conditions import mask_of, sure_numbers
 from kfm.updaters.declared.deduplicating import Deduplicator, KeyTexts
 from kfm.updaters.declared.lookups import Key, Lookup
 from kfm.updaters.declared.problems import Place
-from kfm.updaters.declared.sorting import Keys, Payloads, Sorted, Sorter, Tags
+from kfm.updaters.declared.sorting import Keys, Payloads, Room, Sorted, Sorter, Tags
 from kfm.updaters.declared.values import UNFIT, cast_text
 
 Column = Sequence[str]
@@ -104,11 +104,11 @@ class Pipeline:
         names: Sequence[str],
         steps: Sequence[tuple[StepConfig, Place]],
         lookup: Callable[[StepConfig, Place], Lookup],
-        scratch: Callable[[], BinaryIO],
+        room: Room,
     ) -> None:
         self.names = list(names)
         self.types = ["text"] * len(self.names)
-        self._scratch = scratch
+        self._room = room
         self._lookup = lookup
         # Once rows are out of their order, a step that refuses one must be told its number.
         refusing = [n for n, (step, _) in enumerate(steps) if _may_refuse(step)]
@@ -156,11 +156,11 @@ class Pipeline:
             return None
         if step.deduplicate is not None:
             by = [at[name] for name in step.deduplicate.by]
-            return partial(_deduplicate, by, step.deduplicate.keep, len(self.names), self._scratch, numbered)
+            return partial(_deduplicate, by, step.deduplicate.keep, len(self.names), self._room, numbered)
         keys = sort_keys(step)
         by = [at[key.column] for key in keys]
         return partial(
-            _sort, by, [self.types[i] for i in by], [key.descending for key in keys], len(self.names), self._scratch,
+            _sort, by, [self.types[i] for i in by], [key.descending for key in keys], len(self.names), self._room,
             numbered,
         )  # fmt: skip
 
@@ -274,7 +274,7 @@ def _sort(
     types: list[str],
     descending: list[bool],
     width: int,
-    scratch: Callable[[], BinaryIO],
+    room: Room,
     numbered: bool,
     stream: Stream,
 ) -> Stream:
@@ -284,7 +284,7 @@ def _sort(
     def keys_of(payloads: Payloads, _tags: Tags) -> Keys:
         return keys(_again(Sorted(payloads, []), width).column)
 
-    sorter = Sorter(keys_of, descending, scratch)
+    sorter = Sorter(keys_of, descending, room)
     try:
         for rows in stream:
             sorter.add(rows.lines(width), [(n,) for n in rows.numbers] if numbered else [], keys(rows.column))
@@ -305,14 +305,12 @@ def _places(column: Column, kind: str) -> Sequence[Any]:
     return column
 
 
-def _deduplicate(
-    by: list[int], keep: str, width: int, scratch: Callable[[], BinaryIO], numbered: bool, stream: Stream
-) -> Stream:
+def _deduplicate(by: list[int], keep: str, width: int, room: Room, numbered: bool, stream: Stream) -> Stream:
     def keys_of(payloads: Payloads) -> KeyTexts:
         rows = _again(Sorted(payloads, []), width)
         return key_texts([rows.column(i) for i in by], rows.size)
 
-    found = Deduplicator(keep, keys_of, scratch)
+    found = Deduplicator(keep, keys_of, room)
     try:
         for rows in stream:
             keys = key_texts([rows.column(i) for i in by], rows.size)

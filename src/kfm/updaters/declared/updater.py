@@ -14,6 +14,7 @@ from kfm.updaters.declared import records, tables, writing
 from kfm.updaters.declared.lookups import Lookup
 from kfm.updaters.declared.problems import Place
 from kfm.updaters.declared.reading import Members, Properties, rows_of
+from kfm.updaters.declared.sorting import Room
 from kfm.updaters.declared.values import text_of
 
 
@@ -28,12 +29,18 @@ class DeclaredUpdater(Updater):
     declared = True
 
     def __init__(
-        self, name: str, version: str, outputs: Mapping[str, OutputConfig], contracts: Mapping[str, DataContract]
+        self,
+        name: str,
+        version: str,
+        outputs: Mapping[str, OutputConfig],
+        contracts: Mapping[str, DataContract],
+        room: Callable[[Reader], Room] = lambda read: Room(read.scratch),
     ) -> None:
         self.id = name
         self.version = version
         self._outputs = {output: outputs[output] for output in sorted(outputs)}
         self._contracts = contracts
+        self._room = room
         used = {output.from_ for output in outputs.values()}
         used |= {step.join.source for output in outputs.values() for step in output.steps if step.join is not None}
         self._sources = sorted(used)
@@ -83,8 +90,8 @@ class DeclaredUpdater(Updater):
             return self._lookup(read, step, place)
 
         if contract.format == "csv":
-            return _of_table(output, partition, read, steps, lookup, format_)
-        return _of_records(name, output, partition, read, contract, steps, lookup, format_)
+            return _of_table(output, partition, read, steps, lookup, self._room(read), format_)
+        return _of_records(name, output, partition, read, contract, steps, lookup, self._room(read), format_)
 
     def _lookup(self, read: Reader, step: StepConfig, place: Place) -> Lookup:
         """Read once for all partitions; a run reads the same bytes throughout."""
@@ -105,10 +112,10 @@ Lookups = Callable[[StepConfig, Place], Lookup]
 
 
 def _of_table(
-    output: OutputConfig, partition: str | None, read: Reader, steps: Steps, lookup: Lookups, format_: str
+    output: OutputConfig, partition: str | None, read: Reader, steps: Steps, lookup: Lookups, room: Room, format_: str
 ) -> Iterator[bytes]:
     table = read.table(output.from_)
-    pipeline = tables.Pipeline(table.names, steps, lookup, read.scratch)
+    pipeline = tables.Pipeline(table.names, steps, lookup, room)
     stream = tables.table_rows(table)
     if partition is not None:
         stream = tables.only(list(table.names).index(output.partition_by), partition, stream)
@@ -126,11 +133,12 @@ def _of_records(
     contract: DataContract,
     steps: Steps,
     lookup: Lookups,
+    room: Room,
     format_: str,
 ) -> Iterator[bytes]:
     members = Members()
     properties = Properties(contract.format)
-    pipeline = records.Pipeline(members, steps, lookup, read.scratch)
+    pipeline = records.Pipeline(members, steps, lookup, room)
     stream = rows_of(read, name, output.from_, contract, members)
     if partition is not None:
         column = output.partition_by

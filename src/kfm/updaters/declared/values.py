@@ -35,12 +35,16 @@ def text_of(value: Any) -> str:
 
 
 def number_in(text: str) -> int | float | None:
-    """A finite decimal, space around it apart. An integer past 2^53 is none, as in JSON here."""
+    """A finite decimal, space around it apart. An integer past 2^53 is one only in the canonical form of its
+    double, as in JSON here: other digits would be rounded."""
     text = text.strip()
     if len(text) > MAX_NUMBER or not _NUMBER.fullmatch(text):
         return None
     if _INTEGER.fullmatch(text):
-        return whole if -MAX_INTEGER <= (whole := int(text)) <= MAX_INTEGER else None
+        whole = int(text)
+        if -MAX_INTEGER <= whole <= MAX_INTEGER:
+            return whole
+        return float(whole) if len(text) <= 22 and ecmascript_number(float(whole)) == text else None
     number = float(text)
     return number if isfinite(number) else None
 

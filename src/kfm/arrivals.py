@@ -23,7 +23,19 @@ from kfm.orchestration.webhooks import Header, Hook, Message, Reception, Rejecte
 from kfm.runtime import House
 from kfm.telemetry.failures import FailureLog
 
-__all__ = ["Message", "Reception", "Watch", "judge", "reception_of", "replay", "retry", "signed_headers", "take"]
+__all__ = [
+    "Message",
+    "Reception",
+    "Watch",
+    "github_workflow",
+    "judge",
+    "reception_of",
+    "replay",
+    "report_job",
+    "retry",
+    "signed_headers",
+    "take",
+]
 
 FAILURES = ".kfm/webhook_failures.jsonl"
 
@@ -119,6 +131,26 @@ def retry(house: House, trigger_id: str) -> Receipt:
         again = msgspec.structs.replace(ended.trigger, trigger_id="", received_at=rfc3339(house.clock.now_ms()))
         waiting = triggers.keep(house.state, again)
     return house.run(waiting, house.updater_of(waiting))
+
+
+# -- inside GitHub Actions
+
+
+def github_workflow(resolved: Resolved, cron: str) -> str:
+    """The workflow that runs this installation there."""
+    from kfm import __version__
+    from kfm.projections.workflow import workflow
+
+    releases = resolved.config.publish.startswith("github:")
+    names = sorted(resolved.config.datasets)
+    return workflow(names, cron=cron, package=f"kfm=={__version__}", writes_releases=releases)
+
+
+def report_job(receipts: Sequence[Receipt]) -> None:
+    """The summary and the outputs of the job we run in, if we run in one."""
+    from kfm.publish.actions import report
+
+    report(os.environ, receipts)
 
 
 # -- watching

@@ -28,6 +28,7 @@ COMMANDS = frozenset(
     {
         "cat", "compact", "completion", "config", "doctor", "freeze", "held", "init", "plan", "promote", "receipts",
         "refs", "resume", "rollback", "run", "runs", "schema", "serve", "thaw", "triggers", "wal", "watch", "webhook",
+        "workflow",
     }
 )  # fmt: skip
 
@@ -360,6 +361,16 @@ def _add_settings(commands: Any) -> None:
 
     schema = _command(commands, "schema", "settings:schema", "Write a JSON Schema to stdout, or list their names")
     schema.add_argument("name", nargs="?", metavar="NAME", help="e.g. config or receipt")
+
+    workflow = _group(commands, "workflow", "Write what runs this installation elsewhere")
+    github = _command(
+        workflow,
+        "github",
+        "settings:workflow_github",
+        "Write a GitHub workflow to stdout: by the clock, by an event and by hand",
+        "e.g.  kfm workflow github > .github/workflows/updater.yml",
+    )
+    github.add_argument("--cron", default="17 * * * *", metavar="CRON", help='when (default: "17 * * * *")')
 
     completion = _command(
         commands,

@@ -83,6 +83,10 @@ def run(options: argparse.Namespace, screen: Screen) -> int:
             from kfm.runtime import write_artifacts
 
             write_artifacts(folder, house.artifacts(tally.receipts, effects, events))
+        if os.environ.get("GITHUB_ACTIONS") == "true" and not options.dry_run:
+            from kfm.arrivals import report_job
+
+            report_job(tally.receipts)
         show_runs(house, screen, tally, effects)
         return tally.code
 

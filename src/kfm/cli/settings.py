@@ -43,6 +43,14 @@ def completion(options: argparse.Namespace, screen: Screen) -> int:
     return 0
 
 
+def workflow_github(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm import config
+    from kfm.arrivals import github_workflow
+
+    screen.text(github_workflow(config.load(options.config, os.environ), options.cron))
+    return 0
+
+
 def schema(options: argparse.Namespace, screen: Screen) -> int:
     """The schema of the configuration or of a record; without a name, the names."""
     from kfm import config

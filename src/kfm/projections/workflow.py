@@ -1,0 +1,129 @@
+"""The GitHub workflow that runs an installation by the clock, by an event or by hand. Pure.
+
+It is convenience, never correctness: GitHub keeps one waiting run of a concurrency group and drops the older, and
+stops schedules after sixty idle days. What must not be lost is in the inbox; what must not overlap has a lease.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from kfm.errors import BadInput
+
+# Every action by the commit it was read at; a tag can be moved, a commit cannot.
+CHECKOUT = ("actions/checkout@11bd71901bbe5b1630ceea73d27597364c9af683", "v4.2.2")
+PYTHON = ("actions/setup-python@a26af69be951a213d495a4c3e4e4022e16d87065", "v5.6.0")
+CACHE = ("actions/cache@5a3ec84eff668545956fd18022155c47e93e2684", "v4.2.3")
+UPLOAD = ("actions/upload-artifact@ea165f8d65b6e75b540449e92b4886f43607fa02", "v4.6.2")
+
+_DATASET = re.compile(r"[a-z0-9][a-z0-9-]{0,62}\Z")
+_CRON = re.compile(r"(?:[0-9*/,-]+ ){4}[0-9*/,-]+\Z")
+
+
+class Pinned(NamedTuple):
+    """An action, and the version its commit has."""
+
+    uses: str
+    version: str
+
+
+def workflow(datasets: Sequence[str], *, cron: str, package: str, writes_releases: bool) -> str:
+    """YAML, made by a serialiser: no name of a dataset can become anything but a text in it."""
+    for name in datasets:
+        if not _DATASET.match(name):
+            raise BadInput(f"dataset {name} cannot be in a workflow", hint="its name may hold a-z, 0-9 and - only")
+    if not datasets:
+        raise BadInput("the configuration names no dataset", hint="add one under `datasets:`")
+    if not _CRON.match(cron):
+        raise BadInput("--cron is not five fields of digits and * / , -", hint='write "17 * * * *"')
+    env = {"DATASET": "${{ matrix.dataset }}", "ONLY": "${{ inputs.dataset || github.event.client_payload.dataset }}"}
+    if writes_releases:
+        env["GITHUB_TOKEN"] = "${{ github.token }}"  # noqa: S105 an expression of GitHub, not a token
+    run = 'if [ -n "$ONLY" ] && [ "$ONLY" != "$DATASET" ]; then exit 0; fi\nkfm run "$DATASET" --artifacts artifacts\n'
+    document: dict[str, Any] = {
+        "name": "updater",
+        "on": {
+            "schedule": [{"cron": cron}],
+            "repository_dispatch": {"types": ["kfm-update"]},
+            "workflow_dispatch": {
+                "inputs": {"dataset": {"description": "only this dataset", "required": False, "type": "string"}}
+            },
+        },
+        "permissions": {},
+        "jobs": {
+            "update": {
+                "runs-on": "ubuntu-24.04",
+                "timeout-minutes": 60,
+                "permissions": {"contents": "write" if writes_releases else "read"},
+                "strategy": {"fail-fast": False, "matrix": {"dataset": list(datasets)}},
+                "concurrency": {"group": "updater-${{ matrix.dataset }}", "cancel-in-progress": False},
+                "steps": [
+                    {"uses": Pinned(*CHECKOUT), "with": {"persist-credentials": False}},
+                    {"uses": Pinned(*PYTHON), "with": {"python-version": "3.12"}},
+                    {
+                        "name": "Bring back the state",
+                        "uses": Pinned(*CACHE),
+                        "with": {
+                            "path": ".kfm",
+                            "key": "kfm-${{ matrix.dataset }}-${{ github.run_id }}-${{ github.run_attempt }}",
+                            "restore-keys": "kfm-${{ matrix.dataset }}-",
+                        },
+                    },
+                    {"name": "Install", "env": {"PACKAGE": package}, "run": 'python -m pip install "$PACKAGE"'},
+                    {"name": "Update", "env": env, "run": run},
+                    {
+                        "name": "Keep the artifacts",
+                        "if": "always()",
+                        "uses": Pinned(*UPLOAD),
+                        "with": {
+                            "name": "updater-${{ matrix.dataset }}",
+                            "path": "artifacts",
+                            "if-no-files-found": "ignore",
+                        },
+                    },
+                ],
+            }
+        },
+    }
+    return (
+        "# Written by `kfm workflow github`. Write it anew when kfm.yml changes.\n"
+        + "\n".join(_lines(document, 0))
+        + "\n"
+    )
+
+
+def _lines(value: Any, depth: int) -> Iterator[str]:
+    indent = "  " * depth
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _pair(f"{indent}{_key(key)}:", item, depth)
+    else:
+        for item in value:
+            inner = list(_lines(item, depth + 1)) if isinstance(item, dict) and item else [f"{indent}  {_scalar(item)}"]
+            yield f"{indent}- {inner[0].lstrip()}"
+            yield from inner[1:]
+
+
+def _pair(head: str, item: Any, depth: int) -> Iterator[str]:
+    if isinstance(item, Pinned):
+        yield f"{head} {item.uses} # {item.version}"
+    elif isinstance(item, (dict, list)) and item:
+        yield head
+        yield from _lines(item, depth + 1)
+    elif isinstance(item, str) and "\n" in item:
+        yield f"{head} |"
+        yield from (f"{'  ' * (depth + 1)}{line}" for line in item.rstrip("\n").split("\n"))
+    else:
+        yield f"{head} {_scalar(item)}"
+
+
+def _key(key: str) -> str:
+    return json.dumps(key) if key == "on" else key  # YAML 1.1 would read it as true
+
+
+def _scalar(value: Any) -> str:
+    """JSON is YAML: quoted texts, plain numbers and truths."""
+    return json.dumps(value)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from pathlib import Path
 
 import pytest
 
-from tests.house.bans import ROOT
+from kfm.cli.parser import Usage, parse
+from tests.house.bans import ROOT, repository_files
 from tests.house.guides import blocks, follow, matches
 
 GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))]
@@ -59,3 +62,33 @@ def test_files_and_folders_are_where_the_reader_stands(tmp_path: Path) -> None:
     text = "```sh\nmkdir a && cd a\n```\n```csv file=x.csv\n1\n```\n```sh\ncat x.csv\n```\n```text\n1\n```\n"
     assert follow_text(text, tmp_path) == 2
     assert [block.file for block in blocks(text)] == ["", "x.csv", "", ""]
+
+
+_INLINE = re.compile(r"`((?:KFM_\w+=\S+ )*)kfm ([^`|]+)`")
+PAGES = [ROOT / name for name in repository_files() if name.endswith(".md") and name != "docs/performance.md"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_a_command_in_the_text_of_a_page_is_one_that_can_be_typed(page: Path) -> None:
+    wrong = []
+    for _, words in _INLINE.findall(page.read_text(encoding="utf-8")):
+        if problem := untypable(words):
+            wrong.append(f"kfm {words}: {problem}")
+    assert wrong == []
+
+
+def untypable(words: str) -> str:
+    """Why it cannot be typed; that something has to be added is no reason."""
+    try:
+        parse(shlex.split(words))
+    except Usage as problem:
+        return "" if "are required" in problem.message or "expected one argument" in problem.message else str(problem)
+    except SystemExit:  # --help
+        pass
+    return ""
+
+
+def test_a_command_that_is_none_is_found() -> None:
+    assert untypable("rollback wells --to nothing") == untypable("promote") == untypable("run DATASET --force") == ""
+    assert "no command" in untypable("relase wells")
+    assert "--too" in untypable("rollback wells --too nothing")

@@ -30,8 +30,9 @@ export function patternFlaw(pattern) {
 
 /** The pattern for the engine of JavaScript. `whole`: the text must match from end to end, else some of it. */
 export function compiled(pattern, { whole = true } = {}) {
-  const spelt = new Spelling().node(parse(pattern));
-  return new RegExp(whole ? `^(?:${spelt})$` : spelt, "u");
+  const text = new Spelling().node(parse(pattern));
+  // A search is spelled out too: left to itself the engine may begin one in the middle of a surrogate pair.
+  return new RegExp(whole ? `^(?:${text})$` : `^[^]*?(?:${text})`, "u");
 }
 
 export function parse(pattern) {

@@ -107,7 +107,8 @@ export class ColumnCheck {
     this.#blanks = new Set(["", ...column.missing, ...column.missing.map(strip)]);
     this.#allowed = column.values.length ? new Set(column.values) : null;
     this.#matches = column.pattern ? compiled(column.pattern) : null;
-    this.#bounded = column.minimum !== null || column.maximum !== null;
+    const isNumeric = column.type === "integer" || column.type === "number";
+    this.#bounded = isNumeric && (column.minimum !== null || column.maximum !== null);
     this.#textual = column.values.length > 0 || column.pattern !== "" || column.unique;
     const isDated = column.type === "date" || column.type === "datetime";
     this.#read = isDated && column.date_format ? dated(dateReader(column.date_format)) : READERS[column.type];

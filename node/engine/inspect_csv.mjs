@@ -248,7 +248,9 @@ function headerOf(table, contract, out) {
     }
     if (!first.has(name)) first.set(name, position);
   }
-  return out.held ? null : names;
+  if (!out.held) return names;
+  table.flaw = null; // what comes after a header that is refused is not looked at
+  return null;
 }
 
 /** Writes what passed, from the moment that differs from what came. */

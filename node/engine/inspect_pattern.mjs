@@ -37,8 +37,8 @@ export function patternProblem(pattern) {
   return "";
 }
 
-function judge(node, work) {
-  const automaton = new Automaton(node, work);
+function judge(node, work, { atomic = false } = {}) {
+  const automaton = new Automaton(node, work, atomic);
   const core = automaton.core();
   const reach = new Map();
   for (const position of core) reach.set(position, automaton.reach([position], core));
@@ -50,11 +50,17 @@ function judge(node, work) {
 
 /** A fragment is [where it may begin, where it may end, whether it may be empty], each in how many ways. */
 class Automaton {
+  #atomicInside;
   #work;
   #bounds;
   #any;
 
-  constructor(node, work) {
+  /**
+   * `atomic`: it matters which of several ways is found first, and engines differ in how they go round what may be
+   * empty.
+   */
+  constructor(node, work, atomic) {
+    this.#atomicInside = atomic;
     this.takes = []; // per position the characters it takes, as bits
     this.edges = []; // per position what may come next, and in how many ways
     this.#work = work;
@@ -78,7 +84,7 @@ class Automaton {
       case "atomic":
         return this.#atomic(node.body);
       case "look":
-        judge(node.body, this.#work);
+        judge(node.body, this.#work, { atomic: this.#atomicInside });
     }
     return [new Map(), new Map(), 1];
   }
@@ -86,8 +92,8 @@ class Automaton {
   #atomic(inner) {
     const isRepeat = inner.kind === "repeat";
     // A greedy loop that may end at once takes what it can and is done: only its body is tried in ways.
-    judge(isRepeat && inner.least <= 1 && !inner.lazy ? inner.body : inner, this.#work);
-    if (isRepeat && inner.most !== 0 && inner.most !== 1 && mayBeEmpty(inner.body)) {
+    judge(isRepeat && inner.least <= 1 && !inner.lazy ? inner.body : inner, this.#work, { atomic: true });
+    if (isRepeat && inner.most !== 0 && mayBeEmpty(inner.body)) {
       throw new TooHard("repeats what may be empty");
     }
     const fragment = this.#position(this.#any);
@@ -125,7 +131,7 @@ class Automaton {
     if (node.most === 0) return [new Map(), new Map(), 1];
     const fragment = this.#fragment(node.body);
     const empty = Math.min(2, fragment[2] + (node.least === 0 ? 1 : 0));
-    if (node.most === 1) return [fragment[0], fragment[1], empty];
+    if (node.most === 1 && !(fragment[2] && this.#atomicInside)) return [fragment[0], fragment[1], empty];
     if (fragment[2]) throw new TooHard("repeats what may be empty");
     if (node.most === null || node.most > UNROLLED) {
       this.#link(fragment[1], fragment[0]);

@@ -1,12 +1,13 @@
 /**
  * Answers what the other language asks, a line of JSON each: `[what, ...arguments]` to `{ok}` or `{error}`.
  *
- * tests/node/twin.py keeps one such process and holds its answers against those of Python.
+ * tests/node/twin.py keeps one such process and holds its answers against those of Python. An argument names
+ * another module with answers.
  */
 
 import fs from "node:fs";
 
-import { ANSWERS } from "./answers.mjs";
+const { ANSWERS } = await import(process.argv[2] ?? "./answers.mjs");
 
 const BLOCK = Buffer.alloc(1 << 20);
 

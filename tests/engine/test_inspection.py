@@ -451,6 +451,7 @@ def everything() -> bytes:
         (csv_contract(Column(name="a", pattern="(")), "not a regular expression"),
         (csv_contract(Column(name="a", pattern="(a+)+")), "very many ways"),
         (csv_contract(Column(name="a", minimum=1)), "for integer and number"),
+        (csv_contract(Column(name="a", minimum=1, values=("x",))), "for integer and number"),
         (csv_contract(Column(name="a", type="integer", minimum=2, maximum=1)), "above maximum"),
         (csv_contract(Column(name="a", type="number", minimum=float("nan"))), "finite"),
         (csv_contract(Column(name="a", required=True, mode="discard-value")), "cannot be blanked"),

@@ -40,9 +40,9 @@ def node() -> str:
 class Twin:
     """Asks Node. An answer is {"ok": …} or {"error": text, "code": …, "fields": …}."""
 
-    def __init__(self) -> None:
+    def __init__(self, answers: str = "./answers.mjs") -> None:
         self._process = subprocess.Popen(
-            [node(), str(ROOT / "node/tests/twin.mjs")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [node(), str(ROOT / "node/tests/twin.mjs"), answers], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
 
     def __enter__(self) -> Twin:

@@ -60,7 +60,8 @@ class ColumnCheck:
         self._seen: set[str | bytes] = set()
         self._allowed = frozenset(column.values)
         self._matches = compiled(column.pattern).fullmatch if column.pattern else None
-        self._bounded = column.minimum is not None or column.maximum is not None
+        numeric = column.type in ("integer", "number")
+        self._bounded = numeric and (column.minimum is not None or column.maximum is not None)
         self._textual = bool(column.values or column.pattern or column.unique)
         self._read: Callable[[str], object] = _reader(column)
         self._known: set[str] = set()  # dates that were read before; costly to read, and few

@@ -62,8 +62,8 @@ def pattern_problem(pattern: str) -> str:
     return ""
 
 
-def _judge(node: Node, work: _Work) -> None:
-    automaton = _Automaton(node, work)
+def _judge(node: Node, work: _Work, *, atomic: bool = False) -> None:
+    automaton = _Automaton(node, work, atomic)
     core = automaton.core()
     reach = {position: automaton.reach([position], core) for position in core}
     if automaton.doubled(core, reach):
@@ -77,7 +77,10 @@ _Fragment = tuple[dict[int, int], dict[int, int], int]
 
 
 class _Automaton:
-    def __init__(self, node: Node, work: _Work) -> None:
+    def __init__(self, node: Node, work: _Work, atomic: bool) -> None:
+        """`atomic`: it matters which of several ways is found first, and engines differ in how they go round what
+        may be empty."""
+        self._atomic = atomic
         self.takes: list[int] = []  # per position the characters it takes, as bits
         self.edges: list[dict[int, int]] = []  # per position what may come next, and in how many ways
         self._work = work
@@ -100,13 +103,13 @@ class _Automaton:
             inner = node.body
             # A greedy loop that may end at once takes what it can and is done: only its body is tried in ways.
             loops = isinstance(inner, Repeat) and inner.least <= 1 and not inner.lazy
-            _judge(inner.body if isinstance(inner, Repeat) and loops else inner, self._work)
-            if isinstance(inner, Repeat) and inner.most not in (0, 1) and _may_be_empty(inner.body):
+            _judge(inner.body if isinstance(inner, Repeat) and loops else inner, self._work, atomic=True)
+            if isinstance(inner, Repeat) and inner.most != 0 and _may_be_empty(inner.body):
                 raise _Refused("repeats what may be empty")
             fragment = self._position(self._any)
             return fragment[0], fragment[1], int(_may_be_empty(inner))
         if isinstance(node, Look):
-            _judge(node.body, self._work)
+            _judge(node.body, self._work, atomic=self._atomic)
         return {}, {}, 1
 
     def _sequence(self, items: Iterable[Node]) -> _Fragment:
@@ -137,7 +140,7 @@ class _Automaton:
             return {}, {}, 1
         fragment = self._fragment(node.body)
         empty = min(2, fragment[2] + (node.least == 0))
-        if node.most == 1:
+        if node.most == 1 and not (fragment[2] and self._atomic):
             return fragment[0], fragment[1], empty
         if fragment[2]:
             raise _Refused("repeats what may be empty")

@@ -1,0 +1,81 @@
+/** What twin.mjs can be asked about data contracts. Bytes go both ways in base64. */
+
+import { canonicalText } from "../canonical.mjs";
+import { dateFormatProblem, dateReader } from "../dates.mjs";
+import { decodeAll, encode, encodingOf, Undecodable } from "../encodings.mjs";
+import { patternProblem } from "../engine/inspect_pattern.mjs";
+import { LIMITS } from "../engine/inspect_text.mjs";
+import { contractProblems, inspect } from "../engine/inspection.mjs";
+import { KfmError } from "../errors.mjs";
+import { compiled } from "../patterns.mjs";
+import { convert, DataContract } from "../records.mjs";
+
+/** A stream as the object store opens it, whose pieces are overwritten as soon as the next one is asked for. */
+function streamOf(body) {
+  let at = 0;
+  let given = Buffer.alloc(0);
+  return {
+    read(size) {
+      given.fill(0x21);
+      given = Buffer.from(body.subarray(at, at + size));
+      at += given.length;
+      return given;
+    },
+    close() {
+      given.fill(0x21);
+    },
+  };
+}
+
+function inspected(asked, encoded, limits) {
+  const contract = convert(DataContract, asked);
+  const body = Buffer.from(encoded, "base64");
+  const accepted = [];
+  const held = [];
+  try {
+    const report = inspect(
+      () => streamOf(body),
+      contract,
+      "stations",
+      (chunk) => accepted.push(Buffer.from(chunk)),
+      (chunk) => held.push(Buffer.from(chunk)),
+      { limits: { ...LIMITS, ...limits } },
+    );
+    return {
+      report: canonicalText(report),
+      accepted: report.changed ? Buffer.concat(accepted).toString("base64") : null,
+      held: Buffer.concat(held).toString("base64"),
+    };
+  } catch (problem) {
+    if (problem instanceof KfmError) return { error: String(problem), code: problem.code };
+    throw problem;
+  }
+}
+
+function decoded(name, encoded) {
+  try {
+    return decodeAll(name, Buffer.from(encoded, "base64"));
+  } catch (problem) {
+    if (problem instanceof Undecodable) return null;
+    throw problem;
+  }
+}
+
+export const ANSWERS = {
+  inspect: inspected,
+  problems: (asked) => contractProblems(convert(DataContract, asked)),
+  decode: decoded,
+  encode: (name, text) => encode(name, text)?.toString("base64") ?? null,
+  encoding: encodingOf,
+  pattern: (pattern, texts) => {
+    const problem = patternProblem(pattern);
+    if (problem) return problem;
+    const whole = compiled(pattern);
+    const some = compiled(pattern, { whole: false });
+    return texts.map((text) => [whole.test(text), some.test(text)]);
+  },
+  dates: (format, texts) => {
+    const problem = dateFormatProblem(format);
+    return problem || texts.map(dateReader(format));
+  },
+};

@@ -1,5 +1,6 @@
 # The one command list: whatever a person types is a target here, and CI types the same ones.
-# A bare machine needs python3 (3.11 or newer, with venv), make and git; everything else goes into .venv.
+# A bare machine needs python3 (3.11 or newer, with venv), make and git; everything else goes into .venv. For its
+# Node runner it needs Node 20 or newer with npm, and goes without where there is none, except in CI.
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
@@ -8,10 +9,12 @@ SHELL := /bin/sh
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
+NODE_STAMP := node/node_modules/.installed
+MODULES = updater.mjs $(shell find node -name '*.mjs' -not -path '*/node_modules/*')
 WORKERS ?= 2
 PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadgroup
 
-.PHONY: help demo test test-long promises lint bench docs schemas pins clean
+.PHONY: help demo test test-long promises lint bench docs schemas pins clean node-packages
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -19,10 +22,10 @@ help: ## list these commands
 demo: $(STAMP) ## run the whole walk over real Kansas data, kill it in the middle, resume it
 	@$(PY) examples/demo.py
 
-test: lint ## lint, then every test that is not marked long
+test: lint node-packages ## lint, then every test that is not marked long
 	@$(PYTEST) -m "not long"
 
-test-long: lint ## lint, then every test there is; what they tried goes into build/promises
+test-long: lint node-packages ## lint, then every test there is; what they tried goes into build/promises
 	@rm -rf build/promises
 	@$(PYTEST) -m "long or not long"
 
@@ -36,6 +39,7 @@ lint: $(STAMP) ## style, types, who may import whom, and what is banned
 	$(PY) -m mypy || status=1; \
 	$(VENV)/bin/lint-imports --no-cache --no-logo || status=1; \
 	$(PY) -m tests.house.bans || status=1; \
+	if command -v node >/dev/null; then for module in $(MODULES); do node --check $$module || status=1; done; fi; \
 	exit $$status
 
 bench: $(STAMP) ## measure against peers, into bench/results
@@ -56,7 +60,7 @@ pins: $(STAMP) ## resolve requirements/*.txt anew, to the newest versions that f
 	done
 
 clean: ## remove everything these commands made, the environment too
-	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) node/node_modules build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests examples bench -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The environment: hashed pins first, then the project itself with the pinned setuptools, so that
@@ -81,3 +85,19 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	@$(PY) -m pip install --quiet --no-input --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	@$(PY) -m pip install --quiet --no-input --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
+
+# What the Node runner needs, as node/package-lock.json pins it. Where there is no Node its tests are skipped; in CI
+# that is a failure.
+node-packages:
+	@if ! node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' 2>/dev/null; then \
+	  found=$$(node --version 2>/dev/null || echo none); \
+	  echo "make: the Node runner needs Node 20 or newer; found: $$found" >&2; \
+	  [ -z "$$CI" ] || exit 1; \
+	elif ! [ $(NODE_STAMP) -nt node/package-lock.json ]; then \
+	  echo "make: installing node/package-lock.json into node/node_modules"; \
+	  if (cd node && npm ci --no-audit --no-fund --loglevel=error); then touch $(NODE_STAMP); \
+	  else \
+	    echo "make: npm ci failed; better-sqlite3 comes built, or needs a C++ compiler, make and python3 to be built" >&2; \
+	    [ -z "$$CI" ] || exit 1; \
+	  fi; \
+	fi

@@ -162,8 +162,8 @@ export function ecmascriptNumber(value) {
  * Read JSON from anyone: what comes back has a canonical form, and every key was there once.
  *
  * Digits that a double cannot hold are rounded as everywhere in JSON; numbers past the largest double are refused
- * instead, and so are integers past 2^53 unless their digits are those of a double in its one form. Of several problems the first that keeps the text from being read is
- * told, else the first in the value.
+ * instead, and so are integers past 2^53 unless their digits are those of a double in its one form. Of several
+ * problems the first that keeps the text from being read is told, else the first in the value.
  *
  * Objects come without a prototype, so that no key finds what was not in the text; a key that looks like an
  * integer is not in its place in them (JavaScript sorts those first). `maps`: Maps instead, in the order of the text.

@@ -130,8 +130,8 @@ export function asGiven(argv, env) {
   const lost = (text) => text.includes("\ufffd");
   const words = argv.some(lost) ? raw("cmdline").slice(-argv.length) : argv;
   if (!Object.entries(env).some(([name, value]) => lost(name) || lost(value))) return [words, env];
-  const entries = raw("environ").map((entry) => [entry.slice(0, entry.indexOf("=")), entry.slice(entry.indexOf("=") + 1)]);
-  return [words, Object.fromEntries(entries)];
+  const entries = raw("environ").map((entry) => [entry, entry.indexOf("=")]);
+  return [words, Object.fromEntries(entries.map(([entry, at]) => [entry.slice(0, at), entry.slice(at + 1)]))];
 }
 
 function raw(name) {

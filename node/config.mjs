@@ -10,7 +10,7 @@ import path from "node:path";
 
 import { compare, isPrintable, length, strip } from "./characters.mjs";
 import { parseInstant } from "./clock.mjs";
-import { OutputConfig } from "./declared.mjs";
+import { checkOutputs, OutputConfig } from "./declared.mjs";
 import * as documents from "./documents.mjs";
 import { encodingOf, isDelimiter, KNOWN } from "./encodings.mjs";
 import { apply } from "./environment.mjs";
@@ -64,6 +64,13 @@ export const WebhookConfig = record("WebhookConfig", {
   tolerance_s: [bounded(number, { gt: 0, le: 3600 }), 300],
 });
 
+/** How `publish: github:OWNER/REPOSITORY` reaches it. */
+export const GitHubConfig = record("GitHubConfig", {
+  token: [words, "env:GITHUB_TOKEN"],
+  api: [words, "https://api.github.com"],
+  uploads: [words, "https://uploads.github.com"],
+});
+
 /** How `kfm watch` looks at sources, and how it gathers what asks for the same run. */
 export const WatchConfig = record("WatchConfig", {
   poll_s: [interval, 900],
@@ -114,12 +121,13 @@ export const Config = record("Config", {
   accept_weak_storage: [boolean, false],
   network: [NetworkConfig.type, NetworkConfig()],
   execute: [ExecuteConfig.type, ExecuteConfig()],
+  github: [GitHubConfig.type, GitHubConfig()],
   watch: [WatchConfig.type, WatchConfig()],
   webhooks: [map(WebhookConfig.type), {}],
   deletion_budget: [bounded(number, { ge: 0, le: 1 }), 0.1],
 });
 
-const SCHEMES = { state: ["sqlite", "jsonl", "memory"], objects: ["file"], publish: ["file", "noop"] };
+const SCHEMES = { state: ["sqlite", "jsonl", "memory"], objects: ["file"], publish: ["file", "github", "noop"] };
 
 /** The contract of a source with its format in it. */
 export function dataContract(source) {
@@ -326,6 +334,7 @@ export function fsPath(name) {
 
 function check(config, document) {
   for (const [key, schemes] of Object.entries(SCHEMES)) checkLocation(document, key, config[key], schemes);
+  checkGithub(document, config);
   if (!isPrintable(config.artifacts)) document.refuse(["artifacts"], "holds a control character", "use a plain path");
   config.network.allow.forEach((host, index) => checkHost(document, ["network", "allow", index], host));
   for (const name of document.keys(["datasets"], config.datasets)) {
@@ -351,6 +360,7 @@ function checkDataset(document, at, dataset) {
   for (const key of document.keys([...at, "sources"], dataset.sources)) {
     checkSource(document, [...at, "sources", key], dataset.sources[key]);
   }
+  if (Object.keys(dataset.outputs).length) checkOutputs(document, at, dataset.outputs, contracts(dataset));
 }
 
 function checkWebhook(document, at, hook, datasets) {
@@ -379,6 +389,25 @@ function checkLocation(document, key, url, schemes) {
     if (rest) document.refuse([key], `has text after ${scheme}:`, "nothing belongs there");
   } else if (!/[^/.]/.test(rest) || !isPrintable(rest) || (rest.startsWith("//") && !rest.startsWith("///"))) {
     document.refuse([key], "has no usable path", `write ${scheme}:some/path, or ${scheme}:///absolute/path`);
+  }
+}
+
+function checkGithub(document, config) {
+  const [scheme, repository] = parted(config.publish, ":");
+  if (scheme === "github" && !/^[A-Za-z0-9._-]+\/[A-Za-z0-9._-]+$/.test(repository)) {
+    document.refuse(["publish"], "names no repository", "write github:OWNER/REPOSITORY");
+  }
+  if (!/^(?:env|file):/.test(config.github.token)) {
+    document.refuse(["github", "token"], "is not a reference", "write env:NAME or file:PATH");
+  }
+  for (const key of ["api", "uploads"]) {
+    const url = config.github[key];
+    if (!/^https?:\/\/[A-Za-z0-9.:[\]-]+(?:\/[A-Za-z0-9._/-]*)?$/.test(url) || url.endsWith("/")) {
+      document.refuse(["github", key], "is not an address", "write https://api.github.com");
+    }
+    if (url.startsWith("http://") && !/^http:\/\/(?:127\.0\.0\.1|localhost)(?::[0-9]+)?(?:\/|$)/.test(url)) {
+      document.refuse(["github", key], "is not encrypted", "a token goes there: use https");
+    }
   }
 }
 
@@ -501,9 +530,8 @@ export function* leaves(value, at) {
 
 function given(raw, at) {
   for (const part of at) {
-    if (isMapping(raw) ? !Object.hasOwn(raw, part) : !(Array.isArray(raw) && typeof part === "number" && part < raw.length)) {
-      return false;
-    }
+    const inList = Array.isArray(raw) && typeof part === "number" && part < raw.length;
+    if (!inList && !(isMapping(raw) && Object.hasOwn(raw, part))) return false;
     raw = raw[part];
   }
   return true;

@@ -1,4 +1,8 @@
-/** Lays one environment variable over a document: KFM_EXECUTE__THREADS sets execute.threads, typed. Twin of environment.py. */
+/**
+ * Lays one environment variable over a document: KFM_EXECUTE__THREADS sets execute.threads, typed.
+ *
+ * Twin of src/kfm/contract/environment.py.
+ */
 
 import { isPrintable, length, strip } from "./characters.mjs";
 import { read } from "./documents.mjs";
@@ -67,7 +71,9 @@ function typed(leaf, text, shown) {
   };
   if (!isPrintable(text)) fail("holds a control character", "remove it");
   if (["integer", "number", "boolean"].includes(leaf.kind)) return plain(strip(text), fail);
-  if (leaf.kind === "literal" && leaf.values.every((value) => typeof value === "number")) return plain(strip(text), fail);
+  if (leaf.kind === "literal" && leaf.values.every((value) => typeof value === "number")) {
+    return plain(strip(text), fail);
+  }
   if (leaf.kind === "list") {
     if (strip(text).startsWith("[")) return read(Buffer.from(text, "utf8"), shown, { json: false }).value;
     const items = text.split(",").map(strip).filter((item) => item);

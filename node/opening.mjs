@@ -1,4 +1,8 @@
-/** What every command does first and last: opens the house, finds what was named, and says how it ended. Twin of cli/opening.py. */
+/**
+ * What every command does first and last: opens the house, finds what was named, and says how it ended.
+ *
+ * Twin of src/kfm/cli/opening.py.
+ */
 
 import { compare, isPrintable, length } from "./characters.mjs";
 import { fromEnvironment } from "./clock.mjs";

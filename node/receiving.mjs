@@ -19,7 +19,9 @@ export function verify(options, screen, env) {
   const resolved = settings(options, env);
   if (!Object.hasOwn(resolved.config.webhooks, options.source)) {
     const known = Object.keys(resolved.config.webhooks).sort(compare).join(", ") || "none";
-    throw new BadInput(`no webhook is called ${printable(options.source)}`, { hint: `the configuration names: ${known}` });
+    throw new BadInput(`no webhook is called ${printable(options.source)}`, {
+      hint: `the configuration names: ${known}`,
+    });
   }
   const verdict = judge(resolved, options.source, headersOf(options.header), bodyOf(options.body), env);
   if (screen.json) screen.data(verdict);

@@ -1,4 +1,4 @@
-/** Tables, colours and progress. Foreign text is escaped before it reaches a terminal. Twin of src/kfm/cli/render.py. */
+/** Tables, colours and progress. Foreign text is escaped before it reaches a terminal. Twin of cli/render.py. */
 
 import fs from "node:fs";
 import tty from "node:tty";

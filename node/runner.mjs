@@ -37,7 +37,9 @@ export const DEFAULTS = { config: null, json: false, quiet: false, no_color: fal
 const flag = (name, takes = "nothing", fallback = false) => ({ name, takes, fallback });
 
 const HELP_FLAGS = ["-h", "--help"];
-const EVERYWHERE = [flag("--config", "one", null), flag("--json"), flag("--quiet"), flag("--no-color"), flag("--verbose")];
+const EVERYWHERE = [
+  flag("--config", "one", null), flag("--json"), flag("--quiet"), flag("--no-color"), flag("--verbose"),
+];
 const FLAGS = {
   "": [flag("--version"), ...EVERYWHERE],
   "run": [

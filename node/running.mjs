@@ -97,7 +97,9 @@ function artifactsFolder(options, resolved) {
   const folder = path.resolve(oneLine("--artifacts", options.artifacts, 4000));
   const found = fs.lstatSync(folder, { throwIfNoEntry: false });
   if (!options.artifacts || (found && !isFolder(folder))) {
-    throw new BadInput(`--artifacts ${printable(options.artifacts)} is not a folder`, { hint: "name a folder to write to" });
+    throw new BadInput(`--artifacts ${printable(options.artifacts)} is not a folder`, {
+      hint: "name a folder to write to",
+    });
   }
   return folder;
 }

@@ -1,4 +1,8 @@
-/** What a text without quotes stands for: null, true, false, a number, or itself (YAML 1.2, core schema). Twin of scalars.py. */
+/**
+ * What a text without quotes stands for: null, true, false, a number, or itself (YAML 1.2, core schema).
+ *
+ * Twin of src/kfm/contract/scalars.py.
+ */
 
 import { isInteger } from "./types.mjs";
 

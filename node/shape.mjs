@@ -117,7 +117,9 @@ function* problems(document, type, value, path) {
 }
 
 // What a choice of types is called, in this order.
-const NOUNS = [["text", "text"], ["number", "a number"], ["integer", "a number"], ["boolean", "true or false"], ["struct", "a mapping"]];
+const NOUNS = [
+  ["text", "text"], ["number", "a number"], ["integer", "a number"], ["boolean", "true or false"], ["struct", "a mapping"],
+];
 
 function nouns(type) {
   const offered = new Set(type.types.map((one) => one.kind));

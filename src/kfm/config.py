@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from kfm.contract import documents, names, scalars, shape
 from kfm.contract.characters import is_printable
-from kfm.contract.declared import OutputConfig
+from kfm.contract.declared import OutputConfig, check_outputs
 from kfm.contract.documents import Document, Path, dotted
 from kfm.contract.records import DataContract, Record
 from kfm.contract.redaction import redacted
@@ -372,6 +372,8 @@ def _check(config: Config, document: Document) -> None:
             _check_extent(document, (*path, "extent"), dataset.extent)
         for key, source in dataset.sources.items():
             _check_source(document, (*path, "sources", key), source)
+        if dataset.outputs:
+            check_outputs(document, path, dataset.outputs, dataset.contracts())
     for name, hook in config.webhooks.items():
         _check_webhook(document, ("webhooks", name), hook, config.datasets)
 
@@ -412,7 +414,7 @@ def _check_github(document: Document, config: Config) -> None:
         document.refuse(("github", "token"), "is not a reference", "write env:NAME or file:PATH")
     for key in ("api", "uploads"):
         url = getattr(config.github, key)
-        local = url.startswith(("http://127.0.0.1", "http://localhost"))
+        local = re.match(r"http://(?:127\.0\.0\.1|localhost)(?::[0-9]+)?(?:/|\Z)", url)
         if not re.match(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[A-Za-z0-9._/-]*)?\Z", url) or url.endswith("/"):
             document.refuse(("github", key), "is not an address", "write https://api.github.com")
         if url.startswith("http://") and not local:

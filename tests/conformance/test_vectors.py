@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import struct
+import tempfile
 import uuid
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from kfm import config
+from kfm.contract import documents
 from kfm.contract.canonical import canonical, decode
 from kfm.contract.keys import claim_key, input_hash, output_key, run_id, run_key, run_key_of
 from kfm.contract.records import SourceRef
@@ -77,6 +83,30 @@ def answer_transform(vector: Vector) -> None:
     assert transforms.answer(vector) == {name: vector[name] for name in ("made", "refused") if name in vector}
 
 
+def answer_document(vector: Vector, *, as_json: bool) -> None:
+    body = bytes.fromhex(vector["bytes"]) if "bytes" in vector else vector["text"].encode()
+    try:
+        document = documents.read(body, "kfm.yml", json=as_json)
+    except BadInput as problem:
+        assert str(problem) == vector.get("refused")
+    else:
+        assert canonical(document.value).decode() == vector.get("canonical")
+
+
+def answer_config(vector: Vector) -> None:
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        Path(vector["file"]).write_bytes(vector["text"].encode())
+        try:
+            resolved = config.load(vector["file"], vector["env"])
+        except BadInput as problem:
+            assert str(problem) == vector.get("refused")
+            return
+    values = {documents.dotted(at): value for at, value in config.leaves(msgspec.to_builtins(resolved.config), ())}
+    told = {key: origin for key, origin in resolved.origins.items() if origin != "default"}
+    found = {key: {"value": values[key], "origin": origin} for key, origin in told.items()}
+    assert canonical(found) == canonical(vector.get("settings"))
+
+
 def key(name: str, answer: Callable[[Vector], str]) -> Callable[[Vector], None]:
     """The answer under `name`, which also has to be the hash of what the vector says is hashed."""
 
@@ -95,6 +125,10 @@ def key(name: str, answer: Callable[[Vector], str]) -> Callable[[Vector], None]:
 
 
 ANSWERS: dict[str, Callable[[Vector], None]] = {
+    "config/refused": answer_config,
+    "config/settings": answer_config,
+    "documents/json": partial(answer_document, as_json=True),
+    "documents/yaml": partial(answer_document, as_json=False),
     "canonical/numbers": answer_canonical,
     "canonical/values": answer_canonical,
     "canonical/refused": answer_canonical,
@@ -190,10 +224,10 @@ def test_a_vector_without_a_reason_is_noticed(tmp_path: Path, why: Vector) -> No
 def test_a_wrong_answer_is_noticed() -> None:
     for name in ANSWERS:
         wrong = dict(vectors(CONFORMANCE / f"{name}.json")[-1])
-        answers = ("canonical", "refused", "made", name.rpartition("/")[2], "run_key")
+        answers = ("canonical", "refused", "settings", "made", name.rpartition("/")[2], "run_key")
         answer = next(k for k in answers if k in wrong)
         wrong[answer] = "$.elsewhere" if answer == "refused" else "0" + str(wrong[answer])
-        if wrong.get("refused") and "outputs" not in wrong:
+        if name == "canonical/refused":
             wrong["json"] = "[NaN]"
             wrong.pop("bytes", None)
         with pytest.raises(AssertionError):

@@ -275,6 +275,10 @@ def check_repository(root: Path = ROOT) -> Iterator[Finding]:
         yield from check_text(name, text)
         if path.suffix == ".py" and path.parts[0] == "src":
             yield from check_source(name, text)
+        if path.suffix == ".mjs" and not name.startswith("node/tests/"):
+            from tests.house.modules import check_module
+
+            yield from check_module(name, text)
 
 
 def main(arguments: list[str]) -> int:

@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 PRELOADED = (
-    "apsw", "argparse", "csv", "http.client", "ssl", "msgspec", "signal", "yaml",
+    "apsw", "argparse", "csv", "http.client", "ssl", "msgspec", "signal",
     "kfm.cli.main", "kfm.cli.parser", "kfm.cli.running", "kfm.cli.moving", "kfm.cli.reading", "kfm.cli.keeping",
     "kfm.cli.settings", "kfm.cli.starter", "kfm.runtime", "kfm.engine.inspection", "kfm.engine.preview",
     "kfm.operations.moves", "kfm.projections.artifacts", "kfm.projections.wal", "kfm.publish.files",

@@ -1,0 +1,104 @@
+import assert from "node:assert/strict";
+import fs from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import { test } from "node:test";
+
+import { canonical, canonicalText, decode } from "../canonical.mjs";
+import { leaves, load } from "../config.mjs";
+import { dotted, read } from "../documents.mjs";
+import { BadInput } from "../errors.mjs";
+import { claimKey, digest, inputHash, outputKey, runId, runKey, runKeyOf } from "../keys.mjs";
+import { SourceRef } from "../records.mjs";
+
+const FOLDER = new URL("../../conformance/", import.meta.url);
+
+function valueOf(vector) {
+  if ("double" in vector) return Buffer.from(vector.double, "hex").readDoubleBE(0);
+  return decode("bytes" in vector ? Buffer.from(vector.bytes, "hex") : Buffer.from(vector.json), "vector");
+}
+
+function answerCanonical(vector) {
+  if ("canonical" in vector) {
+    assert.equal(canonical(valueOf(vector)).toString(), vector.canonical);
+    return;
+  }
+  const refused = (problem) => {
+    assert.ok(problem instanceof BadInput, problem.stack);
+    if (vector.refused !== true) assert.ok(problem.message.replace("vector: ", "").startsWith(`${vector.refused} `));
+    return true;
+  };
+  assert.throws(() => canonical(valueOf(vector)), refused);
+}
+
+const sources = (vector) => vector.inputs.map((ref) => SourceRef({ ...ref, size: 0 }));
+
+/** The answer under `name`, which also has to be the hash of what the vector says is hashed. */
+const key = (name, answer) => (vector) => {
+  assert.equal(answer(vector), vector[name]);
+  const hashed = digest(Buffer.from(vector.hashed)).slice(7);
+  if (name !== "run_id") assert.equal(vector[name].replace("sha256:", ""), hashed);
+};
+
+/** What a call gives, or the line it refuses with. */
+function told(call) {
+  try {
+    return call();
+  } catch (problem) {
+    assert.ok(problem instanceof BadInput, problem.stack);
+    return { refused: String(problem) };
+  }
+}
+
+const answerDocument = (json) => (vector) => {
+  const body = "bytes" in vector ? Buffer.from(vector.bytes, "hex") : Buffer.from(vector.text);
+  const found = told(() => ({ canonical: canonicalText(read(body, "kfm.yml", { json }).value) }));
+  assert.deepEqual(found, "refused" in vector ? { refused: vector.refused } : { canonical: vector.canonical });
+};
+
+function answerConfig(vector) {
+  const before = process.cwd();
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), "kfm-"));
+  process.chdir(folder);
+  try {
+    fs.writeFileSync(vector.file, vector.text);
+    const found = told(() => {
+      const resolved = load(vector.file, vector.env);
+      const settings = {};
+      for (const [at, value] of leaves(resolved.config, [])) {
+        const origin = resolved.origins[dotted(at)];
+        if (origin !== "default") settings[dotted(at)] = { value, origin };
+      }
+      return { settings };
+    });
+    const wanted = "refused" in vector ? { refused: vector.refused } : { settings: vector.settings };
+    assert.equal(canonicalText(found), canonicalText(wanted));
+  } finally {
+    process.chdir(before);
+    fs.rmSync(folder, { recursive: true });
+  }
+}
+
+const ANSWERS = {
+  "canonical/numbers": answerCanonical,
+  "canonical/values": answerCanonical,
+  "canonical/refused": answerCanonical,
+  "config/refused": answerConfig,
+  "config/settings": answerConfig,
+  "documents/json": answerDocument(true),
+  "documents/yaml": answerDocument(false),
+  "keys/run_key": key("run_key", (v) => runKey(v.source_url, v.etag, v.window, v.pipeline_version)),
+  "keys/run_key_of_sources": key("run_key", (v) => runKeyOf(sources(v), v.window, v.pipeline_version)),
+  "keys/input_hash": key("input_hash", (v) => inputHash(sources(v))),
+  "keys/claim_key": key("claim_key", (v) => {
+    return claimKey(v.updater_id, v.version, v.dataset, v.window, v.input_hash, v.params);
+  }),
+  "keys/run_id": key("run_id", (v) => runId(v.claim_key, v.n)),
+  "keys/output_key": key("output_key", (v) => outputKey(v.updater_id, v.updater_version, v.business_key, v.content_hash)),
+};
+
+for (const [name, answer] of Object.entries(ANSWERS)) {
+  for (const vector of JSON.parse(fs.readFileSync(new URL(`${name}.json`, FOLDER), "utf8")).vectors) {
+    test(`${name}: ${vector.why}`, () => answer(vector));
+  }
+}

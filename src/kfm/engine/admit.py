@@ -132,7 +132,7 @@ def new_run(walk: Walk, n: int) -> Run:
         trigger=walk.trigger,
         status="RUNNING",
         started_at=rfc3339(walk.started_ms),
-        inputs=walk.inputs,
+        inputs=list(walk.inputs),  # as they came: what quarantine makes of them is in the plan record
         metadata=dict(walk.ports.metadata),
     )
 

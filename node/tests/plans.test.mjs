@@ -1,0 +1,44 @@
+/** Plans and the names of published files, by the vectors that every language answers. */
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+
+import { publishedPath } from "../artifacts.mjs";
+import { make } from "../engine/plan.mjs";
+import { Walk } from "../engine/walk.mjs";
+import { planDiff } from "../plans.mjs";
+import { Step } from "../records.mjs";
+import { counting, World } from "./walking.mjs";
+
+const DIGEST = `sha256:${"0123456789abcdef".repeat(4)}`;
+
+function vectors(name) {
+  return JSON.parse(readFileSync(new URL(`../../conformance/${name}.json`, import.meta.url), "utf8")).vectors;
+}
+
+for (const { why, key, media_type, path } of vectors("artifacts/published_path")) {
+  test(`published where it belongs: ${why}`, () => {
+    assert.equal(publishedPath("gauges", DIGEST, { key, digest: DIGEST, size: 0, media_type }), path);
+  });
+}
+
+for (const { why, old, new: now, diff } of vectors("plans/diff")) {
+  test(`two plans: ${why}`, () => assert.equal(planDiff(Buffer.from(old), Buffer.from(now)), diff));
+}
+
+for (const vector of vectors("plans/bytes")) {
+  test(`the bytes of a plan: ${vector.why}`, () => {
+    const world = new World();
+    const updater = counting(0, {
+      id: "gauges",
+      plan: () => ({ steps: vector.steps.map(Step), complete: vector.complete }),
+    });
+    const trigger = { ...world.trigger(updater, { window: vector.window }), dataset: "gauges" };
+    const walk = new Walk(trigger, updater, world.ports(), 0);
+    walk.inputHash = DIGEST;
+    const made = make(walk);
+    assert.equal(Buffer.concat(made.chunks).toString(), vector.bytes);
+    assert.equal(made.planHash, vector.plan_hash);
+  });
+}

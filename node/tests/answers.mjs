@@ -1,13 +1,17 @@
 /** What twin.mjs can be asked. */
 
 import { canonicalText, decode, ecmascriptNumber } from "../canonical.mjs";
-import { isPrintable, strip } from "../characters.mjs";
+import { COMBINING, compare, escaped, first, isPrintable, length, PRINTABLE, strip } from "../characters.mjs";
 import { parseInstant, rfc3339 } from "../clock.mjs";
 import * as config from "../config.mjs";
 import * as declared from "../declared.mjs";
 import { read } from "../documents.mjs";
 import * as names from "../names.mjs";
 import * as records from "../records.mjs";
+import { redacted } from "../redaction.mjs";
+import { size } from "../render.mjs";
+import { HELP, parse, Told } from "../runner.mjs";
+import { nearest } from "../shape.mjs";
 import { isMapping } from "../types.mjs";
 
 const bytes = (text) => Buffer.from(text, "base64");
@@ -47,6 +51,13 @@ function kinds() {
 
 const field = ({ name, type, required, fallback }) => [name, described(type), required, required ? null : fallback];
 
+function about(text) {
+  return [
+    isPrintable(text), names.printable(text), names.isFileName(text), names.isIdentifier(text), strip(text), length(text),
+    first(text, 2), escaped(text),
+  ];
+}
+
 export const ANSWERS = {
   kinds: () => canonicalText(kinds()),
   document: (body, json) => {
@@ -59,6 +70,21 @@ export const ANSWERS = {
     return canonicalText([resolved.config, resolved.origins, resolved.shown(), resolved.path, resolved.root]);
   },
   doubles: (bits) => bits.map((hex) => ecmascriptNumber(double(hex))),
-  printable: (texts) => texts.map((text) => [isPrintable(text), names.printable(text), names.isFileName(text), strip(text)]),
   instant: (text) => rfc3339(parseInstant(text, "it")),
+  nearest: (name, known) => nearest(name, known),
+  sizes: (counts) => counts.map(size),
+  redacted: (value) => canonicalText(redacted(value)),
+  tables: () => ({ printable: PRINTABLE, combining: COMBINING }),
+  texts: (texts) => texts.map(about),
+  sorted: (texts) => texts.sort(compare),
+  help: () => HELP,
+  typed: (argv) => {
+    try {
+      const { scope: _, ...found } = parse(argv);
+      return found;
+    } catch (problem) {
+      if (problem instanceof Told) return { told: problem.message };
+      throw problem;
+    }
+  },
 };

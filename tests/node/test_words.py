@@ -1,0 +1,149 @@
+"""Both languages have the same words for the same thing: characters, names, flags, sizes, likely meanings."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import unicodedata
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from io import StringIO
+from itertools import accumulate
+from typing import Any
+
+import pytest
+
+from kfm.cli import runner
+from kfm.cli.parser import Usage
+from kfm.cli.render import size
+from kfm.clock import parse_instant, rfc3339
+from kfm.contract import characters, names, redaction, shape
+from kfm.contract.canonical import canonical
+from kfm.errors import BadInput
+from tests.node.twin import Twin
+
+# Half a surrogate pair stands for a byte that is no UTF-8: always the second half, never one before it.
+ODD = (
+    "aZ0 .-_/:'\"\\\t\n\x1c\x7f\x85\xa0\xad\u0301\u0345\u200b\u2028\u3000\ufe0f\ufeff\uffff\udcff😀"
+    "\U000e0100\U00011f00\u017f\u212a\xdf\u0130\ufb01\uac00"
+)
+
+
+@pytest.fixture(scope="module")
+def twin() -> Iterator[Twin]:
+    with Twin() as asked:
+        yield asked
+
+
+def test_the_tables_of_characters_are_those_of_unicode_14(twin: Twin) -> None:
+    tables = twin.ask("tables")["ok"]
+    assert tables["printable"] == characters.PRINTABLE
+    edges = list(accumulate(int(step, 36) for step in tables["combining"].split()))
+    theirs = {code for begin, end in zip(edges[::2], edges[1::2], strict=True) for code in range(begin, end)}
+    shown = [code for code in range(0x80, sys.maxunicode + 1) if characters.is_printable(chr(code))]
+    # What a later Unicode assigns is not printable here, and what 14 has never changes.
+    assert theirs <= set(shown)
+    assert theirs == {code for code in shown if unicodedata.combining(chr(code))}
+    assert all(chr(code).isprintable() for code in shown)
+    if unicodedata.unidata_version == "14.0.0":
+        assert shown == [code for code in range(0x80, sys.maxunicode + 1) if chr(code).isprintable()]
+
+
+def test_texts_are_seen_alike(twin: Twin, count: Any) -> None:
+    pick = random.Random(5)
+    texts = ["".join(pick.choice(ODD) for _ in range(pick.randrange(6))) for _ in range(4000)]
+    texts += [chr(pick.randrange(sys.maxunicode)) + "x" for _ in range(4000)] + ["CON.txt", "nul", "x" * 201, "." * 3]
+    ours = [
+        [
+            characters.is_printable(text),
+            names.printable(text),
+            names.is_file_name(text),
+            names.is_identifier(text),
+            text.strip(),
+            len(text),
+            text[:2],
+            characters.escaped(text),
+        ]
+        for text in texts
+    ]
+    theirs = twin.ask("texts", texts)["ok"]
+    for text, one, other in zip(texts, ours, theirs, strict=True):
+        assert one == other, repr(text)
+    assert twin.ask("sorted", texts)["ok"] == sorted(texts)
+    count("texts seen alike", len(texts))
+
+
+def test_the_name_that_was_meant_is_the_same(twin: Twin) -> None:
+    pick = random.Random(6)
+    known = ["threads", "window", "lease_s", "datasets", "state", "objects", "publish", "artifacts", "a", "ab", "ba"]
+    for _ in range(1500):
+        name = pick.choice(known)
+        for _ in range(pick.randrange(4)):
+            at = pick.randrange(len(name) + 1)
+            name = name[:at] + pick.choice(("", "x", "-", "S", "ts", "😀")) + name[at + pick.randrange(2) :]
+        here = pick.sample(known, pick.randrange(1, len(known)))
+        assert twin.ask("nearest", name, here)["ok"] == shape.nearest(name, here), (name, here)
+
+
+def test_sizes_are_rounded_alike(twin: Twin) -> None:
+    pick = random.Random(7)
+    counts = [*range(3000), *(1024**k * n // 20 for k in (1, 2, 3, 4) for n in range(0, 200)), 2**50, 2**53]
+    counts += [pick.randrange(2 ** pick.randrange(1, 53)) for _ in range(3000)]
+    assert twin.ask("sizes", counts)["ok"] == [size(number) for number in counts]
+
+
+def test_secrets_are_hidden_alike(twin: Twin) -> None:
+    value = {
+        "api_token": "x", "Secret": "env:A", "password": "", "a": ["https://u:p@h/x?token=1&a=2#c", {"key": "y"}],
+        "b": 1, "url": "x://a@b@c?sig=1&X-Amz-Signature=2&auth", "__proto__": "https://h?api-key=1",
+    }  # fmt: skip
+    assert twin.ask("redacted", value)["ok"] == canonical(redaction.redacted(value)).decode()
+
+
+def test_instants_are_read_alike(twin: Twin) -> None:
+    pick = random.Random(8)
+    for _ in range(1500):
+        text = (
+            f"{pick.choice((0, 1, 1969, 1970, 2000, 2026, 9999)):04d}-{pick.randrange(14):02d}-{pick.randrange(33):02d}"
+            f"{pick.choice('TTt x')}{pick.randrange(26):02d}:{pick.randrange(62):02d}:{pick.randrange(62):02d}"
+            f"{pick.choice(('', '.5', '.1239', '.'))}{pick.choice(('Z', 'z', '', '+00:00', '-23:59', '+24:00', '+01'))}"
+        )
+        try:
+            ours = {"ok": rfc3339(parse_instant(text, "it"))}
+        except BadInput as problem:
+            ours = {"error": str(problem), "code": problem.code, "fields": {}}
+        assert twin.ask("instant", text) == ours
+
+
+def typed(argv: list[str]) -> dict[str, Any]:
+    words = StringIO()
+    try:
+        with redirect_stdout(words):
+            found = vars(runner.parse(argv))
+    except SystemExit:
+        return {"ok": {"told": words.getvalue()}}
+    except Usage as problem:
+        return {"error": str(problem), "code": "usage", "fields": {}}
+    found.pop("handler")
+    return {"ok": json.loads(json.dumps(found))}
+
+
+def test_what_is_typed_is_read_alike(twin: Twin, count: Any) -> None:
+    pick = random.Random(9)
+    flags = [flag.name for flags in runner.FLAGS.values() for flag in flags]
+    others = ["run", "run", "webhook", "verify", "a", "--", "-", "-5", "-x", "- x", "", "--window=", "--force=1",
+              "--json=", "-h", "--help", "--dry", "--windw", "rnu", "--config=x", "😀", "--header=a: b"]  # fmt: skip
+    assert twin.ask("help")["ok"] == runner.HELP
+    asked = [[pick.choice((*flags, *others, *others)) for _ in range(pick.randrange(6))] for _ in range(3000)]
+    answers = twin.ask_all([("typed", argv) for argv in asked])
+    for argv, theirs in zip(asked, answers, strict=True):
+        assert typed(argv) == theirs, argv
+    count("command lines read alike", len(asked))
+
+
+def test_the_help_names_every_flag_and_every_code() -> None:
+    for scope, flags in runner.FLAGS.items():
+        for flag in flags:
+            assert f"  {flag.name}" in runner.HELP[scope]
+        assert "-h, --help" in runner.HELP[scope]

@@ -95,6 +95,7 @@ def test_the_directory_itself_may_be_reached_through_a_link(way: str, base: Path
         "data.csv\0", "file:data.csv%00", "/etc/passwd", "file:///etc/passwd", "file://otherhost/etc/passwd",
         "file://{base}/../secret.csv", "{base}/../secret.csv", "{base}x/data.csv", "file:data.csv?x", "file:data.csv#x",
         "a" * 300, "missing.csv", "sub/missing.csv", "data.csv/x", "missing/../data.csv", "\ud800", "sub", "sub/",
+        "file:%41\ud800", "file:%ff\udcfe",
     ],
 )  # fmt: skip
 def test_a_path_that_leads_out_or_to_nothing_is_refused(way: str, base: Path, uri: str) -> None:

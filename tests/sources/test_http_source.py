@@ -167,6 +167,7 @@ def test_the_question_names_the_host_and_asks_for_what_is_expected() -> None:
     [
         ("Host", "x"), ("content-length", "5"), ("Transfer-Encoding", "chunked"), ("If-None-Match", "*"),
         ("Range", "x"), ("Accept-Encoding", "br"), ("", "x"), ("a b", "x"), ("a:b", "x"), ("a\r\nb", "x"),
+        ("\u212aey", "x"),
         ("x", "canary\r\nHost: y"), ("x", "canary\n"), ("x", "canary\0"), ("x", "canary→"),
     ],
 )  # fmt: skip

@@ -125,7 +125,11 @@ def _path_of(rest: str) -> str:
         return rest
     from urllib.parse import unquote_to_bytes
 
-    return unquote_to_bytes(rest).decode("utf-8", "surrogateescape")
+    try:
+        raw = rest.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise BadInput(f"{printable(rest, 200)} is not a name a file can have") from None
+    return unquote_to_bytes(raw).decode("utf-8", "surrogateescape")
 
 
 def _open_root(base: str) -> int:

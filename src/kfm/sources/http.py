@@ -133,7 +133,8 @@ def _question(here: Location, first: Location, request: FetchRequest, condition:
 
 def _check_headers(request: FetchRequest) -> None:
     for name, value in request.headers:
-        if not name or not _NAME.issuperset(name.lower()) or name.lower() in _OURS:
+        lowered = name.lower() if name.isascii() else ""
+        if not lowered or not _NAME.issuperset(lowered) or lowered in _OURS:
             raise BadInput("a header of the source may not be set", hint=f"leave out {', '.join(sorted(_OURS))}")
         if any((c < " " and c != "\t") or c == "\x7f" or c > "\xff" for c in value):
             raise BadInput(f"the value of header {name} holds a character that a header cannot carry")

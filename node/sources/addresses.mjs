@@ -1,0 +1,106 @@
+/**
+ * May this address be reached? A pure decision, taken on numbers, never on names.
+ *
+ * Twin of src/kfm/sources/addresses.py: the tables are our own, and the same.
+ */
+
+import net from "node:net";
+
+export const WEB_PORTS = new Set([80, 443]);
+
+const DENIED_V4 = [
+  ["0.0.0.0", 8, "unspecified"],
+  ["10.0.0.0", 8, "private"],
+  ["100.64.0.0", 10, "shared by a carrier"],
+  ["127.0.0.0", 8, "this machine"],
+  ["168.63.129.16", 32, "a cloud platform's own service"],
+  ["169.254.0.0", 16, "link-local"],
+  ["172.16.0.0", 12, "private"],
+  ["192.0.0.0", 24, "reserved for protocols"],
+  ["192.0.2.0", 24, "documentation"],
+  ["192.88.99.0", 24, "a 6to4 relay"],
+  ["192.168.0.0", 16, "private"],
+  ["198.18.0.0", 15, "for benchmarks"],
+  ["198.51.100.0", 24, "documentation"],
+  ["203.0.113.0", 24, "documentation"],
+  ["224.0.0.0", 4, "multicast"],
+  ["240.0.0.0", 4, "reserved"],
+];
+
+/** Judged first to last; what none of them names is allowed only inside 2000::/3. */
+const DENIED_V6 = [
+  ["::", 128, "unspecified"],
+  ["::1", 128, "this machine"],
+  ["::", 96, "an IPv4-compatible address"],
+  ["64:ff9b::", 96, "NAT64"],
+  ["64:ff9b:1::", 48, "NAT64"],
+  ["100::", 64, "a discard address"],
+  ["2001::", 32, "Teredo"],
+  ["2001::", 23, "reserved for protocols"],
+  ["2001:db8::", 32, "documentation"],
+  ["2002::", 16, "6to4"],
+  ["3fff::", 20, "documentation"],
+  ["fc00::", 7, "private"],
+  ["fe80::", 10, "link-local"],
+  ["fec0::", 10, "site-local"],
+  ["ff00::", 8, "multicast"],
+];
+
+const compile = (number, width, rows) =>
+  rows.map(([network, prefix, why]) => [number(network) >> BigInt(width - prefix), BigInt(width - prefix), why]);
+
+const V4 = compile(numberOfV4, 32, DENIED_V4);
+const V6 = compile(numberOfV6, 128, DENIED_V6);
+
+/**
+ * Why `address:port`, which `host` resolved to, may not be reached; empty if it may.
+ *
+ * `host` is as the URL names it. Only the name can be allowed: an entry for 127.0.0.1 does not open `127.1` or a
+ * public name that happens to resolve there.
+ */
+export function refusal(host, address, port, allow = []) {
+  if (isAllowed(host, port, allow)) return "";
+  const why = notGlobal(address);
+  if (why) return `the address is ${why}`;
+  return WEB_PORTS.has(port) ? "" : `port ${port} is neither 80 nor 443`;
+}
+
+/** Does an entry `host` (any port) or `host:port` name exactly this? IPv6 as ::1 or [::1]:8080. */
+export function isAllowed(host, port, allow) {
+  const named = host.toLowerCase();
+  const spelled = named.includes(":") ? [named, `[${named}]`, `[${named}]:${port}`] : [named, `${named}:${port}`];
+  return allow.some((entry) => spelled.includes(entry.toLowerCase()));
+}
+
+/** What kind of address it is if it is not a globally routed unicast one; empty if it is. */
+export function notGlobal(address) {
+  const text = address.split("%", 1)[0];
+  if (!text.includes(":")) return net.isIPv4(text) ? search(V4, numberOfV4(text)) : "unreadable";
+  if (!net.isIPv6(text)) return "unreadable";
+  const number = numberOfV6(text);
+  if (number >> 32n === 0xffffn) return search(V4, number & 0xffffffffn); // an IPv4 address in disguise
+  return search(V6, number) || (number >> 125n === 1n ? "" : "outside the global range");
+}
+
+function search(table, number) {
+  for (const [network, shift, why] of table) if (number >> shift === network) return why;
+  return "";
+}
+
+function numberOfV4(text) {
+  return text.split(".").reduce((number, part) => (number << 8n) | BigInt(part), 0n);
+}
+
+function numberOfV6(text) {
+  let plain = text;
+  const dotted = /^(.*:)(\d+\.\d+\.\d+\.\d+)$/.exec(text);
+  if (dotted) {
+    const low = numberOfV4(dotted[2]);
+    plain = `${dotted[1]}${(low >> 16n).toString(16)}:${(low & 0xffffn).toString(16)}`;
+  }
+  const [before, after] = plain.split("::");
+  const head = before ? before.split(":") : [];
+  const tail = after ? after.split(":") : [];
+  const gap = plain.includes("::") ? new Array(8 - head.length - tail.length).fill("0") : [];
+  return [...head, ...gap, ...tail].reduce((number, part) => (number << 16n) | BigInt(`0x${part}`), 0n);
+}

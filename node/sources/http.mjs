@@ -1,0 +1,318 @@
+/**
+ * Reads a source over HTTP into the object store.
+ *
+ * Twin of src/kfm/sources/http.py. A validator (ETag, Last-Modified) can only save a download: the content hash
+ * decides, and after `revalidate_ms` the bytes are fetched whole whatever the validators say. Nothing is stored
+ * unless the body came in full. Content codings are undone, so that the hash is of the data and not of its wrapping.
+ */
+
+import { BadInput, Denied, Refused, Unavailable } from "../errors.mjs";
+import { Checkpoint, Fetched, replace, SourceRef } from "../records.mjs";
+import { isDay } from "../dates.mjs";
+import { isAllowed } from "./addresses.mjs";
+import { codingOf, decoded } from "./decoding.mjs";
+import { connect, dialTcp, systemResolve, verifyingTls } from "./dialing.mjs";
+import { checkExpectation, Intake, tooLarge } from "./intake.mjs";
+import { parse } from "./locations.mjs";
+import { Body, Budget, readHead } from "./wire.mjs";
+
+export const MAX_REDIRECTS = 5;
+export const MAX_RETRY_AFTER_S = 3600;
+const REDIRECTS = new Set([301, 302, 303, 307, 308]);
+const TRY_LATER = new Set([408, 425, 429]);
+const GONE = new Set([404, 410]);
+const OURS = [
+  "accept-encoding", "connection", "content-length", "expect", "host", "if-match", "if-modified-since",
+  "if-none-match", "if-range", "if-unmodified-since", "range", "te", "trailer", "transfer-encoding", "upgrade",
+];
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+/** RFC 9110, the one form that may be sent. */
+const HTTP_DATE = new RegExp(
+  `^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), ([0-9]{2}) (${MONTHS.join("|")}) ([0-9]{4}) ([0-9]{2}):([0-9]{2}):([0-9]{2}) GMT$`,
+);
+const NAME = /^[!#$%&'*+\-.^_`|~0-9a-z]+$/;
+
+/** http and https. Proxies of the environment are not used: they would choose the address for us. */
+export class HttpSource {
+  #resolve;
+  #dial;
+  #tls;
+  #monotonic;
+
+  /** `monotonic` gives seconds. */
+  constructor({
+    resolve = systemResolve,
+    dial = dialTcp,
+    tls = verifyingTls,
+    monotonic = () => performance.now() / 1000,
+  } = {}) {
+    this.#resolve = resolve;
+    this.#dial = dial;
+    this.#tls = tls;
+    this.#monotonic = monotonic;
+  }
+
+  /** `known`: what the last fetch of this URI left; used only to ask whether anything is new. */
+  async fetch(request, known, objects) {
+    const first = parse(request.uri);
+    let here = first;
+    checkExpectation(request);
+    checkHeaders(request);
+    const condition = known !== null && mayAsk(request, known, objects) ? known : null;
+    const budget = new Budget({
+      timeoutMs: request.timeout_ms,
+      totalMs: request.total_ms,
+      wireBytes: request.max_bytes + Math.floor(request.max_bytes / 8) + (1 << 20), // room for heads and chunk sizes
+      monotonic: this.#monotonic,
+    });
+    const ways = { resolve: this.#resolve, dial: this.#dial, tls: this.#tls };
+    for (let hop = 0; hop <= MAX_REDIRECTS; hop += 1) {
+      budget.shown = here.shown();
+      const wire = await connect(here, request.allow, budget, ways);
+      try {
+        await wire.send(question(here, first, request, condition));
+        const head = await readHead(wire, budget.shown);
+        if (REDIRECTS.has(head.status)) {
+          budget.read += wire.tell();
+          here = nextHop(first, here, head, request);
+          continue;
+        }
+        if (head.status === 304) {
+          budget.read += wire.tell();
+          return unchanged(request, condition, budget);
+        }
+        checkStatus(head, request, budget.shown);
+        return await receive(request, new Body(wire, head, budget.shown), head, objects, budget);
+      } finally {
+        wire.close();
+      }
+    }
+    throw new Refused(`${first.shown()} redirects more than ${MAX_REDIRECTS} times`, {
+      hint: "give the final address as the source",
+    });
+  }
+}
+
+/** Is a 304 worth anything: do we have the bytes, and were they seen recently enough? */
+function mayAsk(request, known, objects) {
+  const age = request.now_ms - known.fetched_ms;
+  return (
+    known.uri === request.uri &&
+    age >= 0 && // a clock that went back is no reason to trust
+    age < request.revalidate_ms &&
+    (request.expect_hash === "" || request.expect_hash === known.content_hash) &&
+    conditionLine(known) !== "" &&
+    objects.has(known.content_hash)
+  );
+}
+
+/**
+ * An ETag is handed back as it came, W/ included. With an ETag the date is not sent: a server that looks only at
+ * the date would not notice a second change within one second.
+ */
+function conditionLine(known) {
+  if (known.etag && isEtag(known.etag)) return `If-None-Match: ${known.etag}`;
+  if (known.last_modified && isPlain(known.last_modified)) return `If-Modified-Since: ${known.last_modified}`;
+  return "";
+}
+
+/** The source's own headers may hold credentials: they go to the origin they were given for, and no further. */
+function question(here, first, request, condition) {
+  const own = here.origin === first.origin ? request.headers : [];
+  const given = new Set(own.map(([name]) => name.toLowerCase()));
+  const lines = [`GET ${here.target} HTTP/1.1`, `Host: ${here.authority}`];
+  lines.push(...own.map(([name, value]) => `${name}: ${value}`));
+  if (!given.has("user-agent")) lines.push("User-Agent: kfm");
+  if (!given.has("accept")) {
+    lines.push(isPlain(request.media_type) ? `Accept: ${request.media_type}, */*;q=0.1` : "Accept: */*");
+  }
+  if (condition !== null) lines.push(conditionLine(condition));
+  lines.push("Accept-Encoding: gzip, identity", "Connection: close", "", "");
+  return Buffer.from(lines.join("\r\n"), "latin1");
+}
+
+function checkHeaders(request) {
+  for (const [name, value] of request.headers) {
+    if (!NAME.test(lowered(name)) || OURS.includes(lowered(name))) {
+      throw new BadInput("a header of the source may not be set", { hint: `leave out ${OURS.join(", ")}` });
+    }
+    if (/[\x00-\x08\x0a-\x1f\x7f]|[^\x00-\xff]/.test(value)) {
+      throw new BadInput(`the value of header ${name} holds a character that a header cannot carry`);
+    }
+  }
+}
+
+/** In lower case, of ASCII alone: some letters past it have an ASCII letter as their small one. */
+const lowered = (name) => (/^[\x00-\x7f]*$/.test(name) ? name.toLowerCase() : "");
+
+function nextHop(first, here, head, request) {
+  const shown = here.shown();
+  if (!head.one("location")) {
+    throw new Refused(`${shown} redirects to nowhere or to several places`, { hint: "ask whoever serves it" });
+  }
+  let there;
+  try {
+    there = here.follow(head.one("location"));
+  } catch (problem) {
+    if (!(problem instanceof BadInput)) throw problem;
+    throw new Refused(`${shown} redirects to an address that is refused: ${problem.message}`, {
+      hint: "give the final address as the source",
+    });
+  }
+  if (there.host !== first.host && !isAllowed(there.host, there.port, [...request.hosts, ...request.allow])) {
+    throw new Denied(`${shown} redirects to ${there.host}, which this source may not lead to`, {
+      hint: `if this is meant, add '${there.host}' to the source's hosts`,
+    });
+  }
+  if (here.scheme === "https" && there.scheme === "http") {
+    throw new Denied(`${shown} redirects from https to http`, {
+      hint: "if this is meant, give the http address as the source",
+    });
+  }
+  return there;
+}
+
+function checkStatus(head, request, shown) {
+  const { status } = head;
+  if (status === 200) return;
+  if (status >= 500 || TRY_LATER.has(status)) {
+    const wait = retryAfter(head.one("retry-after"), request.now_ms);
+    throw new Unavailable(`${shown} answers ${status}`, { hint: "try again later", status, retry_after_s: wait });
+  }
+  if (GONE.has(status)) {
+    const hint = "what was published from it stays; correct the address, or retire the source on purpose";
+    throw new Refused(`${shown} answers ${status}: the source is gone`, { hint, status });
+  }
+  if (status === 401 || status === 403 || status === 407) {
+    const hint = "check the credentials in the source's headers";
+    throw new Refused(`${shown} answers ${status}: it does not let us in`, { hint, status });
+  }
+  throw new Refused(`${shown} answers ${status}, which is no content`, {
+    hint: "check the address of the source",
+    status,
+  });
+}
+
+/** Seconds to wait, as a number of seconds or a date asks for it, but never more than an hour. */
+function retryAfter(text, nowMs) {
+  if (/^[0-9]+$/.test(text)) return Math.min(Number(text.slice(0, 9)), MAX_RETRY_AFTER_S);
+  const found = HTTP_DATE.exec(text);
+  if (found === null) return null;
+  const month = MONTHS.indexOf(found[2]) + 1;
+  const [day, year, hour, minute, second] = [1, 3, 4, 5, 6].map((at) => Number(found[at]));
+  if (!isDay(year, month, day) || hour > 23 || minute > 59 || second > 59) return null;
+  const moment = new Date(0);
+  moment.setUTCFullYear(year, month - 1, day);
+  moment.setUTCHours(hour, minute, second);
+  return Math.min(Math.max(Math.floor((moment.getTime() - nowMs) / 1000), 0), MAX_RETRY_AFTER_S);
+}
+
+function unchanged(request, condition, budget) {
+  if (condition === null) {
+    throw new Unavailable(`${budget.shown} answers 304 to a question without a condition`, {
+      hint: "try again later; whoever serves it has a broken cache",
+      status: 304,
+    });
+  }
+  // The validators stay those of the answer that carried the bytes, whatever this 304 says.
+  const checkpoint = replace(condition, { checked_ms: request.now_ms });
+  return Fetched({
+    // Validators are kept only of bodies that came whole (see receive), so this one did.
+    ref: refOf(request, checkpoint, request.complete),
+    checkpoint,
+    not_modified: true,
+    bytes_on_wire: budget.read,
+  });
+}
+
+async function receive(request, body, head, objects, budget) {
+  const { shown } = budget;
+  let mediaType = head.one("content-type");
+  if (!isPlain(mediaType)) mediaType = "";
+  checkMediaType(request, mediaType, shown);
+  const coding = codingOf(head.all("content-encoding").join(","), shown);
+  if (body.length !== null && body.length > request.max_bytes) throw tooLarge(shown, request.max_bytes);
+  let chunks = body.chunks();
+  if (coding !== "identity") chunks = decoded(chunks, coding, request.max_ratio, shown);
+  const intake = new Intake(request, objects, shown, (start) => checkNotHtml(request, start, shown));
+  let stored;
+  try {
+    for await (const chunk of chunks) intake.write(chunk);
+    if (intake.size === 0 && !request.expect_hash) {
+      throw new Refused(`${shown} answers 200 with nothing in it`, {
+        hint: "if it may be empty, set expect_hash to the hash of nothing",
+      });
+    }
+    stored = intake.commit();
+  } finally {
+    intake.close();
+  }
+  const [contentHash, size] = stored;
+  // Of a body whose end nobody vouched for no validator is kept: it is fetched whole next time.
+  const etag = head.one("etag");
+  const lastModified = head.one("last-modified");
+  const checkpoint = Checkpoint({
+    uri: request.uri,
+    content_hash: contentHash,
+    size,
+    media_type: mediaType,
+    etag: body.hasEnd && isEtag(etag) ? etag : "",
+    last_modified: body.hasEnd && isPlain(lastModified) ? lastModified : "",
+    fetched_ms: request.now_ms,
+    checked_ms: request.now_ms,
+  });
+  return Fetched({
+    ref: refOf(request, checkpoint, request.complete && body.hasEnd),
+    checkpoint,
+    not_modified: false,
+    bytes_on_wire: budget.read + body.at,
+  });
+}
+
+function refOf(request, checkpoint, complete) {
+  return SourceRef({
+    uri: request.uri,
+    content_hash: checkpoint.content_hash,
+    size: checkpoint.size,
+    name: request.name,
+    media_type: request.media_type || checkpoint.media_type,
+    partition: request.partition,
+    etag: checkpoint.etag,
+    last_modified: checkpoint.last_modified,
+    complete,
+  });
+}
+
+function checkMediaType(request, mediaType, shown) {
+  const essence = mediaType.split(";", 1)[0].trim().toLowerCase();
+  const isHtml = essence === "text/html" || essence === "application/xhtml+xml";
+  if (isHtml && request.media_type && !request.media_type.includes("html")) throw html(shown);
+}
+
+/** An error page served as 200 and under the type we expect is still an error page. */
+function checkNotHtml(request, start, shown) {
+  if (!request.media_type || request.media_type.includes("html") || request.media_type.includes("xml")) return;
+  const text = start.toString("latin1").replace(/^\xef\xbb\xbf/, "").replace(/^[\t-\r ]+/, "").slice(0, 16);
+  if (/^(?:<!doctype html|<html)/i.test(text)) throw html(shown);
+}
+
+function html(shown) {
+  return new Refused(`${shown} answers with a web page, not with data`, {
+    hint: "open it in a browser to see what it says",
+  });
+}
+
+function isPlain(text) {
+  return /^[\x20-\x7e]{1,200}$/.test(text);
+}
+
+/**
+ * One entity tag. A bare token is let through as many servers send it, but never `*` or a list: handed back, those
+ * would match anything.
+ */
+function isEtag(text) {
+  if (!text || text.length > 1024 || /[\x00-\x20\x7f]/.test(text)) return false;
+  const opaque = text.startsWith("W/") ? text.slice(2) : text;
+  if (opaque.startsWith('"')) return opaque.length >= 2 && opaque.endsWith('"') && !opaque.slice(1, -1).includes('"');
+  return text !== "*" && !text.includes(",") && !text.includes('"');
+}

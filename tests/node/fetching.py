@@ -1,0 +1,93 @@
+"""One fetch in each language from the same scripted server, and what came of it in the same words."""
+
+from __future__ import annotations
+
+import json
+import queue
+import subprocess
+import threading
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+from kfm.contract.records import Checkpoint, Fetched, FetchRequest
+from kfm.errors import KfmError
+from tests.node.twin import ROOT, node
+
+SLACK_S = 10.0
+
+
+class NodeSources:
+    """A Node process that fetches what it is told to; several fetches may be under way at once."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [node(), str(ROOT / "node/tests/source_driver.mjs")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        self._answers: dict[int, queue.Queue[dict[str, Any]]] = {}
+        self._lock = threading.Lock()
+        self._asked = 0
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def __enter__(self) -> NodeSources:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(timeout=60)
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            told = json.loads(line)
+            self._answers[told["id"]].put(told)
+
+    def fetch(self, request: FetchRequest, known: Checkpoint | None = None, **more: Any) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        with self._lock:
+            self._asked += 1
+            number = self._asked
+            self._answers[number] = queue.Queue()
+            asked = {
+                "id": number,
+                "request": msgspec.to_builtins(request),
+                "known": msgspec.to_builtins(known),
+                **more,
+            }
+            self._process.stdin.write(json.dumps(asked).encode() + b"\n")
+            self._process.stdin.flush()
+        answer = self._answers[number].get(timeout=request.total_ms / 1000 + SLACK_S)
+        del self._answers[number]
+        assert "bug" not in answer, answer["bug"]
+        return answer
+
+
+def told(outcome: Fetched | BaseException, here: str) -> dict[str, Any]:
+    """What Python made of a fetch, as the driver tells it, with the server's port made the same for all."""
+    if isinstance(outcome, Fetched):
+        answer: dict[str, Any] = {"fetched": msgspec.to_builtins(outcome)}
+    elif isinstance(outcome, KfmError):
+        answer = {
+            "error": {
+                "kind": type(outcome).__name__,
+                "message": outcome.message,
+                "hint": outcome.hint,
+                "fields": outcome.fields,
+                "code": outcome.code,
+            }
+        }
+    else:
+        raise outcome
+    return nowhere(answer, here)
+
+
+def nowhere(answer: dict[str, Any], here: str) -> dict[str, Any]:
+    """The answer without the port of the server that gave it."""
+    kept = {name: answer[name] for name in ("fetched", "error") if name in answer}
+    port = here.rpartition(":")[2]
+    changed: dict[str, Any] = json.loads(json.dumps(kept).replace(f":{port}", ":PORT"))
+    return changed

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import gc
 import json
+import mmap
 import os
 import random
 import signal
 import sys
+import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,10 +23,11 @@ from kfm.engine.verify import verify
 from kfm.errors import KfmError
 from kfm.runtime import House, Mode, open_house
 from tests.crash.oracle import check
+from tests.crash.points import Points, die, install
 
 STATES = {"sqlite": "sqlite:.kfm/state.db", "jsonl": "jsonl:.kfm/state.jsonl"}
 LARGE = 70_000  # more than INLINE_MAX: such an output is a file
-PATIENCE_S = 100  # a child that takes longer hangs, and is ended by its own alarm
+PATIENCE_S = 300  # a child that takes longer hangs, and is ended by its own alarm
 
 
 class Parts(Updater):
@@ -108,6 +111,32 @@ def attempt(work: Callable[[], Receipt]) -> Told:
     return Told(receipt.outcome, receipt.run_id, code_of(receipt), message)
 
 
+class Deaths(Points):
+    """Whoever of a crowd comes to one of these places dies there. The places are those of all of them together,
+    numbered as they are come to: every byte of the file is one."""
+
+    def __init__(self, counted: Path, numbers: Collection[int]) -> None:
+        super().__init__()
+        self._numbers = numbers
+        self._counted = os.open(counted, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._lock = threading.Lock()
+
+    def here(self, label: str) -> None:
+        with self._lock:
+            os.write(self._counted, b".")
+            number = os.lseek(self._counted, 0, os.SEEK_CUR)  # right after our own byte, whoever else wrote
+        if number in self._numbers:
+            die(label)
+
+
+def mortal(work: Callable[[], Any], counted: Path, numbers: Collection[int] = ()) -> Callable[[], Any]:
+    def dying() -> Any:
+        install(Deaths(counted, numbers))
+        return work()
+
+    return dying
+
+
 class Ended(NamedTuple):
     killed: bool
     answer: Any
@@ -174,6 +203,26 @@ def wait_until(so: Callable[[], bool]) -> None:
     while not so():
         assert time.monotonic() < end, "it never came to be so"
         time.sleep(0.002)
+
+
+class Looks:
+    """How often each of those who look has looked: shared with the children."""
+
+    def __init__(self, lookers: int) -> None:
+        self._counts = mmap.mmap(-1, 8 * lookers)
+        self._lookers = range(0, 8 * lookers, 8)
+
+    def _count(self, at: int) -> int:
+        return int.from_bytes(self._counts[at : at + 8], "little")
+
+    def looked(self, looker: int = 0) -> None:
+        at = 8 * looker
+        self._counts[at : at + 8] = (self._count(at) + 1).to_bytes(8, "little")
+
+    def wait(self) -> None:
+        """Until all of them have begun to look after this was called, and are done with it."""
+        before = [self._count(at) for at in self._lookers]
+        wait_until(lambda: all(self._count(at) > was + 1 for at, was in zip(self._lookers, before, strict=True)))
 
 
 def together(works: Sequence[Callable[[], Any]]) -> list[Any]:

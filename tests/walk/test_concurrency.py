@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from kfm.contract.records import Receipt
 from kfm.engine.verify import verify
 from kfm.errors import Moved, Unavailable
 from kfm.runtime import House
-from tests.walk.crowds import STATES, Crowd, Installation, Told, attempt, disturbed, together
+from tests.walk.crowds import STATES, Crowd, Installation, Looks, Told, attempt, disturbed, mortal, together
 
 CROWD = 8
 Work = Callable[[], Any]
@@ -73,18 +74,44 @@ def test_of_eight_with_the_same_work_one_commits_and_the_others_stand_back(state
             assert {each.run_id for each in told if each.run_id} <= listed
 
 
-def killed_at_random(site: Installation, rng: random.Random, rounds: int) -> int:
-    """Eight at the same work, some of them killed; then someone finishes it."""
-    kills = 0
+def not_busy(work: Work) -> Work:
+    """Typed again and again while another is at it."""
+
+    def again() -> Told:
+        while (told := work()).outcome == "lease.busy":
+            time.sleep(0.002)
+        return told
+
+    return again
+
+
+def places_of(state: str, place: Path) -> int:
+    """How many places to die there are when one does the work alone."""
+    counted = place / "counted"
+    (told,) = together([mortal(running(Installation(place, state)), counted)])
+    assert Told(*told).outcome == "done"
+    return counted.stat().st_size
+
+
+def killed_at_random(folder: Path, state: str, rng: random.Random, rounds: int) -> None:
+    """Eight at the same work. Some die where they leave a trace, some whenever; then someone finishes it."""
+    places = places_of(state, folder / "alone")
+    site = Installation(folder / "site", state)
     for n in range(rounds):
         site.source(f"demo {n}")
-        ended = disturbed([running(site)] * CROWD, rng, longest=0.25, kills=6)
-        kills += sum(each.killed for each in ended)
+        # Who is left finishes what a dead one began: so at least as many places are come to as one alone comes to,
+        # or half of that, should the next find most of it done. Where nobody tries again, this is sure of one only.
+        patient = n % 2 == 0
+        deaths = rng.sample(range(1, places // 2), 3)
+        work = mortal(not_busy(running(site)) if patient else running(site), folder / f"counted {n}", deaths)
+        ended = disturbed([work] * CROWD, rng, longest=0.25, kills=3)
+        assert sum(each.killed for each in ended) >= (3 if patient else 1), (n, deaths)
         told = [Told(*each.answer) for each in ended if not each.killed]
-        assert {each.outcome for each in told} <= {"done", "noop", "lease.busy"}, told
+        assert {each.outcome for each in told} <= {"done", "noop", *([] if patient else ["lease.busy"])}, told
         site.sound()
         site.finish()
-        assert typed(site, ingest()).outcome in ("done", "noop")  # done: all died before the claim
+        outcome = typed(site, ingest()).outcome
+        assert outcome == "noop" or (outcome == "done" and not patient), outcome  # done: all died before the claim
         site.sound()
         with site.open() as house:
             history = list(house.state.history("processed/demo"))
@@ -92,20 +119,18 @@ def killed_at_random(site: Installation, rng: random.Random, rounds: int) -> int
             assert not list(house.state.open_runs())
             committed = [run_id for run_id, _ in house.tables.scan("runs")]
             assert len(committed) == n + 1, "the work was begun under two names"
-    return kills
 
 
 @pytest.mark.parametrize("state", STATES)
-@pytest.mark.long
 def test_whoever_is_killed_the_work_is_done_once(state: str, place: Path) -> None:
-    assert killed_at_random(Installation(place, state), random.Random(state), rounds=5) > 5
+    killed_at_random(place, state, random.Random(state), rounds=5)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("state", STATES)
 def test_whoever_is_killed_however_often_the_work_is_done_once(state: str, seed: int, place: Path) -> None:
-    assert killed_at_random(Installation(place, state), random.Random(seed), rounds=40) > 40
+    killed_at_random(place, state, random.Random(seed), rounds=40)
 
 
 # -- other work
@@ -182,7 +207,7 @@ def test_moves_that_race_follow_each_other_and_the_loser_is_told(state: str, pla
             for n in range(times):
                 if change:
                     site.source(f"{change} {n}")
-                told += [typed(site, command) for command in commands]
+                told += [not_busy(partial(typed, site, command))() for command in commands]
             return told
 
         return work
@@ -200,7 +225,7 @@ def test_moves_that_race_follow_each_other_and_the_loser_is_told(state: str, pla
     )
     told = [Told(*each) for answer in answers for each in answer]
     outcomes = Counter(each.outcome for each in told)
-    assert outcomes.keys() <= {"done", "noop", "unchanged", "lease.busy", "failed", "ref.moved", "superseded"}, told
+    assert outcomes.keys() <= {"done", "noop", "unchanged", "failed", "ref.moved", "superseded"}, told
     assert outcomes["done"] > 5
     lost = [
         each for each in told if each.outcome in ("failed", "ref.moved") and "while it was read" not in each.message
@@ -277,7 +302,7 @@ def after_assembling(monkeypatch: pytest.MonkeyPatch, what: Callable[[], object]
 # -- those who only look
 
 
-def looking(site: Installation, over: mmap.mmap) -> Work:
+def looking(site: Installation, over: mmap.mmap, looks: Looks, number: int) -> Work:
     """Looks again and again until the others are done, each time at one moment of the state."""
 
     def work() -> list[int]:
@@ -293,6 +318,7 @@ def looking(site: Installation, over: mmap.mmap) -> Work:
                         assert house.state.receipt(run.run_id) is None
                     for entry in house.state.ledger():
                         assert not entry.wal_ids or list(house.state.segments(entry.run_id))
+                looks.looked(number)
             except Unavailable:
                 time.sleep(0.01)  # rewritten too fast; it says so
         return lengths
@@ -304,7 +330,7 @@ def looking(site: Installation, over: mmap.mmap) -> Work:
 def test_who_only_looks_sees_a_whole_state_while_others_run_promote_compact_and_freeze(state: str, place: Path) -> None:
     site = Installation(place, state, ("demo", "other"))
     assert typed(site, ingest()).outcome == "done"
-    over = mmap.mmap(-1, 1)
+    over, looks = mmap.mmap(-1, 1), Looks(2)
 
     def writer(*commands: Callable[[House], Receipt], dataset: str) -> Work:
         def work() -> list[Told]:
@@ -312,6 +338,8 @@ def test_who_only_looks_sees_a_whole_state_while_others_run_promote_compact_and_
             for n in range(8):
                 site.source(f"change {n}", dataset)
                 told += [typed(site, command) for command in commands]
+                if n % 2:
+                    looks.wait()
             return told
 
         return work
@@ -328,14 +356,14 @@ def test_who_only_looks_sees_a_whole_state_while_others_run_promote_compact_and_
         writer(ingest(), operate("promote"), dataset="demo"),
         writer(ingest("other"), operate("freeze", scope="other"), operate("thaw", scope="other"), dataset="other"),
     ]
-    crowd = Crowd([*writers, compacting, looking(site, over), looking(site, over)])
+    crowd = Crowd([*writers, compacting, *(looking(site, over, looks, number) for number in range(2))])
     crowd.begin()
     wrote = [Told(*each) for ended in crowd.end(2) for each in ended.answer]
     over[0] = 1
     compacted, *looked = [ended.answer for ended in crowd.end()]
     assert {each.outcome for each in wrote} == {"done"}, [each for each in wrote if each.outcome != "done"]
     for lengths in looked:
-        assert lengths == sorted(lengths) and len(set(lengths)) > 2
+        assert lengths == sorted(lengths) and len(set(lengths)) >= 4, "between two waits the ledger grew"
     site.sound()
     with site.open() as house:
         journals = [entry.run_id for entry in house.state.ledger() if entry.wal_ids]

@@ -17,7 +17,7 @@ function vectors(name) {
   return JSON.parse(readFileSync(new URL(`../../conformance/${name}.json`, import.meta.url), "utf8")).vectors;
 }
 
-for (const { why, key, media_type, path } of vectors("artifacts/published_path")) {
+for (const { why, key, media_type, published_path: path } of vectors("artifacts/published_path")) {
   test(`published where it belongs: ${why}`, () => {
     assert.equal(publishedPath("gauges", DIGEST, { key, digest: DIGEST, size: 0, media_type }), path);
   });

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -20,8 +21,12 @@ from kfm import config
 from kfm.contract import documents
 from kfm.contract.canonical import canonical, decode
 from kfm.contract.keys import claim_key, input_hash, output_key, run_id, run_key, run_key_of
-from kfm.contract.records import SourceRef
+from kfm.contract.records import ManifestEntry, SourceRef, Step
+from kfm.contract.updater import Plan, Updater
+from kfm.engine.plan import make
 from kfm.errors import BadInput
+from kfm.projections.artifacts import published_path
+from kfm.projections.plans import plan_diff
 from tests.conformance import transforms
 
 CONFORMANCE = Path(__file__).resolve().parents[2] / "conformance"
@@ -107,6 +112,35 @@ def answer_config(vector: Vector) -> None:
     assert canonical(found) == canonical(vector.get("settings"))
 
 
+DIGEST = "sha256:" + "0123456789abcdef" * 4
+
+
+def answer_published_path(vector: Vector) -> None:
+    entry = ManifestEntry(key=tuple(vector["key"]), digest=DIGEST, size=0, media_type=vector["media_type"])
+    assert published_path("gauges", DIGEST, entry) == vector["published_path"]
+
+
+def answer_plan_bytes(vector: Vector) -> None:
+    class Gauges(Updater):
+        id, version = "gauges", "1.0.0"
+
+        def plan(self, inputs: Any) -> Plan:
+            return Plan(msgspec.convert(vector["steps"], list[Step]), complete=vector["complete"])
+
+    trigger = SimpleNamespace(window=vector["window"])
+    ports = SimpleNamespace(progress=lambda *_said: None)
+    walk: Any = SimpleNamespace(
+        updater=Gauges(), dataset="gauges", trigger=trigger, ports=ports, inputs=[], input_hash=DIGEST
+    )
+    made = make(walk, guarded=False)
+    assert b"".join(made.chunks or []) == vector["bytes"].encode()
+    assert made.plan_hash == vector["plan_hash"] == "sha256:" + hashlib.sha256(vector["bytes"].encode()).hexdigest()
+
+
+def answer_plan_diff(vector: Vector) -> None:
+    assert plan_diff(vector["old"].encode(), vector["new"].encode()) == vector["diff"]
+
+
 def key(name: str, answer: Callable[[Vector], str]) -> Callable[[Vector], None]:
     """The answer under `name`, which also has to be the hash of what the vector says is hashed."""
 
@@ -138,6 +172,9 @@ ANSWERS: dict[str, Callable[[Vector], None]] = {
     "keys/claim_key": key("claim_key", answer_claim_key),
     "keys/run_id": key("run_id", answer_run_id),
     "keys/output_key": key("output_key", answer_output_key),
+    "artifacts/published_path": answer_published_path,
+    "plans/bytes": answer_plan_bytes,
+    "plans/diff": answer_plan_diff,
     "transforms/csv": answer_transform,
     "transforms/json": answer_transform,
     "transforms/ndjson": answer_transform,

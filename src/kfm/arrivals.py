@@ -13,7 +13,8 @@ import msgspec
 
 from kfm.clock import parse_instant, rfc3339
 from kfm.config import Resolved
-from kfm.contract.records import FetchRequest, Receipt, Trigger
+from kfm.contract.canonical import canonical
+from kfm.contract.records import FetchRequest, Receipt, TelemetryBundle, Trigger
 from kfm.contract.secret import Secret
 from kfm.engine.record import merge
 from kfm.errors import BadInput, Broken, Denied, KfmError, Refused
@@ -35,6 +36,7 @@ __all__ = [
     "retry",
     "signed_headers",
     "take",
+    "telemetry_bundle",
 ]
 
 FAILURES = ".kfm/webhook_failures.jsonl"
@@ -131,6 +133,22 @@ def retry(house: House, trigger_id: str) -> Receipt:
         again = msgspec.structs.replace(ended.trigger, trigger_id="", received_at=rfc3339(house.clock.now_ms()))
         waiting = triggers.keep(house.state, again)
     return house.run(waiting, house.updater_of(waiting))
+
+
+# -- telemetry
+
+
+def telemetry_bundle(house: House) -> tuple[str, bytes]:
+    """Where the telemetry of every run belongs, and the bundle itself."""
+    from kfm import __version__
+
+    found = (house.state.telemetry(entry.run_id) for entry in house.state.ledger())
+    runs = [telemetry for telemetry in found if telemetry is not None]
+    by_status: dict[str, int] = {}
+    for telemetry in runs:
+        by_status[telemetry.status] = by_status.get(telemetry.status, 0) + 1
+    bundle = TelemetryBundle(version=__version__, runs=runs, by_status=by_status)
+    return f"releases/{__version__}/updater-telemetry.json", canonical(bundle)
 
 
 # -- inside GitHub Actions

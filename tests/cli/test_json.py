@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from kfm.contract.records import Receipt
+from kfm.contract.secret import Secret
+from kfm.orchestration.webhooks import signature
 from tests.house.json_shapes import ERROR, NOT_JSON, SHAPES
 from tests.house.reference import commands
 
 from .conftest import Kfm
 
+SECRET = "0123456789abcdef0123456789abcdef"
+BODY = (
+    b'{"source_id":"gauges","trigger":"t","event_type":"e","sent_at":"2026-01-01T00:00:00Z",'
+    b'"integrity":{"version":"v1"}}'
+)
+HEADER = f"X-KFM-Signature: {signature('kfm', Secret(SECRET.encode()), BODY)}"
 LINES = {
     "kfm --version": ["--version"],
     "kfm init": ["init", "elsewhere"],
@@ -22,6 +31,13 @@ LINES = {
     "kfm rollback": ["rollback", "rain-gauges", "--to", "nothing"],
     "kfm freeze": ["freeze"],
     "kfm thaw": ["thaw"],
+    "kfm telemetry export": ["telemetry", "export"],
+    "kfm webhook sign": ["webhook", "sign", "gauges", "--body", "body.json"],
+    "kfm webhook verify": ["webhook", "verify", "gauges", "--body", "body.json", "--header", HEADER],
+    "kfm webhook replay": ["webhook", "replay", "gauges", "--body", "body.json", "--header", HEADER],
+    "kfm triggers list": ["triggers", "list"],
+    "kfm triggers show": ["triggers", "show", "000000000001"],
+    "kfm triggers retry": ["triggers", "retry", "000000000001"],
     "kfm runs list": ["runs", "list"],
     "kfm runs show": ["runs", "show", "last"],
     "kfm runs steps": ["runs", "steps", "last"],
@@ -44,8 +60,16 @@ def test_every_command_has_a_shape() -> None:
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_a_command_writes_the_keys_the_page_names(ran: Kfm, name: str) -> None:
+def test_a_command_writes_the_keys_the_page_names(ran: Kfm, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shape = SHAPES[name]
+    if name.startswith(("kfm webhook", "kfm triggers")):
+        monkeypatch.setenv("KFM_SECRET_GAUGES", SECRET)
+        monkeypatch.setenv("KFM_NOW", "2026-01-01T00:00:00Z")
+        Path("body.json").write_bytes(BODY)
+        with Path("kfm.yml").open("a") as file:
+            file.write("\nwebhooks:\n  gauges: {datasets: [rain-gauges], secrets: ['env:KFM_SECRET_GAUGES']}\n")
+    if name.startswith("kfm triggers"):
+        assert ran(*LINES["kfm webhook replay"]).code == 0
     answer = ran(*LINES[name], "--json")
     assert answer.code == 0, answer.err
     rows = answer.data if shape.many else [answer.data]

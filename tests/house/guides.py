@@ -19,6 +19,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+ROOT = Path(__file__).resolve().parents[2]
 _BLOCK = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.M | re.S)
 _UNRUN = {"cron"}
 
@@ -42,9 +43,9 @@ def follow(page: Path, folder: Path) -> int:
     """Do what the page says, in an empty folder; returns how many blocks were run."""
     tools = folder / "bin"
     tools.mkdir(parents=True)
-    kfm = tools / "kfm"
-    kfm.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m kfm.cli.main "$@"\n')
-    kfm.chmod(0o755)
+    for name, module in (("kfm", " -m kfm.cli.main"), ("python", "")):
+        (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}"{module} "$@"\n')
+        (tools / name).chmod(0o755)
     (tools / "make").symlink_to("/bin/true")  # its targets have tests of their own
     here, note = folder / "reader", folder / "pwd"
     (here / ".venv" / "bin").mkdir(parents=True)
@@ -52,6 +53,7 @@ def follow(page: Path, folder: Path) -> int:
     environment = {
         "PATH": f"{tools}:{os.environ.get('PATH', os.defpath)}",
         "HOME": str(here),
+        "KFM": str(ROOT),
         "LC_ALL": "C.UTF-8",
         "KFM_ACTOR": "you",
         "KFM_ACCEPT_WEAK_STORAGE": "true",  # the temporary folder may be one in memory

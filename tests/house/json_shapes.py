@@ -20,6 +20,18 @@ _RUNS = {
 }
 _CHECK = "`check`, `ok`, `found`, `why`"
 
+_TRIGGER = {
+    "trigger_id": "its id",
+    "dataset": "what it asks for",
+    "kind": "`webhook`, `poll`, `manual` …",
+    "state": "`waiting`, or the outcome of the run that answered it",
+    "received_at": "when",
+    "actor": "who",
+    "reason": "why",
+    "window": "the part of time meant",
+    "run_id": "the run that answered it; empty while it waits",
+}
+
 SHAPES: dict[str, Shape] = {
     "kfm --version": Shape({"version": "of the program"}),
     "kfm init": Shape({"written": "the files, as paths"}),
@@ -41,6 +53,22 @@ SHAPES: dict[str, Shape] = {
             "diff": "what changed, a line each",
         }
     ),
+    "kfm telemetry export": Shape({"written": "the file, as a path", "bytes": "its size"}),
+    "kfm webhook sign": Shape({"headers": "by their names"}),
+    "kfm webhook verify": Shape(
+        {
+            "accepted": "whether the door would take it; if not, only `reason` and `status` follow",
+            "source_id": "whose it is",
+            "scheme": "`kfm`, `github` or `standard`",
+            "trigger": "what made the sender send it",
+            "event_type": "what it says happened",
+            "sent_at": "when it was signed; null if its sender signs no time",
+        }
+    ),
+    "kfm webhook replay": Shape({"known": "whether it was taken before", "triggers": "the ids of those it left"}),
+    "kfm triggers list": Shape(_TRIGGER, many=True),
+    "kfm triggers show": Shape(_TRIGGER),
+    "kfm triggers retry": Shape(_RUNS),
     "kfm runs list": Shape(
         {
             "started": "when",
@@ -123,6 +151,9 @@ NOT_JSON = {
     "with `--format` Avro or Parquet.",
     "kfm schema": "A JSON Schema by itself; without a NAME a list of names.",
     "kfm completion": "A script, always.",
+    "kfm watch": "A [receipt](../../schemas/receipt.json) a line, as runs end.",
+    "kfm serve webhooks": "One line when it listens: `listening` (where) and `webhooks` (their names).",
+    "kfm workflow github": "YAML, always.",
 }
 
 ERROR = {

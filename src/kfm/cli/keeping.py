@@ -25,6 +25,25 @@ def wal_export(options: argparse.Namespace, screen: Screen) -> int:
     return 0
 
 
+def telemetry_export(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.arrivals import telemetry_bundle
+    from kfm.runtime import write_artifacts
+
+    resolved = settings(options)
+    with opened(options, screen, "read", resolved) as house:
+        path, body = telemetry_bundle(house)
+    if options.stdout:
+        screen.text(body.decode() + "\n")
+        return 0
+    folder, _, name = resolved.at(path).rpartition("/")
+    write_artifacts(folder, {name: body})
+    if screen.json:
+        screen.data({"written": path, "bytes": len(body)})
+    else:
+        screen.line(path)
+    return 0
+
+
 def compact(options: argparse.Namespace, screen: Screen) -> int:
     with opened(options, screen, "write") as house:
         count = house.compact()

@@ -27,8 +27,8 @@ DEFAULTS: dict[str, Any] = {"config": None, "json": False, "quiet": False, "no_c
 COMMANDS = frozenset(
     {
         "cat", "compact", "completion", "config", "doctor", "freeze", "held", "init", "plan", "promote", "receipts",
-        "refs", "resume", "rollback", "run", "runs", "schema", "serve", "thaw", "triggers", "wal", "watch", "webhook",
-        "workflow",
+        "refs", "resume", "rollback", "run", "runs", "schema", "serve", "telemetry", "thaw", "triggers", "wal", "watch",
+        "webhook", "workflow",
     }
 )  # fmt: skip
 
@@ -342,6 +342,15 @@ def _add_keeping(commands: Any) -> None:
     export.add_argument(
         "--format", choices=("json", "avro", "parquet"), default="json", help="default: json, a line a record"
     )
+
+    telemetry = _group(commands, "telemetry", "What runs cost")
+    export = _command(
+        telemetry,
+        "export",
+        "keeping:telemetry_export",
+        "Write the telemetry of every run to releases/VERSION/updater-telemetry.json beside kfm.yml",
+    )
+    export.add_argument("--stdout", action="store_true", help="to stdout instead")
 
     _command(
         commands, "compact", "keeping:compact", "Move finished journals into an archive that answers the same questions"

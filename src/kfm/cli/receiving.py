@@ -205,7 +205,7 @@ def triggers_list(options: argparse.Namespace, screen: Screen) -> int:
                 receipt = house.state.receipt(ended.run_id)
                 rows.append(_row(ended.trigger, receipt.outcome if receipt else "ended", ended.run_id))
     if screen.json:
-        screen.data({"triggers": rows})
+        screen.data(rows)
         return 0
     if rows:
         columns = ("trigger_id", "dataset", "kind", "state", "received_at", "actor", "run_id")

@@ -277,6 +277,14 @@ class RunTelemetry(Record, frozen=True):
     errors: list[str]
 
 
+class TelemetryBundle(Record, frozen=True):
+    """What all runs cost that one version of KFM made: `releases/<version>/updater-telemetry.json`."""
+
+    version: str
+    runs: list[RunTelemetry]  # in the order of the ledger
+    by_status: dict[str, int]
+
+
 class Run(Record, frozen=True):
     """A run's row: the claim on its key, and where it stands."""
 

@@ -105,15 +105,15 @@ def _within(seconds: float, work: Callable[[], Any]) -> bool:
     def stop(*_: object) -> None:
         raise _TooLong
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)  # of our own: others may be busy
     try:
         work()
     except _TooLong:
         return False
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
     return True
 
 

@@ -137,8 +137,8 @@ class Member {
     const wanted = this.#wrapping.trailerSize - this.#tail.length;
     this.#tail = Buffer.concat([this.#tail, left.subarray(0, wanted)]);
     this.rest = left.subarray(wanted);
+    this.#wrapping.check(this.#tail); // as soon as a sum is there, not only when all is
     if (this.#tail.length < this.#wrapping.trailerSize) return;
-    this.#wrapping.check(this.#tail);
     this.close();
     this.isDone = true;
   }
@@ -256,7 +256,7 @@ class Zlib {
   }
 
   check(tail) {
-    if (tail.readUInt32BE(0) !== this.#high * 65536 + this.#low) throw new Malformed("checksum");
+    if (tail.length === 4 && tail.readUInt32BE(0) !== this.#high * 65536 + this.#low) throw new Malformed("checksum");
   }
 }
 
@@ -314,7 +314,8 @@ class Gzip {
   }
 
   check(tail) {
-    if (tail.readUInt32LE(0) !== this.#crc || tail.readUInt32LE(4) !== this.#size) throw new Malformed("checksum");
+    if (tail.length >= 4 && tail.readUInt32LE(0) !== this.#crc) throw new Malformed("checksum");
+    if (tail.length === 8 && tail.readUInt32LE(4) !== this.#size) throw new Malformed("length");
   }
 }
 

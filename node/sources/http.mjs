@@ -94,7 +94,7 @@ export class HttpSource {
 }
 
 /** Is a 304 worth anything: do we have the bytes, and were they seen recently enough? */
-function mayAsk(request, known, objects) {
+export function mayAsk(request, known, objects) {
   const age = request.now_ms - known.fetched_ms;
   return (
     known.uri === request.uri &&
@@ -110,7 +110,7 @@ function mayAsk(request, known, objects) {
  * An ETag is handed back as it came, W/ included. With an ETag the date is not sent: a server that looks only at
  * the date would not notice a second change within one second.
  */
-function conditionLine(known) {
+export function conditionLine(known) {
   if (known.etag && isEtag(known.etag)) return `If-None-Match: ${known.etag}`;
   if (known.last_modified && isPlain(known.last_modified)) return `If-Modified-Since: ${known.last_modified}`;
   return "";
@@ -310,7 +310,7 @@ function isPlain(text) {
  * One entity tag. A bare token is let through as many servers send it, but never `*` or a list: handed back, those
  * would match anything.
  */
-function isEtag(text) {
+export function isEtag(text) {
   if (!text || text.length > 1024 || /[\x00-\x20\x7f]/.test(text)) return false;
   const opaque = text.startsWith("W/") ? text.slice(2) : text;
   if (opaque.startsWith('"')) return opaque.length >= 2 && opaque.endsWith('"') && !opaque.slice(1, -1).includes('"');

@@ -185,7 +185,13 @@ ANSWERS: dict[str, Callable[[Vector], None]] = {
 
 
 # Answered where the rest of the subject is tested.
-ELSEWHERE = {"webhooks/verify": "tests/webhooks/test_verify.py"}
+ELSEWHERE = {
+    "webhooks/verify": "tests/webhooks/test_verify.py",
+    **{
+        f"contracts/{path.stem}": "tests/conformance/test_contracts.py" for path in CONFORMANCE.glob("contracts/*.json")
+    },
+    **{f"sources/{path.stem}": "tests/conformance/test_sources.py" for path in CONFORMANCE.glob("sources/*.json")},
+}
 
 
 def unanswered(root: Path) -> list[str]:

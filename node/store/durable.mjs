@@ -13,11 +13,12 @@ import { crc32 } from "node:zlib";
 import { compare } from "../characters.mjs";
 import { StorageFailed } from "../errors.mjs";
 import { FileLock } from "./locks.mjs";
-import { numberOf, strerror } from "./system.mjs";
+import { nameOf, numberOf, strerror } from "./system.mjs";
 
 const { O_APPEND, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_RDONLY, O_RDWR } = fs.constants;
 
 const WHY = {
+  __proto__: null,
   ENOSPC: ["the disk is full", "free some space, then `kfm resume`"],
   EDQUOT: ["the disk quota is used up", "free some space, then `kfm resume`"],
   EMFILE: ["too many open files", "raise the limit (ulimit -n), then `kfm resume`"],
@@ -29,7 +30,7 @@ const WHY = {
 };
 
 export function storageFailed(problem, doing) {
-  const [why, hint] = WHY[problem.code] ?? [strerror(problem), "see the system log"];
+  const [why, hint] = WHY[nameOf(problem)] ?? [strerror(problem), "see the system log"];
   return new StorageFailed(`cannot ${doing}: ${why}`, { hint, cause: problem, errno: numberOf(problem) });
 }
 

@@ -4,6 +4,7 @@ import os from "node:os";
 
 // As the C library of Linux writes them.
 const WORDS = {
+  __proto__: null,
   EPERM: "Operation not permitted",
   ENOENT: "No such file or directory",
   EINTR: "Interrupted system call",
@@ -43,9 +44,16 @@ const WORDS = {
   EDQUOT: "Disk quota exceeded",
 };
 
+/** The name of what went wrong; libuv has none for some, such as a quota that is used up. */
+export function nameOf(problem) {
+  if (problem.code in WORDS) return problem.code;
+  const number = numberOf(problem);
+  return Object.keys(WORDS).find((name) => os.constants.errno[name] === number) ?? problem.code;
+}
+
 /** The words for a failed call, as `strerror` has them. */
 export function strerror(problem) {
-  return WORDS[problem.code] ?? problem.message ?? "unknown error";
+  return WORDS[nameOf(problem)] ?? problem.message ?? "unknown error";
 }
 
 /** The number of a failed call, as C counts them. */

@@ -9,7 +9,7 @@ import { after, test } from "node:test";
 import { BadInput, Busy, Corrupt, StorageFailed } from "../errors.mjs";
 import { digest } from "../keys.mjs";
 import { b85decode, b85encode } from "../store/base85.mjs";
-import { Fs, REAL, noteAt, readNote, writeNew, writeNote } from "../store/durable.mjs";
+import { Fs, REAL, noteAt, readNote, storageFailed, writeNew, writeNote } from "../store/durable.mjs";
 import { JsonlTables } from "../store/jsonl.mjs";
 import { FileLock } from "../store/locks.mjs";
 import { MemoryTables, successor } from "../store/memory.mjs";
@@ -362,6 +362,22 @@ test("a lock is had by one at a time, and its file stays empty", () => {
   fs.writeFileSync(name, "x".repeat(2000));
   assert.throws(() => new FileLock(name).take(), /state.lock is no lock: there are bytes in it/);
   assert.throws(() => new FileLock(path.dirname(name)).take(), { code: "EISDIR" });
+});
+
+test("what the system says is told in the words of the other language", () => {
+  const quota = Object.assign(new Error("Unknown system error -122"), { code: "Unknown system error -122", errno: -122 });
+  assert.equal(storageFailed(quota, "write a file").message, "cannot write a file: the disk quota is used up");
+  for (const [name, code, said] of [
+    ["/nowhere/file", "ENOENT", "No such file or directory; see the system log"],
+    ["/proc/self/stat/file", "ENOTDIR", "Not a directory; see the system log"],
+    ["/", "EISDIR", "Is a directory; see the system log"],
+  ]) {
+    assert.throws(() => REAL.openWrite(name), (problem) => {
+      assert.equal(problem.code, code);
+      assert.equal(String(storageFailed(problem, "open it")), `cannot open it: ${said}`);
+      return true;
+    });
+  }
 });
 
 test("a place is known by its mount", () => {

@@ -108,6 +108,29 @@ def test_who_holds_the_lock_keeps_the_other_language_out_until_it_dies(language:
     assert Path(path).read_bytes() == b""
 
 
+@pytest.mark.parametrize("writing", LANGUAGES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_look_at_what_the_other_language_is_writing_sees_whole_transactions(
+    kind: str, writing: str, tmp_path: Path
+) -> None:
+    path, looks, seen = str(tmp_path / "state"), 25, 0
+    with There() as there:
+        looking: Any = there if writing == "python" else Here()
+        child = writer(writing, kind, path, "w", 1_000_000, "durable")
+        assert child.stdout is not None
+        told = [child.stdout.readline() for _ in range(3)]
+        for _ in range(looks):
+            told.append(child.stdout.readline())
+            count, rows = count_of(looking, f"overlay-{kind}", path)
+            check(count, rows, numbers(b"".join(told)))
+            assert count >= seen, "what was there before is gone"
+            seen = count
+        child.send_signal(signal.SIGKILL)
+        rest, _ = child.communicate(timeout=60)
+        check(*count_of(looking, f"overlay-{kind}", path), numbers(b"".join(told) + rest))
+    tally("node-store", f"looks-{kind}-{writing}", None, 0, looks_while_written=looks)
+
+
 def kill_and_look(kind: str, dying: str, path: str, rounds: int, seed: str) -> tuple[int, int]:
     """Kill a writer again and again; the other language looks. Returns kills and what was acknowledged in all."""
     draw = random.Random(seed)

@@ -173,12 +173,12 @@ export class Resolved {
   }
 
   /** What `env:NAME` or `file:PATH` holds. A file must belong to us and be closed to all others. */
-  secret(reference, env) {
+  secret(reference, env, { shortest = SHORTEST } = {}) {
     const [from, name] = parted(reference, ":");
     const value = from === "env" ? Buffer.from(env[name] ?? "", "utf8") : readSecret(this.at(name), reference);
-    if (value.length < SHORTEST) {
-      throw new BadInput(`the secret ${reference} is ${value.length ? "shorter than 32 bytes" : "empty"}`, {
-        hint: "make one with `openssl rand -hex 32`",
+    if (value.length < shortest) {
+      throw new BadInput(`the secret ${reference} is ${value.length ? `shorter than ${shortest} bytes` : "empty"}`, {
+        hint: shortest < SHORTEST ? "set it" : "make one with `openssl rand -hex 32`",
       });
     }
     return value;

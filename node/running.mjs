@@ -8,6 +8,7 @@ import { compare, strip } from "./characters.mjs";
 import { BadInput, Broken, KfmError } from "./errors.mjs";
 import { printable } from "./names.mjs";
 import { codeOf, knownDataset, oneLine, opened, person, settings, together } from "./opening.mjs";
+import { report } from "./publish/actions.mjs";
 import { short, size } from "./render.mjs";
 import { defaultActor, writeArtifacts } from "./runtime.mjs";
 
@@ -86,6 +87,7 @@ export async function run(options, screen, env, work) {
     }
     const effects = await settled(house, screen);
     if (folder) writeArtifacts(folder, house.artifacts(tally.receipts, effects, events));
+    if (env.GITHUB_ACTIONS === "true" && !options.dry_run) report(env, tally.receipts);
     showRuns(house, screen, tally, effects);
     return tally.code;
   });

@@ -22,7 +22,9 @@ import { EventLog, human, jsonl, NullLog, tracebacks } from "./log.mjs";
 import { OPERATIONS } from "./moves.mjs";
 import { datasetId, printable } from "./names.mjs";
 import { FilesPublisher } from "./publish/files.mjs";
+import { GitHubPublisher } from "./publish/github.mjs";
 import { NoopPublisher } from "./publish/noop.mjs";
+import { HttpTransport } from "./publish/transport.mjs";
 import { DataContract, FetchRequest, replace } from "./records.mjs";
 import { openSource } from "./sources/index.mjs";
 import { failingAsStorage, REAL } from "./store/durable.mjs";
@@ -78,11 +80,20 @@ export class House {
     if (this.mode !== "write" || scheme === "noop") return new NoopPublisher({ dryRun: this.mode !== "write" });
     const own = this.resolved.at(".kfm");
     const roots = new Map([
-      ["", place],
+      ["", scheme === "github" ? own : place],
       ["receipts", own],
       ["events", own],
     ]);
-    return new FilesPublisher(roots, () => new FileLock(path.join(own, "publish.lock")));
+    const lock = () => new FileLock(path.join(own, "publish.lock"));
+    const files = new FilesPublisher(roots, lock);
+    return scheme === "github" ? this.#openGithub(files, lock) : files;
+  }
+
+  #openGithub(files, lock) {
+    const { token, api, uploads } = this.config.github;
+    const secret = () => this.resolved.secret(token, process.env, { shortest: 1 }).toString("latin1");
+    const repository = this.config.publish.slice("github:".length);
+    return new GitHubPublisher(repository, secret, new HttpTransport(), files, lock, { api, uploads });
   }
 
   // -- what is installed

@@ -1,0 +1,40 @@
+/** Inside GitHub Actions: the summary of the job, and outputs that later steps may use. Twin of publish/actions.py. */
+
+import fs from "node:fs";
+
+import { StorageFailed } from "../errors.mjs";
+import { strerror } from "../store/system.mjs";
+
+/** Append to the files GitHub names. Only names, digests and counts: nothing of the data. */
+export function report(env, receipts) {
+  if (env.GITHUB_ACTIONS !== "true" || !receipts.length) return;
+  append(env.GITHUB_STEP_SUMMARY ?? "", summary(receipts));
+  append(env.GITHUB_OUTPUT ?? "", outputs(receipts));
+}
+
+export function summary(receipts) {
+  const lines = ["| dataset | status | outcome | steps | held rows | run |", "|---|---|---|---|---|---|"];
+  for (const { dataset, status, outcome, steps, held_rows: held, run_id: run } of receipts) {
+    lines.push(`| \`${dataset}\` | ${status} | ${outcome} | ${steps} | ${held} | \`${run}\` |`);
+  }
+  return `${lines.join("\n")}\n`;
+}
+
+/** `changed`, `datasets` and `run_ids`: words without spaces, joined by commas. */
+export function outputs(receipts) {
+  const changed = receipts.filter((receipt) => receipt.outcome === "done").map((receipt) => receipt.dataset);
+  const ids = receipts.map((receipt) => receipt.run_id);
+  return `changed=${changed.length > 0}\ndatasets=${changed.join(",")}\nrun_ids=${ids.join(",")}\n`;
+}
+
+function append(path, text) {
+  if (!path) return;
+  try {
+    fs.appendFileSync(path, text);
+  } catch (problem) {
+    throw new StorageFailed(`the summary of the job cannot be written: ${strerror(problem)}`, {
+      hint: "the run itself is done",
+      cause: problem,
+    });
+  }
+}

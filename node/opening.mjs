@@ -35,7 +35,7 @@ export async function opened({ options, screen, env, work }, mode, resolved, eve
     log = openLog(loud ? STDERR : null, clock, { lines, events, causes });
   }
   const progress = (stage, done, total) => screen.progress(stage, done, total);
-  const house = await openHouse(resolved, { mode, log, progress, clock, certFile: env.SSL_CERT_FILE ?? "" });
+  const house = await openHouse(resolved, { mode, log, progress, clock, certFile: env.SSL_CERT_FILE ?? "", env });
   work.house = house;
   try {
     const result = await use(house);

@@ -43,10 +43,11 @@ export class House {
   #progress;
   #actor;
   #certFile;
+  #env;
   #updaters = new Map();
   #stopped = null;
 
-  constructor(resolved, mode, tables, { log = null, progress = null, clock = null, actor = "", certFile = "" } = {}) {
+  constructor(resolved, mode, tables, { log = null, progress = null, clock = null, actor = "", certFile = "", env = {} } = {}) {
     this.resolved = resolved;
     this.config = resolved.config;
     this.mode = mode;
@@ -55,6 +56,7 @@ export class House {
     this.#progress = progress ?? (() => {});
     this.#actor = actor;
     this.#certFile = certFile;
+    this.#env = env;
     this.tables = tables;
     this.state = new StoredState(tables, () => this.clock.nowMs());
     this.objects = this.#openObjects();
@@ -91,7 +93,7 @@ export class House {
 
   #openGithub(files, lock) {
     const { token, api, uploads } = this.config.github;
-    const secret = () => this.resolved.secret(token, process.env, { shortest: 1 }).toString("latin1");
+    const secret = () => this.resolved.secret(token, this.#env, { shortest: 1 }).toString("latin1");
     const repository = this.config.publish.slice("github:".length);
     return new GitHubPublisher(repository, secret, new HttpTransport(), files, lock, { api, uploads });
   }

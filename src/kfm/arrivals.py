@@ -214,7 +214,7 @@ class Watch:
                 try:
                     yield from self._house.resume(unfinished.run_id, self._tell)
                 except Refused as problem:  # another worker ended it meanwhile
-                    self._house.log.event("run.ended_elsewhere", error=problem)
+                    self._house.log.event("run.ended", error=problem)
 
     def poll(self) -> list[Trigger]:
         """Look at one source that is due, if any is; returns the triggers that came of it."""

@@ -54,7 +54,7 @@ BANS = (
         # that nobody sees; the screen writes to descriptors that are open.
         (
             "node/store/durable.mjs", "node/store/place.mjs", "node/store/locks.mjs", "node/publish/files.mjs",
-            "node/render.mjs", "node/engine/scratch.mjs",
+            "node/render.mjs", "node/engine/scratch.mjs", "node/publish/actions.mjs",
         ),
     ),
 )  # fmt: skip

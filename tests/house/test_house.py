@@ -28,7 +28,7 @@ REACHES = [
     ("publish", "kfm.store", "rooms"),
     ("telemetry", "kfm.config", "rooms"),
     ("store", "kfm.cli", "rooms"),
-    ("cli", "kfm.workers", "rooms"),
+    ("workers", "kfm.cli", "rooms"),
     ("contract", "kfm.clock", "rooms"),
     ("store", "kfm.engine", "edges"),
     ("updaters", "kfm.projections", "edges"),
@@ -114,7 +114,7 @@ def test_the_runtime_needs_two_packages_and_the_pins_are_of_those() -> None:
 def test_every_pin_is_exact_hashed_and_free_of_addresses(name: str) -> None:
     text = (ROOT / "requirements" / f"{name}.txt").read_text()
     pins = re.findall(r"^([A-Za-z0-9._-]+)((?:.*\\\n)+.*)", text, re.M)
-    assert len(pins) >= 3
+    assert len(pins) >= 2
     for package, rest in pins:
         assert re.match(r"==[\w.]+( ;.*)? \\\n", rest), package
         assert re.search(r"--hash=sha256:[0-9a-f]{64}", rest), package
@@ -280,13 +280,13 @@ def ci_run(tmp_path: Path, **fakes: str) -> subprocess.CompletedProcess[str]:
 def test_ci_goes_on_to_make_test_when_there_is_no_apt(tmp_path: Path) -> None:
     answer = ci_run(tmp_path, id="echo 0")
     assert (answer.returncode, answer.stdout) == (0, "make test with CI=true\n")
-    assert "absent: python3 python3-venv git gcc libc6-dev strace" in answer.stderr
+    assert "absent: python3 python3-venv git gcc libc6-dev g++ strace" in answer.stderr
 
 
 def test_ci_installs_what_is_absent_where_it_may(tmp_path: Path) -> None:
     answer = ci_run(tmp_path, **{"id": "echo 0", "apt-get": f'echo "$*" >>{tmp_path}/asked', "strace": "exit 0"})
     assert answer.returncode == 0
-    update, install = (tmp_path / "asked").read_text().splitlines()
+    update, install, *_node = (tmp_path / "asked").read_text().splitlines()
     assert "update" in update
     assert {"python3-venv", "git", "gcc"} <= set(install.split())
     assert "strace" not in install.split()

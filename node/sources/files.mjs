@@ -8,6 +8,7 @@ import fs from "node:fs";
 import path from "node:path";
 
 import { badUtf8 } from "../canonical.mjs";
+import { SystemClock } from "../clock.mjs";
 import { BadInput, Refused, Unavailable } from "../errors.mjs";
 import { printable } from "../names.mjs";
 import { Checkpoint, Fetched, replace, SourceRef } from "../records.mjs";
@@ -27,9 +28,8 @@ const RACY_MS = 2000; // a file changed this shortly before it was read may chan
 export class FileSource {
   #monotonic;
 
-  /** `monotonic` gives seconds. */
-  constructor({ monotonic = () => performance.now() / 1000 } = {}) {
-    this.#monotonic = monotonic;
+  constructor({ clock = new SystemClock() } = {}) {
+    this.#monotonic = () => clock.monotonic();
   }
 
   async fetch(request, known, objects) {

@@ -6,9 +6,9 @@
  * unless the body came in full. Content codings are undone, so that the hash is of the data and not of its wrapping.
  */
 
+import { parseInstant, SystemClock } from "../clock.mjs";
 import { BadInput, Denied, Refused, Unavailable } from "../errors.mjs";
 import { Checkpoint, Fetched, replace, SourceRef } from "../records.mjs";
-import { isDay } from "../dates.mjs";
 import { isAllowed } from "./addresses.mjs";
 import { codingOf, decoded } from "./decoding.mjs";
 import { connect, dialTcp, systemResolve, verifyingTls } from "./dialing.mjs";
@@ -37,19 +37,13 @@ export class HttpSource {
   #resolve;
   #dial;
   #tls;
-  #monotonic;
+  #clock;
 
-  /** `monotonic` gives seconds. */
-  constructor({
-    resolve = systemResolve,
-    dial = dialTcp,
-    tls = verifyingTls,
-    monotonic = () => performance.now() / 1000,
-  } = {}) {
+  constructor({ resolve = systemResolve, dial = dialTcp, tls = verifyingTls, clock = new SystemClock() } = {}) {
     this.#resolve = resolve;
     this.#dial = dial;
     this.#tls = tls;
-    this.#monotonic = monotonic;
+    this.#clock = clock;
   }
 
   /** `known`: what the last fetch of this URI left; used only to ask whether anything is new. */
@@ -63,7 +57,7 @@ export class HttpSource {
       timeoutMs: request.timeout_ms,
       totalMs: request.total_ms,
       wireBytes: request.max_bytes + Math.floor(request.max_bytes / 8) + (1 << 20), // room for heads and chunk sizes
-      monotonic: this.#monotonic,
+      monotonic: () => this.#clock.monotonic(),
     });
     const ways = { resolve: this.#resolve, dial: this.#dial, tls: this.#tls };
     for (let hop = 0; hop <= MAX_REDIRECTS; hop += 1) {
@@ -198,13 +192,16 @@ function retryAfter(text, nowMs) {
   if (/^[0-9]+$/.test(text)) return Math.min(Number(text.slice(0, 9)), MAX_RETRY_AFTER_S);
   const found = HTTP_DATE.exec(text);
   if (found === null) return null;
-  const month = MONTHS.indexOf(found[2]) + 1;
-  const [day, year, hour, minute, second] = [1, 3, 4, 5, 6].map((at) => Number(found[at]));
-  if (!isDay(year, month, day) || hour > 23 || minute > 59 || second > 59) return null;
-  const moment = new Date(0);
-  moment.setUTCFullYear(year, month - 1, day);
-  moment.setUTCHours(hour, minute, second);
-  return Math.min(Math.max(Math.floor((moment.getTime() - nowMs) / 1000), 0), MAX_RETRY_AFTER_S);
+  const [, day, month, year, ...time] = found;
+  const number = String(MONTHS.indexOf(month) + 1).padStart(2, "0");
+  let moment;
+  try {
+    moment = parseInstant(`${year}-${number}-${day}T${time.join(":")}Z`, "the date");
+  } catch (problem) {
+    if (problem instanceof BadInput) return null;
+    throw problem;
+  }
+  return Math.min(Math.max(Math.floor((moment - nowMs) / 1000), 0), MAX_RETRY_AFTER_S);
 }
 
 function unchanged(request, condition, budget) {

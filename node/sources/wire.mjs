@@ -151,14 +151,30 @@ export class Wire {
       if (end >= 0 && end - this.#at < most) return this.#take(end + 1 - this.#at);
       if (there >= most) return this.#take(most);
       looked = there;
-      if (!(await this.#more())) return this.#take(there);
+      if (!(await this.#gather(there + 1))) return this.#take(there);
     }
   }
 
   /** Exactly this much; less only at the end. */
   async readBytes(want) {
-    while (this.#buffer.length - this.#at < want) if (!(await this.#more(want))) break;
+    await this.#gather(want);
     return this.#take(Math.min(want, this.#buffer.length - this.#at));
+  }
+
+  /** Have this much in the buffer; false if there is less. */
+  async #gather(want) {
+    let have = this.#buffer.length - this.#at;
+    if (have >= want) return true;
+    const parts = have ? [this.#buffer.subarray(this.#at)] : [];
+    while (have < want) {
+      const chunk = await this.#next();
+      if (chunk === null) break;
+      parts.push(chunk);
+      have += chunk.length;
+    }
+    this.#buffer = parts.length === 1 ? parts[0] : Buffer.concat(parts);
+    this.#at = 0;
+    return have >= want;
   }
 
   #take(count) {
@@ -168,15 +184,15 @@ export class Wire {
     return taken;
   }
 
-  /** Append what has arrived, of which as much as is wanted; false at the end. */
-  async #more(want = 0) {
+  /** The next piece that arrives; null at the end. */
+  async #next() {
     this.#budget.patience();
     while (!this.#queue.length) {
       if (this.#failure !== null) {
         if (this.#failure.code === "ETIMEDOUT") throw this.#budget.silence();
         throw brokenOff(this.#budget.shown, this.#failure);
       }
-      if (this.#ended) return false;
+      if (this.#ended) return null;
       if (this.#under?.hasEnded) {
         // What came is handed to TLS at once; what TLS makes of it comes within a turn or two.
         for (let turn = 0; turn < 3; turn += 1) await new Promise((resolve) => setImmediate(resolve));
@@ -188,19 +204,11 @@ export class Wire {
       });
       if (wasSilent(await within(arrived, this.#budget.patience()))) throw this.#budget.silence();
     }
-    const parts = [this.#buffer.subarray(this.#at)];
-    let have = parts[0].length;
-    do {
-      const chunk = this.#queue.shift();
-      this.#queued -= chunk.length;
-      this.#budget.count(chunk.length);
-      parts.push(chunk);
-      have += chunk.length;
-    } while (this.#queue.length && have < want);
+    const chunk = this.#queue.shift();
+    this.#queued -= chunk.length;
+    this.#budget.count(chunk.length);
     if (this.#queued < MAX_QUEUED) this.#socket.resume();
-    this.#buffer = parts[0].length || parts.length > 2 ? Buffer.concat(parts) : parts[1];
-    this.#at = 0;
-    return true;
+    return chunk;
   }
 
   close() {

@@ -96,11 +96,15 @@ def _kfm(*arguments: str) -> str:
     return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
+WRITTEN_BY_HAND = {"docs/reference/transforms.md"}  # among the generated ones, because people look for it there
+
+
 def check_generated(root: Path, current: dict[str, str]) -> list[Finding]:
     """Generated files that are absent, old, or of something that is gone."""
     stale = "not what the code makes today; run `make schemas`"
     folders = ("schemas", "docs/reference")
     there = {path.relative_to(root).as_posix() for folder in folders for path in (root / folder).glob("*")}
+    there -= WRITTEN_BY_HAND
     return [
         Finding(name, 1, stale)
         for name in sorted(there | set(current))

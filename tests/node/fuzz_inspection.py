@@ -23,7 +23,7 @@ from kfm.contract.dates import date_format_problem, date_reader
 from kfm.contract.encodings import codec_of, encoding_of, writing
 from kfm.contract.patterns import compiled
 from kfm.contract.records import DataContract
-from kfm.engine import inspect_csv, inspect_split, inspect_text
+from kfm.engine import inspect_split, inspect_text
 from kfm.engine.inspect_pattern import pattern_problem
 from kfm.engine.inspection import contract_problems, inspect
 from kfm.errors import KfmError
@@ -40,7 +40,7 @@ def within(limits: dict[str, int]) -> Iterator[None]:
 
     def use(block: int, max_line: int, chunk: int, max_record: int) -> None:
         inspect_text.BLOCK = block
-        inspect_text.MAX_LINE = inspect_csv.MAX_LINE = max_line
+        inspect_text.MAX_LINE = max_line
         inspect_split.CHUNK, inspect_split.MAX_RECORD = chunk, max_record
         csv.field_size_limit(max_line)
 

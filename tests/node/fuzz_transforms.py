@@ -38,7 +38,7 @@ def blocks_of(size: int) -> Iterator[None]:
 
 
 def room_of(room: dict[str, int] | None) -> dict[str, int]:
-    return room or {"budget": 64 << 20, "keys": 1 << 20}
+    return room or {"budget": 256 << 20, "keys": 1 << 20}
 
 
 def run(count: int, seed: int, outcomes: Counter[str] | None = None) -> list[str]:

@@ -5,9 +5,9 @@
  * being blank. The order of rows that are alike stays. Twin of src/kfm/updaters/declared/sorting.py.
  */
 
-/** How much a step may hold: characters of rows, and keys. */
-export const LIMITS = Object.freeze({ budget: 64 << 20, keys: 1 << 20 });
-export const ROW = 32; // what a row counts for beside its characters
+/** How much a step may hold: bytes of rows, about, and keys. */
+export const LIMITS = Object.freeze({ budget: 256 << 20, keys: 1 << 20 });
+export const ROW = 192; // what a row and its key count for beside its characters
 const FRAME = 2048; // rows that are laid aside together
 
 /** How rows are measured and laid aside: `pack` gives a text, `unpack` the row of it. */

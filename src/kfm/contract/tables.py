@@ -13,12 +13,12 @@ Columns = Sequence[Sequence[str]]
 
 
 class Block:
-    """Some rows of a table, as lines, as rows or as columns: each is made from another when it is asked for.
+    """Some rows of a table, as text, lines, rows or columns: each is made from another when it is asked for.
 
-    All rows have `width` fields. Lines are in the form above, without their endings.
+    All rows have `width` fields, and there is at least one. Lines are in the form above, without endings.
     """
 
-    __slots__ = ("_columns", "_lines", "_rows", "_separated", "size", "width")
+    __slots__ = ("_columns", "_lines", "_rows", "_text", "size", "width")
 
     def __init__(
         self,
@@ -27,45 +27,46 @@ class Block:
         *,
         columns: Columns | None = None,
         rows: list[list[str]] | None = None,
-        lines: list[str] | None = None,
-        separated: list[str] | None = None,
+        text: str | None = None,
     ) -> None:
-        """`separated`: lines without a quote, whose fields are all there is between the commas."""
+        """`text`: the lines joined by `\\n`, none of which has a quote."""
         self.width = width
         self.size = size
         self._columns = columns
         self._rows = rows
-        self._lines = lines if lines is not None else separated
-        self._separated = separated
+        self._text = text
+        self._lines: list[str] | None = None
+
+    @classmethod
+    def of_lines(cls, lines: list[str], width: int) -> Block:
+        """From lines in the form above."""
+        text = "\n".join(lines)
+        quoted = '"' in text
+        block = cls(width, len(lines), rows=parsed(lines) if quoted else None, text=None if quoted else text)
+        block._lines = lines
+        return block
 
     @property
     def columns(self) -> Columns:
         if self._columns is None:
-            if self._separated is not None:
-                flat = ",".join(self._separated).split(",")
+            if self._text is not None:
+                flat = self._text.replace("\n", ",").split(",")
                 self._columns = [flat[i :: self.width] for i in range(self.width)]
             else:
-                self._columns = list(zip(*self.rows, strict=True)) or [()] * self.width
+                assert self._rows is not None
+                self._columns = list(zip(*self._rows, strict=True))
         return self._columns
 
     @property
-    def rows(self) -> Iterable[Sequence[str]]:
-        if self._rows is not None:
-            return self._rows
-        if self._columns is None and self._lines is not None and self._separated is None:
-            self._rows = parsed(self._lines)
-            return self._rows
-        return zip(*self.columns, strict=True)
+    def rows(self) -> list[list[str]]:
+        if self._rows is None:
+            self._rows = list(map(list, zip(*self.columns, strict=True)))
+        return self._rows
 
-    @property
     def given_lines(self) -> list[str] | None:
-        """The lines, if nobody has to make them."""
-        return self._lines
-
-    @property
-    def lines(self) -> list[str]:
-        if self._lines is None:
-            self._lines = lines_of(self.columns, self.size)
+        """The lines, if they only have to be told apart."""
+        if self._lines is None and self._text is not None:
+            self._lines = self._text.split("\n")
         return self._lines
 
 
@@ -76,12 +77,22 @@ class Table(NamedTuple):
     blocks: Iterator[Block]
 
 
-def parsed(lines: list[str]) -> list[list[str]]:
+def separated(text: str, delimiter: str, width: int) -> Columns | None:
+    """The columns of lines joined by `\\n` in which there is neither a quote nor a blank line; None if a line
+    has more or fewer than `width` fields."""
+    # The line endings become fields of their own: all must lie where the rows end.
+    flat = text.replace("\n", f"{delimiter}\n{delimiter}").split(delimiter)
+    stride = width + 1
+    rows = (len(flat) + 1) // stride
+    if len(flat) != rows * stride - 1 or flat[width::stride] != ["\n"] * (rows - 1) or text.count("\n") != rows - 1:
+        return None
+    return [flat[i::stride] for i in range(width)]
+
+
+def parsed(lines: Iterable[str]) -> list[list[str]]:
     """Lines in the form above as rows; a line ending inside quotes is within one line."""
     import csv
 
-    if not any('"' in line for line in lines):
-        return [line.split(",") for line in lines]
     return list(csv.reader([line + "\n" for line in lines], strict=True))
 
 

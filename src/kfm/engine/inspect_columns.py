@@ -29,6 +29,7 @@ MAX_UNIQUE = 20_000_000
 _REMEMBERED = 1 << 16
 _SHORT = 32
 _TOGETHER = 24
+_PLAIN = 15  # characters of a number that is finite whatever it is
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -66,12 +67,16 @@ class ColumnCheck:
         self._read: Callable[[str], object] = _reader(column)
         self._known: set[str] = set()  # dates that were read before; costly to read, and few
         self._all = self._whole_answers()
+        alone = self.column.type in ("integer", "number") and self.blanks == {""} and not self._textual
+        self._digits = b"" if not alone else b"0123456789+-" if self.column.type == "integer" else b"0123456789+-."
         self.trivial = not (self._all or column.required or column.unique)
 
     # -- many values at once
 
     def all_fine(self, values: Collection[str]) -> bool:
         """True only if none of the values breaks a rule; False may also mean "look closer"."""
+        if self._digits and self._plainly_numbers(values):
+            return True
         distinct = set(values)
         blanks = distinct & self.blanks
         if self.column.required and (blanks or not self.blanks.isdisjoint(map(str.strip, distinct))):
@@ -83,6 +88,22 @@ class ColumnCheck:
         if blanks:
             distinct -= blanks
         return not distinct or all(answer(distinct) for answer in self._all)
+
+    def _plainly_numbers(self, values: Collection[str]) -> bool:
+        """Whether all are short, of digits and signs alone, and within the bounds."""
+        joined = "".join(values)
+        if not joined.isascii() or max(map(len, values)) > _PLAIN:
+            return False
+        low, high = self.column.minimum, self.column.maximum
+        if low is high is None and self.column.type == "integer" and joined.isdigit():
+            return "" not in values
+        if joined.encode().translate(None, self._digits):
+            return False
+        try:
+            numbers: list[Any] = list(map(int if self.column.type == "integer" else float, values))
+        except ValueError:
+            return False
+        return (low is None or min(numbers) >= low) and (high is None or max(numbers) <= high)
 
     def doubtful(self, values: Collection[str]) -> set[str]:
         """The values that `broken_rule` must be asked about; it would find nothing wrong with the others."""

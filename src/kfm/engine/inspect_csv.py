@@ -12,42 +12,38 @@
 from __future__ import annotations
 
 import csv
-import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
-from itertools import chain
+from itertools import compress
 from typing import BinaryIO, NamedTuple
 
 from kfm.contract.encodings import writing
-from kfm.contract.records import DataContract, Layout
-from kfm.contract.tables import Block, Table
+from kfm.contract.records import DataContract
+from kfm.contract.tables import Block, Columns
 from kfm.engine.inspect_columns import ColumnCheck
-from kfm.engine.inspect_findings import MAX_FINDINGS, NOTE, SOURCE, Outcome, Unreadable, Violation
+from kfm.engine.inspect_findings import MAX_FINDINGS, NOTE, SOURCE, Outcome, Violation
 from kfm.engine.inspect_partitions import Partitions
-from kfm.engine.inspect_text import MAX_LINE, line_blocks
+from kfm.engine.inspect_rows import Rows, TableReader
 from kfm.errors import BadInput
 
-Rows = list[list[str]]
-
-
-def allow_long_fields() -> None:
-    """Let the csv module read fields as long as an inspection admits; its own limit is for the whole process."""
-    if csv.field_size_limit() < MAX_LINE:
-        csv.field_size_limit(MAX_LINE)
+Doubts = list[tuple[int, ColumnCheck, set[str]]]  # column, check, values it must be asked about
+Broken = list[tuple[int, ColumnCheck, str]]  # column, check, the rule a value breaks
 
 
 def inspect_csv(
     open_body: Callable[[], BinaryIO], contract: DataContract, out: Outcome, accept: Callable[[bytes], None]
 ) -> None:
-    allow_long_fields()
     with closing(open_body()) as body:
-        table = _Table(body, contract)
+        table = TableReader(body, contract)
         names = _header(table, contract, out)
         if names is not None:
             inspector = _Inspector(names, contract, out, _Accepted(open_body, contract, names, accept))
-            for rows in table.batches():
-                inspector.take(rows)
+            for batch in table.batches(len(names)):
+                if isinstance(batch, Block):
+                    inspector.take(batch)
+                else:
+                    inspector.take_ragged(batch)
             inspector.accepted.end()
             out.changed = inspector.accepted.begun
     if table.flaw is not None:
@@ -56,77 +52,7 @@ def inspect_csv(
         out.add(SOURCE, table.flaw.rule, table.flaw.message, row)
 
 
-def read_table(body: BinaryIO, layout: Layout, name: str) -> Table:
-    """A table that was inspected before, for whoever makes something of it."""
-    allow_long_fields()
-    table = _Table(body, layout)
-    names = list(layout.columns) or table.first() or []
-
-    def blocks() -> Iterator[Block]:
-        with closing(body):
-            for rows in table.batches():
-                if set(map(len, rows)) != {len(names)}:
-                    raise BadInput(f"{name} has a row with more or fewer fields than there are columns")
-                yield Block(len(names), len(rows), rows=rows)
-            if table.flaw is not None:
-                raise BadInput(f"{name}: {table.flaw.message}")
-
-    return Table(names, blocks())
-
-
-class _Table:
-    """Parsed rows in batches of about a block. Stops at what it cannot read and keeps it in `flaw`."""
-
-    def __init__(self, body: BinaryIO, contract: DataContract | Layout) -> None:
-        self.flaw: Unreadable | None = None
-        self._turned = False  # a new block was begun since the last batch
-        self._open = 0  # characters handed to the parser since it last gave a row
-        lines = chain.from_iterable(self._lines(body, contract.encoding))
-        self._reader = csv.reader(lines, delimiter=contract.delimiter, strict=True)
-
-    def _lines(self, body: BinaryIO, encoding: str) -> Iterator[Iterator[str]]:
-        for block in line_blocks(body, encoding):
-            if self._open > MAX_LINE:
-                raise Unreadable("too-long", f"a row is longer than {MAX_LINE:,} characters; the source is held")
-            self._open += len(block)
-            self._turned = True
-            yield io.StringIO(block, newline="")
-
-    def first(self) -> list[str] | None:
-        for rows in self._read(1):
-            return rows[0]
-        return None
-
-    def batches(self) -> Iterator[Rows]:
-        for rows in self._read(0):
-            filled = rows if all(rows) else [row for row in rows if row]
-            if filled:
-                yield filled
-
-    def _read(self, limit: int) -> Iterator[Rows]:
-        rows: Rows = []
-        try:
-            for row in self._reader:
-                if row or not limit:
-                    rows.append(row)
-                if self._turned or limit:
-                    self._open = 0
-                    self._turned = False
-                    if rows:
-                        yield rows
-                        rows = []
-        except Unreadable as flaw:
-            self.flaw = flaw
-        except csv.Error as error:
-            if "limit" in str(error):
-                self.flaw = Unreadable("too-long", f"a field is over {MAX_LINE:,} characters long; the source is held")
-            else:
-                self.flaw = Unreadable("csv.quotes", "quotes are not closed or not doubled; the source is held")
-        if rows:
-            yield rows
-
-
-def _header(table: _Table, contract: DataContract, out: Outcome) -> list[str] | None:
+def _header(table: TableReader, contract: DataContract, out: Outcome) -> list[str] | None:
     """The names of the columns, or None if the source cannot be read by columns."""
     if not contract.header:
         return [column.name for column in contract.columns]
@@ -184,14 +110,26 @@ class _Accepted:
         if not passed:
             return
         with closing(self._open_body()) as body:
-            table = _Table(body, self._contract)
+            table = TableReader(body, self._contract)
             if self._contract.header:
                 table.first()
-            for rows in table.batches():
-                self.write(rows[:passed])
+            for batch in table.batches(len(self._names)):
+                rows = batch.rows if isinstance(batch, Block) else batch
+                if isinstance(batch, Block) and batch.size <= passed:
+                    self.write_block(batch)
+                else:
+                    self.write(rows[:passed])
                 passed -= len(rows)
                 if passed <= 0:
                     return
+
+    def write_block(self, block: Block, mask: Sequence[bool] | None = None) -> None:
+        """The rows of a block, or those of them that a mask lets pass."""
+        lines = block.given_lines() if self._contract.delimiter == "," and not self.drops else None
+        if lines is None:
+            self.write(block.rows if mask is None else list(compress(block.rows, mask)))
+        else:
+            self._put("\n".join([*(lines if mask is None else compress(lines, mask)), ""]))
 
     def write(self, rows: Rows) -> None:
         if self.drops:
@@ -200,6 +138,9 @@ class _Accepted:
         self._writer.writerows(rows)
         text = "".join([line[:-2] + "\n" for line in self._lines])
         self._lines.clear()
+        self._put(text)
+
+    def _put(self, text: str) -> None:
         if text:
             try:
                 chunk = self._mark + text.encode(self._codec)
@@ -256,23 +197,62 @@ class _Inspector:
                     shown = name if sure else f"#{position}"
                     self._out.other_column(name, shown, contract.other_columns, 0)
 
-    def take(self, rows: Rows) -> None:
-        if not rows:
-            return
+    def take(self, block: Block) -> None:
+        """Rows that have a field for every column."""
         out = self._out
         passed = out.rows
-        out.rows += len(rows)
-        whole = set(map(len, rows)) == {self._width}
-        columns = list(zip(*(rows if whole else [row for row in rows if len(row) == self._width]), strict=True))
-        suspects = [pair for pair in self._checks if columns and not pair[1].all_fine(columns[pair[0]])]
-        if whole and not suspects:
-            for position, check in self._unique:
-                check.saw_all(columns[position])
-            if self._partition >= 0:
-                self._partitions.add(columns[self._partition])
-            if self.accepted.begun and not out.held:
-                self.accepted.write(rows)
+        out.rows += block.size
+        columns = block.columns
+        suspects = [(place, check) for place, check in self._checks if not check.all_fine(columns[place])]
+        if suspects and self._unique:  # a row decides about those after it: look at them one by one
+            self._take_singly(block.rows, suspects, columns, passed)
             return
+        mask = None
+        if suspects:
+            block, mask = self._judge(block, suspects, passed)
+        for position, check in self._unique:
+            check.saw_all(columns[position])
+        if self._partition >= 0:
+            values = block.columns[self._partition]
+            self._partitions.add(values if mask is None else compress(values, mask))
+        changed = mask is not None or block.columns is not columns
+        if out.held or not (changed or self.accepted.begun):
+            return
+        if not self.accepted.begun:
+            self.accepted.begin(passed)
+        self.accepted.write_block(block, mask)
+
+    def _judge(
+        self, block: Block, suspects: list[tuple[int, ColumnCheck]], passed: int
+    ) -> tuple[Block, list[bool] | None]:
+        """The block, another one if a value was blanked, and which rows pass, None if all do. Only rows with a
+        doubtful value are looked at."""
+        doubts = [(place, check, check.doubtful(block.columns[place])) for place, check in suspects]
+        doubtful = {at for place, _, doubt in doubts for at, text in enumerate(block.columns[place]) if text in doubt}
+        gone: set[int] = set()
+        blanked: dict[int, list[str]] = {}
+        for at in sorted(doubtful):
+            row = [column[at] for column in block.columns]
+            broken = self._broken(row, doubts)
+            if broken and self._out.judge(passed + at + 1, _violations(broken), partial(_named, self._names, row)):
+                gone.add(at)
+            elif _blanked(row, broken):
+                blanked[at] = row
+        if blanked:
+            rows = [blanked.get(at, row) for at, row in enumerate(block.rows)]
+            block = Block(block.width, block.size, rows=rows)
+        return block, ([at not in gone for at in range(block.size)] if gone else None)
+
+    def take_ragged(self, rows: Rows) -> None:
+        """Rows of which some have more or fewer fields."""
+        passed = self._out.rows
+        self._out.rows += len(rows)
+        columns = list(zip(*[row for row in rows if len(row) == self._width], strict=True))
+        suspects = [pair for pair in self._checks if columns and not pair[1].all_fine(columns[pair[0]])]
+        self._take_singly(rows, suspects, columns, passed)
+
+    def _take_singly(self, rows: Rows, suspects: list[tuple[int, ColumnCheck]], columns: Columns, passed: int) -> None:
+        out = self._out
         doubts = [(place, check, check.doubtful(columns[place])) for place, check in suspects]
         kept, changed = self._sift(rows, doubts)
         if self._partition >= 0:
@@ -283,7 +263,7 @@ class _Inspector:
             self.accepted.begin(passed)
         self.accepted.write(kept)
 
-    def _sift(self, rows: Rows, doubts: list[tuple[int, ColumnCheck, set[str]]]) -> tuple[Rows, bool]:
+    def _sift(self, rows: Rows, doubts: Doubts) -> tuple[Rows, bool]:
         """The rows that pass, and whether anything was discarded."""
         out = self._out
         kept: Rows = []
@@ -293,24 +273,37 @@ class _Inspector:
                 out.judge(number, [self._ragged], partial(_unnamed, row))
                 changed = True
                 continue
-            broken = [
-                (place, check, rule)
-                for place, check, doubt in doubts
-                if row[place] in doubt and (rule := check.broken_rule(row[place]))
-            ]
-            if broken:
-                violations = [check.violation(rule) for _, check, rule in broken]
-                if out.judge(number, violations, partial(_named, self._names, row)):
-                    changed = True
-                    continue
-                for place, check, _ in broken:
-                    if check.mode == "discard-value":
-                        row[place] = ""
-                        changed = True
+            broken = self._broken(row, doubts)
+            if broken and out.judge(number, _violations(broken), partial(_named, self._names, row)):
+                changed = True
+                continue
+            changed = _blanked(row, broken) or changed
             for place, check in self._unique:
                 check.saw(row[place])
             kept.append(row)
         return kept, changed
+
+    @staticmethod
+    def _broken(row: list[str], doubts: Doubts) -> Broken:
+        return [
+            (place, check, rule)
+            for place, check, doubt in doubts
+            if row[place] in doubt and (rule := check.broken_rule(row[place]))
+        ]
+
+
+def _violations(broken: Broken) -> list[Violation]:
+    return [check.violation(rule) for _, check, rule in broken]
+
+
+def _blanked(row: list[str], broken: Broken) -> bool:
+    """Discard the values that are to be; whether there were any."""
+    changed = False
+    for place, check, _ in broken:
+        if check.mode == "discard-value":
+            row[place] = ""
+            changed = True
+    return changed
 
 
 def _unnamed(row: list[str]) -> dict[str, list[str]]:

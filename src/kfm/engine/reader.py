@@ -73,7 +73,7 @@ class StepReader:
         import csv
         import io
 
-        from kfm.engine.inspect_csv import allow_long_fields
+        from kfm.engine.inspect_rows import allow_long_fields
 
         layout = self._layout(source)
         allow_long_fields()
@@ -82,7 +82,7 @@ class StepReader:
             yield from csv.DictReader(text, layout.columns or None, delimiter=delimiter or layout.delimiter)
 
     def table(self, source: int | str) -> Table:
-        from kfm.engine.inspect_csv import read_table
+        from kfm.engine.inspect_rows import read_table
 
         return read_table(self.open(source), self._layout(source), str(source))
 

@@ -117,7 +117,7 @@ def _among(texts: frozenset[Any], column: Sequence[str]) -> Mask:
 
 
 def _within(bounds: list[tuple[str, Any]], column: Sequence[str]) -> Mask:
-    numbers = sure_numbers(column)
+    numbers = sure_numbers(column, "nan")  # which no comparison is true of
     if numbers is None:
         tests = [_compared(name, operand) for name, operand in bounds]
         return _each(lambda value: all(test(value) for test in tests), column)
@@ -138,13 +138,13 @@ def _within(bounds: list[tuple[str, Any]], column: Sequence[str]) -> Mask:
     return found
 
 
-def sure_numbers(column: Sequence[str]) -> list[float] | None:
-    """The numbers, if every text is short and plainly one; None: look closer."""
+def sure_numbers(column: Sequence[str], blank: str = "") -> list[float] | None:
+    """The numbers, if every text is short and plainly one; None: look closer. `blank` stands for empty ones."""
     joined = "".join(column)
     if not joined.isascii() or joined.encode().translate(None, _NUMERIC) or max(map(len, column), default=0) > _SURE:
         return None
     try:
-        return list(map(float, column))
+        return list(map(float, [text or blank for text in column] if blank and "" in column else column))
     except ValueError:
         return None
 

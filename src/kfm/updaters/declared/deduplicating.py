@@ -46,7 +46,9 @@ class Deduplicator:
         if len(distinct) == len(keys) and None not in distinct and seen.isdisjoint(distinct):
             seen |= distinct  # type: ignore[arg-type]
             return None
-        return [key is None or not (key in seen or add(key)) for key in short]
+        if None in distinct:
+            return [key is None or not (key in seen or add(key)) for key in short]
+        return [not (key in seen or add(key)) for key in short]  # type: ignore[arg-type]
 
     def lay_aside(self, payloads: Payloads, tags: Tags, keys: KeyTexts) -> None:
         """Rows of which it is not known yet whether they stay. The count of each is the first of its tags."""
@@ -98,7 +100,7 @@ def _counted(_payloads: Payloads, tags: Tags) -> Keys:
 
 def _compact(keys: KeyTexts) -> Sequence[str | bytes | None]:
     """Long keys as 128-bit digests."""
-    if max((len(key) for key in keys if key is not None), default=0) <= _SHORT:
+    if max(map(len, filter(None, keys)), default=0) <= _SHORT:
         return keys
     return [key if key is None or len(key) <= _SHORT else _digest(key) for key in keys]
 

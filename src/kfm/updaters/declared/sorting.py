@@ -11,7 +11,8 @@ import marshal
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
-ROW = 32  # what a row counts for beside its characters
+ROW = 128  # bytes that a row and its key count for beside its characters
+CARRIED = 64  # and each of its columns that is carried along
 FRAME = 2048  # rows that are laid aside and handed on together
 
 Payloads = list[Any]
@@ -23,13 +24,14 @@ class Room(NamedTuple):
     """How much a step may hold, and where it lays aside what is more."""
 
     scratch: Callable[[], BinaryIO]
-    budget: int = 64 << 20  # characters of rows in memory
+    budget: int = 256 << 20  # bytes of rows in memory, about
     keys: int = 1 << 20  # keys in memory
 
 
 class Sorted(NamedTuple):
     payloads: Payloads
     tags: list[tuple[int, ...]]
+    carried: list[list[Any]] = []  # what was given along with the rows, unless they were laid aside meanwhile
 
 
 class Sorter:
@@ -47,17 +49,22 @@ class Sorter:
         self._payloads: Payloads = []
         self._tags: list[tuple[int, ...]] = []
         self._keys: list[list[Any]] = [[] for _ in descending]
+        self._carried: list[list[Any]] = []
         self._held = 0
         self._file: BinaryIO | None = None
         self._parts: list[tuple[int, int]] = []
 
-    def add(self, payloads: Payloads, tags: Tags, keys: Keys) -> None:
-        """`tags` may be empty: then no row has any."""
+    def add(self, payloads: Payloads, tags: Tags, keys: Keys, carried: Sequence[Sequence[Any]] = ()) -> None:
+        """`tags` may be empty: then no row has any. `carried` are columns that need not be read again."""
+        if not self._payloads:
+            self._carried = [[] for _ in carried]
+        for kept, column in zip(self._carried, carried, strict=True):
+            kept += column
         self._payloads += payloads
         self._tags += tags
         for held, more in zip(self._keys, keys, strict=True):
             held += more
-        self._held += sum(map(len, payloads)) + ROW * len(payloads)
+        self._held += sum(map(len, payloads)) + (ROW + CARRIED * len(carried)) * len(payloads)
         if self._held > self._room.budget:
             self._lay_aside()
 
@@ -92,11 +99,15 @@ class Sorter:
     def _in_memory(self) -> Iterator[Sorted]:
         order = self._order()
         self._keys = [[] for _ in self._descending]
-        payloads, tags = self._payloads, self._tags
-        self._payloads, self._tags = [], []
+        payloads, tags, carried = self._payloads, self._tags, self._carried
+        self._payloads, self._tags, self._carried = [], [], []
         for start in range(0, len(order), FRAME):
             some = order[start : start + FRAME]
-            yield Sorted([payloads[at] for at in some], [tags[at] for at in some] if tags else [])
+            yield Sorted(
+                list(map(payloads.__getitem__, some)),
+                [tags[at] for at in some] if tags else [],
+                [list(map(column.__getitem__, some)) for column in carried],
+            )
 
     def _lay_aside(self) -> None:
         if not self._payloads:

@@ -13,7 +13,7 @@ from typing import Any
 
 from kfm.contract.declared import StepConfig, sort_keys
 from kfm.contract.tables import Block, Table, lines_of
-from kfm.updaters.declared.columns import after, check
+from kfm.updaters.declared.columns import after, asked, check
 from kfm.updaters.declared.conditions import mask_of, sure_numbers
 from kfm.updaters.declared.deduplicating import Deduplicator, KeyTexts
 from kfm.updaters.declared.lookups import Key, Lookup
@@ -44,7 +44,12 @@ class Rows:
 
     @classmethod
     def of(cls, block: Block, numbers: Sequence[int]) -> Rows:
-        return cls(block.size, lambda i: block.columns[i], lambda: block.given_lines, lambda: numbers)
+        return cls(block.size, lambda i: block.columns[i], block.given_lines, lambda: numbers)
+
+    def knowing(self, columns: dict[int, Column]) -> Rows:
+        """The same, with some columns that need not be made."""
+        self._cache.update(columns)
+        return self
 
     def column(self, i: int) -> Column:
         found = self._cache.get(i)
@@ -118,6 +123,7 @@ class Pipeline:
             check(found, step, place, pointers=False)
             found = after(found, step)
         for n, (step, place) in enumerate(steps):
+            self._later = [step for step, _ in steps[n + 1 :]]
             op = self._compile(step, place, numbered=bool(refusing) and refusing[-1] > n)
             if op is not None:
                 self._ops.append(op)
@@ -160,9 +166,23 @@ class Pipeline:
         keys = sort_keys(step)
         by = [at[key.column] for key in keys]
         return partial(
-            _sort, by, [self.types[i] for i in by], [key.descending for key in keys], len(self.names), self._room,
-            numbered,
+            _sort, by, [self.types[i] for i in by], [key.descending for key in keys], len(self.names), self._carried(),
+            self._room, numbered,
         )  # fmt: skip
+
+    def _carried(self) -> list[int]:
+        """The columns that the next steps look at, if they change no row: these need not be read from lines."""
+        wanted: list[str] = []
+        names = list(self.names)
+        for step in self._later:
+            if step.select or step.cast or step.join is not None:
+                return []
+            wanted += [self.names[names.index(name)] for name in asked(step)] if not step.rename else []
+            names = after(names, step)
+            if step.sort:
+                break
+        places = sorted({self.names.index(name) for name in wanted})
+        return places if len(places) <= 3 else []
 
 
 def _may_refuse(step: StepConfig) -> bool:
@@ -263,10 +283,7 @@ def _before(rows: Rows, row: int) -> Stream:
 
 def _again(rows: Sorted, width: int) -> Rows:
     """Rows from lines that were held."""
-    lines = rows.payloads
-    quoted = any('"' in line for line in lines)
-    block = Block(width, len(lines), lines=lines) if quoted else Block(width, len(lines), separated=lines)
-    return Rows.of(block, [number for (number,) in rows.tags] if rows.tags else ())
+    return Rows.of(Block.of_lines(rows.payloads, width), [number for (number,) in rows.tags] if rows.tags else ())
 
 
 def _sort(
@@ -274,22 +291,28 @@ def _sort(
     types: list[str],
     descending: list[bool],
     width: int,
+    carried: list[int],
     room: Room,
     numbered: bool,
     stream: Stream,
 ) -> Stream:
+    together = len(by) > 1 and len(set(descending)) == 1 and not {"integer", "number"} & set(types)
+
     def keys(column: Callable[[int], Column]) -> Keys:
+        if together:
+            return [_joined([column(i) for i in by], descending[0])]
         return [_places(column(i), kind) for i, kind in zip(by, types, strict=True)]
 
     def keys_of(payloads: Payloads, _tags: Tags) -> Keys:
         return keys(_again(Sorted(payloads, []), width).column)
 
-    sorter = Sorter(keys_of, descending, room)
+    sorter = Sorter(keys_of, descending[:1] if together else descending, room)
     try:
         for rows in stream:
-            sorter.add(rows.lines(width), [(n,) for n in rows.numbers] if numbered else [], keys(rows.column))
+            tags = [(n,) for n in rows.numbers] if numbered else []
+            sorter.add(rows.lines(width), tags, keys(rows.column), [rows.column(i) for i in carried])
         for some in sorter.rows():
-            yield _again(some, width)
+            yield _again(some, width).knowing(dict(zip(carried, some.carried, strict=bool(some.carried))))
     finally:
         sorter.close()
 
@@ -299,10 +322,30 @@ def _places(column: Column, kind: str) -> Sequence[Any]:
     if kind in ("integer", "number"):
         sure = sure_numbers(column)
         return sure if sure is not None else [float(text) if text else None for text in column]
-    distinct = set(column)
-    if any(not text or text.isspace() for text in distinct):
-        return [None if not text or text.isspace() else text for text in column]
-    return column
+    return [None if not text or text.isspace() else text for text in column] if _has_blank(column) else column
+
+
+def _has_blank(column: Column) -> bool:
+    """Whether any text is empty or white space."""
+    joined = "".join(column)
+    if joined.isprintable() and " " not in joined:  # then there is no white space
+        return "" in column
+    return "" in column or any(map(str.isspace, column))
+
+
+def _joined(columns: list[Column], descending: bool) -> list[str]:
+    """One text to compare instead of several: a table has no NUL, which comes before everything. A blank one
+    must come last, whichever way the others go."""
+    filled, blank = ("1", "0") if descending else ("0", "1")
+    if any(map(_has_blank, columns)):
+        columns = [[blank if not text or text.isspace() else filled + text for text in column] for column in columns]
+        return list(map("\0".join, zip(*columns, strict=True)))
+    if len(columns) == 2:
+        return [f"{filled}{one}\0{filled}{two}" for one, two in zip(*columns, strict=True)]
+    if len(columns) == 3:
+        return [f"{filled}{one}\0{filled}{two}\0{filled}{three}" for one, two, three in zip(*columns, strict=True)]
+    between = "\0" + filled
+    return [filled + text for text in map(between.join, zip(*columns, strict=True))]
 
 
 def _deduplicate(by: list[int], keep: str, width: int, room: Room, numbered: bool, stream: Stream) -> Stream:
@@ -332,9 +375,10 @@ def key_texts(columns: Sequence[Column], size: int) -> KeyTexts:
     plain: list[Column] = []
     blanks = 0
     for column in columns:
-        odd = {text for text in set(column) if not text or text.isspace()}
-        blanks += bool(odd)
-        plain.append(["" if text in odd else text for text in column] if odd - {""} else column)
+        if _has_blank(column):
+            blanks += 1
+            column = ["" if text.isspace() else text for text in column]
+        plain.append(column)
     if len(plain) == 1:
         return [text or None for text in plain[0]] if blanks else plain[0]
     if blanks < len(plain):

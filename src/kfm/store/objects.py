@@ -13,7 +13,7 @@ import io
 import os
 import queue
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import BinaryIO
 
 from kfm.contract.names import is_digest
@@ -56,16 +56,12 @@ class FileObjects:
         if body is None:
             with self._raw(digest) as file:
                 body = file.read()
-        if "sha256:" + hashlib.sha256(body).hexdigest() != digest:
-            raise _damaged(digest)
-        return body
+        return _checked(body, digest)
 
     def open(self, digest: str) -> BinaryIO:
         """A stream that raises Corrupt at its end if the bytes were not the ones named."""
         body = self._state.inline_object(digest)
-        if body is not None:
-            return io.BytesIO(self.read(digest))
-        return self._verified(digest)
+        return self._verified(digest) if body is None else io.BytesIO(_checked(body, digest))
 
     def _verified(self, digest: str) -> io.BufferedReader:
         return io.BufferedReader(_Verified(self._raw(digest), digest), 1 << 20)
@@ -149,8 +145,38 @@ class FileObjects:
             tx.objects([(digest, body)])
 
 
+class Behind:
+    """A thread that does one thing with every piece of a stream, in order, some pieces behind who hands them over."""
+
+    def __init__(self, work: Callable[[bytes], None]) -> None:
+        self._work = work
+        self._pieces: queue.Queue[bytes | None] = queue.Queue(maxsize=8)
+        self.failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def put(self, piece: bytes) -> None:
+        self._pieces.put(piece)
+        if self.failure is not None:
+            raise self.failure
+
+    def end(self) -> None:
+        """Wait until all is done."""
+        if self._thread.is_alive():
+            self._pieces.put(None)
+            self._thread.join()
+
+    def _run(self) -> None:
+        while (piece := self._pieces.get()) is not None:
+            if self.failure is None:  # after one the rest is only taken away
+                try:
+                    self._work(piece)
+                except BaseException as problem:
+                    self.failure = problem
+
+
 class FileStaging:
-    """A stream on its way in. Hashing runs beside the writing once the stream is large."""
+    """A stream on its way in. Once it is large, hashing and writing run beside each other and its arrival."""
 
     def __init__(self, objects: FileObjects) -> None:
         self._objects = objects
@@ -160,8 +186,9 @@ class FileStaging:
         self._fd = -1
         self._path = ""
         self._hash = hashlib.sha256()
-        self._queue: queue.Queue[bytes | None] | None = None
-        self._thread: threading.Thread | None = None
+        self._hashing: Behind | None = None
+        self._writing: Behind | None = None
+        self._written = 0
         self._hinted = 0  # bytes the system was asked to begin writing out
 
     def write(self, chunk: bytes) -> None:
@@ -187,34 +214,30 @@ class FileStaging:
         self._append(held)
 
     def _append(self, chunk: bytes) -> None:
-        if len(chunk) >= 1 << 16:
-            if self._thread is None:
-                self._queue = queue.Queue(maxsize=8)
-                self._thread = threading.Thread(target=self._digest_behind, args=(self._queue,), daemon=True)
-                self._thread.start()
-            assert self._queue is not None
-            self._queue.put(chunk)
-        elif self._queue is not None:
-            self._queue.put(chunk)
-        else:
-            self._hash.update(chunk)
+        if self._hashing is None and len(chunk) >= 1 << 16:
+            self._hashing, self._writing = Behind(self._hash.update), Behind(self._write)
         try:
-            self._fs.write(self._fd, chunk)
-            if self._size - self._hinted >= WRITE_BACK:
-                self._fs.start_writing_back(self._fd, self._hinted, self._size - self._hinted)
-                self._hinted = self._size
+            if self._hashing is None or self._writing is None:
+                self._hash.update(chunk)
+                self._write(chunk)
+            else:
+                self._hashing.put(chunk)
+                self._writing.put(chunk)
         except OSError as problem:
             raise self._failed(problem) from problem
 
-    def _digest_behind(self, chunks: queue.Queue[bytes | None]) -> None:
-        while (chunk := chunks.get()) is not None:
-            self._hash.update(chunk)
+    def _write(self, chunk: bytes) -> None:
+        self._fs.write(self._fd, chunk)
+        self._written += len(chunk)
+        if self._written - self._hinted >= WRITE_BACK:
+            self._fs.start_writing_back(self._fd, self._hinted, self._written - self._hinted)
+            self._hinted = self._written
 
     def _join(self) -> None:
-        if self._thread is not None and self._queue is not None:
-            self._queue.put(None)
-            self._thread.join()
-            self._thread = None
+        """All that was handed over is written and hashed, or the first failure is known."""
+        for behind in (self._writing, self._hashing):
+            if behind is not None:
+                behind.end()
 
     def commit(self) -> tuple[str, int]:
         if self._fd < 0:
@@ -223,6 +246,10 @@ class FileStaging:
             self._objects.inline(digest, body)
             return digest, len(body)
         try:
+            if self._writing is not None:
+                self._writing.end()
+                if self._writing.failure is not None:
+                    raise self._writing.failure
             self._fs.sync(self._fd)
             self._join()
             digest = "sha256:" + self._hash.hexdigest()
@@ -335,6 +362,12 @@ class DryStaging:
 
     def abort(self) -> None:
         self._chunks = []
+
+
+def _checked(body: bytes, digest: str) -> bytes:
+    if "sha256:" + hashlib.sha256(body).hexdigest() != digest:
+        raise _damaged(digest)
+    return body
 
 
 def _missing(digest: str) -> Corrupt:

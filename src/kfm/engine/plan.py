@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from itertools import islice
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import msgspec
@@ -25,7 +26,7 @@ from kfm.engine.acquire import author_call
 from kfm.engine.purity import pure
 from kfm.engine.results import SMALL, Done
 from kfm.engine.walk import SettledPlan, Walk
-from kfm.errors import BadInput, Corrupt, PlanChanged, PlanDrift, PlanImpure, Refused
+from kfm.errors import BadInput, Corrupt, KfmError, PlanChanged, PlanDrift, PlanImpure, Refused
 from kfm.projections.plans import plan_diff
 
 T = TypeVar("T")
@@ -33,6 +34,8 @@ CHUNK = 1000
 KEEP_CHUNKS = 64  # plans up to this many chunks stay in memory for the run
 _encode_lines = msgspec.json.Encoder(order="sorted").encode_lines
 _LIMIT = 2**53
+_needs = attrgetter("needs")
+_move = attrgetter("move")
 
 
 def settle_plan(walk: Walk) -> None:
@@ -44,7 +47,7 @@ def settle_plan(walk: Walk) -> None:
     locked = walk.ports.state.locked_plan(walk.claim_key)
     if locked is not None and locked != made.plan_hash:
         raise changed(walk, locked)
-    again = make(walk, guarded=False, like=made)
+    again = make(walk, guarded=False, like=made, otherwise=twice)
     if again.plan_hash != made.plan_hash:
         raise twice(walk)
     walk.plan = made
@@ -62,9 +65,9 @@ def recheck(walk: Walk) -> None:
         stored.update(body)
     if "sha256:" + stored.hexdigest() != run.plan_hash:
         raise Corrupt(f"the journaled plan of run {run.run_id} is damaged", hint="restore the state from a copy")
-    made = make(walk, guarded=False)
+    made = make(walk, guarded=False, otherwise=another)
     if made.plan_hash != run.plan_hash:
-        raise drift(walk, "this code makes another plan from the same inputs")
+        raise another(walk)
     walk.plan = made
 
 
@@ -76,6 +79,10 @@ def check_unchanged(walk: Walk, done: Run) -> None:
     if make(walk, guarded=False).plan_hash != done.plan_hash:
         raise changed(walk, done.plan_hash)
     walk.inputs = now
+
+
+def another(walk: Walk) -> PlanDrift:
+    return drift(walk, "this code makes another plan from the same inputs")
 
 
 def drift(walk: Walk, why: str) -> PlanDrift:
@@ -100,9 +107,19 @@ def changed(walk: Walk, locked: str) -> PlanChanged:
     )
 
 
-def make(walk: Walk, *, guarded: bool, like: SettledPlan | None = None) -> SettledPlan:
-    """Call plan(), check every step, hash the bytes. `like`: only the hash is wanted, and if the plan
-    is too large to keep, its chunks are written under that hash."""
+def make(
+    walk: Walk,
+    *,
+    guarded: bool,
+    like: SettledPlan | None = None,
+    otherwise: Callable[[Walk], KfmError] | None = None,
+) -> SettledPlan:
+    """Call plan(), check every step, hash the bytes.
+
+    `like`: only the hash is wanted, and if the plan is too large to keep, its chunks are written under that
+    hash. `otherwise`: the plan was checked when it was first made, so that only its bytes count now; what to
+    say where there is no step at all.
+    """
     updater = walk.updater
     inputs: list[SourceRef] = list(walk.inputs)
     plan = watched(walk, guarded, lambda: updater.plan(tuple(inputs)))
@@ -122,14 +139,14 @@ def make(walk: Walk, *, guarded: bool, like: SettledPlan | None = None) -> Settl
          "complete": plan.complete, "window": walk.trigger.window, "input_hash": walk.input_hash}
     ) + b"\n"  # fmt: skip
     total = hashlib.sha256(header)
-    checker = Checker(moves=updater.moves_only)
+    checker = Checker(moves=updater.moves_only) if otherwise is None else Again(walk, otherwise)
     kept: list[bytes] | None = [] if like is None else None
     steps_kept: list[list[Step]] = []
     spill = ChunkWriter(walk, like) if like is not None and like.chunks is None else None
     count = 0
     pending = header
     for chunks, batch in enumerate(batches(walk, iter(steps), guarded), 1):
-        body = pending + (checker.check(batch, count) if like is None else encode_again(walk, batch, count))
+        body = pending + checker.check(batch, count)
         pending = b""
         total.update(body if chunks > 1 else body[len(header) :])
         count += len(batch)
@@ -153,7 +170,7 @@ def make(walk: Walk, *, guarded: bool, like: SettledPlan | None = None) -> Settl
         plan_hash="sha256:" + total.hexdigest(),
         steps=count,
         complete=plan.complete,
-        has_needs=checker.has_needs if like is None else like.has_needs,
+        has_needs=checker.has_needs,
         chunks=kept,
         batches=steps_kept if kept is not None else None,
         has_moves=checker.has_moves,
@@ -174,6 +191,8 @@ def batches(walk: Walk, steps: Iterator[Step], guarded: bool) -> Iterator[list[S
     """A generator plan computes as it is read, so reading it is inside the guard."""
     while batch := watched(walk, guarded, lambda: list(islice(steps, CHUNK))):
         yield batch
+        if len(batch) < CHUNK:  # it came to its end
+            return
 
 
 class Checker:
@@ -286,12 +305,22 @@ def _exactly(batch: list[Step], first: int) -> bytes:
     return b"".join(lines)
 
 
-def encode_again(walk: Walk, batch: list[Step], first: int) -> bytes:
-    """The second making is not checked step by step: what is no step at all is another plan."""
-    try:
-        return encode(batch, first)
-    except (AttributeError, TypeError):
-        raise twice(walk) from None
+class Again:
+    """A plan made again is not checked step by step: what is no step at all is another plan."""
+
+    def __init__(self, walk: Walk, otherwise: Callable[[Walk], KfmError]) -> None:
+        self._walk = walk
+        self._otherwise = otherwise
+        self.has_needs = False
+        self.has_moves = False
+
+    def check(self, batch: list[Step], first: int) -> bytes:
+        try:
+            self.has_needs = self.has_needs or any(map(_needs, batch))
+            self.has_moves = self.has_moves or any(map(_move, batch))
+            return encode(batch, first)
+        except (AttributeError, TypeError):
+            raise self._otherwise(self._walk) from None
 
 
 def twice(walk: Walk) -> PlanImpure:

@@ -29,6 +29,7 @@ from kfm.errors import Broken, KfmError, StepFailed, place_of
 LOOKAHEAD = 4096  # steps of the plan that are looked at for readiness; the first of them is always ready in time
 FLUSH_S = 0.25  # finished steps wait at most about this long for their DONE while others still run
 QUICK_S = 0.00005  # steps that take less than this are worked off here: threads would only get in each other's way
+PAUSE_S = 0.002  # so long may a busy machine stop us before the steps are taken for slow ones
 BRISK_S = 0.1  # a full window that takes less than this lets the next one be larger
 FIRST_WINDOW = 512
 
@@ -235,6 +236,8 @@ class Crew:
         self.in_flight += len(batch)
         if self.in_flight == len(batch):
             batch = self._at_once(batch)
+        if len(self._finished) == self.in_flight:
+            return self._collect()
         self._todo.extend(batch)
         with self._news:
             # Also without a new batch: the last thread may have gone just before the earlier one came.
@@ -260,7 +263,7 @@ class Crew:
             one(position, step)
             if failures:
                 return []
-            if (n < 16 or not n % 16) and self._threads > 1 and monotonic() - begun > n * QUICK_S:
+            if (n < 16 or not n % 16) and self._threads > 1 and monotonic() - begun > PAUSE_S + n * QUICK_S:
                 return batch[n:]
         return []
 

@@ -26,6 +26,8 @@ from kfm.store.memory import check_key, successor
 
 APPLICATION_ID = 0x4B464D31  # "KFM1"
 _SQL = os.path.join(os.path.dirname(__file__), "sql")
+_BUSY = 32  # full commits of one process after which its log is lengthened
+_LOG_PAGES = 2000  # the log begins anew after about so many: some 8 MiB
 _SMALL = 1 << 20  # a database up to this size is checked whole whenever it is opened
 _VITAL = ("guard", "meta", "refs", "open_runs", "leases", "inbox")  # and these in any
 
@@ -53,6 +55,8 @@ class SqliteTables:
         self._folder = os.path.dirname(path) or "."
         self._note = -1
         self._seen = 0  # PRAGMA data_version inside the open transaction, once it was asked for
+        self._full = 0  # full commits so far
+        self._log = path + "-wal"
         self._counted = (0, 0)  # that number at our last full commit, and what it was counted as
         with self._opening():
             acked = note_at(REAL, path + ".ack")
@@ -69,7 +73,7 @@ class SqliteTables:
                 os.chmod(path, 0o600)
             self._execute("PRAGMA journal_mode=WAL").fetchall()
             self._execute("PRAGMA synchronous=FULL")
-            self._execute("PRAGMA wal_autocheckpoint=1000")
+            self._execute(f"PRAGMA wal_autocheckpoint={_LOG_PAGES}")
             self._execute("PRAGMA cache_size=-32768")
             self._execute("PRAGMA trusted_schema=OFF")
             self._look(path, acked, small=os.path.getsize(path) <= _SMALL)
@@ -341,6 +345,9 @@ class SqliteTables:
         self._wrote = True
         try:
             if self._durable:
+                self._full += 1
+                if self._full == _BUSY:
+                    self._lengthen_log()
                 acked = self._commits() + 1
                 body = b"%d" % acked
                 self._execute("UPDATE guard SET value=?, sum=? WHERE key='commits'", (body, crc32(body, _COMMITS)))
@@ -357,6 +364,26 @@ class SqliteTables:
             raise self._failed from problem
         finally:
             self._end()
+
+    def _lengthen_log(self) -> None:
+        """A log that grows has to sync its length with every commit; one that is long already has not.
+
+        Inside a transaction, so nobody else writes to it. The zeros after its end mean nothing to SQLite.
+        """
+        with suppress(OSError):  # then it goes on growing
+            fd = REAL.open_write(self._log)
+            try:
+                size = REAL.size(fd)
+                more = _LOG_PAGES * (4096 + 24) - size
+                if more > 0:
+                    try:
+                        REAL.write_at(fd, bytes(more), size)
+                        REAL.sync(fd)
+                    except OSError:
+                        REAL.truncate(fd, size)
+                        raise
+            finally:
+                REAL.close(fd)
 
     def rollback(self) -> None:
         self._end()

@@ -52,6 +52,12 @@ def canonical(value: Any) -> bytes:
     return body if body.isascii() or _same_order(body) else _encode_as_is(_ordered(exact))
 
 
+def is_plain(value: Any) -> bool:
+    """Whether msgspec's sorted encoder writes the canonical form, provided that it writes nothing but ASCII."""
+    whole: list[float] = []
+    return _plain((value,), MAX_DEPTH, whole) and not whole
+
+
 def encode_record(record: msgspec.Struct) -> bytes:
     """The canonical form of a record: `canonical`, for callers that hold nothing but records."""
     return canonical(record)

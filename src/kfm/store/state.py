@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from typing import Any, TypeVar
+from operator import attrgetter
+from typing import Any, Literal, TypeVar
 from weakref import WeakKeyDictionary
 
 import msgspec
 
-from kfm.contract.canonical import canonical
+from kfm.contract.canonical import canonical, is_plain
 from kfm.contract.keys import GENESIS, digest
 from kfm.contract.ports import Tables
 from kfm.contract.records import (
@@ -38,8 +39,8 @@ from kfm.errors import Busy, Conflict, Corrupt, Fenced, Frozen, Moved
 T = TypeVar("T")
 _encode = msgspec.json.Encoder(order="sorted").encode
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
-# How often leases or refs were written through these tables, by whichever StoredState stands on them.
-_writes: WeakKeyDictionary[Tables, list[int]] = WeakKeyDictionary()
+# How often leases and refs were written through these tables, by whichever StoredState stands on them.
+_writes: WeakKeyDictionary[Tables, dict[str, int]] = WeakKeyDictionary()
 
 
 def _decode(body: bytes, kind: type[T], where: str) -> T:
@@ -53,16 +54,27 @@ def _decode(body: bytes, kind: type[T], where: str) -> T:
 
 
 def _exact(record: msgspec.Struct) -> bytes:
-    """The canonical form of a record, whichever language writes it. Of one that can hold no float the sorted
+    """The canonical form of a record, whichever language writes it. Of one that holds no float the sorted
     encoder gives it, unless a text is not ASCII."""
-    if type(record) in _WITHOUT_FLOATS:
+    may_hold_anything = _ANYTHING_IN.get(type(record))
+    if may_hold_anything is not None and (not (held := may_hold_anything(record)) or is_plain(held)):
         body = _encode(record)
         if body.isascii():
             return body
     return canonical(record)
 
 
-_WITHOUT_FLOATS = frozenset({Checkpoint, Delivery, EndedTrigger, Lease, LedgerEntry, RefEntry, Trigger})
+def _nothing(_record: Any) -> None:
+    """All fields of the record are texts, truths and small integers, or records of these."""
+
+
+# Where a float may lie in a record; of one that is not named here, anywhere.
+_ANYTHING_IN: dict[type, Callable[[Any], Any]] = {
+    **dict.fromkeys((Checkpoint, Delivery, EndedTrigger, Lease, LedgerEntry, RefEntry, Trigger), _nothing),
+    **dict.fromkeys((DatasetVersion, Run), attrgetter("metadata")),
+    **dict.fromkeys((OutboxItem, Segment), attrgetter("payload")),
+    Receipt: attrgetter("provenance"),
+}
 
 
 def this_process() -> str:
@@ -103,8 +115,9 @@ class StoredState:
     def __init__(self, tables: Tables, now_ms: Callable[[], int]) -> None:
         self.tables = tables
         self.now_ms = now_ms
-        self._checked: tuple[Lease | None, Sequence[str], int, int] | None = None
-        self._writes = _writes.setdefault(tables, [0])
+        self._fenced: tuple[Lease, int, int] | None = None  # the last lease found to be ours, and when
+        self._open: tuple[Sequence[str], int, int] | None = None  # the last switches found open, and when
+        self._writes = _writes.setdefault(tables, {"leases": 0, "refs": 0})
         self.archive: Callable[[str], Iterable[tuple[str, bytes]]] | None = None  # journals that were compacted
 
     # -- one transaction
@@ -119,12 +132,20 @@ class StoredState:
 
         Asked again only if another process wrote since, or we wrote to leases or refs ourselves.
         """
-        asked = (lease, switches, self.tables.foreign(), self._writes[0])
-        if asked == self._checked:
-            return
-        self._checked = None
-        if lease is not None:
+        foreign = self.tables.foreign()
+        if lease is not None and (fenced := (lease, foreign, self._writes["leases"])) != self._fenced:
             self._check_fence(lease)
+            self._fenced = fenced
+        if switches and (open_ := (switches, foreign, self._writes["refs"])) != self._open:
+            self._check_open(switches)
+            self._open = open_
+
+    def recheck(self, *tables: Literal["leases", "refs"]) -> None:
+        """These are being written: what anyone checked in them before no longer counts."""
+        for table in tables:
+            self._writes[table] += 1
+
+    def _check_open(self, switches: Sequence[str]) -> None:
         for switch in switches:
             value = self.ref(switch)
             if value not in ("", "open"):  # whatever is not plainly open is frozen
@@ -132,11 +153,6 @@ class StoredState:
                     f"{switch.removeprefix('switch/')} is frozen",
                     hint="see `kfm refs history " + switch + "`; `kfm thaw` opens it",
                 )
-        self._checked = asked
-
-    def recheck(self) -> None:
-        """Leases or refs are being written: what anyone checked before no longer counts."""
-        self._writes[0] += 1
 
     def _check_fence(self, lease: Lease) -> None:
         current = self.lease(lease.scope)
@@ -350,7 +366,7 @@ class Transaction:
             self._undo()
 
     def _undo(self) -> None:
-        self._state.recheck()
+        self._state.recheck("leases", "refs")
         self._state.tables.rollback()
 
 
@@ -397,7 +413,7 @@ class StoredTx:
 
     def segment(self, run_id: str, segment: Segment) -> str:
         """Append to a run's journal; returns the digest the next segment must name."""
-        body = _exact(segment) if segment.payload else _encode(segment)
+        body = _exact(segment)
         self._put("segments", f"{run_id}/{segment.n:08d}", body)
         return digest(body)
 
@@ -431,7 +447,7 @@ class StoredTx:
                 f"another worker is at work on {scope} (its lease runs {seconds} s more)",
                 hint="wait for it, or stop it and try again",
             )
-        self._state.recheck()
+        self._state.recheck("leases")
         lease = Lease(scope=scope, token=self._next("token"), holder=holder, expires_ms=now + ttl_ms)
         self._put("leases", scope, _exact(lease))
         return lease
@@ -444,7 +460,7 @@ class StoredTx:
             self._put("leases", lease.scope, _exact(renewed))
 
     def release(self, lease: Lease) -> None:
-        self._state.recheck()
+        self._state.recheck("leases")
         current = self._state.lease(lease.scope)
         if current is not None and current.token == lease.token:
             self._put("leases", lease.scope, _exact(msgspec.structs.replace(current, expires_ms=0)))
@@ -453,7 +469,7 @@ class StoredTx:
 
     def move(self, move: RefMove, *, run_id: str, op: str, actor: str, reason: str, ts: str) -> None:
         """Compare-and-swap of a ref, with its history."""
-        self._state.recheck()
+        self._state.recheck("refs")
         current = self._state.ref(move.ref)
         if current != move.before:
             raise Moved(

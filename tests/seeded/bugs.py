@@ -91,7 +91,7 @@ BUGS: dict[str, Bug] = {
     ),
     "the token is not checked": Bug(
         "kfm/store/state.py",
-        "        if lease is not None:\n            self._check_fence(lease)\n",
+        "            self._check_fence(lease)\n",
         "",
         "tests/store/test_state.py",
     ),

@@ -160,3 +160,11 @@ export function stripEnd(text) {
   while (end > 0 && TRAILING.test(text[end - 1])) end -= 1;
   return text.slice(0, end);
 }
+
+/** To the nearest whole number; from the middle to the even one, as Python rounds and writes numbers. */
+export function roundHalfEven(value) {
+  const below = Math.floor(value);
+  const above = value - below;
+  if (above === 0.5) return below % 2 === 0 ? below : below + 1;
+  return above > 0.5 ? below + 1 : below;
+}

@@ -9,22 +9,17 @@ import path from "node:path";
 
 import * as artifacts from "./artifacts.mjs";
 import { canonical } from "./canonical.mjs";
-import { compare, first, isPrintable, length } from "./characters.mjs";
-import { promotionGate } from "./checklist.mjs";
+import { compare, first, isPrintable, length, roundHalfEven } from "./characters.mjs";
 import { SystemClock } from "./clock.mjs";
 import { dataContract, metadata as metadataOf } from "./config.mjs";
 import { deliver } from "./engine/deliver.mjs";
 import { run } from "./engine/run.mjs";
-import { roundHalfEven } from "./engine/upsert.mjs";
 import { Ports, Settings } from "./engine/walk.mjs";
 import { BadInput, Broken, KfmError, Refused } from "./errors.mjs";
 import { EventLog, human, jsonl, NullLog, tracebacks } from "./log.mjs";
-import { OPERATIONS } from "./moves.mjs";
 import { datasetId, printable } from "./names.mjs";
 import { FilesPublisher } from "./publish/files.mjs";
-import { GitHubPublisher } from "./publish/github.mjs";
 import { NoopPublisher } from "./publish/noop.mjs";
-import { HttpTransport } from "./publish/transport.mjs";
 import { DataContract, FetchRequest, replace } from "./records.mjs";
 import { openSource } from "./sources/index.mjs";
 import { failingAsStorage, REAL } from "./store/durable.mjs";
@@ -43,11 +38,11 @@ export class House {
   #progress;
   #actor;
   #certFile;
-  #env;
   #updaters = new Map();
+  #operating = null; // what operations need, once one is taken up
   #stopped = null;
 
-  constructor(resolved, mode, tables, { log = null, progress = null, clock = null, actor = "", certFile = "", env = {} } = {}) {
+  constructor(resolved, mode, tables, publisher, { log = null, progress = null, clock = null, actor = "", certFile = "" } = {}) {
     this.resolved = resolved;
     this.config = resolved.config;
     this.mode = mode;
@@ -56,11 +51,10 @@ export class House {
     this.#progress = progress ?? (() => {});
     this.#actor = actor;
     this.#certFile = certFile;
-    this.#env = env;
     this.tables = tables;
     this.state = new StoredState(tables, () => this.clock.nowMs());
     this.objects = this.#openObjects();
-    this.publisher = this.#openPublisher();
+    this.publisher = publisher;
   }
 
   close() {
@@ -75,27 +69,6 @@ export class House {
   #openObjects() {
     const real = new FileObjects(this.resolved.location(this.config.objects)[1], this.state);
     return this.mode === "write" ? real : new DryObjects(real);
-  }
-
-  #openPublisher() {
-    const [scheme, place] = this.resolved.location(this.config.publish);
-    if (this.mode !== "write" || scheme === "noop") return new NoopPublisher({ dryRun: this.mode !== "write" });
-    const own = this.resolved.at(".kfm");
-    const roots = new Map([
-      ["", scheme === "github" ? own : place],
-      ["receipts", own],
-      ["events", own],
-    ]);
-    const lock = () => new FileLock(path.join(own, "publish.lock"));
-    const files = new FilesPublisher(roots, lock);
-    return scheme === "github" ? this.#openGithub(files, lock) : files;
-  }
-
-  #openGithub(files, lock) {
-    const { token, api, uploads } = this.config.github;
-    const secret = () => this.resolved.secret(token, this.#env, { shortest: 1 }).toString("latin1");
-    const repository = this.config.publish.slice("github:".length);
-    return new GitHubPublisher(repository, secret, new HttpTransport(), files, lock, { api, uploads });
   }
 
   // -- what is installed
@@ -162,7 +135,7 @@ export class House {
       clock: this.clock,
       log: this.log,
       openSource: (uri) => openSource(uri, { certFile: this.#certFile }),
-      gate: (state, objects, move) => promotionGate(state, objects, move, metadata),
+      gate: (state, objects, move) => this.#operating.promotionGate(state, objects, move, metadata),
       settings: Settings({
         threads: execute.threads,
         window: execute.window,
@@ -235,7 +208,7 @@ export class House {
     const current = unfinished === null ? null : this.state.run(unfinished.run_id);
     let receipt;
     try {
-      receipt = await run(trigger, this.#updaterOf(trigger), this.ports(trigger.dataset), current);
+      receipt = await run(trigger, await this.#updaterOf(trigger), this.ports(trigger.dataset), current);
     } catch (problem) {
       if (problem instanceof Broken || !(problem instanceof KfmError)) throw problem;
       if (waits()) tell(unfinished !== null ? unfinished.run_id : trigger.dataset, problem);
@@ -244,9 +217,10 @@ export class House {
     yield receipt;
   }
 
-  #updaterOf(trigger) {
+  async #updaterOf(trigger) {
     if (trigger.kind !== "operation") return this.updater(trigger.dataset);
-    for (const Kind of Object.values(OPERATIONS)) {
+    this.#operating ??= { ...(await import("./moves.mjs")), ...(await import("./checklist.mjs")) };
+    for (const Kind of Object.values(this.#operating.OPERATIONS)) {
       const operation = new Kind();
       if (operation.id === trigger.updater_id) return operation;
     }
@@ -293,7 +267,7 @@ function saysNothing(contract) {
  * Open an installation. A place that cannot keep the promise is refused for writing, unless the
  * configuration accepts it.
  */
-export async function openHouse(resolved, { mode = "write", ...options } = {}) {
+export async function openHouse(resolved, { mode = "write", env = {}, ...options } = {}) {
   if (mode === "write" && !resolved.config.accept_weak_storage) {
     const { examine } = await import("./store/place.mjs");
     for (const [what, folder] of folders(resolved)) {
@@ -306,7 +280,28 @@ export async function openHouse(resolved, { mode = "write", ...options } = {}) {
       }
     }
   }
-  return new House(resolved, mode, await openTables(resolved, mode), options);
+  const publisher = await openPublisher(resolved, mode, env);
+  return new House(resolved, mode, await openTables(resolved, mode), publisher, options);
+}
+
+async function openPublisher(resolved, mode, env) {
+  const [scheme, place] = resolved.location(resolved.config.publish);
+  if (mode !== "write" || scheme === "noop") return new NoopPublisher({ dryRun: mode !== "write" });
+  const own = resolved.at(".kfm");
+  const roots = new Map([
+    ["", scheme === "github" ? own : place],
+    ["receipts", own],
+    ["events", own],
+  ]);
+  const lock = () => new FileLock(path.join(own, "publish.lock"));
+  const files = new FilesPublisher(roots, lock);
+  if (scheme !== "github") return files;
+  const { GitHubPublisher } = await import("./publish/github.mjs");
+  const { HttpTransport } = await import("./publish/transport.mjs");
+  const { token, api, uploads } = resolved.config.github;
+  const secret = () => resolved.secret(token, env, { shortest: 1 }).toString("latin1");
+  const repository = resolved.config.publish.slice("github:".length);
+  return new GitHubPublisher(repository, secret, new HttpTransport(), files, lock, { api, uploads });
 }
 
 function* folders(resolved) {
@@ -317,18 +312,18 @@ function* folders(resolved) {
 
 /** The state's tables; for `read` and `dry` a view that cannot write. */
 export async function openTables(resolved, mode) {
+  const [scheme, place] = resolved.location(resolved.config.state);
+  if (scheme === "sqlite" && mode === "write") {
+    const { SqliteTables } = await import("./store/sqlite.mjs");
+    return new SqliteTables(place);
+  }
   const { OverlayTables } = await import("./store/overlay.mjs");
   const { MemoryTables } = await import("./store/memory.mjs");
-  const [scheme, place] = resolved.location(resolved.config.state);
   if (scheme === "memory") return new MemoryTables();
   if (scheme === "jsonl") {
     const { JsonlTables } = await import("./store/jsonl.mjs");
     if (mode === "write") return new JsonlTables(place);
     return new OverlayTables(fs.existsSync(place) ? new JsonlTables(place, REAL, { create: false }) : new MemoryTables());
-  }
-  if (mode === "write") {
-    const { SqliteTables } = await import("./store/sqlite.mjs");
-    return new SqliteTables(place);
   }
   const { SnapshotTables } = await import("./store/snapshot.mjs");
   return new OverlayTables(new SnapshotTables(place));

@@ -3,14 +3,10 @@
 import { KfmError } from "../errors.mjs";
 import { acquire } from "./acquire.mjs";
 import { admit, Duplicate, leave, staysOpen, Stopped } from "./admit.mjs";
-import { execute } from "./execute.mjs";
 import * as heartbeat from "./heartbeat.mjs";
 import { measure } from "./measure.mjs";
 import { checkUnchanged, settlePlan } from "./plan.mjs";
-import { quarantine } from "./quarantine.mjs";
 import { fail, record, skip } from "./record.mjs";
-import { trace } from "./trace.mjs";
-import { assemble, commit, upsert } from "./upsert.mjs";
 import { Walk } from "./walk.mjs";
 
 /**
@@ -28,6 +24,7 @@ export async function run(trigger, updater, ports, unfinished = null) {
     const admission = admit(walk);
     if (admission instanceof Duplicate) checkUnchanged(walk, admission.run);
     if (admission instanceof Duplicate || admission instanceof Stopped) return skip(walk);
+    const { assemble, commit, execute, quarantine, trace, upsert } = await import("./stations.mjs");
     await quarantine(walk);
     await settlePlan(walk);
     await execute(walk);

@@ -1,5 +1,6 @@
 /** The commit point: refs move here, and only here, in one transaction with everything that proves it. */
 
+import { roundHalfEven } from "../characters.mjs";
 import { Denied } from "../errors.mjs";
 import { DatasetVersion, RefMove, replace } from "../records.mjs";
 import { writeManifest } from "./manifest.mjs";
@@ -65,14 +66,6 @@ function checkDeletions(walk, tally) {
       { hint: "check the source; if it is right, run again with --force --reason" },
     );
   }
-}
-
-/** To the nearest whole number; from the middle to the even one, as Python rounds. */
-export function roundHalfEven(value) {
-  const below = Math.floor(value);
-  const above = value - below;
-  if (above === 0.5) return below % 2 === 0 ? below : below + 1;
-  return above > 0.5 ? below + 1 : below;
 }
 
 /** The one transaction, guarded by the lease's token and the switches; frees the lease with it. */

@@ -6,7 +6,7 @@ import test from "node:test";
 import { run } from "../engine/run.mjs";
 import { byParts } from "../engine/manifest.mjs";
 import { ranges } from "../engine/execute.mjs";
-import { roundHalfEven } from "../engine/upsert.mjs";
+import { roundHalfEven } from "../characters.mjs";
 import { verify } from "../engine/verify.mjs";
 import { Busy, Fenced, PlanDrift } from "../errors.mjs";
 import { canonicalText } from "../canonical.mjs";

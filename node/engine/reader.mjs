@@ -4,7 +4,7 @@ import { decode } from "../canonical.mjs";
 import { BadInput, Refused } from "../errors.mjs";
 import { printable } from "../names.mjs";
 import { Layout } from "../records.mjs";
-import { readTable } from "./inspect_csv.mjs";
+import { readTable } from "./inspect_rows.mjs";
 import { Unreadable } from "./inspect_findings.mjs";
 import { ListInJson } from "./inspect_split.mjs";
 import { openScratch } from "./scratch.mjs";

@@ -229,6 +229,13 @@ export const RunTelemetry = record("RunTelemetry", {
   errors: strings,
 });
 
+/** What all runs cost that one version of KFM made: `releases/<version>/updater-telemetry.json`. */
+export const TelemetryBundle = record("TelemetryBundle", {
+  version: text,
+  runs: list(RunTelemetry.type),
+  by_status: map(integer),
+});
+
 /** A run's row: the claim on its key, and where it stands. */
 export const Run = record("Run", {
   run_id: text,

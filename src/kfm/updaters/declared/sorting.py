@@ -7,9 +7,10 @@ that go with it. The order of rows that are alike stays.
 from __future__ import annotations
 
 import heapq
-import marshal
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO, NamedTuple
+
+import msgspec
 
 ROW = 128  # bytes that a row and its key count for beside its characters
 CARRIED = 64  # and each of its columns that is carried along
@@ -17,6 +18,7 @@ FRAME = 2048  # rows that are laid aside and handed on together
 
 Payloads = list[Any]
 Tags = Sequence[tuple[int, ...]]
+_FRAME = tuple[list[Any], list[tuple[int, ...]]]
 Keys = list[Sequence[Any]]  # a sequence for each column to sort by; None: blank
 
 
@@ -116,7 +118,7 @@ class Sorter:
             self._file = self._room.scratch()
         begin = self._file.seek(0, 2)
         for frame in self._in_memory():
-            body = marshal.dumps((frame.payloads, frame.tags))
+            body = msgspec.msgpack.encode((frame.payloads, frame.tags))
             self._file.write(len(body).to_bytes(8, "big") + body)
         self._parts.append((begin, self._file.tell()))
         self._held = 0
@@ -140,7 +142,7 @@ class Sorter:
         while begin < end:
             file.seek(begin)
             size = int.from_bytes(file.read(8), "big")
-            payloads, tags = marshal.loads(file.read(size))  # noqa: S302 - we wrote it
+            payloads, tags = msgspec.msgpack.decode(file.read(size), type=_FRAME)
             begin += 8 + size
             for n, key in enumerate(zip(*self._keys_of(payloads, tags), strict=True)):
                 whole = tuple(map(_comparable, key, self._descending))

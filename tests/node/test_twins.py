@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from tests.node.sites import Site, Story, differences, tell
+from tests.node.sites import Site, Story, contents, differences, tell
+from tests.node.twin import ROOT
 from tests.walk.installations import KANSAS, Server, serving
 
 Count = Callable[..., None]
@@ -283,6 +284,24 @@ def test_whoever_tells_it_it_is_the_same_story(
 def test_over_the_network_too(backend: str, tmp_path: Path, server: Server, count: Count) -> None:
     files = files_of(backend, server.port)
     same(tmp_path / "site", files, over_the_network(server), count, runners=BRIEFLY[backend])
+
+
+def the_example(site: Site) -> None:
+    names = ("kgs-cuttings", "usgs-earthquakes")
+    site.dry("run")
+    site.run("run", "--json")
+    for name in names:
+        site.kfm("promote", name)
+    assert site.run("run").answer.out.count("noop") >= len(names)
+    site.run("run", "--force", "--reason", "once more", "--verbose")
+
+
+def test_the_example_over_real_data_too(tmp_path: Path, count: Count) -> None:
+    folder = ROOT / "examples/declared"
+    files: dict[str, str | bytes] = dict(contents(folder))
+    text = (folder / "kfm.yml").read_text()
+    files["kfm.yml"] = "accept_weak_storage: true\nexecute: {threads: 1, window: 512}\n" + text
+    same(tmp_path / "site", files, the_example, count, runners=("node first, then in turn",))
 
 
 def test_with_threads_only_what_shares_a_durable_write_may_differ(tmp_path: Path, server: Server, count: Count) -> None:

@@ -1,8 +1,8 @@
 """Both runners take turns on one state, and some of them are killed: in the end it is as if Python had been alone.
 
-A sequence is made of a seed: runs by either, changes of the source, freezes, thaws, rollbacks, promotions, and
-runs that are killed at a random moment and then taken up by either. The same sequence by Python alone, without a
-kill, says what must be there in the end.
+A sequence is made of a seed: runs by either, runs begun by both at once, runs that are killed at a random moment
+and then taken up by either, changes of the source, freezes, thaws, rollbacks and promotions. The same sequence by
+Python alone, without a kill or a race, says what must be there in the end.
 """
 
 from __future__ import annotations
@@ -67,11 +67,17 @@ class Act(NamedTuple):
 def sequence(seed: int) -> list[Act]:
     pick = random.Random(seed)
     acts = [Act("run", pick.choice(RUNNERS))]
-    kinds = ("run",) * 3 + ("change",) * 2 + ("kill",) * 6 + ("freeze", "thaw", "rollback", "promote", "resume")
+    kinds = (
+        ("run",) * 3
+        + ("change",) * 2
+        + ("kill",) * 6
+        + ("race",) * 2
+        + ("freeze", "thaw", "rollback", "promote", "resume")
+    )
     for _ in range(pick.randrange(5, 10)):
         words = ("--force", "--reason", "again") if pick.random() < 0.1 else ()
         kind = pick.choice(kinds)
-        if kind == "kill":
+        if kind in ("kill", "race"):
             acts.append(Act("change"))
         acts.append(Act(kind, pick.choice(RUNNERS), pick.choice(RUNNERS), pick.random(), words))
     return [*acts, Act("thaw"), Act("resume"), Act("run", pick.choice(RUNNERS))]
@@ -127,6 +133,28 @@ class Stage:
         if not self._alone:
             self._killed(act)
         self._by(act.after, "run", *act.words[:0])
+
+    def _race(self, act: Act) -> None:
+        """Both begin at once: one does it, the other finds it busy or done. Then whatever is left is done."""
+        if not self._alone:
+            both = [
+                subprocess.Popen(
+                    command(runner, "run"),
+                    cwd=self.site.folder,
+                    env=environment(),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+                for runner in RUNNERS
+            ]
+            told = [process.communicate(timeout=120)[1] for process in both]
+            codes = [process.returncode for process in both]
+            assert set(codes) <= {0, 5, 6} and codes != [6, 6], (codes, told)
+            self.tally["runs by both at once"] += 1
+            self.tally["runs by both at once, of which one found it busy"] += 6 in codes
+        self._by(act.after, "run")
 
     def _killed(self, act: Act) -> None:
         """At any moment from its start on: before it is admitted, between two windows, after the commit."""

@@ -2,10 +2,9 @@
 
 import fs from "node:fs";
 
-import { compare, strip } from "./characters.mjs";
+import { compare, roundHalfEven, strip } from "./characters.mjs";
 import { fromEnvironment, rfc3339 } from "./clock.mjs";
 import { fsPath } from "./config.mjs";
-import { roundHalfEven } from "./engine/upsert.mjs";
 import { BadInput, Denied } from "./errors.mjs";
 import { printable } from "./names.mjs";
 import { settings } from "./opening.mjs";

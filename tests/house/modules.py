@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tests.house.bans import MAX_LINES, MODULE_NAMES, Finding
+from tests.house.bans import MAX_LINES, MODULE_NAMES, ROOT, Finding
 
 MAX_WIDTH = 130
 
@@ -60,6 +60,8 @@ BANS = (
 )  # fmt: skip
 _COMMENT = re.compile(r"^\s*(?:\*|/\*|//)")
 _IMPORT = re.compile(r"^import\s+(?P<names>[^;\"']+?)\s+from\s+[\"'](?P<source>[^\"']+)[\"'];", re.M)
+_EXPORT = re.compile(r"^export (?:default )?(?:const|let|class|(?:async )?function\*?) ?([\w$]+)", re.M)
+_EXPORTED_LIST = re.compile(r"^export \{([^}]*)\}", re.M)
 _NAME = re.compile(r"(?:\*\s+as\s+|[\w$]+\s+as\s+)?([\w$]+)")
 
 
@@ -90,8 +92,26 @@ def _check_imports(path: str, text: str) -> Iterator[Finding]:
         source = found["source"]
         if not source.startswith(("node:", "./", "../")) and source != "better-sqlite3":
             yield Finding(path, number, f"{source}: the runner depends on better-sqlite3 and nothing else")
+        yield from _check_exported(path, number, source, found["names"])
         rest = text[: found.start()] + text[found.end() :]
         for part in re.split(r"[{},]", found["names"]):
             name = _NAME.fullmatch(part.strip())
             if name and not re.search(rf"(?:(?<![\w$.])|(?<=\.\.\.)){re.escape(name[1])}(?![\w$])", rest):
                 yield Finding(path, number, f"{name[1]} is imported and not used")
+
+
+def _check_exported(path: str, number: int, source: str, names: str) -> Iterator[Finding]:
+    """What is imported from a module of ours must be there: Node notices only when the module is loaded."""
+    if not source.startswith("."):
+        return
+    target = (ROOT / path).parent / source
+    if not target.is_file():
+        yield Finding(path, number, f"{source} does not exist")
+        return
+    exported = set(_EXPORT.findall(target.read_text(encoding="utf-8")))
+    for group in _EXPORTED_LIST.findall(target.read_text(encoding="utf-8")):
+        exported |= {part.split()[-1] for part in group.split(",") if part.strip()}
+    listed = re.search(r"\{(.*)\}", names, re.S)
+    for part in listed[1].split(",") if listed else []:
+        if part.strip() and part.split()[0] not in exported:
+            yield Finding(path, number, f"{source} exports no {part.split()[0]}")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.house import bans
+from tests.house import bans, modules
 
 SEEDED = {
     "wall clock": "import time\nt = time.time()\n",
@@ -95,3 +95,28 @@ def test_every_exception_to_a_ban_is_a_file_that_uses_it() -> None:
             text = (bans.ROOT / entry).read_text(encoding="utf-8")
             elsewhere = "src/kfm/engine/seeded.py"
             assert any(ban.why in finding.what for finding in bans.check_source(elsewhere, text)), entry
+
+
+MODULES = {
+    "the time": "const t = Date.now();\n",
+    "the environment": "const home = process.env.HOME;\n",
+    "chance": "const x = Math.random();\n",
+    "a text that becomes code": "eval('1');\n",
+    "a word on the screen": "console.log(1);\n",
+    "a file that is written": "fs.writeFileSync('a', 'b');\n",
+    "a package": 'import yaml from "yaml";\nyaml;\n',
+    "an import that is not used": 'import { digest } from "./keys.mjs";\n',
+    "an import that is not there": 'import { nothing } from "./keys.mjs";\nnothing();\n',
+    "a module that is not there": 'import { digest } from "./nowhere.mjs";\ndigest();\n',
+    "a tab": "\tx;\n",
+}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_seeded_violation_in_a_module_is_found(name: str) -> None:
+    assert list(modules.check_module("node/seeded.mjs", MODULES[name]))
+
+
+def test_a_module_that_keeps_the_bans_is_let_through() -> None:
+    text = 'import { digest } from "./keys.mjs";\n\n// never Date.now()\nexport const x = [...digest("a")];\n'
+    assert list(modules.check_module("node/seeded.mjs", text)) == []

@@ -5,6 +5,7 @@ python kfm_cases.py CASE N FOLDER
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import statistics
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import weather
 from probe import Stopwatch, peak_mib, report
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -274,6 +276,45 @@ def noop_http(n: int, folder: str) -> None:
         median_start([kfm_script(), "run"], n, folder)
 
 
+# -- tables
+
+DAILY = """\
+  weather:
+    version: "1"
+    sources:
+      daily:
+        uri: daily.csv
+        format: csv
+        contract:
+          columns:
+            - {name: id, type: integer, required: true, mode: discard-row}
+            - {name: station, required: true, pattern: "K[A-Z]{3}", mode: discard-row}
+            - {name: day, type: date, required: true, mode: discard-row}
+            - {name: t_max, type: number, minimum: -60, maximum: 60, mode: discard-row}
+            - {name: rain, type: number, minimum: 0, mode: discard-row}
+    outputs:
+      warm:
+        from: daily
+        steps:
+          - filter: {column: t_max, at_least: 10}
+          - sort: [station, day, id]
+          - deduplicate: {by: [id]}
+"""
+
+
+def table(n: int, folder: str) -> None:
+    """n rows through contract, filter, sort and deduplication, as declared; from the trigger to the receipt."""
+    weather.write(os.path.join(folder, "daily.csv"), n)
+    with house(installation(folder, DAILY)) as home:
+        trigger = home.trigger("weather")
+        with Stopwatch() as watch:
+            receipt = home.run(trigger)
+            home.settle()
+        assert receipt.status == "SUCCESS", receipt
+        manifest = json.loads(home.objects.read(home.state.ref("processed/weather")))
+        watch.report(n, made=manifest["digest"].removeprefix("sha256:"), peak_mib=peak_mib())
+
+
 # -- memory
 
 
@@ -293,7 +334,7 @@ CASES: dict[str, Callable[[int, str], None]] = {
     case.__name__: case
     for case in (
         chain, empty_chain, wide, one, admission, skip, skip_files, resume, canonical, canonical_odd, canonical_receipt,
-        fetch, version, noop_files, noop_http, big_plan,
+        fetch, version, noop_files, noop_http, big_plan, table,
     )
 }  # fmt: skip
 

@@ -19,8 +19,11 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOM = HERE / ".peers"
 PINS = HERE / "peers-requirements"
-NAMES = ("dbos", "restate", "luigi", "prefect", "dagster")
-TITLES = {"dbos": "DBOS", "restate": "Restate", "luigi": "Luigi", "prefect": "Prefect", "dagster": "Dagster"}
+NAMES = ("dbos", "restate", "luigi", "prefect", "dagster", "polars", "duckdb")
+TITLES = {
+    "dbos": "DBOS", "restate": "Restate", "luigi": "Luigi", "prefect": "Prefect", "dagster": "Dagster",
+    "polars": "Polars", "duckdb": "DuckDB",
+}  # fmt: skip
 PACKAGES = {"restate": "restate-sdk"}
 QUIET = {"SCARF_ANALYTICS": "false", "DO_NOT_TRACK": "1", "NO_UPDATE_NOTIFIER": "1"}
 

@@ -145,6 +145,17 @@ WORKS: tuple[Work, ...] = (
         Contestant("SHA-256 alone", ("yardsticks.py", "sha256"), 1024), per="GiB",
     ),
     Work(
+        "table", "A CSV of 1,000,000 rows through contract, filter, sort and deduplication", "rows/s", "rate",
+        (
+            kfm("KFM, declared", "table", 1_000_000, "the bytes, the held rows, the version and the receipt", rounds=3),
+            Contestant("DuckDB, by hand", ("peer_duckdb.py", "table"), 1_000_000, "nothing is synced", "duckdb", 3),
+        ),
+        Contestant("Polars, by hand", ("peer_polars.py", "table"), 1_000_000, "nothing is synced", "polars", 3),
+        per="row",
+        note="All three make the same bytes. KFM also hashes what it reads and writes, reads its output back and "
+        "syncs it; it has one thread, the others two.",
+    ),
+    Work(
         "cold", "Cold start", "ms", "ms",
         (
             kfm("`kfm --version`", "version", 20, ""),
@@ -195,6 +206,7 @@ TARGETS: tuple[Target, ...] = (
     Target("canonical", "KFM, a receipt", "value", least=100_000),
     Target("canonical", "KFM, mixed values", "value", least=100_000),
     Target("fetch", "KFM, over HTTP from this machine", "ratio", least=0.6),
+    Target("table", "KFM, declared", "ratio", least=0.333),
     Target("cold", "`kfm --version`", "ratio", most=5),
     Target("cold", "`kfm run`, 10 files, all unchanged", "ratio", most=12),
     Target("memory", "KFM, a source of 5 GiB", "value", most=200),

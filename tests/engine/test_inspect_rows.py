@@ -72,7 +72,9 @@ def test_lines_are_read_back_as_the_rows_they_were_made_of(rows: list[list[str]]
     assert parsed(lines) == rows == Block.of_lines(lines, 2).rows
 
 
-NUMBERS = st.text(st.sampled_from("0123456789+-. eE_n"), max_size=18) | st.sampled_from(["", "9" * 401, "1e400", "\u0665"])
+NUMBERS = st.text(st.sampled_from("0123456789+-. eE_n"), max_size=18) | st.sampled_from(
+    ["", "9" * 401, "1e400", "\u0665"]
+)
 
 
 @pytest.mark.parametrize("kind", ["integer", "number"])

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 from datetime import date
+from itertools import islice
 from math import isfinite
 from typing import Any
 
@@ -29,6 +30,7 @@ MAX_UNIQUE = 20_000_000
 _REMEMBERED = 1 << 16
 _SHORT = 32
 _TOGETHER = 24
+_SAMPLE = 40  # values that show whether a column repeats itself
 _PLAIN = 15  # characters of a number that is finite whatever it is
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -67,6 +69,8 @@ class ColumnCheck:
         self._read: Callable[[str], object] = _reader(column)
         self._known: set[str] = set()  # dates that were read before; costly to read, and few
         self._all = self._whole_answers()
+        # White space is neither a number nor a date, so for most types it need not be looked for.
+        self._padded = self.column.type == "text" or self.blanks != {""}
         alone = self.column.type in ("integer", "number") and self.blanks == {""} and not self._textual
         self._digits = b"" if not alone else b"0123456789+-" if self.column.type == "integer" else b"0123456789+-."
         self.trivial = not (self._all or column.required or column.unique)
@@ -75,11 +79,11 @@ class ColumnCheck:
 
     def all_fine(self, values: Collection[str]) -> bool:
         """True only if none of the values breaks a rule; False may also mean "look closer"."""
-        if self._digits and self._plainly_numbers(values):
+        if self._digits and len(set(islice(values, _SAMPLE))) > _SAMPLE // 2 and self._plainly_numbers(values):
             return True
         distinct = set(values)
         blanks = distinct & self.blanks
-        if self.column.required and (blanks or not self.blanks.isdisjoint(map(str.strip, distinct))):
+        if self.column.required and (blanks or (self._padded and not self.blanks.isdisjoint(map(str.strip, distinct)))):
             return False
         if self.unique:
             filled = len(values) - (sum(map(list(values).count, blanks)) if blanks else 0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import compress
+from operator import not_
 
 from kfm.updaters.declared.sorting import Keys, Payloads, Room, Sorted, Sorter, Tags
 
@@ -46,9 +47,11 @@ class Deduplicator:
         if len(distinct) == len(keys) and None not in distinct and seen.isdisjoint(distinct):
             seen |= distinct  # type: ignore[arg-type]
             return None
-        if None in distinct:
+        if None in distinct or len(distinct) < len(keys):
             return [key is None or not (key in seen or add(key)) for key in short]
-        return [not (key in seen or add(key)) for key in short]  # type: ignore[arg-type]
+        found = list(map(not_, map(seen.__contains__, short)))
+        seen |= distinct  # type: ignore[arg-type]
+        return found
 
     def lay_aside(self, payloads: Payloads, tags: Tags, keys: KeyTexts) -> None:
         """Rows of which it is not known yet whether they stay. The count of each is the first of its tags."""
@@ -100,7 +103,7 @@ def _counted(_payloads: Payloads, tags: Tags) -> Keys:
 
 def _compact(keys: KeyTexts) -> Sequence[str | bytes | None]:
     """Long keys as 128-bit digests."""
-    if max(map(len, filter(None, keys)), default=0) <= _SHORT:
+    if max(map(len, filter(None, keys) if None in keys else keys), default=0) <= _SHORT:  # type: ignore[arg-type]
         return keys
     return [key if key is None or len(key) <= _SHORT else _digest(key) for key in keys]
 

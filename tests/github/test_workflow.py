@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 import yaml
 
+from kfm import config
+from kfm.arrivals import github_workflow
 from kfm.errors import BadInput
 from kfm.projections.workflow import workflow
 
+ROOT = Path(__file__).resolve().parents[2]
 TOOLS = Path(sys.executable).parent
 
 
@@ -62,6 +65,11 @@ def test_nothing_in_a_name_becomes_structure() -> None:
     parsed = yaml.safe_load(written("null", "true", "1e3"))
     assert parsed["jobs"]["update"]["strategy"]["matrix"]["dataset"] == ["null", "true", "1e3"]
     assert parsed["on"]["schedule"] == [{"cron": "17 * * * *"}]
+
+
+def test_the_example_is_what_is_written_for_it() -> None:
+    resolved = config.load(str(ROOT / "examples/config.example.yml"), {})
+    assert (ROOT / "examples/cron.yml").read_text() == github_workflow(resolved, "17 * * * *")
 
 
 def filled_in(text: str, values: dict[str, str]) -> str:

@@ -368,22 +368,23 @@ class SqliteTables:
     def _lengthen_log(self) -> None:
         """A log that grows has to sync its length with every commit; one that is long already has not.
 
-        Inside a transaction, so nobody else writes to it. The zeros after its end mean nothing to SQLite.
+        Inside a transaction, so nobody else writes to it. The zeros after its end mean nothing to SQLite. Is there
+        no room for them, the log goes on growing; but a sync that fails is the end, as every such one: it may have
+        lost commits that were only written so far, and no later sync would notice.
         """
-        with suppress(OSError):  # then it goes on growing
-            fd = REAL.open_write(self._log)
-            try:
-                size = REAL.size(fd)
-                more = _LOG_PAGES * (4096 + 24) - size
-                if more > 0:
-                    try:
-                        REAL.write_at(fd, bytes(more), size)
-                        REAL.sync(fd)
-                    except OSError:
-                        REAL.truncate(fd, size)
-                        raise
-            finally:
-                REAL.close(fd)
+        fd = REAL.open_write(self._log)
+        try:
+            size = REAL.size(fd)
+            more = _LOG_PAGES * (4096 + 24) - size
+            if more > 0:
+                try:
+                    REAL.write_at(fd, bytes(more), size)
+                except OSError:
+                    REAL.truncate(fd, size)
+                    return
+                REAL.sync(fd)
+        finally:
+            REAL.close(fd)
 
     def rollback(self) -> None:
         self._end()

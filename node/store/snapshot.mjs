@@ -13,6 +13,7 @@ import Database from "better-sqlite3";
 
 import { Unavailable } from "../errors.mjs";
 import { REAL, failingAsStorage, noteAt } from "./durable.mjs";
+import { sleep } from "./locks.mjs";
 import { SMALL, SqliteTables } from "./sqlite.mjs";
 
 /** The same queries over a copy in memory; any write to it would be lost, and nobody makes one. */
@@ -34,13 +35,42 @@ export class SnapshotTables extends SqliteTables {
 
 const EMPTY = Buffer.alloc(0);
 
+const ATTEMPTS = 100;
+
+/**
+ * The log, up to the first frame that is not of its present round: SQLite reads no further either. What follows are
+ * zeros, or frames of the round before, and may be much.
+ */
+function readLog(name) {
+  const head = read(name, 32);
+  if (head.length < 32) return head;
+  const frame = head.readUInt32BE(8) + 24;
+  if (frame - 24 < 512 || frame - 24 > 65_536) return read(name);
+  const salt = head.subarray(16, 24);
+  const fd = fs.openSync(name, fs.constants.O_RDONLY);
+  try {
+    const parts = [head];
+    for (let at = 32; ; at += frame * 256) {
+      const some = REAL.readAt(fd, frame * 256, at);
+      let end = 0;
+      while (end < some.length && some.subarray(end + 8, end + 16).equals(salt)) end += frame;
+      parts.push(some.subarray(0, Math.min(end, some.length)));
+      if (end < frame * 256) return Buffer.concat(parts);
+    }
+  } finally {
+    fs.closeSync(fd);
+  }
+}
+
 /** The database and its log as of one moment; empty for what does not exist. */
 export function readFiles(name) {
-  for (let tries = 0; tries < 20; tries += 1) {
+  for (let tries = 0; tries < ATTEMPTS; tries += 1) {
+    // A writer that begins its log anew all the time must come to its end some time.
+    if (tries > 3) sleep(tries / 5);
     const before = read(name + "-wal", 32);
     const changed = stamp(name);
     const base = read(name);
-    const log = read(name + "-wal");
+    const log = readLog(name + "-wal");
     if (!log.subarray(0, 32).equals(before) || !read(name + "-wal", 32).equals(before)) continue;
     // Without a log nothing can hold the pages that were written while we read.
     if (log.length > 32 || stamp(name) === changed) return { base, log };

@@ -10,12 +10,15 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+import time
 
 import apsw
 
 from kfm.errors import Unavailable
 from kfm.store.durable import REAL, failing_as_storage, note_at
 from kfm.store.sqlite import _SMALL, SqliteTables
+
+ATTEMPTS = 100
 
 
 class SnapshotTables(SqliteTables):
@@ -45,11 +48,13 @@ class SnapshotTables(SqliteTables):
 
 def read_files(path: str) -> tuple[bytes, bytes]:
     """The database and its log as of one moment; b'' for what does not exist."""
-    for _ in range(20):
+    for attempt in range(ATTEMPTS):
+        if attempt > 3:  # a writer that begins its log anew all the time must come to its end some time
+            time.sleep(attempt / 5000)
         before = _read(path + "-wal", 32)
         changed = _stamp(path)
         base = _read(path)
-        log = _read(path + "-wal")
+        log = _read_log(path + "-wal")
         if log[:32] != before or _read(path + "-wal", 32) != before:
             continue
         # Without a log nothing can hold the pages that were written while we read.
@@ -65,6 +70,27 @@ def _read(path: str, size: int = -1) -> bytes:
         return b""
     with open(fd, "rb", buffering=0) as file:
         return file.read(size) if size >= 0 else file.readall()
+
+
+def _read_log(path: str) -> bytes:
+    """The log, up to the first frame that is not of its present round: SQLite reads no further either. What follows
+    are zeros, or frames of the round before, and may be much."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return b""
+    with open(fd, "rb", buffering=0) as file:
+        head = file.read(32)
+        frame, salt = int.from_bytes(head[8:12], "big") + 24, head[16:24]
+        if len(head) < 32 or not 512 <= frame - 24 <= 65_536:
+            return head + file.readall()
+        parts = [head]
+        while some := file.read(frame * 256):
+            ends = next((at for at in range(0, len(some), frame) if some[at + 8 : at + 16] != salt), -1)
+            parts.append(some if ends < 0 else some[:ends])
+            if ends >= 0:
+                break
+        return b"".join(parts)
 
 
 def _stamp(path: str) -> tuple[int, int, int]:

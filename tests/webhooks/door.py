@@ -102,7 +102,11 @@ MALFORMED = frozenset({400})
 
 
 class Senders:
-    """Honest ones, and those who try everything else. The same seed gives the same requests but for the time."""
+    """Honest ones, and those who try everything else. The same seed gives the same requests but for the time.
+
+    All are made before the first is sent, and the last may wait minutes for its turn: what is stale stays so, what is
+    fresh too. The exact bounds are in conformance/webhooks.
+    """
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -115,7 +119,7 @@ class Senders:
         source = self._random.choice(("plain", "plain", "hub", "std"))
         name = f"delivery-{self._count}"
         if source == "plain":
-            body = self._unified(name, self._random.choice((0, 0, -290, 290)))
+            body = self._unified(name, self._random.choice((0, 0, -60, 290)))
             headers = (("x-kfm-signature", self._hex(source, body)),)
         elif source == "hub":
             body = json.dumps({"ref": "refs/heads/main", "n": self._count}).encode()
@@ -206,7 +210,7 @@ class Senders:
         return Case("", "std", tuple(headers), b"{}", REFUSED, "")
 
     def _stale(self) -> Case:
-        ago = self._random.choice((-305, 305, -86_400))
+        ago = self._random.choice((-305, 3_600, -86_400))
         if self._random.random() < 0.5:
             return Case("", "std", self._standard(self._fresh(), b"{}", ago), b"{}", REFUSED, "")
         return self._plain(self._unified(self._fresh(), ago))

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,25 +14,16 @@ from tests.crash import counts
 from tests.crash.trial import STATES, Trial
 from tests.crash.typing_it import STORAGE, Typed, check_manners, words
 from tests.crash.updaters import NOW, SMALLEST, lay_out
+from tests.walk.system_calls import need_strace
 
 ROOT = Path(__file__).resolve().parents[2]
 CHANGING = "write,pwrite64,fsync,fdatasync,ftruncate,link,linkat,rename,renameat,renameat2,unlink,unlinkat,mkdir"
 _CALL = re.compile(r"\d+ +(\w+)\((?:(\d+)<([^>]*)>)?")  # process, name, descriptor, what it is open on
 
 
-@cache
-def works() -> bool:
-    """Is there a strace that may trace?"""
-    if shutil.which("strace") is None:
-        return False
-    command = ["strace", "-qq", "-e", "trace=fsync", "true"]
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0
-
-
 def traced(trial: Trial, trace: str, inject: str) -> tuple[Typed, list[str]]:
     """Type the one command of the script under strace; gives the answer and the calls that were seen."""
-    if not works():
-        pytest.skip("needs strace, and the right to trace")
+    need_strace()
     command = SMALLEST.commands[0]
     log = os.path.join(os.path.dirname(trial.folder), "calls")
     lay_out(trial.folder, command, 0)

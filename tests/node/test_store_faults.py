@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-import subprocess
-from functools import cache
 from pathlib import Path
-from shutil import which
 
 import pytest
 
 from tests.node.store_words import Here
 from tests.node.test_store_together import check, count_of, numbers, writer
 from tests.power.tally import tally
+from tests.walk.system_calls import need_strace
 
 KINDS = ("sqlite", "jsonl")
 ROUNDS = 12
@@ -20,20 +18,10 @@ SYNCS = "fsync,fdatasync"  # either SQLite was built to use one of them
 CALLS = "write,pwrite64,fsync,fdatasync,ftruncate,openat,mkdir,link,unlink"
 
 
-@cache
-def works() -> bool:
-    """Is there a strace that may trace?"""
-    if which("strace") is None:
-        return False
-    asked = subprocess.run(["strace", "-qq", "-e", "trace=fsync", "true"], capture_output=True, check=False)
-    return asked.returncode == 0
-
-
 class Tried:
     def __init__(self, language: str, kind: str, folder: Path, inject: str) -> None:
         """A writer with a fault between it and the kernel, in the calls that touch its state only."""
-        if not works():
-            pytest.skip("needs strace, and the right to trace")
+        need_strace()
         log, path = folder / "calls", folder / "state"
         places = [folder, path, *(folder / f"state{end}" for end in ("-wal", ".ack", ".lock"))]
         before = ["strace", "-f", "-y", "-qq", "-o", str(log), "-e", f"trace={CALLS}", "-e", f"inject={inject}"]

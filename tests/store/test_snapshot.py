@@ -20,6 +20,7 @@ from kfm.store.overlay import OverlayTables
 from kfm.store.snapshot import SnapshotTables
 from kfm.store.sqlite import SqliteTables
 from tests.store.backends import write
+from tests.walk.system_calls import need_strace
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": "src:."}
 NAMES = ("meta", "runs", "refs", "objects", "ledger", "history")
@@ -210,8 +211,7 @@ def test_the_operating_system_sees_a_snapshot_write_nothing(tmp_path: Path) -> N
     look = (
         "import sys; from kfm.store.snapshot import SnapshotTables as S; print(len(list(S(sys.argv[1]).scan('refs'))))"
     )
-    if shutil.which("strace") is None:
-        pytest.skip("strace is not installed")
+    need_strace()
     trace = tmp_path / "trace"
     done = subprocess.run(
         ["strace", "-f", "-o", str(trace), "-y", "-e", "trace=%file,%desc,%network",

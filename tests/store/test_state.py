@@ -20,6 +20,7 @@ from kfm.errors import Busy, Conflict, Corrupt, Fenced, Frozen, Moved
 from kfm.store.state import StoredState, StoredTx, holder_is_dead, this_process
 from tests.store.backends import ALL, STORED, Backend
 from tests.store.records import TS, checkpoint, receipt, run, segment, telemetry, trigger, version
+from tests.walk.system_calls import need_strace
 
 A, B, C = (f"sha256:{letter * 64}" for letter in "abc")
 
@@ -491,15 +492,12 @@ def test_a_sync_makes_what_was_said_before_durable(kind: str, tmp_path: Path, cl
         "    state.acquire('s', 'h', 0); print('SYNC', flush=True); state.sync(); print('DONE', flush=True)\n"
     )
     trace = tmp_path / "trace"
-    if not os.path.exists("/usr/bin/strace"):
-        pytest.skip("strace is not installed")
+    need_strace()
     done = subprocess.run(
         ["strace", "-f", "-y", "-o", str(trace), "-e", "trace=fsync,fdatasync,write",
          sys.executable, "-c", script, kind, str(tmp_path / "state")],
         capture_output=True, text=True, env={**os.environ, "PYTHONPATH": "src:."}, check=False,
     )  # fmt: skip
-    if "ptrace" in done.stderr.lower():
-        pytest.skip("this machine does not let strace attach")
     assert done.returncode == 0, done.stderr
     inside, syncs, rounds = False, 0, 0
     for line in trace.read_text().splitlines():

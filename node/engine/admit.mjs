@@ -178,7 +178,11 @@ export function closeSuperseded(walk, tx) {
       throw new PlanDrift(
         `run ${old.run_id} of ${old.updater_id} ${old.updater_version} is unfinished ` +
           `and this is version ${walk.updater.version}`,
-        { hint: "finish it with the old version (`kfm resume`), or abandon it with --force --reason" },
+        {
+          hint:
+            "finish it with the old version (`kfm resume`), or abandon it: " +
+            `\`kfm run ${walk.dataset} --force --reason …\``,
+        },
       );
     }
     let why = "a later run over other inputs took its place";

@@ -71,7 +71,8 @@ export async function examine(walk, ref, contract, reports) {
     const first = report.cause ?? report.findings[0];
     const where = first.row ? `, row ${first.row}` : "";
     const column = first.column ? `, column ${first.column}` : "";
-    throw new Held(`source ${name} is held: ${first.message} (${first.rule}${where}${column})`, {
+    const why = first.message.replace(/; the source is held$/, "");
+    throw new Held(`source ${name} is held: ${why} (${first.rule}${where}${column})`, {
       hint: `see \`kfm held ${walk.dataset}\`; what was published stays`,
     });
   }

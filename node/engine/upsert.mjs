@@ -63,7 +63,7 @@ function checkDeletions(walk, tally) {
     throw new Denied(
       `this run would delete ${tally.deleted} of ${tally.old} keys of ${walk.dataset}, ` +
         `more than the deletion budget of ${roundHalfEven(budget * 100)}%`,
-      { hint: "check the source; if it is right, run again with --force --reason" },
+      { hint: `check the source; if it is right: \`kfm run ${walk.dataset} --force --reason …\`` },
     );
   }
 }

@@ -107,9 +107,9 @@ export class StoredState {
       const value = this.ref(name);
       // whatever is not plainly open is frozen
       if (value !== "" && value !== "open") {
-        throw new Frozen(`${name.replace(/^switch\//, "")} is frozen`, {
-          hint: `see \`kfm refs history ${name}\`; \`kfm thaw\` opens it`,
-        });
+        const spoken = name.replace(/^switch\/(dataset\/)?/, "");
+        const thaw = name === "switch/global" ? "kfm thaw" : `kfm thaw ${spoken}`;
+        throw new Frozen(`${spoken} is frozen`, { hint: `see \`kfm refs history ${name}\`; \`${thaw}\` opens it` });
       }
     }
     this.#checked = asked;
@@ -408,7 +408,10 @@ export class StoredTx {
     const current = this.#state.lease(scope);
     if (current !== null && current.expires_ms > now && !holderIsDead(current.holder)) {
       const seconds = Math.floor((current.expires_ms - now + 999) / 1000);
-      throw new Busy(`another worker is at work on ${scope} (its lease runs ${seconds} s more)`, {
+      const slash = scope.indexOf("/");
+      const dataset = scope.slice(slash + 1);
+      const work = scope.slice(0, slash) === dataset ? dataset : scope; // most updaters are named for their dataset
+      throw new Busy(`another worker is at work on ${work} (its lease runs ${seconds} s more)`, {
         hint: "wait for it, or stop it and try again",
       });
     }

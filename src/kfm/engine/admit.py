@@ -153,7 +153,8 @@ def close_superseded(walk: Walk, tx: Tx) -> None:
             raise PlanDrift(
                 f"run {old.run_id} of {old.updater_id} {old.updater_version} is unfinished "
                 f"and this is version {walk.updater.version}",
-                hint="finish it with the old version (`kfm resume`), or abandon it with --force --reason",
+                hint="finish it with the old version (`kfm resume`), or abandon it: "
+                f"`kfm run {walk.dataset} --force --reason …`",
             )
         why = "a later run over other inputs took its place"
         if abandons(walk, old):

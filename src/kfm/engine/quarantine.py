@@ -67,8 +67,9 @@ def examine(walk: Walk, ref: SourceRef, contract: DataContract, reports: list[di
         first = report.cause or report.findings[0]
         where = f", row {first.row}" if first.row else ""
         column = f", column {first.column}" if first.column else ""
+        why = first.message.removesuffix("; the source is held")
         raise Held(
-            f"source {name} is held: {first.message} ({first.rule}{where}{column})",
+            f"source {name} is held: {why} ({first.rule}{where}{column})",
             hint=f"see `kfm held {walk.dataset}`; what was published stays",
         )
     accepted_hash = accepted.commit()[0] if report.changed else _drop(accepted) or ref.content_hash

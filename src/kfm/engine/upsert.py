@@ -72,7 +72,7 @@ def _check_deletions(walk: Walk, tally: Tally) -> None:
         raise Denied(
             f"this run would delete {tally.deleted} of {tally.old} keys of {walk.dataset}, "
             f"more than the deletion budget of {budget:.0%}",
-            hint="check the source; if it is right, run again with --force --reason",
+            hint=f"check the source; if it is right: `kfm run {walk.dataset} --force --reason …`",
         )
 
 

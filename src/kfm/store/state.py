@@ -149,10 +149,9 @@ class StoredState:
         for switch in switches:
             value = self.ref(switch)
             if value not in ("", "open"):  # whatever is not plainly open is frozen
-                raise Frozen(
-                    f"{switch.removeprefix('switch/')} is frozen",
-                    hint="see `kfm refs history " + switch + "`; `kfm thaw` opens it",
-                )
+                name = switch.removeprefix("switch/").removeprefix("dataset/")
+                thaw = "kfm thaw" if switch == "switch/global" else f"kfm thaw {name}"
+                raise Frozen(f"{name} is frozen", hint=f"see `kfm refs history {switch}`; `{thaw}` opens it")
 
     def _check_fence(self, lease: Lease) -> None:
         current = self.lease(lease.scope)
@@ -443,8 +442,10 @@ class StoredTx:
         current = self._state.lease(scope)
         if current is not None and current.expires_ms > now and not holder_is_dead(current.holder):
             seconds = (current.expires_ms - now + 999) // 1000
+            updater, _, dataset = scope.partition("/")
+            work = dataset if updater == dataset else scope  # most updaters are named for their dataset
             raise Busy(
-                f"another worker is at work on {scope} (its lease runs {seconds} s more)",
+                f"another worker is at work on {work} (its lease runs {seconds} s more)",
                 hint="wait for it, or stop it and try again",
             )
         self._state.recheck("leases")

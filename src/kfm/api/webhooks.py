@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, MutableMapping
-from queue import SimpleQueue
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from contextlib import ExitStack
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from kfm.arrivals import Message, Reception, take
@@ -18,6 +19,7 @@ from kfm.runtime import House
 
 MAX_BYTES = 256 * 1024
 SECONDS_TO_SEND = 10.0  # for the whole body
+SECONDS_TO_OPEN = 5.0  # between two attempts, if nobody knocks
 MOST_AT_ONCE = 512  # requests in one commit
 
 Scope = MutableMapping[str, Any]
@@ -37,11 +39,12 @@ _TEXT = {
 
 
 class Letterbox(threading.Thread):
-    """Writes what was verified. The only one that holds the house."""
+    """Writes what was verified. The only one that holds the house, and tries to open it again if it could not."""
 
     def __init__(self, opened: Callable[[], House]) -> None:
         super().__init__(name="letterbox", daemon=True)
         self._opened = opened
+        self.is_open = False
         self._waiting: SimpleQueue[tuple[Message, Callable[[Answer], None]] | None] = SimpleQueue()
 
     def put(self, message: Message, answer: Callable[[Answer], None]) -> None:
@@ -53,29 +56,40 @@ class Letterbox(threading.Thread):
         self.join()
 
     def run(self) -> None:
-        with self._opened() as house:
-            while (first := self._waiting.get()) is not None:
-                batch, ended = [first], False
-                while len(batch) < MOST_AT_ONCE and not self._waiting.empty():
-                    another = self._waiting.get()
-                    if another is None:
-                        ended = True
-                        break
-                    batch.append(another)
-                self._write(house, batch)
-                if ended:
-                    return
+        with ExitStack() as opened:
+            house: House | None = None
+            for batch in self._batches():
+                answers: list[Answer]
+                try:
+                    house = house or opened.enter_context(self._opened())
+                    self.is_open = True
+                    answers = list(take(house, [message for message, _ in batch])) if batch else []
+                except KfmError as problem:
+                    answers = [problem] * len(batch)
+                except Exception as problem:  # nobody may be left without an answer
+                    answers = [KfmError(type(problem).__name__)] * len(batch)
+                for (_, answer), result in zip(batch, answers, strict=True):
+                    answer(result)
 
-    def _write(self, house: House, batch: list[tuple[Message, Callable[[Answer], None]]]) -> None:
-        answers: list[Answer]
-        try:
-            answers = list(take(house, [message for message, _ in batch]))
-        except KfmError as problem:
-            answers = [problem] * len(batch)
-        except Exception as problem:  # nobody may be left without an answer
-            answers = [KfmError(type(problem).__name__)] * len(batch)
-        for (_, answer), result in zip(batch, answers, strict=True):
-            answer(result)
+    def _batches(self) -> Iterator[list[tuple[Message, Callable[[Answer], None]]]]:
+        """Whatever waits together; empty ones until the house is open, so that it is when somebody knocks."""
+        yield []
+        while True:
+            try:
+                first = self._waiting.get(timeout=None if self.is_open else SECONDS_TO_OPEN)
+            except Empty:
+                yield []
+                continue
+            if first is None:
+                return
+            batch = [first]
+            while len(batch) < MOST_AT_ONCE and not self._waiting.empty():
+                another = self._waiting.get()
+                if another is None:
+                    yield batch
+                    return
+                batch.append(another)
+            yield batch
 
 
 class WebhookDoor:
@@ -96,7 +110,8 @@ class WebhookDoor:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
         if path in ("/livez", "/readyz"):
-            await _say(send, 200, b'{"status":"ok"}\n')
+            ready = path == "/livez" or self._letterbox.is_open
+            await _say(send, 200 if ready else 503, b'{"status":"ok"}\n' if ready else None, retry=not ready)
             return
         source_id = path.removeprefix("/webhooks/")
         if source_id == path or not source_id or "/" in source_id:

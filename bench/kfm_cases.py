@@ -5,6 +5,7 @@ python kfm_cases.py CASE N FOLDER
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ import statistics
 import subprocess
 import sys
 import time
+import venv
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -246,11 +248,29 @@ def median_start(command: Sequence[str], n: int, folder: str) -> None:
 
 
 def version(n: int, folder: str) -> None:
-    median_start([kfm_script(), "--version"], n, folder)
+    median_start([kfm_script(folder), "--version"], n, folder)
 
 
-def kfm_script() -> str:
-    return os.path.join(os.path.dirname(sys.executable), "kfm")
+def kfm_script(folder: str) -> str:
+    """`kfm` in an environment that has what it needs and nothing else, as a user has it. Development tools bring
+    packages along that others import if they are there."""
+    home = os.path.join(folder, "environment")
+    venv.create(home, with_pip=False, symlinks=True)
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    packages = os.path.join(home, "lib", version, "site-packages")
+    for name in ("apsw", "msgspec"):
+        found = importlib.util.find_spec(name)
+        assert found is not None and found.origin is not None
+        os.symlink(os.path.dirname(found.origin), os.path.join(packages, name))
+    with open(os.path.join(packages, "kfm.pth"), "w") as file:
+        file.write(os.path.join(os.path.dirname(HERE), "src"))
+    with open(os.path.join(os.path.dirname(sys.executable), "kfm")) as file:
+        _, body = file.read().split("\n", 1)
+    script = os.path.join(home, "bin", "kfm")
+    with open(script, "w") as file:
+        file.write(f"#!{os.path.join(home, 'bin', 'python')}\n{body}")
+    os.chmod(script, 0o755)
+    return script
 
 
 def noop_files(n: int, folder: str) -> None:
@@ -263,7 +283,7 @@ def noop_files(n: int, folder: str) -> None:
         datasets += dataset(f"data-{i}", "Source", f"in/{i}.csv")
     installation(folder, datasets)
     kfm(folder, "run")
-    median_start([kfm_script(), "run"], n, folder)
+    median_start([kfm_script(folder), "run"], n, folder)
 
 
 def noop_http(n: int, folder: str) -> None:
@@ -273,7 +293,7 @@ def noop_http(n: int, folder: str) -> None:
         datasets = "".join(dataset(f"data-{i}", "Source", f"http://{address}/{i}") for i in range(SOURCES))
         installation(folder, datasets, extra)
         kfm(folder, "run")
-        median_start([kfm_script(), "run"], n, folder)
+        median_start([kfm_script(folder), "run"], n, folder)
 
 
 # -- tables

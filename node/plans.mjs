@@ -32,17 +32,39 @@ function stepsOf(body) {
   return [JSON.parse(header), new Map(steps.map((step) => [step.id, step]))];
 }
 
-/** The innermost parts that differ. Lists of other lengths differ as a whole. */
+/** The innermost parts that differ. Of lists, what stands between a common beginning and a common end. */
 function* changes(was, now, path) {
   if (isMapping(was) && isMapping(now)) {
     for (const key of [...new Set([...Object.keys(was), ...Object.keys(now)])].sort(compare)) {
       yield* changes(member(was, key), member(now, key), path ? `${path}.${key}` : key);
     }
-  } else if (Array.isArray(was) && Array.isArray(now) && was.length === now.length) {
-    for (let at = 0; at < was.length; at += 1) yield* changes(was[at], now[at], `${path}[${at}]`);
+  } else if (Array.isArray(was) && Array.isArray(now)) {
+    const [begin, end] = alike(was, now);
+    const wasNot = was.slice(begin, was.length - end);
+    const isNow = now.slice(begin, now.length - end);
+    const found = [];
+    for (let at = 0; at < Math.max(wasNot.length, isNow.length); at += 1) {
+      found.push(...changes(wasNot[at] ?? null, isNow[at] ?? null, `${path}[${begin + at}]`));
+    }
+    // if there is none, one has a null more
+    yield* found.length || was.length === now.length ? found : [[path, was, now]];
   } else if (!same(was, now)) {
     yield [path, was, now];
   }
+}
+
+/**
+ * How many are the same at the beginning, and after those at the end. Of lists of one length nothing is: there
+ * each is held against its own.
+ */
+function alike(was, now) {
+  if (was.length === now.length) return [0, 0];
+  const shorter = Math.min(was.length, now.length);
+  let begin = 0;
+  while (begin < shorter && same(was[begin], now[begin])) begin += 1;
+  let end = 0;
+  while (end < shorter - begin && same(was.at(-1 - end), now.at(-1 - end))) end += 1;
+  return [begin, end];
 }
 
 function member(value, key) {

@@ -80,7 +80,7 @@ export function changed(walk, locked) {
   }
   const { id, version } = walk.updater;
   return new PlanChanged(`the plan of ${id} ${version} changed for the same inputs: ${diff}`, {
-    hint: "bump the updater's version",
+    hint: "bump its version in the configuration", // what is not declared is not run here
     discreet: `the plan of ${id} ${version} changed for the same inputs (\`kfm plan ${walk.dataset}\` tells how)`,
   });
 }

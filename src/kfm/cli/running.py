@@ -111,9 +111,10 @@ def plan(options: argparse.Namespace, screen: Screen) -> int:
         except Held as problem:
             raise Held(problem.message, hint=f"`kfm run {name} --dry-run` shows all that would be held") from problem
         if options.check and view.changed:
+            declared = not house.dataset(name).updater
             raise PlanChanged(
                 f"the plan of {name} changed under the same inputs and version: " + view.diff.replace("\n", ", "),
-                hint="bump the updater's version",
+                hint="bump its version in the configuration" if declared else "bump the updater's version",
             )
         if options.check:
             from kfm.cli.replanning import check_elsewhere

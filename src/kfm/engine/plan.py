@@ -101,7 +101,7 @@ def changed(walk: Walk, locked: str) -> PlanChanged:
         diff = plan_diff(b"".join(old), b"".join(made.chunks)).replace("\n", ", ")
     return PlanChanged(
         f"the plan of {walk.updater.id} {walk.updater.version} changed for the same inputs: {diff}",
-        hint="bump the updater's version",
+        hint="bump its version in the configuration" if walk.updater.declared else "bump the updater's version",
         discreet=f"the plan of {walk.updater.id} {walk.updater.version} changed for the same inputs "
         f"(`kfm plan {walk.dataset}` tells how)",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import zip_longest
 from typing import Any
 
 import msgspec
@@ -39,15 +40,31 @@ def _steps(body: bytes) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
 
 
 def _changes(was: Any, now: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
-    """The innermost parts that differ. Lists of other lengths differ as a whole."""
+    """The innermost parts that differ. Of lists, what stands between a common beginning and a common end."""
     if isinstance(was, dict) and isinstance(now, dict):
         for key in sorted({*was, *now}):
             yield from _changes(was.get(key), now.get(key), f"{path}.{key}" if path else key)
-    elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
-        for at, (one, other) in enumerate(zip(was, now, strict=True)):
-            yield from _changes(one, other, f"{path}[{at}]")
+    elif isinstance(was, list) and isinstance(now, list):
+        begin, end = _alike(was, now)
+        pairs = zip_longest(was[begin : len(was) - end], now[begin : len(now) - end])
+        found = [change for at, pair in enumerate(pairs, begin) for change in _changes(*pair, f"{path}[{at}]")]
+        if not found and len(was) != len(now):  # one has a null more
+            found = [(path, was, now)]
+        yield from found
     elif canonical(was) != canonical(now):  # in Python 1 is also True
         yield path, was, now
+
+
+def _alike(was: list[Any], now: list[Any]) -> tuple[int, int]:
+    """How many are the same at the beginning, and after those at the end. Of lists of one length nothing is: there
+    each is held against its own."""
+    if len(was) == len(now):
+        return 0, 0
+    shorter = min(len(was), len(now))
+    begin = next((at for at in range(shorter) if canonical(was[at]) != canonical(now[at])), shorter)
+    left = shorter - begin
+    end = next((at for at in range(left) if canonical(was[-1 - at]) != canonical(now[-1 - at])), left)
+    return begin, end
 
 
 def _short(value: Any) -> str:

@@ -86,7 +86,7 @@ async function call(options, screen, env, work) {
     }
     if (options.scope === "webhook verify") {
       const { verify } = await import("./receiving.mjs");
-      return verify(options, screen, env);
+      return await verify(options, screen, env);
     }
     const { run } = await import("./running.mjs");
     return await run(options, screen, env, work);

@@ -12,11 +12,8 @@ import { compare, isPrintable, length, strip } from "./characters.mjs";
 import { parseInstant } from "./clock.mjs";
 import { checkOutputs, OutputConfig } from "./declared.mjs";
 import * as documents from "./documents.mjs";
-import { encodingOf, isDelimiter, KNOWN } from "./encodings.mjs";
-import { apply } from "./environment.mjs";
 import { BadInput } from "./errors.mjs";
 import { checkId, isDigest, isIdentifier, printable } from "./names.mjs";
-import { patternFlaw } from "./patterns.mjs";
 import { pathKey } from "./plain_yaml.mjs";
 import { DataContract, replace } from "./records.mjs";
 import { redacted } from "./redaction.mjs";
@@ -33,6 +30,7 @@ export const FILE_NAMES = ["kfm.yml", "kfm.yaml", "kfm.json"];
 export const RESERVED_ENV = new Set(["KFM_ACTOR", "KFM_COLOR", "KFM_CONFIG", "KFM_LOG", "KFM_NOW"]);
 
 const SHORTEST = 32; // bytes of a secret
+const USUAL = DataContract(); // what need not be looked at closely
 
 const Format = literal("csv", "json", "ndjson", "geojson", "stac", "text", "bytes");
 const words = bounded(text, { min: 1, max: 4096 });
@@ -221,7 +219,7 @@ function parted(whole, mark) {
 }
 
 /** Read the file (KFM_CONFIG, or the nearest one upward, if none is named) and apply the environment. */
-export function load(name, env) {
+export async function load(name, env) {
   const file = name || env.KFM_CONFIG || find(process.cwd());
   const where = isPrintable(file) && length(file) <= 200 ? file : printable(file);
   const document = documents.read(readFile(file, where), where, { json: file.endsWith(".json") });
@@ -233,10 +231,11 @@ export function load(name, env) {
     document.refuse(["kfm"], "is a newer format than this version reads", "install a newer kfm, or write kfm: 1");
   }
   for (const one of Object.keys(env).filter((key) => key.startsWith("KFM_") && !isReserved(key)).sort(compare)) {
+    const { apply } = await import("./environment.mjs");
     apply(document, Config, one, env[one], { fixed: ["kfm", "$schema"] });
   }
   const config = into(document, Config);
-  check(config, document);
+  await check(config, document);
   return new Resolved(config, absolute(process.cwd(), file), document);
 }
 
@@ -283,7 +282,7 @@ function readFile(file, where) {
     if (!fs.fstatSync(descriptor).isFile()) {
       throw new BadInput(`${where} is not a file`, { hint: "name a YAML or JSON file with --config" });
     }
-    const body = Buffer.alloc(documents.MAX_BYTES + 1);
+    const body = Buffer.allocUnsafe(documents.MAX_BYTES + 1); // of which only what was read is looked at
     let size = 0;
     for (let count = -1; count !== 0 && size < body.length; size += count) {
       count = fs.readSync(descriptor, body, size, body.length - size, null);
@@ -332,13 +331,13 @@ export function fsPath(name) {
 
 // ------------------------------------------------------------------- what the types alone cannot say
 
-function check(config, document) {
+async function check(config, document) {
   for (const [key, schemes] of Object.entries(SCHEMES)) checkLocation(document, key, config[key], schemes);
   checkGithub(document, config);
   if (!isPrintable(config.artifacts)) document.refuse(["artifacts"], "holds a control character", "use a plain path");
   config.network.allow.forEach((host, index) => checkHost(document, ["network", "allow", index], host));
   for (const name of document.keys(["datasets"], config.datasets)) {
-    checkDataset(document, ["datasets", name], config.datasets[name]);
+    await checkDataset(document, ["datasets", name], config.datasets[name]);
   }
   for (const name of document.keys(["webhooks"], config.webhooks)) {
     checkWebhook(document, ["webhooks", name], config.webhooks[name], config.datasets);
@@ -353,12 +352,12 @@ function checkName(document, at, what) {
   }
 }
 
-function checkDataset(document, at, dataset) {
+async function checkDataset(document, at, dataset) {
   checkName(document, at, "dataset");
   checkWork(document, at, dataset);
   if (dataset.extent !== null) checkExtent(document, [...at, "extent"], dataset.extent);
   for (const key of document.keys([...at, "sources"], dataset.sources)) {
-    checkSource(document, [...at, "sources", key], dataset.sources[key]);
+    await checkSource(document, [...at, "sources", key], dataset.sources[key]);
   }
   if (Object.keys(dataset.outputs).length) checkOutputs(document, at, dataset.outputs, contracts(dataset));
 }
@@ -468,7 +467,7 @@ function checkExtent(document, at, extent) {
   });
 }
 
-function checkSource(document, at, source) {
+async function checkSource(document, at, source) {
   const name = at.at(-1);
   if (!name || !isPrintable(name) || length(name) > 63) {
     document.refuse(at, "is not a name for a source", "use a short plain name");
@@ -492,29 +491,32 @@ function checkSource(document, at, source) {
   if (source.format !== null && twice && source.contract.format !== source.format) {
     document.refuse([...at, "format"], "and contract.format differ", "say it once");
   }
-  checkContract(document, [...at, "contract"], source.contract);
+  await checkContract(document, [...at, "contract"], source.contract);
 }
 
-function checkContract(document, at, contract) {
-  if (!encodingOf(contract.encoding)) {
-    document.refuse([...at, "encoding"], "is not an encoding", `use one of ${KNOWN.join(", ")}`);
-  }
-  if (!isDelimiter(contract.delimiter)) {
-    document.refuse([...at, "delimiter"], "must be one character", 'write "," or "\\t" in double quotes');
+async function checkContract(document, at, contract) {
+  if (contract.encoding !== USUAL.encoding || contract.delimiter !== USUAL.delimiter) {
+    const { encodingOf, isDelimiter, KNOWN } = await import("./encodings.mjs");
+    if (!encodingOf(contract.encoding)) {
+      document.refuse([...at, "encoding"], "is not an encoding", `use one of ${KNOWN.join(", ")}`);
+    }
+    if (!isDelimiter(contract.delimiter)) {
+      document.refuse([...at, "delimiter"], "must be one character", 'write "," or "\\t" in double quotes');
+    }
   }
   const seen = new Set();
-  contract.columns.forEach((column, index) => {
+  for (const [index, column] of contract.columns.entries()) {
     const here = [...at, "columns", index];
     if (!column.name || seen.has(column.name)) {
       document.refuse([...here, "name"], "is empty or given twice", "name each column once");
     }
     seen.add(column.name);
-    const flaw = column.pattern ? patternFlaw(column.pattern) : "";
+    const flaw = column.pattern ? (await import("./patterns.mjs")).patternFlaw(column.pattern) : "";
     if (flaw) document.refuse([...here, "pattern"], flaw, "correct it; test it on one value");
     if (column.minimum !== null && column.maximum !== null && column.minimum > column.maximum) {
       document.refuse([...here, "minimum"], "is above maximum", "swap them");
     }
-  });
+  }
 }
 
 // ------------------------------------------------------------------------------------ telling and hiding

@@ -14,8 +14,8 @@ import { Rejected, verify as verified } from "./webhook.mjs";
 const MOST = 256 * 1024;
 
 /** Changes nothing, not even the log of refusals. */
-export function verify(options, screen, env) {
-  const resolved = settings(options, env);
+export async function verify(options, screen, env) {
+  const resolved = await settings(options, env);
   if (!Object.hasOwn(resolved.config.webhooks, options.source)) {
     const known = Object.keys(resolved.config.webhooks).sort(compare).join(", ") || "none";
     throw new BadInput(`no webhook is called ${printable(options.source)}`, {

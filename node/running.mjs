@@ -8,7 +8,6 @@ import { compare, strip } from "./characters.mjs";
 import { BadInput, Broken, KfmError } from "./errors.mjs";
 import { printable } from "./names.mjs";
 import { codeOf, knownDataset, oneLine, opened, person, settings, together } from "./opening.mjs";
-import { report } from "./publish/actions.mjs";
 import { short, size } from "./render.mjs";
 import { defaultActor, writeArtifacts } from "./runtime.mjs";
 
@@ -66,7 +65,7 @@ export async function run(options, screen, env, work) {
   if (options.force && !strip(who.reason)) {
     throw new BadInput("--force needs a reason", { hint: "add --reason; it goes into the ledger" });
   }
-  const resolved = settings(options, env);
+  const resolved = await settings(options, env);
   const named = [];
   for (const name of options.dataset) named.push(await knownDataset(door, resolved, name));
   const names = named.length ? named : Object.keys(resolved.config.datasets).sort(compare);
@@ -87,7 +86,10 @@ export async function run(options, screen, env, work) {
     }
     const effects = await settled(house, screen);
     if (folder) writeArtifacts(folder, house.artifacts(tally.receipts, effects, events));
-    if (env.GITHUB_ACTIONS === "true" && !options.dry_run) report(env, tally.receipts);
+    if (env.GITHUB_ACTIONS === "true" && !options.dry_run) {
+      const { report } = await import("./publish/actions.mjs");
+      report(env, tally.receipts);
+    }
     showRuns(house, screen, tally, effects);
     return tally.code;
   });

@@ -5,7 +5,6 @@ import { canonical } from "../canonical.mjs";
 import { Corrupt } from "../errors.mjs";
 import { digest, outputKey } from "../keys.mjs";
 import { replace } from "../records.mjs";
-import { chunksOf, linesOf } from "./streams.mjs";
 
 export const BATCH = 256; // receipts that are noted as exported together
 
@@ -35,6 +34,7 @@ export async function deliver(state, objects, publisher) {
 async function publish(state, objects, publisher, item) {
   const { dataset, after: version, before, run_id: runId } = item.payload;
   if (version) {
+    const { chunksOf, linesOf } = await import("./streams.mjs");
     const made = state.datasetVersion(dataset, version);
     const file = objects.open(version);
     try {

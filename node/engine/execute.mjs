@@ -32,6 +32,7 @@ export async function execute(walk) {
   const planned = walk.admission === "resume" ? replay(walk, walk.results) : false;
   const schedule = new Schedule(walk, walk.results);
   const { StepReader } = await import("./reader.mjs"); // only where there is something to do: it is not free to load
+  await walk.updater.prepare?.();
   const crew = new Crew(walk, new StepReader(walk, schedule.index, walk.results));
   walk.tail = await workOff(walk, schedule, crew, walk.results, planned);
   walk.stepMoves = schedule.moves;

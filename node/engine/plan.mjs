@@ -11,7 +11,6 @@ import { canonical } from "../canonical.mjs";
 import { isPrintable, length } from "../characters.mjs";
 import { BadInput, Corrupt, PlanChanged, PlanDrift, PlanImpure, Refused } from "../errors.mjs";
 import { checkRef, printable } from "../names.mjs";
-import { planDiff } from "../plans.mjs";
 import { replace, Segment } from "../records.mjs";
 import { authorCall } from "./acquire.mjs";
 import { beat } from "./heartbeat.mjs";
@@ -29,7 +28,7 @@ export async function settlePlan(walk) {
   }
   const made = make(walk);
   const locked = walk.ports.state.lockedPlan(walk.claimKey);
-  if (locked !== null && locked !== made.planHash) throw changed(walk, locked);
+  if (locked !== null && locked !== made.planHash) throw await changed(walk, locked);
   const again = make(walk, { like: made });
   if (again.planHash !== made.planHash) throw twice(walk);
   walk.plan = made;
@@ -53,11 +52,11 @@ export function recheck(walk) {
 }
 
 /** Before a NOOP: what the configuration declares may have changed although the version did not. */
-export function checkUnchanged(walk, done) {
+export async function checkUnchanged(walk, done) {
   if (!walk.updater.declared) return;
   const now = walk.inputs;
   walk.inputs = done.inputs; // with the partitions that were found in them
-  if (make(walk).planHash !== done.plan_hash) throw changed(walk, done.plan_hash);
+  if (make(walk).planHash !== done.plan_hash) throw await changed(walk, done.plan_hash);
   walk.inputs = now;
 }
 
@@ -67,7 +66,7 @@ export function drift(walk, why) {
   });
 }
 
-export function changed(walk, locked) {
+export async function changed(walk, locked) {
   const made = make(walk);
   const old = [];
   for (const body of walk.ports.state.planChunks(locked)) {
@@ -76,6 +75,7 @@ export function changed(walk, locked) {
   }
   let diff = `it has ${made.steps} steps now, too many to show`;
   if (made.chunks !== null && old.length <= KEEP_CHUNKS) {
+    const { planDiff } = await import("../plans.mjs");
     diff = planDiff(Buffer.concat(old), Buffer.concat(made.chunks)).replaceAll("\n", ", ");
   }
   const { id, version } = walk.updater;

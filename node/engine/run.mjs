@@ -22,7 +22,7 @@ export async function run(trigger, updater, ports, unfinished = null) {
   try {
     await acquire(walk);
     const admission = admit(walk);
-    if (admission instanceof Duplicate) checkUnchanged(walk, admission.run);
+    if (admission instanceof Duplicate) await checkUnchanged(walk, admission.run);
     if (admission instanceof Duplicate || admission instanceof Stopped) return skip(walk);
     const { assemble, commit, execute, quarantine, trace, upsert } = await import("./stations.mjs");
     await quarantine(walk);

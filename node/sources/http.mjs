@@ -10,7 +10,6 @@ import { parseInstant, SystemClock } from "../clock.mjs";
 import { BadInput, Denied, Refused, Unavailable } from "../errors.mjs";
 import { Checkpoint, Fetched, replace, SourceRef } from "../records.mjs";
 import { isAllowed } from "./addresses.mjs";
-import { codingOf, decoded } from "./decoding.mjs";
 import { connect, dialTcp, systemResolve, verifyingTls } from "./dialing.mjs";
 import { checkExpectation, Intake, tooLarge } from "./intake.mjs";
 import { parse } from "./locations.mjs";
@@ -227,6 +226,7 @@ async function receive(request, body, head, objects, budget) {
   let mediaType = head.one("content-type");
   if (!isPlain(mediaType)) mediaType = "";
   checkMediaType(request, mediaType, shown);
+  const { codingOf, decoded } = await import("./decoding.mjs"); // a 304 has nothing to decode
   const coding = codingOf(head.all("content-encoding").join(","), shown);
   if (body.length !== null && body.length > request.max_bytes) throw tooLarge(shown, request.max_bytes);
   let chunks = body.chunks();

@@ -65,8 +65,8 @@ export const ANSWERS = {
     return canonicalText(placed(document, document.value, []));
   },
   decode: (body) => canonicalText(decode(bytes(body), "the text")),
-  config: (file, env) => {
-    const resolved = config.load(file, env);
+  config: async (file, env) => {
+    const resolved = await config.load(file, env);
     return canonicalText([resolved.config, resolved.origins, resolved.shown(), resolved.path, resolved.root]);
   },
   doubles: (bits) => bits.map((hex) => ecmascriptNumber(double(hex))),

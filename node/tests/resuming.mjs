@@ -4,7 +4,7 @@ import { fromEnvironment } from "../clock.mjs";
 import { load } from "../config.mjs";
 import { openHouse } from "../runtime.mjs";
 
-const house = await openHouse(load(process.argv[2], process.env), { clock: fromEnvironment(process.env), actor: "node" });
+const house = await openHouse(await load(process.argv[2], process.env), { clock: fromEnvironment(process.env), actor: "node" });
 const told = [];
 for await (const receipt of house.resume(process.argv[3] ?? null, {
   tell: (name, problem) => told.push([name, problem.code]),

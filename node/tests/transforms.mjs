@@ -16,9 +16,9 @@ import { DeclaredUpdater } from "../updaters/declared/index.mjs";
 const Declared = record("Declared", { contracts: map(DataContract), outputs: map(OutputConfig) });
 
 /** What both languages must say. */
-export function answer(given, limits = undefined) {
+export async function answer(given, limits = undefined) {
   try {
-    return { made: made(given, limits) };
+    return { made: await made(given, limits) };
   } catch (problem) {
     if (!(problem instanceof KfmError)) throw problem;
     // Where in a line it stands is the affair of whoever wrote the line.
@@ -26,13 +26,14 @@ export function answer(given, limits = undefined) {
   }
 }
 
-function made(given, limits) {
+async function made(given, limits) {
   const contracts = Object.fromEntries(Object.entries(given.sources).map(([name, source]) => [name, source.contract]));
   const text = JSON.stringify({ contracts, outputs: given.outputs });
   const document = read(Buffer.from(text, "utf8"), "case.json", { json: true });
   const declared = shape.into(document, Declared);
   checkOutputs(document, [], declared.outputs, declared.contracts);
   const updater = new DeclaredUpdater("case", "1", declared.outputs, declared.contracts, limits);
+  await updater.prepare();
   const objects = new Map();
   const inputs = updater.sources.map((name) =>
     examined(name, bodyOf(given.sources[name]), declared.contracts[name], objects),

@@ -8,8 +8,8 @@ const FOLDER = new URL("../../conformance/transforms/", import.meta.url);
 
 for (const file of readdirSync(FOLDER)) {
   for (const { why, sources, outputs, ...wanted } of JSON.parse(readFileSync(new URL(file, FOLDER), "utf8")).vectors) {
-    test(`${file}: ${why}`, () => {
-      assert.deepEqual(answer({ sources, outputs }), wanted);
+    test(`${file}: ${why}`, async () => {
+      assert.deepEqual(await answer({ sources, outputs }), wanted);
     });
   }
 }

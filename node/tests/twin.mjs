@@ -27,10 +27,10 @@ function* lines() {
   }
 }
 
-function answer(line) {
+async function answer(line) {
   const [what, ...asked] = JSON.parse(line);
   try {
-    return { ok: ANSWERS[what](...asked) };
+    return { ok: await ANSWERS[what](...asked) };
   } catch (problem) {
     if (problem.fields === undefined) return { bug: String(problem.stack) };
     return { error: String(problem), code: problem.code, fields: problem.fields };
@@ -38,6 +38,6 @@ function answer(line) {
 }
 
 for (const line of lines()) {
-  const body = Buffer.from(JSON.stringify(answer(line)) + "\n");
+  const body = Buffer.from(JSON.stringify(await answer(line)) + "\n");
   for (let at = 0; at < body.length; ) at += fs.writeSync(1, body, at);
 }

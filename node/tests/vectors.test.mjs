@@ -41,29 +41,29 @@ const key = (name, answer) => (vector) => {
 };
 
 /** What a call gives, or the line it refuses with. */
-function told(call) {
+async function told(call) {
   try {
-    return call();
+    return await call();
   } catch (problem) {
     assert.ok(problem instanceof BadInput, problem.stack);
     return { refused: String(problem) };
   }
 }
 
-const answerDocument = (json) => (vector) => {
+const answerDocument = (json) => async (vector) => {
   const body = "bytes" in vector ? Buffer.from(vector.bytes, "hex") : Buffer.from(vector.text);
-  const found = told(() => ({ canonical: canonicalText(read(body, "kfm.yml", { json }).value) }));
+  const found = await told(() => ({ canonical: canonicalText(read(body, "kfm.yml", { json }).value) }));
   assert.deepEqual(found, "refused" in vector ? { refused: vector.refused } : { canonical: vector.canonical });
 };
 
-function answerConfig(vector) {
+async function answerConfig(vector) {
   const before = process.cwd();
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), "kfm-"));
   process.chdir(folder);
   try {
     fs.writeFileSync(vector.file, vector.text);
-    const found = told(() => {
-      const resolved = load(vector.file, vector.env);
+    const found = await told(async () => {
+      const resolved = await load(vector.file, vector.env);
       const settings = {};
       for (const [at, value] of leaves(resolved.config, [])) {
         const origin = resolved.origins[dotted(at)];

@@ -4,10 +4,9 @@ import fs from "node:fs";
 import path from "node:path";
 import { crc32 } from "node:zlib";
 
-import Database from "better-sqlite3";
-
 import { Corrupt } from "../errors.mjs";
 import { printable } from "../names.mjs";
+import { Database } from "./database.mjs";
 import { isSystemError } from "./durable.mjs";
 import { asPythonText } from "./python_text.mjs";
 

@@ -10,9 +10,8 @@
 import fs from "node:fs";
 import path from "node:path";
 
-import Database from "better-sqlite3";
-
 import { StorageFailed } from "../errors.mjs";
+import { Database } from "./database.mjs";
 import { systemError } from "./system.mjs";
 
 const { O_CREAT, O_EXCL, O_RDONLY, O_RDWR, R_OK, W_OK } = fs.constants;

@@ -9,9 +9,8 @@
 
 import fs from "node:fs";
 
-import Database from "better-sqlite3";
-
 import { Unavailable } from "../errors.mjs";
+import { Database } from "./database.mjs";
 import { REAL, failingAsStorage, noteAt } from "./durable.mjs";
 import { sleep } from "./locks.mjs";
 import { SMALL, SqliteTables } from "./sqlite.mjs";

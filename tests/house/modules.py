@@ -43,6 +43,9 @@ BANS = (
     ModuleBan(
         re.compile(r"\beval\(|\bnew Function\b|node:vm\b|node:child_process\b"), "turns text into code or commands"
     ),
+    ModuleBan(
+        re.compile(r"\bcreateRequire\b|\brequire\("), "import it, so that it is seen here", ("node/store/database.mjs",)
+    ),
     ModuleBan(re.compile(r"\bconsole\."), "only the screen speaks; log an event"),
     ModuleBan(
         re.compile(
@@ -60,6 +63,7 @@ BANS = (
 )  # fmt: skip
 _COMMENT = re.compile(r"^\s*(?:\*|/\*|//)")
 _IMPORT = re.compile(r"^import\s+(?P<names>[^;\"']+?)\s+from\s+[\"'](?P<source>[^\"']+)[\"'];", re.M)
+_IMPORT_LATE = re.compile(r"const (?P<names>\{[^}]*\}) = await import\(\"(?P<source>[^\"]+)\"\)")
 _EXPORT = re.compile(r"^export (?:default )?(?:const|let|class|(?:async )?function\*?) ?([\w$]+)", re.M)
 _EXPORTED_LIST = re.compile(r"^export \{([^}]*)\}", re.M)
 _NAME = re.compile(r"(?:\*\s+as\s+|[\w$]+\s+as\s+)?([\w$]+)")
@@ -98,6 +102,8 @@ def _check_imports(path: str, text: str) -> Iterator[Finding]:
             name = _NAME.fullmatch(part.strip())
             if name and not re.search(rf"(?:(?<![\w$.])|(?<=\.\.\.)){re.escape(name[1])}(?![\w$])", rest):
                 yield Finding(path, number, f"{name[1]} is imported and not used")
+    for found in _IMPORT_LATE.finditer(text):
+        yield from _check_exported(path, text.count("\n", 0, found.start()) + 1, found["source"], found["names"])
 
 
 def _check_exported(path: str, number: int, source: str, names: str) -> Iterator[Finding]:

@@ -105,8 +105,10 @@ MODULES = {
     "a word on the screen": "console.log(1);\n",
     "a file that is written": "fs.writeFileSync('a', 'b');\n",
     "a package": 'import yaml from "yaml";\nyaml;\n',
+    "a package that is required": 'const yaml = createRequire(import.meta.url)("yaml");\n',
     "an import that is not used": 'import { digest } from "./keys.mjs";\n',
     "an import that is not there": 'import { nothing } from "./keys.mjs";\nnothing();\n',
+    "an import that is not there when it is wanted": 'const { nothing } = await import("./keys.mjs");\nnothing();\n',
     "a module that is not there": 'import { digest } from "./nowhere.mjs";\ndigest();\n',
     "a tab": "\tx;\n",
 }

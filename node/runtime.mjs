@@ -259,8 +259,10 @@ export class House {
 
 const milliseconds = (seconds) => roundHalfEven(seconds * 1000);
 
+const NOTHING = canonical(DataContract());
+
 function saysNothing(contract) {
-  return canonical(contract).equals(canonical(DataContract()));
+  return canonical(contract).equals(NOTHING);
 }
 
 /**

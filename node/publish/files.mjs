@@ -108,7 +108,7 @@ export class FilesPublisher extends TracingPublisher {
     asStorageFailed(() => {
       try {
         this.#makeDirs(folder);
-        fs.rmSync(temporary, { force: true });
+        if (isThere(temporary)) fs.rmSync(temporary, { force: true });
         const total = createHash("sha256");
         const fd = fs.openSync(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o644);
         try {
@@ -177,8 +177,7 @@ function asStorageFailed(work) {
 
 function isThere(name) {
   try {
-    fs.lstatSync(name);
-    return true;
+    return fs.lstatSync(name, { throwIfNoEntry: false }) !== undefined;
   } catch {
     return false;
   }
@@ -202,6 +201,7 @@ function syncDir(folder) {
 }
 
 function digestOfFile(name) {
+  if (!isThere(name)) return ""; // as is usual: told without an error, which is not free to make
   const total = createHash("sha256");
   try {
     const fd = fs.openSync(name, O_RDONLY | O_NOFOLLOW);

@@ -26,9 +26,12 @@ const COUNTERS = map(integer);
 const padded = (number, width) => String(number).padStart(width, "0");
 const asText = (body) => (body === null ? "" : body.toString("utf8"));
 
+let ourselves = null; // every run names it: the system is asked once
+
 /** host:pid:start, so that a dead holder on this host is recognised and a recycled pid is not. */
 export function thisProcess() {
-  return `${os.hostname()}:${process.pid}:${started(process.pid)}`;
+  ourselves ??= `${os.hostname()}:${process.pid}:${started(process.pid)}`;
+  return ourselves;
 }
 
 function started(pid) {

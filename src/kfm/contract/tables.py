@@ -40,15 +40,23 @@ class Block:
     @classmethod
     def of_lines(cls, lines: list[str], width: int) -> Block:
         """From lines in the form above."""
-        text = "\n".join(lines)
-        quoted = '"' in text
-        block = cls(width, len(lines), rows=parsed(lines) if quoted else None, text=None if quoted else text)
+        block = cls(width, len(lines))
         block._lines = lines
         return block
+
+    def _read_lines(self) -> None:
+        assert self._lines is not None
+        text = "\n".join(self._lines)
+        if '"' in text:
+            self._rows = parsed(self._lines)
+        else:
+            self._text = text
 
     @property
     def columns(self) -> Columns:
         if self._columns is None:
+            if self._text is None and self._rows is None:
+                self._read_lines()
             if self._text is not None:
                 flat = self._text.replace("\n", ",").split(",")
                 self._columns = [flat[i :: self.width] for i in range(self.width)]
@@ -60,8 +68,13 @@ class Block:
     @property
     def rows(self) -> list[list[str]]:
         if self._rows is None:
-            self._rows = list(map(list, zip(*self.columns, strict=True)))
+            columns = self.columns  # which may come from rows
+            self._rows = self._rows or list(map(list, zip(*columns, strict=True)))
         return self._rows
+
+    def given_text(self) -> str | None:
+        """The lines joined by `\\n`, if they are so and none has a quote."""
+        return self._text
 
     def given_lines(self) -> list[str] | None:
         """The lines, if they only have to be told apart."""
@@ -81,10 +94,12 @@ def separated(text: str, delimiter: str, width: int) -> Columns | None:
     """The columns of lines joined by `\\n` in which there is neither a quote nor a blank line; None if a line
     has more or fewer than `width` fields."""
     # The line endings become fields of their own: all must lie where the rows end.
-    flat = text.replace("\n", f"{delimiter}\n{delimiter}").split(delimiter)
+    spread = text.replace("\n", f"{delimiter}\n{delimiter}")
+    flat = spread.split(delimiter)
     stride = width + 1
-    rows = (len(flat) + 1) // stride
-    if len(flat) != rows * stride - 1 or flat[width::stride] != ["\n"] * (rows - 1) or text.count("\n") != rows - 1:
+    rows, rest = divmod(len(flat) + 1, stride)
+    endings = (len(spread) - len(text)) // 2
+    if rest or endings != rows - 1 or flat[width::stride] != ["\n"] * endings:
         return None
     return [flat[i::stride] for i in range(width)]
 

@@ -27,10 +27,12 @@ MAX_MATCHED = 10_000  # characters of a value that a pattern is tried on
 MAX_NUMBER = 400  # characters of a number
 MAX_DATE = 64
 MAX_UNIQUE = 20_000_000
-_REMEMBERED = 1 << 16
+_REMEMBERED = 1 << 16  # values, each of at most so many characters
+_MEMORABLE = 64
 _SHORT = 32
 _TOGETHER = 24
-_SAMPLE = 40  # values that show whether a column repeats itself
+_SAMPLE = 200  # values that show whether a column repeats itself
+_SELDOM = 190  # distinct ones among them, if it does not
 _PLAIN = 15  # characters of a number that is finite whatever it is
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -67,7 +69,7 @@ class ColumnCheck:
         self._bounded = numeric and (column.minimum is not None or column.maximum is not None)
         self._textual = bool(column.values or column.pattern or column.unique)
         self._read: Callable[[str], object] = _reader(column)
-        self._known: set[str] = set()  # dates that were read before; costly to read, and few
+        self._fine: set[str] = set()  # values that were looked at before: columns repeat themselves
         self._all = self._whole_answers()
         # White space is neither a number nor a date, so for most types it need not be looked for.
         self._padded = self.column.type == "text" or self.blanks != {""}
@@ -79,19 +81,30 @@ class ColumnCheck:
 
     def all_fine(self, values: Collection[str]) -> bool:
         """True only if none of the values breaks a rule; False may also mean "look closer"."""
-        if self._digits and len(set(islice(values, _SAMPLE))) > _SAMPLE // 2 and self._plainly_numbers(values):
+        if self._fine.issuperset(values):
             return True
-        distinct = set(values)
+        if self._digits and len(set(islice(values, _SAMPLE))) > _SELDOM and self._plainly_numbers(values):
+            return True
+        distinct = set(values) - self._fine
         blanks = distinct & self.blanks
         if self.column.required and (blanks or (self._padded and not self.blanks.isdisjoint(map(str.strip, distinct)))):
             return False
         if self.unique:
-            filled = len(values) - (sum(map(list(values).count, blanks)) if blanks else 0)
-            if len(distinct) - len(blanks) != filled or not self._seen.isdisjoint(_keys(distinct - blanks)):
+            filled_values = len(values) - (sum(map(list(values).count, blanks)) if blanks else 0)
+            if len(distinct) - len(blanks) != filled_values or not self._seen.isdisjoint(_keys(distinct - blanks)):
                 return False
-        if blanks:
-            distinct -= blanks
-        return not distinct or all(answer(distinct) for answer in self._all)
+        filled = distinct - blanks if blanks else distinct
+        if filled and not all(answer(filled) for answer in self._all):
+            return False
+        self._remember(distinct)
+        return True
+
+    def _remember(self, fine: set[str]) -> None:
+        """A value that must be unique is fine only once."""
+        if not self.unique and max(map(len, fine), default=0) <= _MEMORABLE:
+            if len(self._fine) + len(fine) > _REMEMBERED:
+                self._fine.clear()
+            self._fine |= fine
 
     def _plainly_numbers(self, values: Collection[str]) -> bool:
         """Whether all are short, of digits and signs alone, and within the bounds."""
@@ -111,9 +124,9 @@ class ColumnCheck:
 
     def doubtful(self, values: Collection[str]) -> set[str]:
         """The values that `broken_rule` must be asked about; it would find nothing wrong with the others."""
-        distinct = list(set(values))
         if self.unique:
-            return set(distinct)
+            return set(values)
+        distinct = list(set(values) - self._fine)
         doubts: set[str] = set()
         for start in range(0, len(distinct), _TOGETHER):
             some = distinct[start : start + _TOGETHER]
@@ -157,22 +170,15 @@ class ColumnCheck:
         return (low is None or min(numbers) >= low) and (high is None or max(numbers) <= high)
 
     def _dates(self, texts: set[str]) -> bool:
-        fresh = texts - self._known
-        if not fresh:
-            return True
         if self.column.type == "date" and not self.column.date_format:
-            if set(map(len, fresh)) != {10} or "W" in "".join(fresh):
+            if set(map(len, texts)) != {10} or "W" in "".join(texts):
                 return False
             try:
-                list(map(date.fromisoformat, fresh))
+                list(map(date.fromisoformat, texts))
             except ValueError:
                 return False
-        elif None in map(self._read, fresh):
-            return False
-        if len(self._known) + len(fresh) > _REMEMBERED:
-            self._known.clear()
-        self._known |= fresh
-        return True
+            return True
+        return None not in map(self._read, texts)
 
     def _all_match(self, texts: set[str]) -> bool:
         assert self._matches is not None

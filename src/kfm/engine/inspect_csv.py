@@ -125,11 +125,13 @@ class _Accepted:
 
     def write_block(self, block: Block, mask: Sequence[bool] | None = None) -> None:
         """The rows of a block, or those of them that a mask lets pass."""
-        lines = block.given_lines() if self._contract.delimiter == "," and not self.drops else None
-        if lines is None:
+        text = block.given_text() if self._contract.delimiter == "," and not self.drops else None
+        if text is None:
             self.write(block.rows if mask is None else list(compress(block.rows, mask)))
-        else:
-            self._put("\n".join([*(lines if mask is None else compress(lines, mask)), ""]))
+        elif mask is None:
+            self._put(text + "\n")
+        elif any(mask):
+            self._put("\n".join(compress(text.split("\n"), mask)) + "\n")
 
     def write(self, rows: Rows) -> None:
         if self.drops:
@@ -228,20 +230,22 @@ class _Inspector:
         """The block, another one if a value was blanked, and which rows pass, None if all do. Only rows with a
         doubtful value are looked at."""
         doubts = [(place, check, check.doubtful(block.columns[place])) for place, check in suspects]
-        doubtful = {at for place, _, doubt in doubts for at, text in enumerate(block.columns[place]) if text in doubt}
-        gone: set[int] = set()
+        doubtful: set[int] = set()
+        for place, _, doubt in doubts:
+            doubtful.update(compress(range(block.size), map(doubt.__contains__, block.columns[place])))
+        passes = [True] * block.size
         blanked: dict[int, list[str]] = {}
         for at in sorted(doubtful):
             row = [column[at] for column in block.columns]
             broken = self._broken(row, doubts)
             if broken and self._out.judge(passed + at + 1, _violations(broken), partial(_named, self._names, row)):
-                gone.add(at)
+                passes[at] = False
             elif _blanked(row, broken):
                 blanked[at] = row
         if blanked:
             rows = [blanked.get(at, row) for at, row in enumerate(block.rows)]
             block = Block(block.width, block.size, rows=rows)
-        return block, ([at not in gone for at in range(block.size)] if gone else None)
+        return block, None if all(passes) else passes
 
     def take_ragged(self, rows: Rows) -> None:
         """Rows of which some have more or fewer fields."""

@@ -21,6 +21,8 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 }  # fmt: skip
 _NUMERIC = b"0123456789.+-"
 _SURE = 15  # characters of a text that, if it is a number, is one that a double holds
+_REMEMBERED = 1 << 16  # values of a column, each of at most so many characters
+_MEMORABLE = 64
 
 
 def test_of(said: FilterConfig) -> Test:
@@ -71,11 +73,11 @@ def mask_of(said: FilterConfig) -> Callable[[Sequence[str]], Mask]:
     masks: list[Callable[[Sequence[str]], Mask]] = []
     bounds = [(name, operand) for name, operand in _comparisons(said) if type(operand) in (int, float)]
     if bounds:
-        masks.append(partial(_within, bounds))
+        masks.append(_Remembered(partial(_within, bounds)))
     rest = [(name, operand) for name, operand in _comparisons(said) if type(operand) not in (int, float)]
     for name, operand in rest:
         masks.append(partial(_same, operand) if name == "equals" and isinstance(operand, str)
-                     else partial(_each, _compared(name, operand)))  # fmt: skip
+                     else _Remembered(partial(_each, _compared(name, operand))))  # fmt: skip
     if isinstance(said.not_equals, str):
         masks.append(partial(_other, said.not_equals))
     if said.in_ and all(isinstance(operand, str) for operand in said.in_):
@@ -87,7 +89,7 @@ def mask_of(said: FilterConfig) -> Callable[[Sequence[str]], Mask]:
         matches=said.matches,
         blank=said.blank,
     )
-    masks += [partial(_each, test) for test in _tests(left)]
+    masks += [_Remembered(partial(_each, test)) for test in _tests(left)]
 
     def mask(column: Sequence[str]) -> Mask:
         found = masks[0](column)
@@ -96,6 +98,29 @@ def mask_of(said: FilterConfig) -> Callable[[Sequence[str]], Mask]:
         return found
 
     return mask
+
+
+class _Remembered:
+    """The same answers, each value asked about once: columns repeat themselves. One that has very many values
+    is not remembered any more."""
+
+    def __init__(self, mask: Callable[[Sequence[str]], Mask]) -> None:
+        self._mask = mask
+        self._answers: dict[str, bool] | None = {}
+
+    def __call__(self, column: Sequence[str]) -> Mask:
+        answers = self._answers
+        if answers is None:
+            return self._mask(column)
+        try:
+            return list(map(answers.__getitem__, column))
+        except KeyError:
+            fresh = list(set(column).difference(answers))
+        if len(answers) + len(fresh) > _REMEMBERED or max(map(len, fresh)) > _MEMORABLE:
+            self._answers = None
+            return self._mask(column)
+        answers.update(zip(fresh, self._mask(fresh), strict=True))
+        return list(map(answers.__getitem__, column))
 
 
 def _each(test: Test, column: Sequence[str]) -> Mask:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import compress
-from operator import not_
 
 from kfm.updaters.declared.sorting import Keys, Payloads, Room, Sorted, Sorter, Tags
 
@@ -39,19 +38,10 @@ class Deduplicator:
     def full(self) -> bool:
         return self._last or len(self._seen) > self._limit
 
-    def fresh(self, keys: KeyTexts) -> list[bool] | None:
-        """Which of these rows stay; None if all do."""
-        short = _compact(keys)
-        distinct = set(short)
+    def fresh(self, keys: KeyTexts) -> list[bool]:
+        """Which of these rows stay."""
         seen, add = self._seen, self._seen.add
-        if len(distinct) == len(keys) and None not in distinct and seen.isdisjoint(distinct):
-            seen |= distinct  # type: ignore[arg-type]
-            return None
-        if None in distinct or len(distinct) < len(keys):
-            return [key is None or not (key in seen or add(key)) for key in short]
-        found = list(map(not_, map(seen.__contains__, short)))
-        seen |= distinct  # type: ignore[arg-type]
-        return found
+        return [key is None or (key not in seen and not add(key)) for key in _compact(keys)]
 
     def lay_aside(self, payloads: Payloads, tags: Tags, keys: KeyTexts) -> None:
         """Rows of which it is not known yet whether they stay. The count of each is the first of its tags."""

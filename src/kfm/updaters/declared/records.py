@@ -213,7 +213,7 @@ def _deduplicate(by: Sequence[str], keep: str, room: Room, stream: Stream) -> St
         for number, row in stream:
             if waiting:
                 break
-            if found.fresh([_key(by, row)]) in (None, [True]):
+            if found.fresh([_key(by, row)])[0]:
                 yield number, row
                 waiting = found.full
         else:

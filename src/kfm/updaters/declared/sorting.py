@@ -7,7 +7,8 @@ that go with it. The order of rows that are alike stays.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice, repeat
 from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
@@ -19,6 +20,7 @@ FRAME = 2048  # rows that are laid aside and handed on together
 Payloads = list[Any]
 Tags = Sequence[tuple[int, ...]]
 _FRAME = tuple[list[Any], list[tuple[int, ...]]]
+_Part = tuple[int, int]
 Keys = list[Sequence[Any]]  # a sequence for each column to sort by; None: blank
 
 
@@ -34,6 +36,37 @@ class Sorted(NamedTuple):
     payloads: Payloads
     tags: list[tuple[int, ...]]
     carried: list[list[Any]] = []  # what was given along with the rows, unless they were laid aside meanwhile
+
+
+class _Aside:
+    """What was laid aside: parts, each of frames that are written and read whole."""
+
+    def __init__(self, room: Room) -> None:
+        self.parts: list[_Part] = []
+        self._scratch = room.scratch
+        self._file: BinaryIO | None = None
+
+    def write(self, frames: Iterable[bytes]) -> None:
+        if self._file is None:
+            self._file = self._scratch()
+        begin = self._file.seek(0, 2)
+        for frame in frames:
+            self._file.write(len(frame).to_bytes(8, "big") + frame)
+        self.parts.append((begin, self._file.tell()))
+
+    def read(self, part: _Part) -> Iterator[bytes]:
+        file = self._file
+        assert file is not None
+        at, end = part
+        while at < end:
+            file.seek(at)
+            size = int.from_bytes(file.read(8), "big")
+            at += 8 + size
+            yield file.read(size)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
 
 
 class Sorter:
@@ -53,8 +86,7 @@ class Sorter:
         self._keys: list[list[Any]] = [[] for _ in descending]
         self._carried: list[list[Any]] = []
         self._held = 0
-        self._file: BinaryIO | None = None
-        self._parts: list[tuple[int, int]] = []
+        self._aside = _Aside(room)
 
     def add(self, payloads: Payloads, tags: Tags, keys: Keys, carried: Sequence[Sequence[Any]] = ()) -> None:
         """`tags` may be empty: then no row has any. `carried` are columns that need not be read again."""
@@ -72,7 +104,7 @@ class Sorter:
 
     def rows(self) -> Iterator[Sorted]:
         """All rows in order, some at a time."""
-        if not self._parts:
+        if not self._aside.parts:
             yield from self._in_memory()
             return
         self._lay_aside()
@@ -83,8 +115,7 @@ class Sorter:
         return self._keys_of(some.payloads, some.tags)[0]
 
     def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
+        self._aside.close()
 
     def _order(self) -> list[int]:
         order = list(range(len(self._payloads)))
@@ -114,18 +145,12 @@ class Sorter:
     def _lay_aside(self) -> None:
         if not self._payloads:
             return
-        if self._file is None:
-            self._file = self._room.scratch()
-        begin = self._file.seek(0, 2)
-        for frame in self._in_memory():
-            body = msgspec.msgpack.encode((frame.payloads, frame.tags))
-            self._file.write(len(body).to_bytes(8, "big") + body)
-        self._parts.append((begin, self._file.tell()))
+        self._aside.write(msgspec.msgpack.encode((frame.payloads, frame.tags)) for frame in self._in_memory())
         self._held = 0
 
     def _merged(self) -> Iterator[Sorted]:
         held = Sorted([], [])
-        rows = heapq.merge(*(self._part(begin, end) for begin, end in self._parts), key=_first)
+        rows = heapq.merge(*(self._part(part) for part in self._aside.parts), key=_first)
         for _, payload, tag in rows:
             held.payloads.append(payload)
             if tag is not None:
@@ -136,14 +161,9 @@ class Sorter:
         if held.payloads:
             yield held
 
-    def _part(self, begin: int, end: int) -> Iterator[tuple[Any, Any, Any]]:
-        file = self._file
-        assert file is not None
-        while begin < end:
-            file.seek(begin)
-            size = int.from_bytes(file.read(8), "big")
-            payloads, tags = msgspec.msgpack.decode(file.read(size), type=_FRAME)
-            begin += 8 + size
+    def _part(self, part: _Part) -> Iterator[tuple[Any, Any, Any]]:
+        for frame in self._aside.read(part):
+            payloads, tags = msgspec.msgpack.decode(frame, type=_FRAME)
             for n, key in enumerate(zip(*self._keys_of(payloads, tags), strict=True)):
                 whole = tuple(map(_comparable, key, self._descending))
                 yield whole, payloads[n], tags[n] if tags else None
@@ -172,3 +192,92 @@ class _Turned:
 
     def __lt__(self, other: _Turned) -> bool:
         return bool(other.value < self.value)
+
+
+# --------------------------------------------------------------------- rows of texts
+
+_NUL = "\0"
+_COUNT = 5 * 10**12  # the count of the first row; all have as many digits
+
+
+class TextSorter:
+    """Rows of which all is text, and none has a NUL: each is held as one text that begins with its keys.
+
+    Each field stands after a NUL, which comes before everything, and a sign that puts blank keys last. After
+    the keys comes the count of the row: the order of rows that are alike stays.
+    """
+
+    def __init__(self, keys: int, descending: bool, room: Room) -> None:
+        self._keys = keys
+        self._descending = descending
+        self._filled, self._blank = (_NUL + "1", _NUL + "0") if descending else (_NUL + "0", _NUL + "1")
+        self._room = room
+        self._next = _COUNT
+        self._width = 0
+        self._texts: list[str] = []
+        self._held = 0
+        self._aside = _Aside(room)
+
+    def add(self, columns: Sequence[Sequence[str]]) -> None:
+        """The keys are the first of the columns."""
+        filled, blank = self._filled, self._blank
+        keys, rest = columns[: self._keys], columns[self._keys :]
+        size = len(columns[0])
+        self._width = len(columns)
+        step = -1 if self._descending else 1
+        counts = map(str, range(self._next, self._next + step * size, step))
+        self._next += step * size
+        heads: list[Iterable[str]] = [repeat("", size), *keys]
+        if any(map(has_blank, keys)):
+            shown = [[blank if not text or text.isspace() else filled + text for text in key] for key in keys]
+            heads = [map("".join, zip(*shown, strict=True))]
+        texts = list(map(filled.join, zip(*heads, counts, *rest, strict=True)))
+        self._texts += texts
+        self._held += sum(map(len, texts)) + CARRIED * size
+        if self._held > self._room.budget:
+            self._lay_aside()
+
+    def rows(self) -> Iterator[tuple[list[list[str]], bool]]:
+        """The columns of all rows in order, some at a time, and whether no key is blank: one that is, is empty."""
+        for texts in self._sorted():
+            joined = "".join(texts)
+            blank = self._blank in joined
+            if blank:
+                joined = joined.replace(self._blank, self._filled)
+            flat = joined.split(self._filled)
+            places = [*range(1, self._keys + 1), *range(self._keys + 2, self._width + 2)]
+            yield [flat[i :: self._width + 1] for i in places], not blank
+
+    def close(self) -> None:
+        self._aside.close()
+
+    def _sorted(self) -> Iterator[list[str]]:
+        if not self._aside.parts:
+            yield from self._in_memory()
+            return
+        self._lay_aside()
+        rows = heapq.merge(*map(self._part, self._aside.parts), reverse=self._descending)
+        while some := list(islice(rows, FRAME)):
+            yield some
+
+    def _in_memory(self) -> Iterator[list[str]]:
+        texts, self._texts = self._texts, []
+        texts.sort(reverse=not self._descending)  # no two are alike; taken from the end, where they can be let go
+        while texts:
+            some = texts[: -FRAME - 1 : -1]
+            del texts[-FRAME:]
+            yield some
+
+    def _lay_aside(self) -> None:
+        if self._texts:
+            self._aside.write(map(msgspec.msgpack.encode, self._in_memory()))
+            self._held = 0
+
+    def _part(self, part: _Part) -> Iterator[str]:
+        for frame in self._aside.read(part):
+            yield from msgspec.msgpack.decode(frame, type=list[str])
+
+
+def has_blank(column: Sequence[str]) -> bool:
+    """Whether any text is empty or white space."""
+    return not all(column) or any(map(str.isspace, column))

@@ -18,7 +18,7 @@ from kfm.updaters.declared.conditions import mask_of, sure_numbers
 from kfm.updaters.declared.deduplicating import Deduplicator, KeyTexts
 from kfm.updaters.declared.lookups import Key, Lookup
 from kfm.updaters.declared.problems import Place
-from kfm.updaters.declared.sorting import Keys, Payloads, Room, Sorted, Sorter, Tags
+from kfm.updaters.declared.sorting import Keys, Payloads, Room, Sorted, Sorter, Tags, TextSorter, has_blank
 from kfm.updaters.declared.values import UNFIT, cast_text
 
 Column = Sequence[str]
@@ -115,6 +115,7 @@ class Pipeline:
         self.types = ["text"] * len(self.names)
         self._room = room
         self._lookup = lookup
+        self._nul = False  # whether there may be a NUL: a table has none, but what a join adds may
         # Once rows are out of their order, a step that refuses one must be told its number.
         refusing = [n for n, (step, _) in enumerate(steps) if _may_refuse(step)]
         self._ops: list[Op] = []
@@ -143,9 +144,10 @@ class Pipeline:
                 self.types[i] = kind
             return partial(_cast, wanted, step.unfit or "refuse", place)
         if step.join is not None:
-            lookup = self._lookup(step, place)
+            texts = self._lookup(step, place).texts()
+            self._nul = self._nul or any("\0" in text for added in texts.values() for text in added)
             op = partial(
-                _join, [at[name] for name in sorted(step.join.on)], len(self.names), len(step.join.add), lookup.texts(),
+                _join, [at[name] for name in sorted(step.join.on)], len(self.names), len(step.join.add), texts,
                 step.join.missing, step.join.source, place,
             )  # fmt: skip
             self.types += ["text"] * len(step.join.add)
@@ -165,10 +167,11 @@ class Pipeline:
             return partial(_deduplicate, by, step.deduplicate.keep, len(self.names), self._room, numbered)
         keys = sort_keys(step)
         by = [at[key.column] for key in keys]
-        return partial(
-            _sort, by, [self.types[i] for i in by], [key.descending for key in keys], len(self.names), self._carried(),
-            self._room, numbered,
-        )  # fmt: skip
+        types, descending = [self.types[i] for i in by], [key.descending for key in keys]
+        rest = len(self.names), self._carried(), self._room, numbered
+        if not self._nul and len(set(descending)) == 1 and not {"integer", "number"} & set(types):
+            return partial(_sort_texts, by, descending[0], *rest)
+        return partial(_sort, by, types, descending, *rest)
 
     def _carried(self) -> list[int]:
         """The columns that the next steps look at, if they change no row: these need not be read from lines."""
@@ -296,17 +299,13 @@ def _sort(
     numbered: bool,
     stream: Stream,
 ) -> Stream:
-    together = len(by) > 1 and len(set(descending)) == 1 and not {"integer", "number"} & set(types)
-
     def keys(column: Callable[[int], Column]) -> Keys:
-        if together:
-            return [_joined([column(i) for i in by], descending[0])]
         return [_places(column(i), kind) for i, kind in zip(by, types, strict=True)]
 
     def keys_of(payloads: Payloads, _tags: Tags) -> Keys:
         return keys(_again(Sorted(payloads, []), width).column)
 
-    sorter = Sorter(keys_of, descending[:1] if together else descending, room)
+    sorter = Sorter(keys_of, descending, room)
     try:
         for rows in stream:
             tags = [(n,) for n in rows.numbers] if numbered else []
@@ -317,35 +316,30 @@ def _sort(
         sorter.close()
 
 
+def _sort_texts(
+    by: list[int], descending: bool, width: int, carried: list[int], room: Room, numbered: bool, stream: Stream
+) -> Stream:
+    """The same where all keys are texts, and all go one way."""
+    taken = [*by, *(i for i in carried if i not in by)]
+    sorter = TextSorter(len(by), descending, room)
+    try:
+        for rows in stream:
+            tags = [list(map(str, rows.numbers))] if numbered else []
+            sorter.add([*map(rows.column, taken), *tags, rows.lines(width)])
+        for columns, whole in sorter.rows():
+            numbers = list(map(int, columns[-2])) if numbered else []
+            found = Rows.of(Block.of_lines(columns[-1], width), numbers)
+            yield found.knowing(dict(zip(taken, columns, strict=False))) if whole else found
+    finally:
+        sorter.close()
+
+
 def _places(column: Column, kind: str) -> Sequence[Any]:
     """What to compare: texts, or numbers where a cast made them; None: blank."""
     if kind in ("integer", "number"):
         sure = sure_numbers(column)
         return sure if sure is not None else [float(text) if text else None for text in column]
-    return [None if not text or text.isspace() else text for text in column] if _has_blank(column) else column
-
-
-def _has_blank(column: Column) -> bool:
-    """Whether any text is empty or white space."""
-    joined = "".join(column)
-    if joined.isprintable() and " " not in joined:  # then there is no white space
-        return "" in column
-    return "" in column or any(map(str.isspace, column))
-
-
-def _joined(columns: list[Column], descending: bool) -> list[str]:
-    """One text to compare instead of several: a table has no NUL, which comes before everything. A blank one
-    must come last, whichever way the others go."""
-    filled, blank = ("1", "0") if descending else ("0", "1")
-    if any(map(_has_blank, columns)):
-        columns = [[blank if not text or text.isspace() else filled + text for text in column] for column in columns]
-        return list(map("\0".join, zip(*columns, strict=True)))
-    if len(columns) == 2:
-        return [f"{filled}{one}\0{filled}{two}" for one, two in zip(*columns, strict=True)]
-    if len(columns) == 3:
-        return [f"{filled}{one}\0{filled}{two}\0{filled}{three}" for one, two, three in zip(*columns, strict=True)]
-    between = "\0" + filled
-    return [filled + text for text in map(between.join, zip(*columns, strict=True))]
+    return [None if not text or text.isspace() else text for text in column] if has_blank(column) else column
 
 
 def _deduplicate(by: list[int], keep: str, width: int, room: Room, numbered: bool, stream: Stream) -> Stream:
@@ -360,8 +354,7 @@ def _deduplicate(by: list[int], keep: str, width: int, room: Room, numbered: boo
             if found.full:
                 found.lay_aside(rows.lines(width), [(n,) for n in rows.numbers] if numbered else [], keys)
                 continue
-            mask = found.fresh(keys)
-            kept = rows if mask is None else rows.keep(mask)
+            kept = rows.keep(found.fresh(keys))
             if kept.size:
                 yield kept
         for some in found.rows():
@@ -375,7 +368,7 @@ def key_texts(columns: Sequence[Column], size: int) -> KeyTexts:
     plain: list[Column] = []
     blanks = 0
     for column in columns:
-        if _has_blank(column):
+        if has_blank(column):
             blanks += 1
             column = ["" if text.isspace() else text for text in column]
         plain.append(column)

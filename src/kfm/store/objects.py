@@ -22,6 +22,7 @@ from kfm.errors import BadInput, Corrupt, KfmError, StorageFailed
 from kfm.store.durable import REAL, Fs, storage_failed
 from kfm.store.state import holder_is_dead, this_process
 
+PIECE = 1 << 20  # bytes of a large object that are handed on together: to wake a thread costs more than to gather
 WRITE_BACK = 16 << 20  # a large object is written out in parts of this size while it still arrives
 
 
@@ -181,7 +182,8 @@ class FileStaging:
     def __init__(self, objects: FileObjects) -> None:
         self._objects = objects
         self._fs = objects._fs
-        self._small: list[bytes] = []
+        self._gathered: list[bytes] = []
+        self._room = INLINE_MAX  # bytes that may still be gathered
         self._size = 0
         self._fd = -1
         self._path = ""
@@ -193,15 +195,14 @@ class FileStaging:
 
     def write(self, chunk: bytes) -> None:
         self._size += len(chunk)
-        if self._fd < 0:
-            self._small.append(bytes(chunk))
-            if self._size > INLINE_MAX:
-                self._spill()
-            return
-        self._append(bytes(chunk))
+        self._room -= len(chunk)
+        self._gathered.append(bytes(chunk))
+        if self._room < 0:
+            if self._fd < 0:
+                self._create()
+            self._hand_on()
 
-    def _spill(self) -> None:
-        held, self._small = b"".join(self._small), []
+    def _create(self) -> None:
         try:
             scratch = self._objects.scratch()
             for n in range(1_000_000):
@@ -211,10 +212,11 @@ class FileStaging:
                     break
         except OSError as problem:
             raise self._failed(problem) from problem
-        self._append(held)
 
-    def _append(self, chunk: bytes) -> None:
-        if self._hashing is None and len(chunk) >= 1 << 16:
+    def _hand_on(self) -> None:
+        chunk = b"".join(self._gathered)
+        self._gathered, self._room = [], PIECE - 1
+        if self._hashing is None and len(chunk) >= PIECE:
             self._hashing, self._writing = Behind(self._hash.update), Behind(self._write)
         try:
             if self._hashing is None or self._writing is None:
@@ -241,10 +243,12 @@ class FileStaging:
 
     def commit(self) -> tuple[str, int]:
         if self._fd < 0:
-            body = b"".join(self._small)
+            body = b"".join(self._gathered)
             digest = "sha256:" + hashlib.sha256(body).hexdigest()
             self._objects.inline(digest, body)
             return digest, len(body)
+        if self._gathered:
+            self._hand_on()
         try:
             if self._writing is not None:
                 self._writing.end()

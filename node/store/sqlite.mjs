@@ -227,9 +227,9 @@ export class SqliteTables {
     });
   }
 
-  /** Of one table, or of the whole file. */
+  /** Of one table, or of the whole file; and whether every row is in the index of its table. */
   _checkStructure(table = "") {
-    const problem = this._db.prepare(`PRAGMA quick_check(${table || 1})`).raw().get()?.[0] ?? null;
+    const problem = this._db.prepare(`PRAGMA integrity_check(${table || 1})`).raw().get()?.[0] ?? null;
     if (problem !== "ok") throw damaged(String(problem ?? "None").replace(/\n$/, "").split("\n").at(-1));
   }
 

@@ -215,8 +215,8 @@ class SqliteTables:
                 raise self._fail(problem) from problem
 
     def _check_structure(self, table: str = "") -> None:
-        """Of one table, or of the whole file."""
-        problem = self._value(f"PRAGMA quick_check({table or 1})")
+        """Of one table, or of the whole file; and whether every row is in the index of its table."""
+        problem = self._value(f"PRAGMA integrity_check({table or 1})")
         if problem != "ok":
             raise damaged(str(problem).splitlines()[-1])
 

@@ -9,7 +9,9 @@ import pytest
 from kfm.contract.records import Step
 from kfm.contract.updater import Output, Plan, Reader
 from kfm.engine import plan as planning
+from kfm.engine.results import Results
 from kfm.engine.run import run
+from kfm.engine.walk import SettledPlan
 from kfm.errors import Corrupt
 from tests.walk.site_under_test import Lines, MemorySite
 
@@ -65,3 +67,18 @@ def test_without_a_scope_it_is_the_named_dataset_that_is_frozen_or_thawed(verb: 
     assert site.state.ref("switch/dataset/demo") == ("frozen" if verb == "freeze" else "open")
     site.operate("thaw", dataset="global")
     assert site.state.ref("switch/global") == "open"
+
+
+@pytest.mark.parametrize("steps", [2_500, 70_000])
+def test_of_a_journaled_plan_chunks_in_which_all_is_done_are_not_read_again(steps: int) -> None:
+    lines = [b'{"plan":1}\n', *(b'{"id":"%d"}\n' % n for n in range(steps))]
+    chunks = [b"".join(lines[:1001]), *(b"".join(lines[at : at + 1000]) for at in range(1001, steps + 1, 1000))]
+    plan = SettledPlan(plan_hash="", steps=steps, complete=False, has_needs=False, chunks=chunks)
+    state = MemorySite().state
+    results = Results(steps)
+    assert [(at, step.id) for at, step in plan.left(state, results)] == [(n, str(n)) for n in range(steps)]
+    done = [*range(1000), *range(1001, 2000), steps - 1]
+    results.add([(at, "sha256:" + "0" * 64, 0, "") for at in done])
+    assert [at for at, _ in plan.left(state, results)] == list(range(1000, steps))
+    results.add([(1000, "sha256:" + "0" * 64, 0, "")])
+    assert [at for at, _ in plan.left(state, results)] == list(range(2000, steps))

@@ -151,7 +151,9 @@ class Schedule:
             self.index = StepIndex()
             for position, step in enumerate(chain.from_iterable(plan.each(state))):
                 self.index.add(step.id, position)
-        self._steps: Iterator[tuple[int, Step]] = enumerate(chain.from_iterable(plan.each(state)))
+        self._steps: Iterator[tuple[int, Step]] = (
+            plan.left(state, results) if results.done else enumerate(chain.from_iterable(plan.each(state)))
+        )
         self._all_ready = not plan.has_needs and not plan.has_moves and not results.done
         self._ready: deque[tuple[int, Step]] = deque()
         self._waiting: dict[int, list[list[Any]]] = {}  # position of a need → [missing, position, step]

@@ -52,6 +52,11 @@ class Results:
             return self._rows[position] is not None
         return bool(self._seen[position])
 
+    def all_done(self, start: int, end: int) -> bool:
+        if self._rows is not None:
+            return None not in self._rows[start:end]
+        return self._seen.find(0, start, end) < 0
+
     def get(self, position: int) -> Done:
         if self._rows is not None:
             entry = self._rows[position]

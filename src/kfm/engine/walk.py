@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from typing import Any, Protocol
 
 import msgspec
@@ -66,6 +67,9 @@ class Ports(Struct):
     progress: Callable[[str, int, int], None] = _silent
 
 
+_decode_steps = msgspec.json.Decoder(Step).decode_lines
+
+
 class SettledPlan(Struct):
     """A plan that was made twice, alike, and is in the journal or about to be."""
 
@@ -82,10 +86,24 @@ class SettledPlan(Struct):
         if self.batches is not None:
             yield from self.batches
             return
-        decode = msgspec.json.Decoder(Step).decode_lines
+        yield from map(_decode_steps, self._bodies(state))
+
+    def left(self, state: State, results: Results) -> Iterator[tuple[int, Step]]:
+        """Its steps with their positions; those of a chunk in which all is done are counted, not read."""
+        if self.batches is not None:
+            yield from enumerate(chain.from_iterable(self.batches))
+            return
+        end = 0
+        for body in self._bodies(state):
+            start, end = end, end + body.count(b"\n")
+            if not results.all_done(start, end):
+                yield from enumerate(_decode_steps(body), start)
+
+    def _bodies(self, state: State) -> Iterator[bytes]:
+        """A line a step; the header, which is the first line, is left out."""
         chunks = self.chunks if self.chunks is not None else state.plan_chunks(self.plan_hash)
         for n, body in enumerate(chunks):
-            yield decode(body[body.index(b"\n") + 1 :] if n == 0 else body)  # the first line is the header
+            yield body[body.index(b"\n") + 1 :] if n == 0 else body
 
 
 class Walk(Struct):

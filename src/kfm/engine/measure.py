@@ -40,7 +40,7 @@ def telemetry_of(walk: Walk, status: Status, run_id: str, errors: list[str]) -> 
         energy_method="unknown: no meter is read yet",
         slo_target_latency_ms=target,
         slo_ok=status != "FAILED" and duration <= target,
-        error_budget_burn=0.0,
+        error_budget_burn=0,  # as it is written
         dry_run=walk.ports.settings.dry_run,
         errors=errors,
     )

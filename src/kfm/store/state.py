@@ -74,6 +74,7 @@ _ANYTHING_IN: dict[type, Callable[[Any], Any]] = {
     **dict.fromkeys((DatasetVersion, Run), attrgetter("metadata")),
     **dict.fromkeys((OutboxItem, Segment), attrgetter("payload")),
     Receipt: attrgetter("provenance"),
+    RunTelemetry: attrgetter("energy_kwh", "co2e_g", "error_budget_burn"),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
 from typing import Any
 
@@ -10,6 +11,12 @@ import pytest
 from tests.house import recording
 
 _recorder = recording.Recorder()
+
+
+def pytest_configure() -> None:
+    """Started in the background of a script we are deaf to interruption, and so would be whatever the tests start."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -313,13 +313,23 @@ def test_the_fast_answer_about_many_values_never_overlooks_one(
     values: list[str], before: list[list[str]], option: dict[str, Any]
 ) -> None:
     column = Column(name="p", **{**option, "unique": False})
-    for check in (ColumnCheck(column), ColumnCheck(msgspec.structs.replace(column, pattern="[a-z0-9-]*", values=()))):
+    other = msgspec.structs.replace(column, pattern="[a-z0-9-]*", values=())
+    for check in (ColumnCheck(column), ColumnCheck(column, 2), ColumnCheck(other)):
         for some in before:  # what it remembers of these may not mislead it
             check.all_fine(some)
         broken = {value for value in values if check.broken_rule(value)}
         if check.all_fine(values):
             assert not broken
         assert broken <= check.doubtful(values)
+
+
+@pytest.mark.parametrize("remembers", [0, 2, 10])
+def test_a_column_remembers_no_more_than_it_may(remembers: int) -> None:
+    check = ColumnCheck(Column(name="p", type="date"), remembers)
+    for day in range(1, 29):
+        assert check.all_fine([f"2026-02-{day:02}", "2026-01-01", "2026-01-02"])
+        assert len(check._fine) <= remembers
+    assert not check.all_fine(["2026-02-30"])
 
 
 @settings(max_examples=200, deadline=None)

@@ -27,7 +27,7 @@ MAX_MATCHED = 10_000  # characters of a value that a pattern is tried on
 MAX_NUMBER = 400  # characters of a number
 MAX_DATE = 64
 MAX_UNIQUE = 20_000_000
-_REMEMBERED = 1 << 16  # values, each of at most so many characters
+REMEMBERED = 1 << 18  # values of all columns together, each of at most so many characters
 _MEMORABLE = 64
 _SHORT = 32
 _TOGETHER = 24
@@ -56,7 +56,8 @@ class ColumnCheck:
     bytes each. Only values of rows that pass count, so a held row makes no other one a duplicate.
     """
 
-    def __init__(self, column: Column) -> None:
+    def __init__(self, column: Column, remembers: int = 1 << 16) -> None:
+        """`remembers`: how many values at most, if that saves looking at them again."""
         self.column = column
         self.name = column.name
         self.mode = column.mode
@@ -69,6 +70,7 @@ class ColumnCheck:
         self._bounded = numeric and (column.minimum is not None or column.maximum is not None)
         self._textual = bool(column.values or column.pattern or column.unique)
         self._read: Callable[[str], object] = _reader(column)
+        self._remembers = remembers
         self._fine: set[str] = set()  # values that were looked at before: columns repeat themselves
         self._all = self._whole_answers()
         # White space is neither a number nor a date, so for most types it need not be looked for.
@@ -102,9 +104,10 @@ class ColumnCheck:
     def _remember(self, fine: set[str]) -> None:
         """A value that must be unique is fine only once."""
         if not self.unique and max(map(len, fine), default=0) <= _MEMORABLE:
-            if len(self._fine) + len(fine) > _REMEMBERED:
+            if len(self._fine) + len(fine) > self._remembers:
                 self._fine.clear()
-            self._fine |= fine
+            if len(fine) <= self._remembers:
+                self._fine |= fine
 
     def _plainly_numbers(self, values: Collection[str]) -> bool:
         """Whether all are short, of digits and signs alone, and within the bounds."""

@@ -21,7 +21,7 @@ from typing import BinaryIO, NamedTuple
 from kfm.contract.encodings import writing
 from kfm.contract.records import DataContract
 from kfm.contract.tables import Block, Columns
-from kfm.engine.inspect_columns import ColumnCheck
+from kfm.engine.inspect_columns import REMEMBERED, ColumnCheck
 from kfm.engine.inspect_findings import MAX_FINDINGS, NOTE, SOURCE, Outcome, Violation
 from kfm.engine.inspect_partitions import Partitions
 from kfm.engine.inspect_rows import Rows, TableReader
@@ -165,7 +165,8 @@ class _Inspector:
         self._width = len(names)
         self._out = out
         place = {name: position for position, name in enumerate(names)}
-        checks = [(place[c.name], ColumnCheck(c)) for c in contract.columns if c.name in place]
+        each = min(1 << 16, REMEMBERED // max(len(contract.columns), 1))
+        checks = [(place[c.name], ColumnCheck(c, each)) for c in contract.columns if c.name in place]
         self._checks = [(position, check) for position, check in checks if not check.trivial]
         self._unique = [(position, check) for position, check in self._checks if check.unique]
         frozen = "freeze" in (contract.other_columns, *(column.mode for column in contract.columns))

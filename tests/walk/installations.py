@@ -127,7 +127,7 @@ def command(*words: str) -> list[str]:
 
 def environment() -> dict[str, str]:
     """Nothing of KFM's own but the clock and the actor."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR", "PYTHONPATH") if name in os.environ}
     return {**kept, "KFM_NOW": NOW, "KFM_ACTOR": "tester", "PYTHONDONTWRITEBYTECODE": "1"}
 
 

@@ -23,6 +23,7 @@ export class Budget {
   #totalMs;
   #deadline;
   #wireBytes;
+  #totalEndsFirst = false; // and not the patience of the wait under way
 
   /** `monotonic` gives seconds. */
   constructor({ timeoutMs, totalMs, wireBytes, monotonic }) {
@@ -39,16 +40,20 @@ export class Budget {
   /** Milliseconds the next wait may take. */
   patience() {
     const left = (this.#deadline - this.#monotonic()) * 1000;
-    if (left <= 0) {
-      throw new Unavailable(`${this.shown} was not done after ${this.#totalMs} ms`, {
-        hint: "try again later, or raise total_ms of this source",
-      });
-    }
+    if (left <= 0) throw this.#late();
+    this.#totalEndsFirst = left < this.#timeoutMs;
     return Math.min(left, this.#timeoutMs);
   }
 
-  /** The error of a wait that used up its patience. */
+  #late() {
+    return new Unavailable(`${this.shown} was not done after ${this.#totalMs} ms`, {
+      hint: "try again later, or raise total_ms of this source",
+    });
+  }
+
+  /** The error of a wait that used up its patience; throws that of the whole time if this was what ran out. */
   silence() {
+    if (this.#totalEndsFirst) throw this.#late(); // also where the wait ended a moment early, as timers do
     this.patience();
     return new Unavailable(`${this.shown} was silent for ${this.#timeoutMs} ms`, {
       hint: "try again later, or raise timeout_ms of this source",

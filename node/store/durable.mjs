@@ -202,6 +202,7 @@ export const REAL = new Fs();
 // -- a note of how far the acknowledgements have come, kept beside a state. It is written after each sync and not
 // synced itself, so it can only say too little; a state that has less than it says has lost something.
 
+const MARK = 30; // where the note ends
 const sumOf = (body) => crc32(body).toString(16).padStart(8, "0");
 
 /** 20 digits, a space, 8 hex digits of their checksum. */
@@ -216,6 +217,16 @@ export function readNote(files, fd) {
   const said = body.slice(0, 20);
   return /^[0-9]{20}$/.test(said) && body.slice(20, 29) === ` ${sumOf(said)}` ? Number(said) : 0;
 }
+
+/**
+ * Behind the note: somebody cuts off a torn tail, and has not synced that yet. Unsynced itself: it outlives a process,
+ * and a power cut settles what the file is anyway.
+ */
+export function writeMark(files, fd, { cutting }) {
+  files.writeAt(fd, Buffer.from(cutting ? "!" : " ", "latin1"), MARK);
+}
+
+export const readMark = (files, fd) => files.readAt(fd, 1, MARK).toString("latin1") === "!";
 
 /** The same by name, opening nothing for writing. */
 export function noteAt(files, name) {

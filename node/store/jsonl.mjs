@@ -16,7 +16,7 @@ import path from "node:path";
 
 import { Busy, Corrupt, KfmError } from "../errors.mjs";
 import { b85decode, b85encode } from "./base85.mjs";
-import { REAL, isSystemError, noteAt, readNote, storageFailed, writeNote } from "./durable.mjs";
+import { REAL, isSystemError, noteAt, readMark, readNote, storageFailed, writeMark, writeNote } from "./durable.mjs";
 import { sleep } from "./locks.mjs";
 import { MemoryTables, RuntimeError } from "./memory.mjs";
 import { systemError } from "./system.mjs";
@@ -122,6 +122,7 @@ export class JsonlTables {
     }
     const rest = this._fold(size);
     if (rest.length) this._judgeTail(rest, repair);
+    else if (repair && readMark(this._fs, this._ack)) this._endCutting(); // who cut was killed before the sync
   }
 
   /** Fold the whole good lines up to `size`; returns what is left over. */
@@ -167,10 +168,17 @@ export class JsonlTables {
     }
     if (repair) {
       // never acknowledged, so nobody was told it exists
+      writeMark(this._fs, this._ack, { cutting: true });
       this._fs.truncate(this._fd, this._end);
-      this._fs.sync(this._fd);
+      this._endCutting();
       this.repairedBytes += rest.length;
     }
+  }
+
+  /** Else a power cut could bring back what was cut off, with the lines behind it that are yet to be written. */
+  _endCutting() {
+    this._fs.sync(this._fd);
+    writeMark(this._fs, this._ack, { cutting: false });
   }
 
   // -- writing

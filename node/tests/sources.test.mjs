@@ -9,6 +9,7 @@ import { Checkpoint, FetchRequest } from "../records.mjs";
 import { refusal } from "../sources/addresses.mjs";
 import { conditionLine, isEtag, mayAsk } from "../sources/http.mjs";
 import { parse } from "../sources/locations.mjs";
+import { Budget } from "../sources/wire.mjs";
 
 const FOLDER = new URL("../../conformance/sources/", import.meta.url);
 /** What `known` and `request` of validators.json change. */
@@ -52,4 +53,18 @@ for (const file of readdirSync(FOLDER)) {
       assert.deepEqual(ANSWERS[name](vector), wanted);
     });
   }
+}
+
+for (const [timeoutMs, waitedMs, said] of [
+  [300, 300, "was silent for 300 ms"],
+  [300, 700, "was not done after 700 ms"],
+  [20_000, 699, "was not done after 700 ms"],
+]) {
+  test(`the limit that ran out is named: ${waitedMs} of ${timeoutMs} ms`, () => {
+    let now = 0;
+    const budget = new Budget({ timeoutMs, totalMs: 700, wireBytes: 1, monotonic: () => now });
+    assert.equal(budget.patience(), Math.min(timeoutMs, 700));
+    now = waitedMs / 1000;
+    assert.throws(() => { throw budget.silence(); }, new RegExp(said));
+  });
 }

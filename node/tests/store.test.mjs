@@ -247,6 +247,39 @@ test("a line that was cut by a full disk is repaired by the next one", () => {
   other.close();
 });
 
+test("a tail that was cut off by one who was killed then is cut off for good before anything is written", () => {
+  let [syncs, killed] = [0, 0];
+  class Killed extends Fs {
+    truncate(fd, size) {
+      super.truncate(fd, size);
+      killed += 1;
+      throw systemError("EIO", "killed here");
+    }
+  }
+  class Counting extends Fs {
+    sync(fd) {
+      syncs += 1;
+      super.sync(fd);
+    }
+  }
+  const name = fresh();
+  const marked = () => fs.readFileSync(`${name}.ack`, "latin1")[30] === "!";
+  const open = new JsonlTables(name, new Counting());
+  write(open, { a: "1" });
+  for (const next of [() => open, () => new JsonlTables(name, new Counting())]) {
+    fs.appendFileSync(name, "80 torn");
+    assert.throws(() => new JsonlTables(name, new Killed()));
+    assert.equal(marked(), true);
+    syncs = 0;
+    const tables = next();
+    write(tables, { b: "2" }, { durable: false });
+    assert.deepEqual([syncs, marked()], [1, false]);
+    write(tables, { c: "3" });
+  }
+  assert.equal(killed, 2);
+  open.close();
+});
+
 test("a look at a database leaves no file, and sees what is in its log only", () => {
   const name = fresh();
   const tables = new SqliteTables(name);

@@ -69,6 +69,56 @@ def test_a_great_many_walks_end_where_they_should(shard: int) -> None:
     sweep(f"walks long {shard}", "walks", walks.play, range(first, first + 5_000))
 
 
+class KilledAfterCutting(SimFs):
+    """The first who cuts off a torn tail is killed before it has made that durable."""
+
+    killed = False
+
+    def truncate(self, fd: int, size: int) -> None:
+        super().truncate(fd, size)
+        if not self.killed:
+            self.killed = self.dead = True
+            raise PowerCut
+
+    def go_on(self) -> None:
+        """That process is gone; the power stayed, and so did the others."""
+        self.dead, self.fuel = False, 1 << 60
+        self._locks.clear()
+
+
+@pytest.mark.parametrize("who", ["one that was open all the time", "a new one"])
+def test_a_cut_is_durable_before_anything_is_written_behind_it(who: str) -> None:
+    """Else a power cut may bring back the torn bytes, with whole lines behind them."""
+    killed = 0
+    for seed in range(3_000):
+        random = Random(seed)
+        fs = KilledAfterCutting(random)
+        open_all_the_time, torn = JsonlTables("/state", fs), JsonlTables("/state", fs)
+        with suppress(PowerCut):
+            fs.fuel = 0
+            _put(torn, b"t" * random.randrange(900))
+        fs.go_on()
+        with suppress(PowerCut):
+            JsonlTables("/state", fs)
+        if not fs.killed:  # nothing of the line had been written
+            continue
+        killed += 1
+        fs.go_on()
+        tables = open_all_the_time if who.startswith("one") else JsonlTables("/state", fs)
+        for _ in range(2):
+            _put(tables, b"n" * random.randrange(500))
+        fs.restart(power=True)
+        JsonlTables("/state", fs)  # refuses nothing: nothing was acknowledged
+    tally("power-simulated", f"unsynced cut, {who}", (0, 3_000), killed_while_cutting=killed)
+    assert killed > 2_000
+
+
+def _put(tables: JsonlTables, value: bytes) -> None:
+    tables.begin(durable=False)
+    tables.put("runs", "a", value)
+    tables.commit()
+
+
 # -- is the simulator any good?
 
 

@@ -142,7 +142,9 @@ class Behaviour:
 
 
 BEHAVIOURS: list[Behaviour] = []
-SHORT = {"timeout_ms": 300, "total_ms": 700}  # for servers that only time can stop
+# For servers that only time can stop. Only one of the two can run out, however long this machine pauses.
+SILENT = {"timeout_ms": 300, "total_ms": 20_000}
+TRICKLING = {"timeout_ms": 20_000, "total_ms": 700}
 OK = "HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + "Transfer-Encoding: chunked\r\n\r\n"
 
@@ -163,18 +165,13 @@ def _says(name: str, error: type[KfmError], *pieces: bytes | str, **limits: Any)
 # --- before and in the head ---------------------------------------------------------------------
 
 
-@_behaviour(Unavailable, **SHORT)
+@_behaviour(Unavailable, **SILENT)
 def never_answers(x: Exchange) -> None:
     x.wait()
 
 
-@_behaviour(Unavailable, timeout_ms=60_000, total_ms=700)
+@_behaviour(Unavailable, **TRICKLING)
 def never_answers_though_there_is_patience_between_two_bytes(x: Exchange) -> None:
-    x.wait()
-
-
-@_behaviour(Unavailable, timeout_ms=300, total_ms=20_000)
-def never_answers_though_there_is_time_in_total(x: Exchange) -> None:
     x.wait()
 
 
@@ -188,19 +185,19 @@ def resets_at_once(x: Exchange) -> None:
     x.reset()
 
 
-@_behaviour(Unavailable, **SHORT)
+@_behaviour(Unavailable, **TRICKLING)
 def slow_head_byte_by_byte(x: Exchange) -> None:
     x.send(OK, "X-Slow: ")
     x.forever("a", pause=0.02)
 
 
-@_behaviour(Unavailable, **SHORT)
+@_behaviour(Unavailable, **TRICKLING)
 def slow_head_line_by_line(x: Exchange) -> None:
     x.send(OK)
     x.forever("X-Slow: a\r\n", pause=0.05)
 
 
-@_behaviour(Unavailable, **SHORT)
+@_behaviour(Unavailable, **TRICKLING)
 def slow_status_line(x: Exchange) -> None:
     x.forever("H", pause=0.02)
 
@@ -306,25 +303,25 @@ def endless_trailer(x: Exchange) -> None:
     x.forever("X-More: and more\r\n" * 1000)
 
 
-@_behaviour(Unavailable, **SHORT)
+@_behaviour(Unavailable, **TRICKLING)
 def slow_trailer(x: Exchange) -> None:
     x.send(CHUNKED, "2\r\nok\r\n0\r\n")
     x.forever("X-More: and more\r\n", pause=0.05)
 
 
-@_behaviour(Unavailable, **SHORT)
+@_behaviour(Unavailable, **TRICKLING)
 def slow_body(x: Exchange) -> None:
     x.answer("200 OK", "Content-Length: 100000")
     x.forever("a", pause=0.02)
 
 
-@_behaviour(Unavailable, **SHORT)
+@_behaviour(Unavailable, **TRICKLING)
 def slow_chunked_body(x: Exchange) -> None:
     x.send(CHUNKED)
     x.forever("1\r\na\r\n", pause=0.02)
 
 
-@_behaviour(Unavailable, **SHORT)
+@_behaviour(Unavailable, **SILENT)
 def body_that_stops(x: Exchange) -> None:
     x.answer("200 OK", "Content-Length: 100", body=b"half of it")
     x.wait()
@@ -336,7 +333,7 @@ def never_ending_body_without_length(x: Exchange) -> None:
     x.forever(b"a" * 65536)
 
 
-@_behaviour(Unavailable, **SHORT)
+@_behaviour(Unavailable, **TRICKLING)
 def slow_body_without_length(x: Exchange) -> None:
     x.send(OK, "\r\n")
     x.forever("a", pause=0.02)

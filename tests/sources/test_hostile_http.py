@@ -15,6 +15,7 @@ import pytest
 from kfm.contract.records import Checkpoint, Fetched, FetchRequest
 from kfm.errors import Denied, Refused, Unavailable
 from kfm.sources.http import HttpSource
+from kfm.sources.wire import Budget
 from tests.sources.fetching import NOW, fetch_in_time, request_for
 from tests.sources.hostile_server import BEHAVIOURS, Behaviour, Exchange, Script, ScriptedServer
 from tests.sources.memory_objects import MemoryObjects, digest_of
@@ -211,6 +212,25 @@ def test_a_name_server_that_never_answers_is_left_behind() -> None:
     assert begun.is_set()
     assert isinstance(outcome, Unavailable)
     end.set()
+
+
+@pytest.mark.parametrize(
+    ("timeout_ms", "waited_ms", "said"),
+    [
+        (300, 300, "was silent for 300 ms"),
+        (300, 700, "was not done after 700 ms"),
+        (20_000, 699, "was not done after 700 ms"),
+    ],
+)
+def test_the_limit_that_ran_out_is_named_also_where_a_timer_was_early(
+    timeout_ms: int, waited_ms: int, said: str
+) -> None:
+    now = 0.0
+    budget = Budget(timeout_ms=timeout_ms, total_ms=700, wire_bytes=1, monotonic=lambda: now)
+    assert budget.patience() == min(timeout_ms, 700) / 1000
+    now = waited_ms / 1000
+    with pytest.raises(Unavailable, match=said):
+        raise budget.silence()
 
 
 def test_a_name_without_an_address_is_unavailable() -> None:

@@ -40,19 +40,26 @@ class Budget:
         self._total_ms = total_ms
         self._deadline = monotonic() + total_ms / 1000
         self._wire_bytes = wire_bytes
+        self._total_ends_first = False  # and not the patience of the call under way
 
     def patience(self) -> float:
         """Seconds the next blocking call may take."""
         left = self._deadline - self._monotonic()
         if left <= 0:
-            raise Unavailable(
-                f"{self.shown} was not done after {self._total_ms} ms",
-                hint="try again later, or raise total_ms of this source",
-            )
+            raise self._late()
+        self._total_ends_first = left < self._timeout
         return min(left, self._timeout)
 
+    def _late(self) -> Unavailable:
+        return Unavailable(
+            f"{self.shown} was not done after {self._total_ms} ms",
+            hint="try again later, or raise total_ms of this source",
+        )
+
     def silence(self) -> Unavailable:
-        """The error of a call that used up its patience."""
+        """The error of a call that used up its patience; raises that of the whole time if this was what ran out."""
+        if self._total_ends_first:  # also where the call came back a moment early, as timers do
+            raise self._late()
         self.patience()
         return Unavailable(
             f"{self.shown} was silent for {round(self._timeout * 1000)} ms",

@@ -172,6 +172,8 @@ REAL = Fs()
 # -- a note of how far the acknowledgements have come, kept beside a state. It is written after each sync
 # and not synced itself, so it can only say too little; a state that has less than it says has lost something.
 
+_MARK = 30  # where the note ends
+
 
 def write_note(fs: Fs, fd: int, acked: int) -> None:
     """20 digits, a space, 8 hex digits of their checksum."""
@@ -185,6 +187,16 @@ def read_note(fs: Fs, fd: int) -> int:
     if body[20:29] == b" %08x" % crc32(body[:20]) and body[:20].isdigit():
         return int(body[:20])
     return 0
+
+
+def write_mark(fs: Fs, fd: int, *, cutting: bool) -> None:
+    """Behind the note: somebody cuts off a torn tail, and has not synced that yet. Unsynced itself: it outlives
+    a process, and a power cut settles what the file is anyway."""
+    fs.write_at(fd, b"!" if cutting else b" ", _MARK)
+
+
+def read_mark(fs: Fs, fd: int) -> bool:
+    return fs.read_at(fd, 1, _MARK) == b"!"
 
 
 def note_at(fs: Fs, path: str) -> int:

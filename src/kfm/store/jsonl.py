@@ -22,7 +22,7 @@ from contextlib import suppress
 import msgspec
 
 from kfm.errors import Busy, Corrupt, KfmError, StorageFailed
-from kfm.store.durable import REAL, Fs, note_at, read_note, storage_failed, write_note
+from kfm.store.durable import REAL, Fs, note_at, read_mark, read_note, storage_failed, write_mark, write_note
 from kfm.store.memory import MemoryTables
 
 GENESIS = hashlib.sha256(b"kfm jsonl journal 1").hexdigest()
@@ -129,6 +129,8 @@ class JsonlTables:
         rest = self._fold(size)
         if rest:
             self._judge_tail(rest, repair)
+        elif repair and read_mark(self._fs, self._ack):  # who cut was killed before the sync
+            self._end_cutting()
 
     def _fold(self, size: int) -> bytes:
         """Fold the whole good lines up to `size`; returns what is left over."""
@@ -172,9 +174,15 @@ class JsonlTables:
                 record=self._count + 1,
             )
         if repair:  # never acknowledged, so nobody was told it exists
+            write_mark(self._fs, self._ack, cutting=True)
             self._fs.truncate(self._fd, self._end)
-            self._fs.sync(self._fd)
+            self._end_cutting()
             self.repaired_bytes += len(rest)
+
+    def _end_cutting(self) -> None:
+        """Else a power cut could bring back what was cut off, with the lines behind it that are yet to be written."""
+        self._fs.sync(self._fd)
+        write_mark(self._fs, self._ack, cutting=False)
 
     # -- writing
 

@@ -68,14 +68,25 @@ def singles(scratch: str, state: str, script: Script, part: int, only: Callable[
 @pytest.mark.parametrize("part", range(SLICES))
 @pytest.mark.parametrize("state", STATES)
 def test_a_second_kill_during_the_recovery_changes_nothing_either(scratch: str, state: str, part: int) -> None:
-    trial = Trial(scratch, state, SMALLEST, boundary)
+    pairs(scratch, state, part, boundary)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(SLICES))
+@pytest.mark.parametrize("state", STATES)
+def test_two_kills_at_any_two_places_change_nothing(scratch: str, state: str, part: int) -> None:
+    pairs(scratch, state, part, not_within_sqlite)
+
+
+def pairs(scratch: str, state: str, part: int, only: Callable[[str], bool]) -> None:
+    trial = Trial(scratch, state, SMALLEST, only)
     for first in each(trial.labels, part):
         trial.empty()
         acks = trial.cut(first).acks
         trial.save()
         for second in range(1, 10_000):
             trial.restore()
-            ended = cut_run(second, trial.folder, SMALLEST, boundary, recovering=True)
+            ended = cut_run(second, trial.folder, SMALLEST, only, recovering=True)
             if not ended.killed:
                 assert ended.code == 0, ended.failure
                 break

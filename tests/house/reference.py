@@ -236,8 +236,8 @@ TABLES = {
 FILES = {
     ".kfm/state.db": "the state, with `state.db-wal` and `state.db-shm` while a command runs",
     ".kfm/state.db.ack": "how many commits were acknowledged: a state that has fewer is refused",
-    ".kfm/state.jsonl": "the state if `state:` says jsonl, with `.ack` beside it (a `!` behind its number: a torn end is "
-    "being cut off), and `.lock`, taken by whoever writes",
+    ".kfm/state.jsonl": "the state if `state:` says jsonl, with `.ack` beside it (a `!` behind its number: a torn end "
+    "is being cut off), and `.lock`, taken by whoever writes",
     ".kfm/objects": "objects larger than 64 KiB, by digest",
     ".kfm/receipts": "receipts as files: exports, made again from the state",
     ".kfm/events": "one file for every publication, for whoever waits for one",

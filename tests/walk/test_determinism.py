@@ -22,7 +22,17 @@ from tests.walk.site_under_test import folder_site
 Count = Callable[..., None]
 
 SEEDS = 20
-ZONES = ("UTC", "America/Chicago", "Asia/Kathmandu", "Pacific/Kiritimati", "AAA+11", "Australia/Lord_Howe")
+ZONES = (
+    "UTC", "America/Chicago", "Asia/Kathmandu", "Pacific/Kiritimati", "AAA+11", "Australia/Lord_Howe", "Asia/Tokyo",
+    "America/St_Johns", "Africa/Casablanca", "Europe/Dublin", "America/Sao_Paulo", "Asia/Tehran", "Pacific/Apia",
+    "Antarctica/Troll", "Asia/Kolkata", "America/Havana", "Europe/Istanbul", "Pacific/Chatham", "EST5EDT",
+    "Nowhere/AtAll",
+)  # fmt: skip
+# Other letters, other upper case, other digits and other bytes for a name than Python's own three.
+FOREIGN = (
+    "tr_TR.ISO-8859-9", "az_AZ.UTF-8", "de_DE.ISO-8859-1", "ja_JP.EUC-JP", "ru_RU.KOI8-R", "fa_IR.UTF-8", "hi_IN.UTF-8",
+)  # fmt: skip
+LOCALES = ("C", "C.UTF-8", "POSIX", *FOREIGN)
 UMASKS = (0o022, 0o000, 0o077, 0o027)
 CREWS = ((1, 1), (2, 7), (8, 512), (8, 1), (1, 512), (2, 512), (8, 7))
 
@@ -124,21 +134,29 @@ os.scandir = lambda *arguments: Shuffled(scandir(*arguments))
 """
 
 
-def locales() -> list[str]:
-    found = subprocess.run(["locale", "-a"], capture_output=True, text=True, check=False).stdout.split()
-    return ["C", "C.UTF-8", "POSIX", *[name for name in found if name not in ("C", "C.utf8", "POSIX")][:3]]
+@pytest.fixture(scope="session")
+def locales(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the foreign ones, for LOCPATH. Where they cannot be made: a skip, and in CI a failure."""
+    folder = tmp_path_factory.mktemp("locales")
+    for name in FOREIGN:
+        language, _, charset = name.partition(".")
+        command = ["localedef", "--quiet", "--force", "-i", language, "-f", charset, str(folder / name)]
+        if not shutil.which("localedef") or subprocess.run(command, capture_output=True, check=False).returncode > 1:
+            lacking = f"localedef cannot make {name}; it needs the package `locales`"
+            assert not os.environ.get("CI"), f"{lacking}, and this is CI"
+            pytest.skip(lacking)
+    return folder
 
 
 def variation(n: int) -> dict[str, Any]:
     """The n-th way of being different, in everything at once."""
     threads, window = CREWS[n % len(CREWS)]
     ascii_only = {"PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"} if n % 4 == 3 else {}
-    known = locales()
     return {
         "env": {
             "PYTHONHASHSEED": str(n * 7919 % 4_294_967_295) if n else "0",
             "TZ": ZONES[n % len(ZONES)],
-            "LC_ALL": known[n % len(known)],
+            "LC_ALL": LOCALES[n % len(LOCALES)],
             "SHUFFLE": str(n),
             "KFM_EXECUTE__THREADS": str(threads),
             "KFM_EXECUTE__WINDOW": str(window),
@@ -227,10 +245,12 @@ def expected(tmp_path_factory: pytest.TempPathFactory, server: Server) -> dict[s
 
 @pytest.mark.parametrize("n", range(SEEDS))
 def test_every_digest_is_the_same_under_any_variation(
-    n: int, tmp_path: Path, server: Server, expected: dict[str, Any], count: Count
+    n: int, tmp_path: Path, server: Server, locales: Path, expected: dict[str, Any], count: Count
 ) -> None:
     """Hash seed, time zone, locale, order of folders, threads, window, umask, working folder: all at once."""
-    found = fingerprint(tmp_path, server.port, variation(n))
+    chosen = variation(n)
+    chosen["env"]["LOCPATH"] = str(locales)
+    found = fingerprint(tmp_path, server.port, chosen)
     for part, value in expected.items():
         assert found[part] == value, (part, variation(n))
     count("variations with the same digests")
@@ -239,16 +259,24 @@ def test_every_digest_is_the_same_under_any_variation(
 @pytest.mark.long
 @pytest.mark.parametrize("n", range(SEEDS, 10 * SEEDS))
 def test_every_digest_is_the_same_under_many_more_variations(
-    n: int, tmp_path: Path, server: Server, expected: dict[str, Any], count: Count
+    n: int, tmp_path: Path, server: Server, locales: Path, expected: dict[str, Any], count: Count
 ) -> None:
-    test_every_digest_is_the_same_under_any_variation(n, tmp_path, server, expected, count)
+    test_every_digest_is_the_same_under_any_variation(n, tmp_path, server, locales, expected, count)
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_foreign_locale_is_really_another(name: str, locales: Path) -> None:
+    code = "import locale; print(locale.setlocale(locale.LC_ALL, ''))"
+    env = {"LOCPATH": str(locales), "LC_ALL": name}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == name
 
 
 def test_all_kinds_of_difference_are_among_the_variations() -> None:
     chosen = [variation(n) for n in range(SEEDS)]
     assert len({c["env"]["PYTHONHASHSEED"] for c in chosen}) == SEEDS
     assert {c["env"]["TZ"] for c in chosen} == set(ZONES)
-    assert {c["env"]["LC_ALL"] for c in chosen} == set(locales())
+    assert {c["env"]["LC_ALL"] for c in chosen} == set(LOCALES)
     assert {(int(c["env"]["KFM_EXECUTE__THREADS"]), int(c["env"]["KFM_EXECUTE__WINDOW"])) for c in chosen} == set(CREWS)
     assert {c["umask"] for c in chosen} == set(UMASKS)
 

@@ -55,6 +55,7 @@ export class FilesPublisher extends TracingPublisher {
         if (found !== digest) this.#write(target, body, digest);
       });
     }
+    keepName(target);
     this.note("write_file", name, digest, size, key);
   }
 
@@ -64,6 +65,7 @@ export class FilesPublisher extends TracingPublisher {
     this.#turn(() => {
       if (!isThere(target)) this.#write(target, [body], digestOf(body));
     });
+    keepName(target);
     this.note("emit_event", String(event.type ?? ""), digestOf(body), body.length, key);
   }
 
@@ -74,6 +76,7 @@ export class FilesPublisher extends TracingPublisher {
     this.#turn(() => {
       if (seqOfFile(place) < (value.seq ?? 0)) this.#write(place, [body], digestOf(body));
     });
+    keepName(place);
     this.note("update_metadata", target, digestOf(body), body.length, key);
   }
 
@@ -101,7 +104,11 @@ export class FilesPublisher extends TracingPublisher {
     }
   }
 
-  /** Whole or not at all. The name it has meanwhile is the same every time: nothing is left by the dead. */
+  /**
+   * Whole or not at all; its name is not durable yet.
+   *
+   * The name it has meanwhile is the same every time: nothing is left by the dead.
+   */
   #write(target, body, digest) {
     const folder = path.dirname(target);
     const temporary = path.join(folder, ".publishing");
@@ -132,7 +139,6 @@ export class FilesPublisher extends TracingPublisher {
         }
         throw problem;
       }
-      syncDir(folder);
     });
   }
 
@@ -189,6 +195,11 @@ function isDir(name) {
   } catch {
     return false;
   }
+}
+
+/** Also of a file that was there already: whoever gave it its name may have died before syncing that. */
+function keepName(name) {
+  asStorageFailed(() => syncDir(path.dirname(name)));
 }
 
 function syncDir(folder) {

@@ -17,7 +17,7 @@ import msgspec
 from kfm.clock import FixedClock
 from kfm.contract.canonical import canonical
 from kfm.contract.keys import GENESIS, digest
-from kfm.contract.ports import Objects, Tables
+from kfm.contract.ports import Objects, Publisher, Tables
 from kfm.contract.records import (
     Checkpoint,
     Decision,
@@ -31,6 +31,7 @@ from kfm.contract.records import (
     Trigger,
 )
 from kfm.contract.updater import Output, Plan, Updater
+from kfm.engine.deliver import deliver
 from kfm.engine.run import run
 from kfm.engine.walk import Ports, Settings
 from kfm.operations.moves import OPERATIONS
@@ -89,8 +90,15 @@ def yes(_state: object, _objects: object, move: RefMove) -> Decision:
 
 
 class Installation:
-    def __init__(self, tables: Tables, make_objects: Callable[[StoredState], Objects], holder: str = NOBODY) -> None:
+    def __init__(
+        self,
+        tables: Tables,
+        make_objects: Callable[[StoredState], Objects],
+        holder: str = NOBODY,
+        publisher: Publisher | None = None,
+    ) -> None:
         clock = FixedClock()
+        self.publisher = publisher
         self.state = StoredState(tables, clock.now_ms)
         self.objects = make_objects(self.state)
         self.ports = Ports(
@@ -112,11 +120,18 @@ class Installation:
             if item not in self.done():
                 trigger = self._trigger(item)
                 self._tell(run(trigger, self._updater(trigger), self.ports), told)
+        self.settle()
 
     def _tell(self, receipt: Receipt, told: Callable[[Receipt], None]) -> None:
         assert receipt.status in ("SUCCESS", "SKIPPED"), receipt.errors
-        self.state.sync()
+        self.settle()
         told(receipt)
+
+    def settle(self) -> None:
+        """As a house does before it acknowledges anything."""
+        self.state.sync()
+        if self.publisher is not None:
+            deliver(self.state, self.objects, self.publisher)
 
     def done(self) -> set[str]:
         return {entry.reason for entry in self.state.ledger()}

@@ -28,6 +28,7 @@ class Bug(NamedTuple):
 
 
 SIMULATED = "tests/power/test_simulated.py"
+PUBLISHED = "tests/power/test_published.py"
 BUGS: dict[str, Bug] = {
     "no file sync: objects": Bug(
         "kfm/store/objects.py", "            self._fs.sync(self._fd)\n", "            pass\n", SIMULATED
@@ -40,6 +41,30 @@ BUGS: dict[str, Bug] = {
     ),
     "no directory sync": Bug(
         "kfm/store/objects.py", "        self._fs.sync_dir(folder)\n", "        pass\n", SIMULATED
+    ),
+    "the publisher does not sync a file": Bug(
+        "kfm/publish/files.py", "                    os.fsync(file.fileno())\n", "", PUBLISHED
+    ),
+    "the publisher does not sync a folder": Bug(
+        "kfm/publish/files.py", "        _sync_dir(os.path.dirname(path))\n", "        pass\n", PUBLISHED
+    ),
+    "the publisher does not sync where it makes a folder": Bug(
+        "kfm/publish/files.py",
+        "                os.mkdir(folder)\n            _sync_dir(os.path.dirname(folder))\n",
+        "                os.mkdir(folder)\n",
+        PUBLISHED,
+    ),
+    "the publisher takes a name that it finds for durable": Bug(
+        "kfm/publish/files.py",
+        "                    self._write(target, body, digest)\n        _keep_name(target)\n",
+        "                    self._write(target, body, digest)\n                    _keep_name(target)\n",
+        PUBLISHED,
+    ),
+    "a row leaves the outbox before the publisher has it": Bug(
+        "kfm/engine/deliver.py",
+        '    for item in list(state.outbox("publish")):\n',
+        '    waiting = list(state.outbox("publish"))\n    state.acknowledge(waiting)\n    for item in waiting:\n',
+        PUBLISHED,
     ),
     "a failed sync is ignored": Bug(
         "kfm/store/jsonl.py",

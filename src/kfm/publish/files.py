@@ -51,6 +51,7 @@ class FilesPublisher(TracingPublisher):
                     )
                 if found != digest:
                     self._write(target, body, digest)
+        _keep_name(target)
         self._note("write_file", path, digest, size, key)
 
     def emit_event(self, event: dict[str, Any], key: str) -> None:
@@ -60,6 +61,7 @@ class FilesPublisher(TracingPublisher):
         with self._turn():
             if not os.path.lexists(target):
                 self._write(target, [body], digest_of(body))
+        _keep_name(target)
         self._note("emit_event", str(event.get("type", "")), digest_of(body), len(body), key)
 
     def update_metadata(self, target: str, value: dict[str, Any], key: str) -> None:
@@ -69,6 +71,7 @@ class FilesPublisher(TracingPublisher):
         with self._turn():
             if _seq_of_file(place) < int(value.get("seq", 0)):
                 self._write(place, [body], digest_of(body))
+        _keep_name(place)
         self._note("update_metadata", target, digest_of(body), len(body), key)
 
     def publish_release(self, name: str, files: list[str], key: str) -> None:
@@ -95,7 +98,10 @@ class FilesPublisher(TracingPublisher):
             lock.close()
 
     def _write(self, target: str, body: Iterable[bytes], digest: str) -> None:
-        """Whole or not at all. The name it has meanwhile is the same every time: nothing is left by the dead."""
+        """Whole or not at all; its name is not durable yet.
+
+        The name it has meanwhile is the same every time: nothing is left by the dead.
+        """
         folder = os.path.dirname(target)
         temporary = os.path.join(folder, ".publishing")
         with _as_storage_failed():
@@ -118,7 +124,6 @@ class FilesPublisher(TracingPublisher):
                 with contextlib.suppress(OSError):
                     os.unlink(temporary)
                 raise
-            _sync_dir(folder)
 
     def _make_dirs(self, path: str) -> None:
         """Durable from the first folder that was there: whoever made that one may have died before syncing it."""
@@ -146,6 +151,12 @@ def _as_storage_failed() -> Iterator[None]:
         raise StorageFailed(
             f"cannot publish a file: {problem.strerror}", hint="make room or fix the folder, then `kfm resume`"
         ) from problem
+
+
+def _keep_name(path: str) -> None:
+    """Also of a file that was there already: whoever gave it its name may have died before syncing that."""
+    with _as_storage_failed():
+        _sync_dir(os.path.dirname(path))
 
 
 def _sync_dir(path: str) -> None:

@@ -1,0 +1,69 @@
+"""F03, F04 for what is published: it is there, whole, after any cut, or delivered again by the next run."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.power.published import Played, SimOs, WithoutFileSync, WithoutFolderSync, uninterrupted
+from tests.power.schedules import Broken
+from tests.power.tally import tally
+
+SEEDS = 1_000
+SHARDS = 2
+
+
+def sweep(part: str, seeds: range) -> None:
+    """Play every seed; the first failures name their seeds, to be had again by `Played(seed)`."""
+    found: Counter[str] = Counter()
+    failed = []
+    for seed in seeds:
+        try:
+            played = Played(seed)
+        except Broken as problem:
+            failed.append(f"seed {seed}: {problem}")
+            if len(failed) == 20:
+                break
+        else:
+            found["walks_that_publish"] += 1
+            found["kills_in_walks_that_publish"] += played.kills
+            found["power_cuts_in_walks_that_publish"] += played.cuts
+            found["files_published_before_the_cuts"] += played.published_before
+    tally("power-published", part, (seeds.start, seeds.stop), len(failed), **found)
+    assert not failed, f"{len(failed)}; " + "; ".join(failed[:3])
+    assert found["power_cuts_in_walks_that_publish"] > len(seeds) // 2, "hardly any power was cut"
+    assert found["kills_in_walks_that_publish"] > len(seeds) // 3, "hardly anything was killed"
+    assert found["files_published_before_the_cuts"] > 5 * len(seeds), "hardly anything was published before"
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_what_was_published_is_there_and_whole_after_every_cut(shard: int) -> None:
+    each = SEEDS // SHARDS
+    sweep(f"walks {shard}", range(shard * each, (shard + 1) * each))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("shard", range(10))
+def test_what_was_published_is_there_after_a_great_many_cuts(shard: int) -> None:
+    first = 1_000_000 + shard * 3_000
+    sweep(f"walks long {shard}", range(first, first + 3_000))
+
+
+def test_the_walk_publishes_every_kind_of_file_and_some_of_them_twice() -> None:
+    alone = uninterrupted()
+    kinds = Counter(path.partition("/")[0] for path in alone.files)
+    assert kinds["datasets"] > 10 and kinds["receipts"] > 5 and kinds["events"] > 2
+    assert len(alone.named) > len(alone.files), "no pointer was ever replaced"
+
+
+@pytest.mark.parametrize("system", [WithoutFileSync, WithoutFolderSync])
+def test_a_publisher_that_does_not_sync_is_found_out(system: type[SimOs]) -> None:
+    found = 0
+    for seed in range(60):
+        try:
+            Played(seed, system)
+        except Broken:
+            found += 1
+    tally("power-published", system.__name__, (0, 60), seeded_bugs=1, seeds_that_found_the_bug=found)
+    assert found > 6

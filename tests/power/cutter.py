@@ -1,13 +1,14 @@
 """Real power cuts: a file system of its own is shut down under a running process, without a flush.
 
-    unshare --mount python -m tests.power.cutter ext4 FOLDER CUTS SEED [forgetful]
+    unshare --mount python -m tests.power.cutter ext4 FOLDER CUTS SEED [forgetful | forgetful-publisher]
 
 A child runs an installation on a freshly mounted loop device and says over a pipe what it was told to be
 durable. At a random one of these acknowledgements, or a moment after it, the file system is told to go
 down (FS_IOC_SHUTDOWN): nothing that is still in memory reaches the disk. The child is killed, the file
 system mounted again, and what is left is held against what was said. Prints one JSON object.
 
-`forgetful` makes the child skip its syncs: then things must be missing, or the cuts cut nothing.
+`forgetful` makes the child skip its syncs, `forgetful-publisher` only those of what it publishes: then things
+must be missing, or the cuts cut nothing.
 """
 
 from __future__ import annotations
@@ -27,19 +28,25 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing, suppress
+from functools import partial
+from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
+import kfm.publish.files as files_module
 from kfm.contract.canonical import canonical
 from kfm.contract.ports import Tables
 from kfm.contract.records import Receipt
 from kfm.errors import KfmError
 from kfm.store.durable import REAL
 from kfm.store.jsonl import JsonlTables
+from kfm.store.locks import FileLock
 from kfm.store.objects import FileObjects
 from kfm.store.sqlite import SqliteTables
 from kfm.store.state import this_process
 from tests.power.installation import Installation
+from tests.power.published import Reader, Watched
 from tests.power.schedules import INLINE
 from tests.power.test_sqlite_cuts import content
 from tests.power.walks import small_rows
@@ -105,6 +112,7 @@ class Witness:
         self.acked = 0
         self.receipts: dict[str, str] = {}
         self.objects: set[str] = set()
+        self.reader = Reader()
         self.acknowledgements = 0
         self.deaf = False  # to acknowledgements: after a real cut nobody says anything
 
@@ -113,6 +121,8 @@ class Witness:
         what, _, rest = line.partition(" ")
         if what == "state":
             self.states.append(rest)
+        elif what == "give":
+            self.reader.give(*rest.split())
         elif self.deaf:
             pass
         elif what == "acked":
@@ -125,8 +135,15 @@ class Witness:
             run_id, _, digest = rest.partition(" ")
             self.receipts[run_id] = digest
             self.acknowledgements += 1
+        elif what == "publish":
+            self.reader.publish(*rest.split())
+            self.acknowledgements += 1
+        elif what == "point":
+            path, _, seq = rest.partition(" ")
+            self.reader.point(path, int(seq))
+            self.acknowledgements += 1
 
-    def check(self, it: Installation) -> str:
+    def check(self, it: Installation, published: dict[str, bytes]) -> str:
         """After the cut: everything said is there. Returns whether something unsaid was lost."""
         now = content(it.state.tables)
         if self.states:
@@ -137,6 +154,7 @@ class Witness:
         for name in self.objects:
             it.objects.read(name)
         it.check()
+        self.reader.check(published)
         lost = bool(self.states) and now != self.states[-1]
         self.states, self.acked = [now], 0
         return "lost something unsaid" if lost else "lost nothing"
@@ -178,13 +196,41 @@ class Told(FileObjects):
         return name, size
 
 
+class Speaker(Reader):
+    """Says it to the witness instead of keeping it."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        super().__init__()
+        self._say = say
+
+    def give(self, path: str, digest: str) -> None:
+        self._say(f"give {path} {digest}")
+
+    def publish(self, path: str, digest: str) -> None:
+        self._say(f"publish {path} {digest}")
+
+    def point(self, path: str, seq: int) -> None:
+        self._say(f"point {path} {seq}")
+
+
+def published(folder: str) -> dict[str, bytes]:
+    """Every file in the public folder, and the receipts and events beside it, by the path it was published under."""
+    found: dict[str, bytes] = {}
+    for root, below in (("public", "."), ("", "receipts"), ("", "events")):
+        top = Path(folder, root)
+        found |= {str(path.relative_to(top)): path.read_bytes() for path in (top / below).rglob("*") if path.is_file()}
+    return found
+
+
 def on(tables: Tables, folder: str, say: Callable[[str], None] = lambda _line: None) -> Installation:
     def objects(state: Any) -> Told:
         made = Told(os.path.join(folder, "objects"), state)
         made.say = say
         return made
 
-    return Installation(tables, objects, this_process())
+    lock = partial(FileLock, os.path.join(folder, "publish.lock"))
+    publisher = Watched(os.path.join(folder, "public"), folder, lock, Speaker(say))
+    return Installation(tables, objects, this_process(), publisher)
 
 
 def work(tables: Tables, folder: str, say: Callable[[str], None]) -> Installation:
@@ -197,12 +243,13 @@ def work(tables: Tables, folder: str, say: Callable[[str], None]) -> Installatio
 
 
 class Cutter:
-    def __init__(self, volume: Volume, seed: int, forgetful: bool) -> None:
+    def __init__(self, volume: Volume, seed: int, forget: Callable[[], None]) -> None:
         self.volume = volume
-        self.forgetful = forgetful
+        self.forget = forget
         self.random = Random(seed)
         self.found: Counter[str] = Counter()
         self.expected: dict[str, dict[str, bytes]] = {}
+        self.published: dict[str, dict[str, bytes]] = {}
         self.acknowledgements: dict[str, int] = {}
 
     def learn(self, kind: str) -> None:
@@ -213,6 +260,7 @@ class Cutter:
         with closing(observed(kind, folder, witness.hear)) as tables:
             self.expected[kind] = work(tables, folder, witness.hear).result()
         self.acknowledgements[kind] = witness.acknowledgements
+        self.published[kind] = published(folder)
         shutil.rmtree(folder)
 
     def one(self, number: int) -> None:
@@ -223,12 +271,13 @@ class Cutter:
         for _ in range(1 if self.random.random() < 0.7 else 2):  # a second one falls into the recovery
             self.interrupt(kind, folder, witness)
             with closing(reopened(kind, folder)) as tables:
-                self.found[witness.check(on(tables, folder))] += 1
+                self.found[witness.check(on(tables, folder), published(folder))] += 1
         with closing(reopened(kind, folder)) as tables:
             it = on(tables, folder)
             it.work(lambda _receipt: None)
             it.check()
             assert it.result() == self.expected[kind], "the end is another one"
+            assert published(folder) == self.published[kind], "other files are published in the end"
         shutil.rmtree(folder)
 
     def interrupt(self, kind: str, folder: str, witness: Witness) -> None:
@@ -258,6 +307,7 @@ class Cutter:
         witness.deaf = False
         os.close(reader)
         self.found["acknowledged before the cut"] += witness.acknowledgements
+        self.found["published before the cut"] += len(witness.reader.done)
         self.volume.unmount()
         self.volume.mount()
 
@@ -275,8 +325,7 @@ class Cutter:
 
     def be_the_child(self, kind: str, folder: str, writer: int) -> None:
         try:
-            if self.forgetful:
-                forget()
+            self.forget()
             with suppress(KfmError, OSError):
 
                 def say(line: str) -> None:
@@ -298,14 +347,27 @@ def forget() -> None:
     REAL.sync = lambda fd: None  # type: ignore[method-assign]
     REAL.sync_dir = lambda path: None  # type: ignore[method-assign]
     SqliteTables.begin = unsynced  # type: ignore[method-assign]
+    forget_to_publish()
 
 
-def main(kind: str, folder: str, cuts: int, seed: int, forgetful: bool) -> dict[str, Any]:
+def forget_to_publish() -> None:
+    """Skip every sync of the publisher from now on, in this process."""
+    vars(files_module)["os"] = SimpleNamespace(**{**vars(os), "fsync": lambda _fd: None})
+
+
+FORGET: dict[str, Callable[[], None]] = {
+    "": lambda: None,
+    "forgetful": forget,
+    "forgetful-publisher": forget_to_publish,
+}
+
+
+def main(kind: str, folder: str, cuts: int, seed: int, forgetful: str = "") -> dict[str, Any]:
     failures: list[str] = []
     volume = Volume(kind, folder)
     try:
         volume.mount()
-        cutter = Cutter(volume, seed, forgetful)
+        cutter = Cutter(volume, seed, FORGET[forgetful])
         with small_rows():
             for backend in ("sqlite", "jsonl"):
                 cutter.learn(backend)
@@ -323,4 +385,4 @@ def main(kind: str, folder: str, cuts: int, seed: int, forgetful: bool) -> dict[
 
 
 if __name__ == "__main__":
-    json.dump(main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), "forgetful" in sys.argv), sys.stdout)
+    json.dump(main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), *sys.argv[5:]), sys.stdout)

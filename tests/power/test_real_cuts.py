@@ -61,6 +61,7 @@ def sweep(kind: str, cuts: int, seed: int, part: str) -> None:
     tally("power-real", part, (seed, seed + 1), len(found["failures"]), **counts)
     assert not found["failures"], found["failures"]
     assert counts["cuts"] >= cuts
+    assert counts["published_before_the_cut"] > cuts, "hardly anything was published before"
     assert counts["lost_something_unsaid"], "no cut ever lost anything: they cut nothing"
 
 
@@ -76,7 +77,8 @@ def test_what_was_acknowledged_survives_a_great_many_real_power_cuts(kind: str, 
     sweep(kind, 500, 100 + shard, f"{kind} long {shard}")
 
 
-def test_a_process_that_does_not_sync_is_found_out_by_a_real_power_cut() -> None:
-    found = cut("ext4", 25, 3, "forgetful")
-    tally("power-real", "forgetful", (3, 4), seeded_bugs=1, cuts_that_found_the_bug=len(found["failures"]))
+@pytest.mark.parametrize("way", ["forgetful", "forgetful-publisher"])
+def test_a_process_that_does_not_sync_is_found_out_by_a_real_power_cut(way: str) -> None:
+    found = cut("ext4", 25, 3, way)
+    tally("power-real", way, (3, 4), seeded_bugs=1, cuts_that_found_the_bug=len(found["failures"]))
     assert len(found["failures"]) >= 5

@@ -72,7 +72,7 @@ export async function examine(walk, ref, contract, reports) {
     const where = first.row ? `, row ${first.row}` : "";
     const column = first.column ? `, column ${first.column}` : "";
     const why = first.message.replace(/; the source is held$/, "");
-    throw new Held(`source ${name} is held: ${why} (${first.rule}${where}${column})`, {
+    throw new Held(`source ${name} (${fileOf(ref.uri)}) is held: ${why} (${first.rule}${where}${column})`, {
       hint: `see \`kfm held ${walk.dataset}\`; what was published stays`,
     });
   }
@@ -86,6 +86,9 @@ export async function examine(walk, ref, contract, reports) {
     partitions: report.partitions,
   });
 }
+
+/** As the configuration names it, but without the query of a URL, which may hold a key. */
+const fileOf = (uri) => (uri.includes("://") ? uri.split("?", 1)[0] : uri);
 
 function reportOf(ref, report, heldHash) {
   return {

@@ -214,11 +214,18 @@ def over_the_network(server: Server) -> Story:
         server.shelf.files["week.geojson"] = week.replace(b'"mag":', b'"mag": ', 1)
         site.run("run", "quakes")
         server.shelf.files["week.geojson"] = b"<html>503</html>\n"
-        site.run("run", "quakes", code=3)
+        assert (
+            f"source week (http://127.0.0.1:{server.port}/week.geojson) is held"
+            in site.run("run", "quakes", code=3).answer.err
+        )
         del server.shelf.files["week.geojson"]
         site.run("run", "quakes", code=None)
         server.shelf.files["week.geojson"] = week
         site.run("run", "quakes")
+        changed(site, r"/week\.geojson", "/week.geojson?page=hidden")
+        server.shelf.files["week.geojson?page=hidden"] = b"<html>503</html>\n"
+        said = site.run("run", "quakes", code=3).answer.err
+        assert "/week.geojson) is held" in said and "hidden" not in said  # a query may hold a key
 
     return story
 

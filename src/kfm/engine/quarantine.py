@@ -69,7 +69,7 @@ def examine(walk: Walk, ref: SourceRef, contract: DataContract, reports: list[di
         column = f", column {first.column}" if first.column else ""
         why = first.message.removesuffix("; the source is held")
         raise Held(
-            f"source {name} is held: {why} ({first.rule}{where}{column})",
+            f"source {name} ({_file(ref.uri)}) is held: {why} ({first.rule}{where}{column})",
             hint=f"see `kfm held {walk.dataset}`; what was published stays",
         )
     accepted_hash = accepted.commit()[0] if report.changed else _drop(accepted) or ref.content_hash
@@ -80,6 +80,11 @@ def examine(walk: Walk, ref: SourceRef, contract: DataContract, reports: list[di
         held_rows=report.held_rows,
         partitions=report.partitions,
     )
+
+
+def _file(uri: str) -> str:
+    """As the configuration names it, but without the query of a URL, which may hold a key."""
+    return uri.partition("?")[0] if "://" in uri else uri
 
 
 def _drop(staging: object) -> str:

@@ -18,17 +18,17 @@ function vectors(name) {
 }
 
 for (const { why, key, media_type, published_path: path } of vectors("artifacts/published_path")) {
-  test(`published where it belongs: ${why}`, () => {
+  test(`artifacts/published_path: ${why}`, () => {
     assert.equal(publishedPath("gauges", DIGEST, { key, digest: DIGEST, size: 0, media_type }), path);
   });
 }
 
 for (const { why, old, new: now, diff } of vectors("plans/diff")) {
-  test(`two plans: ${why}`, () => assert.equal(planDiff(Buffer.from(old), Buffer.from(now)), diff));
+  test(`plans/diff: ${why}`, () => assert.equal(planDiff(Buffer.from(old), Buffer.from(now)), diff));
 }
 
 for (const vector of vectors("plans/bytes")) {
-  test(`the bytes of a plan: ${vector.why}`, () => {
+  test(`plans/bytes: ${vector.why}`, () => {
     const world = new World();
     const updater = counting(0, {
       id: "gauges",

@@ -8,7 +8,7 @@ const FOLDER = new URL("../../conformance/transforms/", import.meta.url);
 
 for (const file of readdirSync(FOLDER)) {
   for (const { why, sources, outputs, ...wanted } of JSON.parse(readFileSync(new URL(file, FOLDER), "utf8")).vectors) {
-    test(`${file}: ${why}`, async () => {
+    test(`transforms/${file.replace(".json", "")}: ${why}`, async () => {
       assert.deepEqual(await answer({ sources, outputs }), wanted);
     });
   }

@@ -7,7 +7,7 @@ import { Rejected, signature, verify } from "../webhook.mjs";
 const { vectors } = JSON.parse(readFileSync(new URL("../../conformance/webhooks/verify.json", import.meta.url), "utf8"));
 
 for (const vector of vectors) {
-  test(vector.why, () => {
+  test(`webhooks/verify: ${vector.why}`, () => {
     const body = vector.body_hex === undefined ? Buffer.from(vector.body) : Buffer.from(vector.body_hex, "hex");
     const headers = vector.headers.map(([name, value]) => [name, Buffer.from(value, "latin1")]);
     const hook = vector.hook && { ...vector.hook, secrets: vector.hook.secrets.map((text) => Buffer.from(text)) };

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import signal
@@ -14,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from kfm import config
+from kfm.contract.secret import Secret
+from kfm.orchestration.webhooks import Hook, Rejected, verify
 from kfm.runtime import open_house
 from tests.webhooks.door import SECRETS, Case, Senders, environment, installation, send_all, served
 
@@ -41,6 +44,19 @@ def storm(folder: Path, cases: list[Case]) -> Counter[str]:
     assert set(accepted.values()) == {1}, "and each once, however often it came"
     assert len(kept(folder)) == len(meant)
     return Counter(case.kind for case in cases)
+
+
+def test_another_time_is_never_the_one_that_was_signed_though_the_clock_ticks_meanwhile() -> None:
+    seconds = itertools.count(1_763_277_121)
+    senders = Senders(1, now=lambda: next(seconds) * 1000)
+    hook = Hook(source_id="std", secrets=(Secret(SECRETS["std"].encode()),), accept="standard")
+    cases = [case for case in (senders.forged() for _ in range(2_000)) if case.kind == "other_time"]
+    assert len(cases) > 50
+    for case in cases:
+        headers = [(name.encode(), value) for name, value in case.headers]
+        with pytest.raises(Rejected) as caught:
+            verify(hook, headers, case.body, int(dict(case.headers)["webhook-timestamp"]) * 1000)
+        assert caught.value.reason == "signature.mismatch"
 
 
 def test_nothing_forged_or_replayed_has_an_effect(tmp_path: Path) -> None:

@@ -249,8 +249,7 @@ export class House {
    * Returns what was changed outside since the last time.
    */
   async settle() {
-    if (this.mode === "write") this.state.sync();
-    await deliver(this.state, this.objects, this.publisher);
+    await deliver(this.state, this.objects, this.publisher, { sync: this.mode === "write" });
     const effects = [...this.publisher.trace];
     this.publisher.trace.length = 0; // a house that stays open must not remember all it ever did
     return effects;

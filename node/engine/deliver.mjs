@@ -9,14 +9,18 @@ import { replace } from "../records.mjs";
 export const BATCH = 256; // receipts that are noted as exported together
 
 /**
- * Deliver what is waiting; returns how many items were. Lineage waits in the outbox for its sinks.
+ * Make durable what is waiting, then deliver it; returns how many items were. Lineage waits in the outbox for its
+ * sinks. What others commit meanwhile waits for the next time: nobody has made it durable for us.
  *
  * An item that cannot be delivered because something is damaged strands no other; it is thrown in the end.
  */
-export async function deliver(state, objects, publisher) {
+export async function deliver(state, objects, publisher, { sync }) {
+  const waiting = [...state.outbox("publish")];
+  const newest = [...state.ledger({ reverse: true, limit: 1 })][0]?.index ?? 0;
+  if (sync) state.sync();
   const done = [];
   const problems = [];
-  for (const item of [...state.outbox("publish")]) {
+  for (const item of waiting) {
     try {
       await publish(state, objects, publisher, item);
       done.push(item);
@@ -26,7 +30,7 @@ export async function deliver(state, objects, publisher) {
     }
   }
   if (done.length) state.acknowledge(done);
-  const count = done.length + (await exportReceipts(state, publisher));
+  const count = done.length + (await exportReceipts(state, publisher, newest));
   if (problems.length) throw problems[0];
   return count;
 }
@@ -58,10 +62,11 @@ async function publish(state, objects, publisher, item) {
   await publisher.emitEvent({ type, dataset, version, run_id: runId }, item.key);
 }
 
-async function exportReceipts(state, publisher) {
+async function exportReceipts(state, publisher, newest) {
   let count = 0;
   let last = 0;
   for (const entry of state.ledger({ after: state.exported() })) {
+    if (entry.index > newest) break;
     const receipt = state.receipt(entry.run_id);
     if (receipt !== null) {
       await exportReceipt(publisher, receipt);

@@ -386,9 +386,7 @@ class House:
 
         Returns what was changed outside since the last time.
         """
-        if self.mode == "write":
-            self.state.sync()
-        deliver(self.state, self.objects, self.publisher)
+        deliver(self.state, self.objects, self.publisher, sync=self.mode == "write")
         effects = list(self.publisher.trace)
         self.publisher.trace.clear()  # a house that stays open must not remember all it ever did
         return effects

@@ -129,9 +129,10 @@ class Installation:
 
     def settle(self) -> None:
         """As a house does before it acknowledges anything."""
-        self.state.sync()
-        if self.publisher is not None:
-            deliver(self.state, self.objects, self.publisher)
+        if self.publisher is None:
+            self.state.sync()
+        else:
+            deliver(self.state, self.objects, self.publisher, sync=True)
 
     def done(self) -> set[str]:
         return {entry.reason for entry in self.state.ledger()}

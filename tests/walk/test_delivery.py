@@ -288,3 +288,27 @@ def test_a_house_that_stays_open_tells_each_effect_once(place: Path) -> None:
             house.run(house.trigger("demo"))
             assert [effect.method for effect in house.settle()] == ["write_file"]  # its receipt
             assert house.settle() == []
+
+
+@pytest.mark.parametrize("state", ["sqlite", "jsonl"])
+def test_what_another_says_behind_our_sync_is_not_told_by_us(
+    state: str, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It need not be durable: after a power cut its receipt would be outside, and another one inside."""
+    site = Installation(place, state)
+    site.source("demo 0")
+    with site.open() as house, site.open() as other:
+        assert house.run(house.trigger("demo")).outcome == "done"
+        sync, said = house.state.sync, []
+
+        def then_the_other_speaks() -> None:
+            sync()
+            said.append(other.run(other.trigger("demo")))
+
+        with monkeypatch.context() as patch:
+            patch.setattr(house.state, "sync", then_the_other_speaks)
+            assert [effect.method for effect in house.settle()] == ["write_file"]  # our own receipt
+        assert [receipt.outcome for receipt in said] == ["noop"]
+        assert house.state.exported() == 1
+        assert [effect.method for effect in other.settle()] == ["write_file"]
+        assert house.state.exported() == 2

@@ -16,14 +16,19 @@ from kfm.projections.artifacts import published_path, receipt_path, version_path
 BATCH = 256  # receipts that are noted as exported together
 
 
-def deliver(state: State, objects: Objects, publisher: Publisher) -> int:
-    """Deliver what is waiting; returns how many items were. Lineage waits in the outbox for its sinks.
+def deliver(state: State, objects: Objects, publisher: Publisher, *, sync: bool) -> int:
+    """Make durable what is waiting, then deliver it; returns how many items were. Lineage waits in the outbox for its
+    sinks. What others commit meanwhile waits for the next time: nobody has made it durable for us.
 
     An item that cannot be delivered because something is damaged strands no other; it is raised in the end.
     """
+    waiting = list(state.outbox("publish"))
+    newest = next((entry.index for entry in state.ledger(reverse=True, limit=1)), 0)
+    if sync:
+        state.sync()
     done: list[OutboxItem] = []
     problems: list[Corrupt] = []
-    for item in list(state.outbox("publish")):
+    for item in waiting:
         try:
             _publish(state, objects, publisher, item)
         except Corrupt as problem:
@@ -32,7 +37,7 @@ def deliver(state: State, objects: Objects, publisher: Publisher) -> int:
             done.append(item)
     if done:
         state.acknowledge(done)
-    count = len(done) + _export_receipts(state, publisher)
+    count = len(done) + _export_receipts(state, publisher, newest)
     if problems:
         raise problems[0]
     return count
@@ -83,9 +88,11 @@ def _chunks(objects: Objects, name: str) -> Iterator[bytes]:
             yield chunk
 
 
-def _export_receipts(state: State, publisher: Publisher) -> int:
+def _export_receipts(state: State, publisher: Publisher, newest: int) -> int:
     count = last = 0
     for entry in state.ledger(after=state.exported()):
+        if entry.index > newest:
+            break
         receipt = state.receipt(entry.run_id)
         if receipt is not None:
             _export(publisher, receipt)

@@ -21,6 +21,7 @@ import pytest
 
 from tests.walk.installations import (
     GAUGES_CSV,
+    NOW,
     WORDS_CSV,
     Installation,
     Server,
@@ -39,9 +40,12 @@ from tests.walk.system_calls import changes, need_strace, traced
 Count = Callable[..., None]
 Foretell = Callable[..., dict[str, Any]]
 
+MESSAGE = f'''{{"source_id": "gauges", "trigger": "etag-change", "event_type": "update", "sent_at": "{NOW}",
+"metadata": {{}}, "integrity": {{"version": "v1"}}}}'''
 MORE_GAUGES = GAUGES_CSV + "e,ford,5\n"
 
-# Every command that promises to change nothing. ARTIFACTS stands for the one folder that may be written to.
+# Every command that promises to change nothing; test_no_command_forgotten.py holds them against what can be typed.
+# ARTIFACTS stands for the one folder that may be written to, TRIGGER for one that there is, SIGNED for a header.
 DRY: tuple[tuple[str, ...], ...] = (
     ("run", "--dry-run"),
     ("run", "--dry-run", "--json", "--verbose"),
@@ -71,14 +75,34 @@ LOOKING: tuple[tuple[str, ...], ...] = (
     ("cat", "quarantine/gauges"),
     ("receipts", "list"),
     ("receipts", "show", "last"),
+    ("held", "gauges"),
+    ("held", "gauges", "--rows"),
     ("wal", "export", "last"),
     ("wal", "export", "last", "--format", "avro"),
+    ("wal", "export", "last", "--format", "parquet"),
+    ("telemetry", "export", "--stdout"),
+    ("triggers", "list", "--all"),
+    ("triggers", "show", "TRIGGER"),
+    ("webhook", "sign", "gauges", "--body", "message.json"),
+    ("webhook", "verify", "gauges", "--body", "message.json", "--header", "SIGNED"),
+    ("webhook", "verify", "gauges", "--body", "data/gauges.csv", "--header", "SIGNED"),
+    ("workflow", "github"),
     ("config", "show", "--resolved"),
     ("schema",),
     ("schema", "receipt"),
     ("completion", "bash"),
     ("--version",),
     ("--help",),
+)
+NOTHING_TO_SEE = {  # after runs: no trigger was kept, and that is not what was signed
+    ("triggers", "show", "TRIGGER"): 3,
+    ("webhook", "verify", "gauges", "--body", "data/gauges.csv", "--header", "SIGNED"): 4,
+}
+# The same through the runners' door: `python -m updater …`.
+RUNNER: tuple[tuple[str, ...], ...] = (
+    ("run", "--dry-run"),
+    ("run", "--dry-run", "--artifacts", "ARTIFACTS"),
+    ("webhook", "verify", "gauges", "--body", "message.json", "--header", "SIGNED"),
 )
 KNOWN_CODES = {0, 3, 4, 5, 65}  # done, refused, denied, frozen, corrupt; never an internal error
 
@@ -116,6 +140,7 @@ def killed_with_a_log(site: Installation) -> None:
 def frozen(site: Installation) -> None:
     settled(site)
     site.kfm("freeze", "--reason", "an incident")
+    site.kfm("run", "gauges", expect=5)  # its trigger waits
 
 
 def undelivered(site: Installation) -> None:
@@ -146,6 +171,7 @@ STATES: dict[str, tuple[Callable[[Installation], None], str]] = {
 
 
 ONLY_DRY = ("frozen", "undelivered", "compacted", "in a journal of lines")  # where looking is nothing new
+STATELESS = ("webhook", "workflow", "config", "schema", "completion", "--version", "--help")  # no state is opened
 
 
 @pytest.fixture(scope="module")
@@ -157,18 +183,40 @@ def server() -> Iterator[Server]:
 def standing(name: str, folder: Path, server: Server) -> Installation:
     prepare, state = STATES[name]
     site = small(folder, server.port, state)
+    with (folder / "kfm.yml").open("a") as config:
+        config.write("webhooks: {gauges: {datasets: [gauges], secrets: ['file:secret']}}\n")
+    (folder / "secret").write_text("9f2c4e6a8b0d1f3e5c7a9b8d6f4e2c0a")
+    (folder / "secret").chmod(0o600)
+    (folder / "message.json").write_text(MESSAGE)
     prepare(site)
     return site
 
 
-def words_of(arguments: tuple[str, ...], artifacts: Path) -> list[str]:
-    return [str(artifacts) if word == "ARTIFACTS" else word for word in arguments]
+def looking(state: str) -> tuple[tuple[str, ...], ...]:
+    if state == "frozen":  # a trigger waits only there
+        return tuple(arguments for arguments in LOOKING if arguments[0] == "triggers")
+    if "after a kill" in state:
+        return tuple(arguments for arguments in LOOKING if arguments[0] not in STATELESS)
+    return () if state in ONLY_DRY else LOOKING
+
+
+def said_for(site: Installation, artifacts: Path) -> Callable[[tuple[str, ...]], list[str]]:
+    """Puts what there is in this installation in the place of the words in capitals."""
+    triggers = site.kfm("triggers", "list", "--all", "--json").data
+    named = {
+        "ARTIFACTS": str(artifacts),
+        "TRIGGER": triggers[0]["trigger_id"] if triggers else "000000000001",
+        "SIGNED": site.kfm("webhook", "sign", "gauges", "--body", "message.json").out.strip(),
+    }
+    return lambda arguments: [named.get(word, word) for word in arguments]
 
 
 # --------------------------------------------------------------------------------- it changes nothing
 
 # What Python keeps of the program itself, where an installation did not, before any line of ours can say no.
-BEFORE_OUR_FIRST_LINE = re.compile(r'/kfm(/cli)?/__pycache__(/(__init__|main)\.[^"/]*)?"')
+BEFORE_OUR_FIRST_LINE = re.compile(
+    r'/(kfm(/cli)?/__pycache__(/(__init__|main)\.[^"/]*)?|(src|site-packages)/__pycache__(/updater\.[^"/]*)?)"'
+)
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -179,14 +227,18 @@ def test_no_call_to_the_system_changes_anything(state: str, tmp_path: Path, serv
     artifacts = tmp_path / "artifacts"
     artifacts.mkdir()
     env = environment() | {"PYTHONDONTWRITEBYTECODE": ""}
+    said = said_for(site, artifacts)
     before = stamps(site.folder)
     server.methods.clear()
-    for arguments in DRY if state in ONLY_DRY else (*DRY, *LOOKING):
-        argv = command(*words_of(arguments, artifacts))
+    through = {"kfm.cli.main": (*DRY, *looking(state)), "updater": RUNNER}
+    for door, arguments in ((door, arguments) for door, every in through.items() for arguments in every):
+        argv = [sys.executable, "-m", door, *said(arguments)]
         done, calls = traced(argv, tmp_path / "trace", cwd=site.folder, env=env)
         assert done.returncode in KNOWN_CODES, (arguments, done)
+        if state in ("after runs", "frozen") and arguments in LOOKING:  # there is something to be seen
+            assert done.returncode == (NOTHING_TO_SEE if state == "after runs" else {}).get(arguments, 0), arguments
         assert "Traceback" not in done.stderr
-        assert any(call.name == "execve" and "kfm.cli.main" in call.rest for call in calls), "nothing was traced"
+        assert any(call.name == "execve" and f'"{door}"' in call.rest for call in calls), "nothing was traced"
         assert len(calls) > 100
         found = changes(calls, folder=artifacts, port=server.port)
         assert [line for line in found if not BEFORE_OUR_FIRST_LINE.search(line)] == [], arguments
@@ -296,11 +348,13 @@ def read_only(site: Path) -> Iterator[Warm]:
 @pytest.mark.parametrize("state", [state for state in STATES if state not in ONLY_DRY])
 def test_on_a_read_only_tree_every_command_answers_the_same(state: str, tmp_path: Path, server: Server) -> None:
     site = standing(state, tmp_path / "site", server)
+    said = said_for(site, tmp_path)
     with read_only(site.folder) as warm:
-        for arguments in (*DRY, *LOOKING):
+        for arguments in (*DRY, *looking(state)):
             if "ARTIFACTS" not in arguments:
-                there = warm.kfm(site.folder, arguments, environment())
-                assert there == site.kfm(*arguments, expect=None), arguments
+                words = said(arguments)
+                there = warm.kfm(site.folder, words, environment())
+                assert there == site.kfm(*words, expect=None), arguments
                 assert there.code in KNOWN_CODES, (arguments, there)
         real = warm.kfm(site.folder, ["freeze"], environment())
         assert real.code == 74 and "read-only" in real.err, "the tree can be written"

@@ -74,9 +74,9 @@ class Lines(Updater):
 class MemorySite:
     """The engine over memory: quick enough for hundreds of histories."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, tables: MemoryTables | None = None, **settings: Any) -> None:
         self.clock = FixedClock()
-        self.state = StoredState(MemoryTables(), self.clock.now_ms)
+        self.state = StoredState(tables or MemoryTables(), self.clock.now_ms)
         self.objects = DryObjects(None)
         self.objects._inline = self.state.inline_object  # type: ignore[attr-defined]
         self.shelf = Shelf()
@@ -90,6 +90,11 @@ class MemorySite:
             settings=Settings(holder=this_process(), **settings),
             metadata=METADATA,
         )
+
+    def begin_again(self) -> None:
+        """As another process would, when the lease of the one before has run out: nothing is remembered."""
+        self.clock.advance(self.ports.settings.lease_ms + 1)
+        self.state = self.ports.state = StoredState(self.state.tables, self.clock.now_ms)
 
     def run(self, updater: Updater, dataset: str = "demo", **fields: Any) -> Receipt:
         trigger = Trigger(kind="manual", updater_id=updater.id, dataset=dataset, actor="test", **fields)

@@ -3,22 +3,62 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
+from collections.abc import Callable
+from typing import ClassVar
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from kfm.contract.records import Receipt, Step
-from kfm.contract.updater import Output, Reader
+from kfm.contract.updater import Output, Reader, Updater
+from kfm.engine.run import run
 from kfm.errors import Frozen
+from kfm.operations.moves import OPERATIONS
+from kfm.store.memory import MemoryTables
 from tests.walk.site_under_test import Lines, MemorySite
 
 HISTORIES = int(os.environ.get("KFM_HISTORIES", "500"))
 BODIES = st.sampled_from([b"one", b"two", b"three", b"four"])
+# At which transaction from now on the process dies, and whether that was committed when it did.
+Moment = tuple[int, bool]
+MOMENTS = st.none() | st.tuples(st.integers(1, 4), st.booleans())
+
+Count = Callable[..., None]
 
 
 class Power(BaseException):
     """The process dies."""
+
+
+class Mortal(MemoryTables):
+    """Tables whose process dies at a given transaction, and does nothing more until there is another process."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left = 0  # transactions until it dies; 0: it lives on
+        self.committed = False  # is the one at which it dies?
+        self.dead = False
+
+    def begin(self, durable: bool = True) -> None:
+        if self.dead:
+            raise Power
+        super().begin(durable)
+
+    def commit(self) -> None:
+        self.dead = self.left == 1
+        self.left = max(0, self.left - 1)
+        if self.dead and not self.committed:
+            self.rollback()
+        else:
+            super().commit()
+        if self.dead:
+            raise Power
+
+    def die_at(self, moment: Moment | None) -> None:
+        self.dead = False
+        self.left, self.committed = moment or (0, False)
 
 
 class Dying(Lines):
@@ -38,9 +78,13 @@ class Dying(Lines):
 class Histories(RuleBasedStateMachine):
     """The model: what is processed, what is published, the moves of each, and whether it is frozen."""
 
+    told: ClassVar[int] = 0  # histories in which anything happened
+    crashes: ClassVar[Counter[str]] = Counter()  # that fired, by what was going on and how it was found after
+
     def __init__(self) -> None:
         super().__init__()
-        self.site = MemorySite()
+        self.tables = Mortal()
+        self.site = MemorySite(self.tables)
         self.updater = Dying()
         self.processed = ""
         self.published = ""
@@ -59,25 +103,59 @@ class Histories(RuleBasedStateMachine):
         assert self.site.state.receipt(receipt.run_id) == receipt
         return receipt
 
+    def teardown(self) -> None:
+        Histories.told += self.receipts > 0
+
+    def despite(self, moment: Moment | None, updater: Updater, action: Callable[[], Receipt]) -> Receipt:
+        """What comes of it, if the process dies at that moment and another takes up what it finds."""
+        before = len(list(self.site.state.ledger()))
+        self.tables.die_at(moment)
+        try:
+            return action()
+        except Power:
+            pass
+        finally:
+            self.tables.die_at(None)
+        self.site.begin_again()
+        unfinished = list(self.site.state.open_runs())
+        ended = list(self.site.state.ledger())[before:]
+        assert len(unfinished) + len(ended) <= 1
+        Histories.crashes[f"{updater.op}, {'unfinished' if unfinished else 'ended' if ended else 'not begun'}"] += 1
+        if ended:
+            receipt = self.site.state.receipt(ended[0].run_id)
+            assert receipt is not None
+            return receipt
+        self.refs_are_where_the_model_says()  # nothing half-done
+        if unfinished:
+            return run(unfinished[0].trigger, updater, self.site.ports, unfinished[0])
+        return action()
+
+    def operate(self, moment: Moment | None, name: str, dataset: str = "demo", **params: str) -> Receipt:
+        updater = OPERATIONS[name]()
+        return self.done(self.despite(moment, updater, lambda: self.site.operate(name, dataset, **params)))
+
     def note_version(self) -> None:
         self.processed = self.site.state.ref("processed/demo")
         assert self.bytes_of.setdefault(self.processed, self.site.shelf.body) == self.site.shelf.body
 
-    @rule(body=BODIES, crash=st.booleans(), force=st.booleans())
-    def ingest(self, body: bytes, crash: bool, force: bool) -> None:
+    @rule(body=BODIES, crash=st.just("step") | MOMENTS, force=st.booleans())
+    def ingest(self, body: bytes, crash: str | Moment | None, force: bool) -> None:
         self.site.shelf.body = body
         before = self.processed
-        if crash:
+        if isinstance(crash, str):
             self.updater.dies = True
             try:
                 receipt = self.site.run(self.updater, force=force, reason="again")
             except Power:
+                Histories.crashes["ingest, in a step"] += 1
                 assert self.site.state.ref("processed/demo") == before  # nothing half-published
                 receipt = self.site.run(self.updater, reason="again")
                 assert receipt.outcome in ("done", "unchanged")
             self.updater.dies = False
         else:
-            receipt = self.site.run(self.updater, force=force, reason="again")
+            receipt = self.despite(
+                crash, self.updater, lambda: self.site.run(self.updater, force=force, reason="again")
+            )
         self.done(receipt)
         if self.frozen:
             assert receipt.outcome == "frozen" and receipt.status == "SKIPPED"
@@ -92,9 +170,9 @@ class Histories(RuleBasedStateMachine):
         else:
             assert receipt.outcome == "done"
 
-    @rule()
-    def promote(self) -> None:
-        receipt = self.done(self.site.operate("promote"))
+    @rule(crash=MOMENTS)
+    def promote(self, crash: Moment | None) -> None:
+        receipt = self.operate(crash, "promote")
         if self.frozen and self.processed:
             assert receipt.outcome == "frozen"
             self.kept += 1
@@ -107,13 +185,13 @@ class Histories(RuleBasedStateMachine):
             self.published = self.processed
             self.moves.append(self.published)
 
-    @rule(back=st.integers(0, 4))
-    def roll_back(self, back: int) -> None:
+    @rule(back=st.integers(0, 4), crash=MOMENTS)
+    def roll_back(self, back: int, crash: Moment | None) -> None:
         before = self.published
         named = {}
         if back and self.moves:
             named["to"] = self.moves[back % len(self.moves)]
-        receipt = self.done(self.site.operate("rollback", **named))
+        receipt = self.operate(crash, "rollback", **named)
         target = named.get("to") or (self.moves[-2] if len(self.moves) > 1 else "")
         if not self.moves or not target:
             assert receipt.status == "FAILED"
@@ -133,9 +211,9 @@ class Histories(RuleBasedStateMachine):
             assert self.site.state.ref("published/demo") == target
             self.moves += [before, target]
 
-    @rule(scope=st.sampled_from(["global", "demo"]), thaw=st.booleans())
-    def switch(self, scope: str, thaw: bool) -> None:
-        self.done(self.site.operate("thaw" if thaw else "freeze", dataset=scope, scope=scope))
+    @rule(scope=st.sampled_from(["global", "demo"]), thaw=st.booleans(), crash=MOMENTS)
+    def switch(self, scope: str, thaw: bool, crash: Moment | None) -> None:
+        self.operate(crash, "thaw" if thaw else "freeze", scope, scope=scope)
         switches = [self.site.state.ref("switch/global"), self.site.state.ref("switch/dataset/demo")]
         self.frozen = "frozen" in switches
 
@@ -180,18 +258,27 @@ class Histories(RuleBasedStateMachine):
         assert not list(self.site.state.open_runs())
 
 
-def test_any_history_agrees_with_the_model() -> None:
+def test_any_history_agrees_with_the_model(count: Count) -> None:
+    Histories.told = 0
+    Histories.crashes.clear()
     run_state_machine_as_test(
         Histories,
         settings=settings(
-            max_examples=HISTORIES,
+            max_examples=HISTORIES + HISTORIES // 20 + 1,  # in a few nothing happens
             stateful_step_count=14,
             deadline=None,
             suppress_health_check=list(HealthCheck),
             derandomize=bool(os.environ.get("CI")),
         ),
     )
-    print(f"rollback: {HISTORIES} histories, 0 differences")
+    told, crashes = Histories.told, Histories.crashes
+    print(f"rollback: {told} histories, {crashes.total()} crashes, 0 differences; {dict(sorted(crashes.items()))}")
+    assert told >= HISTORIES
+    assert crashes["ingest, in a step"]
+    for word in ("ingest", "promote", "rollback", "freeze", "thaw", "not begun", "unfinished", "ended"):
+        assert any(word in name for name in crashes), f"{word}: no process died so"
+    count("histories of publishing and rolling back", told)
+    count("crashes in them", crashes.total())
 
 
 def test_ingest_rollback_ingest_is_ingest() -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.node.sites import command, contents
-from tests.walk.installations import NOW, ROOT, environment
+from tests.walk.installations import NOW, ROOT, Installation, environment, stamps
 
 EXAMPLES = ("declared/kfm.yml", "config.example.yml", "sources.example.json")
 
@@ -69,3 +73,94 @@ def test_a_changed_declaration_is_refused_in_the_same_words_by_both(tmp_path: Pa
     assert told["python"].returncode == told["node"].returncode == 3
     assert told["node"].stderr == told["python"].stderr
     assert "params.declared.steps[0].filter.above 0 → 5" in told["python"].stderr
+
+
+Count = Callable[..., None]
+Heard = tuple[str, dict[str, bytes]]  # what was said, and the artifacts
+
+# Of each example a source that changes, and its datasets.
+CHANGING = {
+    "declared/kfm.yml": ("kgs-arroyo-cuttings.csv", ("kgs-cuttings", "sentinel-1", "usgs-earthquakes")),
+    "config.example.yml": ("usdm-riley-county.csv", ("riley-drought",)),
+    "sources.example.json": ("networks.csv", ("sources",)),
+}
+
+
+class Foreteller:
+    """Does everything dry and then really, and holds what was foretold to what was done, byte for byte."""
+
+    def __init__(self, runner: str, place: Path, config: str) -> None:
+        self.runner = runner
+        self.place = place
+        self.config = config
+        self.heard: list[Heard] = []
+
+    def run(self, *words: str) -> dict[str, Any]:
+        def once(*flags: str) -> Heard:
+            folder = self.place.parent / "told"
+            shutil.rmtree(folder, ignore_errors=True)
+            done = run(self.runner, self.place, self.config, "--json", "--artifacts", str(folder), *words, *flags)
+            assert done.returncode == 0, done.stderr
+            return done.stdout, contents(folder)
+
+        return self._twice(once)
+
+    def kfm(self, *words: str) -> dict[str, Any]:
+        return self._twice(lambda *flags: (self._say("--json", *words, *flags), {}))
+
+    def _say(self, *words: str) -> str:
+        accepted = {"KFM_ACCEPT_WEAK_STORAGE": "true"}
+        return Installation(self.place).kfm("--config", self.config, *words, env=accepted).out
+
+    def _twice(self, once: Callable[..., Heard]) -> dict[str, Any]:
+        before = stamps(self.place)
+        foretold, artifacts = once("--dry-run")
+        assert stamps(self.place) == before
+        said, made = once()
+        assert foretold.replace('"dry_run": true', '"dry_run": false') == said != foretold
+        assert {n: b.replace(b'"dry_run":true', b'"dry_run":false') for n, b in artifacts.items()} == made
+        self.heard.append((said, made))
+        done: dict[str, Any] = json.loads(said)
+        self._check(done)
+        return done
+
+    def _check(self, done: dict[str, Any]) -> None:
+        """The refs are where the moves say, and every file that was to be written has just those bytes."""
+        root = (self.place / self.config).parent
+        refs = {row["ref"]: row["version"] for row in json.loads(self._say("refs", "list", "--json"))}
+        last = {move["ref"]: move["after"] for receipt in done["receipts"] for move in receipt["moves"]}
+        assert {ref: refs.get(ref, "") for ref in last} == last
+        files = contents(root / ".kfm") | contents(root / "public")
+        for effect in done["effects"]:
+            if effect["method"] == "write_file":
+                assert "sha256:" + hashlib.sha256(files[effect["target"]]).hexdigest() == effect["digest"], effect
+
+
+@pytest.mark.parametrize("config", EXAMPLES)
+def test_the_effects_foretold_are_the_effects_made_by_either_runner(tmp_path: Path, config: str, count: Count) -> None:
+    source, names = CHANGING[config]
+    heard = {}
+    for runner in ("python", "node"):
+        place = copied(tmp_path / "one")
+        teller = Foreteller(runner, place, config)
+        outcomes = [{receipt["dataset"]: receipt["outcome"] for receipt in teller.run()["receipts"]}]
+        for name in names:
+            published = teller.kfm("promote", name, "--reason", "an edition")
+            assert "write_file" in {effect["method"] for effect in published["effects"]}
+        outcomes += [{r["dataset"]: r["outcome"] for r in teller.run()["receipts"]}]
+        path = place / "declared/data" / source
+        path.write_bytes(path.read_bytes().rstrip().rpartition(b"\n")[0] + b"\n")
+        outcomes += [{r["dataset"]: r["outcome"] for r in teller.run("--verbose")["receipts"]}]
+        assert outcomes == [
+            dict.fromkeys(names, "done"),
+            dict.fromkeys(names, "noop"),
+            {**outcomes[1], names[0]: "done"},
+        ]
+        teller.run("--force", "--reason", "once more", "--window", "2026-01")
+        teller.kfm("promote", names[0])
+        teller.kfm("rollback", names[0], "--reason", "back")
+        count("commands on the examples done as foretold", len(teller.heard))
+        heard[runner] = teller.heard
+        shutil.rmtree(tmp_path / "one")
+    assert len(heard["node"]) == len(heard["python"]) >= 7
+    assert heard["node"] == heard["python"]

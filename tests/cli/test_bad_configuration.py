@@ -1,0 +1,124 @@
+"""Whatever is wrong with kfm.yml, at the door: one clear line, exit code 3, and nothing changed in the folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kfm.cli.parser import build
+from tests.house.test_config import ENV_CASES, JSON_CASES, TAIL, YAML_CASES
+from tests.node.sites import Site
+from tests.walk.installations import stamps
+from tests.walk.test_no_command_forgotten import commands_in, leaves
+
+from .conftest import Kfm, tree
+
+Count = Callable[..., None]
+
+# Everything that reads the configuration, with whatever it needs besides.
+COMMANDS = (
+    ("run",), ("run", "--dry-run"), ("run", "rain-gauges", "--force", "--reason", "r"), ("plan", "rain-gauges"),
+    ("resume",), ("runs", "list"), ("runs", "show", "last"), ("runs", "steps", "last"), ("refs", "list"),
+    ("refs", "history", "processed/rain-gauges"), ("cat", "processed/rain-gauges"), ("held", "rain-gauges"),
+    ("receipts", "list"), ("receipts", "show", "last"), ("promote", "rain-gauges"), ("rollback", "rain-gauges"),
+    ("freeze",), ("thaw",), ("watch", "--once"), ("serve", "webhooks", "--port", "0"), ("webhook", "sign", "a"),
+    ("webhook", "verify", "a"), ("webhook", "replay", "a"), ("triggers", "list"), ("triggers", "show", "1"),
+    ("triggers", "retry", "1"), ("wal", "export", "last"), ("telemetry", "export"), ("compact",), ("doctor",),
+    ("config", "show"), ("workflow", "github"),
+)  # fmt: skip
+WORST = ("alias bomb", "deep brackets", "duplicate key", "unknown key", "text for a number", "not UTF-8", "empty")
+
+
+def refused(kfm: Kfm, case: str, words: tuple[str, ...], parts: tuple[str, ...]) -> None:
+    before = tree()
+    answer = kfm(*words)
+    assert answer.code == 3, (case, words, answer)
+    assert answer.out == "", (case, words)
+    assert answer.err.count("\n") == 1 and answer.err.endswith("\n"), (case, words, answer.err[:2000])
+    assert len(answer.complaint) < 600, (case, words)
+    assert all(part in answer.complaint for part in parts), (case, words, answer.complaint)
+    assert "CANARY" not in answer.err, (case, words)
+    assert tree() == before, (case, words)
+
+
+@pytest.mark.parametrize(("name", "cases"), [("kfm.yml", YAML_CASES), ("kfm.json", JSON_CASES)])
+def test_every_wrong_configuration_is_refused_in_one_line(
+    ran: Kfm, name: str, cases: dict[str, tuple[str | bytes, tuple[str, ...]]], count: Count
+) -> None:
+    for case, (text, parts) in cases.items():
+        Path(name).write_bytes(text if isinstance(text, bytes) else text.encode())
+        refused(ran, case, ("run", "--config", name), parts)
+        count("wrong configurations refused at the door")
+
+
+@pytest.mark.parametrize("case", WORST)
+def test_every_command_refuses_it_alike(ran: Kfm, case: str) -> None:
+    text, parts = YAML_CASES[case]
+    Path("kfm.yml").write_bytes(text if isinstance(text, bytes) else text.encode())
+    for words in COMMANDS:
+        refused(ran, case, words, parts)
+
+
+def test_that_is_every_command_that_reads_it() -> None:
+    known = {command for command, _ in leaves(build())}
+    assert commands_in(COMMANDS, known) == known - {("init",), ("schema",), ("completion",)}
+
+
+def test_every_wrong_setting_in_the_environment_is_refused_in_one_line(
+    ran: Kfm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("kfm.yml").write_text(TAIL)
+    for case, (settings, parts) in ENV_CASES.items():
+        with monkeypatch.context() as patched:
+            for name, value in settings.items():
+                patched.setenv(name, value)
+            refused(ran, case, ("run",), parts)
+
+
+def test_what_kfm_yml_names_and_is_not_there_is_told_in_one_line(ran: Kfm) -> None:
+    text = Path("kfm.yml").read_text()
+    for there, missing in (
+        ("updaters/rain_gauges.py", "updaters/nobody.py"),
+        ("data/rain_gauges.csv", "data/nothing.csv"),
+    ):
+        assert there in text
+        Path("kfm.yml").write_text(text.replace(there, missing))
+        before = tree()
+        answer = ran("run", "--dry-run")
+        assert answer.code == 3, answer
+        assert missing in answer.complaint
+        assert tree() == before
+    Path("kfm.yml").unlink()
+    refused(ran, "no file", ("run", "--config", "kfm.yml"), ("kfm.yml does not exist",))
+    Path("kfm.yml").mkdir()
+    refused(ran, "a folder", ("run", "--config", "kfm.yml"), ("kfm.yml is not a file",))
+
+
+BY_BOTH = (
+    *WORST, "deep dashes", "never closed", "NUL", "a huge integer", "too many values", "unknown nested key",
+    "a list for a section", "a newer format", "a dataset that climbs", "a hostile key",
+)  # fmt: skip
+
+
+def test_both_runners_refuse_in_the_same_words(tmp_path: Path, count: Count) -> None:
+    """Each in a process of its own, as it is typed."""
+    site = Site(tmp_path / "site", {"a folder/x": ""}, lambda _n: "node")
+    texts = {f"{n}.yml": YAML_CASES[case] for n, case in enumerate(BY_BOTH)}
+    texts |= {f"{n}.json": JSON_CASES[case] for n, case in enumerate(("deep", "duplicate keys", "not JSON"))}
+    for name, (text, _) in texts.items():
+        site.put(name, text)
+    before = stamps(site.folder)
+    for name in (*texts, "missing.yml", "a folder"):
+        words = ("run", "--config", name)
+        answers = [site.python(*words), site.node(*words), site.kfm(*words, code=None)]
+        assert answers[0] == answers[1] == answers[2], (name, answers)
+        code, out, err = answers[1]
+        assert (code, out) == (3, ""), (name, answers)
+        assert err.startswith("kfm: ") and err.count("\n") == 1 and err.rstrip("\n").isprintable(), (name, err[:2000])
+        assert len(err) < 600
+        parts = texts[name][1] if name in texts else ("does not exist" if "missing" in name else "is not a file",)
+        assert all(part.replace("kfm.yml", name).replace("kfm.json", name) in err for part in parts), (name, err)
+        assert stamps(site.folder) == before, name
+        count("wrong configurations refused alike by both runners")

@@ -104,10 +104,11 @@ export class JsonlTables {
   /** While nobody writes: fold the lines written since we last looked, and judge what is left over. */
   _catchUp({ repair }) {
     const size = this._fs.size(this._fd);
-    if (size < this._acked) {
+    if (this._end <= size && size < this._acked) {
+      this._fold(size); // to know how many records are whole
       throw new Corrupt(
         `the journal is ${this._acked - size} bytes shorter than what was acknowledged: ` +
-          `record ${this._count + 1} or a later one is missing`,
+          `record ${this._count + 1} is damaged or missing`,
         {
           hint: `restore it from a copy made with ${path.basename(this._path)}.ack; nothing was changed`,
           record: this._count + 1,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hmac
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -12,9 +15,19 @@ import pytest
 
 from kfm.cli.main import main
 
+MESSAGE = """{"source_id": "gauges", "trigger": "etag-change", "event_type": "update",
+"sent_at": "2026-01-01T00:00:00Z", "metadata": {}, "integrity": {"version": "v1"}}"""
+SECRET = b"9f2c4e6a8b0d1f3e5c7a9b8d6f4e2c0a"
+SIGNED = "X-KFM-Signature: sha256=" + hmac.new(SECRET, MESSAGE.encode(), "sha256").hexdigest()
+
+# Everything that opens the state and ends by itself.
 COMMANDS = (
-    ["run"], ["run", "--dry-run"], ["plan", "rain-gauges"], ["resume"], ["runs", "list"], ["refs", "list"],
-    ["refs", "history", "processed/rain-gauges"], ["receipts", "list"], ["cat", "rain-gauges"],
+    ["run"], ["run", "--dry-run"], ["plan", "rain-gauges"], ["resume"], ["runs", "list"], ["runs", "show", "last"],
+    ["runs", "steps", "last"], ["refs", "list"], ["refs", "history", "processed/rain-gauges"], ["receipts", "list"],
+    ["receipts", "show", "last"], ["cat", "rain-gauges"], ["held", "rain-gauges"], ["held", "rain-gauges", "--rows"],
+    ["wal", "export", "last"], ["telemetry", "export"], ["telemetry", "export", "--stdout"], ["triggers", "list"],
+    ["triggers", "list", "--all"], ["triggers", "show", "000000000001"], ["triggers", "retry", "000000000001"],
+    ["watch", "--once"], ["webhook", "replay", "gauges", "--body", "message.json", "--header", SIGNED],
     ["promote", "rain-gauges"], ["rollback", "rain-gauges", "--reason", "r"], ["freeze", "--reason", "r"],
     ["thaw", "--reason", "r"], ["compact"], ["doctor"], ["doctor", "--deep"],
 )  # fmt: skip
@@ -28,7 +41,11 @@ def state(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("KFM_ACCEPT_WEAK_STORAGE", "true")  # the temporary folder may be one in memory
     assert main(["init"]) == 0
     config = Path("kfm.yml")
-    config.write_text(config.read_text().replace("sqlite:.kfm/state.db", request.param))
+    hook = "webhooks: {gauges: {datasets: [rain-gauges], secrets: ['file:secret']}}\n"
+    config.write_text(config.read_text().replace("sqlite:.kfm/state.db", request.param) + hook)
+    Path("message.json").write_text(MESSAGE)
+    Path("secret").write_bytes(SECRET)
+    Path("secret").chmod(0o600)
     assert main(["run"]) == 0
     assert main(["promote", "rain-gauges"]) == 0
     data = Path("data/rain_gauges.csv")
@@ -55,7 +72,9 @@ def rows_in(state: Path) -> object:
         return [database.execute(f'SELECT * FROM "{name}"').fetchall() for name in tables]
 
 
-def refuse(capsys: pytest.CaptureFixture[str], damage: str) -> None:
+def refuse(capsys: pytest.CaptureFixture[str], state: Path, damage: str, first_bad: int) -> None:
+    """In a journal of lines the first bad record is named by its number; a database has none."""
+    number = f"record {first_bad} " if state.suffix == ".jsonl" else ""
     before = everything()
     for command in COMMANDS:
         capsys.readouterr()
@@ -64,6 +83,7 @@ def refuse(capsys: pytest.CaptureFixture[str], damage: str) -> None:
         assert code == 65, f"{damage}: kfm {' '.join(command)} ended with {code}: {said.err or said.out}"
         assert "Traceback" not in said.err
         assert said.err.strip(), "a refusal says why"
+        assert number in said.err, f"{damage}: kfm {' '.join(command)} does not name {number}: {said.err}"
         changed = {name for name, _ in everything().items() ^ before.items()}
         assert not changed, f"{damage}: kfm {' '.join(command)} changed {changed}"
 
@@ -75,18 +95,30 @@ def test_every_command_refuses_a_state_with_a_flipped_bit(state: Path, capsys: p
     while rows_in(state) == stored:  # a database has places in which nothing is stored any more
         at = whole.index(b"rain-gauges", at + 1)
         state.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
-    refuse(capsys, "a flipped bit")
+    refuse(capsys, state, "a flipped bit", whole[:at].count(b"\n") + 1)
 
 
 def test_every_command_refuses_a_state_that_was_cut_short(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     body = state.read_bytes()
     state.write_bytes(body[: len(body) * 2 // 3])
-    refuse(capsys, "cut short")
+    refuse(capsys, state, "cut short", state.read_bytes().count(b"\n") + 1)
 
 
 def test_every_command_refuses_a_state_that_was_emptied(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     state.write_bytes(b"")
-    refuse(capsys, "emptied")
+    refuse(capsys, state, "emptied", 1)
+
+
+def test_no_door_is_opened_over_a_damaged_state(state: Path) -> None:
+    body = state.read_bytes()
+    state.write_bytes(body[: len(body) * 2 // 3])
+    before = everything()
+    argv = [sys.executable, "-m", "kfm.cli.main", "serve", "webhooks", "--port", "0"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 65, done
+    assert done.stdout == ""
+    assert done.stderr.startswith("kfm: ") and done.stderr.count("\n") == 1
+    assert everything() == before
 
 
 def test_every_command_refuses_an_older_state_put_back_until_told_that_it_is_meant(
@@ -98,7 +130,7 @@ def test_every_command_refuses_an_older_state_put_back_until_told_that_it_is_mea
     assert main(["run"]) == 0
     newer = state.read_bytes()
     state.write_bytes(older)
-    refuse(capsys, "an older copy")
+    refuse(capsys, state, "an older copy", older.count(b"\n") + 1)
     state.write_bytes(newer)
     assert main(["runs", "list"]) == 0
     state.write_bytes(older)

@@ -113,10 +113,11 @@ class JsonlTables:
     def _catch_up(self, *, repair: bool) -> None:
         """While nobody writes: fold the lines written since we last looked, and judge what is left over."""
         size = self._fs.size(self._fd)
-        if size < self._acked:
+        if self._end <= size < self._acked:
+            self._fold(size)  # to know how many records are whole
             raise Corrupt(
                 f"the journal is {self._acked - size} bytes shorter than what was acknowledged: "
-                f"record {self._count + 1} or a later one is missing",
+                f"record {self._count + 1} is damaged or missing",
                 hint=f"restore it from a copy made with {os.path.basename(self._path)}.ack; nothing was changed",
                 record=self._count + 1,
             )

@@ -223,6 +223,7 @@ class Crew {
   #reader;
   #todo = [];
   #rows = [];
+  #given = new Set(); // digests among the rows, and among those taken not long before
 
   constructor(walk, reader) {
     this.#walk = walk;
@@ -243,6 +244,7 @@ class Crew {
     const flushes = settings.threads > 1; // one thread in Python works off its whole window, too
     this.#todo.push(...batch);
     this.inFlight += batch.length;
+    if (this.#given.size > LOOKAHEAD) this.#given.clear();
     const finished = [];
     await breathe();
     const begun = clock.monotonic();
@@ -272,7 +274,9 @@ class Crew {
       }
       if (Buffer.isBuffer(body) && body.length <= INLINE_MAX) {
         const digest = `sha256:${createHash("sha256").update(body).digest("hex")}`;
-        this.#rows.push([digest, body]);
+        // Many steps may give the same bytes: one row is enough.
+        if (!this.#given.has(digest)) this.#rows.push([digest, body]);
+        this.#given.add(digest);
         finished.push([position, digest, body.length, mediaType]);
       } else {
         const [digest, size] = this.#store(position, step, body);

@@ -19,6 +19,7 @@ import {
   DAMAGE, checkRow, connect, damaged, hex, isFull, isRight, isSqliteError, leaveOpen, lost, mayBeNoText, primary, sumOf,
 } from "./driver.mjs";
 import { REAL, isSystemError, noteAt, storageFailed, writeNote } from "./durable.mjs";
+import { sleep } from "./locks.mjs";
 import { RuntimeError, checkKey, successor } from "./memory.mjs";
 import { pythonRepr } from "./python_text.mjs";
 
@@ -63,12 +64,25 @@ export class SqliteTables {
     this._note = REAL.openWrite(name + ".ack");
     this._db = connect(name, { timeout: busyMs });
     if (fresh) fs.chmodSync(name, 0o600);
-    this._db.pragma("journal_mode=WAL");
+    this._keepALog(busyMs);
     this._db.exec("PRAGMA synchronous=FULL");
     this._db.exec("PRAGMA wal_autocheckpoint=1000");
     this._db.exec("PRAGMA cache_size=-32768");
     this._db.exec("PRAGMA trusted_schema=OFF");
     this._look(name, acked, { small: fs.statSync(name).size <= SMALL });
+  }
+
+  /** Of several that make the file at once SQLite turns some away here, and does not wait for the others. */
+  _keepALog(busyMs) {
+    for (let left = Math.floor(busyMs / 10); ; left -= 1) {
+      try {
+        this._db.pragma("journal_mode=WAL");
+        return;
+      } catch (problem) {
+        if (left <= 0 || primary(problem) !== "SQLITE_BUSY") throw problem;
+        sleep(10);
+      }
+    }
   }
 
   /** Whatever is wrong with the file, it is left as it is. */

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,18 @@ def check(count: int, rows: list[tuple[int, int]], acknowledged: list[tuple[int,
     tokens = [token for _, token in rows]
     assert tokens == sorted(set(tokens)), "a fencing token went back"
     assert set(acknowledged) <= set(rows), "what was acknowledged is gone"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_state_that_several_make_at_once_turns_none_of_them_away(kind: str, tmp_path: Path) -> None:
+    with There() as one, There() as two, There() as three, ThreadPoolExecutor(4) as pool:
+        crowd = (one, two, Here(), three)
+        for n in range(30):
+            path = str(tmp_path / f"{n}" / "state")
+            told = list(pool.map(lambda each, path=path: each.ask("open", "s", kind, path), crowd))
+            assert told == [{"ok": 0}] * len(crowd)
+            for each in crowd:
+                each.ask("close", "s")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -166,6 +166,18 @@ def test_other_datasets_are_done_side_by_side_and_nobody_is_kept_waiting_for_eve
 
 
 @pytest.mark.parametrize("state", STATES)
+def test_a_state_that_several_make_at_once_turns_none_of_them_away(state: str, place: Path) -> None:
+    for n in range(30):
+        site = Installation(place / str(n), state)
+
+        def work(site: Installation = site) -> int:
+            with site.open() as house:
+                return sum(1 for _ in house.state.open_runs())
+
+        assert together([work] * 6) == [0] * 6
+
+
+@pytest.mark.parametrize("state", STATES)
 def test_houses_in_threads_of_one_process_keep_apart(state: str, place: Path) -> None:
     names = ["a", "b", "a", "b"]
     site = Installation(place, state, ("a", "b"))

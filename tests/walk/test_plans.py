@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -9,7 +11,8 @@ import pytest
 from kfm.contract.records import Step
 from kfm.contract.updater import Output, Plan, Reader
 from kfm.engine import plan as planning
-from kfm.engine.results import Results
+from kfm.engine.execute import LOOKAHEAD
+from kfm.engine.results import Done, Results
 from kfm.engine.run import run
 from kfm.engine.walk import SettledPlan
 from kfm.errors import Corrupt
@@ -82,3 +85,58 @@ def test_of_a_journaled_plan_chunks_in_which_all_is_done_are_not_read_again(step
     assert [at for at, _ in plan.left(state, results)] == list(range(1000, steps))
     results.add([(1000, "sha256:" + "0" * 64, 0, "")])
     assert [at for at, _ in plan.left(state, results)] == list(range(2000, steps))
+
+
+@pytest.mark.parametrize("steps", [2_000, 70_000])
+def test_results_are_the_same_however_they_came(steps: int) -> None:
+    chance = random.Random(steps)
+    media_types = ("text/csv", "text/plain", "")
+    made: list[Done] = [(n, f"sha256:{n:064x}", n * n, media_types[n % 7 % 3 if n > 900 else 0]) for n in range(steps)]
+    results = Results(steps)
+    left = list(range(0, steps, 100))
+    chance.shuffle(left)
+    for start in left:
+        part = made[start : start + 100 + chance.randrange(3)]  # some of them twice
+        if chance.random() < 0.3:
+            chance.shuffle(part)
+        results.add(part)
+        results.add([])
+    assert results.done == steps and results.all_done(0, steps)
+    assert [results.get(n) for n in range(steps)] == made
+    assert results.total_size() == sum(n * n for n in range(steps))
+
+
+class Repeating(Lines):
+    """Gives the same few bytes over and over."""
+
+    def perform(self, step: Step, read: Reader) -> Output:
+        return Output(b"%d" % (int(step.id[1:]) % 3), "text/plain")
+
+
+class Counting(Lines):
+    """Gives other bytes every time, and the first ones again at last."""
+
+    def perform(self, step: Step, read: Reader) -> Output:
+        return Output(b"%d" % (int(step.id[1:]) % (2 * LOOKAHEAD + 1)), "text/plain")
+
+
+@pytest.mark.parametrize(("kind", "distinct", "rows"), [(Repeating, 3, 3), (Counting, 2 * LOOKAHEAD + 1, None)])
+def test_the_same_bytes_are_written_once_for_many_steps(
+    kind: type[Lines], distinct: int, rows: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = MemorySite()
+    written: list[str] = []
+    put = site.state.tables.put
+    steps = 3 * LOOKAHEAD
+
+    def counted(table: str, key: str, value: bytes) -> None:
+        if table == "objects" and len(value) < 8:
+            written.append(key)
+        put(table, key, value)
+
+    monkeypatch.setattr(site.state.tables, "put", counted)
+    assert site.run(kind(numbered(steps))).status == "SUCCESS"
+    assert len(set(written)) == distinct and (rows is None or len(written) == rows)
+    assert len(written) <= steps
+    for n in range(distinct):
+        assert site.state.inline_object("sha256:" + sha256(b"%d" % n).hexdigest()) == b"%d" % n

@@ -163,7 +163,7 @@ def _read_yaml(text: str, where: str) -> Document:
     import re
 
     text = text.replace("\r\n", "\n")
-    odd = re.search("[^\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]", text)
+    odd = re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]", text)
     if odd:
         name = f"U+{ord(odd[0]):04X}"
         _fail(where, _position(text, odd.start()), f"holds the control character {name}", "remove it")

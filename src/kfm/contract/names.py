@@ -84,7 +84,9 @@ def is_file_name(text: str) -> bool:
 def is_identifier(text: str) -> bool:
     """Whether code may have such a name. Of characters past ASCII it is not asked which of them are letters: that
     depends on the version of Unicode, and a name that is none is not found."""
-    return re.match(r"[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_\x80-\U0010ffff]*\Z", text) is not None and is_printable(text)
+    # Letters, digits and "_", told by what of ASCII is none of them: large sets take long to compile.
+    named = re.match(r"[^\x00-@\[-^`{-\x7f][^\x00-/:-@\[-^`{-\x7f]*\Z", text)
+    return named is not None and is_printable(text)
 
 
 def _is_device(text: str) -> bool:

@@ -223,6 +223,7 @@ class Crew:
         self._todo: deque[tuple[int, Step]] = deque()
         self._finished: deque[tuple[Done, bytes | None]] = deque()  # with the body if it is small
         self._rows: list[tuple[str, bytes]] = []
+        self._given: set[str] = set()  # digests among the rows, and among those taken not long before
         self._news = threading.Condition()
         self.failures: list[tuple[int, KfmError]] = []
         self._interrupt: list[BaseException] = []
@@ -283,11 +284,14 @@ class Crew:
 
     def _collect(self) -> list[Done]:
         done = []
-        finished, rows = self._finished, self._rows
+        finished, rows, given = self._finished, self._rows, self._given
+        if len(given) > LOOKAHEAD:
+            given.clear()
         while finished:
             entry, body = finished.popleft()
             done.append(entry)
-            if body is not None:
+            if body is not None and entry[1] not in given:  # many steps may give the same bytes: one row is enough
+                given.add(entry[1])
                 rows.append((entry[1], body))
         self.in_flight -= len(done)
         return done

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 Done = tuple[int, str, int, str]  # position, digest, size, media type
 SMALL = 1 << 16
@@ -26,7 +26,7 @@ class Results:
         self._media_index: dict[str, int] = {}
         self._media_names: list[str] = []
 
-    def add(self, entries: Iterable[Done]) -> None:
+    def add(self, entries: Sequence[Done]) -> None:
         """Each position is added once in a run; a journal replayed before it may have had it too."""
         rows = self._rows
         if rows is not None:
@@ -35,17 +35,28 @@ class Results:
                     self.done += 1
                 rows[entry[0]] = entry
             return
-        for position, digest, size, media_type in entries:
-            self._digests[32 * position : 32 * position + 32] = bytes.fromhex(digest[7:])
-            self._sizes[position] = size
-            index = self._media_index.get(media_type)
-            if index is None:
-                index = self._media_index[media_type] = len(self._media_names)
-                self._media_names.append(media_type)
-            self._media[position] = index
-            if not self._seen[position]:
-                self._seen[position] = 1
-                self.done += 1
+        if entries and not self._add_at_once(entries):
+            for entry in entries:
+                self._add_at_once([entry])
+
+    def _add_at_once(self, entries: Sequence[Done]) -> bool:
+        """Many cost little more than one, if they follow each other in the plan and are of one media type."""
+        first, count = entries[0][0], len(entries)
+        positions, digests, sizes, media_types = zip(*entries, strict=True)
+        if count > 1 and (positions != tuple(range(first, first + count)) or len(set(media_types)) > 1):
+            return False
+        media_type = media_types[0]
+        index = self._media_index.get(media_type)
+        if index is None:
+            index = self._media_index[media_type] = len(self._media_names)
+            self._media_names.append(media_type)
+        end = first + count
+        self._digests[32 * first : 32 * end] = bytes.fromhex("".join(digests).replace("sha256:", ""))
+        self._sizes[first:end] = array("Q", sizes)
+        self._media[first:end] = array("H", [index]) * count
+        self.done += self._seen.count(0, first, end)
+        self._seen[first:end] = b"\1" * count
+        return True
 
     def is_done(self, position: int) -> bool:
         if self._rows is not None:

@@ -54,10 +54,11 @@ class SqliteTables:
         self._open = False
         self._folder = os.path.dirname(path) or "."
         self._note = -1
-        self._seen = 0  # PRAGMA data_version inside the open transaction, once it was asked for
-        self._full = 0  # full commits so far
+        self._others = 0  # how often we found that somebody else had written
+        self._version_left = -1  # the file's version as our last transaction left it
         self._log = path + "-wal"
-        self._counted = (0, 0)  # that number at our last full commit, and what it was counted as
+        self._full = 0  # full commits so far
+        self._counted = (0, 0)  # how often at our last full commit, and what that was counted as
         with self._opening():
             acked = note_at(REAL, path + ".ack")
             fresh = not os.path.exists(path) or not os.path.getsize(path)
@@ -71,12 +72,25 @@ class SqliteTables:
             self._execute = self._db.cursor().execute
             if fresh:
                 os.chmod(path, 0o600)
-            self._execute("PRAGMA journal_mode=WAL").fetchall()
+            self._keep_a_log(busy_ms)
             self._execute("PRAGMA synchronous=FULL")
             self._execute(f"PRAGMA wal_autocheckpoint={_LOG_PAGES}")
             self._execute("PRAGMA cache_size=-32768")
             self._execute("PRAGMA trusted_schema=OFF")
             self._look(path, acked, small=os.path.getsize(path) <= _SMALL)
+
+    def _keep_a_log(self, busy_ms: int) -> None:
+        """Of several that make the file at once SQLite turns some away here, and does not wait for the others."""
+        import time
+
+        for left in range(busy_ms // 10, -1, -1):
+            try:
+                self._execute("PRAGMA journal_mode=WAL").fetchall()
+                return
+            except apsw.BusyError:
+                if not left:
+                    raise
+                time.sleep(0.01)
 
     @contextmanager
     def _opening(self) -> Iterator[None]:
@@ -301,7 +315,8 @@ class SqliteTables:
                 self._durable = durable
             self._execute("BEGIN IMMEDIATE")
             self._open = True
-            self._seen = 0
+            if self._db.data_version() != self._version_left:
+                self._others += 1
         except apsw.Error as problem:
             self._lock.release()
             raise self._fail(problem) from problem
@@ -352,7 +367,7 @@ class SqliteTables:
                 body = b"%d" % acked
                 self._execute("UPDATE guard SET value=?, sum=? WHERE key='commits'", (body, crc32(body, _COMMITS)))
                 self._execute("COMMIT")
-                self._counted = (self._seen, acked)
+                self._counted = (self._others, acked)
                 write_note(REAL, self._note, acked)
             else:
                 self._execute("COMMIT")
@@ -392,20 +407,17 @@ class SqliteTables:
     def _end(self) -> None:
         try:
             self._open = False
-            if not self._failed and self._db.in_transaction:
-                self._execute("ROLLBACK")
+            if not self._failed:
+                if self._db.in_transaction:
+                    self._execute("ROLLBACK")
+                self._version_left = self._db.data_version()
         except apsw.Error as problem:
             raise self._fail(problem) from problem
         finally:
             self._lock.release()
 
     def foreign(self) -> int:
-        try:
-            if not self._seen:  # once a transaction: nobody else writes while it is open
-                self._seen = int(self._value("PRAGMA data_version"))
-            return self._seen
-        except apsw.Error as problem:
-            raise self._fail(problem) from problem
+        return self._others
 
     def _commits(self) -> int:
         """How many full commits the file counts: known from our last one, unless somebody else wrote since."""

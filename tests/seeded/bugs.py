@@ -203,7 +203,7 @@ def try_out(name: str, bug: Bug, scratch: Path) -> str:
         return f"its text is no longer in {bug.file}: seed it anew"
     path.write_text(text.replace(bug.old, bug.new, 1), encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-x", "-m", "not long", "-p", "no:cacheprovider", *bug.tests.split()]
-    environment = {**os.environ, "PYTHONPATH": str(source), "KFM_HISTORIES": "100", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(source), "TESTED_HISTORIES": "100", "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     if done.returncode == 1:
         return ""

@@ -19,7 +19,7 @@ from kfm.operations.moves import OPERATIONS
 from kfm.store.memory import MemoryTables
 from tests.walk.site_under_test import Lines, MemorySite
 
-HISTORIES = int(os.environ.get("KFM_HISTORIES", "500"))
+HISTORIES = int(os.environ.get("TESTED_HISTORIES", "500"))
 BODIES = st.sampled_from([b"one", b"two", b"three", b"four"])
 # At which transaction from now on the process dies, and whether that was committed when it did.
 Moment = tuple[int, bool]

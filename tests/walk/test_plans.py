@@ -114,7 +114,7 @@ class Repeating(Lines):
 
 
 class Counting(Lines):
-    """Gives other bytes every time, and the first ones again at last."""
+    """Gives more different bytes than are remembered, and the first ones again at last: those are there, too."""
 
     def perform(self, step: Step, read: Reader) -> Output:
         return Output(b"%d" % (int(step.id[1:]) % (2 * LOOKAHEAD + 1)), "text/plain")
@@ -137,6 +137,5 @@ def test_the_same_bytes_are_written_once_for_many_steps(
     monkeypatch.setattr(site.state.tables, "put", counted)
     assert site.run(kind(numbered(steps))).status == "SUCCESS"
     assert len(set(written)) == distinct and (rows is None or len(written) == rows)
-    assert len(written) <= steps
     for n in range(distinct):
         assert site.state.inline_object("sha256:" + sha256(b"%d" % n).hexdigest()) == b"%d" % n

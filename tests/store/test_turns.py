@@ -32,7 +32,7 @@ def patiently(what):
         except Busy:
             time.sleep(0.002)
 kind, path, name, rounds = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
-tables = open_stored(kind, path)
+tables = patiently(lambda: open_stored(kind, path))
 for i in range(rounds):
     patiently(lambda: tables.begin(durable=i % 2 == 0))
     n = int(tables.get("runs", "n") or b"0") + 1

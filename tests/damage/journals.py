@@ -27,7 +27,7 @@ class Journal(NamedTuple):
 class Verdict(NamedTuple):
     """What opening it came to."""
 
-    outcome: str  # accepted, repaired, refused
+    outcome: str  # whole, repaired, refused
     records: int  # how many records the tables then hold; of a refusal, the number of the first bad one
     content: str  # digest of the tables
     left: bytes  # the journal afterwards
@@ -61,7 +61,7 @@ def judge(body: bytes, note: bytes | None, *, writable: bool = True) -> Verdict:
         assert str(refusal.fields["record"]) in refusal.message
         return Verdict("refused", int(refusal.fields["record"] or 0), "", fs.tree()["/state"])
     left = fs.tree()["/state"]
-    outcome = "repaired" if tables.repaired_bytes else "accepted"
+    outcome = "repaired" if tables.repaired_bytes else "whole"
     return Verdict(outcome, tables._count, digest_of(tables), left)
 
 

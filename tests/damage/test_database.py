@@ -130,7 +130,10 @@ def test_without_the_note_sqlite_loses_acknowledged_commits_without_a_word() -> 
         for bit in range(0, len(it.log) * 8, len(it.log) * 8 // 200)
     )
     tally(
-        "damage-sqlite", "bits of the log without the note", flipped_bits_without_a_note=200, lost_without_a_word=lost
+        "damage-sqlite",
+        "bits of the log without the note",
+        flipped_bits_where_the_note_was_taken_away=200,
+        lost_without_a_word_by_sqlite_alone=lost,
     )
     assert lost > 190
 

@@ -44,7 +44,7 @@ def test_the_journal_is_of_a_real_run_and_sound() -> None:
     assert it.note == noted(len(it.body))
     for note in (it.note, None):
         verdict = judge(it.body, note)
-        assert (verdict.outcome, verdict.records, verdict.content) == ("accepted", len(it.states) - 1, it.states[-1])
+        assert (verdict.outcome, verdict.records, verdict.content) == ("whole", len(it.states) - 1, it.states[-1])
         assert verdict.left == it.body
 
 
@@ -102,7 +102,7 @@ def test_an_end_cut_at_any_byte_is_refused_if_it_was_acknowledged_and_repaired_i
         for note in (None, lagging[size % len(lagging)]):
             verdict = judge(body, note)
             assert verdict.content == it.states[whole], size
-            assert verdict.outcome == ("accepted" if size == it.starts[whole] else "repaired"), size
+            assert verdict.outcome == ("whole" if size == it.starts[whole] else "repaired"), size
             assert verdict.left == it.body[: it.starts[whole]]
             counts[verdict.outcome] += 1
         if whole >= 1 and size > it.starts[whole]:  # one record too few for what the note says
@@ -131,7 +131,7 @@ def test_every_flipped_bit_of_the_note_is_no_note() -> None:
     it = journal()
     for bit in range(len(it.note) * 8):
         verdict = judge(it.body, flipped(it.note, bit))
-        assert (verdict.outcome, verdict.content) == ("accepted", it.states[-1])
+        assert (verdict.outcome, verdict.content) == ("whole", it.states[-1])
     tally("damage-journal", "note", flipped_bits=len(it.note) * 8)
 
 
@@ -198,7 +198,7 @@ def test_blocks_moved_about_are_never_taken_for_what_they_are_not() -> None:
                     assert it.starts[verdict.records] >= told(body), f"seed {seed}: what a line tells of is gone"
             counts[verdict.outcome] += 1
     tally("damage-journal", "blocks", (0, 6_000), rearrangements=12_000, **counts)
-    assert counts["refused"] > 6_000 and counts["accepted"] and counts["repaired"]
+    assert counts["refused"] > 6_000 and counts["whole"] and counts["repaired"]
 
 
 def test_lines_that_were_forged_whole_do_not_chain() -> None:

@@ -157,7 +157,7 @@ class Witness:
         self.reader.check(published)
         lost = bool(self.states) and now != self.states[-1]
         self.states, self.acked = [now], 0
-        return "lost something unsaid" if lost else "lost nothing"
+        return "lost only what nobody was told of" if lost else "lost nothing"
 
 
 def _digest(body: bytes) -> str:

@@ -64,9 +64,9 @@ def environment() -> dict[str, str]:
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[tuple[int, subprocess.Popen[str]]]:
+def served(folder: Path, *flags: str) -> Iterator[tuple[int, subprocess.Popen[str]]]:
     """The port, and the process that listens there; stopped as an operator would stop it."""
-    command = [sys.executable, "-m", "kfm.cli.main", "--json", "serve", "webhooks", "--port", "0"]
+    command = [sys.executable, "-m", "kfm.cli.main", "--json", "serve", "webhooks", "--port", "0", *flags]
     process = subprocess.Popen(
         command, cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

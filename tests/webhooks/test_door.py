@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import itertools
 import json
 import os
+import shutil
 import signal
+import ssl
 import subprocess
 import sys
 from collections import Counter
@@ -194,3 +197,42 @@ def test_a_door_open_to_others_needs_tls_or_a_proxy(tmp_path: Path) -> None:
     folder = installation(tmp_path)
     done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=60)
     assert done.returncode == 3 and "there is no TLS" in done.stderr
+
+
+TLS = Path(__file__).parent.parent / "sources" / "tls"
+
+
+@pytest.mark.parametrize(
+    ("cert", "key", "complaint"),
+    [
+        ("nope.pem", "key.pem", "--tls-cert 'nope.pem' cannot be read: no such file or directory"),
+        ("localhost.pem", "nope.pem", "--tls-key 'nope.pem' cannot be read: no such file or directory"),
+        ("", "key.pem", "--tls-cert '' cannot be read: no such file or directory"),
+        (".", "key.pem", "--tls-cert '.' cannot be read: is a directory"),
+        ("kfm.yml", "key.pem", "--tls-cert 'kfm.yml' holds no certificate"),
+        ("key.pem", "key.pem", "--tls-cert 'key.pem' holds no certificate"),
+        ("localhost.pem", "kfm.yml", "--tls-key 'kfm.yml' holds no key that can be used"),
+        ("localhost.pem", "other_key.pem", "--tls-key 'other_key.pem' is not the key of --tls-cert 'localhost.pem'"),
+    ],
+)
+def test_a_certificate_that_cannot_be_used_is_refused_before_anything_is_announced(
+    tmp_path: Path, cert: str, key: str, complaint: str
+) -> None:
+    folder = installation(tmp_path)
+    for name in ("localhost.pem", "key.pem", "other_key.pem"):
+        shutil.copy(TLS / name, folder)
+    command = [sys.executable, "-m", "kfm.cli.main", "serve", "webhooks", "--tls-cert", cert, "--tls-key", key]
+    done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert complaint in done.stderr and len(done.stderr.splitlines()) == 1
+    assert not (folder / ".kfm").exists()
+
+
+def test_a_door_with_a_certificate_is_reached_by_tls(tmp_path: Path) -> None:
+    files = ["--tls-cert", str(TLS / "localhost.pem"), "--tls-key", str(TLS / "key.pem")]
+    with served(installation(tmp_path), *files) as (port, _):
+        context = ssl.create_default_context(cafile=str(TLS / "authority.pem"))
+        connection = http.client.HTTPSConnection("localhost", port, context=context, timeout=60)
+        connection.request("GET", "/readyz")
+        assert connection.getresponse().status == 200
+        connection.close()

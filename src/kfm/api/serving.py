@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -85,7 +86,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve_webhooks(
-    opened: Callable[[], House], host: str, port: int, tls: tuple[str, str] | None, ready: Callable[[int], None]
+    opened: Callable[[], House], host: str, port: int, tls: ssl.SSLContext | None, ready: Callable[[int], None]
 ) -> None:
     """Until SIGTERM or SIGINT; what was accepted by then is answered. `ready` is told the port."""
     with opened() as house:  # a bad secret or an updater that cannot be loaded is told before anyone listens
@@ -106,9 +107,9 @@ def serve_webhooks(
         server_header=False,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=15,
-        ssl_certfile=tls[0] if tls else None,
-        ssl_keyfile=tls[1] if tls else None,
     )
+    config.load()
+    config.ssl = tls  # uvicorn itself would read certificate and key only after we said that we listen
     letterbox.start()
     try:
         ready(listener.getsockname()[1])

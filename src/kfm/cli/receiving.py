@@ -11,12 +11,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kfm.cli.opening import known_dataset, one_line, opened, settings
+from kfm.cli.parser import Usage
 from kfm.cli.render import Screen
 from kfm.contract.canonical import canonical
 from kfm.contract.names import printable
 from kfm.errors import BadInput, Denied, Refused
 
 if TYPE_CHECKING:
+    import ssl
+
     from kfm.config import Resolved
     from kfm.contract.records import Receipt
 
@@ -27,9 +30,9 @@ def serve_webhooks(options: argparse.Namespace, screen: Screen) -> int:
     resolved = settings(options)
     if not resolved.config.webhooks:
         raise BadInput("the configuration names no webhook", hint="add one under `webhooks:`")
-    tls = (options.tls_cert, options.tls_key) if options.tls_cert and options.tls_key else None
-    if bool(options.tls_cert) != bool(options.tls_key):
+    if (options.tls_cert is None) != (options.tls_key is None):
         raise BadInput("--tls-cert and --tls-key belong together", hint="give both, or none")
+    tls = _tls(options.tls_cert, options.tls_key) if options.tls_cert is not None else None
     if not tls and not options.behind_proxy and not _is_loopback(options.host):
         raise Refused(
             f"{printable(options.host)} is open to others and there is no TLS",
@@ -54,6 +57,33 @@ def serve_webhooks(options: argparse.Namespace, screen: Screen) -> int:
     serve(partial(open_house, resolved), options.host, options.port, tls, ready)
     screen.say("stopped; everything that was accepted is in the inbox")
     return 0
+
+
+def _tls(cert: str, key: str) -> ssl.SSLContext:
+    """Certificate and key, loaded; whichever of the two flags is at fault is named."""
+    import ssl
+
+    for flag, path in (("--tls-cert", cert), ("--tls-key", key)):
+        try:
+            with open(path, "rb"):
+                pass
+        except (OSError, ValueError) as problem:
+            reason = (getattr(problem, "strerror", None) or "not a file name").lower()
+            raise Usage(f"{flag} {printable(path)} cannot be read: {reason}", hint="name a file in PEM") from None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(cafile=cert)
+    except ssl.SSLError:
+        raise Usage(f"--tls-cert {printable(cert)} holds no certificate", hint="name a file in PEM") from None
+    try:
+        context.load_cert_chain(cert, key)
+    except ssl.SSLError as problem:
+        if problem.reason == "KEY_VALUES_MISMATCH":
+            what, hint = f"is not the key of --tls-cert {printable(cert)}", "name the key it was made with"
+        else:
+            what, hint = "holds no key that can be used", "name a file in PEM"
+        raise Usage(f"--tls-key {printable(key)} {what}", hint=hint) from None
+    return context
 
 
 def watch(options: argparse.Namespace, screen: Screen) -> int:

@@ -303,7 +303,7 @@ def _add_receiving(commands: Any) -> None:
         "Runs nothing itself: `kfm watch` runs what waits, or `kfm resume` once.",
     )
     hooks.add_argument("--host", default="127.0.0.1", metavar="HOST", help="where to listen (default: 127.0.0.1)")
-    hooks.add_argument("--port", type=_count, default=8750, metavar="N", help="default: 8750; 0: any free one")
+    hooks.add_argument("--port", type=_port, default=8750, metavar="N", help="default: 8750; 0: any free one")
     hooks.add_argument("--tls-cert", metavar="FILE", help="certificate, PEM")
     hooks.add_argument("--tls-key", metavar="FILE", help="its key, PEM")
     hooks.add_argument("--behind-proxy", action="store_true", help="a proxy before us ends TLS")
@@ -394,4 +394,10 @@ def _add_settings(commands: Any) -> None:
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 9):
         raise argparse.ArgumentTypeError("must be a whole number")
+    return int(text)
+
+
+def _port(text: str) -> int:
+    if _count(text) > 65535:
+        raise argparse.ArgumentTypeError("must be at most 65535")
     return int(text)

@@ -46,6 +46,7 @@ class U(Updater):
 DEEP = "deep = []\n        for _ in range(100_000):\n            deep = [deep]\n        "
 LOOP = "loop = {}\n        loop['x'] = loop\n        "
 FAILED, REFUSED = 1, 3
+AT = "step 'a': perform() of demo at updaters.py:19:"
 
 # what is replaced, by what, the exit code, and what the line must say
 Cases = dict[str, tuple[dict[str, str], int, str]]
@@ -288,15 +289,55 @@ CASES: Cases = {
     "perform: recursion": ({"perform": "return self.perform(step, read)"}, FAILED, "raised RecursionError"),
     "perform: no memory": ({"perform": "raise MemoryError"}, FAILED, "raised MemoryError"),
     "perform: really no memory": ({"perform": "return Output(bytes(1 << 62))"}, FAILED, "raised MemoryError"),
-    "perform: an unknown input": ({"perform": "return Output(read.bytes(7))"}, REFUSED, "there is no input 7"),
-    "perform: an unknown step": ({"perform": "return Output(read.bytes('zzz'))"}, REFUSED, "neither an input nor a"),
+    "perform: an unknown input": ({"perform": "return Output(read.bytes(7))"}, REFUSED, f"{AT} there is no input 7"),
+    "perform: an unknown step": (
+        {"perform": "return Output(read.bytes('zzz'))"},
+        REFUSED,
+        f"{AT} 'zzz' is neither an input nor a finished step",
+    ),
     "perform: an input that is nothing": (
         {"perform": "return Output(read.bytes(None))"},
         REFUSED,
-        "neither the number nor the name",
+        f"{AT} perform() reads what is neither the number nor the name",
     ),
-    "perform: JSON that is none": ({"perform": "return Output.json(read.json('source'))"}, REFUSED, "is not JSON"),
-    "perform: JSON that cannot be": ({"perform": "return Output.json({'x': float('nan')})"}, REFUSED, "kfm: demo: "),
+    "perform: a text of no step": (
+        {"perform": "return Output.text(read.text('typo'))"},
+        REFUSED,
+        f"{AT} 'typo' is neither an input nor a finished step",
+    ),
+    "perform: rows of no step": (
+        {"perform": "return Output.csv(read.csv('typo'))"},
+        REFUSED,
+        f"{AT} 'typo' is neither an input nor a finished step",
+    ),
+    "perform: JSON that is none": (
+        {"perform": "return Output.json(read.json('source'))"},
+        REFUSED,
+        f"{AT} source is not JSON",
+    ),
+    "perform: JSON that cannot be": (
+        {"perform": "return Output.json({'x': float('nan')})"},
+        REFUSED,
+        f"{AT} $.x ",
+    ),
+    "perform: a set as JSON": (
+        {"perform": "return Output.json({1, 2})"},
+        REFUSED,
+        f"{AT} $ is of type set, which JSON does not have",
+    ),
+    "perform: a stream that is refused": (
+        {"perform": "return Output(Output.json({n}).body for n in 'ab')"},
+        REFUSED,
+        f"{AT} $ is of type set, which JSON does not have",
+    ),
+    "perform: a refusal of its own kind": (
+        {
+            "module": "import kfm\nclass Own(kfm.errors.Refused):\n    def __init__(self): super().__init__('no')",
+            "perform": "raise Own",
+        },
+        REFUSED,
+        "step 'a': perform() of demo at updaters.py:21: no",
+    ),
     "perform: a message of its own": (
         {"module": "from kfm.errors import Refused", "perform": "raise Refused('\\x1b[31mred\\nkfm: all is well')"},
         REFUSED,

@@ -24,7 +24,7 @@ from kfm.engine.plan import StepIndex, append, write_plan
 from kfm.engine.reader import StepReader
 from kfm.engine.results import Done, Results
 from kfm.engine.walk import Walk
-from kfm.errors import Broken, KfmError, StepFailed, place_of
+from kfm.errors import Broken, Conflict, KfmError, StepFailed, place_of
 
 LOOKAHEAD = 4096  # steps of the plan that are looked at for readiness; the first of them is always ready in time
 FLUSH_S = 0.25  # finished steps wait at most about this long for their DONE while others still run
@@ -326,7 +326,7 @@ class Crew:
                 digest, size = self._store(position, step, body)
                 self._finished.append(((position, digest, size, media_type), None))
         except KfmError as problem:
-            self.failures.append((position, problem))
+            self.failures.append((position, self._placed(position, step, problem)))
         except (Exception, SystemExit) as problem:  # code that exits has failed
             what = f"perform() of {self._walk.updater.id} raised {type(problem).__name__} at {place_of(problem)}"
             failure = StepFailed(
@@ -336,6 +336,24 @@ class Crew:
             )
             failure.__cause__ = problem
             self.failures.append((position, failure))
+
+    def _placed(self, position: int, step: Step, problem: KfmError) -> KfmError:
+        """What we refused in the middle of an author's perform(), with its place there. What a declaration does
+        names its own place, and what the ground or another worker did has none in the author's file."""
+        if self._walk.updater.declared or isinstance(problem, (Broken, Conflict, StepFailed)):
+            return problem
+        ours = KfmError.__module__  # a class of the author's may be made otherwise
+        kind = next(kind for kind in type(problem).__mro__ if issubclass(kind, KfmError) and kind.__module__ == ours)
+        what = f"perform() of {self._walk.updater.id}"
+        place = place_of(problem)
+        told = kind(
+            f"step {printable(step.id)}: {what} at {place}: {problem.message}",
+            hint=problem.hint,
+            discreet=f"{self._numbered(position)}: {what} at {place}: {problem.discreet or kind.code}",
+        )
+        told.fields = problem.fields
+        told.__cause__ = problem
+        return told
 
     def _numbered(self, position: int) -> str:
         plan = self._walk.plan

@@ -121,7 +121,7 @@ export class FileObjects {
   _raw(digest) {
     const name = this.path(digest);
     try {
-      return new RawStream(this._fs, this._fs.openRead(name));
+      return new RawStream(this._fs, this._fs.openRead(name), digest);
     } catch (problem) {
       if (!isSystemError(problem)) throw problem;
       throw problem.code === "ENOENT" ? missing(digest, problem) : storageFailed(problem, "read an object");
@@ -277,9 +277,10 @@ class MemoryStream {
 }
 
 class RawStream {
-  constructor(files, fd) {
+  constructor(files, fd, digest) {
     this._fs = files;
     this._fd = fd;
+    this._digest = digest;
     this._at = 0;
   }
 
@@ -290,7 +291,8 @@ class RawStream {
       this._at += body.length;
       return body;
     } catch (problem) {
-      throw isSystemError(problem) ? storageFailed(problem, "read an object") : problem;
+      if (!isSystemError(problem)) throw problem;
+      throw problem.code === "EISDIR" ? noFile(this._digest, problem) : storageFailed(problem, "read an object");
     }
   }
 
@@ -411,4 +413,11 @@ function missing(digest, cause = undefined) {
 
 function damaged(digest) {
   return new Corrupt(`object ${digest} is damaged: its bytes have another digest`, { hint: "restore it from a copy" });
+}
+
+function noFile(digest, cause) {
+  return new Corrupt(`object ${digest} is damaged: a folder lies in its place`, {
+    hint: "restore it from a copy",
+    cause,
+  });
 }

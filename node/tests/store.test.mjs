@@ -322,6 +322,11 @@ test("large objects are files, small ones are rows, and what is damaged is told 
   assert.equal(objects.verify(), 2);
   assert.throws(() => objects.read(digest(Buffer.from("x"))), /object sha256:2d71.* is missing/);
   assert.throws(() => objects.open("sha256:../x"), /'sha256:..\/x' is not a digest/);
+  fs.renameSync(objects.path(digest(large)), `${name}.kept`);
+  fs.mkdirSync(objects.path(digest(large)));
+  assert.throws(() => objects.verify(), (problem) => problem instanceof Corrupt && /a folder lies in its place/.test(problem.message));
+  fs.rmdirSync(objects.path(digest(large)));
+  fs.renameSync(`${name}.kept`, objects.path(digest(large)));
   fs.chmodSync(objects.path(digest(large)), 0o600);
   fs.writeFileSync(objects.path(digest(large)), Buffer.alloc(INLINE_MAX + 1, 3));
   assert.throws(() => objects.read(digest(large)), Corrupt);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import json
 import os
 import shutil
 import sqlite3
@@ -14,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from kfm.cli.main import main
+from kfm.config import load
+from kfm.runtime import open_house
 
 MESSAGE = """{"source_id": "gauges", "trigger": "etag-change", "event_type": "update",
 "sent_at": "2026-01-01T00:00:00Z", "metadata": {}, "integrity": {"version": "v1"}}"""
@@ -159,6 +162,23 @@ def test_a_damaged_object_is_found_by_the_deep_look_and_refused_to_who_reads_it(
         capsys.readouterr()
         assert main(["doctor", "--deep"]) == 65
         assert "damaged" in capsys.readouterr().err
+        path.unlink()
+        path.mkdir()
+        name = f"sha256:{path.parent.name}{path.name}"
+        for command in (["doctor", "--deep"], ["cat", name]):
+            assert main(command) == 65
+            assert f"object {name} is damaged: a folder lies in its place" in capsys.readouterr().err
+        path.rmdir()
         path.write_bytes(kept)
     assert main(["doctor", "--deep"]) == 0
     shutil.rmtree(".kfm")
+
+
+def test_the_deep_look_tells_how_many_rows_it_found(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert main(["--json", "doctor", "--deep"]) == 0
+    told = {check["check"]: check["found"] for check in json.loads(capsys.readouterr().out)["checks"]}
+    with open_house(load("kfm.yml", {}), mode="write") as house:
+        tables = ("runs", "ledger", "receipts", "refs", "objects")
+        least = sum(1 for table in tables for _ in house.tables.scan(table))
+    assert least > 10 and int(told["state.rows"].removesuffix(" rows intact")) >= least

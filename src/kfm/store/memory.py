@@ -69,6 +69,11 @@ class MemoryTables:
             values = [rows[key] for key in found]
         yield from zip(found, values, strict=True)
 
+    def verify(self) -> int:
+        """The number of rows."""
+        with self._lock:
+            return sum(len(rows) for rows in self._rows.values())
+
     def begin(self, durable: bool = True) -> None:  # noqa: ARG002 - memory is as durable as it gets
         self._lock.acquire()
         if self._undo is not None:

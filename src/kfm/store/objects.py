@@ -111,7 +111,11 @@ class FileObjects:
             raise _missing(digest) from problem
         except OSError as problem:
             raise storage_failed(problem, "read an object") from problem
-        return self._file(fd)
+        try:
+            return self._file(fd)
+        except IsADirectoryError as problem:
+            self._fs.close(fd)
+            raise _no_file(digest) from problem
 
     def _file(self, fd: int) -> io.FileIO:
         return io.FileIO(fd, "rb")
@@ -380,3 +384,7 @@ def _missing(digest: str) -> Corrupt:
 
 def _damaged(digest: str) -> Corrupt:
     return Corrupt(f"object {digest} is damaged: its bytes have another digest", hint="restore it from a copy")
+
+
+def _no_file(digest: str) -> Corrupt:
+    return Corrupt(f"object {digest} is damaged: a folder lies in its place", hint="restore it from a copy")

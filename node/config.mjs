@@ -354,6 +354,9 @@ function checkName(document, at, what) {
 
 async function checkDataset(document, at, dataset) {
   checkName(document, at, "dataset");
+  if (at.at(-1) === "global") {
+    document.refuse(at, "cannot be told from the switch over all datasets", "call it something else");
+  }
   checkWork(document, at, dataset);
   if (dataset.extent !== null) checkExtent(document, [...at, "extent"], dataset.extent);
   for (const key of document.keys([...at, "sources"], dataset.sources)) {

@@ -367,6 +367,8 @@ def _check(config: Config, document: Document) -> None:
             names.check_id(name, "dataset")
         except BadInput as error:
             raise BadInput(f"{document.place(path)}: {error.message}", hint=error.hint, key="datasets") from None
+        if name == "global":
+            document.refuse(path, "cannot be told from the switch over all datasets", "call it something else")
         _check_work(document, path, dataset)
         if dataset.extent is not None:
             _check_extent(document, (*path, "extent"), dataset.extent)

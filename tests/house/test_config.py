@@ -311,6 +311,10 @@ YAML_CASES: Cases = {
     "a dataset in capitals": ("datasets: {NOAA: {updater: u.py:U}}", ("dataset 'NOAA' is not a valid name",)),
     "a dataset that climbs": ("datasets: {../x: {updater: u.py:U}}", ("dataset '../x' is not a valid name",)),
     "a dataset of a device": ("datasets: {con: {updater: u.py:U}}", ("dataset 'con' is not a valid name",)),
+    "a dataset called like the switch over all": (
+        "datasets: {global: {updater: u.py:U}}",
+        ("kfm.yml:1:12", "datasets.global cannot be told from the switch over all datasets; call it something else"),
+    ),
     "a dataset with a newline": (
         'datasets: {"a\\nb": {updater: u.py:U}}',
         ("dataset 'a\\u000ab' is not a valid name",),

@@ -36,6 +36,7 @@ NAMES: Sequence[str] = (
     "9",
     "A",
     "con",
+    "global",
     "../x",
     "",
     "é",

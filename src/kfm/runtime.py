@@ -144,15 +144,8 @@ class House:
         """The dataset's updater, loaded once."""
         name = dataset_id(name)
         if name not in self._updaters:
-            self._updaters[name] = self._load(name, self.dataset(name))
+            self._updaters[name] = load(self.resolved, name, self.dataset(name))
         return self._updaters[name]
-
-    def _load(self, name: str, dataset: DatasetConfig) -> Updater:
-        if dataset.updater is not None:
-            return load_updater(name, dataset.updater, self.resolved.at)
-        from kfm.updaters.declared.updater import load_declared
-
-        return load_declared(name, dataset.version, dataset.outputs, dataset.contracts())
 
     def ports(self, name: str) -> Ports:
         """The world as a run of this dataset may see it."""
@@ -412,6 +405,15 @@ def open_house(
     return House(resolved, mode, log, progress, clock)
 
 
+def load(resolved: Resolved, name: str, dataset: DatasetConfig) -> Updater:
+    """What a dataset is updated by: the author's class, or what the configuration declares."""
+    if dataset.updater is not None:
+        return load_updater(name, dataset.updater, resolved.at)
+    from kfm.updaters.declared.updater import load_declared
+
+    return load_declared(name, dataset.version, dataset.outputs, dataset.contracts())
+
+
 def _folders(resolved: Resolved) -> Iterator[tuple[str, str]]:
     scheme, path = resolved.location(resolved.config.state)
     if scheme != "memory":
@@ -439,15 +441,28 @@ def contract_verdicts(resolved: Resolved) -> list[Verdict]:
     ]
 
 
+def updater_verdicts(resolved: Resolved) -> list[Verdict]:
+    """Updaters that no run could load. They are imported and made, as for `kfm plan`, and asked for nothing."""
+    from kfm.store.place import Verdict as Line
+
+    found = []
+    for name, dataset in sorted(resolved.config.datasets.items()):
+        try:
+            load(resolved, name, dataset)
+        except KfmError as problem:
+            found.append(Line(check=f"{name}.updater", ok=False, found=problem.message, why=problem.hint))
+    return found
+
+
 def diagnose(resolved: Resolved, *, deep: bool = False) -> list[Verdict]:
-    """`kfm doctor`: the places, the settings in force, and with `deep` every stored byte."""
+    """`kfm doctor`: contracts, updaters, the places, the settings in force, and with `deep` every stored byte."""
     from kfm.store.place import Verdict as Line
     from kfm.store.place import durability, try_out
 
-    found = contract_verdicts(resolved) + place_verdicts(resolved)
+    found = contract_verdicts(resolved) + updater_verdicts(resolved) + place_verdicts(resolved)
     for what, folder in _folders(resolved):
         found += try_out(folder, what)
-    if not all(verdict.ok for verdict in found if not verdict.check.endswith(".filesystem")):
+    if not all(verdict.ok for verdict in found if not verdict.check.endswith((".filesystem", ".updater"))):
         return found
     house = House(resolved, "write")
     try:

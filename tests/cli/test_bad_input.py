@@ -168,6 +168,21 @@ def test_an_updater_that_cannot_be_loaded_is_told_in_one_line(started: Kfm, case
     assert "rain-gauges" in answer.complaint
 
 
+@pytest.mark.parametrize("case", BAD_UPDATERS)
+def test_the_doctor_names_a_dataset_whose_updater_cannot_be_loaded(started: Kfm, case: str) -> None:
+    text, said = BAD_UPDATERS[case]
+    path = Path("updaters/rain_gauges.py")
+    path.unlink()
+    if text is not None:
+        path.write_text(text)
+    answer = started("--json", "doctor")
+    assert answer.code == 3
+    (bad,) = [check for check in answer.data["checks"] if not check["ok"] and "filesystem" not in check["check"]]
+    assert bad["check"] == "rain-gauges.updater" and said in bad["found"] and bad["why"]
+    lines = [line for line in started("doctor").out.splitlines() if "bad" in line]
+    assert len(lines) == 1 and lines[0].startswith("rain-gauges.updater")
+
+
 def test_a_source_that_is_missing_is_told_in_one_line(started: Kfm) -> None:
     Path("data/rain_gauges.csv").unlink()
     answer = started("run")

@@ -88,7 +88,7 @@ export class ListInJson {
       this.alone = this.#everything();
       return false;
     }
-    if (sign !== OPEN_OBJECT) throw new Unreadable("json.root", "the document is not an object; the source is held");
+    if (sign !== OPEN_OBJECT) throw this.#notThere("the document is not an object");
     this.#at += 1;
     while (this.#peek(true) === QUOTE) {
       const end = this.#valueEnd(true);
@@ -111,7 +111,18 @@ export class ListInJson {
       this.alone = this.#everything();
       return false;
     }
-    throw new Unreadable("json.root", "the list of records is not where the contract says; the source is held");
+    throw this.#notThere("the list of records is not where the contract says");
+  }
+
+  /** Why there is no list to look into: first of all, this may be no JSON at all. */
+  #notThere(what) {
+    try {
+      decode(this.#everything(), "the document");
+    } catch (problem) {
+      if (problem instanceof BadInput) return new Unreadable("json.malformed", `${problem.message}; the source is held`);
+      if (!(problem instanceof Unreadable)) throw problem; // else it is too long to be looked at whole
+    }
+    return new Unreadable("json.root", `${what}; the source is held`);
   }
 
   #open() {

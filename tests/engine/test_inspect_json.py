@@ -144,6 +144,33 @@ def test_a_document_without_its_list_is_held(body: bytes) -> None:
     assert seen.result.held
 
 
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        (b'{"list": SEKRIT}', "line 1, column 10"),
+        (b'{"other": SEKRIT}', "line 1, column 11"),
+        (b'{"other": {}\n SEKRIT}', "line 2, column 2"),
+        (b"SEKRIT", "line 1, column 1"),
+        (b"[SEKRIT]", "line 1, column 2"),
+        (b"", "line 1, column 1"),
+    ],
+)
+@pytest.mark.parametrize(
+    "contract", [DataContract(format="json", root="list"), DataContract(format="geojson")], ids=["json", "geojson"]
+)
+def test_what_is_no_json_at_all_is_called_that(contract: DataContract, body: bytes, place: str) -> None:
+    seen = look(body.replace(b"list", b"features") if contract.format == "geojson" else body, contract)
+    (finding,) = seen.result.findings
+    assert (finding.rule, finding.row) == ("json.malformed", 0) and seen.result.held
+    assert finding.message.startswith("the document is not JSON at line ") and "SEKRIT" not in finding.message
+    assert place in finding.message or contract.format == "geojson"
+
+
+def test_a_document_too_long_to_be_looked_at_whole_is_held_for_its_list() -> None:
+    body = b'{"other": {}, "long": "' + b"x" * (inspect_split.MAX_RECORD + inspect_split.CHUNK) + b'"}'
+    assert look(b"[" + body + b"]", DataContract(format="json", root="list")).rules == [(0, "", "json.root")]
+
+
 def test_an_empty_list_is_a_list() -> None:
     for body in (b"[]", b" [ \n ] "):
         assert look(body, DataContract(format="json")).result.rows == 0

@@ -203,6 +203,16 @@ HELD: dict[str, tuple[str, str | bytes, str]] = {
         f'{{"type":"{CANARY}"}}',
         "the list of records is not where the contract says (json.root)",
     ),
+    "features that are no JSON": (
+        "geojson",
+        f'{{"type":"FeatureCollection","features":{CANARY}}}',
+        "the document is not JSON at line 1, column 40: expecting value (json.malformed)",
+    ),
+    "a document that is no JSON": (
+        "geojson",
+        CANARY,
+        "the document is not JSON at line 1, column 1: expecting value (json.malformed)",
+    ),
 }
 ONE_ROW = "gauges: 1 row held back, see `kfm held gauges`\n"
 

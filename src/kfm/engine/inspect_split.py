@@ -73,7 +73,7 @@ class ListInJson:
             self.alone = self._everything()
             return False
         if sign != b"{":
-            raise Unreadable("json.root", "the document is not an object; the source is held")
+            raise self._not_there("the document is not an object")
         self._at += 1
         while self._peek(keep=True) == b'"':
             end = self._value_end(keep=True)
@@ -100,7 +100,17 @@ class ListInJson:
         if self._may_be_alone:
             self.alone = self._everything()
             return False
-        raise Unreadable("json.root", "the list of records is not where the contract says; the source is held")
+        raise self._not_there("the list of records is not where the contract says")
+
+    def _not_there(self, what: str) -> Unreadable:
+        """Why there is no list to look into: first of all, this may be no JSON at all."""
+        try:
+            decode(self._everything(), "the document")
+        except BadInput as error:
+            return Unreadable("json.malformed", f"{error.message}; the source is held")
+        except Unreadable:  # too long to be looked at whole
+            pass
+        return Unreadable("json.root", f"{what}; the source is held")
 
     def _open(self) -> None:
         self._at += 1

@@ -223,7 +223,9 @@ def _add_person(parser: argparse.ArgumentParser) -> None:
 
 def _add_reading(commands: Any) -> None:
     runs = _group(commands, "runs", "Look at runs")
-    listing = _command(runs, "list", "reading:runs_list", "List runs, newest first")
+    listing = _command(
+        runs, "list", "reading:runs_list", "List runs: unfinished ones, then those that ended, newest first"
+    )
     listing.add_argument("--limit", type=_count, default=50, metavar="N", help="how many (default: 50; 0: all)")
     listing.add_argument("--dataset", metavar="DATASET", help="only of this dataset")
     for name, summary in (("show", "Show one run"), ("steps", "Show the steps of a run and where each stands")):

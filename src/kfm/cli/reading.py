@@ -33,7 +33,7 @@ def runs_list(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _run_rows(house: House, limit: int, wanted: str) -> Iterator[dict[str, str]]:
-    """Unfinished ones first, then as the ledger has them, newest first."""
+    """Unfinished ones, then as the ledger has them, the last that ended first. Only those are limited."""
     count = 0
     for run in house.state.open_runs():
         if wanted in ("", run.dataset):

@@ -43,7 +43,7 @@ export async function main(argv, env) {
 }
 
 async function guarded(options, screen, env) {
-  const resumable = options.command === "run" ? "; the run is left resumable: `kfm resume`" : "";
+  const resumable = options.command === "run" ? "; a run that was begun is left resumable: `kfm resume`" : "";
   const work = { house: null }; // what is open now, so that it can be told to stop
   let giveUp;
   const stopped = new Promise((_, reject) => {

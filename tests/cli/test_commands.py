@@ -563,7 +563,7 @@ def test_a_stopped_run_is_left_resumable(started: Kfm, number: int, code: int, w
         process.kill()
     assert process.returncode == code
     assert out == ""
-    assert err == f"kfm: {word}; the run is left resumable: `kfm resume`\n"
+    assert err == f"kfm: {word}; a run that was begun is left resumable: `kfm resume`\n"
     assert [row["status"] for row in started("runs", "list", "--json").data] == ["RUNNING"]
     assert "kfm resume" in started("runs", "show", "last").out
     Path("slow").unlink()

@@ -164,7 +164,7 @@ def test_a_signal_ends_a_run_with_one_line_and_leaves_it_resumable(
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (code, b"")
-    assert err.decode() == f"kfm: {word}; the run is left resumable: `kfm resume`\n"
+    assert err.decode() == f"kfm: {word}; a run that was begun is left resumable: `kfm resume`\n"
 
 
 _ASKED: dict[int, list[Any]] = {}

@@ -79,7 +79,7 @@ def test_who_is_told_to_stop_frees_the_lease_and_leaves_the_run_to_be_resumed(tm
     process.send_signal(signal.SIGTERM)
     rest = process.stderr.read()
     assert process.wait(timeout=60) == 143
-    assert rest.endswith("kfm: terminated; the run is left resumable: `kfm resume`\n")
+    assert rest.endswith("kfm: terminated; a run that was begun is left resumable: `kfm resume`\n")
     rows = rows_of(site.folder)
     assert len(rows["open_runs"]) == 1
     assert json.loads(rows["leases"]["gauges/gauges"])["expires_ms"] == 0

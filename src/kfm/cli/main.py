@@ -126,7 +126,7 @@ def _guarded(options: argparse.Namespace, screen: Screen) -> int:
     def stop(_signal: int, _frame: FrameType | None) -> None:
         raise Stopped
 
-    resumable = "; the run is left resumable: `kfm resume`" if options.command in WRITING else ""
+    resumable = "; a run that was begun is left resumable: `kfm resume`" if options.command in WRITING else ""
     before = None
     with contextlib.suppress(ValueError):  # not the main thread: the caller minds its own signals
         before = signal.signal(signal.SIGTERM, stop)

@@ -245,6 +245,12 @@ function isReserved(name) {
 
 function find(start) {
   for (let folder = start; ; folder = path.dirname(folder)) {
+    for (const name of FILE_NAMES.map((file) => path.join(folder, file))) {
+      if (!leadsNowhere(name)) continue; // passing over it would take another installation
+      throw new BadInput(`${path.relative(start, name)} is a link that leads nowhere`, {
+        hint: "mend or remove it, or name another file with --config",
+      });
+    }
     const here = FILE_NAMES.filter((name) => isFile(path.join(folder, name)));
     if (here.length > 1) {
       throw new BadInput(`${here[0]} and ${here[1]} are both here`, { hint: "keep one, or name it with --config" });
@@ -256,6 +262,15 @@ function find(start) {
       });
     }
   }
+}
+
+function leadsNowhere(name) {
+  try {
+    if (!fs.lstatSync(name).isSymbolicLink()) return false;
+  } catch {
+    return false;
+  }
+  return !fs.existsSync(name);
 }
 
 function isFile(name) {

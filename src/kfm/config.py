@@ -300,11 +300,18 @@ def _is_reserved(name: str) -> bool:
 def _find(start: str) -> str:
     folder = start
     while True:
-        here = [name for name in FILE_NAMES if os.path.isfile(os.path.join(folder, name))]
+        paths = {name: os.path.join(folder, name) for name in FILE_NAMES}
+        for path in paths.values():
+            if os.path.islink(path) and not os.path.exists(path):  # passing over it would take another installation
+                raise BadInput(
+                    f"{os.path.relpath(path, start)} is a link that leads nowhere",
+                    hint="mend or remove it, or name another file with --config",
+                )
+        here = [name for name, path in paths.items() if os.path.isfile(path)]
         if len(here) > 1:
             raise BadInput(f"{here[0]} and {here[1]} are both here", hint="keep one, or name it with --config")
         if here:
-            return os.path.relpath(os.path.join(folder, here[0]), start)
+            return os.path.relpath(paths[here[0]], start)
         above = os.path.dirname(folder)
         if above == folder:
             raise BadInput(

@@ -140,6 +140,23 @@ def test_the_nearest_file_upward_is_found(tmp_path: Path, monkeypatch: pytest.Mo
     assert config.load(None, {}).root == str(tmp_path)
 
 
+@pytest.mark.parametrize("name", config.FILE_NAMES)
+def test_a_link_that_leads_nowhere_is_not_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    write(tmp_path, GOOD)
+    deep = tmp_path / "a" / "b"
+    deep.mkdir(parents=True)
+    (tmp_path / "a" / name).symlink_to("nothing")
+    monkeypatch.chdir(deep)
+    with pytest.raises(errors.BadInput, match=rf"^\.\./{name} is a link that leads nowhere; mend or remove it"):
+        config.load(None, {})
+    (tmp_path / "a" / name).unlink()
+    (tmp_path / "a" / name).symlink_to(name)
+    with pytest.raises(errors.BadInput, match="is a link that leads nowhere"):
+        config.load(None, {})
+
+
 def test_kfm_config_names_the_file(tmp_path: Path) -> None:
     path = write(tmp_path, GOOD, "other.yml")
     assert config.load(None, {"KFM_CONFIG": path}).path == path

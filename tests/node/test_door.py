@@ -120,6 +120,15 @@ def test_both_doors_answer_alike(folder: Path, case: str) -> None:
     assert b"Traceback" not in python.err
 
 
+def test_neither_door_passes_over_a_link_that_leads_nowhere(folder: Path) -> None:
+    below = folder / "below"
+    below.mkdir()
+    (below / "kfm.yaml").symlink_to("nothing")
+    python, other = (typed(runner, below, ["run"]) for runner in RUNNERS)
+    assert other == python
+    assert python.code == 3 and python.err.startswith(b"kfm: kfm.yaml is a link that leads nowhere; ")
+
+
 @pytest.mark.parametrize("runner", RUNNERS)
 def test_a_reader_that_has_enough_is_no_failure(folder: Path, runner: str) -> None:
     reading, writing = os.pipe()

@@ -635,3 +635,13 @@ def test_an_internal_error_is_one_line_with_what_to_do(started: Kfm, monkeypatch
     monkeypatch.setenv("KFM_LOG", "debug")
     with pytest.raises(ZeroDivisionError):
         started("refs", "list")
+
+
+def test_init_goes_through_folders_that_are_not_there_yet(kfm: Kfm) -> None:
+    answer = kfm("init", "a/b/../c/")
+    assert answer.code == 0, answer.err
+    assert Path("a/c/kfm.yml").is_file()
+    Path("d").write_text("in the way")
+    before = tree()
+    assert "cannot be written: file exists" in kfm("init", "e/../d/f").complaint
+    assert tree() == before

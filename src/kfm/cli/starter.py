@@ -151,5 +151,7 @@ def _make_folders(path: str, made: list[str]) -> None:
     if not path or os.path.isdir(path):
         return
     _make_folders(os.path.dirname(path), made)
+    if os.path.isdir(path):  # a/b/.. is there as soon as a/b is
+        return
     os.mkdir(path)
     made.append(path)

@@ -56,6 +56,8 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     "rollback of nothing": (["rollback", "zzzz"], 3, "there is no dataset"),
     "freeze of nothing": (["freeze", "zzzz"], 3, "there is no dataset"),
     "thaw of nothing": (["thaw", "../x"], 3, "is not a valid name"),
+    "runs of nothing": (["runs", "list", "--dataset", "zzzz"], 3, "there is no dataset 'zzzz'"),
+    "runs of no name": (["runs", "list", "--dataset", ""], 3, "is not a valid name"),
     "plan of nothing": (["plan", "zzzz"], 3, "there is no dataset"),
     "no such run": (["runs", "show", "00000000"], 3, "there is no run 00000000"),
     "a run that is no id": (["runs", "show", "../x"], 3, "is not the id of a run"),

@@ -225,7 +225,7 @@ def test_runs_are_listed_newest_first_and_shown(ran: Kfm) -> None:
     rows = ran("runs", "list", "--json").data
     assert [row["op"] for row in rows] == ["promote", "ingest"]
     assert len(ran("runs", "list", "--limit", "1", "--json").data) == 1
-    assert ran("runs", "list", "--dataset", "other", "--json").data == []
+    assert ran("runs", "list", "--dataset", "global", "--json").data == []
     ingest = rows[1]["run"]
     shown = ran("runs", "show", ingest[:8], "--json").data
     assert shown["receipt"]["run_id"] == shown["run"]["run_id"] == ingest
@@ -645,3 +645,14 @@ def test_init_goes_through_folders_that_are_not_there_yet(kfm: Kfm) -> None:
     before = tree()
     assert "cannot be written: file exists" in kfm("init", "e/../d/f").complaint
     assert tree() == before
+
+
+def test_runs_are_listed_of_a_dataset_that_left_the_configuration_and_of_none_that_never_was(ran: Kfm) -> None:
+    config = Path("kfm.yml")
+    whole = config.read_text()
+    config.write_text(whole[: whole.index("datasets:")] + "datasets: {later: {updater: updaters/rain_gauges.py:X}}\n")
+    assert len(ran("runs", "list", "--dataset", "rain-gauges", "--json").data) == 2
+    assert ran("runs", "list", "--dataset", "later", "--json").data == []
+    answer = ran("runs", "list", "--dataset", "latr")
+    assert (answer.code, answer.out) == (3, "")
+    assert "there is no dataset 'latr'; did you mean later?" in answer.complaint

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kfm.cli.opening import find_run, opened
+from kfm.cli.opening import find_run, known_dataset, opened, settings
 from kfm.cli.render import Screen, short, size
 from kfm.contract.names import check_ref, dataset_id, is_digest, printable
 from kfm.contract.records import ManifestEntry, Receipt, Run, Step
@@ -21,14 +21,17 @@ ALL = -1
 
 
 def runs_list(options: argparse.Namespace, screen: Screen) -> int:
-    wanted = dataset_id(options.dataset) if options.dataset else ""
-    with opened(options, screen, "read") as house:
+    wanted = dataset_id(options.dataset) if options.dataset is not None else ""
+    resolved = settings(options)
+    with opened(options, screen, "read", resolved) as house:
         rows = list(_run_rows(house, options.limit or ALL, wanted))
-        if screen.json:
-            screen.data(rows)
-        else:
-            names = ("started", "dataset", "op", "status", "outcome", "run")
-            screen.table(names, [[row[name] for name in names] for row in rows])
+    if not rows and wanted not in ("", "global"):  # a dataset that left the configuration keeps its runs
+        known_dataset(options, screen, resolved, wanted)
+    if screen.json:
+        screen.data(rows)
+    else:
+        names = ("started", "dataset", "op", "status", "outcome", "run")
+        screen.table(names, [[row[name] for name in names] for row in rows])
     return 0
 
 

@@ -5,9 +5,11 @@
  * src/kfm/operations/moves.py.
  */
 
-import { BadInput, Refused } from "./errors.mjs";
+import { BadInput, Moved, Refused } from "./errors.mjs";
 import { datasetId, isDigest } from "./names.mjs";
 import { RefMove, replace, Step } from "./records.mjs";
+
+export const NOTHING = "nothing";
 
 /** Plans one move: from where the ref is to where the input says it shall be. */
 class MoveUpdater {
@@ -15,6 +17,26 @@ class MoveUpdater {
   dataset = "";
   moves_only = true;
   slo_target_latency_ms = 900_000;
+
+  inputs(trigger, sources) {
+    const aimed = this.aim(trigger, sources);
+    const { before } = trigger.params;
+    if (before === undefined && trigger.trigger_id) {
+      throw new Refused("it is not known any more what this was to move", { hint: "order it anew" });
+    }
+    if (before !== undefined && before !== (aimed.content_hash || NOTHING)) {
+      throw new Moved(`${aimed.name} has moved since this was ordered`, {
+        hint: `look at \`kfm refs history ${aimed.name}\`, and order it anew if it is still wanted`,
+      });
+    }
+    return [aimed];
+  }
+
+  /** What was ordered is decided when it is ordered: done later, it is this move or none. */
+  kept(trigger, [aimed]) {
+    const pinned = { before: aimed.content_hash || NOTHING, to: aimed.partition[0] || NOTHING };
+    return replace(trigger, { params: { ...trigger.params, ...pinned } });
+  }
 
   plan(inputs) {
     const moved = inputs.filter((ref) => ref.content_hash !== ref.partition[0]);
@@ -45,18 +67,16 @@ export class Promote extends MoveUpdater {
   op = "promote";
   job_type = "operation.promote";
 
-  inputs(trigger, sources) {
+  aim(trigger, sources) {
     const name = datasetId(trigger.dataset);
     const target = trigger.params.to || sources.ref(`processed/${name}`).content_hash;
     if (!target) {
       throw new Refused(`${name} has no processed version to promote`, { hint: `run it first: \`kfm run ${name}\`` });
     }
     checkDigest(target);
-    return [aim(sources.ref(`published/${name}`), target)];
+    return aim(sources.ref(`published/${name}`), target);
   }
 }
-
-export const NOTHING = "nothing";
 
 /**
  * Undo the last move of a ref, or move it to a version it had before. Again: undo the undoing.
@@ -68,7 +88,7 @@ export class Rollback extends MoveUpdater {
   op = "rollback";
   job_type = "operation.rollback";
 
-  inputs(trigger, sources) {
+  aim(trigger, sources) {
     const name = datasetId(trigger.dataset);
     const ref = trigger.params.ref || `published/${name}`;
     if (ref !== `published/${name}` && ref !== `processed/${name}`) {
@@ -78,19 +98,25 @@ export class Rollback extends MoveUpdater {
     if (!entries.length) throw new Refused(`${ref} has no history to go back to`, { hint: "see `kfm refs list`" });
     const target = trigger.params.to || entries.at(-1).before;
     if (!target) {
-      throw new Refused(`${ref} had no version before this one`, {
-        hint: `to withdraw it altogether: \`kfm rollback ${name} --to nothing\``,
-      });
+      const withdrawn = entries.some((entry) => entry.before);
+      throw new Refused(
+        withdrawn ? `${ref} was withdrawn before this version` : `${ref} had no version before this one`,
+        {
+          hint:
+            (withdrawn ? `name the version, see \`kfm refs history ${ref}\`; ` : "") +
+            `to withdraw it altogether: \`kfm rollback ${name} --to nothing\``,
+        },
+      );
     }
     if (target === NOTHING) {
       if (!ref.startsWith("published/")) throw new Refused(`${ref} is not published, so it cannot be withdrawn`);
-      return [aim(sources.ref(ref), "")];
+      return aim(sources.ref(ref), "");
     }
     checkDigest(target);
     if (entries.every((entry) => target !== entry.before && target !== entry.after)) {
       throw new Refused(`${ref} was never at ${target}`, { hint: `see \`kfm refs history ${ref}\`` });
     }
-    return [aim(sources.ref(ref), target)];
+    return aim(sources.ref(ref), target);
   }
 }
 
@@ -101,10 +127,10 @@ export class Freeze extends MoveUpdater {
   job_type = "operation.freeze";
   target = "frozen";
 
-  inputs(trigger, sources) {
+  aim(trigger, sources) {
     const name = trigger.params.scope || trigger.dataset;
     const switched = name === "global" ? "switch/global" : `switch/dataset/${datasetId(name)}`;
-    return [aim(sources.ref(switched), this.target)];
+    return aim(sources.ref(switched), this.target);
   }
 }
 

@@ -9,7 +9,7 @@ import { DataContract, Layout, replace, SourceRef } from "../records.mjs";
 
 export async function acquire(walk) {
   walk.stage = "ADMIT";
-  if (walk.unfinished !== null && walk.unfinished.plan_hash) {
+  if (walk.unfinished !== null && (walk.unfinished.plan_hash || walk.updater.moves_only)) {
     walk.inputs = [...walk.unfinished.inputs];
     return;
   }

@@ -20,6 +20,11 @@ export function outcomeOf(walk) {
   return moved ? "done" : "unchanged";
 }
 
+/** The trigger as it waits for a thaw: an operation keeps the move it was to make, others look at the world again. */
+function asKept({ trigger, updater, inputs }) {
+  return updater.moves_only ? updater.kept(trigger, inputs) : trigger;
+}
+
 /**
  * A run that had nothing to do or was not allowed to: a receipt, and nothing else changes.
  *
@@ -35,7 +40,7 @@ export function skip(walk) {
     measure(walk, tx, "SKIPPED", runId);
     for (const checkpoint of walk.checkpoints) tx.checkpoint(checkpoint);
     if (!frozen) tx.finishTrigger(walk.trigger.trigger_id, runId);
-    else if (walk.unfinished === null) tx.keepTrigger(walk.trigger); // else the unfinished run itself keeps it
+    else if (walk.unfinished === null) tx.keepTrigger(asKept(walk)); // else the unfinished run itself keeps it
     return made;
   });
   walk.bind(receipt.run_id);

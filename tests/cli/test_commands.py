@@ -656,3 +656,13 @@ def test_runs_are_listed_of_a_dataset_that_left_the_configuration_and_of_none_th
     answer = ran("runs", "list", "--dataset", "latr")
     assert (answer.code, answer.out) == (3, "")
     assert "there is no dataset 'latr'; did you mean later?" in answer.complaint
+
+
+@pytest.mark.parametrize("words", [("--to", ""), ("--ref", "")])
+def test_an_empty_version_or_ref_is_a_mistake_and_not_the_one_before(ran: Kfm, words: tuple[str, str]) -> None:
+    """As `--to "$VERSION"` is where the variable is not set."""
+    ran("promote", "rain-gauges")
+    refs = ran("refs", "list").out
+    answer = ran("rollback", "rain-gauges", *words)
+    assert answer.code == 3 and answer.err.count("\n") == 1
+    assert ran("refs", "list").out == refs

@@ -24,6 +24,7 @@ _TRIGGER = {
     "trigger_id": "its id",
     "dataset": "what it asks for",
     "kind": "`webhook`, `poll`, `manual` …",
+    "asks": "of an operation, the move it waits to make; else empty",
     "state": "`waiting`, or the outcome of the run that answered it",
     "received_at": "when",
     "actor": "who",

@@ -23,9 +23,9 @@ def promote(options: argparse.Namespace, screen: Screen) -> int:
 
 def rollback(options: argparse.Namespace, screen: Screen) -> int:
     params = {}
-    if options.ref:
+    if options.ref is not None:
         params["ref"] = check_ref(options.ref)
-    if options.to:
+    if options.to is not None:
         params["to"] = _version_meant(options, screen)
     return _operate(options, screen, params)
 

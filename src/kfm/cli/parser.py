@@ -278,11 +278,11 @@ def _add_moving(commands: Any) -> None:
         if name == "rollback":
             parser.add_argument(
                 "--to",
-                default="",
+                default=None,
                 metavar="DIGEST",
                 help="the version, or the start of its digest (default: the one before); `nothing` withdraws it",
             )
-            parser.add_argument("--ref", default="", metavar="REF", help="the ref (default: published/DATASET)")
+            parser.add_argument("--ref", default=None, metavar="REF", help="the ref (default: published/DATASET)")
 
 
 def _add_receiving(commands: Any) -> None:

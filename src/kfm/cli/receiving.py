@@ -239,7 +239,10 @@ def triggers_list(options: argparse.Namespace, screen: Screen) -> int:
         return 0
     if rows:
         columns = ("trigger_id", "dataset", "kind", "state", "received_at", "actor", "run_id")
-        screen.table(tuple(name.removesuffix("_id") for name in columns), [tuple(r[n] for n in columns) for r in rows])
+        screen.table(
+            tuple(name.removesuffix("_id") for name in columns),
+            [tuple(r["asks"] or r[n] if n == "kind" else r[n] for n in columns) for r in rows],
+        )
     else:
         screen.say("no trigger waits" + ("" if options.all else "; --all shows those that ended"))
     return 0
@@ -250,6 +253,7 @@ def _row(trigger: Any, state: str, run_id: str) -> dict[str, str]:
         "trigger_id": trigger.trigger_id,
         "dataset": trigger.dataset,
         "kind": trigger.kind,
+        "asks": _asks(trigger),
         "state": state,
         "received_at": trigger.received_at,
         "actor": trigger.actor,
@@ -257,6 +261,17 @@ def _row(trigger: Any, state: str, run_id: str) -> dict[str, str]:
         "window": trigger.window,
         "run_id": run_id,
     }
+
+
+def _asks(trigger: Any) -> str:
+    """Of an operation, the move it waits to make."""
+    if trigger.kind != "operation":
+        return ""
+    asked, params = trigger.updater_id.removeprefix("kfm-"), trigger.params
+    if "before" not in params:
+        return str(asked)
+    ref = params.get("ref") or f"published/{trigger.dataset}"
+    return f"{asked} {ref} from {params['before']} to {params['to']}"
 
 
 def triggers_show(options: argparse.Namespace, screen: Screen) -> int:

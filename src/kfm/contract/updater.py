@@ -185,3 +185,7 @@ class Updater:
 
     def perform(self, step: Step, read: Reader) -> Output:
         raise NotImplementedError
+
+    def kept(self, trigger: Trigger, inputs: Sequence[SourceRef]) -> Trigger:  # noqa: ARG002
+        """The trigger as it waits for a thaw: an operation keeps the move it was to make, others look again."""
+        return trigger

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 def acquire(walk: Walk) -> None:
     walk.stage = "ADMIT"
-    if walk.unfinished is not None and walk.unfinished.plan_hash:
+    if walk.unfinished is not None and (walk.unfinished.plan_hash or walk.updater.moves_only):
         walk.inputs = walk.unfinished.inputs
         return
     pinner = Pinner(walk)

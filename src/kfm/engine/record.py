@@ -49,7 +49,7 @@ def skip(walk: Walk) -> Receipt:
         if not frozen:
             tx.finish_trigger(walk.trigger.trigger_id, run_id)
         elif walk.unfinished is None:  # otherwise the unfinished run itself keeps its trigger
-            tx.keep_trigger(walk.trigger)
+            tx.keep_trigger(walk.updater.kept(walk.trigger, walk.inputs))
     walk.bind(run_id)
     walk.say("run.skipped", status="skipped", outcome=receipt.outcome, duration_ms=walk.elapsed_ms())
     return receipt

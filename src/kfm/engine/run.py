@@ -21,7 +21,8 @@ from kfm.errors import KfmError
 def run(trigger: Trigger, updater: Updater, ports: Ports, unfinished: Run | None = None) -> Receipt:
     """Take one trigger through the walk. A failed run gives a receipt too.
 
-    `unfinished` is a run to take up again. Was it planned already, its inputs are read and not the world.
+    `unfinished` is a run to take up again. Was it planned already, or is it an operation, its inputs are read
+    and not the world.
 
     Raises only where no receipt may be written: the disk fails, another worker has the work, a freeze
     stops it midway, or other code planned it. The run is then left as it is in the journal, to be resumed.

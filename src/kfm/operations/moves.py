@@ -9,7 +9,9 @@ import msgspec
 from kfm.contract.names import dataset_id, is_digest
 from kfm.contract.records import RefMove, SourceRef, Step, Trigger
 from kfm.contract.updater import Output, Plan, Reader, Sources, Updater
-from kfm.errors import BadInput, Refused
+from kfm.errors import BadInput, Moved, Refused
+
+NOTHING = "nothing"
 
 
 class MoveUpdater(Updater):
@@ -17,6 +19,28 @@ class MoveUpdater(Updater):
 
     version = "1.0.0"
     moves_only = True
+
+    def inputs(self, trigger: Trigger, sources: Sources) -> list[SourceRef]:
+        aim = self.aim(trigger, sources)
+        before = trigger.params.get("before")
+        if before is None and trigger.trigger_id:
+            raise Refused("it is not known any more what this was to move", hint="order it anew")
+        if before is not None and before != (aim.content_hash or NOTHING):
+            raise Moved(
+                f"{aim.name} has moved since this was ordered",
+                hint=f"look at `kfm refs history {aim.name}`, and order it anew if it is still wanted",
+            )
+        return [aim]
+
+    def aim(self, trigger: Trigger, sources: Sources) -> SourceRef:
+        """The ref to move, with where it shall go as its partition key."""
+        raise NotImplementedError
+
+    def kept(self, trigger: Trigger, inputs: Sequence[SourceRef]) -> Trigger:
+        """What was ordered is decided when it is ordered: done later, it is this move or none."""
+        (aim,) = inputs
+        pinned = {"before": aim.content_hash or NOTHING, "to": aim.partition[0] or NOTHING}
+        return msgspec.structs.replace(trigger, params={**trigger.params, **pinned})
 
     def plan(self, inputs: Sequence[SourceRef]) -> Plan:
         return Plan(
@@ -35,7 +59,6 @@ class MoveUpdater(Updater):
 
 
 def _aim(ref: SourceRef, target: str) -> SourceRef:
-    """The ref as an input, with where it shall go as its partition key."""
     return msgspec.structs.replace(ref, partition=(target,))
 
 
@@ -46,16 +69,13 @@ class Promote(MoveUpdater):
     op = "promote"
     job_type = "operation.promote"
 
-    def inputs(self, trigger: Trigger, sources: Sources) -> list[SourceRef]:
+    def aim(self, trigger: Trigger, sources: Sources) -> SourceRef:
         name = dataset_id(trigger.dataset)
         target = trigger.params.get("to") or sources.ref(f"processed/{name}").content_hash
         if not target:
             raise Refused(f"{name} has no processed version to promote", hint=f"run it first: `kfm run {name}`")
         _check_digest(target)
-        return [_aim(sources.ref(f"published/{name}"), target)]
-
-
-NOTHING = "nothing"
+        return _aim(sources.ref(f"published/{name}"), target)
 
 
 class Rollback(MoveUpdater):
@@ -68,7 +88,7 @@ class Rollback(MoveUpdater):
     op = "rollback"
     job_type = "operation.rollback"
 
-    def inputs(self, trigger: Trigger, sources: Sources) -> list[SourceRef]:
+    def aim(self, trigger: Trigger, sources: Sources) -> SourceRef:
         name = dataset_id(trigger.dataset)
         ref = trigger.params.get("ref") or f"published/{name}"
         if ref not in (f"published/{name}", f"processed/{name}"):
@@ -78,18 +98,20 @@ class Rollback(MoveUpdater):
             raise Refused(f"{ref} has no history to go back to", hint="see `kfm refs list`")
         target = trigger.params.get("to") or entries[-1].before
         if not target:
+            withdrawn = any(entry.before for entry in entries)
             raise Refused(
-                f"{ref} had no version before this one",
-                hint=f"to withdraw it altogether: `kfm rollback {name} --to nothing`",
+                f"{ref} was withdrawn before this version" if withdrawn else f"{ref} had no version before this one",
+                hint=(f"name the version, see `kfm refs history {ref}`; " if withdrawn else "")
+                + f"to withdraw it altogether: `kfm rollback {name} --to nothing`",
             )
         if target == NOTHING:
             if not ref.startswith("published/"):
                 raise Refused(f"{ref} is not published, so it cannot be withdrawn")
-            return [_aim(sources.ref(ref), "")]
+            return _aim(sources.ref(ref), "")
         _check_digest(target)
         if all(target not in (entry.before, entry.after) for entry in entries):
             raise Refused(f"{ref} was never at {target}", hint=f"see `kfm refs history {ref}`")
-        return [_aim(sources.ref(ref), target)]
+        return _aim(sources.ref(ref), target)
 
 
 class Freeze(MoveUpdater):
@@ -100,10 +122,10 @@ class Freeze(MoveUpdater):
     job_type = "operation.freeze"
     target = "frozen"
 
-    def inputs(self, trigger: Trigger, sources: Sources) -> list[SourceRef]:
+    def aim(self, trigger: Trigger, sources: Sources) -> SourceRef:
         name = trigger.params.get("scope") or trigger.dataset
         switch = "switch/global" if name == "global" else f"switch/dataset/{dataset_id(name)}"
-        return [_aim(sources.ref(switch), self.target)]
+        return _aim(sources.ref(switch), self.target)
 
 
 class Thaw(Freeze):

@@ -48,6 +48,17 @@ class Tally {
     for (const note of receipt.errors) this.#screen.fail(about(receipt.dataset, note.message));
   }
 
+  /** All is durable, and the outside was not told of it. What another command left is no failure of this one. */
+  undelivered(problems) {
+    const ours = new Set(this.receipts.map((receipt) => receipt.dataset));
+    for (const [dataset, problem] of problems) {
+      if (!dataset || ours.has(dataset)) this.#codes.push(problem.exitCode);
+      const message = `committed, but not delivered yet, do not repeat it: ${problem.message}`;
+      this.errors.push({ dataset, code: problem.code, message, hint: problem.hint });
+      this.#screen.fail(`${dataset ? `${dataset}: ` : ""}${message}; ${problem.hint}`);
+    }
+  }
+
   get code() {
     return together(this.#codes);
   }
@@ -84,8 +95,13 @@ export async function run(options, screen, env, work) {
       };
       await tally.take(name, one, { tellNoop: options.exit_code });
     }
-    const effects = await settled(house, screen);
-    if (folder) writeArtifacts(folder, house.artifacts(tally.receipts, effects, events));
+    const effects = await settled(house, screen, tally);
+    try {
+      if (folder) writeArtifacts(folder, house.artifacts(tally.receipts, effects, events));
+    } catch (problem) {
+      if (!(problem instanceof KfmError) || options.dry_run) throw problem;
+      tally.undelivered([["", problem]]);
+    }
     if (env.GITHUB_ACTIONS === "true" && !options.dry_run) {
       const { report } = await import("./publish/actions.mjs");
       report(env, tally.receipts);
@@ -112,11 +128,17 @@ function isFolder(name) {
   return fs.statSync(name, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 
-/** Durable, and told to the outside. */
-async function settled(house, screen) {
+/** Durable, and told to the outside. If only that fails, people must see what was done. */
+async function settled(house, screen, tally) {
   screen.subject = "";
   screen.progress("publish", 0, 0);
-  return house.settle();
+  try {
+    return await house.settle();
+  } catch (problem) {
+    if (!house.undelivered.length) throw problem;
+    tally.undelivered(house.undelivered);
+    return [];
+  }
 }
 
 function showRuns(house, screen, tally, effects) {

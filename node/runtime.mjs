@@ -55,10 +55,18 @@ export class House {
     this.state = new StoredState(tables, () => this.clock.nowMs());
     this.objects = this.#openObjects();
     this.publisher = publisher;
+    publisher.isLatest = (pointer) => this.#isLatest(pointer);
+    this.undelivered = []; // by the last `settle`, with the dataset where it is one's
   }
 
   close() {
     this.state.close();
+  }
+
+  /** Is this where the published ref moved last? */
+  #isLatest({ dataset, run_id: runId, version }) {
+    const last = [...this.state.history(`published/${dataset}`)].at(-1);
+    return last?.run_id === runId && last.after === version;
   }
 
   /** Leave what is being done at the next occasion: `problem` is thrown there, and the run can be resumed. */
@@ -246,12 +254,17 @@ export class House {
   /**
    * Make everything said so far durable, then tell the outside. Acknowledge nothing before this returns.
    *
-   * Returns what was changed outside since the last time.
+   * Returns what was changed outside since the last time. If it throws, and `undelivered` says what, all is
+   * durable nevertheless, and only the outside was not told all of it.
    */
   async settle() {
-    await deliver(this.state, this.objects, this.publisher, { sync: this.mode === "write" });
+    this.undelivered = [];
+    this.undelivered = await deliver(this.state, this.objects, this.publisher, this.log, {
+      sync: this.mode === "write",
+    });
     const effects = [...this.publisher.trace];
     this.publisher.trace.length = 0; // a house that stays open must not remember all it ever did
+    if (this.undelivered.length) throw this.undelivered[0][1];
     return effects;
   }
 }

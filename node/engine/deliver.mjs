@@ -2,37 +2,53 @@
 
 import { publishedPath, receiptPath, versionPath } from "../artifacts.mjs";
 import { canonical } from "../canonical.mjs";
-import { Corrupt } from "../errors.mjs";
+import { Corrupt, KfmError } from "../errors.mjs";
 import { digest, outputKey } from "../keys.mjs";
 import { replace } from "../records.mjs";
 
 export const BATCH = 256; // receipts that are noted as exported together
 
 /**
- * Make durable what is waiting, then deliver it; returns how many items were. Lineage waits in the outbox for its
- * sinks. What others commit meanwhile waits for the next time: nobody has made it durable for us.
+ * Make durable what is waiting, then deliver it. Lineage waits in the outbox for its sinks. What others commit
+ * meanwhile waits for the next time: nobody has made it durable for us.
  *
- * An item that cannot be delivered because something is damaged strands no other; it is thrown in the end.
+ * Throws only before anything is durable. What cannot be delivered after that stays in the outbox and is returned,
+ * with its dataset where it is one's own fault. One whose bytes are damaged strands no other, and is given up once
+ * its dataset has moved on: nobody needs it any more.
  */
-export async function deliver(state, objects, publisher, { sync }) {
+export async function deliver(state, objects, publisher, log, { sync }) {
   const waiting = [...state.outbox("publish")];
   const newest = [...state.ledger({ reverse: true, limit: 1 })][0]?.index ?? 0;
   if (sync) state.sync();
-  const done = [];
   const problems = [];
-  for (const item of waiting) {
-    try {
-      await publish(state, objects, publisher, item);
+  const latest = new Map(waiting.map((item) => [item.payload.dataset, item]));
+  const done = [];
+  try {
+    for (const item of waiting) {
+      const { dataset } = item.payload;
+      try {
+        await publish(state, objects, publisher, item);
+      } catch (problem) {
+        if (!(problem instanceof KfmError)) throw problem;
+        if (!(problem instanceof Corrupt)) {
+          problems.push(["", problem]); // the place itself: the others would fare no better
+          break;
+        }
+        if (item === latest.get(dataset)) {
+          problems.push([dataset, problem]);
+          continue;
+        }
+        log.event("publish.abandoned", { dataset_ids: [dataset], error: problem });
+      }
       done.push(item);
-    } catch (problem) {
-      if (!(problem instanceof Corrupt)) throw problem;
-      problems.push(problem);
     }
+    if (done.length) state.acknowledge(done);
+    await exportReceipts(state, publisher, newest);
+  } catch (problem) {
+    if (!(problem instanceof KfmError)) throw problem;
+    problems.push(["", problem]);
   }
-  if (done.length) state.acknowledge(done);
-  const count = done.length + (await exportReceipts(state, publisher, newest));
-  if (problems.length) throw problems[0];
-  return count;
+  return problems;
 }
 
 async function publish(state, objects, publisher, item) {
@@ -63,20 +79,15 @@ async function publish(state, objects, publisher, item) {
 }
 
 async function exportReceipts(state, publisher, newest) {
-  let count = 0;
   let last = 0;
   for (const entry of state.ledger({ after: state.exported() })) {
     if (entry.index > newest) break;
     const receipt = state.receipt(entry.run_id);
-    if (receipt !== null) {
-      await exportReceipt(publisher, receipt);
-      count += 1;
-    }
+    if (receipt !== null) await exportReceipt(publisher, receipt);
     last = entry.index;
     if (last % BATCH === 0) state.markExported(last);
   }
   if (last) state.markExported(last);
-  return count;
 }
 
 /** A dry run foretells the receipt that the real run would leave, to the byte. */

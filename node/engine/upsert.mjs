@@ -111,7 +111,9 @@ export function admitToPublished(walk, move) {
   if (decision.allow !== true || decision.subject !== move.after) {
     const reasons = decision.reasons.length ? decision.reasons : ["the gate gave no reason"];
     throw new Denied(`${move.ref} may not move: ${reasons.join("; ")}`, {
-      hint: `what is missing goes into kfm.yml under datasets.${walk.dataset}; then try again`,
+      hint: decision.reasons.some((reason) => reason.startsWith("checksums:"))
+        ? "`kfm doctor --deep` names it; restore the objects from a backup"
+        : `what is missing goes into kfm.yml under datasets.${walk.dataset}; then try again`,
     });
   }
 }

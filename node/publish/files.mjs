@@ -23,12 +23,14 @@ const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_RDONLY, O_WRONLY } = fs.cons
  * `roots` is a Map from the first part of a path to a folder; "" is the folder for all others.
  *
  * Processes that publish take turns at a lock, which `lock` opens: looking at what is there and replacing it is
- * one act, so that a pointer never goes back, however late a slow process wakes up.
+ * one act, so that a pointer never goes back, however late a slow process wakes up. `isLatest` tells whether a
+ * pointer is what the state says last: it is written even if an older state was put back, which counts less.
  */
 export class FilesPublisher extends TracingPublisher {
   #roots;
   #openLock;
   #made = new Set();
+  isLatest = () => false;
 
   constructor(roots, lock) {
     super({ dryRun: false });
@@ -41,16 +43,22 @@ export class FilesPublisher extends TracingPublisher {
     return path.join(this.#roots.get(parts[0]) ?? this.#roots.get(""), ...parts);
   }
 
-  /** The same bytes again change nothing; other bytes under the same name are an error. */
+  /**
+   * The same bytes again change nothing; other bytes under the same name are an error. Only a receipt is told
+   * by the state alone: where an older state was put back, what a run left that it knows nothing of is set aside.
+   */
   writeFile(name, digest, size, key, body) {
     const target = this.#place(name);
     if (digestOfFile(target) !== digest) {
       this.#turn(() => {
         const found = digestOfFile(target);
         if (found !== digest && isThere(target)) {
-          throw new Corrupt(`published file ${name} has other bytes than it should`, {
-            hint: "remove it and deliver again",
-          });
+          if (!name.startsWith("receipts/") || !found) {
+            throw new Corrupt(`published file ${name} has other bytes than it should`, {
+              hint: "look at it and remove it, then `kfm resume`",
+            });
+          }
+          asStorageFailed(() => fs.renameSync(target, `${target}.set-aside-${found.slice(7, 19)}`));
         }
         if (found !== digest) this.#write(target, body, digest);
       });
@@ -72,9 +80,11 @@ export class FilesPublisher extends TracingPublisher {
   /** A pointer. One with a lower `seq` than is there already comes late and is ignored. */
   updateMetadata(target, value, key) {
     const body = canonical(value);
+    const name = digestOf(body);
     const place = this.#place(target);
     this.#turn(() => {
-      if (seqOfFile(place) < (value.seq ?? 0)) this.#write(place, [body], digestOf(body));
+      const later = seqOfFile(place) < (value.seq ?? 0);
+      if (later || (this.isLatest(value) && digestOfFile(place) !== name)) this.#write(place, [body], name);
     });
     keepName(place);
     this.note("update_metadata", target, digestOf(body), body.length, key);

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any, Literal, TextIO
@@ -81,6 +82,7 @@ class House:
         self.archive = Archive(self.state, self.objects)
         self.publisher = self._open_publisher()
         self._updaters: dict[str, Updater] = {}
+        self.undelivered: list[tuple[str, KfmError]] = []  # by the last `settle`, with the dataset where it is one's
 
     def __enter__(self) -> House:
         return self
@@ -109,8 +111,13 @@ class House:
         private = self.resolved.at(".kfm")
         lock = partial(FileLock, os.path.join(private, "publish.lock"))
         roots = {"": private if scheme == "github" else path, "receipts": private, "events": private}
-        files = FilesPublisher(roots, lock=lock)
+        files = FilesPublisher(roots, lock=lock, is_latest=self._is_latest)
         return files if scheme != "github" else self._open_github(files, lock)
+
+    def _is_latest(self, pointer: Mapping[str, Any]) -> bool:
+        """Is this where the published ref moved last?"""
+        last = deque(self.state.history(f"published/{pointer['dataset']}"), maxlen=1)
+        return [(entry.run_id, entry.after) for entry in last] == [(pointer["run_id"], pointer["version"])]
 
     def _open_github(self, files: Publisher, lock: Callable[[], Lock]) -> Publisher:
         from kfm.publish.github import GitHubPublisher
@@ -377,11 +384,15 @@ class House:
     def settle(self) -> list[Effect]:
         """Make everything said so far durable, then tell the outside. Acknowledge nothing before this returns.
 
-        Returns what was changed outside since the last time.
+        Returns what was changed outside since the last time. If it raises, and `undelivered` says what, all is
+        durable nevertheless, and only the outside was not told all of it.
         """
-        deliver(self.state, self.objects, self.publisher, sync=self.mode == "write")
+        self.undelivered = []
+        self.undelivered = deliver(self.state, self.objects, self.publisher, self.log, sync=self.mode == "write")
         effects = list(self.publisher.trace)
         self.publisher.trace.clear()  # a house that stays open must not remember all it ever did
+        if self.undelivered:
+            raise self.undelivered[0][1]
         return effects
 
 
@@ -471,6 +482,9 @@ def diagnose(resolved: Resolved, *, deep: bool = False) -> list[Verdict]:
             found += durability(settings())
         waiting = sum(1 for _ in house.state.open_runs())
         found.append(Line(check="runs.unfinished", ok=True, found=str(waiting)))
+        owed = sorted({str(item.payload["dataset"]) for item in house.state.outbox("publish")})
+        why = "`kfm resume` delivers what was committed and not yet told to the outside" if owed else ""
+        found.append(Line(check="publish.waiting", ok=True, found=", ".join(owed) or "0", why=why))
         found += published_verdicts(house)
         if deep:
             found += verify_everything(house)

@@ -15,7 +15,7 @@ class Shape(NamedTuple):
 
 _RUNS = {
     "receipts": "a [receipt](../../schemas/receipt.json) for every run that left one",
-    "errors": "for every run that left none: `dataset`, `code`, `message`, `hint`",
+    "errors": "`dataset`, `code`, `message`, `hint` of runs that left none, and of what was committed, not delivered",
     "effects": "what was changed outside, or with `--dry-run` would be: see [effect](../../schemas/effect.json)",
 }
 _CHECK = "`check`, `ok`, `found`, `why`"

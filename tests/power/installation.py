@@ -132,7 +132,8 @@ class Installation:
         if self.publisher is None:
             self.state.sync()
         else:
-            deliver(self.state, self.objects, self.publisher, sync=True)
+            for _, problem in deliver(self.state, self.objects, self.publisher, NullLog(), sync=True):
+                raise problem
 
     def done(self) -> set[str]:
         return {entry.reason for entry in self.state.ledger()}

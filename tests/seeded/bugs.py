@@ -62,8 +62,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a row leaves the outbox before the publisher has it": Bug(
         "kfm/engine/deliver.py",
-        "    for item in waiting:\n",
-        "    state.acknowledge(waiting)\n    for item in waiting:\n",
+        "        for item in waiting:\n",
+        "        state.acknowledge(waiting)\n        for item in waiting:\n",
         PUBLISHED,
     ),
     "a failed sync is ignored": Bug(

@@ -72,7 +72,7 @@ def _operate(options: argparse.Namespace, screen: Screen, params: dict[str, str]
     with opened(options, screen, "dry" if options.dry_run else "write", resolved) as house:
         tally = Tally(screen)
         tally.take(name, lambda: house.operation(options.command, name, params, **who))
-        effects = settled(house, screen)
+        effects = settled(house, screen, tally)
         show_runs(house, screen, tally, effects)
         if not screen.json and not options.dry_run:
             for receipt in tally.receipts:

@@ -105,7 +105,7 @@ def watch(options: argparse.Namespace, screen: Screen) -> int:
             """Durable and published first, then said: a line each."""
             found = list(receipts)
             if found:
-                settled(house, screen)
+                settled(house, screen, tally)
             for receipt in found:
                 tally.note(receipt)
                 _tell_receipt(screen, receipt)
@@ -300,6 +300,6 @@ def triggers_retry(options: argparse.Namespace, screen: Screen) -> int:
     with opened(options, screen, "write") as house:
         tally = Tally(screen)
         tally.take(options.trigger, partial(retry, house, options.trigger))
-        effects = settled(house, screen)
+        effects = settled(house, screen, tally)
         show_runs(house, screen, tally, effects)
         return tally.code

@@ -51,6 +51,16 @@ class Tally:
         for note in receipt.errors:
             self._screen.fail(_about(receipt.dataset, note.message))
 
+    def undelivered(self, problems: list[tuple[str, KfmError]], *, all_are_ours: bool) -> None:
+        """All is durable, and the outside was not told of it. What another command left is no failure of this one."""
+        ours = {receipt.dataset for receipt in self.receipts}
+        for dataset, problem in problems:
+            if all_are_ours or not dataset or dataset in ours:
+                self._codes.append(problem.exit_code)
+            told = f"committed, but not delivered yet, do not repeat it: {problem.message}"
+            self.errors.append({"dataset": dataset, "code": problem.code, "message": told, "hint": problem.hint})
+            self._screen.fail(f"{dataset}: {told}; {problem.hint}" if dataset else f"{told}; {problem.hint}")
+
     @property
     def code(self) -> int:
         return together(self._codes)
@@ -78,11 +88,16 @@ def run(options: argparse.Namespace, screen: Screen) -> int:
         for name in dict.fromkeys(names):
             work = partial(_run_one, house, name, window, options.force, who["reason"], who["actor"])
             tally.take(name, work, tell_noop=options.exit_code)
-        effects = settled(house, screen)
+        effects = settled(house, screen, tally)
         if folder:
             from kfm.runtime import write_artifacts
 
-            write_artifacts(folder, house.artifacts(tally.receipts, effects, events))
+            try:
+                write_artifacts(folder, house.artifacts(tally.receipts, effects, events))
+            except KfmError as problem:
+                if options.dry_run:
+                    raise
+                tally.undelivered([("", problem)], all_are_ours=True)
         if os.environ.get("GITHUB_ACTIONS") == "true" and not options.dry_run:
             from kfm.arrivals import report_job
 
@@ -175,18 +190,24 @@ def resume(options: argparse.Namespace, screen: Screen) -> int:
         else:
             for receipt in house.resume(tell=tally.fail):
                 tally.note(receipt)
-        effects = settled(house, screen)
+        effects = settled(house, screen, tally, all_are_ours=True)
         if not (tally.receipts or tally.errors):
             screen.say("nothing was left to resume")
         show_runs(house, screen, tally, effects)
         return tally.code
 
 
-def settled(house: House, screen: Screen) -> list[Effect]:
-    """Durable, and told to the outside."""
+def settled(house: House, screen: Screen, tally: Tally, *, all_are_ours: bool = False) -> list[Effect]:
+    """Durable, and told to the outside. If only that fails, people must see what was done: again, it is undone."""
     screen.subject = ""
     screen.progress("publish", 0, 0)
-    return house.settle()
+    try:
+        return house.settle()
+    except KfmError:
+        if not house.undelivered:
+            raise
+        tally.undelivered(house.undelivered, all_are_ours=all_are_ours)
+        return []
 
 
 def show_runs(house: House, screen: Screen, tally: Tally, effects: list[Effect]) -> None:

@@ -8,39 +8,51 @@ import msgspec
 
 from kfm.contract.canonical import canonical
 from kfm.contract.keys import digest, output_key
-from kfm.contract.ports import Objects, Publisher, State
+from kfm.contract.ports import Log, Objects, Publisher, State
 from kfm.contract.records import ManifestEntry, OutboxItem, Receipt
-from kfm.errors import Corrupt
+from kfm.errors import Corrupt, KfmError
 from kfm.projections.artifacts import published_path, receipt_path, version_path
 
 BATCH = 256  # receipts that are noted as exported together
 
 
-def deliver(state: State, objects: Objects, publisher: Publisher, *, sync: bool) -> int:
-    """Make durable what is waiting, then deliver it; returns how many items were. Lineage waits in the outbox for its
-    sinks. What others commit meanwhile waits for the next time: nobody has made it durable for us.
+def deliver(
+    state: State, objects: Objects, publisher: Publisher, log: Log, *, sync: bool
+) -> list[tuple[str, KfmError]]:
+    """Make durable what is waiting, then deliver it. Lineage waits in the outbox for its sinks. What others commit
+    meanwhile waits for the next time: nobody has made it durable for us.
 
-    An item that cannot be delivered because something is damaged strands no other; it is raised in the end.
+    Raises only before anything is durable. What cannot be delivered after that stays in the outbox and is returned,
+    with its dataset where it is one's own fault. One whose bytes are damaged strands no other, and is given up once
+    its dataset has moved on: nobody needs it any more.
     """
     waiting = list(state.outbox("publish"))
     newest = next((entry.index for entry in state.ledger(reverse=True, limit=1)), 0)
     if sync:
         state.sync()
+    problems: list[tuple[str, KfmError]] = []
+    latest = {item.payload["dataset"]: item for item in waiting}
     done: list[OutboxItem] = []
-    problems: list[Corrupt] = []
-    for item in waiting:
-        try:
-            _publish(state, objects, publisher, item)
-        except Corrupt as problem:
-            problems.append(problem)
-        else:
+    try:
+        for item in waiting:
+            dataset = str(item.payload["dataset"])
+            try:
+                _publish(state, objects, publisher, item)
+            except Corrupt as problem:
+                if item is latest[dataset]:
+                    problems.append((dataset, problem))
+                    continue
+                log.event("publish.abandoned", dataset_ids=[dataset], error=problem)
+            except KfmError as problem:  # the place itself: the others would fare no better
+                problems.append(("", problem))
+                break
             done.append(item)
-    if done:
-        state.acknowledge(done)
-    count = len(done) + _export_receipts(state, publisher, newest)
-    if problems:
-        raise problems[0]
-    return count
+        if done:
+            state.acknowledge(done)
+        _export_receipts(state, publisher, newest)
+    except KfmError as problem:
+        problems.append(("", problem))
+    return problems
 
 
 def _publish(state: State, objects: Objects, publisher: Publisher, item: OutboxItem) -> None:
@@ -88,21 +100,19 @@ def _chunks(objects: Objects, name: str) -> Iterator[bytes]:
             yield chunk
 
 
-def _export_receipts(state: State, publisher: Publisher, newest: int) -> int:
-    count = last = 0
+def _export_receipts(state: State, publisher: Publisher, newest: int) -> None:
+    last = 0
     for entry in state.ledger(after=state.exported()):
         if entry.index > newest:
             break
         receipt = state.receipt(entry.run_id)
         if receipt is not None:
             _export(publisher, receipt)
-            count += 1
         last = entry.index
         if not last % BATCH:
             state.mark_exported(last)
     if last:
         state.mark_exported(last)
-    return count
 
 
 def _export(publisher: Publisher, receipt: Receipt) -> None:

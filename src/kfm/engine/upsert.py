@@ -119,5 +119,7 @@ def admit_to_published(walk: Walk, move: RefMove) -> None:
     if decision.allow is not True or decision.subject != move.after:
         raise Denied(
             f"{move.ref} may not move: " + "; ".join(decision.reasons or ["the gate gave no reason"]),
-            hint=f"what is missing goes into kfm.yml under datasets.{walk.dataset}; then try again",
+            hint="`kfm doctor --deep` names it; restore the objects from a backup"
+            if any(reason.startswith("checksums:") for reason in decision.reasons)
+            else f"what is missing goes into kfm.yml under datasets.{walk.dataset}; then try again",
         )

@@ -25,13 +25,20 @@ class FilesPublisher(TracingPublisher):
     """`roots` maps the first part of a path to a folder; "" is the folder for all others.
 
     Processes that publish take turns at a lock, which `lock` opens: looking at what is there and replacing it is
-    one act, so that a pointer never goes back, however late a slow process wakes up.
+    one act, so that a pointer never goes back, however late a slow process wakes up. `is_latest` tells whether a
+    pointer is what the state says last: it is written even if an older state was put back, which counts less.
     """
 
-    def __init__(self, roots: Mapping[str, str], lock: Callable[[], Lock]) -> None:
+    def __init__(
+        self,
+        roots: Mapping[str, str],
+        lock: Callable[[], Lock],
+        is_latest: Callable[[Mapping[str, Any]], bool] = lambda _pointer: False,
+    ) -> None:
         super().__init__(dry_run=False)
         self._roots = dict(roots)
         self._open_lock = lock
+        self._is_latest = is_latest
         self._made: set[str] = set()
 
     def _place(self, path: str) -> str:
@@ -40,15 +47,20 @@ class FilesPublisher(TracingPublisher):
         return os.path.join(root, *path.split("/"))
 
     def write_file(self, path: str, digest: str, size: int, key: str, body: Iterable[bytes]) -> None:
-        """The same bytes again change nothing; other bytes under the same name are an error."""
+        """The same bytes again change nothing; other bytes under the same name are an error. Only a receipt is told
+        by the state alone: where an older state was put back, what a run left that it knows nothing of is set aside."""
         target = self._place(path)
         if _digest_of_file(target) != digest:
             with self._turn():
                 found = _digest_of_file(target)
                 if found != digest and os.path.lexists(target):
-                    raise Corrupt(
-                        f"published file {path} has other bytes than it should", hint="remove it and deliver again"
-                    )
+                    if not path.startswith("receipts/") or not found:
+                        raise Corrupt(
+                            f"published file {path} has other bytes than it should",
+                            hint="look at it and remove it, then `kfm resume`",
+                        )
+                    with _as_storage_failed():
+                        os.replace(target, f"{target}.set-aside-{found[7:19]}")
                 if found != digest:
                     self._write(target, body, digest)
         _keep_name(target)
@@ -67,10 +79,12 @@ class FilesPublisher(TracingPublisher):
     def update_metadata(self, target: str, value: dict[str, Any], key: str) -> None:
         """A pointer. One with a lower `seq` than is there already comes late and is ignored."""
         body = canonical(value)
+        name = digest_of(body)
         place = self._place(target)
         with self._turn():
-            if _seq_of_file(place) < int(value.get("seq", 0)):
-                self._write(place, [body], digest_of(body))
+            later = _seq_of_file(place) < int(value.get("seq", 0))
+            if later or (self._is_latest(value) and _digest_of_file(place) != name):
+                self._write(place, [body], name)
         _keep_name(place)
         self._note("update_metadata", target, digest_of(body), len(body), key)
 

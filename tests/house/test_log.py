@@ -9,7 +9,7 @@ import re
 import threading
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kfm.clock import FixedClock
@@ -125,6 +125,7 @@ def test_nothing_hostile_leaves_its_line() -> None:
         assert line["status"] is None
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.text(min_size=1).filter(lambda k: k not in ("name", "self")), st.text()))
 def test_any_text_gives_one_readable_line(fields: dict[str, str]) -> None:
     stream = io.StringIO()

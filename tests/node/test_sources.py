@@ -22,7 +22,7 @@ from kfm.sources.http import HttpSource
 from tests.node.fetching import NodeSources, nowhere, told
 from tests.sources import test_tls as secured
 from tests.sources.fetching import NOW, fetch_in_time, request_for
-from tests.sources.hostile_server import BEHAVIOURS, Behaviour, Exchange, Script, ScriptedServer
+from tests.sources.hostile_server import BEHAVIOURS, SILENT, TRICKLING, Behaviour, Exchange, Script, ScriptedServer
 from tests.sources.memory_objects import MemoryObjects, digest_of
 from tests.sources.test_generated_answers import Replayer, _mutated
 from tests.sources.test_hostile_http import INTERNAL
@@ -251,7 +251,7 @@ def test_a_redirect_leads_to_the_same_place(there: NodeSources, location: str) -
 
 
 def _answer(there: NodeSources, uri: str, ways: dict[str, Any], source: HttpSource, **fields: Any) -> dict[str, Any]:
-    request = FetchRequest(uri=uri, **{"timeout_ms": 1000, "total_ms": 2000} | fields)
+    request = FetchRequest(uri=uri, **{"timeout_ms": 20_000, "total_ms": 60_000} | fields)
     answer = there.fetch(request, ways=ways, forget=True)
     ours = told(fetch_in_time(request, MemoryObjects(), source), "x:PORT")
     assert nowhere(answer, "x:PORT") == ours
@@ -366,7 +366,7 @@ def _secure(there: NodeSources, script: Script, wrap: Any, trust: bool = True, *
         with ScriptedServer(script, wrap) as server:
             host = fields.get("host", "localhost")
             named = f"{host}:{server.port}"
-            given = {"uri": f"https://{named}/", "allow": (named,), "timeout_ms": 2000, "total_ms": 4000}
+            given = {"uri": f"https://{named}/", "allow": (named,), "timeout_ms": 20_000, "total_ms": 60_000}
             limits = {name: value for name, value in fields.items() if name != "host"}
             request = request_for(server, **given | limits)
             if who == "python":
@@ -398,7 +398,8 @@ def test_a_certificate_that_does_not_prove_the_name_is_refused_alike(
     "fault", [secured._plain_http, secured._says_nothing, secured._half_a_handshake, secured._a_byte_now_and_then]
 )
 def test_a_broken_handshake_is_unavailable_alike(there: NodeSources, fault: Any) -> None:
-    ours, theirs = _secure(there, secured.serve, fault, timeout_ms=600, total_ms=1500)
+    limits = TRICKLING if fault is secured._a_byte_now_and_then else SILENT
+    ours, theirs = _secure(there, secured.serve, fault, **limits)
     assert ours == theirs
     assert ours["error"]["kind"] == "Unavailable"
 
@@ -550,7 +551,7 @@ def _mutations(there: NodeSources, seeds: range) -> tuple[int, int]:
         for seed in seeds:
             replayer.answer = _mutated(random.Random(seed))
             request = FetchRequest(
-                uri=f"http://{replayer.here}/", allow=(replayer.here,), timeout_ms=2000, total_ms=4000,
+                uri=f"http://{replayer.here}/", allow=(replayer.here,), timeout_ms=20_000, total_ms=60_000,
                 max_bytes=1 << 20, complete=True,
             )  # fmt: skip
             ours = told(fetch_in_time(request, MemoryObjects()), replayer.here)

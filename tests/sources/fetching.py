@@ -19,8 +19,8 @@ def request_for(server: ScriptedServer, **fields: Any) -> FetchRequest:
     given: dict[str, Any] = {
         "uri": f"http://{server.here}/data.csv?key=canary-secret",
         "allow": (server.here,),
-        "timeout_ms": 10_000,
-        "total_ms": 20_000,
+        "timeout_ms": 30_000,
+        "total_ms": 60_000,
         "max_bytes": 1 << 20,
         "now_ms": NOW,
     }

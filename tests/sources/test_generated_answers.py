@@ -107,7 +107,8 @@ def _run(replayer: Replayer, seeds: range) -> tuple[int, int]:
         replayer.answer = _mutated(random.Random(seed))
         objects = MemoryObjects()
         request = FetchRequest(
-            uri=f"http://{replayer.here}/", allow=(replayer.here,), timeout_ms=2000, total_ms=4000, max_bytes=1 << 20,
+            uri=f"http://{replayer.here}/", allow=(replayer.here,), timeout_ms=20_000, total_ms=60_000,
+            max_bytes=1 << 20,
             complete=True,
         )  # fmt: skip
         served = replayer.served

@@ -17,7 +17,7 @@ from kfm.contract.records import Fetched
 from kfm.errors import Denied, Refused, Unavailable
 from kfm.sources.http import HttpSource
 from tests.sources.fetching import fetch_in_time, request_for
-from tests.sources.hostile_server import Exchange, ScriptedServer
+from tests.sources.hostile_server import SILENT, TRICKLING, Exchange, ScriptedServer
 from tests.sources.memory_objects import MemoryObjects, digest_of
 
 TLS = Path(__file__).parent / "tls"
@@ -114,7 +114,8 @@ def test_a_broken_handshake_is_unavailable_in_time(fault: Any) -> None:
 
     objects = MemoryObjects()
     with ScriptedServer(serve, wrap) as server:
-        outcome = fetch(server, HttpSource(tls=trusting), objects, timeout_ms=600, total_ms=1500)
+        limits = TRICKLING if fault is _a_byte_now_and_then else SILENT
+        outcome = fetch(server, HttpSource(tls=trusting), objects, **limits)
     assert fired
     assert isinstance(outcome, Unavailable), outcome
     assert objects.stored == {}

@@ -425,7 +425,7 @@ def load(resolved: Resolved, name: str, dataset: DatasetConfig) -> Updater:
     return load_declared(name, dataset.version, dataset.outputs, dataset.contracts())
 
 
-def _folders(resolved: Resolved) -> Iterator[tuple[str, str]]:
+def folders(resolved: Resolved) -> Iterator[tuple[str, str]]:
     scheme, path = resolved.location(resolved.config.state)
     if scheme != "memory":
         yield "state", os.path.dirname(path)
@@ -436,98 +436,7 @@ def place_verdicts(resolved: Resolved) -> list[Verdict]:
     """What the mount table says about where state and objects lie."""
     from kfm.store.place import examine
 
-    return [verdict for what, folder in _folders(resolved) for verdict in examine(folder, what)]
-
-
-def contract_verdicts(resolved: Resolved) -> list[Verdict]:
-    """Data contracts that are impossible, unsafe or without effect, before a source is fetched for them."""
-    from kfm.engine.inspection import contract_problems
-    from kfm.store.place import Verdict as Line
-
-    return [
-        Line(check=f"{name}.{source_name}.contract", ok=False, found=problem, why="mend it in kfm.yml")
-        for name, dataset in sorted(resolved.config.datasets.items())
-        for source_name, source in sorted(dataset.sources.items())
-        for problem in contract_problems(source.data_contract())
-    ]
-
-
-def updater_verdicts(resolved: Resolved) -> list[Verdict]:
-    """Updaters that no run could load. They are imported and made, as for `kfm plan`, and asked for nothing."""
-    from kfm.store.place import Verdict as Line
-
-    found = []
-    for name, dataset in sorted(resolved.config.datasets.items()):
-        try:
-            load(resolved, name, dataset)
-        except KfmError as problem:
-            found.append(Line(check=f"{name}.updater", ok=False, found=problem.message, why=problem.hint))
-    return found
-
-
-def diagnose(resolved: Resolved, *, deep: bool = False) -> list[Verdict]:
-    """`kfm doctor`: contracts, updaters, the places, the settings in force, and with `deep` every stored byte."""
-    from kfm.store.place import Verdict as Line
-    from kfm.store.place import durability, try_out
-
-    found = contract_verdicts(resolved) + updater_verdicts(resolved) + place_verdicts(resolved)
-    for what, folder in _folders(resolved):
-        found += try_out(folder, what)
-    if not all(verdict.ok for verdict in found if not verdict.check.endswith((".filesystem", ".updater"))):
-        return found
-    house = House(resolved, "write")
-    try:
-        settings = getattr(house.tables, "settings", None)
-        if settings is not None:
-            found += durability(settings())
-        waiting = sum(1 for _ in house.state.open_runs())
-        found.append(Line(check="runs.unfinished", ok=True, found=str(waiting)))
-        owed = sorted({str(item.payload["dataset"]) for item in house.state.outbox("publish")})
-        why = "`kfm resume` delivers what was committed and not yet told to the outside" if owed else ""
-        found.append(Line(check="publish.waiting", ok=True, found=", ".join(owed) or "0", why=why))
-        found += published_verdicts(house)
-        if deep:
-            found += verify_everything(house)
-    finally:
-        house.close()
-    return found
-
-
-def published_verdicts(house: House) -> list[Verdict]:
-    """Would what is published pass the gate today? A dataset may have been restricted since."""
-    from kfm.contract.records import RefMove
-    from kfm.store.place import Verdict as Line
-
-    found = []
-    for ref, version in house.state.refs("published/"):
-        name = ref.partition("/")[2]
-        decision = house.ports(name).gate(house.state, house.objects, RefMove(ref=ref, before=version, after=version))
-        found.append(
-            Line(
-                check=ref.replace("/", "."),
-                ok=decision.allow is True,
-                found="may be public" if decision.allow is True else "; ".join(decision.reasons),
-                why="" if decision.allow is True else f"withdraw it: `kfm rollback {name} --to nothing --reason …`",
-            )
-        )
-    return found
-
-
-def verify_everything(house: House) -> list[Verdict]:
-    """Every row, every link of the ledger, every object a version names: read and checked."""
-    from kfm.engine.verify import verify
-    from kfm.store.place import Verdict as Line
-
-    check_rows = getattr(house.tables, "verify", None)
-    rows = check_rows() if check_rows is not None else 0
-    report = verify(house.state, house.objects)
-    check_objects = getattr(house.objects, "verify", None)
-    stored = check_objects() if check_objects is not None else report.objects
-    return [
-        Line(check="state.rows", ok=True, found=f"{rows} rows intact"),
-        Line(check="ledger.chain", ok=True, found=f"{report.entries} entries intact"),
-        Line(check="objects.bytes", ok=True, found=f"{stored} objects intact"),
-    ]
+    return [verdict for what, folder in folders(resolved) for verdict in examine(folder, what)]
 
 
 def open_log(

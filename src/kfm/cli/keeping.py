@@ -55,7 +55,7 @@ def compact(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def doctor(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.runtime import diagnose
+    from kfm.diagnosis import diagnose
 
     resolved = settings(options)
     verdicts = diagnose(resolved, deep=options.deep)

@@ -1,0 +1,96 @@
+"""`kfm doctor`: what an installation says, where it lies, and whether what it holds is whole."""
+
+from __future__ import annotations
+
+from kfm.config import Resolved
+from kfm.contract.records import Decision, RefMove
+from kfm.engine.inspection import contract_problems
+from kfm.engine.verify import verify
+from kfm.errors import KfmError
+from kfm.runtime import House, folders, load, place_verdicts
+from kfm.store.place import Verdict, durability, try_out
+
+
+def diagnose(resolved: Resolved, *, deep: bool = False) -> list[Verdict]:
+    """`kfm doctor`: contracts, updaters, the places, the settings in force, and with `deep` every stored byte."""
+    found = contract_verdicts(resolved) + updater_verdicts(resolved) + place_verdicts(resolved)
+    for what, folder in folders(resolved):
+        found += try_out(folder, what)
+    if not all(verdict.ok for verdict in found if not verdict.check.endswith((".filesystem", ".updater"))):
+        return found
+    house = House(resolved, "write")
+    try:
+        settings = getattr(house.tables, "settings", None)
+        if settings is not None:
+            found += durability(settings())
+        waiting = sum(1 for _ in house.state.open_runs())
+        found.append(Verdict(check="runs.unfinished", ok=True, found=str(waiting)))
+        owed = sorted({str(item.payload["dataset"]) for item in house.state.outbox("publish")})
+        why = "`kfm resume` delivers what was committed and not yet told to the outside" if owed else ""
+        found.append(Verdict(check="publish.waiting", ok=True, found=", ".join(owed) or "0", why=why))
+        found += published_verdicts(house)
+        if deep:
+            found += verify_everything(house)
+    finally:
+        house.close()
+    return found
+
+
+def contract_verdicts(resolved: Resolved) -> list[Verdict]:
+    """Data contracts that are impossible, unsafe or without effect, before a source is fetched for them."""
+    return [
+        Verdict(check=f"{name}.{source_name}.contract", ok=False, found=problem, why="mend it in kfm.yml")
+        for name, dataset in sorted(resolved.config.datasets.items())
+        for source_name, source in sorted(dataset.sources.items())
+        for problem in contract_problems(source.data_contract())
+    ]
+
+
+def updater_verdicts(resolved: Resolved) -> list[Verdict]:
+    """Updaters that no run could load. They are imported and made, as for `kfm plan`, and asked for nothing."""
+    found = []
+    for name, dataset in sorted(resolved.config.datasets.items()):
+        try:
+            load(resolved, name, dataset)
+        except KfmError as problem:
+            found.append(Verdict(check=f"{name}.updater", ok=False, found=problem.message, why=problem.hint))
+    return found
+
+
+def published_verdicts(house: House) -> list[Verdict]:
+    """Would what is published pass the gate today? A dataset may have been restricted since."""
+    found = []
+    for ref, version in house.state.refs("published/"):
+        name = ref.partition("/")[2]
+        decision = house.ports(name).gate(house.state, house.objects, RefMove(ref=ref, before=version, after=version))
+        found.append(
+            Verdict(
+                check=ref.replace("/", "."),
+                ok=decision.allow is True,
+                found="may be public" if decision.allow is True else "; ".join(decision.reasons),
+                why=_remedy(name, decision),
+            )
+        )
+    return found
+
+
+def _remedy(name: str, decision: Decision) -> str:
+    if decision.allow is True:
+        return ""
+    if any(reason.startswith("checksums:") for reason in decision.reasons):
+        return "restore the objects from a backup; `kfm doctor --deep` names what is damaged"
+    return f"withdraw it: `kfm rollback {name} --to nothing --reason …`"
+
+
+def verify_everything(house: House) -> list[Verdict]:
+    """Every row, every link of the ledger, every object a version names: read and checked."""
+    check_rows = getattr(house.tables, "verify", None)
+    rows = check_rows() if check_rows is not None else 0
+    report = verify(house.state, house.objects)
+    check_objects = getattr(house.objects, "verify", None)
+    stored = check_objects() if check_objects is not None else report.objects
+    return [
+        Verdict(check="state.rows", ok=True, found=f"{rows} rows intact"),
+        Verdict(check="ledger.chain", ok=True, found=f"{report.entries} entries intact"),
+        Verdict(check="objects.bytes", ok=True, found=f"{stored} objects intact"),
+    ]

@@ -52,7 +52,7 @@ class Tally {
   undelivered(problems) {
     const ours = new Set(this.receipts.map((receipt) => receipt.dataset));
     for (const [dataset, problem] of problems) {
-      if (!dataset || ours.has(dataset)) this.#codes.push(problem.exitCode);
+      if (!dataset || ours.has(dataset)) this.#codes.unshift(problem.exitCode); // worse than what became of a run
       const message = `committed, but not delivered yet, do not repeat it: ${problem.message}`;
       this.errors.push({ dataset, code: problem.code, message, hint: problem.hint });
       this.#screen.fail(`${dataset ? `${dataset}: ` : ""}${message}; ${problem.hint}`);

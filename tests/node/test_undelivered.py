@@ -114,6 +114,14 @@ def test_a_run_that_cannot_be_told_is_shown_as_done(either: Weather) -> None:
     assert len(list((site.folder / ".kfm/receipts").rglob("*.json"))) == 2
 
 
+def test_that_something_was_not_told_outranks_what_became_of_the_run(either: Weather) -> None:
+    site = either
+    site.put("rain.csv", "mm\nnot a number\n")
+    site.put(".kfm/receipts", "in the way")
+    answer = site.run("run", "rain", code=74).answer
+    assert "rain     FAILED  held" in answer.out
+
+
 def test_what_is_damaged_for_one_dataset_fails_no_command_about_another(either: Weather) -> None:
     site = either
     site.becomes("rain", 30_000)

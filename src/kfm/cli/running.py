@@ -56,7 +56,7 @@ class Tally:
         ours = {receipt.dataset for receipt in self.receipts}
         for dataset, problem in problems:
             if all_are_ours or not dataset or dataset in ours:
-                self._codes.append(problem.exit_code)
+                self._codes.insert(0, problem.exit_code)  # worse than what became of a run
             told = f"committed, but not delivered yet, do not repeat it: {problem.message}"
             self.errors.append({"dataset": dataset, "code": problem.code, "message": told, "hint": problem.hint})
             self._screen.fail(f"{dataset}: {told}; {problem.hint}" if dataset else f"{told}; {problem.hint}")

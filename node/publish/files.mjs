@@ -77,7 +77,7 @@ export class FilesPublisher extends TracingPublisher {
     this.note("emit_event", String(event.type ?? ""), digestOf(body), body.length, key);
   }
 
-  /** A pointer. One with a lower `seq` than is there already comes late and is ignored. */
+  /** A pointer. One with a lower `seq` than is there already comes late and is ignored, if not the latest. */
   updateMetadata(target, value, key) {
     const body = canonical(value);
     const name = digestOf(body);
@@ -87,7 +87,7 @@ export class FilesPublisher extends TracingPublisher {
       if (later || (this.isLatest(value) && digestOfFile(place) !== name)) this.#write(place, [body], name);
     });
     keepName(place);
-    this.note("update_metadata", target, digestOf(body), body.length, key);
+    this.note("update_metadata", target, name, body.length, key);
   }
 
   publishRelease(name, files, key) {

@@ -24,6 +24,22 @@ TABLES = (
 A_MOMENT = 1_767_000_000  # when every file was last changed, as far as anyone can tell
 
 
+def declared(*names: str) -> str:
+    """A configuration of datasets that either runner runs and anyone may publish: each is its source, `mm` by row."""
+    return "accept_weak_storage: true\ndatasets:\n" + "".join(
+        f"""
+  {name}:
+    version: "1"
+    title: {name.title()}
+    license: CC0-1.0
+    sensitivity: public
+    sources: {{{name}: {{uri: {name}.csv, format: csv, contract: {{columns: [{{name: mm, type: number}}]}}}}}}
+    outputs: {{all: {{from: {name}}}}}
+"""
+        for name in names
+    )
+
+
 class Seen(NamedTuple):
     """After one command: what it said, and what there is now."""
 
@@ -59,6 +75,10 @@ class Site:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(body.encode() if isinstance(body, str) else body)
         os.utime(path, (A_MOMENT, A_MOMENT))
+
+    def ref(self, name: str) -> str:
+        """The version it is at; empty if it is not there."""
+        return {row["ref"]: str(row["version"]) for row in self.kfm("refs", "list", "--json").data}.get(name, "")
 
     def kfm(self, *words: str, code: int | None = 0) -> Answer:
         return self._python.kfm(*words, expect=code)

@@ -13,20 +13,10 @@ from kfm import config, runtime
 from kfm.contract.records import Receipt
 from kfm.operations.moves import OPERATIONS
 from kfm.orchestration.triggers import ordered
-from tests.node.sites import Site
+from tests.node.sites import Site, declared
 from tests.node.test_runner import resumed
 
-CONFIG = """
-accept_weak_storage: true
-datasets:
-  rain:
-    version: "1"
-    title: Rain
-    license: CC0-1.0
-    sensitivity: public
-    sources: {rain: {uri: rain.csv, format: csv, contract: {columns: [{name: mm, type: number}]}}}
-    outputs: {all: {from: rain}}
-"""
+CONFIG = declared("rain")
 
 
 class Rain(Site):
@@ -37,9 +27,6 @@ class Rain(Site):
         if published:
             self.kfm("promote", "rain", "--reason", "looked at it")
         return self.ref("processed/rain")
-
-    def ref(self, name: str) -> str:
-        return {row["ref"]: row["version"] for row in self.kfm("refs", "list", "--json").data}.get(name, "")
 
     def waiting(self) -> list[dict[str, str]]:
         rows: list[dict[str, str]] = self.kfm("triggers", "list", "--json").data

@@ -77,7 +77,7 @@ class FilesPublisher(TracingPublisher):
         self._note("emit_event", str(event.get("type", "")), digest_of(body), len(body), key)
 
     def update_metadata(self, target: str, value: dict[str, Any], key: str) -> None:
-        """A pointer. One with a lower `seq` than is there already comes late and is ignored."""
+        """A pointer. One with a lower `seq` than is there already comes late and is ignored, if not the latest."""
         body = canonical(value)
         name = digest_of(body)
         place = self._place(target)
@@ -86,7 +86,7 @@ class FilesPublisher(TracingPublisher):
             if later or (self._is_latest(value) and _digest_of_file(place) != name):
                 self._write(place, [body], name)
         _keep_name(place)
-        self._note("update_metadata", target, digest_of(body), len(body), key)
+        self._note("update_metadata", target, name, len(body), key)
 
     def publish_release(self, name: str, files: list[str], key: str) -> None:
         body = canonical({"name": name, "files": files})

@@ -1,7 +1,7 @@
 /**
  * Dates as people write them, by a format of `%` and a letter; every implementation reads the same ones.
  *
- * Twin of src/kfm/contract/dates.py, which says what the letters are.
+ * Twin of src/kfm/documents/dates.py, which says what the letters are.
  */
 
 const MONTHS = [

@@ -1,7 +1,7 @@
 /**
  * Lays one environment variable over a document: KFM_EXECUTE__THREADS sets execute.threads, typed.
  *
- * Twin of src/kfm/contract/environment.py.
+ * Twin of src/kfm/documents/environment.py.
  */
 
 import { isPrintable, length, strip } from "./characters.mjs";

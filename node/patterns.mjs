@@ -1,7 +1,7 @@
 /**
  * Regular expressions that mean the same everywhere: a part of the syntax, read here and spelled out for the engine.
  *
- * Twin of src/kfm/contract/patterns.py, which says what that part is. The engine is handed plain sets of
+ * Twin of src/kfm/documents/patterns.py, which says what that part is. The engine is handed plain sets of
  * characters, so that nothing is left to what it calls a letter, a space, a line or the end.
  *
  * A node is {kind: "chars", ranges} | {kind: "sequence", parts} | {kind: "choice", parts} |

@@ -1,7 +1,7 @@
 /**
  * What a text without quotes stands for: null, true, false, a number, or itself (YAML 1.2, core schema).
  *
- * Twin of src/kfm/contract/scalars.py.
+ * Twin of src/kfm/documents/scalars.py.
  */
 
 import { isInteger } from "./types.mjs";

@@ -1,7 +1,7 @@
 /**
  * Turns plain values into a record, or says in one line which key is wrong and what belongs there.
  *
- * Twin of src/kfm/contract/shape.py. The fast way is `convert`; only when it refuses is the value walked again
+ * Twin of src/kfm/documents/shape.py. The fast way is `convert`; only when it refuses is the value walked again
  * to name the place.
  */
 

@@ -1,7 +1,7 @@
 /**
  * The texts of plain YAML: without quotes, in quotes, and of whole lines; and how a reader moves among them.
  *
- * src/kfm/contract/yaml_texts.py line by line.
+ * src/kfm/documents/yaml_texts.py line by line.
  */
 
 export const BLANK = ["", " ", "\t", "\n"];

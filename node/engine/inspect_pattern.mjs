@@ -1,7 +1,7 @@
 /**
  * Refuses regular expressions that a hostile value could keep busy for ever.
  *
- * Twin of src/kfm/engine/inspect_pattern.py, which says how: the two must refuse the same patterns, so the
+ * Twin of src/kfm/inspection/backtracking.py, which says how: the two must refuse the same patterns, so the
  * automaton is built, and the work counted, step by step alike.
  */
 

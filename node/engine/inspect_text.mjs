@@ -1,4 +1,4 @@
-/** Bytes to text in blocks of whole lines, with a bound on what is held at once. Twin of inspect_text.py. */
+/** Bytes to text in blocks of whole lines, with a bound on what is held at once. Twin of src/kfm/inspection/text.py. */
 
 import { length } from "../characters.mjs";
 import { encodingOf, KNOWN, opened, Undecodable } from "../encodings.mjs";

@@ -1,7 +1,7 @@
 /**
  * Holds a source against its data contract, before anything is planned from it.
  *
- * Twin of src/kfm/engine/inspection.py: the same accepted bytes, findings, held rows, counts and words.
+ * Twin of src/kfm/inspection/inspecting.py: the same accepted bytes, findings, held rows, counts and words.
  */
 
 import { compare, strip } from "../characters.mjs";

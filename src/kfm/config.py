@@ -13,13 +13,14 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from kfm.contract import documents, names, scalars, shape
-from kfm.contract.characters import is_printable
+from kfm.contract import names
 from kfm.contract.declared import OutputConfig, check_outputs
-from kfm.contract.documents import Document, Path, dotted
 from kfm.contract.records import DataContract, Record
 from kfm.contract.redaction import redacted
 from kfm.contract.secret import SHORTEST, Secret
+from kfm.documents import reading, scalars, shape
+from kfm.documents.characters import is_printable, printable
+from kfm.documents.reading import Document, Path, dotted
 from kfm.errors import BadInput
 
 FILE_NAMES = ("kfm.yml", "kfm.yaml", "kfm.json")
@@ -268,7 +269,7 @@ def load(path: str | None, env: Mapping[str, str]) -> Resolved:
     """Read the file (KFM_CONFIG, or the nearest one upward, if none is named) and apply the environment."""
     path = path or env.get("KFM_CONFIG") or _find(os.getcwd())
     where = _shown_path(path)
-    document = documents.read(_read(path, where), where, json=path.endswith(".json"))
+    document = reading.read(_read(path, where), where, json=path.endswith(".json"))
     if not isinstance(document.value, dict):
         found = scalars.kind(document.value)
         document.refuse((), f"must be a mapping, found {found}", "`kfm init` writes an example")
@@ -276,7 +277,7 @@ def load(path: str | None, env: Mapping[str, str]) -> Resolved:
         document.refuse(("kfm",), "is a newer format than this version reads", "install a newer kfm, or write kfm: 1")
     overrides = sorted(name for name in env if name.startswith("KFM_") and not _is_reserved(name))
     if overrides:
-        from kfm.contract import environment
+        from kfm.documents import environment
 
         for name in overrides:
             environment.apply(document, Config, name, env[name], fixed=("kfm", "$schema"))
@@ -321,7 +322,7 @@ def _find(start: str) -> str:
 
 
 def _shown_path(path: str) -> str:
-    return path if is_printable(path) and len(path) <= 200 else names.printable(path)
+    return path if is_printable(path) and len(path) <= 200 else printable(path)
 
 
 def _read_secret(path: str, reference: str) -> bytes:
@@ -354,7 +355,7 @@ def _read(path: str, where: str) -> bytes:
         os.close(descriptor)
         raise BadInput(f"{where} is not a file", hint="name a YAML or JSON file with --config")
     with os.fdopen(descriptor, "rb") as file:
-        return file.read(documents.MAX_BYTES + 1)
+        return file.read(reading.MAX_BYTES + 1)
 
 
 # ------------------------------------------------------------------- what the types alone cannot say
@@ -503,7 +504,7 @@ def _check_source(document: Document, path: Path, source: SourceConfig) -> None:
 
 
 def _check_contract(document: Document, path: Path, contract: DataContract) -> None:
-    from kfm.contract.encodings import KNOWN, encoding_of, is_delimiter
+    from kfm.documents.encodings import KNOWN, encoding_of, is_delimiter
 
     if not encoding_of(contract.encoding):
         document.refuse((*path, "encoding"), "is not an encoding", f"use one of {', '.join(KNOWN)}")
@@ -516,7 +517,7 @@ def _check_contract(document: Document, path: Path, contract: DataContract) -> N
             document.refuse((*here, "name"), "is empty or given twice", "name each column once")
         seen.add(column.name)
         if column.pattern:
-            from kfm.contract.patterns import pattern_flaw  # not free to load, and few contracts have one
+            from kfm.documents.patterns import pattern_flaw  # not free to load, and few contracts have one
 
             if flaw := pattern_flaw(column.pattern):
                 document.refuse((*here, "pattern"), flaw, "correct it; test it on one value")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from kfm.config import Resolved
 from kfm.contract.records import Decision, RefMove
-from kfm.engine.inspection import contract_problems
 from kfm.engine.verify import verify
 from kfm.errors import KfmError
+from kfm.inspection.inspecting import contract_problems
 from kfm.runtime import House, folders, load, place_verdicts
 from kfm.store.place import Verdict, durability, try_out
 

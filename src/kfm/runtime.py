@@ -17,8 +17,7 @@ import msgspec
 
 from kfm.clock import Clock, from_environment
 from kfm.config import DatasetConfig, Resolved
-from kfm.contract.characters import is_printable
-from kfm.contract.names import dataset_id, printable
+from kfm.contract.names import dataset_id
 from kfm.contract.ports import Lock, Log, Objects, Publisher, Tables
 from kfm.contract.records import (
     DataContract,
@@ -34,6 +33,7 @@ from kfm.contract.records import (
     WalRecord,
 )
 from kfm.contract.updater import Updater
+from kfm.documents.characters import is_printable, printable
 from kfm.engine.deliver import deliver
 from kfm.engine.run import run
 from kfm.engine.walk import Ports, Settings, SettledPlan

@@ -15,13 +15,13 @@ import msgspec
 import pytest
 
 from kfm.contract.canonical import canonical
-from kfm.contract.dates import date_format_problem, date_reader
-from kfm.contract.encodings import codec_of, encoding_of
-from kfm.contract.patterns import compiled
 from kfm.contract.records import DataContract
-from kfm.engine.inspect_pattern import pattern_problem
-from kfm.engine.inspection import inspect
+from kfm.documents.dates import date_format_problem, date_reader
+from kfm.documents.encodings import codec_of, encoding_of
+from kfm.documents.patterns import compiled
 from kfm.errors import KfmError
+from kfm.inspection.backtracking import pattern_problem
+from kfm.inspection.inspecting import inspect
 
 FOLDER = Path(__file__).resolve().parents[2] / "conformance" / "contracts"
 Vector = dict[str, Any]

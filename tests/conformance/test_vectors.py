@@ -18,11 +18,12 @@ import msgspec
 import pytest
 
 from kfm import config
-from kfm.contract import documents
-from kfm.contract.canonical import canonical, decode
+from kfm.contract.canonical import canonical
 from kfm.contract.keys import claim_key, input_hash, output_key, run_id, run_key, run_key_of
 from kfm.contract.records import ManifestEntry, SourceRef, Step
 from kfm.contract.updater import Plan, Updater
+from kfm.documents import reading
+from kfm.documents.strict_json import decode
 from kfm.engine.plan import make
 from kfm.errors import BadInput
 from kfm.projections.artifacts import published_path
@@ -91,7 +92,7 @@ def answer_transform(vector: Vector) -> None:
 def answer_document(vector: Vector, *, as_json: bool) -> None:
     body = bytes.fromhex(vector["bytes"]) if "bytes" in vector else vector["text"].encode()
     try:
-        document = documents.read(body, "kfm.yml", json=as_json)
+        document = reading.read(body, "kfm.yml", json=as_json)
     except BadInput as problem:
         assert str(problem) == vector.get("refused")
     else:
@@ -106,7 +107,7 @@ def answer_config(vector: Vector) -> None:
         except BadInput as problem:
             assert str(problem) == vector.get("refused")
             return
-    values = {documents.dotted(at): value for at, value in config.leaves(msgspec.to_builtins(resolved.config), ())}
+    values = {reading.dotted(at): value for at, value in config.leaves(msgspec.to_builtins(resolved.config), ())}
     told = {key: origin for key, origin in resolved.origins.items() if origin != "default"}
     found = {key: {"value": values[key], "origin": origin} for key, origin in told.items()}
     assert canonical(found) == canonical(vector.get("settings"))

@@ -14,14 +14,14 @@ from typing import Any
 
 import msgspec
 
-from kfm.contract import documents, shape
 from kfm.contract.declared import OutputConfig, check_outputs
 from kfm.contract.keys import digest
 from kfm.contract.records import DataContract, Record, SourceRef
+from kfm.documents import reading, shape
 from kfm.engine.acquire import layout_of
-from kfm.engine.inspection import inspect
 from kfm.engine.reader import StepReader
 from kfm.errors import KfmError
+from kfm.inspection.inspecting import inspect
 from kfm.updaters.declared.sorting import Room
 from kfm.updaters.declared.updater import DeclaredUpdater
 
@@ -49,7 +49,7 @@ _PLACE = re.compile(r"^case\.json:1:[0-9]+: ")  # where in a line it stands is t
 def _made(case: Case, limits: dict[str, int]) -> dict[str, str]:
     contracts = {name: source["contract"] for name, source in case["sources"].items()}
     text = json.dumps({"contracts": contracts, "outputs": case["outputs"]}, ensure_ascii=False)
-    document = documents.read(text.encode(), "case.json", json=True)
+    document = reading.read(text.encode(), "case.json", json=True)
     declared = shape.into(document, Declared)
     check_outputs(document, (), declared.outputs, declared.contracts)
     updater = DeclaredUpdater(

@@ -18,8 +18,9 @@ import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kfm.contract.canonical import MAX_DEPTH, canonical, decode, ecmascript_number, encode_record
+from kfm.contract.canonical import canonical, encode_record
 from kfm.contract.records import Column, RefMove, SourceRef, Step, Trigger
+from kfm.documents.strict_json import MAX_DEPTH, decode, ecmascript_number
 from kfm.errors import BadInput
 
 # RFC 8785, appendix B.

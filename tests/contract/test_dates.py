@@ -7,7 +7,7 @@ from datetime import date, datetime, timedelta
 
 import pytest
 
-from kfm.contract.dates import SPACE, date_format_problem, date_reader, is_date, is_moment
+from kfm.documents.dates import SPACE, date_format_problem, date_reader, is_date, is_moment
 
 FORMATS = [
     "%Y%m%d", "%m/%d/%Y", "%d.%m.%y", "%d %b %Y", "%B %d, %Y", "%A, %d %B %Y", "%a %d-%b-%y", "%Y-%j", "%Y%j",

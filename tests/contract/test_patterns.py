@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from kfm.contract.patterns import all_but, compiled, parse, pattern_flaw, ranges_of
+from kfm.documents.patterns import all_but, compiled, parse, pattern_flaw, ranges_of
 
 CASES: list[tuple[str, list[str], list[str]]] = [
     (r"\d{4}-\d{2}", ["2026-01"], ["2026-1", "\u0662026-01", "2026-01\n"]),

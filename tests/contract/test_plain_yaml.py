@@ -9,8 +9,8 @@ import pytest
 import yaml
 from yaml import events
 
-from kfm.contract import documents
-from kfm.contract.scalars import plain
+from kfm.documents import reading
+from kfm.documents.scalars import plain
 from kfm.errors import BadInput
 from tests.node.fuzz_documents import examples
 from tests.node.yaml_samples import yaml_text
@@ -60,7 +60,7 @@ class Others:
 
 
 def read(text: str) -> Any:
-    return documents.read(text.encode(), "kfm.yml", json=False).value
+    return reading.read(text.encode(), "kfm.yml", json=False).value
 
 
 def differences(count: int, seed: int) -> tuple[int, list[str]]:

@@ -11,9 +11,10 @@ import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from msgspec import inspect
 
-from kfm.contract.canonical import canonical, decode
+from kfm.contract.canonical import canonical
 from kfm.contract.records import Record, Trigger
 from kfm.contract.schemas import generate, kinds, schema_of
+from kfm.documents.strict_json import decode
 
 FOLDER = Path(__file__).resolve().parents[2] / "schemas"
 KINDS = kinds()

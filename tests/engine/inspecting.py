@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 from typing import Any, NamedTuple
 
-from kfm.contract.canonical import canonical, decode
+from kfm.contract.canonical import canonical
 from kfm.contract.records import Column, DataContract
-from kfm.engine.inspection import Inspection, inspect
+from kfm.documents.strict_json import decode
+from kfm.inspection.inspecting import Inspection, inspect
 
 
 class Seen(NamedTuple):

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kfm.contract.records import Column, DataContract
-from kfm.engine import inspect_text
-from kfm.engine.inspect_rows import allow_long_fields
+from kfm.inspection import text as inspect_text
+from kfm.inspection.rows import allow_long_fields
 from tests.engine.inspecting import csv_contract, look
 
 LOOSE = csv_contract(Column(name="a", mode="evolve"))
@@ -289,7 +289,7 @@ def test_any_bytes_at_all_give_an_answer(body: bytes) -> None:
 MEASURE = """
 import io, sys
 from kfm.contract.records import Column, DataContract
-from kfm.engine.inspection import inspect
+from kfm.inspection.inspecting import inspect
 
 class Endless(io.RawIOBase):
     # `piece` over and over, never held as a whole
@@ -355,7 +355,7 @@ def test_the_stream_is_closed_whatever_happens() -> None:
         opened.append(io.BytesIO(body))
         return opened[-1]
 
-    from kfm.engine.inspection import inspect
+    from kfm.inspection.inspecting import inspect
 
     for body in (b"a\n" + b"1\n" * 100_000 + b"x\n", b'{"a":1}\n{"a":"x"}\n', b"a\n\xff", b""):
         for format_ in ("csv", "text", "ndjson", "json"):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kfm.contract.canonical import canonical
 from kfm.contract.records import Column, DataContract
-from kfm.engine import inspect_split
+from kfm.inspection import split as inspect_split
 from tests.engine.inspecting import look
 
 INTEGER = Column(name="n", type="integer", mode="discard-row")

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from kfm.contract.patterns import compiled
-from kfm.engine.inspect_pattern import pattern_problem
+from kfm.documents.patterns import compiled
+from kfm.inspection.backtracking import pattern_problem
 
 ORDINARY = [
     "",

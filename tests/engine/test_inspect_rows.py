@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from kfm.contract.records import Column, Layout
 from kfm.contract.tables import Block, line_of, lines_of, parsed
-from kfm.engine import inspect_text
-from kfm.engine.inspect_columns import ColumnCheck
-from kfm.engine.inspect_rows import TableReader
+from kfm.inspection import text as inspect_text
+from kfm.inspection.columns import ColumnCheck
+from kfm.inspection.rows import TableReader
 
 TEXT = st.text(st.sampled_from('ab,;"\n\r 1'), max_size=60)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kfm.contract.canonical import canonical
 from kfm.contract.records import DataContract
-from kfm.engine.inspect_schema import schema_check, schema_problems
+from kfm.inspection.schema import schema_check, schema_problems
 from tests.engine.inspecting import look
 
 _NAMES = st.sampled_from(["a", "b", "c/d", "e~f"])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kfm.contract.records import Column, DataContract
-from kfm.engine.inspection import contract_problems
+from kfm.inspection.inspecting import contract_problems
 from tests.engine.inspecting import look
 
 STAC = DataContract(format="stac")

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from kfm.contract.canonical import canonical
 from kfm.contract.records import Column, DataContract
-from kfm.engine.inspect_columns import ColumnCheck
-from kfm.engine.inspection import contract_problems, inspect
 from kfm.errors import BadInput
+from kfm.inspection.columns import ColumnCheck
+from kfm.inspection.inspecting import contract_problems, inspect
 from tests.engine.inspecting import Seen, csv_contract, look
 
 MODES = ("evolve", "freeze", "discard-row", "discard-value")
@@ -193,7 +193,7 @@ def test_a_source_without_the_column_to_partition_by_is_held(format_: str) -> No
 
 
 def test_more_partitions_than_can_be_planned_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kfm.engine.inspect_partitions.MAX_PARTITIONS", 3)
+    monkeypatch.setattr("kfm.inspection.partitions.MAX_PARTITIONS", 3)
     body = _source("csv", "state", ["a", "b", "c"])
     assert look(body, DataContract(format="csv", partition_by="state")).result.partitions == ("a", "b", "c")
     with pytest.raises(BadInput, match="more than 3 distinct values"):
@@ -201,7 +201,7 @@ def test_more_partitions_than_can_be_planned_are_refused(monkeypatch: pytest.Mon
 
 
 def test_more_unique_values_than_can_be_kept_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kfm.engine.inspect_columns.MAX_UNIQUE", 3)
+    monkeypatch.setattr("kfm.inspection.columns.MAX_UNIQUE", 3)
     column = Column(name="id", unique=True)
     assert not look(b"id\na\nb\nc\n", csv_contract(column)).result.held
     with pytest.raises(BadInput, match="more than 3 values"):

@@ -85,7 +85,7 @@ BANS = (
             "yaml.load yaml.load_all yaml.unsafe_load yaml.unsafe_load_all yaml.full_load yaml.full_load_all "
             "yaml.Loader yaml.UnsafeLoader yaml.FullLoader yaml.CLoader"
         ),
-        "YAML may build objects; read it with kfm.contract.documents",
+        "YAML may build objects; read it with kfm.documents.reading",
     ),
     Ban(_names("builtins.print"), "only the command line prints; log an event", ("src/kfm/cli/*",)),
 )

@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kfm import config, errors
-from kfm.contract import documents, redaction
+from kfm.contract import redaction
 from kfm.contract.records import DataContract
+from kfm.documents import reading
 
 GOOD = """\
 kfm: 1
@@ -83,7 +84,7 @@ def test_numbers_are_read_as_yaml_1_2_writes_them(tmp_path: Path) -> None:
 
 def test_json_and_yaml_of_the_same_settings_are_the_same(tmp_path: Path) -> None:
     yaml_read = load(tmp_path, GOOD)
-    as_json = json.dumps(documents.read(GOOD.encode(), "x", json=False).value)
+    as_json = json.dumps(reading.read(GOOD.encode(), "x", json=False).value)
     assert load(tmp_path, as_json, name="kfm.json").config == yaml_read.config
 
 
@@ -194,7 +195,7 @@ def test_the_schema_agrees_with_the_loader() -> None:
     schema = config.json_schema()
     validator = jsonschema.Draft202012Validator(schema)
     validator.check_schema(schema)
-    good = documents.read(GOOD.encode(), "x", json=False).value
+    good = reading.read(GOOD.encode(), "x", json=False).value
     validator.validate(good)
     wrong: list[Any] = [{**good, "extra": 1}, {"kfm": 1}, {**good, "execute": {"threads": 0}}, {"datasets": {"A": {}}}]
     for bad in wrong:

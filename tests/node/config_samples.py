@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import inspect
 
 from kfm.config import Config
-from kfm.contract import shape
+from kfm.documents import shape
 
 ODD: Sequence[Any] = (
     None, True, False, 0, 1, -1, 2, 1.0, 1.5, 1e300, 2**53, "", " ", "a", "A b", "é", "x" * 70, "x" * 5000, "a\nb",

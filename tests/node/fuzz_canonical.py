@@ -12,7 +12,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from kfm.contract.canonical import canonical, decode, ecmascript_number
+from kfm.contract.canonical import canonical
+from kfm.documents.strict_json import decode, ecmascript_number
 from kfm.errors import BadInput
 from tests.node.twin import Twin, batches, encoded
 

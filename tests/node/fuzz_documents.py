@@ -10,8 +10,8 @@ import random
 import sys
 from typing import Any
 
-from kfm.contract import documents
 from kfm.contract.canonical import canonical
+from kfm.documents import reading
 from kfm.errors import BadInput
 from tests.node.fuzz_canonical import json_text
 from tests.node.twin import ROOT, Twin, batches, encoded
@@ -40,7 +40,7 @@ def case(pick: random.Random, known: list[str]) -> Case:
     return body, False
 
 
-def placed(document: documents.Document, value: Any, path: documents.Path) -> Any:
+def placed(document: reading.Document, value: Any, path: reading.Path) -> Any:
     line, column = document.position(path)
     if isinstance(value, list):
         return [line, column, [placed(document, item, (*path, at)) for at, item in enumerate(value)]]
@@ -52,7 +52,7 @@ def placed(document: documents.Document, value: Any, path: documents.Path) -> An
 
 def read(body: bytes, as_json: bool) -> dict[str, Any]:
     try:
-        document = documents.read(body, "kfm.yml", json=as_json)
+        document = reading.read(body, "kfm.yml", json=as_json)
         return {"ok": canonical(placed(document, document.value, ())).decode()}
     except BadInput as problem:
         return {"error": str(problem), "code": problem.code, "fields": problem.fields}

@@ -19,14 +19,15 @@ from typing import Any
 import msgspec
 
 from kfm.contract.canonical import canonical
-from kfm.contract.dates import date_format_problem, date_reader
-from kfm.contract.encodings import codec_of, encoding_of, writing
-from kfm.contract.patterns import compiled
 from kfm.contract.records import DataContract
-from kfm.engine import inspect_split, inspect_text
-from kfm.engine.inspect_pattern import pattern_problem
-from kfm.engine.inspection import contract_problems, inspect
+from kfm.documents.dates import date_format_problem, date_reader
+from kfm.documents.encodings import codec_of, encoding_of, writing
+from kfm.documents.patterns import compiled
 from kfm.errors import KfmError
+from kfm.inspection import split as inspect_split
+from kfm.inspection import text as inspect_text
+from kfm.inspection.backtracking import pattern_problem
+from kfm.inspection.inspecting import contract_problems, inspect
 from tests.node import inspection_samples as samples
 from tests.node import inspection_sources as sources
 from tests.node.twin import Twin, batches, encoded

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from kfm.engine.inspect_pattern import pattern_problem
+from kfm.inspection.backtracking import pattern_problem
 from tests.node.inspection_sources import CELLS, DELIMITERS, ENCODINGS, NAMES, SAFE_ENCODINGS, source, value
 
 Case = tuple[dict[str, Any], bytes, dict[str, int]]  # contract, source, limits

@@ -18,8 +18,10 @@ from kfm.cli import runner
 from kfm.cli.parser import Usage
 from kfm.cli.render import size
 from kfm.clock import parse_instant, rfc3339
-from kfm.contract import characters, names, redaction, shape
+from kfm.contract import names, redaction
 from kfm.contract.canonical import canonical
+from kfm.documents import characters, shape
+from kfm.documents.characters import printable
 from kfm.errors import BadInput
 from tests.node.twin import Twin
 
@@ -57,7 +59,7 @@ def test_texts_are_seen_alike(twin: Twin, count: Any) -> None:
     ours = [
         [
             characters.is_printable(text),
-            names.printable(text),
+            printable(text),
             names.is_file_name(text),
             names.is_identifier(text),
             text.strip(),

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kfm.contract import schemas
-from kfm.contract.canonical import canonical, decode
+from kfm.contract.canonical import canonical
 from kfm.contract.names import check_path
 from kfm.contract.records import ManifestEntry
+from kfm.documents.strict_json import decode
 from kfm.projections.artifacts import ARTIFACTS, published_path, receipt_path
 from kfm.runtime import House
 from kfm.telemetry.log import MemoryLog

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kfm.contract.canonical import canonical, decode
+from kfm.contract.canonical import canonical
 from kfm.contract.records import WalRecord
+from kfm.documents.strict_json import decode
 from kfm.projections.wal import FORMATS, export
 from kfm.runtime import House
 from tests.walk.site_under_test import folder_site, opened

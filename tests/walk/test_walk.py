@@ -232,7 +232,8 @@ def test_the_manifest_is_sorted_canonical_lines_and_its_digest_is_the_version() 
     version = site.state.ref("processed/demo")
     body = site.ports.objects.read(version)
     assert digest(body) == version
-    from kfm.contract.canonical import canonical, decode
+    from kfm.contract.canonical import canonical
+    from kfm.documents.strict_json import decode
 
     entries = [decode(line, "manifest") for line in body.splitlines()]
     assert [canonical(entry) for entry in entries] == body.splitlines()

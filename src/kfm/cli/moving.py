@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from kfm.cli.opening import known_dataset, opened, person, settings
 from kfm.cli.render import Screen
 from kfm.cli.running import Tally, settled, show_runs
-from kfm.contract.names import check_ref, dataset_id, is_digest, printable
+from kfm.contract.names import check_ref, dataset_id, is_digest
+from kfm.documents.characters import printable
 from kfm.errors import BadInput
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kfm import errors
 from kfm.cli.render import Screen
-from kfm.contract.characters import is_printable
-from kfm.contract.names import dataset_id, printable
+from kfm.contract.names import dataset_id
+from kfm.documents.characters import is_printable, printable
 from kfm.errors import EXIT_CODES, BadInput, KfmError
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def known_dataset(options: argparse.Namespace, screen: Screen, resolved: Resolve
     with opened(options, screen, "read", resolved) as house:
         if any(house.state.ref(f"{zone}/{name}") for zone in ("processed", "published", "switch/dataset")):
             return name
-    from kfm.contract.shape import nearest
+    from kfm.documents.shape import nearest
 
     close = nearest(name, known)
     raise BadInput(

@@ -10,8 +10,9 @@ import msgspec
 
 from kfm.cli.opening import find_run, known_dataset, opened, settings
 from kfm.cli.render import Screen, short, size
-from kfm.contract.names import check_ref, dataset_id, is_digest, printable
+from kfm.contract.names import check_ref, dataset_id, is_digest
 from kfm.contract.records import ManifestEntry, Receipt, Run, Step
+from kfm.documents.characters import printable
 from kfm.errors import BadInput
 
 if TYPE_CHECKING:

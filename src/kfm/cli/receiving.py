@@ -14,7 +14,7 @@ from kfm.cli.opening import known_dataset, one_line, opened, settings
 from kfm.cli.parser import Usage
 from kfm.cli.render import Screen
 from kfm.contract.canonical import canonical
-from kfm.contract.names import printable
+from kfm.documents.characters import printable
 from kfm.errors import BadInput, Denied, Refused
 
 if TYPE_CHECKING:

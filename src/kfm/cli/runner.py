@@ -168,7 +168,7 @@ class _Typed:
         key = name.removeprefix("--").replace("-", "_")
         if flag.takes == "nothing":
             if equals:
-                from kfm.contract.names import printable
+                from kfm.documents.characters import printable
 
                 self._refuse(f"argument {name}: ignored explicit argument {printable(text)}")
             self.found[key] = True
@@ -186,8 +186,8 @@ class _Typed:
             self.plain.append(word)
             return
         if word not in known:
-            from kfm.contract.names import printable
-            from kfm.contract.shape import nearest
+            from kfm.documents.characters import printable
+            from kfm.documents.shape import nearest
 
             close = nearest(word, list(known))
             hint = f"did you mean {close}?" if close else ""
@@ -213,8 +213,8 @@ class _Typed:
         self.found["handler"] = HANDLERS.get(self.scope, "")
 
     def _unrecognized(self) -> NoReturn:
-        from kfm.contract.names import printable
-        from kfm.contract.shape import nearest
+        from kfm.documents.characters import printable
+        from kfm.documents.shape import nearest
 
         flags = {flag.name.removeprefix("--").replace("-", "_"): flag.name for flag in FLAGS[self.scope]}
         flags["help"] = "--help"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kfm.cli.opening import code_of, find_run, known_dataset, one_line, opened, person, settings, together
 from kfm.cli.render import Screen, clean, short, size
-from kfm.contract.names import printable
+from kfm.documents.characters import printable
 from kfm.errors import BadInput, Broken, Conflict, Held, KfmError, PlanChanged
 
 if TYPE_CHECKING:

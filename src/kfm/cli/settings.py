@@ -11,7 +11,7 @@ from kfm.errors import BadInput
 
 def config_show(options: argparse.Namespace, screen: Screen) -> int:
     from kfm import config
-    from kfm.contract.documents import dotted
+    from kfm.documents.reading import dotted
 
     resolved = config.load(options.config, os.environ)
     origins = resolved.origins
@@ -54,8 +54,9 @@ def workflow_github(options: argparse.Namespace, screen: Screen) -> int:
 def schema(options: argparse.Namespace, screen: Screen) -> int:
     """The schema of the configuration or of a record; without a name, the names."""
     from kfm import config
-    from kfm.contract import schemas, shape
-    from kfm.contract.names import printable
+    from kfm.contract import schemas
+    from kfm.documents import shape
+    from kfm.documents.characters import printable
 
     kinds = schemas.kinds()
     known = ["config", *sorted(kinds)]

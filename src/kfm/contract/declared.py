@@ -13,8 +13,9 @@ import msgspec
 from msgspec import Meta
 
 from kfm.contract import names
-from kfm.contract.documents import Document, Path
 from kfm.contract.records import DataContract, Record
+from kfm.documents.characters import printable
+from kfm.documents.reading import Document, Path
 from kfm.errors import BadInput
 
 CastType = Literal["text", "integer", "number", "boolean"]
@@ -246,8 +247,8 @@ class _Check:
                 self._refuse(path, "names a column twice, or none", "name each column once")
             seen.add(column)
             if self._columns is not None and column not in self._columns and not self._leads(path, column):
-                self._refuse(path, f"names the column {names.printable(column)}, which is not there any more",
-                             f"there are: {', '.join(map(names.printable, self._columns))}")  # fmt: skip
+                self._refuse(path, f"names the column {printable(column)}, which is not there any more",
+                             f"there are: {', '.join(map(printable, self._columns))}")  # fmt: skip
 
     def _leads(self, path: Path, column: str) -> bool:
         """Whether this is a pointer that a select may follow: only data can tell where it leads."""
@@ -269,7 +270,7 @@ class _Check:
             self._columns = [step.rename.get(column, column) for column in self._columns]
 
     def _taken(self, path: Path, name: str) -> None:
-        self._refuse(path, f"would give the name {names.printable(name)} to a second column", "rename one of them")
+        self._refuse(path, f"would give the name {printable(name)} to a second column", "rename one of them")
 
     def _cast(self, path: Path, step: StepConfig) -> None:
         self._known(path, sorted(step.cast))
@@ -310,8 +311,8 @@ class _Check:
             there = [column.name for column in contract.columns]
             for column in (*theirs, *join.add):
                 if column not in there:
-                    self._refuse(path, f"names the column {names.printable(column)}, which {join.source} has not",
-                                 f"there are: {', '.join(map(names.printable, there))}")  # fmt: skip
+                    self._refuse(path, f"names the column {printable(column)}, which {join.source} has not",
+                                 f"there are: {', '.join(map(printable, there))}")  # fmt: skip
         if self._columns is not None:
             for name in join.add:
                 if name in self._columns:

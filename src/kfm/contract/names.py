@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from kfm.contract.characters import escaped, is_printable
+from kfm.documents.characters import is_printable, printable
 from kfm.errors import BadInput
 
 _ID = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?\Z")
@@ -98,9 +98,3 @@ def _has_one_form(text: str) -> bool:
 
     # NFKC leaves neither a second spelling of a letter nor one of a dot, slash or digit.
     return is_normalized("NFKC", text) and not combining(text[0]) and not re.search(_UNSEEN, text)
-
-
-def printable(text: str, limit: int = 80) -> str:
-    """Foreign text for a message: quoted, escaped, cut."""
-    cut = text if len(text) <= limit else text[: limit - 1] + "…"
-    return "'" + escaped(cut, "'") + "'"

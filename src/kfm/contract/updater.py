@@ -8,10 +8,10 @@ from typing import Any, BinaryIO, Protocol
 import msgspec
 
 from kfm.contract.canonical import canonical
-from kfm.contract.characters import is_printable
 from kfm.contract.names import check_id, is_file_name
 from kfm.contract.records import DataContract, RefEntry, SourceRef, Step, Trigger
 from kfm.contract.tables import Table
+from kfm.documents.characters import is_printable
 from kfm.errors import BadInput
 
 

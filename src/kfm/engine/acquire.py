@@ -9,8 +9,9 @@ import msgspec
 
 from kfm.contract.canonical import canonical
 from kfm.contract.keys import digest
-from kfm.contract.names import check_ref, printable
+from kfm.contract.names import check_ref
 from kfm.contract.records import DataContract, Layout, RefEntry, SourceRef
+from kfm.documents.characters import printable
 from kfm.engine.walk import Walk
 from kfm.errors import BadInput, KfmError, Refused, StepFailed, place_of
 

@@ -15,11 +15,10 @@ from hashlib import sha256
 from itertools import chain, islice
 from typing import Any
 
-from kfm.contract.characters import is_printable
-from kfm.contract.names import printable
 from kfm.contract.ports import INLINE_MAX
 from kfm.contract.records import Phase, RefMove, Step
 from kfm.contract.updater import Output
+from kfm.documents.characters import is_printable, printable
 from kfm.engine.plan import StepIndex, append, write_plan
 from kfm.engine.reader import StepReader
 from kfm.engine.results import Done, Results

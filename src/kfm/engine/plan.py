@@ -17,11 +17,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from kfm.contract.canonical import canonical
-from kfm.contract.characters import is_printable
-from kfm.contract.names import check_ref, printable
+from kfm.contract.names import check_ref
 from kfm.contract.ports import Tx
 from kfm.contract.records import Phase, RefMove, Run, Segment, SourceRef, Step
 from kfm.contract.updater import Plan
+from kfm.documents.characters import is_printable, printable
 from kfm.engine.acquire import author_call
 from kfm.engine.purity import pure
 from kfm.engine.results import SMALL, Done

@@ -16,7 +16,7 @@ from kfm.engine.walk import Walk
 from kfm.errors import Held
 
 if TYPE_CHECKING:
-    from kfm.engine.inspection import Inspection
+    from kfm.inspection.inspecting import Inspection
 
 
 def quarantine(walk: Walk) -> None:
@@ -38,7 +38,7 @@ def quarantine(walk: Walk) -> None:
 
 
 def examine(walk: Walk, ref: SourceRef, contract: DataContract, reports: list[dict[str, Any]]) -> SourceRef:
-    from kfm.engine.inspection import inspect  # only where there is a contract: it is not free to load
+    from kfm.inspection.inspecting import inspect  # only where there is a contract: it is not free to load
 
     objects = walk.ports.objects
     name = ref.name or "source"

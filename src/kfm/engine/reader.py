@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
-from kfm.contract.canonical import decode
-from kfm.contract.encodings import codec_of
-from kfm.contract.names import printable
 from kfm.contract.records import Layout, SourceRef
 from kfm.contract.tables import Table
+from kfm.documents.characters import printable
+from kfm.documents.encodings import codec_of
+from kfm.documents.strict_json import decode
 from kfm.engine.plan import StepIndex
 from kfm.engine.results import Results
 from kfm.engine.walk import Walk
@@ -73,7 +73,7 @@ class StepReader:
         import csv
         import io
 
-        from kfm.engine.inspect_rows import allow_long_fields
+        from kfm.inspection.rows import allow_long_fields
 
         layout = self._layout(source)
         allow_long_fields()
@@ -82,13 +82,13 @@ class StepReader:
             yield from csv.DictReader(text, layout.columns or None, delimiter=delimiter or layout.delimiter)
 
     def table(self, source: int | str) -> Table:
-        from kfm.engine.inspect_rows import read_table
+        from kfm.inspection.rows import read_table
 
         return read_table(self.open(source), self._layout(source), str(source))
 
     def records(self, source: int | str, root: str = "", *, alone: bool = False) -> Iterator[Any]:
-        from kfm.engine.inspect_findings import Unreadable
-        from kfm.engine.inspect_split import ListInJson
+        from kfm.inspection.findings import Unreadable
+        from kfm.inspection.split import ListInJson
 
         with self.open(source) as file:
             found = ListInJson(file, root, alone=alone)

@@ -15,8 +15,8 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from kfm.clock import Clock, parse_instant
-from kfm.contract.canonical import decode
 from kfm.contract.secret import Secret
+from kfm.documents.strict_json import decode
 from kfm.errors import BadInput
 
 Scheme = Literal["kfm", "github", "standard"]

@@ -8,9 +8,9 @@ import stat
 from collections.abc import Callable
 from time import monotonic as system_monotonic
 
-from kfm.contract.names import printable
 from kfm.contract.ports import Objects
 from kfm.contract.records import Checkpoint, Fetched, FetchRequest, SourceRef
+from kfm.documents.characters import printable
 from kfm.errors import BadInput, Refused, Unavailable
 from kfm.sources.beneath import open_beneath
 from kfm.sources.intake import CHUNK, Intake, check_expectation, too_large

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kfm.contract.names import printable
+from kfm.documents.characters import printable
 from kfm.errors import BadInput
 
 DEFAULT_PORTS = {"http": 80, "https": 443}

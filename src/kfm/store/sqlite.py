@@ -19,7 +19,7 @@ from zlib import crc32
 
 import apsw
 
-from kfm.contract.names import printable
+from kfm.documents.characters import printable
 from kfm.errors import BadInput, Broken, Busy, Corrupt, KfmError, Refused, StorageFailed
 from kfm.store.durable import REAL, note_at, storage_failed, write_note
 from kfm.store.memory import check_key, successor

@@ -13,8 +13,8 @@ from typing import Any, TextIO
 
 from kfm.clock import Clock, rfc3339
 from kfm.contract.canonical import canonical
-from kfm.contract.characters import is_printable
 from kfm.contract.redaction import redacted
+from kfm.documents.characters import is_printable
 from kfm.errors import KfmError
 
 FIELDS = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kfm.contract.names import printable
+from kfm.documents.characters import printable
 from kfm.errors import BadInput
 
 _NOUN = {"integer": "an integer", "number": "a number", "boolean": "true or false"}

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from math import isfinite
 from typing import Any, Final
 
-from kfm.contract.canonical import canonical, ecmascript_number
+from kfm.contract.canonical import canonical
+from kfm.documents.strict_json import ecmascript_number
 
 MAX_NUMBER = 400  # characters
 MAX_INTEGER = 2**53

@@ -14,9 +14,9 @@ from typing import BinaryIO
 
 from kfm.contract.records import DataContract, Layout
 from kfm.contract.tables import Block, Table, separated
-from kfm.engine import inspect_text
-from kfm.engine.inspect_findings import Unreadable
 from kfm.errors import BadInput
+from kfm.inspection import text as inspect_text
+from kfm.inspection.findings import Unreadable
 
 Rows = list[list[str]]
 

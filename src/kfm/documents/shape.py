@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from kfm.contract.documents import Document, Path, dotted
-from kfm.contract.scalars import kind
+from kfm.documents.reading import Document, Path, dotted
+from kfm.documents.scalars import kind
 from kfm.errors import BadInput
 
 T = TypeVar("T")

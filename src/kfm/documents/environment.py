@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from kfm.contract import documents, scalars, shape
-from kfm.contract.characters import is_printable
-from kfm.contract.documents import Document, Path
+from kfm.documents import reading, scalars, shape
+from kfm.documents.characters import is_printable
+from kfm.documents.reading import Document, Path
 from kfm.errors import BadInput
 
 
@@ -77,7 +77,7 @@ def _typed(leaf: Any, text: str, shown: str) -> Any:
         return scalars.plain(text.strip(), fail)
     if isinstance(leaf, (inspect.VarTupleType, inspect.ListType)):
         if text.lstrip().startswith("["):
-            return documents.read(text.encode("utf-8", "replace"), shown, json=False).value
+            return reading.read(text.encode("utf-8", "replace"), shown, json=False).value
         items = [item.strip() for item in text.split(",") if item.strip()]
         numbers = isinstance(shape.bare(leaf.item_type), (inspect.IntType, inspect.FloatType))
         return [scalars.plain(item, fail) for item in items] if numbers else items

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from kfm.contract.names import printable
-from kfm.contract.scalars import kind, plain
-from kfm.contract.yaml_texts import BLANK, IN_BLOCK, IN_BRACKETS, LINE, NEVER_FIRST, QUOTES, SPACES, Texts
+from kfm.documents.characters import printable
+from kfm.documents.scalars import kind, plain
+from kfm.documents.yaml_texts import BLANK, IN_BLOCK, IN_BRACKETS, LINE, NEVER_FIRST, QUOTES, SPACES, Texts
 
 MAX_DEPTH = 50
 MAX_VALUES = 100_000

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from kfm.contract.dates import is_day
-from kfm.engine.inspect_geojson import Flaw, bbox_flaw, feature_flaw, place_flaw, positions
+from kfm.documents.dates import is_day
+from kfm.inspection.geojson import Flaw, bbox_flaw, feature_flaw, place_flaw, positions
 
 MAX_BREAKS = 20  # told per record
 NEAR = 0.01  # degrees that a geometry may lie outside of its bounding box: boxes are rounded

@@ -1,7 +1,7 @@
 """Holds a source against its data contract, before anything is planned from it.
 
 The source is read as a stream and judged row by row; memory does not grow with it, but for the values
-that must be unique (see inspect_columns) and the distinct partitions. Nothing is raised for what a
+that must be unique (see columns.py) and the distinct partitions. Nothing is raised for what a
 source contains: it is found, counted, and held. What is raised is about the contract (BadInput)
 or comes from the stream.
 
@@ -54,19 +54,19 @@ def inspect(
     problems = contract_problems(contract)
     if problems:
         raise BadInput(f"the data contract of {source} cannot be used: {problems[0]}", hint="correct the contract")
-    from kfm.engine.inspect_findings import Outcome
+    from kfm.inspection.findings import Outcome
 
     out = Outcome(source, hold)
     if contract.format == "csv":
-        from kfm.engine.inspect_csv import inspect_csv
+        from kfm.inspection.csv import inspect_csv
 
         inspect_csv(open_body, contract, out, accept)
     elif contract.format in ("json", "ndjson", "geojson", "stac"):
-        from kfm.engine.inspect_json import inspect_json
+        from kfm.inspection.json import inspect_json
 
         inspect_json(open_body, contract, out, accept)
     elif contract.format == "text":
-        from kfm.engine.inspect_text import inspect_text
+        from kfm.inspection.text import inspect_text
 
         inspect_text(open_body, contract, out)
     out.finish(contract.min_rows, contract.max_held_rows)
@@ -88,8 +88,8 @@ def contract_problems(contract: DataContract) -> list[str]:
 
 
 def _format_problems(contract: DataContract) -> Iterator[str]:
-    from kfm.contract.encodings import is_delimiter
-    from kfm.engine.inspect_text import encoding_problem
+    from kfm.documents.encodings import is_delimiter
+    from kfm.inspection.text import encoding_problem
 
     kind = contract.format
     given: list[tuple[str, bool, tuple[str, ...]]] = [
@@ -115,7 +115,7 @@ def _format_problems(contract: DataContract) -> Iterator[str]:
         if not contract.header and not contract.columns:
             yield "without a header the columns must be named, in their order"
     if kind in ("json", "ndjson", "geojson", "stac") and contract.json_schema:
-        from kfm.engine.inspect_schema import schema_problems, split_problems
+        from kfm.inspection.schema import schema_problems, split_problems
 
         problems = schema_problems(contract.json_schema)
         yield from problems
@@ -162,7 +162,7 @@ def _column_problems(column: Column) -> Iterator[str]:
         yield "a required value cannot be blanked; use discard-row or freeze"
     broken = ""
     if column.pattern:
-        from kfm.engine.inspect_pattern import pattern_problem
+        from kfm.inspection.backtracking import pattern_problem
 
         if broken := pattern_problem(column.pattern):
             yield f"the pattern {broken}"
@@ -170,13 +170,13 @@ def _column_problems(column: Column) -> Iterator[str]:
         if column.type not in ("date", "datetime"):
             yield f"date_format is for date and datetime, not for {column.type}"
         else:
-            from kfm.contract.dates import date_format_problem
+            from kfm.documents.dates import date_format_problem
 
             if problem := date_format_problem(column.date_format):
                 broken = problem
                 yield f"date_format {problem}"
     if column.values and not broken:
-        from kfm.engine.inspect_columns import ColumnCheck
+        from kfm.inspection.columns import ColumnCheck
 
         check = ColumnCheck(msgspec.structs.replace(column, unique=False, required=True))
         if any(check.broken_rule(text) for text in column.values):

@@ -18,14 +18,14 @@ from functools import partial
 from itertools import compress
 from typing import BinaryIO, NamedTuple
 
-from kfm.contract.encodings import writing
 from kfm.contract.records import DataContract
 from kfm.contract.tables import Block, Columns
-from kfm.engine.inspect_columns import REMEMBERED, ColumnCheck
-from kfm.engine.inspect_findings import MAX_FINDINGS, NOTE, SOURCE, Outcome, Violation
-from kfm.engine.inspect_partitions import Partitions
-from kfm.engine.inspect_rows import Rows, TableReader
+from kfm.documents.encodings import writing
 from kfm.errors import BadInput
+from kfm.inspection.columns import REMEMBERED, ColumnCheck
+from kfm.inspection.findings import MAX_FINDINGS, NOTE, SOURCE, Outcome, Violation
+from kfm.inspection.partitions import Partitions
+from kfm.inspection.rows import Rows, TableReader
 
 Doubts = list[tuple[int, ColumnCheck, set[str]]]  # column, check, values it must be asked about
 Broken = list[tuple[int, ColumnCheck, str]]  # column, check, the rule a value breaks

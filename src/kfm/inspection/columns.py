@@ -16,12 +16,13 @@ from itertools import islice
 from math import isfinite
 from typing import Any
 
-from kfm.contract.canonical import canonical, ecmascript_number
-from kfm.contract.dates import date_reader, is_date, is_moment
-from kfm.contract.patterns import compiled
+from kfm.contract.canonical import canonical
 from kfm.contract.records import Column
-from kfm.engine.inspect_findings import Violation
+from kfm.documents.dates import date_reader, is_date, is_moment
+from kfm.documents.patterns import compiled
+from kfm.documents.strict_json import ecmascript_number
 from kfm.errors import BadInput
+from kfm.inspection.findings import Violation
 
 MAX_MATCHED = 10_000  # characters of a value that a pattern is tried on
 MAX_NUMBER = 400  # characters of a number

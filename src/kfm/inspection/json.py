@@ -21,16 +21,17 @@ from contextlib import closing
 from functools import partial
 from typing import Any, BinaryIO
 
-from kfm.contract.canonical import canonical, decode
+from kfm.contract.canonical import canonical
 from kfm.contract.records import ColumnMode, DataContract
-from kfm.engine.inspect_columns import ColumnCheck, text_of
-from kfm.engine.inspect_findings import BUFFER, SOURCE, Outcome, Unreadable, Violation
-from kfm.engine.inspect_geojson import collection_flaw, feature_flaw, place_flaw
-from kfm.engine.inspect_partitions import Partitions
-from kfm.engine.inspect_schema import schema_check, split_at_list
-from kfm.engine.inspect_split import ListInJson, lines
-from kfm.engine.inspect_stac import stac_breaks, stac_flaw
+from kfm.documents.strict_json import decode
 from kfm.errors import BadInput
+from kfm.inspection.columns import ColumnCheck, text_of
+from kfm.inspection.findings import BUFFER, SOURCE, Outcome, Unreadable, Violation
+from kfm.inspection.geojson import collection_flaw, feature_flaw, place_flaw
+from kfm.inspection.partitions import Partitions
+from kfm.inspection.schema import schema_check, split_at_list
+from kfm.inspection.split import ListInJson, lines
+from kfm.inspection.stac import stac_breaks, stac_flaw
 
 
 def inspect_json(

@@ -66,3 +66,9 @@ def escaped(text: str, kept: str = "") -> str:
     if is_printable(text) and not any(c in text for c in kept):
         return text
     return "".join(c if is_printable(c) and c not in kept else f"\\u{ord(c):04x}" for c in text)
+
+
+def printable(text: str, limit: int = 80) -> str:
+    """Foreign text for a message: quoted, escaped, cut."""
+    cut = text if len(text) <= limit else text[: limit - 1] + "…"
+    return "'" + escaped(cut, "'") + "'"

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kfm.contract.canonical import canonical
-from kfm.contract.patterns import compiled
-from kfm.engine.inspect_columns import MAX_MATCHED
-from kfm.engine.inspect_pattern import pattern_problem
+from kfm.documents.patterns import compiled
 from kfm.errors import BadInput
+from kfm.inspection.backtracking import pattern_problem
+from kfm.inspection.columns import MAX_MATCHED
 
 MAX_BREAKS = 20  # told per record
 Break = tuple[str, str]  # JSON pointer, keyword

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from kfm.contract.canonical import decode
-from kfm.engine.inspect_findings import Unreadable
+from kfm.documents.strict_json import decode
 from kfm.errors import BadInput
+from kfm.inspection.findings import Unreadable
 
 CHUNK = 1 << 18
 MAX_RECORD = 1 << 25  # bytes of one record, and of all that surrounds the list

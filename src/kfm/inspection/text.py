@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import BinaryIO
 
-from kfm.contract.encodings import KNOWN, encoding_of, opened
 from kfm.contract.records import DataContract
-from kfm.engine.inspect_findings import SOURCE, Outcome, Unreadable
+from kfm.documents.encodings import KNOWN, encoding_of, opened
+from kfm.inspection.findings import SOURCE, Outcome, Unreadable
 
 BLOCK = 1 << 16
 MAX_LINE = 1 << 22  # characters

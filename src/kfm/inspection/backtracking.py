@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kfm.contract.patterns import (
+from kfm.documents.patterns import (
     Atomic,
     Chars,
     Choice,

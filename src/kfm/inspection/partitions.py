@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kfm.contract.records import Column, DataContract
-from kfm.engine.inspect_columns import ColumnCheck
-from kfm.engine.inspect_findings import Outcome
 from kfm.errors import BadInput
+from kfm.inspection.columns import ColumnCheck
+from kfm.inspection.findings import Outcome
 
 MAX_PARTITIONS = 100_000
 

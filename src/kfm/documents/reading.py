@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from kfm.contract.names import printable
-from kfm.contract.plain_yaml import MAX_DEPTH, MAX_VALUES, Yaml
-from kfm.contract.scalars import kind as kind
-from kfm.contract.scalars import whole
+from kfm.documents.characters import printable
+from kfm.documents.plain_yaml import MAX_DEPTH, MAX_VALUES, Yaml
+from kfm.documents.scalars import kind as kind
+from kfm.documents.scalars import whole
 from kfm.errors import BadInput
 
 MAX_BYTES = 4 << 20
@@ -91,7 +91,7 @@ def _position(text: str, index: int) -> tuple[int, int]:
 
 
 def _read_json(text: str, where: str) -> Document:
-    from kfm.contract.canonical import decode
+    from kfm.documents.strict_json import decode
 
     value = _whole(decode(text.encode(), where))
     starts: dict[Path, int] = {}

@@ -1,0 +1,1 @@
+"""Reading what people write: YAML, JSON with places, patterns, dates, encodings. Texts in, plain values out."""

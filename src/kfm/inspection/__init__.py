@@ -1,0 +1,1 @@
+"""Holding a source against its data contract, before anything is planned from it."""

@@ -6,9 +6,9 @@
 
 import { canonical } from "./canonical.mjs";
 import { strip } from "./characters.mjs";
-import { linesOf } from "./engine/streams.mjs";
 import { KfmError } from "./errors.mjs";
 import { digest as digestOf } from "./keys.mjs";
+import { entriesOf } from "./manifests.mjs";
 import { isDigest } from "./names.mjs";
 import { Decision } from "./records.mjs";
 
@@ -77,16 +77,10 @@ export function problems(version, receipt, digest, declared = null) {
 
 /** Every object the manifest names must be there with its size; the manifest itself is read and checked. */
 export function missingBytes(objects, manifest) {
-  const file = objects.open(manifest);
-  try {
-    for (const line of linesOf(file)) {
-      const entry = JSON.parse(line);
-      if (!objects.has(entry.digest) || objects.size(entry.digest) !== entry.size) {
-        return ["checksums: an object of the version is missing"];
-      }
+  for (const entry of entriesOf(objects, manifest)) {
+    if (!objects.has(entry.digest) || objects.size(entry.digest) !== entry.size) {
+      return ["checksums: an object of the version is missing"];
     }
-  } finally {
-    file.close();
   }
   return [];
 }

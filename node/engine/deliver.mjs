@@ -1,5 +1,7 @@
 /** After the commit: tells the outside, at least once, from the outbox and the ledger. All of it can be told again. */
 
+import { createHash } from "node:crypto";
+
 import { publishedPath, receiptPath, versionPath } from "../artifacts.mjs";
 import { canonical } from "../canonical.mjs";
 import { Corrupt, KfmError } from "../errors.mjs";
@@ -54,28 +56,34 @@ export async function deliver(state, objects, publisher, log, { sync }) {
 async function publish(state, objects, publisher, item) {
   const { dataset, after: version, before, run_id: runId } = item.payload;
   if (version) {
-    const { chunksOf, linesOf } = await import("./streams.mjs");
+    const { chunksOf } = await import("./streams.mjs");
+    const { entriesOf, listingOf } = await import("../manifests.mjs");
     const made = state.datasetVersion(dataset, version);
-    const file = objects.open(version);
-    try {
-      for (const line of linesOf(file)) {
-        const entry = JSON.parse(line);
-        const key = outputKey(made?.updater_id ?? "", made?.updater_version ?? "", entry.key, entry.digest);
-        const path = publishedPath(dataset, version, entry);
-        await publisher.writeFile(path, entry.digest, entry.size, key, chunksOf(objects, entry.digest));
-      }
-    } finally {
-      file.close();
+    for (const entry of entriesOf(objects, version)) {
+      const key = outputKey(made?.updater_id ?? "", made?.updater_version ?? "", entry.key, entry.digest);
+      const path = publishedPath(dataset, version, entry);
+      await publisher.writeFile(path, entry.digest, entry.size, key, chunksOf(objects, entry.digest));
     }
-    // What it consists of, for those who see only the files. Its digest is the version.
+    // What it consists of, for those who see only the files.
+    const [name, size] = listed(listingOf(objects, version));
     const path = `${versionPath(dataset, version)}.ndjson`;
-    const size = objects.size(version);
-    await publisher.writeFile(path, version, size, `${item.key}/manifest`, chunksOf(objects, version));
+    await publisher.writeFile(path, name, size, `${item.key}/manifest`, listingOf(objects, version));
   }
   const current = { dataset, version, before, run_id: runId, seq: item.seq };
   await publisher.updateMetadata(`datasets/${dataset}/current.json`, current, item.key);
   const type = version ? "org.kfm.dataset.published.v1" : "org.kfm.dataset.withdrawn.v1";
   await publisher.emitEvent({ type, dataset, version, run_id: runId }, item.key);
+}
+
+/** Digest and size of what comes in pieces. */
+function listed(pieces) {
+  const total = createHash("sha256");
+  let size = 0;
+  for (const piece of pieces) {
+    total.update(piece);
+    size += piece.length;
+  }
+  return [`sha256:${total.digest("hex")}`, size];
 }
 
 async function exportReceipts(state, publisher, newest) {

@@ -3,8 +3,9 @@
 import { canonical } from "../canonical.mjs";
 import { Corrupt } from "../errors.mjs";
 import { digest, GENESIS } from "../keys.mjs";
+import { entriesOf, partsOf } from "../manifests.mjs";
 import { isDigest } from "../names.mjs";
-import { chunksOf, linesOf } from "./streams.mjs";
+import { chunksOf } from "./streams.mjs";
 
 /** Corrupt at the first thing that is not as it was stored; else how many entries and objects there are. */
 export function verify(state, objects) {
@@ -59,11 +60,6 @@ function object(objects, name, seen) {
 }
 
 function version(objects, manifest, seen) {
-  object(objects, manifest, seen);
-  const file = objects.open(manifest);
-  try {
-    for (const line of linesOf(file)) object(objects, JSON.parse(line).digest, seen);
-  } finally {
-    file.close();
-  }
+  for (const part of partsOf(objects, manifest)) object(objects, part, seen);
+  for (const entry of entriesOf(objects, manifest)) object(objects, entry.digest, seen);
 }

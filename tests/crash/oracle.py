@@ -27,8 +27,9 @@ import msgspec
 
 from kfm.contract.canonical import canonical
 from kfm.contract.keys import GENESIS, digest
+from kfm.contract.manifests import entries
 from kfm.contract.ports import Tables
-from kfm.contract.records import NONDET, ManifestEntry, Receipt
+from kfm.contract.records import NONDET, Receipt
 from kfm.projections.artifacts import receipt_path
 from kfm.runtime import House
 from kfm.store.state import StoredState
@@ -175,7 +176,6 @@ def _check_ledger(state: StoredState, receipts: dict[str, bytes]) -> None:
 def _check_refs(house: House, receipts: dict[str, bytes]) -> None:
     """A ref is where its history says, every move is in the receipt of its run, and all its bytes are there."""
     state = house.state
-    decode = msgspec.json.Decoder(ManifestEntry).decode
     for name, value in state.refs():
         at = ""
         for entry in state.history(name):
@@ -188,8 +188,8 @@ def _check_refs(house: House, receipts: dict[str, bytes]) -> None:
             dataset = name.partition("/")[2]
             version = state.dataset_version(dataset, value)
             assert version is not None
-            for line in house.objects.read(value).splitlines():
-                assert len(house.objects.read(decode(line).digest)) == decode(line).size
+            for made in entries(house.objects, value):
+                assert len(house.objects.read(made.digest)) == made.size
         elif name.startswith(("raw/", "quarantine/")):
             house.objects.read(value)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -17,13 +17,13 @@ import msgspec
 from kfm.clock import FixedClock
 from kfm.contract.canonical import canonical
 from kfm.contract.keys import GENESIS, digest
+from kfm.contract.manifests import entries
 from kfm.contract.ports import Objects, Publisher, Tables
 from kfm.contract.records import (
     Checkpoint,
     Decision,
     Fetched,
     FetchRequest,
-    ManifestEntry,
     Receipt,
     RefMove,
     SourceRef,
@@ -170,7 +170,7 @@ class Installation:
         for name, target in self.state.refs():
             assert digest(self.objects.read(target)) == target, f"{name} leads to other bytes"
             if name.startswith(("processed/", "published/")):
-                for entry in self._manifest(target):
+                for entry in entries(self.objects, target):
                     body = self.objects.read(entry.digest)
                     assert (digest(body), len(body)) == (entry.digest, entry.size)
         previous = GENESIS
@@ -186,7 +186,3 @@ class Installation:
             for segment, _ in self.state.segments(unfinished.run_id):
                 for _, name, size, _ in segment.done:
                     assert self.objects.size(name) == size, "a step that is DONE has no output"
-
-    def _manifest(self, target: str) -> Iterator[ManifestEntry]:
-        for line in self.objects.read(target).splitlines():
-            yield msgspec.json.decode(line, type=ManifestEntry)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from kfm.cli.opening import find_run, known_dataset, opened, settings
 from kfm.cli.render import Screen, short, size
+from kfm.contract.manifests import entries
 from kfm.contract.names import check_ref, dataset_id, is_digest
 from kfm.contract.records import ManifestEntry, Receipt, Run, Step
 from kfm.documents.characters import printable
@@ -240,9 +242,9 @@ def cat(options: argparse.Namespace, screen: Screen) -> int:
         if options.key:
             _write_object(house, screen, _entry(house, target, options.key).digest)
             return 0
-        entries = _first_entries(house, target, 2)
-        if len(entries) == 1 and not screen.json:
-            _write_object(house, screen, entries[0].digest)
+        first = _first_entries(house, target, 2)
+        if len(first) == 1 and not screen.json:
+            _write_object(house, screen, first[0].digest)
             return 0
         _list_entries(house, screen, target)
     return 0
@@ -323,24 +325,12 @@ def _resolve(house: House, text: str) -> tuple[str, bool]:
     return target, name.startswith(("processed/", "published/"))
 
 
-def _entries(house: House, version: str) -> Iterator[ManifestEntry]:
-    decode = msgspec.json.Decoder(ManifestEntry).decode
-    with house.objects.open(version) as file:
-        for line in file:
-            yield decode(line)
-
-
 def _first_entries(house: House, version: str, count: int) -> list[ManifestEntry]:
-    found = []
-    for entry in _entries(house, version):
-        found.append(entry)
-        if len(found) == count:
-            break
-    return found
+    return list(islice(entries(house.objects, version), count))
 
 
 def _entry(house: House, version: str, key: str) -> ManifestEntry:
-    for entry in _entries(house, version):
+    for entry in entries(house.objects, version):
         if "/".join(entry.key) == key:
             return entry
     raise BadInput(f"the version has no entry {printable(key)}", hint="without a key, `kfm cat` lists them")
@@ -348,11 +338,11 @@ def _entry(house: House, version: str, key: str) -> ManifestEntry:
 
 def _list_entries(house: House, screen: Screen, version: str) -> None:
     if screen.json:
-        screen.data(list(_entries(house, version)))
+        screen.data(list(entries(house.objects, version)))
         return
     screen.table(
         ("key", "size", "type", "digest"),
-        [("/".join(e.key), size(e.size), e.media_type, short(e.digest)) for e in _entries(house, version)],
+        [("/".join(e.key), size(e.size), e.media_type, short(e.digest)) for e in entries(house.objects, version)],
     )
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 
 import msgspec
 
+from kfm.contract import manifests
 from kfm.contract.canonical import canonical
 from kfm.contract.keys import digest, output_key
 from kfm.contract.ports import Log, Objects, Publisher, State
-from kfm.contract.records import ManifestEntry, OutboxItem, Receipt
+from kfm.contract.records import OutboxItem, Receipt
 from kfm.errors import Corrupt, KfmError
 from kfm.projections.artifacts import published_path, receipt_path, version_path
 
@@ -59,24 +61,17 @@ def _publish(state: State, objects: Objects, publisher: Publisher, item: OutboxI
     dataset, version = str(item.payload["dataset"]), str(item.payload["after"])
     if version:
         made = state.dataset_version(dataset, version)
-        decode = msgspec.json.Decoder(ManifestEntry).decode
-        with objects.open(version) as file:
-            for line in file:
-                entry = decode(line)
-                key = output_key(
-                    made.updater_id if made else "", made.updater_version if made else "", entry.key, entry.digest
-                )
-                publisher.write_file(
-                    published_path(dataset, version, entry),
-                    entry.digest,
-                    entry.size,
-                    key,
-                    _chunks(objects, entry.digest),
-                )
-        # What it consists of, for those who see only the files. Its digest is the version.
-        size = objects.size(version)
+        for entry in manifests.entries(objects, version):
+            key = output_key(
+                made.updater_id if made else "", made.updater_version if made else "", entry.key, entry.digest
+            )
+            publisher.write_file(
+                published_path(dataset, version, entry), entry.digest, entry.size, key, _chunks(objects, entry.digest)
+            )
+        # What it consists of, for those who see only the files.
+        name, size = _listed(objects, version)
         path = version_path(dataset, version) + ".ndjson"
-        publisher.write_file(path, version, size, f"{item.key}/manifest", _chunks(objects, version))
+        publisher.write_file(path, name, size, f"{item.key}/manifest", manifests.listing(objects, version))
     publisher.update_metadata(
         f"datasets/{dataset}/current.json",
         {"dataset": dataset, "version": version, "before": item.payload["before"], "run_id": item.payload["run_id"],
@@ -92,6 +87,15 @@ def _publish(state: State, objects: Objects, publisher: Publisher, item: OutboxI
         },
         item.key,
     )
+
+
+def _listed(objects: Objects, version: str) -> tuple[str, int]:
+    """Digest and size of the listing of a version."""
+    total, size = hashlib.sha256(), 0
+    for piece in manifests.listing(objects, version):
+        total.update(piece)
+        size += len(piece)
+    return "sha256:" + total.hexdigest(), size
 
 
 def _chunks(objects: Objects, name: str) -> Iterator[bytes]:

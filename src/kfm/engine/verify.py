@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
-
+from kfm.contract import manifests
 from kfm.contract.canonical import canonical
 from kfm.contract.keys import GENESIS, digest
 from kfm.contract.names import is_digest
 from kfm.contract.ports import Objects, State
-from kfm.contract.records import ManifestEntry, Record
+from kfm.contract.records import Record
 from kfm.errors import Corrupt
 
 
@@ -69,8 +68,7 @@ def _object(objects: Objects, name: str, seen: set[str]) -> None:
 
 
 def _version(objects: Objects, manifest: str, seen: set[str]) -> None:
-    _object(objects, manifest, seen)
-    decode = msgspec.json.Decoder(ManifestEntry).decode
-    with objects.open(manifest) as file:
-        for line in file:
-            _object(objects, decode(line).digest, seen)
+    for part in manifests.parts(objects, manifest):
+        _object(objects, part, seen)
+    for entry in manifests.entries(objects, manifest):
+        _object(objects, entry.digest, seen)

@@ -6,12 +6,11 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from kfm.contract.canonical import canonical
+from kfm.contract.manifests import entries
 from kfm.contract.names import is_digest
 from kfm.contract.ports import Objects, State
-from kfm.contract.records import DatasetVersion, Decision, ManifestEntry, Receipt, RefMove
+from kfm.contract.records import DatasetVersion, Decision, Receipt, RefMove
 from kfm.errors import KfmError
 
 GATE = "promotion.checklist"
@@ -78,10 +77,7 @@ def problems(
 
 def missing_bytes(objects: Objects, manifest: str) -> list[str]:
     """Every object the manifest names must be there with its size; the manifest itself is read and checked."""
-    decode = msgspec.json.Decoder(ManifestEntry).decode
-    with objects.open(manifest) as file:
-        for line in file:
-            entry = decode(line)
-            if not objects.has(entry.digest) or objects.size(entry.digest) != entry.size:
-                return ["checksums: an object of the version is missing"]
+    for entry in entries(objects, manifest):
+        if not objects.has(entry.digest) or objects.size(entry.digest) != entry.size:
+            return ["checksums: an object of the version is missing"]
     return []

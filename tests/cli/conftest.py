@@ -6,6 +6,8 @@ import hashlib
 import json
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -85,6 +87,12 @@ def ran(started: Kfm) -> Kfm:
     assert started("run").code == 0
     assert started("promote", "rain-gauges", "--reason", "first").code == 0
     return started
+
+
+def shell(command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["/bin/sh", "-c", command.replace("kfm", f"{sys.executable} -m kfm.cli.main")], capture_output=True, text=True
+    )
 
 
 def tree(folder: Path | None = None) -> dict[str, str]:

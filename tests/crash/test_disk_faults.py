@@ -18,8 +18,9 @@ from tests.crash.points import Points, fail, install
 from tests.crash.trial import STATES, Trial
 from tests.crash.typing_it import STORAGE, Typed, check_manners, type_all
 from tests.crash.updaters import FAN, SMALLEST, STATIONS, Script
+from tests.sampling import sampled
 
-SLICES = 4
+SLICES = 7
 _SYNCS = ("fs.sync", "files.fsync")
 
 
@@ -95,20 +96,23 @@ def any_place(_label: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("part", range(SLICES))
+@pytest.mark.parametrize("part", sampled(range(SLICES)))
 @pytest.mark.parametrize("state", STATES)
 def test_a_call_that_fails_once_stops_everything_and_loses_nothing(scratch: str, state: str, part: int) -> None:
     every_fault(scratch, state, SMALLEST, part, any_place, (errno.EIO, False))
 
 
+@pytest.mark.parametrize("part", sampled(range(3)))
 @pytest.mark.parametrize("state", STATES)
-def test_large_outputs_survive_a_disk_that_fails_once(scratch: str, state: str) -> None:
-    every_fault(scratch, state, FAN, 0, lambda label: label.startswith("fs."), (errno.EIO, False))
+def test_large_outputs_survive_a_disk_that_fails_once(scratch: str, state: str, part: int) -> None:
+    every_fault(scratch, state, FAN, part, lambda label: label.startswith("fs."), (errno.EIO, False), slices=12)
 
 
+@pytest.mark.parametrize("part", sampled(range(3)))
 @pytest.mark.parametrize("state", STATES)
-def test_published_files_survive_a_full_disk(scratch: str, state: str) -> None:
-    every_fault(scratch, state, STATIONS, 0, lambda label: label.startswith("files."), (errno.ENOSPC, True))
+def test_published_files_survive_a_full_disk(scratch: str, state: str, part: int) -> None:
+    only = (errno.ENOSPC, True)
+    every_fault(scratch, state, STATIONS, part, lambda label: label.startswith("files."), only, slices=12)
 
 
 WAYS = {
@@ -215,11 +219,12 @@ def contents(found: dict[str, str]) -> dict[str, str]:
     return {p: body for p, body in found.items() if p.startswith(("refs/", "objects/", "public/", ".kfm/objects/"))}
 
 
+@pytest.mark.parametrize("part", sampled(range(2)))
 @pytest.mark.parametrize("state", STATES)
-def test_too_few_file_handles_give_one_line_and_lose_nothing(scratch: str, state: str) -> None:
+def test_too_few_file_handles_give_one_line_and_lose_nothing(scratch: str, state: str, part: int) -> None:
     trial = Trial(scratch, state, FAN)
     codes = []
-    for spare in range(12):
+    for spare in range(part, 12, 2):
         trial.empty()
 
         def work(voice: Voice, spare: int = spare) -> None:

@@ -14,6 +14,7 @@ from tests.crash import counts
 from tests.crash.trial import STATES, Trial
 from tests.crash.typing_it import STORAGE, Typed, check_manners, words
 from tests.crash.updaters import NOW, SMALLEST, lay_out
+from tests.sampling import sampled
 from tests.walk.system_calls import need_strace
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,14 +46,15 @@ def injected(calls: list[str]) -> int:
     return next((n for n, call in enumerate(calls) if "(INJECTED)" in call), -1)
 
 
+@pytest.mark.parametrize("part", sampled(range(3)))
 @pytest.mark.parametrize("call", ["fsync", "fdatasync"])
 @pytest.mark.parametrize("state", STATES)
 def test_after_a_failed_sync_nothing_is_acknowledged_and_nothing_synced_again(
-    scratch: str, state: str, call: str
+    scratch: str, state: str, call: str, part: int
 ) -> None:
     trial = Trial(scratch, state, SMALLEST)
     stopped = 0
-    for n in range(1, 200):
+    for n in range(1 + part, 200, 3):
         trial.empty()
         typed, calls = traced(trial, "fsync,fdatasync,close,write", f"{call}:error=EIO:when={n}")
         at = injected(calls)
@@ -76,7 +78,7 @@ def test_after_a_failed_sync_nothing_is_acknowledged_and_nothing_synced_again(
                 assert name == "close", f"{story}: {name} of the same descriptor again"
                 break
         trial.judge(story, typed.acks())
-    assert stopped > 2, "too few syncs failed to say anything"
+    assert stopped, "no sync that failed stopped anything"
 
 
 def kill_everywhere(scratch: str, state: str, step: int) -> None:
@@ -98,7 +100,7 @@ def kill_everywhere(scratch: str, state: str, step: int) -> None:
 
 @pytest.mark.parametrize("state", STATES)
 def test_a_kill_by_the_kernel_at_a_system_call_changes_nothing_in_the_end(scratch: str, state: str) -> None:
-    kill_everywhere(scratch, state, {"sqlite": 9, "jsonl": 4}[state])
+    kill_everywhere(scratch, state, {"sqlite": 17, "jsonl": 7}[state])
 
 
 @pytest.mark.long
@@ -128,7 +130,7 @@ def full_from(scratch: str, state: str, step: int) -> None:
 
 @pytest.mark.parametrize("state", STATES)
 def test_a_disk_that_is_full_from_some_call_on_loses_nothing(scratch: str, state: str) -> None:
-    full_from(scratch, state, 5)
+    full_from(scratch, state, {"sqlite": 11, "jsonl": 5}[state])
 
 
 @pytest.mark.long

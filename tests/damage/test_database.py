@@ -22,9 +22,10 @@ from kfm.store.snapshot import SnapshotTables
 from kfm.store.sqlite import SqliteTables
 from tests.damage.databases import Database, database, digest_of, in_memory, judge
 from tests.power.tally import tally
+from tests.sampling import sampled
 
 PAGE = 4096
-SHARDS = 4
+SHARDS = 25
 
 
 @pytest.fixture(autouse=True)
@@ -56,17 +57,18 @@ def region() -> list[int]:
     return list(chosen)
 
 
-@pytest.mark.parametrize("shard", range(SHARDS))
+@pytest.mark.parametrize("shard", sampled(range(SHARDS)))
 def test_every_flipped_bit_of_ten_kilobytes_is_refused_or_changes_nothing(shard: int) -> None:
     it = database("closed")
     bits = [at * 8 + n for at in region()[shard::SHARDS] for n in range(8)]
     sweep(it, f"bits of the file {shard}", bits, "base")
 
 
-def test_flipped_bits_anywhere_else_in_the_file_are_refused_or_change_nothing() -> None:
+@pytest.mark.parametrize("shard", sampled(range(8)))
+def test_flipped_bits_anywhere_else_in_the_file_are_refused_or_change_nothing(shard: int) -> None:
     it = database("closed")
-    random = Random(2)
-    sweep(it, "sample of the rest", [random.randrange(len(it.base) * 8) for _ in range(4_000)], "base")
+    random = Random(2 + 100 * shard)
+    sweep(it, f"sample of the rest {shard}", [random.randrange(len(it.base) * 8) for _ in range(500)], "base")
 
 
 def sweep(it: Database, part: str, bits: list[int], where: str) -> Counter[str]:
@@ -85,8 +87,9 @@ def sweep(it: Database, part: str, bits: list[int], where: str) -> Counter[str]:
     return found
 
 
+@pytest.mark.parametrize("shard", sampled(range(5)))
 @pytest.mark.parametrize("kind", ["killed", "half"])
-def test_a_flipped_bit_in_a_log_left_behind_is_refused_or_changes_nothing(kind: str) -> None:
+def test_a_flipped_bit_in_a_log_left_behind_is_refused_or_changes_nothing(kind: str, shard: int) -> None:
     it = database(kind)
     frame = PAGE + 24
     bits = list(range(32 * 8))  # the log's own header
@@ -94,12 +97,15 @@ def test_a_flipped_bit_in_a_log_left_behind_is_refused_or_changes_nothing(kind: 
         bits += range(start * 8, (start + 24) * 8, 3)
         random = Random(start)
         bits += [(start + 24 + random.randrange(PAGE)) * 8 + random.randrange(8) for _ in range(30)]
-    found = sweep(it, f"bits of the log ({kind})", bits, "log")
+    found = sweep(it, f"bits of the log ({kind}) {shard}", bits[shard::5], "log")
     if kind == "killed":
         assert not found["same"], "everything in this log was acknowledged, so every bit of it counts"
 
 
-def test_in_a_large_state_what_decides_is_looked_at_whenever_it_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("shard", sampled(range(5)))
+def test_in_a_large_state_what_decides_is_looked_at_whenever_it_is_opened(
+    monkeypatch: pytest.MonkeyPatch, shard: int
+) -> None:
     """Of a large database not every page is read on opening. A row that vanishes elsewhere is missed when it
     is asked for, or by the deep look; but no ref, freeze, lease or unfinished run may be gone without a word."""
     import kfm.store.snapshot as snapshot_module
@@ -118,8 +124,9 @@ def test_in_a_large_state_what_decides_is_looked_at_whenever_it_is_opened(monkey
     random = Random(3)
     bits = [at * 8 + n for at in spots if at % PAGE < 40 for n in range(8)]
     bits += [random.choice(spots) * 8 + random.randrange(8) for _ in range(3_000)]
-    found = sweep(it._replace(content=content), "bits of what decides, in a large state", bits, "base")
-    assert found["refused"] > 1_000
+    part = f"bits of what decides, in a large state {shard}"
+    found = sweep(it._replace(content=content), part, bits[shard::5], "base")
+    assert found["refused"] > 200
 
 
 def test_without_the_note_sqlite_loses_acknowledged_commits_without_a_word() -> None:
@@ -138,12 +145,13 @@ def test_without_the_note_sqlite_loses_acknowledged_commits_without_a_word() -> 
     assert lost > 190
 
 
+@pytest.mark.parametrize("shard", sampled(range(3)))
 @pytest.mark.parametrize("kind", ["closed", "half"])
-def test_a_file_cut_off_anywhere_is_refused_or_whole(kind: str) -> None:
+def test_a_file_cut_off_anywhere_is_refused_or_whole(kind: str, shard: int) -> None:
     it = database(kind)
-    sizes = [*range(0, len(it.base), 509), *range(0, len(it.base), PAGE)]
+    sizes = [*range(0, len(it.base), 509), *range(0, len(it.base), PAGE)][shard::3]
     outcomes = Counter(judge(it.base[:size], it.log, it.acked, it.content).outcome for size in sizes)
-    tally("damage-sqlite", f"truncated file ({kind})", None, outcomes["other"], truncations=len(sizes))
+    tally("damage-sqlite", f"truncated file ({kind}) {shard}", None, outcomes["other"], truncations=len(sizes))
     assert set(outcomes) <= {"refused", "same"}
     assert outcomes["refused"] > len(sizes) * 0.9
 
@@ -159,9 +167,10 @@ def test_a_log_cut_off_anywhere_is_refused_if_anything_acknowledged_is_gone() ->
         assert outcomes["refused"] > 50
 
 
-def test_pages_moved_about_are_never_taken_for_what_they_are_not() -> None:
+@pytest.mark.parametrize("shard", sampled(range(4)))
+def test_pages_moved_about_are_never_taken_for_what_they_are_not(shard: int) -> None:
     outcomes: Counter[str] = Counter()
-    for seed in range(1_200):
+    for seed in range(shard, 1_200, 4):
         random = Random(seed)
         it = database(random.choice(("closed", "half")))
         size = random.choice((PAGE, PAGE, 512))
@@ -185,8 +194,10 @@ def test_pages_moved_about_are_never_taken_for_what_they_are_not() -> None:
         outcome = judge(base, log, it.acked, it.content).outcome
         assert outcome != "other", f"seed {seed}: other content was accepted"
         outcomes[outcome] += 1
-    tally("damage-sqlite", "pages moved about", (0, 1_200), 0, rearrangements=sum(outcomes.values()), **outcomes)
-    assert outcomes["refused"] > 600
+    tally(
+        "damage-sqlite", f"pages moved about {shard}", (0, 1_200), 0, rearrangements=sum(outcomes.values()), **outcomes
+    )
+    assert outcomes["refused"] > 150
 
 
 def lay(folder: Path, it: Database, *, base: bytes | None = None, log: bytes | None = None) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tests.house.bans import MAX_LINES, MODULE_NAMES, ROOT, Finding
+from tests.house.bans import MODULE_NAMES, ROOT, Finding
 
 MAX_WIDTH = 130
 
@@ -72,8 +72,6 @@ _NAME = re.compile(r"(?:\*\s+as\s+|[\w$]+\s+as\s+)?([\w$]+)")
 def check_module(path: str, text: str) -> Iterator[Finding]:
     """Findings in one module of the product; `path` is relative to the repository."""
     lines = text.split("\n")
-    if len(lines) > MAX_LINES:
-        yield Finding(path, MAX_LINES, f"{len(lines)} lines; split it by concern, {MAX_LINES} is the most")
     stem = path.rpartition("/")[2].removesuffix(".mjs")
     if stem in MODULE_NAMES:
         yield Finding(path, 1, f"a module called {stem} says nothing; name it after what it does")

@@ -30,7 +30,6 @@ SEEDED = {
     "shell by variable": "import subprocess\ndef f(s): subprocess.run('ls', shell=s)\n",
     "os.system": "import os\nos.system('ls')\n",
     "print": "print('x')\n",
-    "too long": "x = 1\n" * (bans.MAX_LINES + 1),
 }
 HARMLESS = {
     "reading": "with open('x', 'rb') as f: f.read()\nopen('y')\n",

@@ -133,3 +133,24 @@ def test_the_page_in_the_repository_is_one_this_code_made() -> None:
     assert text.startswith(promises.NOTICE)
     assert "| promise | test | count | seeds | failures | commit |" in text
     assert ("No run is recorded" in text) is not ("| finished | commit |" in text)  # it says which run, or that none is
+
+
+def test_the_page_tells_of_every_promise_and_test_of_the_guarantees_and_of_no_other() -> None:
+    guaranteed = promises.promised(promises.GUARANTEES.read_text(encoding="utf-8"))
+    written = list(promises.tried(promises.PAGE.read_text(encoding="utf-8")))
+    assert written == [(promise, path) for promise, tests in guaranteed for path in tests], "run `make schemas`"
+
+
+def test_a_promise_that_came_or_went_is_put_right_and_nothing_is_claimed_for_it() -> None:
+    results = {"tests/crash/test_kills.py": result(), "tests/gone.py": result()}
+    written = promises.page("| **Crash** | a | | `pytest tests/crash/test_kills.py tests/gone.py` |\n", results, {})
+    assert (
+        promises.refitted("| **Crash** | a | | `pytest tests/crash/test_kills.py tests/gone.py` |\n", written)
+        == written
+    )
+    today = "| **New** | b | | `pytest tests/power` |\n| **Crash** | a | | `pytest tests/crash/test_kills.py` |\n"
+    found = promises.refitted(today, written)
+    assert list(promises.tried(found)) == [("New", "tests/power"), ("Crash", "tests/crash/test_kills.py")]
+    kept = promises.tried(written)[("Crash", "tests/crash/test_kills.py")]
+    assert found.endswith(f"| New | [tests/power](../tests/power) | {promises.NOT_RUN} |  |  |  |\n{kept}\n")
+    assert found.partition("| New")[0] == written.partition("| Crash")[0]

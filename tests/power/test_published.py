@@ -9,9 +9,10 @@ import pytest
 from tests.power.published import Played, SimOs, WithoutFileSync, WithoutFolderSync, uninterrupted
 from tests.power.schedules import Broken
 from tests.power.tally import tally
+from tests.sampling import sampled
 
 SEEDS = 1_000
-SHARDS = 2
+SHARDS = 8
 
 
 def sweep(part: str, seeds: range) -> None:
@@ -37,7 +38,7 @@ def sweep(part: str, seeds: range) -> None:
     assert found["files_published_before_the_cuts"] > 5 * len(seeds), "hardly anything was published before"
 
 
-@pytest.mark.parametrize("shard", range(SHARDS))
+@pytest.mark.parametrize("shard", sampled(range(SHARDS)))
 def test_what_was_published_is_there_and_whole_after_every_cut(shard: int) -> None:
     each = SEEDS // SHARDS
     sweep(f"walks {shard}", range(shard * each, (shard + 1) * each))

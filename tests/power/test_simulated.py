@@ -16,10 +16,11 @@ from tests.power import schedules, walks
 from tests.power.schedules import Broken
 from tests.power.simfs import OnlyKills, PowerCut, SimFs, WithoutFileSync, WithoutFolderSync
 from tests.power.tally import tally
+from tests.sampling import sampled
 
 SCHEDULES = 52_000
 WALKS = 3_000
-SHARDS = 4
+SHARDS = 13
 
 
 def sweep(part: str, what: str, play: Callable[[int], SimFs], seeds: range) -> None:
@@ -43,15 +44,15 @@ def sweep(part: str, what: str, play: Callable[[int], SimFs], seeds: range) -> N
     assert cuts > len(seeds) // 2, "hardly any power was cut"
 
 
-@pytest.mark.parametrize("shard", range(SHARDS))
+@pytest.mark.parametrize("shard", sampled(range(SHARDS)))
 def test_no_schedule_loses_what_the_journal_or_the_objects_acknowledged(shard: int) -> None:
     each = SCHEDULES // SHARDS
     sweep(f"journal {shard}", "schedules", schedules.play, range(shard * each, (shard + 1) * each))
 
 
-@pytest.mark.parametrize("shard", range(2))
+@pytest.mark.parametrize("shard", sampled(range(10)))
 def test_every_walk_ends_where_it_would_have_without_the_power_cuts(shard: int) -> None:
-    each = WALKS // 2
+    each = WALKS // 10
     sweep(f"walks {shard}", "walks", walks.play, range(shard * each, (shard + 1) * each))
 
 

@@ -3,6 +3,8 @@
  *
  *     <length of body> <sha256 of body> <body>\n        body: [digest before, bytes synced before, writes]
  *
+ * The line from which on the journal is of another format says so with a fourth part.
+ *
  * A write is `[table, key, value]`, value null for a deletion. The tables themselves are folded from the lines
  * when the file is opened. Every line says how much of the journal was synced when it was written, and beside
  * the journal `<path>.ack` says the same after the last sync (unsynced itself, so it can only say too little).
@@ -17,6 +19,7 @@ import path from "node:path";
 import { Busy, Corrupt, KfmError } from "../errors.mjs";
 import { b85decode, b85encode } from "./base85.mjs";
 import { REAL, isSystemError, noteAt, readMark, readNote, storageFailed, writeMark, writeNote } from "./durable.mjs";
+import { FORMAT, tooNew, upgrade } from "./formats.mjs";
 import { sleep } from "./locks.mjs";
 import { MemoryTables, RuntimeError } from "./memory.mjs";
 import { systemError } from "./system.mjs";
@@ -26,6 +29,7 @@ const sha256 = (body) => createHash("sha256").update(body).digest("hex");
 export const GENESIS = sha256("kfm jsonl journal 1");
 const SECTOR = 512; // what a disk writes whole or not at all
 const BLOCK = 1 << 22;
+const UNSAID = 3; // the format of a journal that says none
 
 /** Processes take turns at `<path>.lock`. */
 export class JsonlTables {
@@ -36,6 +40,7 @@ export class JsonlTables {
     this._head = GENESIS;
     this._end = 0;
     this._count = 0;
+    this._format = 0; // 0 while there is no line
     this._written = 0; // of these by us
     this._acked = 0;
     this._open = false;
@@ -52,6 +57,7 @@ export class JsonlTables {
         this._fd = files.openRead(name);
         this._acked = noteAt(files, name + ".ack");
         this._catchUp({ repair: false });
+        if (this._isOlder()) upgrade(this._rows, this._format); // in memory only: who looks writes nothing
       }
     } catch (problem) {
       this.close();
@@ -75,6 +81,14 @@ export class JsonlTables {
     // whole lines nobody was told of yet: keep them as if they had been
     if (this._acked < this._end) this._sync();
     this._turn.release();
+    if (this._isOlder()) {
+      this.begin();
+      this.commit();
+    }
+  }
+
+  _isOlder() {
+    return this._format > 0 && this._format < FORMAT;
   }
 
   // -- reading
@@ -149,6 +163,9 @@ export class JsonlTables {
       if (stop < 0) return start;
       const line = unframe(block.subarray(start, stop));
       if (line === null || line.content[0] !== this._head) return start;
+      const said = line.content[3] ?? 0;
+      if (said > FORMAT) throw tooNew("the journal", said);
+      this._format = said || this._format || UNSAID;
       for (const [table, key, value, coded] of line.content[2]) {
         if (coded !== undefined) this._rows.put(table, key, b85decode(coded));
         else if (value === null) this._rows.delete(table, key);
@@ -203,6 +220,7 @@ export class JsonlTables {
     this._durable = durable;
     this._open = true;
     this._rows.begin();
+    if (this._isOlder()) upgrade(this, this._format);
   }
 
   _takeTurn() {
@@ -231,12 +249,14 @@ export class JsonlTables {
 
   commit() {
     try {
-      if (this._pending.length) {
-        const body = Buffer.from(JSON.stringify([this._head, this._acked, this._pending]), "utf8");
+      if (this._pending.length || this._isOlder()) {
+        const said = this._format === FORMAT ? [] : [FORMAT];
+        const body = Buffer.from(JSON.stringify([this._head, this._acked, this._pending, ...said]), "utf8");
         const head = sha256(body);
         const line = Buffer.concat([Buffer.from(`${body.length} ${head} `, "latin1"), body, Buffer.from("\n")]);
         this._fs.write(this._fd, line);
         this._head = head;
+        this._format = FORMAT;
         this._end += line.length;
         this._count += 1;
         this._written += 1;
@@ -315,7 +335,7 @@ function unframe(line) {
   return content === null ? null : { digest, content };
 }
 
-/** What a body says: [digest before, bytes synced before, writes]; null if it is anything else. */
+/** What a body says: [digest before, bytes synced before, writes], with a format perhaps; null if it is anything else. */
 function contentOf(body) {
   if (!isUtf8(body)) return null;
   let content;
@@ -328,7 +348,7 @@ function contentOf(body) {
     Array.isArray(write) && write.every((part) => part === null || typeof part === "string");
   const right =
     Array.isArray(content) &&
-    content.length === 3 &&
+    (content.length === 3 || (content.length === 4 && Number.isInteger(content[3]))) &&
     typeof content[0] === "string" &&
     Number.isInteger(content[1]) &&
     Array.isArray(content[2]) &&

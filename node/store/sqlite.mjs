@@ -19,6 +19,7 @@ import {
   DAMAGE, checkRow, connect, damaged, hex, isFull, isRight, isSqliteError, leaveOpen, lost, mayBeNoText, primary, sumOf,
 } from "./driver.mjs";
 import { REAL, isSystemError, noteAt, storageFailed, writeNote } from "./durable.mjs";
+import { tooNew, upgrade } from "./formats.mjs";
 import { sleep } from "./locks.mjs";
 import { RuntimeError, checkKey, successor } from "./memory.mjs";
 import { pythonRepr } from "./python_text.mjs";
@@ -121,10 +122,7 @@ export class SqliteTables {
     const newest = steps.at(-1)[0];
     const found = this._version();
     if (found > newest) {
-      throw new Refused(`the state database has format ${found}, this kfm knows up to ${newest}`, {
-        hint: "use the newer kfm that wrote it",
-        code_hint: "version.too_new",
-      });
+      throw tooNew("the state database", found);
     }
     if (found === newest) return;
     this._db.exec("BEGIN IMMEDIATE");
@@ -133,6 +131,7 @@ export class SqliteTables {
       for (const [number, text] of steps) {
         if (number > have) this._db.exec(`${text};PRAGMA user_version=${number}`);
       }
+      if (have) upgrade(this, have);
       this._db.exec(`PRAGMA application_id=${APPLICATION_ID}`);
       this._guard("schema", this._schema());
       if (!have) {

@@ -2,6 +2,10 @@
 
     <length of body> <sha256 of body> <body>\\n        body: [digest before, bytes synced before, writes]
 
+The line from which on the journal is of another format says so with a fourth part: the first of a new
+journal, and the one that made it of an older one (formats 1 to 3, which are alike here, say nothing).
+A program that does not know the format stops at that line, and the older ones did at any fourth part.
+
 A write is ``[table, key, value]``, value null for a deletion. The tables themselves are folded from
 the lines when the file is opened. Every line says how much of the journal was synced when it was
 written, and beside the journal ``<path>.ack`` says the same after the last sync (unsynced itself, so
@@ -23,12 +27,15 @@ import msgspec
 
 from kfm.errors import Busy, Corrupt, KfmError, StorageFailed
 from kfm.store.durable import REAL, Fs, note_at, read_mark, read_note, storage_failed, write_mark, write_note
+from kfm.store.formats import FORMAT, too_new, upgrade
 from kfm.store.memory import MemoryTables
 
 GENESIS = hashlib.sha256(b"kfm jsonl journal 1").hexdigest()
-Content = tuple[str, int, list[list[str | None]]]
+Content = tuple[str, int, list[list[str | None]], int]
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Content).decode
+_decode = msgspec.json.Decoder(tuple[str, int, list[list[str | None]]]).decode
+_decode_format = msgspec.json.Decoder(Content).decode
+_UNSAID = 3  # the format of a journal that says none
 _SECTOR = 512  # what a disk writes whole or not at all
 
 
@@ -43,6 +50,7 @@ class JsonlTables:
         self._head = GENESIS
         self._end = 0
         self._count = 0
+        self._format = 0  # 0 while there is no line
         self._written = 0  # of these by us
         self._acked = 0
         self._open = False
@@ -60,6 +68,8 @@ class JsonlTables:
                 self._fd = fs.open_read(path)
                 self._acked = note_at(fs, path + ".ack")
                 self._catch_up(repair=False)
+                if self._is_older():  # in memory only: who looks writes nothing
+                    upgrade(self._rows, self._format)
         except OSError as problem:
             self.close()
             raise storage_failed(problem, "open the journal") from problem
@@ -82,6 +92,12 @@ class JsonlTables:
         if self._acked < self._end:  # whole lines nobody was told of yet: keep them as if they had been
             self._sync()
         self._turn.release()
+        if self._is_older():
+            self.begin()
+            self.commit()
+
+    def _is_older(self) -> bool:
+        return 0 < self._format < FORMAT
 
     # -- reading
 
@@ -161,6 +177,9 @@ class JsonlTables:
             line = _unframe(block[start:stop])
             if line is None or line[1][0] != self._head:
                 return start
+            if line[1][3] > FORMAT:
+                raise too_new("the journal", line[1][3])
+            self._format = line[1][3] or self._format or _UNSAID
             for row in line[1][2]:
                 table, key = row[0] or "", row[1] or ""
                 if len(row) == 4:
@@ -217,6 +236,8 @@ class JsonlTables:
         self._durable = durable
         self._open = True
         self._rows.begin()
+        if self._is_older():
+            upgrade(self, self._format)
 
     def _take_turn(self) -> None:
         if self._turn.take():
@@ -246,12 +267,14 @@ class JsonlTables:
 
     def commit(self) -> None:
         try:
-            if self._pending:
-                body = _encode((self._head, self._acked, self._pending))
+            if self._pending or self._is_older():
+                said = () if self._format == FORMAT else (FORMAT,)
+                body = _encode((self._head, self._acked, self._pending, *said))
                 head = hashlib.sha256(body).hexdigest()
                 line = b"%d %s %s\n" % (len(body), head.encode(), body)
                 self._fs.write(self._fd, line)
                 self._head = head
+                self._format = FORMAT
                 self._end += len(line)
                 self._count += 1
                 self._written += 1
@@ -319,8 +342,10 @@ def _unframe(line: bytes) -> tuple[str, Content] | None:
     if digest.encode() != parts[1]:
         return None
     try:
-        return digest, _decode(parts[2])
+        return digest, (*_decode(parts[2]), 0)
     except msgspec.MsgspecError:
+        with suppress(msgspec.MsgspecError):
+            return digest, _decode_format(parts[2])
         return None
 
 

@@ -22,6 +22,7 @@ import apsw
 from kfm.documents.characters import printable
 from kfm.errors import BadInput, Broken, Busy, Corrupt, KfmError, Refused, StorageFailed
 from kfm.store.durable import REAL, note_at, storage_failed, write_note
+from kfm.store.formats import too_new, upgrade
 from kfm.store.memory import check_key, successor
 
 APPLICATION_ID = 0x4B464D31  # "KFM1"
@@ -135,11 +136,7 @@ class SqliteTables:
         steps = migrations()
         have = self._version()
         if have > steps[-1][0]:
-            raise Refused(
-                f"the state database has format {have}, this kfm knows up to {steps[-1][0]}",
-                hint="use the newer kfm that wrote it",
-                code_hint="version.too_new",
-            )
+            raise too_new("the state database", have, steps[-1][0])
         if have == steps[-1][0]:
             return
         run("BEGIN IMMEDIATE")
@@ -149,6 +146,8 @@ class SqliteTables:
                 if number > have:
                     run(text)
                     run(f"PRAGMA user_version={number}")
+            if have:
+                upgrade(self, have, steps[-1][0])
             run(f"PRAGMA application_id={APPLICATION_ID}")
             self._guard("schema", self._schema())
             if not have:

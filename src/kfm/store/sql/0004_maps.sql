@@ -1,0 +1,1 @@
+-- Format 4: see formats.py for what is made anew out of older rows.

@@ -172,7 +172,7 @@ def main(arguments: list[str]) -> int:
     chapter("That was premature: roll back, and forward again")
     project.kfm("rollback", "usgs-earthquakes", "--reason", "the withdrawal was itself an error")
     assert project.version("published/usgs-earthquakes") == one
-    project.kfm("rollback", "usgs-earthquakes", "--reason", "no, it was right")
+    project.kfm("rollback", "usgs-earthquakes", "--to", two, "--reason", "no, it was right")
     assert project.version("published/usgs-earthquakes") == two
     proofs.append("rolled back and forward: each time the same digest as before, no byte was written anew")
 

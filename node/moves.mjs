@@ -79,9 +79,8 @@ export class Promote extends MoveUpdater {
 }
 
 /**
- * Undo the last move of a ref, or move it to a version it had before. Again: undo the undoing.
- *
- * To `nothing`: withdraw it. That is asked for by name, never what undoing the last move comes to.
+ * Undo the last move of a ref, or move it to a version it had before. What a rollback did is never undone by another
+ * that names nothing. To `nothing`: withdraw it; that is asked for by name too.
  */
 export class Rollback extends MoveUpdater {
   id = "kfm-rollback";
@@ -96,7 +95,20 @@ export class Rollback extends MoveUpdater {
     }
     const entries = sources.history(ref);
     if (!entries.length) throw new Refused(`${ref} has no history to go back to`, { hint: "see `kfm refs list`" });
-    const target = trigger.params.to || entries.at(-1).before;
+    const last = entries.at(-1);
+    if (!trigger.params.to && last.op === this.op) {
+      const option = ref.startsWith("published/") ? "" : ` --ref ${ref}`;
+      throw new Refused(
+        `${ref} was rolled back already, from ${last.before || "nothing"} to ${last.after || "nothing"}`,
+        {
+          hint:
+            `${last.before ? "to go forward again" : "to withdraw it again"}: ` +
+            `\`kfm rollback ${name}${option} --to ${last.before.slice(0, 23) || "nothing"}\`; ` +
+            `any other version is named with --to as well, see \`kfm refs history ${ref}\``,
+        },
+      );
+    }
+    const target = trigger.params.to || last.before;
     if (!target) {
       const withdrawn = entries.some((entry) => entry.before);
       throw new Refused(

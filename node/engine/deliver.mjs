@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 
 import { publishedPath, receiptPath, versionPath } from "../artifacts.mjs";
 import { canonical } from "../canonical.mjs";
-import { Corrupt, KfmError } from "../errors.mjs";
+import { Corrupt, Frozen, KfmError } from "../errors.mjs";
 import { digest, outputKey } from "../keys.mjs";
 import { replace } from "../records.mjs";
 
@@ -17,6 +17,8 @@ export const BATCH = 256; // receipts that are noted as exported together
  * Throws only before anything is durable. What cannot be delivered after that stays in the outbox and is returned,
  * with its dataset where it is one's own fault. One whose bytes are damaged strands no other, and is given up once
  * its dataset has moved on: nobody needs it any more.
+ *
+ * While a switch is set nothing is told that adds or changes anything; a withdrawal is.
  */
 export async function deliver(state, objects, publisher, log, { sync }) {
   const waiting = [...state.outbox("publish")];
@@ -24,14 +26,20 @@ export async function deliver(state, objects, publisher, log, { sync }) {
   if (sync) state.sync();
   const problems = [];
   const latest = new Map(waiting.map((item) => [item.payload.dataset, item]));
+  const withdrawn = new Map(waiting.filter((item) => !item.payload.after).map((item) => [item.payload.dataset, item.seq]));
   const done = [];
   try {
     for (const item of waiting) {
       const { dataset } = item.payload;
+      if (item.seq < (withdrawn.get(dataset) ?? 0)) {
+        done.push(item); // nobody was told of it, and it may not be public any more
+        continue;
+      }
       try {
         await publish(state, objects, publisher, item);
       } catch (problem) {
         if (!(problem instanceof KfmError)) throw problem;
+        if (problem instanceof Frozen) continue; // it waits for the thaw
         if (!(problem instanceof Corrupt)) {
           problems.push(["", problem]); // the place itself: the others would fare no better
           break;
@@ -60,6 +68,7 @@ async function publish(state, objects, publisher, item) {
     const { entriesOf, listingOf } = await import("../manifests.mjs");
     const made = state.datasetVersion(dataset, version);
     for (const entry of entriesOf(objects, version)) {
+      checkOpen(state, dataset);
       const key = outputKey(made?.updater_id ?? "", made?.updater_version ?? "", entry.key, entry.digest);
       const path = publishedPath(dataset, version, entry);
       await publisher.writeFile(path, entry.digest, entry.size, key, chunksOf(objects, entry.digest));
@@ -67,7 +76,9 @@ async function publish(state, objects, publisher, item) {
     // What it consists of, for those who see only the files.
     const [name, size] = listed(listingOf(objects, version));
     const path = `${versionPath(dataset, version)}.ndjson`;
+    checkOpen(state, dataset);
     await publisher.writeFile(path, name, size, `${item.key}/manifest`, listingOf(objects, version));
+    checkOpen(state, dataset);
   }
   const current = { dataset, version, before, run_id: runId, seq: item.seq };
   await publisher.updateMetadata(`datasets/${dataset}/current.json`, current, item.key);
@@ -84,6 +95,15 @@ function listed(pieces) {
     size += piece.length;
   }
   return [`sha256:${total.digest("hex")}`, size];
+}
+
+/** Asked before every single effect: one that others freeze meanwhile gets no further. */
+function checkOpen(state, dataset) {
+  for (const name of ["switch/global", `switch/dataset/${dataset}`]) {
+    if (!["", "open"].includes(state.ref(name))) {
+      throw new Frozen(`${dataset} is frozen`, { hint: "what was committed is kept; a thaw publishes it" });
+    }
+  }
 }
 
 async function exportReceipts(state, publisher, newest) {

@@ -60,6 +60,11 @@ export class SettledPlan {
   }
 }
 
+/** Freeze and thaw work the switches. A withdrawal only takes away: what must not be public goes, frozen or not. */
+function heedsNoSwitch(updater, trigger) {
+  return ["freeze", "thaw"].includes(updater.op) || (updater.op === "rollback" && trigger.params.to === "nothing");
+}
+
 /** The progress of one run. */
 export class Walk {
   constructor(trigger, updater, ports, startedMs, unfinished = null) {
@@ -102,8 +107,8 @@ export class Walk {
       policy_label: ports.metadata.sensitivity ?? null,
       dry_run: ports.settings.dry_run,
     });
-    // The switches that can stop this run. Freeze and thaw work the switches and heed none.
-    this.switches = ["freeze", "thaw"].includes(updater.op) ? [] : ["switch/global", `switch/dataset/${this.dataset}`];
+    // The switches that can stop this run.
+    this.switches = heedsNoSwitch(updater, trigger) ? [] : ["switch/global", `switch/dataset/${this.dataset}`];
   }
 
   get dataset() {

@@ -268,7 +268,7 @@ def test_looking_changes_nothing(ran: Kfm) -> None:
 # ------------------------------------------------------------------------------------------ moves
 
 
-def test_rollback_and_rollback_again_bring_back_the_same_bytes(ran: Kfm) -> None:
+def test_rollback_and_rollback_forward_bring_back_the_same_bytes(ran: Kfm) -> None:
     first = ran("refs", "list", "published/", "--json").data
     change_data()
     assert ran("run").code == 0
@@ -279,7 +279,7 @@ def test_rollback_and_rollback_again_bring_back_the_same_bytes(ran: Kfm) -> None
     done = ran("rollback", "rain-gauges", "--reason", "oops", "--json").data
     assert done["receipts"][0]["moves"] == foretold["receipts"][0]["moves"]
     assert ran("refs", "list", "published/", "--json").data == first
-    assert ran("rollback", "rain-gauges").code == 0
+    assert ran("rollback", "rain-gauges", "--to", second[0]["version"]).code == 0
     assert ran("refs", "list", "published/", "--json").data == second
     assert ran("rollback", "rain-gauges", "--to", first[0]["version"]).code == 0
     assert ran("refs", "list", "published/", "--json").data == first
@@ -299,7 +299,7 @@ def test_the_first_edition_can_be_withdrawn_and_brought_back(ran: Kfm) -> None:
     assert done["receipts"][0]["moves"] == foretold["receipts"][0]["moves"]
     assert ran("refs", "list", "published/", "--json").data == []
     assert json.loads(Path("public/datasets/rain-gauges/current.json").read_text())["version"] == ""
-    assert ran("rollback", "rain-gauges").code == 0
+    assert ran("rollback", "rain-gauges", "--to", before[0]["version"]).code == 0
     assert ran("refs", "list", "published/", "--json").data == before
 
 
@@ -543,7 +543,7 @@ def test_runs_are_listed_of_a_dataset_that_left_the_configuration_and_of_none_th
     assert "there is no dataset 'latr'; did you mean later?" in answer.complaint
 
 
-@pytest.mark.parametrize("words", [("--to", ""), ("--ref", "")])
+@pytest.mark.parametrize("words", [("--to", ""), ("--from", ""), ("--ref", "")])
 def test_an_empty_version_or_ref_is_a_mistake_and_not_the_one_before(ran: Kfm, words: tuple[str, str]) -> None:
     """As `--to "$VERSION"` is where the variable is not set."""
     ran("promote", "rain-gauges")

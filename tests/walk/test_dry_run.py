@@ -452,7 +452,8 @@ def test_on_all_examples_the_effects_foretold_are_the_effects_made(
     assert outcomes["kgs-tops"] == "done" and outcomes["riley-drought"] == "held"
     foretell(site, "promote", "kgs-tops")
     foretell(site, "rollback", "kgs-tops", "--reason", "back")
-    foretell(site, "rollback", "kgs-tops", "--reason", "and forth")
+    forth = site.kfm("refs", "history", "published/kgs-tops", "--json").data[-1]["before"]
+    foretell(site, "rollback", "kgs-tops", "--to", forth, "--reason", "and forth")
     foretell(site, "rollback", "kgs-tops", "--ref", "processed/kgs-tops")
     foretell(site, "freeze", "kgs-tops", "--reason", "wait")
     foretell(site, "run", "kgs-tops", code=5)

@@ -27,15 +27,16 @@ def rollback(options: argparse.Namespace, screen: Screen) -> int:
     if options.ref is not None:
         params["ref"] = check_ref(options.ref)
     if options.to is not None:
-        params["to"] = _version_meant(options, screen)
+        params["to"] = _version_meant(options, screen, options.to)
+    if options.leaves is not None:
+        params["before"] = _version_meant(options, screen, options.leaves)
     return _operate(options, screen, params)
 
 
-def _version_meant(options: argparse.Namespace, screen: Screen) -> str:
+def _version_meant(options: argparse.Namespace, screen: Screen, text: str) -> str:
     """A digest may be given by its start, as tables show it, if the ref was at only one such version."""
-    text = options.to
     if text == "nothing" or is_digest(text):
-        return str(text)
+        return text
     start = text.removeprefix("sha256:")
     if not (4 <= len(start) < 64 and all(c in "0123456789abcdef" for c in start)):
         raise BadInput(

@@ -262,7 +262,7 @@ def _add_reading(commands: Any) -> None:
 def _add_moving(commands: Any) -> None:
     for name, summary, thing in (
         ("promote", "Publish the processed version of a dataset, if every check says yes", "DATASET"),
-        ("rollback", "Move a ref back to an earlier version; doing it again moves it forward", "DATASET"),
+        ("rollback", "Move a ref back to an earlier version, once; any other move is asked for by name", "DATASET"),
         ("freeze", "Stop everything, or one dataset: no new effect starts after this returns", "SCOPE"),
         ("thaw", "Open what was frozen", "SCOPE"),
     ):
@@ -281,6 +281,13 @@ def _add_moving(commands: Any) -> None:
                 default=None,
                 metavar="DIGEST",
                 help="the version, or the start of its digest (default: the one before); `nothing` withdraws it",
+            )
+            parser.add_argument(
+                "--from",
+                dest="leaves",
+                default=None,
+                metavar="DIGEST",
+                help="only if the ref is at this version now, or at `nothing`",
             )
             parser.add_argument("--ref", default=None, metavar="REF", help="the ref (default: published/DATASET)")
 

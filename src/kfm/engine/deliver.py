@@ -12,7 +12,7 @@ from kfm.contract.canonical import canonical
 from kfm.contract.keys import digest, output_key
 from kfm.contract.ports import Log, Objects, Publisher, State
 from kfm.contract.records import OutboxItem, Receipt
-from kfm.errors import Corrupt, KfmError
+from kfm.errors import Corrupt, Frozen, KfmError
 from kfm.projections.artifacts import published_path, receipt_path, version_path
 
 BATCH = 256  # receipts that are noted as exported together
@@ -27,6 +27,8 @@ def deliver(
     Raises only before anything is durable. What cannot be delivered after that stays in the outbox and is returned,
     with its dataset where it is one's own fault. One whose bytes are damaged strands no other, and is given up once
     its dataset has moved on: nobody needs it any more.
+
+    While a switch is set nothing is told that adds or changes anything; a withdrawal is.
     """
     waiting = list(state.outbox("publish"))
     newest = next((entry.index for entry in state.ledger(reverse=True, limit=1)), 0)
@@ -34,12 +36,18 @@ def deliver(
         state.sync()
     problems: list[tuple[str, KfmError]] = []
     latest = {item.payload["dataset"]: item for item in waiting}
+    withdrawn = {item.payload["dataset"]: item.seq for item in waiting if not item.payload["after"]}
     done: list[OutboxItem] = []
     try:
         for item in waiting:
             dataset = str(item.payload["dataset"])
+            if item.seq < withdrawn.get(dataset, 0):  # nobody was told of it, and it may not be public any more
+                done.append(item)
+                continue
             try:
                 _publish(state, objects, publisher, item)
+            except Frozen:  # it waits for the thaw
+                continue
             except Corrupt as problem:
                 if item is latest[dataset]:
                     problems.append((dataset, problem))
@@ -62,6 +70,7 @@ def _publish(state: State, objects: Objects, publisher: Publisher, item: OutboxI
     if version:
         made = state.dataset_version(dataset, version)
         for entry in manifests.entries(objects, version):
+            _check_open(state, dataset)
             key = output_key(
                 made.updater_id if made else "", made.updater_version if made else "", entry.key, entry.digest
             )
@@ -71,7 +80,9 @@ def _publish(state: State, objects: Objects, publisher: Publisher, item: OutboxI
         # What it consists of, for those who see only the files.
         name, size = _listed(objects, version)
         path = version_path(dataset, version) + ".ndjson"
+        _check_open(state, dataset)
         publisher.write_file(path, name, size, f"{item.key}/manifest", manifests.listing(objects, version))
+        _check_open(state, dataset)
     publisher.update_metadata(
         f"datasets/{dataset}/current.json",
         {"dataset": dataset, "version": version, "before": item.payload["before"], "run_id": item.payload["run_id"],
@@ -96,6 +107,13 @@ def _listed(objects: Objects, version: str) -> tuple[str, int]:
         total.update(piece)
         size += len(piece)
     return "sha256:" + total.hexdigest(), size
+
+
+def _check_open(state: State, dataset: str) -> None:
+    """Asked before every single effect: one that others freeze meanwhile gets no further."""
+    for switch in ("switch/global", f"switch/dataset/{dataset}"):
+        if state.ref(switch) not in ("", "open"):
+            raise Frozen(f"{dataset} is frozen", hint="what was committed is kept; a thaw publishes it")
 
 
 def _chunks(objects: Objects, name: str) -> Iterator[bytes]:

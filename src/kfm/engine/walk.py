@@ -106,6 +106,11 @@ class SettledPlan(Struct):
             yield body[body.index(b"\n") + 1 :] if n == 0 else body
 
 
+def heeds_no_switch(updater: Updater, trigger: Trigger) -> bool:
+    """Freeze and thaw work the switches. A withdrawal only takes away: what must not be public goes, frozen or not."""
+    return updater.op in ("freeze", "thaw") or (updater.op == "rollback" and trigger.params.get("to") == "nothing")
+
+
 class Walk(Struct):
     """The progress of one run."""
 
@@ -155,8 +160,7 @@ class Walk(Struct):
             policy_label=self.ports.metadata.get("sensitivity"),
             dry_run=self.ports.settings.dry_run,
         )
-        # Freeze and thaw work the switches and heed none.
-        if self.updater.op not in ("freeze", "thaw"):
+        if not heeds_no_switch(self.updater, self.trigger):
             self.switches = ("switch/global", f"switch/dataset/{self.dataset}")
 
     def say(self, event: str, **fields: object) -> None:

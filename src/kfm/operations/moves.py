@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from kfm.contract.names import dataset_id, is_digest
-from kfm.contract.records import RefMove, SourceRef, Step, Trigger
+from kfm.contract.records import RefEntry, RefMove, SourceRef, Step, Trigger
 from kfm.contract.updater import Output, Plan, Reader, Sources, Updater
 from kfm.errors import BadInput, Moved, Refused
 
@@ -79,9 +79,11 @@ class Promote(MoveUpdater):
 
 
 class Rollback(MoveUpdater):
-    """Undo the last move of a ref, or move it to a version it had before. Again: undo the undoing.
+    """Undo the last move of a ref, or move it to a version it had before.
 
-    To `nothing`: withdraw it. That is asked for by name, never what undoing the last move comes to.
+    What a rollback did is never undone by another that names nothing: the same order again, after a kill past its
+    commit, would publish what it took back. Whoever wants to go on, or forward again, names the version. To `nothing`:
+    withdraw it; that is asked for by name too.
     """
 
     id = "kfm-rollback"
@@ -96,7 +98,10 @@ class Rollback(MoveUpdater):
         entries = sources.history(ref)
         if not entries:
             raise Refused(f"{ref} has no history to go back to", hint="see `kfm refs list`")
-        target = trigger.params.get("to") or entries[-1].before
+        target = trigger.params.get("to")
+        if not target and entries[-1].op == self.op:
+            raise _rolled_back_already(name, entries)
+        target = target or entries[-1].before
         if not target:
             withdrawn = any(entry.before for entry in entries)
             raise Refused(
@@ -112,6 +117,18 @@ class Rollback(MoveUpdater):
         if all(target not in (entry.before, entry.after) for entry in entries):
             raise Refused(f"{ref} was never at {target}", hint=f"see `kfm refs history {ref}`")
         return _aim(sources.ref(ref), target)
+
+
+def _rolled_back_already(name: str, entries: Sequence[RefEntry]) -> Refused:
+    """The hint is what to type: forward again by name, or further back if there is anything."""
+    last = entries[-1]
+    ref = "" if last.ref.startswith("published/") else f" --ref {last.ref}"
+    what = "to go forward again" if last.before else "to withdraw it again"
+    return Refused(
+        f"{last.ref} was rolled back already, from {last.before or 'nothing'} to {last.after or 'nothing'}",
+        hint=f"{what}: `kfm rollback {name}{ref} --to {last.before[:23] or 'nothing'}`; "
+        f"any other version is named with --to as well, see `kfm refs history {last.ref}`",
+    )
 
 
 class Freeze(MoveUpdater):

@@ -111,15 +111,15 @@ async function exportReceipts(state, publisher, newest) {
   for (const entry of state.ledger({ after: state.exported() })) {
     if (entry.index > newest) break;
     const receipt = state.receipt(entry.run_id);
-    if (receipt !== null) await exportReceipt(publisher, receipt);
+    if (receipt !== null) await exportReceipt(publisher, receipt, state.receiptBody(entry.run_id));
     last = entry.index;
     if (last % BATCH === 0) state.markExported(last);
   }
   if (last) state.markExported(last);
 }
 
-/** A dry run foretells the receipt that the real run would leave, to the byte. */
-async function exportReceipt(publisher, receipt) {
-  const body = canonical(receipt.dry_run ? replace(receipt, { dry_run: false }) : receipt);
+/** As it is stored. A dry run foretells the receipt that the real run would leave, to the byte. */
+async function exportReceipt(publisher, receipt, stored) {
+  const body = receipt.dry_run ? canonical(replace(receipt, { dry_run: false })) : stored;
   await publisher.writeFile(receiptPath(receipt), digest(body), body.length, `receipt/${receipt.run_id}`, [body]);
 }

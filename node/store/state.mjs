@@ -53,6 +53,13 @@ export function holderIsDead(holder) {
   return started(Number(pid)) !== start;
 }
 
+function otherBytes(runId, n) {
+  return new Corrupt(`record ${n} of the journal of run ${runId} is there with other bytes`, {
+    hint: "restore the state from a copy; nothing was written",
+    record: n,
+  });
+}
+
 /** Implements the State port over any Tables. */
 export class StoredState {
   #checked = null;
@@ -214,13 +221,15 @@ export class StoredState {
 
   /** Its rows, and then those that were compacted, before we came or while we read. */
   *#journal(runId) {
-    let last = "";
+    const seen = new Map();
     for (const row of this.tables.scan("segments", runId + "/")) {
-      last = row[0];
+      seen.set(row[0], digest(row[1]));
       yield row;
     }
-    if (this.archive !== null) {
-      for (const row of this.archive(runId)) if (compare(row[0], last) > 0) yield row;
+    if (this.archive === null) return;
+    for (const [key, body] of this.archive(runId)) {
+      if (!seen.has(key)) yield [key, body];
+      else if (seen.get(key) !== digest(body)) throw otherBytes(runId, Number(key.split("/")[1]));
     }
   }
 
@@ -256,6 +265,11 @@ export class StoredState {
 
   receipt(runId) {
     return this.#one("receipts", runId, Receipt);
+  }
+
+  /** The receipt as it was stored, which its ledger entry vouches for: an older one has fewer fields. */
+  receiptBody(runId) {
+    return this.tables.get("receipts", runId);
   }
 
   telemetry(runId) {
@@ -384,10 +398,16 @@ export class StoredTx {
     this.#put("runs", run.run_id, canonical(run));
   }
 
-  /** Append to a run's journal; returns the digest the next segment must name. */
+  /**
+   * Append to a run's journal; returns the digest the next segment must name. Write once: the same bytes
+   * again are the same segment, and other bytes under its number are corruption.
+   */
   segment(runId, segment) {
     const body = canonical(segment);
-    this.#put("segments", `${runId}/${padded(segment.n, 8)}`, body);
+    const key = `${runId}/${padded(segment.n, 8)}`;
+    const before = this.#tables.get("segments", key);
+    if (before === null) this.#put("segments", key, body);
+    else if (!body.equals(before)) throw otherBytes(runId, segment.n);
     return digest(body);
   }
 

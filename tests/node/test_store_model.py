@@ -92,6 +92,8 @@ class Story:
         run = self.run_id()
         n, head = self.heads.get(run, (0, GENESIS))
         done = [(k, make.DIGEST, k, self.text()) for k in range(self.random.randrange(3))]
+        if n and self.random.random() < 0.05:  # under a number that is taken, with other bytes
+            return [run, make.segment(n - 1, head, payload={"other": "bytes"})]
         self.heads[run] = (n + 1, "")
         return [run, make.segment(n, head, done=done, payload=self.mapping(), intent=[(0, 2)])]
 
@@ -203,6 +205,7 @@ def tell(seed: int, kind: str, path: str, there: There, steps: int) -> dict[str,
     """One random story; returns what happened how often."""
     story, here, model = Story(seed), Here(), Here()
     seen: dict[str, int] = {}
+    written: dict[str, tuple[int, str]] = {}
     for store in (here, there):
         assert "ok" in store.ask("open", "s", kind, path)
     model.ask("open", "s", "memory", "")
@@ -227,11 +230,12 @@ def tell(seed: int, kind: str, path: str, there: There, steps: int) -> dict[str,
         if step[0] == "write" and "ok" in answer:
             for (method, given), said in zip(step[4], answer["ok"], strict=True):
                 if method == "segment":
-                    story.heads[given[0]] = (given[1]["n"] + 1, said)
+                    written[given[0]] = (given[1]["n"] + 1, said)
                 elif method == "acquire":
                     story.leases.append(said)
+            story.heads = dict(written)
         elif step[0] == "write":
-            story.heads = {run: at for run, at in story.heads.items() if at[1]}
+            story.heads = dict(written)
         elif step[2] == "acquire" and "ok" in answer:
             story.leases.append(answer["ok"])
     expected = dump(model, "s")

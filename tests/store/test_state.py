@@ -417,6 +417,28 @@ def test_a_delivery_is_known_once_it_was_taken(backend: Backend, state: StoredSt
 # -- journals, plans, objects
 
 
+def test_a_segment_is_written_once_and_other_bytes_under_its_number_are_corruption(
+    backend: Backend, state: StoredState
+) -> None:
+    first = segment(0, GENESIS, done=[(0, A, 1, "text/plain")])
+    with state.transaction() as tx:
+        name = tx.segment("run-0", first)
+    state = again(backend, state)
+    with state.transaction() as tx:
+        assert tx.segment("run-0", first) == name, "the same bytes again are a harmless duplicate"
+    other = segment(0, GENESIS, done=[(0, B, 1, "text/plain")])
+    with pytest.raises(Corrupt, match="record 0 of the journal of run run-0 is there with other bytes"):
+        with state.transaction() as tx:
+            move(tx, "processed/x", "", A)
+            tx.segment("run-0", other)
+    assert state.ref("processed/x") == "", "nothing of that transaction was written"
+    state.archive = lambda _run: [("run-0/00000000", canonical(other))]
+    with pytest.raises(Corrupt, match="record 0 "):
+        list(state.segments("run-0"))
+    state.archive = lambda _run: [("run-0/00000000", canonical(first))]
+    assert [found for found, _ in state.segments("run-0")] == [first]
+
+
 def test_the_journal_of_a_run_is_read_in_order_and_a_gap_is_refused(backend: Backend, state: StoredState) -> None:
     previous = GENESIS
     for n in range(5):

@@ -168,9 +168,15 @@ class State(Protocol):
 
     def receipt(self, run_id: str) -> Receipt | None: ...
 
+    def receipt_body(self, run_id: str) -> bytes | None:
+        """The receipt as it was stored, which its ledger entry vouches for: an older one has fewer fields."""
+
     def telemetry(self, run_id: str) -> RunTelemetry | None: ...
 
     def ledger(self, *, after: int = 0, reverse: bool = False, limit: int = -1) -> Iterator[LedgerEntry]: ...
+
+    def ledger_links(self, *, after: int = 0) -> Iterator[tuple[LedgerEntry, str]]:
+        """Each entry with the digest of its stored bytes, which the next one names."""
 
     def ledger_head(self) -> str: ...
 

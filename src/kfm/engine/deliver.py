@@ -127,9 +127,9 @@ def _export_receipts(state: State, publisher: Publisher, newest: int) -> None:
     for entry in state.ledger(after=state.exported()):
         if entry.index > newest:
             break
-        receipt = state.receipt(entry.run_id)
-        if receipt is not None:
-            _export(publisher, receipt)
+        receipt, body = state.receipt(entry.run_id), state.receipt_body(entry.run_id)
+        if receipt is not None and body is not None:
+            _export(publisher, receipt, body)
         last = entry.index
         if not last % BATCH:
             state.mark_exported(last)
@@ -137,7 +137,8 @@ def _export_receipts(state: State, publisher: Publisher, newest: int) -> None:
         state.mark_exported(last)
 
 
-def _export(publisher: Publisher, receipt: Receipt) -> None:
-    """A dry run foretells the receipt that the real run would leave, to the byte."""
-    body = canonical(msgspec.structs.replace(receipt, dry_run=False) if receipt.dry_run else receipt)
+def _export(publisher: Publisher, receipt: Receipt, body: bytes) -> None:
+    """As it is stored. A dry run foretells the receipt that the real run would leave, to the byte."""
+    if receipt.dry_run:
+        body = canonical(msgspec.structs.replace(receipt, dry_run=False))
     publisher.write_file(receipt_path(receipt), digest(body), len(body), f"receipt/{receipt.run_id}", [body])

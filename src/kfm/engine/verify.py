@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kfm.contract import manifests
-from kfm.contract.canonical import canonical
 from kfm.contract.keys import GENESIS, digest
 from kfm.contract.names import is_digest
 from kfm.contract.ports import Objects, State
@@ -39,18 +38,18 @@ def _ledger(state: State) -> int:
     first = True
     while True:
         before = count
-        for entry in state.ledger(after=count):
+        for entry, link in state.ledger_links(after=count):
             count += 1
             if entry.index != count or entry.prev != previous:
                 raise Corrupt(
                     f"ledger entry {count} is missing or altered", hint="restore the state from a copy", record=count
                 )
-            receipt = state.receipt(entry.run_id)
-            if receipt is None or digest(canonical(receipt)) != entry.receipt_digest:
+            receipt = state.receipt_body(entry.run_id)
+            if receipt is None or digest(receipt) != entry.receipt_digest:
                 raise Corrupt(
                     f"the receipt of ledger entry {count} is missing or altered", hint="restore the state from a copy"
                 )
-            previous = digest(canonical(entry))
+            previous = link
         if state.ledger_head() == (previous if count else ""):
             return count
         if not first and count == before:

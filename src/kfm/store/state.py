@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
+from hashlib import sha256
 from operator import attrgetter
 from typing import Any, Literal, TypeVar
 from weakref import WeakKeyDictionary
@@ -51,6 +52,11 @@ def _decode(body: bytes, kind: type[T], where: str) -> T:
         return decoder.decode(body)  # type: ignore[no-any-return]
     except msgspec.MsgspecError as problem:
         raise Corrupt(f"record {where} cannot be read: {problem}", hint="restore the state from a copy") from problem
+
+
+def _other_bytes(run_id: str, n: int) -> Corrupt:
+    what = f"record {n} of the journal of run {run_id} is there with other bytes"
+    return Corrupt(what, hint="restore the state from a copy; nothing was written", record=n)
 
 
 def _exact(record: msgspec.Struct) -> bytes:
@@ -233,14 +239,16 @@ class StoredState:
 
     def _journal(self, run_id: str) -> Iterator[tuple[str, bytes]]:
         """Its rows, and then those that were compacted, before we came or while we read."""
-        last = ""
+        seen: dict[str, bytes] = {}
         for row in self.tables.scan("segments", run_id + "/"):
-            last = row[0]
+            seen[row[0]] = sha256(row[1]).digest()
             yield row
         if self.archive is not None:
-            for row in self.archive(run_id):
-                if row[0] > last:
-                    yield row
+            for key, body in self.archive(run_id):
+                if key not in seen:
+                    yield key, body
+                elif seen[key] != sha256(body).digest():
+                    raise _other_bytes(run_id, int(key.rpartition("/")[2]))
 
     def plan_chunks(self, plan_hash: str) -> Iterator[bytes]:
         for _, body in self.tables.scan("plans", plan_hash + "/"):
@@ -270,13 +278,19 @@ class StoredState:
     def receipt(self, run_id: str) -> Receipt | None:
         return self._one("receipts", run_id, Receipt)
 
+    def receipt_body(self, run_id: str) -> bytes | None:
+        return self.tables.get("receipts", run_id)
+
     def telemetry(self, run_id: str) -> RunTelemetry | None:
         return self._one("telemetry", run_id, RunTelemetry)
 
     def ledger(self, *, after: int = 0, reverse: bool = False, limit: int = -1) -> Iterator[LedgerEntry]:
+        return (entry for entry, _ in self.ledger_links(after=after, reverse=reverse, limit=limit))
+
+    def ledger_links(self, *, after: int = 0, **how: Any) -> Iterator[tuple[LedgerEntry, str]]:
         start = f"{after:012d}" if after else ""
-        for key, body in self.tables.scan("ledger", after=start, reverse=reverse, limit=limit):
-            yield _decode(body, LedgerEntry, f"ledger/{key}")
+        for key, body in self.tables.scan("ledger", after=start, **how):
+            yield _decode(body, LedgerEntry, f"ledger/{key}"), digest(body)
 
     def ledger_head(self) -> str:
         """The digest of the last entry."""
@@ -412,9 +426,14 @@ class StoredTx:
         self._put("runs", run.run_id, _exact(run))
 
     def segment(self, run_id: str, segment: Segment) -> str:
-        """Append to a run's journal; returns the digest the next segment must name."""
-        body = _exact(segment)
-        self._put("segments", f"{run_id}/{segment.n:08d}", body)
+        """Append to a run's journal; returns the digest the next segment must name. Write once: the same bytes
+        again are the same segment, and other bytes under its number are corruption."""
+        body, key = _exact(segment), f"{run_id}/{segment.n:08d}"
+        before = self._tables.get("segments", key)
+        if before is None:
+            self._put("segments", key, body)
+        elif before != body:
+            raise _other_bytes(run_id, segment.n)
         return digest(body)
 
     def archive(self, run_id: str, place: bytes, keys: Iterable[str]) -> None:

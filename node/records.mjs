@@ -36,7 +36,15 @@ export const Trigger = record("Trigger", {
   reason: [text, ""],
   actor: [text, ""],
   force: [boolean, false],
+  abandon: [boolean, false],
+  allow_deletions: [nullable(integer), null],
   received_at: [text, ""],
+});
+
+/** A rule that was set aside for one run, named by the flag that did it. */
+export const Override = record("Override", {
+  rule: literal("force", "abandon", "allow-deletions"),
+  limit: [integer, 0],
 });
 
 /** A trigger that was kept, and the run that answered it. */
@@ -198,6 +206,7 @@ export const Receipt = record("Receipt", {
   provenance: data,
   policy_decisions: list(Decision.type),
   errors: list(ErrorNote.type),
+  overrides: [list(Override.type), []],
 });
 
 export const RunTelemetry = record("RunTelemetry", {
@@ -273,6 +282,7 @@ export const LedgerEntry = record("LedgerEntry", {
   receipt_digest: text,
   moves: list(RefMove.type),
   ts: text,
+  overrides: [list(Override.type), []],
 });
 
 /** Something to tell the outside, in order, until it is acknowledged. */

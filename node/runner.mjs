@@ -43,7 +43,8 @@ const EVERYWHERE = [
 const FLAGS = {
   "": [flag("--version"), ...EVERYWHERE],
   "run": [
-    flag("--dry-run"), flag("--window", "one", ""), flag("--force"), flag("--artifacts", "one", null),
+    flag("--dry-run"), flag("--window", "one", ""), flag("--force"),
+    flag("--allow-deletions", "one", null), flag("--abandon"), flag("--artifacts", "one", null),
     flag("--exit-code"), flag("--reason", "one", ""), flag("--actor", "one", null), ...EVERYWHERE,
   ],
   "webhook": EVERYWHERE,
@@ -92,7 +93,9 @@ A run over unchanged inputs is a NOOP. What it makes is processed, not published
 options:
   --dry-run         do the work, change nothing, tell what would change
   --window W        the part of time meant, e.g. 2026-01-01/2026-01-31
-  --force           a new attempt although nothing changed; needs --reason
+  --force           run again although nothing changed; needs --reason
+  --allow-deletions N  let at most N keys go, whatever the deletion budget; needs --reason
+  --abandon         end an unfinished run of the same work and begin anew; needs --reason
   --artifacts DIR   write the artifacts of the run here
   --exit-code       exit 10 if nothing changed
   --reason TEXT     why; goes into the ledger

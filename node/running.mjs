@@ -69,13 +69,30 @@ function about(name, message) {
   return message.startsWith(`${name} `) || message.startsWith(`run ${name} `) ? message : `${name}: ${message}`;
 }
 
+/** The rules this run sets aside. Each needs a reason, and a number of deletions is a number. */
+function setAside(options, reason) {
+  const text = options.allow_deletions;
+  if (text !== null && (!/^[0-9]{1,15}$/.test(text) || !Number(text))) {
+    throw new BadInput(`--allow-deletions ${printable(text)} is not a number of keys`, {
+      hint: "give a whole number, 1 or more",
+    });
+  }
+  const asked = { force: options.force, abandon: options.abandon, allow_deletions: Number(text ?? 0) };
+  for (const [name, given] of Object.entries(asked)) {
+    if (given && !strip(reason)) {
+      throw new BadInput(`--${name.replace("_", "-")} needs a reason`, {
+        hint: "add --reason; it goes into the ledger",
+      });
+    }
+  }
+  return asked;
+}
+
 export async function run(options, screen, env, work) {
   const door = { options, screen, env, work };
   const who = person(options);
   const window = oneLine("--window", options.window);
-  if (options.force && !strip(who.reason)) {
-    throw new BadInput("--force needs a reason", { hint: "add --reason; it goes into the ledger" });
-  }
+  const overrides = setAside(options, who.reason);
   const resolved = await settings(options, env);
   const named = [];
   for (const name of options.dataset) named.push(await knownDataset(door, resolved, name));
@@ -91,7 +108,7 @@ export async function run(options, screen, env, work) {
       const one = () => {
         house.updater(name);
         const actor = who.actor || defaultActor(env);
-        return house.run(house.trigger(name, { window, force: options.force, reason: who.reason, actor }));
+        return house.run(house.trigger(name, { window, ...overrides, reason: who.reason, actor }));
       };
       await tally.take(name, one, { tellNoop: options.exit_code });
     }

@@ -167,11 +167,10 @@ export class House {
 
   // -- what can be done
 
-  trigger(dataset, { window = "", force = false, reason = "", actor = "", kind = "manual" } = {}) {
+  trigger(dataset, said = {}) {
     const id = datasetId(dataset);
     this.dataset(id);
-    const who = actor || this.#actor;
-    return asked(this.updater(id), id, this.clock, { actor: who, kind, window, force, reason });
+    return asked(this.updater(id), id, this.clock, { ...said, actor: said.actor || this.#actor });
   }
 
   /** One trigger through the walk. Durable when `settle` returns. */

@@ -5,15 +5,13 @@ import { datasetId } from "./names.mjs";
 import { Trigger } from "./records.mjs";
 
 /** Someone asks for a dataset to be updated. */
-export function asked(updater, dataset, clock, { actor, kind = "manual", window = "", force = false, reason = "" }) {
+export function asked(updater, dataset, clock, said) {
   return Trigger({
-    kind,
+    kind: "manual",
     updater_id: updater.id,
     dataset: datasetId(dataset),
-    window,
-    force,
-    reason,
-    actor,
+    allow_deletions: 0,
+    ...said,
     received_at: rfc3339(clock.nowMs()),
   });
 }

@@ -2,8 +2,9 @@
 
 import { canonical } from "../canonical.mjs";
 import { rfc3339 } from "../clock.mjs";
-import { Broken, Conflict, Frozen, KfmError, Moved, PlanDrift, Refused } from "../errors.mjs";
+import { Broken, Conflict, Frozen, KfmError, Moved, PlanDrift } from "../errors.mjs";
 import { claimKey, inputHash, runId, runKeyOf } from "../keys.mjs";
+import { abandonsUnfinished, checkReason, overridesOf } from "../overrides.mjs";
 import { ErrorNote, replace, Run } from "../records.mjs";
 import * as heartbeat from "./heartbeat.mjs";
 import { closingReceipt } from "./record.mjs";
@@ -33,9 +34,7 @@ export class Stopped {}
 export function admit(walk) {
   walk.stage = "ADMIT";
   const { trigger, updater } = walk;
-  if (trigger.force && !trigger.reason.trim()) {
-    throw new Refused("--force needs a reason", { hint: "add --reason; it goes into the ledger" });
-  }
+  checkReason(trigger);
   walk.inputHash = inputHash(walk.inputs);
   walk.runKey = runKeyOf(walk.inputs, trigger.window, updater.version);
   walk.claimKey = claimKey(
@@ -100,7 +99,7 @@ export function claim(walk) {
       return done;
     }
     if (latest !== null && latest.status === "RUNNING" && !abandons(walk, latest)) {
-      run = replace(latest, { attempt: latest.attempt + 1 });
+      run = replace(latest, { attempt: latest.attempt + 1, trigger: takenUp(walk, latest) });
       tx.saveRun(run);
       return new Resume(run);
     }
@@ -125,9 +124,16 @@ export function claim(walk) {
   return admission;
 }
 
-/** A forced run begins anew, whatever is unfinished; unless that is the forced run itself. */
+/** Whoever abandons begins anew, whatever is unfinished; unless that is what is taken up. */
 export function abandons(walk, latest) {
-  return walk.trigger.force && (walk.unfinished === null || walk.unfinished.run_id !== latest.run_id);
+  return abandonsUnfinished(walk.trigger) && (walk.unfinished === null || walk.unfinished.run_id !== latest.run_id);
+}
+
+/** The trigger of an unfinished run, with what whoever takes it up sets aside: a resume after that knows it too. */
+function takenUp({ trigger: asked }, latest) {
+  if (!overridesOf(asked).length) return latest.trigger;
+  const { force, abandon, allow_deletions, reason, actor } = asked;
+  return replace(latest.trigger, { force, abandon, allow_deletions, reason, actor });
 }
 
 export function newRun(walk, n) {
@@ -181,12 +187,12 @@ export function closeSuperseded(walk, tx) {
         {
           hint:
             "finish it with the old version (`kfm resume`), or abandon it: " +
-            `\`kfm run ${walk.dataset} --force --reason …\``,
+            `\`kfm run ${walk.dataset} --abandon --reason …\``,
         },
       );
     }
     let why = "a later run over other inputs took its place";
-    if (abandons(walk, old)) why = `abandoned with --force by ${walk.trigger.actor}: ${walk.trigger.reason}`;
+    if (abandons(walk, old)) why = `abandoned with --abandon by ${walk.trigger.actor}: ${walk.trigger.reason}`;
     const note = ErrorNote({ code: "run.superseded", message: why });
     tx.saveRun(replace(old, { status: "FAILED" }));
     tx.receipt(closingReceipt(walk, old, "superseded", note), { op: walk.updater.op });

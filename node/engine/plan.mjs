@@ -62,7 +62,7 @@ export async function checkUnchanged(walk, done) {
 
 export function drift(walk, why) {
   return new PlanDrift(`run ${walk.run.run_id} cannot be resumed: ${why}`, {
-    hint: `finish it with the code that planned it, or abandon it: \`kfm run ${walk.dataset} --force --reason …\``,
+    hint: `finish it with the code that planned it, or abandon it: \`kfm run ${walk.dataset} --abandon --reason …\``,
   });
 }
 

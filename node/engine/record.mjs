@@ -4,6 +4,7 @@ import { rfc3339 } from "../clock.mjs";
 import { Denied, Held } from "../errors.mjs";
 import { runId as makeRunId } from "../keys.mjs";
 import { datasetUri } from "../names.mjs";
+import { overridesOf } from "../overrides.mjs";
 import { ErrorNote, Item, Receipt, RefMove, replace } from "../records.mjs";
 import { VERSION } from "../version.mjs";
 import { measure } from "./measure.mjs";
@@ -110,6 +111,7 @@ export function closingReceipt(walk, old, outcome, note) {
     outputs: [],
     moves: [],
     steps: old.steps,
+    overrides: overridesOf(old.trigger),
   });
 }
 
@@ -175,5 +177,6 @@ export function receiptOf(walk, status, outcome, runId, errors = []) {
     },
     policy_decisions: walk.decisions,
     errors,
+    overrides: overridesOf(trigger),
   });
 }

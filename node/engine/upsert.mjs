@@ -2,6 +2,7 @@
 
 import { roundHalfEven } from "../characters.mjs";
 import { Denied } from "../errors.mjs";
+import { deletionsAllowed } from "../overrides.mjs";
 import { DatasetVersion, RefMove, replace } from "../records.mjs";
 import { writeManifest } from "./manifest.mjs";
 import { outcomeOf, quarantineMoves } from "./record.mjs";
@@ -59,11 +60,15 @@ function zoneMoves(walk, ref, before, after) {
 
 function checkDeletions(walk, tally) {
   const budget = walk.ports.settings.deletion_budget;
-  if (tally.deleted && tally.deleted > budget * tally.old && !walk.trigger.force) {
+  if (tally.deleted > Math.max(budget * tally.old, deletionsAllowed(walk.trigger))) {
     throw new Denied(
       `this run would delete ${tally.deleted} of ${tally.old} keys of ${walk.dataset}, ` +
         `more than the deletion budget of ${roundHalfEven(budget * 100)}%`,
-      { hint: `check the source; if it is right: \`kfm run ${walk.dataset} --force --reason …\`` },
+      {
+        hint:
+          "check the source; if it is right: " +
+          `\`kfm run ${walk.dataset} --allow-deletions ${tally.deleted} --reason …\``,
+      },
     );
   }
 }

@@ -511,6 +511,7 @@ export class StoredTx {
       receipt_digest: digest(body),
       moves: receipt.moves,
       ts: receipt.finished_at,
+      overrides: receipt.overrides,
     });
     const link = canonical(entry);
     this.#put("ledger", padded(index, 12), link);

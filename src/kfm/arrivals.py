@@ -14,6 +14,7 @@ import msgspec
 from kfm.clock import parse_instant, rfc3339
 from kfm.config import Resolved
 from kfm.contract.canonical import canonical
+from kfm.contract.overrides import overrides_of
 from kfm.contract.records import FetchRequest, Receipt, TelemetryBundle, Trigger
 from kfm.contract.secret import Secret
 from kfm.engine.record import merge
@@ -280,7 +281,7 @@ class Watch:
                 self._later(dataset)
                 return
             self._failures.pop(dataset, None)
-            same = [each for each in rest if (each.window, each.force) == (first.window, False)]
+            same = [each for each in rest if each.window == first.window and not overrides_of(each)]
             for each in same:
                 merged = merge(each, receipt, house.updater_of(each), house.ports(dataset))
                 if merged is not None:

@@ -206,7 +206,12 @@ class Config(Record, frozen=True):
         ),
     ] = {}
     deletion_budget: Annotated[
-        float, Meta(ge=0, le=1, description="share of its keys a dataset may lose in one run without --force")
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="share of its keys a dataset may lose in one run; --allow-deletions N lets one more go",
+        ),
     ] = 0.1
 
 

@@ -215,6 +215,8 @@ class House:
         *,
         window: str = "",
         force: bool = False,
+        abandon: bool = False,
+        allow_deletions: int = 0,
         reason: str = "",
         actor: str = "",
         kind: TriggerKind = "manual",
@@ -229,6 +231,8 @@ class House:
             kind=kind,
             window=window,
             force=force,
+            abandon=abandon,
+            allow_deletions=allow_deletions,
             reason=reason,
         )
 

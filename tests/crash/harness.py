@@ -115,8 +115,8 @@ def house_in(folder: str, clock: Clock | None = None) -> House:
 
 def perform(house: House, command: Command) -> Receipt:
     if command.verb == "run":
-        reason = "the crash is over" if command.force else ""
-        trigger = house.trigger(command.dataset, actor="operator", force=command.force, reason=reason)
+        reason = "the crash is over" if command.abandon else ""
+        trigger = house.trigger(command.dataset, actor="operator", abandon=command.abandon, reason=reason)
         return house.run(trigger)
     return house.operation(command.verb, command.dataset, actor="operator")
 

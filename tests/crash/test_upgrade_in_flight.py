@@ -76,17 +76,17 @@ def test_other_code_stops_and_executes_nothing_and_the_old_code_can_still_finish
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_force_with_a_reason_abandons_the_old_run_with_a_receipt(scratch: str, state: str) -> None:
+def test_abandoning_with_a_reason_ends_the_old_run_with_a_receipt(scratch: str, state: str) -> None:
     trial = Trial(scratch, state, SMALLEST, boundary)
     for at in cut_after_planning(trial):
         trial.empty()
         trial.cut(at)
 
-        def forced(_voice: Voice) -> list[list[str]]:
+        def abandoned_by(_voice: Voice) -> list[list[str]]:
             settle_in(trial.folder, SMALLEST, state, cls="SmallestNext")
             lay_out(trial.folder, RUN, 0)
             with house_in(trial.folder) as house:
-                perform(house, Command("run", "smallest", force=True))
+                perform(house, Command("run", "smallest", abandon=True))
                 house.settle()
                 assert not list(house.state.open_runs())
                 check(house, trial.folder, {})
@@ -95,12 +95,12 @@ def test_force_with_a_reason_abandons_the_old_run_with_a_receipt(scratch: str, s
                     [r.updater_version, r.outcome, *(n.message for n in r.errors)] for r in receipts if r is not None
                 ]
 
-        abandoned = "abandoned with --force by operator: the crash is over"
-        assert answer_of(forced) == [["1.0.0", "superseded", abandoned], ["1.1.0", "done"]]
+        abandoned = "abandoned with --abandon by operator: the crash is over"
+        assert answer_of(abandoned_by) == [["1.0.0", "superseded", abandoned], ["1.1.0", "done"]]
         counts.add("upgrades")
 
 
-def test_force_under_the_same_version_abandons_the_run_and_asks_for_a_new_version(scratch: str) -> None:
+def test_abandoning_under_the_same_version_ends_the_run_and_asks_for_a_new_version(scratch: str) -> None:
     """The plan is locked to the version: what was abandoned is over, but two plans never share a version."""
     trial = Trial(scratch, "sqlite", SMALLEST, boundary)
     place = cut_after_planning(trial)[0]
@@ -108,15 +108,15 @@ def test_force_under_the_same_version_abandons_the_run_and_asks_for_a_new_versio
     trial.cut(place)
     settle_in(trial.folder, SMALLEST, "sqlite", cls="SmallestDrifted")
 
-    def forced(_voice: Voice) -> list[list[str]]:
+    def abandoned_by(_voice: Voice) -> list[list[str]]:
         with house_in(trial.folder) as house:
-            perform(house, Command("run", "smallest", force=True))
+            perform(house, Command("run", "smallest", abandon=True))
             house.settle()
             receipts = [house.state.receipt(entry.run_id) for entry in house.state.ledger()]
             assert not house.state.ref("processed/smallest")
             return [[r.outcome, *(note.code for note in r.errors)] for r in receipts if r is not None]
 
-    assert answer_of(forced) == [["superseded", "run.superseded"], ["failed", "plan.changed"]]
+    assert answer_of(abandoned_by) == [["superseded", "run.superseded"], ["failed", "plan.changed"]]
 
 
 def test_a_drifted_run_strands_no_other(scratch: str) -> None:

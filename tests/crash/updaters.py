@@ -106,7 +106,7 @@ class Command(NamedTuple):
     verb: str
     dataset: str
     files: dict[str, bytes] = {}
-    force: bool = False
+    abandon: bool = False
 
 
 class Script(NamedTuple):

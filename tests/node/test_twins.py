@@ -131,7 +131,8 @@ def changing(site: Site) -> None:
     site.run("run")
     site.put("data/gauges.csv", GAUGES)
     site.run("run", "--reason", "saline is gone", code=4)  # more than the deletion budget allows
-    site.run("run", "--force", "--reason", "saline is gone", "--actor", "an operator")
+    site.run("run", "--force", "--reason", "saline is gone", code=4)
+    site.run("run", "gauges", "--allow-deletions", "1", "--reason", "saline is gone", "--actor", "an operator")
     site.kfm("rollback", "gauges", "--ref", "processed/gauges")
     site.run("run", code=4)  # and saline is back
 
@@ -190,6 +191,9 @@ def windows(site: Site) -> None:
     site.run("run", "gauges", "--window", "2026-01")
     site.run("run", "gauges", "--force", "--reason", "again", "--window", "2026-01")
     site.run("run", "--force", code=3)
+    site.run("run", "--abandon", code=3)
+    site.run("run", "--allow-deletions", "some", "--reason", "again", code=3)
+    site.run("run", "gauges", "--abandon", "--allow-deletions=2", "--reason", "again", "--json")
     site.run("run", "--window", "a\nb", code=3)
 
 

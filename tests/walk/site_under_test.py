@@ -97,6 +97,7 @@ class MemorySite:
         self.state = self.ports.state = StoredState(self.state.tables, self.clock.now_ms)
 
     def run(self, updater: Updater, dataset: str = "demo", **fields: Any) -> Receipt:
+        fields = {"allow_deletions": 0, **fields}
         trigger = Trigger(kind="manual", updater_id=updater.id, dataset=dataset, actor="test", **fields)
         return run(trigger, updater, self.ports)
 

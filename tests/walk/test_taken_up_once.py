@@ -121,12 +121,12 @@ def test_a_forced_run_is_resumed_and_not_begun_anew() -> None:
     assert [entry.run_id for entry in site.state.ledger()] == [unfinished.run_id]
 
 
-def test_another_forced_run_does_begin_anew() -> None:
+def test_another_run_that_abandons_it_does_begin_anew() -> None:
     site, updater = MemorySite(), Dying()
     with pytest.raises(Power):
         site.run(updater, force=True, reason="asked for")
     (unfinished,) = site.state.open_runs()
-    receipt = site.run(updater, force=True, reason="asked for again")
+    receipt = site.run(updater, abandon=True, reason="asked for again")
     assert receipt.outcome == "done" and receipt.run_id != unfinished.run_id
     assert [entry.outcome for entry in site.state.ledger()] == ["superseded", "done"]
 

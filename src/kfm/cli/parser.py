@@ -195,7 +195,17 @@ def _add_running(commands: Any) -> None:
     run.add_argument("dataset", nargs="*", metavar="DATASET", help="its name in kfm.yml (default: all)")
     run.add_argument("--dry-run", action="store_true", help="do the work, change nothing, tell what would change")
     run.add_argument("--window", default="", metavar="W", help="the part of time meant, e.g. 2026-01-01/2026-01-31")
-    run.add_argument("--force", action="store_true", help="a new attempt although nothing changed; needs --reason")
+    run.add_argument("--force", action="store_true", help="run again although nothing changed; needs --reason")
+    run.add_argument(
+        "--allow-deletions",
+        metavar="N",
+        help="let at most N keys go, whatever the deletion budget; needs --reason",
+    )
+    run.add_argument(
+        "--abandon",
+        action="store_true",
+        help="end an unfinished run of the same work and begin anew; needs --reason",
+    )
     run.add_argument("--artifacts", metavar="DIR", help="write the artifacts of the run here")
     run.add_argument("--exit-code", action="store_true", help="exit 10 if nothing changed")
     _add_person(run)

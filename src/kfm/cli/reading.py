@@ -114,6 +114,7 @@ def _show_receipt(screen: Screen, receipt: Receipt) -> None:
             ("trigger", receipt.trigger),
             ("actor", receipt.actor),
             ("reason", receipt.reason),
+            *[("set aside", f"{each.rule} {each.limit or ''}".rstrip()) for each in receipt.overrides],
             ("steps", receipt.steps or ""),
             ("held rows", receipt.held_rows or ""),
             ("plan", receipt.plan_hash),

@@ -30,7 +30,8 @@ EVERYWHERE = (
 FLAGS: dict[str, tuple[Flag, ...]] = {
     "": (Flag("--version"), *EVERYWHERE),
     "run": (
-        Flag("--dry-run"), Flag("--window", "one", ""), Flag("--force"), Flag("--artifacts", "one", None),
+        Flag("--dry-run"), Flag("--window", "one", ""), Flag("--force"),
+        Flag("--allow-deletions", "one", None), Flag("--abandon"), Flag("--artifacts", "one", None),
         Flag("--exit-code"), Flag("--reason", "one", ""), Flag("--actor", "one", None), *EVERYWHERE,
     ),
     "webhook": EVERYWHERE,
@@ -78,7 +79,9 @@ A run over unchanged inputs is a NOOP. What it makes is processed, not published
 options:
   --dry-run         do the work, change nothing, tell what would change
   --window W        the part of time meant, e.g. 2026-01-01/2026-01-31
-  --force           a new attempt although nothing changed; needs --reason
+  --force           run again although nothing changed; needs --reason
+  --allow-deletions N  let at most N keys go, whatever the deletion budget; needs --reason
+  --abandon         end an unfinished run of the same work and begin anew; needs --reason
   --artifacts DIR   write the artifacts of the run here
   --exit-code       exit 10 if nothing changed
   --reason TEXT     why; goes into the ledger

@@ -74,8 +74,7 @@ def _about(name: str, message: str) -> str:
 def run(options: argparse.Namespace, screen: Screen) -> int:
     who = person(options)
     window = one_line("--window", options.window)
-    if options.force and not who["reason"].strip():
-        raise BadInput("--force needs a reason", hint="add --reason; it goes into the ledger")
+    overrides = set_aside(options, who["reason"])
     resolved = settings(options)
     named = [known_dataset(options, screen, resolved, name) for name in options.dataset]
     names = named or sorted(resolved.config.datasets)
@@ -86,7 +85,7 @@ def run(options: argparse.Namespace, screen: Screen) -> int:
     with opened(options, screen, "dry" if options.dry_run else "write", resolved, events) as house:
         tally = Tally(screen)
         for name in dict.fromkeys(names):
-            work = partial(_run_one, house, name, window, options.force, who["reason"], who["actor"])
+            work = partial(_run_one, house, name, window=window, **overrides, **who)
             tally.take(name, work, tell_noop=options.exit_code)
         effects = settled(house, screen, tally)
         if folder:
@@ -167,8 +166,23 @@ def _show_plan(screen: Screen, view: Any, *, brief: bool) -> None:
             screen.line(f"  {clean(line)}")
 
 
-def _run_one(house: House, name: str, window: str, force: bool, reason: str, actor: str) -> Receipt:
-    return house.run(house.trigger(name, window=window, force=force, reason=reason, actor=actor))
+def _run_one(house: House, name: str, **asked: Any) -> Receipt:
+    return house.run(house.trigger(name, **asked))
+
+
+def set_aside(options: argparse.Namespace, reason: str) -> dict[str, Any]:
+    """The rules this run sets aside. Each needs a reason, and a number of deletions is a number."""
+    text = options.allow_deletions
+    if text is not None and not (text.isascii() and text.isdigit() and len(text) <= 15 and int(text)):
+        raise BadInput(
+            f"--allow-deletions {printable(text)} is not a number of keys", hint="give a whole number, 1 or more"
+        )
+    asked = {"force": options.force, "abandon": options.abandon, "allow_deletions": int(text or 0)}
+    for name, given in asked.items():
+        if given and not reason.strip():
+            flag = "--" + name.replace("_", "-")
+            raise BadInput(f"{flag} needs a reason", hint="add --reason; it goes into the ledger")
+    return asked
 
 
 def _resume_one(house: House, run_id: str) -> Receipt:

@@ -41,8 +41,17 @@ class Trigger(Record, frozen=True):
     params: dict[str, str] = {}  # what an operation was asked to do
     reason: str = ""
     actor: str = ""
-    force: bool = False  # a new attempt under the same output keys; needs a reason
+    force: bool = False  # run again although nothing changed: a new attempt under the same output keys
+    abandon: bool = False  # end an unfinished run of the same work and begin anew
+    allow_deletions: int | None = None  # None: from before it was told apart from `force`, which then meant all three
     received_at: str = ""
+
+
+class Override(Record, frozen=True):
+    """A rule that was set aside for one run, named by the flag that did it."""
+
+    rule: Literal["force", "abandon", "allow-deletions"]
+    limit: int = 0  # how many keys might be deleted
 
 
 class EndedTrigger(Record, frozen=True):
@@ -246,6 +255,7 @@ class Receipt(Record, frozen=True):
     provenance: dict[str, Any]
     policy_decisions: list[Decision]
     errors: list[ErrorNote]
+    overrides: list[Override] = []  # the rules that were set aside; `reason` says why
 
 
 class RunTelemetry(Record, frozen=True):
@@ -324,6 +334,7 @@ class LedgerEntry(Record, frozen=True):
     receipt_digest: str
     moves: list[RefMove]
     ts: str
+    overrides: list[Override] = []
 
 
 class OutboxItem(Record, frozen=True):

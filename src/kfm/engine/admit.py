@@ -9,12 +9,13 @@ import msgspec
 
 from kfm.clock import rfc3339
 from kfm.contract.keys import claim_key, input_hash, run_id, run_key_of
+from kfm.contract.overrides import abandons_unfinished, check_reason, overrides_of
 from kfm.contract.ports import Tx
-from kfm.contract.records import ErrorNote, Run
+from kfm.contract.records import ErrorNote, Run, Trigger
 from kfm.engine import heartbeat
 from kfm.engine.record import closing_receipt
 from kfm.engine.walk import Walk
-from kfm.errors import Broken, Conflict, Frozen, KfmError, Moved, PlanDrift, Refused
+from kfm.errors import Broken, Conflict, Frozen, KfmError, Moved, PlanDrift
 
 
 class Fresh(msgspec.Struct, frozen=True):
@@ -38,8 +39,7 @@ class Stopped(msgspec.Struct, frozen=True):
 def admit(walk: Walk) -> Fresh | Resume | Duplicate | Stopped:
     walk.stage = "ADMIT"
     trigger, updater = walk.trigger, walk.updater
-    if trigger.force and not trigger.reason.strip():
-        raise Refused("--force needs a reason", hint="add --reason; it goes into the ledger")
+    check_reason(trigger)
     walk.input_hash = input_hash(walk.inputs)
     walk.run_key = run_key_of(walk.inputs, trigger.window, updater.version)
     walk.claim_key = claim_key(
@@ -92,7 +92,7 @@ def claim(walk: Walk) -> Fresh | Resume | Duplicate:
             walk.unfinished = None  # if there was one, it is among those
             return done
         if latest is not None and latest.status == "RUNNING" and not abandons(walk, latest):
-            run = msgspec.structs.replace(latest, attempt=latest.attempt + 1)
+            run = msgspec.structs.replace(latest, attempt=latest.attempt + 1, trigger=taken_up(walk, latest))
             admission: Fresh | Resume = Resume(run)
             tx.save_run(run)
         else:
@@ -115,8 +115,23 @@ def claim(walk: Walk) -> Fresh | Resume | Duplicate:
 
 
 def abandons(walk: Walk, latest: Run) -> bool:
-    """A forced run begins anew, whatever is unfinished; unless that is the forced run itself."""
-    return walk.trigger.force and (walk.unfinished is None or walk.unfinished.run_id != latest.run_id)
+    """Whoever abandons begins anew, whatever is unfinished; unless that is what is taken up."""
+    return abandons_unfinished(walk.trigger) and (walk.unfinished is None or walk.unfinished.run_id != latest.run_id)
+
+
+def taken_up(walk: Walk, latest: Run) -> Trigger:
+    """The trigger of an unfinished run, with what whoever takes it up sets aside: a resume after that knows it too."""
+    asked = walk.trigger
+    if not overrides_of(asked):
+        return latest.trigger
+    return msgspec.structs.replace(
+        latest.trigger,
+        force=asked.force,
+        abandon=asked.abandon,
+        allow_deletions=asked.allow_deletions,
+        reason=asked.reason,
+        actor=asked.actor,
+    )
 
 
 def new_run(walk: Walk, n: int) -> Run:
@@ -154,11 +169,11 @@ def close_superseded(walk: Walk, tx: Tx) -> None:
                 f"run {old.run_id} of {old.updater_id} {old.updater_version} is unfinished "
                 f"and this is version {walk.updater.version}",
                 hint="finish it with the old version (`kfm resume`), or abandon it: "
-                f"`kfm run {walk.dataset} --force --reason …`",
+                f"`kfm run {walk.dataset} --abandon --reason …`",
             )
         why = "a later run over other inputs took its place"
         if abandons(walk, old):
-            why = f"abandoned with --force by {walk.trigger.actor}: {walk.trigger.reason}"
+            why = f"abandoned with --abandon by {walk.trigger.actor}: {walk.trigger.reason}"
         note = ErrorNote(code="run.superseded", message=why)
         tx.save_run(msgspec.structs.replace(old, status="FAILED"))
         tx.receipt(closing_receipt(walk, old, "superseded", note), op=walk.updater.op)

@@ -89,7 +89,7 @@ def drift(walk: Walk, why: str) -> PlanDrift:
     assert walk.run is not None
     return PlanDrift(
         f"run {walk.run.run_id} cannot be resumed: {why}",
-        hint=f"finish it with the code that planned it, or abandon it: `kfm run {walk.dataset} --force --reason …`",
+        hint=f"finish it with the code that planned it, or abandon it: `kfm run {walk.dataset} --abandon --reason …`",
     )
 
 

@@ -7,6 +7,7 @@ import msgspec
 from kfm.clock import rfc3339
 from kfm.contract.keys import run_id as make_run_id
 from kfm.contract.names import dataset_uri
+from kfm.contract.overrides import overrides_of
 from kfm.contract.ports import Tx
 from kfm.contract.records import ErrorNote, Item, Receipt, RefMove, Run, Status, Trigger
 from kfm.contract.updater import Updater
@@ -83,6 +84,7 @@ def merge(trigger: Trigger, into: Receipt, updater: Updater, ports: Ports) -> Re
             provenance={**into.provenance, "merged_into": into.run_id},
             policy_decisions=[],
             errors=[],
+            overrides=overrides_of(trigger),
         )
         tx.receipt(receipt, op=updater.op)
         tx.finish_trigger(trigger.trigger_id, run_id)
@@ -147,6 +149,7 @@ def closing_receipt(walk: Walk, old: Run, outcome: str, note: ErrorNote) -> Rece
         outputs=[],
         moves=[],
         steps=old.steps,
+        overrides=overrides_of(old.trigger),
     )
 
 
@@ -211,6 +214,7 @@ def receipt_of(walk: Walk, status: Status, outcome: str, run_id: str, errors: li
         },
         policy_decisions=walk.decisions,
         errors=errors or [],
+        overrides=overrides_of(trigger),
     )
 
 

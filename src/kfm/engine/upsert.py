@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import msgspec
 
+from kfm.contract.overrides import deletions_allowed
 from kfm.contract.ports import Tx
 from kfm.contract.records import DatasetVersion, RefMove
 from kfm.engine.manifest import Tally, write_manifest
@@ -68,11 +69,12 @@ def _zone_moves(walk: Walk, ref: str, before: str, after: str) -> list[RefMove]:
 
 def _check_deletions(walk: Walk, tally: Tally) -> None:
     budget = walk.ports.settings.deletion_budget
-    if tally.deleted and tally.deleted > budget * tally.old and not walk.trigger.force:
+    if tally.deleted > max(budget * tally.old, deletions_allowed(walk.trigger)):
         raise Denied(
             f"this run would delete {tally.deleted} of {tally.old} keys of {walk.dataset}, "
             f"more than the deletion budget of {budget:.0%}",
-            hint=f"check the source; if it is right: `kfm run {walk.dataset} --force --reason …`",
+            hint="check the source; if it is right: "
+            f"`kfm run {walk.dataset} --allow-deletions {tally.deleted} --reason …`",
         )
 
 

@@ -24,6 +24,8 @@ def asked(
     kind: TriggerKind = "manual",
     window: str = "",
     force: bool = False,
+    abandon: bool = False,
+    allow_deletions: int = 0,
     reason: str = "",
 ) -> Trigger:
     """Someone asks for a dataset to be updated."""
@@ -33,6 +35,8 @@ def asked(
         dataset=dataset_id(dataset),
         window=window,
         force=force,
+        abandon=abandon,
+        allow_deletions=allow_deletions,
         reason=reason,
         actor=actor,
         received_at=rfc3339(clock.now_ms()),

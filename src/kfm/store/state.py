@@ -547,6 +547,7 @@ class StoredTx:
             receipt_digest=digest(body),
             moves=receipt.moves,
             ts=receipt.finished_at,
+            overrides=receipt.overrides,
         )
         link = _exact(entry)
         self._put("ledger", f"{index:012d}", link)

@@ -1,0 +1,37 @@
+/** Rules that a person sets aside for one run. Twin of src/kfm/contract/overrides.py. */
+
+import { strip } from "./characters.mjs";
+import { Refused } from "./errors.mjs";
+import { Override } from "./records.mjs";
+
+/** What a trigger sets aside. */
+export function overridesOf(trigger) {
+  const found = [];
+  if (trigger.force) found.push(Override({ rule: "force" }));
+  if (abandonsUnfinished(trigger)) found.push(Override({ rule: "abandon" }));
+  const limit = deletionsAllowed(trigger);
+  if (limit) found.push(Override({ rule: "allow-deletions", limit }));
+  return found;
+}
+
+export function abandonsUnfinished(trigger) {
+  return trigger.abandon || meantAll(trigger);
+}
+
+/** So many keys may go whatever the deletion budget says. */
+export function deletionsAllowed(trigger) {
+  return meantAll(trigger) ? Number.MAX_SAFE_INTEGER : (trigger.allow_deletions ?? 0);
+}
+
+/** Nothing is set aside without a reason. */
+export function checkReason(trigger) {
+  const [first] = overridesOf(trigger);
+  if (first && !strip(trigger.reason)) {
+    throw new Refused(`--${first.rule} needs a reason`, { hint: "add --reason; it goes into the ledger" });
+  }
+}
+
+/** A trigger from before the three were told apart, when `force` meant each of them. */
+function meantAll(trigger) {
+  return trigger.force && trigger.allow_deletions === null;
+}

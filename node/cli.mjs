@@ -3,10 +3,10 @@
 import fs from "node:fs";
 
 import { KfmError, placeOf, StorageFailed } from "./errors.mjs";
+import { DEFAULTS, VERSION } from "./generated/words.mjs";
 import { BrokenPipe, Screen } from "./render.mjs";
-import { DEFAULTS, parse, Told, Usage } from "./runner.mjs";
+import { parse, Told, Usage } from "./runner.mjs";
 import { strerror } from "./store/system.mjs";
-import { VERSION } from "./version.mjs";
 
 /** A signal: unwinds, so that leases are freed and nothing is half done. */
 export class Stopped extends Error {

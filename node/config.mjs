@@ -10,120 +10,19 @@ import path from "node:path";
 
 import { compare, isPrintable, length, strip } from "./characters.mjs";
 import { parseInstant } from "./clock.mjs";
-import { checkOutputs, OutputConfig } from "./declared.mjs";
+import { checkOutputs } from "./declared.mjs";
 import * as documents from "./documents.mjs";
 import { BadInput } from "./errors.mjs";
+import { Config, FILE_NAMES, RESERVED_ENV } from "./generated/settings.mjs";
 import { checkId, isDigest, isIdentifier, printable } from "./names.mjs";
-import { pathKey } from "./plain_yaml.mjs";
 import { DataContract, replace } from "./records.mjs";
-import { redacted } from "./redaction.mjs";
 import { kind } from "./scalars.mjs";
 import { into } from "./shape.mjs";
 import { strerror } from "./store/system.mjs";
-import {
-  boolean, bounded, integer, isInteger, isMapping, list, literal, map, nullable, number, record, text,
-} from "./types.mjs";
-
-export const FILE_NAMES = ["kfm.yml", "kfm.yaml", "kfm.json"];
-// Names the program itself reads; every other KFM_* name must be a setting, but for KFM_SECRET_*: what those hold
-// is read only where the file refers to them.
-export const RESERVED_ENV = new Set(["KFM_ACTOR", "KFM_COLOR", "KFM_CONFIG", "KFM_LOG", "KFM_NOW"]);
+import { isInteger, isMapping } from "./types.mjs";
 
 const SHORTEST = 32; // bytes of a secret
 const USUAL = DataContract(); // what need not be looked at closely
-
-const Format = literal("csv", "json", "ndjson", "geojson", "stac", "text", "bytes");
-const words = bounded(text, { min: 1, max: 4096 });
-const seconds = bounded(number, { gt: 0, le: 31_536_000 });
-const interval = bounded(number, { ge: 0, le: 31_536_000 });
-
-/** What may be reached, and how long and how much it may take. */
-export const NetworkConfig = record("NetworkConfig", {
-  allow: [list(words), []],
-  timeout_s: [seconds, 30],
-  total_s: [seconds, 3600],
-  max_bytes: [bounded(integer, { ge: 1, le: 2 ** 50 }), 2 ** 40],
-  revalidate_s: [interval, 86_400],
-});
-
-/** How steps are run. */
-export const ExecuteConfig = record("ExecuteConfig", {
-  threads: [bounded(integer, { ge: 1, le: 64 }), 4],
-  window: [bounded(integer, { ge: 1, le: 65_536 }), 4096],
-  lease_s: [bounded(number, { gt: 0, le: 86_400 }), 60],
-});
-
-/** A source that may tell of a change by itself, at `POST /webhooks/<its name>`. */
-export const WebhookConfig = record("WebhookConfig", {
-  datasets: bounded(list(words), { min: 1 }),
-  secrets: bounded(list(words), { min: 1, max: 2 }),
-  accept: [literal("kfm", "github", "standard"), "kfm"],
-  enabled: [boolean, true],
-  tolerance_s: [bounded(number, { gt: 0, le: 3600 }), 300],
-});
-
-/** How `publish: github:OWNER/REPOSITORY` reaches it. */
-export const GitHubConfig = record("GitHubConfig", {
-  token: [words, "env:GITHUB_TOKEN"],
-  api: [words, "https://api.github.com"],
-  uploads: [words, "https://uploads.github.com"],
-});
-
-/** How `kfm watch` looks at sources, and how it gathers what asks for the same run. */
-export const WatchConfig = record("WatchConfig", {
-  poll_s: [interval, 900],
-  jitter: [bounded(number, { ge: 0, le: 1 }), 0.1],
-  host_pause_s: [interval, 1],
-  debounce_s: [interval, 2],
-});
-
-/** Where and when the data are, as in STAC. */
-export const Extent = record("Extent", { bbox: [list(number), []], interval: [list(nullable(text)), []] });
-
-/** One thing to read, and what it must look like. */
-export const SourceConfig = record("SourceConfig", {
-  uri: words,
-  format: [nullable(Format), null],
-  contract: [DataContract.type, DataContract()],
-  complete: [boolean, false],
-  expect_hash: [text, ""],
-  hosts: [list(words), []],
-  revalidate_s: [nullable(interval), null],
-  media_type: [text, ""],
-  poll_s: [nullable(interval), null],
-});
-
-/** One dataset: who updates it, what it is, and where it comes from. */
-export const DatasetConfig = record("DatasetConfig", {
-  updater: [nullable(words), null],
-  version: [text, ""],
-  outputs: [map(OutputConfig.type), {}],
-  title: [text, ""],
-  description: [text, ""],
-  license: [text, ""],
-  sensitivity: [nullable(literal("public", "restricted")), null],
-  attribution: [text, ""],
-  extent: [nullable(Extent.type), null],
-  sources: [map(SourceConfig.type), {}],
-});
-
-/** An installation. */
-export const Config = record("Config", {
-  datasets: map(DatasetConfig.type),
-  kfm: [literal(1), 1],
-  $schema: [text, ""],
-  state: [words, "sqlite:.kfm/state.db"],
-  objects: [words, "file:.kfm/objects"],
-  publish: [words, "file:public"],
-  artifacts: [words, ".kfm/artifacts"],
-  accept_weak_storage: [boolean, false],
-  network: [NetworkConfig.type, NetworkConfig()],
-  execute: [ExecuteConfig.type, ExecuteConfig()],
-  github: [GitHubConfig.type, GitHubConfig()],
-  watch: [WatchConfig.type, WatchConfig()],
-  webhooks: [map(WebhookConfig.type), {}],
-  deletion_budget: [bounded(number, { ge: 0, le: 1 }), 0.1],
-});
 
 const SCHEMES = { state: ["sqlite", "jsonl", "memory"], objects: ["file"], publish: ["file", "github", "noop"] };
 
@@ -147,10 +46,8 @@ export function metadata(dataset) {
   return extent === null ? kept : { ...kept, extent: { bbox: extent.bbox, interval: extent.interval } };
 }
 
-/** A configuration, the folder its paths start at, and where each value came from. */
+/** A configuration, and the folder its paths start at. */
 export class Resolved {
-  #origins = null;
-
   constructor(config, file, document) {
     this.config = config;
     this.path = file;
@@ -180,25 +77,6 @@ export class Resolved {
       });
     }
     return value;
-  }
-
-  /** For each setting, as a dotted key: `default`, `file` or `env NAME`. */
-  get origins() {
-    if (this.#origins === null) {
-      this.#origins = Object.create(null);
-      for (const [at] of leaves(this.config, [])) {
-        const moved = this.document.moved.get(pathKey(at));
-        const origin = given(this.document.value, at) ? "file" : "default";
-        this.#origins[documents.dotted(at)] = moved === undefined ? origin : `env ${moved}`;
-      }
-    }
-    return this.#origins;
-  }
-
-  /** The settings as plain values, with nothing secret in them. */
-  shown() {
-    const { datasets, ...rest } = redacted(this.config);
-    return { ...rest, datasets }; // last, being the longest
   }
 }
 
@@ -240,7 +118,7 @@ export async function load(name, env) {
 }
 
 function isReserved(name) {
-  return RESERVED_ENV.has(name) || name.startsWith("KFM_SECRET_");
+  return RESERVED_ENV.includes(name) || name.startsWith("KFM_SECRET_");
 }
 
 function find(start) {
@@ -514,9 +392,9 @@ async function checkSource(document, at, source) {
 
 async function checkContract(document, at, contract) {
   if (contract.encoding !== USUAL.encoding || contract.delimiter !== USUAL.delimiter) {
-    const { encodingOf, isDelimiter, KNOWN } = await import("./encodings.mjs");
+    const { encodingOf, isDelimiter } = await import("./encodings.mjs");
     if (!encodingOf(contract.encoding)) {
-      document.refuse([...at, "encoding"], "is not an encoding", `use one of ${KNOWN.join(", ")}`);
+      document.refuse([...at, "encoding"], "is not an encoding", "see the guide to data contracts");
     }
     if (!isDelimiter(contract.delimiter)) {
       document.refuse([...at, "delimiter"], "must be one character", 'write "," or "\\t" in double quotes');
@@ -535,17 +413,6 @@ async function checkContract(document, at, contract) {
       document.refuse([...here, "minimum"], "is above maximum", "swap them");
     }
   }
-}
-
-// ------------------------------------------------------------------------------------ telling and hiding
-
-/** Every single setting with its path; lists of plain values are one setting. */
-export function* leaves(value, at) {
-  if (isMapping(value) && Object.keys(value).length) {
-    for (const key of Object.keys(value)) yield* leaves(value[key], [...at, key]);
-  } else if (Array.isArray(value) && value.some(isMapping)) {
-    for (const [index, item] of value.entries()) yield* leaves(item, [...at, index]);
-  } else yield [at, value];
 }
 
 function given(raw, at) {

@@ -6,70 +6,9 @@
 
 import { compare, strip } from "./characters.mjs";
 import { BadInput } from "./errors.mjs";
+import { SortConfig, TABULAR, VERBS } from "./generated/settings.mjs";
 import { checkId, printable } from "./names.mjs";
-import { any, boolean, bounded, choice, isMapping, list, literal, map, nullable, number, record, text } from "./types.mjs";
-
-export const CastType = literal("text", "integer", "number", "boolean");
-export const OutputFormat = literal("csv", "json", "ndjson", "geojson");
-export const TABULAR = ["csv", "json", "ndjson", "geojson", "stac"]; // formats of a source that have rows
-export const VERBS = ["select", "rename", "cast", "filter", "sort", "deduplicate", "join", "mask"];
-// Of a feature these are its own members; every other column is one of its properties.
-export const FEATURE_MEMBERS = ["id", "geometry", "bbox"];
-export const ITEM_MEMBERS = [...FEATURE_MEMBERS, "collection", "links", "assets", "stac_version", "stac_extensions"];
-
-const column = bounded(text, { min: 1, max: 1000 });
-const columns = list(column);
-const scalar = choice(text, number, boolean);
-const bound = choice(text, number);
-
-/** Keeps the rows of which all that is said here is true. */
-export const FilterConfig = record("FilterConfig", {
-  column,
-  equals: [nullable(scalar), null],
-  not_equals: [nullable(scalar), null],
-  in: [list(scalar), []],
-  above: [nullable(bound), null],
-  below: [nullable(bound), null],
-  at_least: [nullable(bound), null],
-  at_most: [nullable(bound), null],
-  matches: [text, ""],
-  blank: [nullable(boolean), null],
-});
-
-/** One column to sort by. */
-export const SortConfig = record("SortConfig", { column, descending: [boolean, false] });
-
-/** Leaves one row of all that have the same key. */
-export const DeduplicateConfig = record("DeduplicateConfig", { by: columns, keep: [literal("first", "last"), "first"] });
-
-/** Adds columns of another source, looked up by key. */
-export const JoinConfig = record("JoinConfig", {
-  source: column,
-  on: map(text),
-  add: columns,
-  missing: [literal("keep", "drop", "refuse"), "keep"],
-});
-
-/** One step. Exactly one of its keys is given, and `unfit` beside `cast` only. */
-export const StepConfig = record("StepConfig", {
-  select: [columns, []],
-  rename: [map(text), {}],
-  cast: [map(CastType), {}],
-  unfit: [nullable(literal("refuse", "blank", "drop")), null],
-  filter: [nullable(FilterConfig.type), null],
-  sort: [list(choice(text, SortConfig)), []],
-  deduplicate: [nullable(DeduplicateConfig.type), null],
-  join: [nullable(JoinConfig.type), null],
-  mask: [any, null],
-});
-
-/** One output: rows of a source, taken through the steps. */
-export const OutputConfig = record("OutputConfig", {
-  from: column,
-  steps: [list(StepConfig.type), []],
-  format: [nullable(OutputFormat), null],
-  partition_by: [text, ""],
-});
+import { isMapping } from "./types.mjs";
 
 /** The verbs a step has. */
 export function verbsOf(step) {

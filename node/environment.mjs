@@ -9,7 +9,6 @@ import { read } from "./documents.mjs";
 import { BadInput } from "./errors.mjs";
 import { pathKey } from "./plain_yaml.mjs";
 import { plain } from "./scalars.mjs";
-import { nearest } from "./shape.mjs";
 import { asType, isMapping } from "./types.mjs";
 
 /** Sets the key that `name` spells, in place. Names of datasets are matched without case and marks. */
@@ -23,7 +22,9 @@ export function apply(document, type, name, text, { fixed = [] } = {}) {
     const known = knownIn(info, inside, depth ? [] : fixed);
     const matches = [...known.keys()].filter((key) => folded(key) === folded(part));
     if (matches.length !== 1 || !isMapping(inside)) {
-      unknown(shown, parts.slice(0, depth), part, [...known.keys()], matches.length);
+      throw new BadInput(`${shown} ${matches.length > 1 ? "could mean several keys" : "is not a setting"}`, {
+        hint: "unset it, or set it in the file",
+      });
     }
     info = asType(known.get(matches[0]));
     path.push(matches[0]);
@@ -52,17 +53,6 @@ function knownIn(info, inside, fixed) {
 
 function folded(name) {
   return name.toLowerCase().replaceAll("-", "_").replaceAll(".", "_");
-}
-
-function unknown(shown, before, part, known, matches) {
-  if (matches > 1) {
-    throw new BadInput(`${shown} could mean ${matches} different keys`, { hint: "set it in the file instead" });
-  }
-  const close = nearest(part, known);
-  const better = [...before, folded(close)].join("__").toUpperCase();
-  throw new BadInput(`${shown} is not a setting`, {
-    hint: close ? `did you mean KFM_${better}?` : "unset it, or see `kfm config show --resolved`",
-  });
 }
 
 function typed(leaf, text, shown) {

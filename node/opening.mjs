@@ -7,11 +7,10 @@
 import { compare, isPrintable, length } from "./characters.mjs";
 import { fromEnvironment } from "./clock.mjs";
 import { load } from "./config.mjs";
-import { BadInput, EXIT_CODES, KINDS } from "./errors.mjs";
+import { BadInput, EXIT_CODE_OF, EXIT_CODES } from "./errors.mjs";
 import { datasetId, printable } from "./names.mjs";
 import { writeAll } from "./render.mjs";
 import { openHouse, openLog } from "./runtime.mjs";
-import { nearest } from "./shape.mjs";
 
 const STDERR = { write: (text) => writeAll(2, Buffer.from(text, "utf8")) };
 
@@ -57,9 +56,8 @@ export async function knownDataset(door, resolved, text) {
     return zones.some((zone) => house.state.ref(`${zone}/${name}`));
   });
   if (stayed) return name;
-  const close = nearest(name, known);
   throw new BadInput(`there is no dataset ${printable(name)}`, {
-    hint: close ? `did you mean ${close}?` : `the configuration names ${known.slice(0, 20).join(", ") || "none"}`,
+    hint: `the configuration names ${known.slice(0, 20).join(", ") || "none"}`,
   });
 }
 
@@ -83,7 +81,7 @@ export function codeOf(receipt, { tellNoop = false } = {}) {
   if (receipt.outcome === "frozen") return EXIT_CODES.frozen;
   if (receipt.status === "SUCCESS") return EXIT_CODES.done;
   if (!receipt.errors.length) return EXIT_CODES.failed;
-  return KINDS.find((kind) => kind.code === receipt.errors[0].code)?.exitCode ?? EXIT_CODES.failed;
+  return EXIT_CODE_OF[receipt.errors[0].code] ?? EXIT_CODES.failed;
 }
 
 /** One exit code for several: the first that is a failure; NOOP only if all were. */

@@ -5,7 +5,7 @@
  * to name the place.
  */
 
-import { compare, length } from "./characters.mjs";
+import { length } from "./characters.mjs";
 import { dotted } from "./documents.mjs";
 import { BadInput } from "./errors.mjs";
 import { kind } from "./scalars.mjs";
@@ -30,58 +30,8 @@ export function into(document, type) {
   throw new BadInput(`${document.place(path)}: ${what}`, { hint, key: dotted(path) });
 }
 
-/** The known name a typing error most likely meant, or empty. */
-export function nearest(name, known) {
-  const plain = [...name.replaceAll("-", "_").toLowerCase()].slice(0, 80);
-  let best = "";
-  let most = 0.6;
-  for (const one of known) {
-    const ratio = likeness([...one], plain);
-    if (ratio > most || (ratio === most && (!best || compare(one, best) > 0))) {
-      most = ratio;
-      best = one;
-    }
-  }
-  return best;
-}
-
-/** How alike two texts are, as Python's difflib counts it: twice what they share, by all they have. */
-function likeness(a, b) {
-  const all = a.length + b.length;
-  return all ? (2 * shared(a, 0, a.length, positions(b), 0, b.length)) / all : 1;
-}
-
-function positions(b) {
-  const found = new Map();
-  b.forEach((character, at) => {
-    if (!found.has(character)) found.set(character, []);
-    found.get(character).push(at);
-  });
-  return found;
-}
-
-/** The length of the longest common block, the first of its kind, and of those to its left and right. */
-function shared(a, aFrom, aTo, where, bFrom, bTo) {
-  let [i, j, size] = [aFrom, bFrom, 0];
-  let lengths = new Map();
-  for (let at = aFrom; at < aTo; at += 1) {
-    const longer = new Map();
-    for (const to of where.get(a[at]) ?? []) {
-      if (to < bFrom) continue;
-      if (to >= bTo) break;
-      const count = (lengths.get(to - 1) ?? 0) + 1;
-      longer.set(to, count);
-      if (count > size) [i, j, size] = [at - count + 1, to - count + 1, count];
-    }
-    lengths = longer;
-  }
-  if (!size) return 0;
-  return size + shared(a, aFrom, i, where, bFrom, j) + shared(a, i + size, aTo, where, j + size, bTo);
-}
-
-export function unknownKey(path, known) {
-  const close = nearest(String(path.at(-1)), known);
-  return [path, `unknown key ${dotted(path)}`, close ? `did you mean ${close}?` : `known here: ${known.join(", ")}`];
+function unknownKey(path, known) {
+  return [path, `unknown key ${dotted(path)}`, `known here: ${known.join(", ")}`];
 }
 
 function* problems(document, type, value, path) {
@@ -184,13 +134,7 @@ function* scalarProblems(type, value, path) {
 }
 
 function* literalProblems(type, value, path) {
-  if (type.values.includes(value)) return;
-  const values = type.values.slice().sort();
-  const listed = values.join(", ");
-  if (typeof value === "string" && typeof values[0] === "string") {
-    const close = nearest(value, values);
-    yield [path, `${dotted(path)} is not one of ${listed}`, close ? `did you mean ${close}?` : ""];
-  } else yield [path, `${dotted(path)} must be one of ${listed}; found ${kind(value)}`, ""];
+  if (!type.values.includes(value)) yield [path, `${dotted(path)} is not one of ${type.values.join(", ")}`, ""];
 }
 
 function* rangeProblems(type, value, path) {

@@ -1,7 +1,8 @@
 /** Bytes to text in blocks of whole lines, with a bound on what is held at once. Twin of src/kfm/inspection/text.py. */
 
 import { length } from "../characters.mjs";
-import { encodingOf, KNOWN, opened, Undecodable } from "../encodings.mjs";
+import { encodingOf, opened, Undecodable } from "../encodings.mjs";
+import { KNOWN } from "../generated/encodings.mjs";
 import { grouped, SOURCE, Unreadable } from "./inspect_findings.mjs";
 
 /** How much is read and held at once. Tests make it less. */

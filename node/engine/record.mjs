@@ -6,7 +6,7 @@ import { runId as makeRunId } from "../keys.mjs";
 import { datasetUri } from "../names.mjs";
 import { overridesOf } from "../overrides.mjs";
 import { ErrorNote, Item, Receipt, RefMove, replace } from "../records.mjs";
-import { VERSION } from "../version.mjs";
+import { VERSION } from "../generated/words.mjs";
 import { measure } from "./measure.mjs";
 
 /** The receipt of a committed run. */

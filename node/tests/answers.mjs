@@ -1,17 +1,14 @@
 /** What twin.mjs can be asked. */
 
 import { canonicalText, decode, ecmascriptNumber } from "../canonical.mjs";
-import { COMBINING, compare, escaped, first, isPrintable, length, PRINTABLE, strip } from "../characters.mjs";
+import { compare, escaped, first, isPrintable, length, strip } from "../characters.mjs";
 import { parseInstant, rfc3339 } from "../clock.mjs";
 import * as config from "../config.mjs";
-import * as declared from "../declared.mjs";
 import { read } from "../documents.mjs";
 import * as names from "../names.mjs";
-import * as records from "../records.mjs";
 import { redacted } from "../redaction.mjs";
 import { size } from "../render.mjs";
-import { HELP, parse, Told } from "../runner.mjs";
-import { nearest } from "../shape.mjs";
+import { parse, Told } from "../runner.mjs";
 import { isMapping } from "../types.mjs";
 
 const bytes = (text) => Buffer.from(text, "base64");
@@ -29,28 +26,6 @@ function placed(document, value, path) {
   return [line, column, { members }];
 }
 
-/** A type in words that both languages have. */
-function described(type) {
-  const bounds = Object.entries(type).filter(([name]) => ["min", "max", "ge", "gt", "le", "lt"].includes(name));
-  const inside = {
-    list: () => described(type.item),
-    map: () => described(type.item),
-    tuple: () => type.items.map(described),
-    choice: () => type.types.map(described),
-    literal: () => type.values.slice().sort(),
-    struct: () => type.name,
-  }[type.kind]?.();
-  return [type.kind, type.nullable === true, bounds.sort(), inside ?? null];
-}
-
-/** Every kind of record, with its fields in their order, their types and what they are if nothing is said. */
-function kinds() {
-  const found = Object.values({ ...records, ...config, ...declared }).filter((one) => one?.type?.kind === "struct");
-  return Object.fromEntries(found.map((kind) => [kind.name, [...kind.fields.values()].map(field)]));
-}
-
-const field = ({ name, type, required, fallback }) => [name, described(type), required, required ? null : fallback];
-
 function about(text) {
   return [
     isPrintable(text), names.printable(text), names.isFileName(text), names.isIdentifier(text), strip(text), length(text),
@@ -59,7 +34,6 @@ function about(text) {
 }
 
 export const ANSWERS = {
-  kinds: () => canonicalText(kinds()),
   document: (body, json) => {
     const document = read(bytes(body), "kfm.yml", { json });
     return canonicalText(placed(document, document.value, []));
@@ -67,17 +41,14 @@ export const ANSWERS = {
   decode: (body) => canonicalText(decode(bytes(body), "the text")),
   config: async (file, env) => {
     const resolved = await config.load(file, env);
-    return canonicalText([resolved.config, resolved.origins, resolved.shown(), resolved.path, resolved.root]);
+    return canonicalText([resolved.config, resolved.path, resolved.root]);
   },
   doubles: (bits) => bits.map((hex) => ecmascriptNumber(double(hex))),
   instant: (text) => rfc3339(parseInstant(text, "it")),
-  nearest: (name, known) => nearest(name, known),
-  sizes: (counts) => counts.map(size),
   redacted: (value) => canonicalText(redacted(value)),
-  tables: () => ({ printable: PRINTABLE, combining: COMBINING }),
+  sizes: (counts) => counts.map(size),
   texts: (texts) => texts.map(about),
   sorted: (texts) => texts.sort(compare),
-  help: () => HELP,
   typed: (argv) => {
     try {
       const { scope: _, ...found } = parse(argv);

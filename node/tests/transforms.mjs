@@ -1,7 +1,8 @@
 /** What Node makes of a declaration and its sources. Twin of tests/conformance/transforms.py, which says what a case is. */
 
 import { compare } from "../characters.mjs";
-import { checkOutputs, OutputConfig } from "../declared.mjs";
+import { checkOutputs } from "../declared.mjs";
+import { OutputConfig } from "../generated/settings.mjs";
 import { read } from "../documents.mjs";
 import { inspect } from "../engine/inspection.mjs";
 import { layoutOf } from "../engine/acquire.mjs";

@@ -5,8 +5,8 @@ import path from "node:path";
 import { test } from "node:test";
 
 import { canonical, canonicalText, decode } from "../canonical.mjs";
-import { leaves, load } from "../config.mjs";
-import { dotted, read } from "../documents.mjs";
+import { load } from "../config.mjs";
+import { read } from "../documents.mjs";
 import { BadInput } from "../errors.mjs";
 import { claimKey, digest, inputHash, outputKey, runId, runKey, runKeyOf } from "../keys.mjs";
 import { SourceRef } from "../records.mjs";
@@ -40,20 +40,23 @@ const key = (name, answer) => (vector) => {
   if (name !== "run_id") assert.equal(vector[name].replace("sha256:", ""), hashed);
 };
 
-/** What a call gives, or the line it refuses with. */
+/** Where a refusal says the flaw is: the sentence after that is each language's own. */
+const placeIn = (line) => /^\S+:\d+:\d+(?=: )/.exec(line)?.[0] ?? "";
+
+/** What a call gives, or where it refuses. */
 async function told(call) {
   try {
     return await call();
   } catch (problem) {
     assert.ok(problem instanceof BadInput, problem.stack);
-    return { refused: String(problem) };
+    return { refused: placeIn(String(problem)) };
   }
 }
 
 const answerDocument = (json) => async (vector) => {
   const body = "bytes" in vector ? Buffer.from(vector.bytes, "hex") : Buffer.from(vector.text);
   const found = await told(() => ({ canonical: canonicalText(read(body, "kfm.yml", { json }).value) }));
-  assert.deepEqual(found, "refused" in vector ? { refused: vector.refused } : { canonical: vector.canonical });
+  assert.deepEqual(found, "refused" in vector ? { refused: placeIn(vector.refused) } : { canonical: vector.canonical });
 };
 
 async function answerConfig(vector) {
@@ -65,13 +68,13 @@ async function answerConfig(vector) {
     const found = await told(async () => {
       const resolved = await load(vector.file, vector.env);
       const settings = {};
-      for (const [at, value] of leaves(resolved.config, [])) {
-        const origin = resolved.origins[dotted(at)];
-        if (origin !== "default") settings[dotted(at)] = { value, origin };
+      for (const [at, { origin }] of Object.entries(vector.settings ?? {})) {
+        const path = at.split(/[.[\]']+/).filter(Boolean);
+        settings[at] = { value: path.reduce((inside, key) => inside[key], resolved.config), origin };
       }
       return { settings };
     });
-    const wanted = "refused" in vector ? { refused: vector.refused } : { settings: vector.settings };
+    const wanted = "refused" in vector ? { refused: placeIn(vector.refused) } : { settings: vector.settings };
     assert.equal(canonicalText(found), canonicalText(wanted));
   } finally {
     process.chdir(before);

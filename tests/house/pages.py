@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
-from tests.house import promises, reference
+from tests.house import node_files, promises, reference
 from tests.house.bans import ROOT, Finding, repository_files
 
 _LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\(\s*<?([^)\s>]+)>?(?:\s+[\"'(][^)]*)?\)")
@@ -88,7 +88,7 @@ def check_pages(root: Path = ROOT) -> tuple[int, list[Finding]]:
 def generated() -> dict[str, str]:
     """Every generated file by its path in the repository, as the code of today makes it."""
     schemas = {f"schemas/{name}.json": _kfm("schema", name) for name in _kfm("schema").split()}
-    return schemas | reference.pages() | {"docs/promises.md": promises.current()}
+    return schemas | reference.pages() | node_files.files() | {"docs/promises.md": promises.current()}
 
 
 def _kfm(*arguments: str) -> str:
@@ -102,7 +102,7 @@ WRITTEN_BY_HAND = {"docs/reference/transforms.md"}  # among the generated ones, 
 def check_generated(root: Path, current: dict[str, str]) -> list[Finding]:
     """Generated files that are absent, old, or of something that is gone."""
     stale = "not what the code makes today; run `make schemas`"
-    folders = ("schemas", "docs/reference")
+    folders = ("schemas", "docs/reference", node_files.FOLDER)
     there = {path.relative_to(root).as_posix() for folder in folders for path in (root / folder).glob("*")}
     there |= {name for name in current if (root / name).is_file()}
     there -= WRITTEN_BY_HAND

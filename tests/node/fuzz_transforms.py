@@ -58,9 +58,14 @@ def run(count: int, seed: int, outcomes: Counter[str] | None = None) -> list[str
                     ours = answer(case, room)
                 if outcomes is not None:
                     outcomes[kind_of(ours)] += 1
-                if ours != told.get("ok"):
+                if essence(ours) != essence(told.get("ok")):
                     differences.append(f"{json.dumps(case, ensure_ascii=False)}\n  {ours} here\n  {told} in Node")
     return differences
+
+
+def essence(found: Case) -> Case | str:
+    """What is wrong with a declaration each language says in its own words."""
+    return "case.json" if "refused" in found and str(found["refused"]).startswith("case.json: ") else found
 
 
 def kind_of(found: Case) -> str:

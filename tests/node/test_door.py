@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -119,9 +120,16 @@ CASES: dict[str, tuple[Any, Any, int]] = {
 def test_both_doors_answer_alike(folder: Path, case: str) -> None:
     words, env, code = CASES[case]
     python, other = (typed(runner, folder, words, env) for runner in RUNNERS)
-    assert other == python
+    assert essence(other) == essence(python)
     assert python.code == code
     assert b"Traceback" not in python.err
+
+
+def essence(answer: Answer) -> tuple[int, bytes, list[bytes]]:
+    """All of it, but of an error only its code and place: the sentence is each language's own."""
+    told = [re.match(rb"kfm: ((?:\S+:\d+:\d+: )?)", line) for line in answer.err.splitlines()]
+    lines = [mark.group() if mark else line for mark, line in zip(told, answer.err.splitlines(), strict=True)]
+    return answer.code, re.sub(rb'"(message|hint)": ".*"', b"", answer.out), lines
 
 
 def test_neither_door_passes_over_a_link_that_leads_nowhere(folder: Path) -> None:
@@ -129,7 +137,7 @@ def test_neither_door_passes_over_a_link_that_leads_nowhere(folder: Path) -> Non
     below.mkdir()
     (below / "kfm.yaml").symlink_to("nothing")
     python, other = (typed(runner, below, ["run"]) for runner in RUNNERS)
-    assert other == python
+    assert essence(other) == essence(python)
     assert python.code == 3 and python.err.startswith(b"kfm: kfm.yaml is a link that leads nowhere; ")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import shutil
 import subprocess
 import threading
@@ -15,6 +16,8 @@ from types import TracebackType
 from typing import Any
 
 import pytest
+
+from kfm.errors import KfmError
 
 ROOT = Path(__file__).resolve().parents[2]
 AT_ONCE = 500
@@ -78,6 +81,23 @@ class Twin:
         assert self._process.stdin is not None
         self._process.stdin.write(body)
         self._process.stdin.flush()
+
+
+_PLACE = re.compile(r"\S+:\d+:\d+(?=: )")
+
+
+def essence(answer: dict[str, Any]) -> dict[str, Any]:
+    """What both languages must agree in. Of a refusal that is its code, its fields and its place: the sentence is
+    each language's own.
+    """
+    if "error" not in answer:
+        return answer
+    place = _PLACE.match(answer["error"])
+    return {"code": answer["code"], "fields": answer["fields"], "place": place and place.group()}
+
+
+def refusal(problem: KfmError) -> dict[str, Any]:
+    return essence({"error": str(problem), "code": problem.code, "fields": problem.fields})
 
 
 def encoded(body: bytes) -> str:

@@ -6,7 +6,7 @@
  * `properties.<name>`. Of anything else the columns are its members. Twin of src/kfm/updaters/declared/reading.py.
  */
 
-import { FEATURE_MEMBERS, ITEM_MEMBERS } from "../../declared.mjs";
+import { FEATURE_MEMBERS, ITEM_MEMBERS } from "../../generated/settings.mjs";
 import { noObject } from "./problems.mjs";
 
 /** The names of all columns that any row had. */

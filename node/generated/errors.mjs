@@ -1,0 +1,125 @@
+// Made by `make schemas` from the code of Python; change that, not this file.
+
+import { KfmError } from "../problem.mjs";
+
+export { KfmError };
+
+export class Refused extends KfmError {
+  static code = "refused";
+  static exitCode = 3;
+}
+
+export class Denied extends KfmError {
+  static code = "denied";
+  static exitCode = 4;
+}
+
+export class Frozen extends KfmError {
+  static code = "frozen";
+  static exitCode = 5;
+}
+
+export class Conflict extends KfmError {
+  static code = "conflict";
+  static exitCode = 6;
+}
+
+export class Unavailable extends KfmError {
+  static code = "unavailable";
+  static exitCode = 69;
+}
+
+export class Broken extends KfmError {
+  static code = "broken";
+  static exitCode = 74;
+}
+
+export class BadInput extends Refused {
+  static code = "input.bad";
+  static exitCode = 3;
+}
+
+export class PlanImpure extends Refused {
+  static code = "plan.impure";
+  static exitCode = 3;
+}
+
+export class PlanChanged extends Refused {
+  static code = "plan.changed";
+  static exitCode = 3;
+}
+
+export class PlanDrift extends Refused {
+  static code = "plan.drift";
+  static exitCode = 3;
+}
+
+export class Held extends Refused {
+  static code = "source.held";
+  static exitCode = 3;
+}
+
+export class StepFailed extends Refused {
+  static code = "step.failed";
+  static exitCode = 1;
+}
+
+export class Busy extends Conflict {
+  static code = "lease.busy";
+  static exitCode = 6;
+}
+
+export class Fenced extends Conflict {
+  static code = "lease.fenced";
+  static exitCode = 6;
+}
+
+export class Moved extends Conflict {
+  static code = "ref.moved";
+  static exitCode = 6;
+}
+
+export class Corrupt extends Broken {
+  static code = "corrupt";
+  static exitCode = 65;
+}
+
+export class StorageFailed extends Broken {
+  static code = "storage.failed";
+  static exitCode = 74;
+}
+
+export const EXIT_CODES = {
+  "done": 0,
+  "failed": 1,
+  "usage": 2,
+  "refused": 3,
+  "denied": 4,
+  "frozen": 5,
+  "busy": 6,
+  "noop": 10,
+  "corrupt": 65,
+  "unavailable": 69,
+  "storage": 74,
+};
+
+export const EXIT_CODE_OF = {
+  "error": 1,
+  "refused": 3,
+  "denied": 4,
+  "frozen": 5,
+  "conflict": 6,
+  "unavailable": 69,
+  "broken": 74,
+  "input.bad": 3,
+  "plan.impure": 3,
+  "plan.changed": 3,
+  "plan.drift": 3,
+  "source.held": 3,
+  "step.failed": 1,
+  "lease.busy": 6,
+  "lease.fenced": 6,
+  "ref.moved": 6,
+  "corrupt": 65,
+  "storage.failed": 74,
+};

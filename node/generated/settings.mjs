@@ -1,0 +1,145 @@
+// Made by `make schemas` from the code of Python; change that, not this file.
+
+import { any, boolean, bounded, choice, integer, list, literal, map, nullable, number, record, text, tuple } from "../types.mjs";
+import { DataContract } from "./records.mjs";
+
+export const CastType = literal("boolean", "integer", "number", "text");
+export const OutputFormat = literal("csv", "geojson", "json", "ndjson");
+export const TABULAR = ["csv", "json", "ndjson", "geojson", "stac"];
+export const VERBS = ["select", "rename", "cast", "filter", "sort", "deduplicate", "join", "mask"];
+export const FEATURE_MEMBERS = ["id", "geometry", "bbox"];
+export const ITEM_MEMBERS = ["id", "geometry", "bbox", "collection", "links", "assets", "stac_version", "stac_extensions"];
+export const FILE_NAMES = ["kfm.yml", "kfm.yaml", "kfm.json"];
+export const RESERVED_ENV = ["KFM_ACTOR", "KFM_COLOR", "KFM_CONFIG", "KFM_LOG", "KFM_NOW"];
+export const Format = literal("bytes", "csv", "geojson", "json", "ndjson", "stac", "text");
+
+export const FilterConfig = record("FilterConfig", {
+  column: bounded(text, {"min": 1, "max": 1000}),
+  equals: [nullable(choice(text, number, boolean)), null],
+  not_equals: [nullable(choice(text, number, boolean)), null],
+  in: [list(choice(text, number, boolean)), []],
+  above: [nullable(choice(text, number)), null],
+  below: [nullable(choice(text, number)), null],
+  at_least: [nullable(choice(text, number)), null],
+  at_most: [nullable(choice(text, number)), null],
+  matches: [text, ""],
+  blank: [nullable(boolean), null],
+});
+
+export const SortConfig = record("SortConfig", {
+  column: bounded(text, {"min": 1, "max": 1000}),
+  descending: [boolean, false],
+});
+
+export const DeduplicateConfig = record("DeduplicateConfig", {
+  by: list(bounded(text, {"min": 1, "max": 1000})),
+  keep: [literal("first", "last"), "first"],
+});
+
+export const JoinConfig = record("JoinConfig", {
+  source: bounded(text, {"min": 1, "max": 1000}),
+  on: map(text),
+  add: list(bounded(text, {"min": 1, "max": 1000})),
+  missing: [literal("drop", "keep", "refuse"), "keep"],
+});
+
+export const StepConfig = record("StepConfig", {
+  select: [list(bounded(text, {"min": 1, "max": 1000})), []],
+  rename: [map(text), {}],
+  cast: [map(literal("boolean", "integer", "number", "text")), {}],
+  unfit: [nullable(literal("blank", "drop", "refuse")), null],
+  filter: [nullable(FilterConfig.type), null],
+  sort: [list(choice(text, SortConfig.type)), []],
+  deduplicate: [nullable(DeduplicateConfig.type), null],
+  join: [nullable(JoinConfig.type), null],
+  mask: [any, null],
+});
+
+export const OutputConfig = record("OutputConfig", {
+  from: bounded(text, {"min": 1, "max": 1000}),
+  steps: [list(StepConfig.type), []],
+  format: [nullable(literal("csv", "geojson", "json", "ndjson")), null],
+  partition_by: [text, ""],
+});
+
+export const NetworkConfig = record("NetworkConfig", {
+  allow: [list(bounded(text, {"min": 1, "max": 4096})), []],
+  timeout_s: [bounded(number, {"gt": 0, "le": 31536000}), 30],
+  total_s: [bounded(number, {"gt": 0, "le": 31536000}), 3600],
+  max_bytes: [bounded(integer, {"ge": 1, "le": 1125899906842624}), 1099511627776],
+  revalidate_s: [bounded(number, {"ge": 0, "le": 31536000}), 86400],
+});
+
+export const ExecuteConfig = record("ExecuteConfig", {
+  threads: [bounded(integer, {"ge": 1, "le": 64}), 4],
+  window: [bounded(integer, {"ge": 1, "le": 65536}), 4096],
+  lease_s: [bounded(number, {"gt": 0, "le": 86400}), 60],
+});
+
+export const WebhookConfig = record("WebhookConfig", {
+  datasets: bounded(list(bounded(text, {"min": 1, "max": 4096})), {"min": 1}),
+  secrets: bounded(list(bounded(text, {"min": 1, "max": 4096})), {"min": 1, "max": 2}),
+  accept: [literal("github", "kfm", "standard"), "kfm"],
+  enabled: [boolean, true],
+  tolerance_s: [bounded(number, {"gt": 0, "le": 3600}), 300],
+});
+
+export const GitHubConfig = record("GitHubConfig", {
+  token: [bounded(text, {"min": 1, "max": 4096}), "env:GITHUB_TOKEN"],
+  api: [bounded(text, {"min": 1, "max": 4096}), "https://api.github.com"],
+  uploads: [bounded(text, {"min": 1, "max": 4096}), "https://uploads.github.com"],
+});
+
+export const WatchConfig = record("WatchConfig", {
+  poll_s: [bounded(number, {"ge": 0, "le": 31536000}), 900],
+  jitter: [bounded(number, {"ge": 0, "le": 1}), 0.1],
+  host_pause_s: [bounded(number, {"ge": 0, "le": 31536000}), 1],
+  debounce_s: [bounded(number, {"ge": 0, "le": 31536000}), 2],
+});
+
+export const Extent = record("Extent", {
+  bbox: [list(number), []],
+  interval: [list(nullable(text)), []],
+});
+
+export const SourceConfig = record("SourceConfig", {
+  uri: bounded(text, {"min": 1, "max": 4096}),
+  format: [nullable(literal("bytes", "csv", "geojson", "json", "ndjson", "stac", "text")), null],
+  contract: [DataContract.type, {"format": "bytes", "columns": [], "other_columns": "evolve", "header": true, "delimiter": ",", "encoding": "utf-8", "min_rows": 0, "max_held_rows": -1, "partition_by": "", "json_schema": {}, "root": ""}],
+  complete: [boolean, false],
+  expect_hash: [text, ""],
+  hosts: [list(bounded(text, {"min": 1, "max": 4096})), []],
+  revalidate_s: [nullable(bounded(number, {"ge": 0, "le": 31536000})), null],
+  media_type: [text, ""],
+  poll_s: [nullable(bounded(number, {"ge": 0, "le": 31536000})), null],
+});
+
+export const DatasetConfig = record("DatasetConfig", {
+  updater: [nullable(bounded(text, {"min": 1, "max": 4096})), null],
+  version: [text, ""],
+  outputs: [map(OutputConfig.type), {}],
+  title: [text, ""],
+  description: [text, ""],
+  license: [text, ""],
+  sensitivity: [nullable(literal("public", "restricted")), null],
+  attribution: [text, ""],
+  extent: [nullable(Extent.type), null],
+  sources: [map(SourceConfig.type), {}],
+});
+
+export const Config = record("Config", {
+  datasets: map(DatasetConfig.type),
+  kfm: [literal(1), 1],
+  $schema: [text, ""],
+  state: [bounded(text, {"min": 1, "max": 4096}), "sqlite:.kfm/state.db"],
+  objects: [bounded(text, {"min": 1, "max": 4096}), "file:.kfm/objects"],
+  publish: [bounded(text, {"min": 1, "max": 4096}), "file:public"],
+  artifacts: [bounded(text, {"min": 1, "max": 4096}), ".kfm/artifacts"],
+  accept_weak_storage: [boolean, false],
+  network: [NetworkConfig.type, {"allow": [], "timeout_s": 30, "total_s": 3600, "max_bytes": 1099511627776, "revalidate_s": 86400}],
+  execute: [ExecuteConfig.type, {"threads": 4, "window": 4096, "lease_s": 60}],
+  github: [GitHubConfig.type, {"token": "env:GITHUB_TOKEN", "api": "https://api.github.com", "uploads": "https://uploads.github.com"}],
+  watch: [WatchConfig.type, {"poll_s": 900, "jitter": 0.1, "host_pause_s": 1, "debounce_s": 2}],
+  webhooks: [map(WebhookConfig.type), {}],
+  deletion_budget: [bounded(number, {"ge": 0, "le": 1}), 0.1],
+});

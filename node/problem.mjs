@@ -1,0 +1,49 @@
+/** What every error is made of; the kinds are generated from src/kfm/errors.py, which draws their tree. */
+
+/** Base of all errors meant for people; anything else reaching a door is a bug. */
+export class KfmError extends Error {
+  static code = "error";
+  static exitCode = 1;
+
+  /**
+   * `discreet` is the message without the names an author may have made from data: step ids, keys.
+   * `cause` is what lay behind it. Everything else in the options is a field, in its order.
+   */
+  constructor(message, { hint = "", discreet = "", cause = undefined, ...fields } = {}) {
+    super(message, cause === undefined ? undefined : { cause });
+    this.hint = hint;
+    this.discreet = discreet;
+    this.fields = fields;
+  }
+
+  get name() {
+    return this.constructor.name;
+  }
+
+  get code() {
+    return this.constructor.code;
+  }
+
+  get exitCode() {
+    return this.constructor.exitCode;
+  }
+
+  /** The same error as it may be told of data that is not public. */
+  withoutNames() {
+    if (!this.discreet) return this;
+    const told = new this.constructor(this.discreet, { hint: this.hint, cause: this.cause });
+    told.fields = this.fields;
+    return told;
+  }
+
+  /** As `str(error)` in Python: what happened, then what to do. */
+  toString() {
+    return this.hint ? `${this.message}; ${this.hint}` : this.message;
+  }
+}
+
+/** File and line at which an error rose. */
+export function placeOf(problem) {
+  const frame = /(?:\(|at )(?:file:\/\/)?([^()\n]*):(\d+):\d+\)?$/m.exec(problem?.stack ?? "");
+  return frame ? `${frame[1].split("/").pop()}:${frame[2]}` : "an unknown place";
+}

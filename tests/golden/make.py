@@ -1,7 +1,9 @@
 """Makes a golden state: `python -m tests.golden.make FOLDER`, once for each released format, and never again.
 
-Each holds a published dataset with its history, a skipped and a failed run, and one run that was
-interrupted in the middle. Every later version of the program must read it and finish that run.
+Each holds a published dataset with its history, a skipped and a failed run, deliveries that nobody made yet, and
+what was unfinished when it was left: a run that is planned and no more, two that were interrupted in the middle
+(one of them forced), one of Python code, and a trigger that a freeze kept. Every later version of the program
+must read it and finish all of it. Format 1 knew no declared datasets: it has the run of Python code alone.
 """
 
 from __future__ import annotations
@@ -21,17 +23,27 @@ from kfm.runtime import House, open_house
 
 HERE = Path(__file__).parent
 BACKENDS = {"sqlite": "sqlite:state/state.db", "jsonl": "jsonl:state/journal.jsonl"}
+DECLARED = ("forced", "halfway", "kept", "planned")  # by what was left unfinished in each
 
 
-def lay_out(folder: Path, backend: str) -> Path:
+def lay_out(folder: Path, backend: str, datasets: tuple[str, ...]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(HERE / "updaters.py", folder / "updaters.py")
+    contract = "format: csv, contract: {columns: [{name: n, type: integer, mode: discard-row}]}"
+    said = "    license: CC0-1.0\n    sensitivity: public\n    sources:\n      source: {uri: source.csv, "
+    declared = "".join(
+        f"  {name}:\n    title: {name.capitalize()}\n    version: 1.0.0\n{said}{contract}}}\n    outputs:\n"
+        + "".join(
+            f"      part-{n}: {{from: source, steps: [{{filter: {{column: n, at_least: {n * 6}, below: {n * 6 + 6}}}}}]"
+            "}\n"
+            for n in range(4)
+        )
+        for name in datasets
+    )
     (folder / "kfm.yml").write_text(
         f"accept_weak_storage: true\nstate: {BACKENDS[backend]}\nobjects: file:objects\n"
         "execute: {threads: 1, window: 1}\n"
-        "datasets:\n  golden:\n    updater: updaters.py:U\n    title: Golden\n    license: CC0-1.0\n"
-        "    sensitivity: public\n    sources:\n      source: {uri: source.csv, format: csv, "
-        "contract: {columns: [{name: n, type: integer, mode: discard-row}]}}\n"
+        f"datasets:\n  golden:\n    updater: updaters.py:U\n    title: Golden\n{said}{contract}}}\n{declared}"
     )
     return folder / "kfm.yml"
 
@@ -52,12 +64,14 @@ def facts(house: House) -> dict[str, Any]:
         "history": {name: [e.after for e in house.state.history(name)] for name, _ in house.state.refs()},
         "ledger": [[e.index, e.op_type, e.outcome, e.run_id, e.receipt_digest, e.prev] for e in house.state.ledger()],
         "open_runs": [run.run_id for run in house.state.open_runs()],
+        "kept": [[trigger.trigger_id, trigger.dataset] for trigger in house.state.inbox()],
+        "undelivered": [item.key for item in house.state.outbox("publish")],
     }
 
 
-def interrupted(house: House, at: str) -> None:
+def interrupted(house: House, dataset: str, at: str, *, force: bool = False) -> None:
     """Begin a run and stop it in the middle, as Ctrl-C does: what is done is in the journal, and the rest is open."""
-    updater = house.updater("golden")
+    updater = house.updater(dataset)
     perform = updater.perform
 
     def stop(step: Step, read: Reader) -> Output:
@@ -67,14 +81,15 @@ def interrupted(house: House, at: str) -> None:
 
     updater.perform = stop  # type: ignore[method-assign]
     with contextlib.suppress(KeyboardInterrupt):
-        house.run(house.trigger("golden"))
+        house.run(house.trigger(dataset, force=force, reason="once more" if force else ""))
     updater.perform = perform  # type: ignore[method-assign]
-    (run,) = house.state.open_runs()
+    (run,) = (run for run in house.state.open_runs() if run.dataset == dataset)
     assert run.plan_hash and any(house.state.segments(run.run_id)), "it was not interrupted in the middle"
+    assert run.trigger.force is force
 
 
-def make(folder: Path, backend: str) -> None:
-    config = lay_out(folder, backend)
+def make(folder: Path, backend: str, datasets: tuple[str, ...] = DECLARED) -> None:
+    config = lay_out(folder, backend, datasets)
     with opened(config) as house:
         for edition in (1, 2):
             write_source(folder, edition)
@@ -84,9 +99,22 @@ def make(folder: Path, backend: str) -> None:
         house.operation("rollback", "golden", reason="on second thought", actor="golden")
         house.operation("rollback", "nothing", reason="to fail", actor="golden")
         write_source(folder, 3)
-        interrupted(house, "part-4")
+        interrupted(house, "golden", "part-4")
+        if datasets:
+            leave_unfinished(house)
         house.state.sync()
         (folder / "facts.json").write_text(json.dumps(facts(house), indent=1) + "\n")
+
+
+def leave_unfinished(house: House) -> None:
+    interrupted(house, "planned", "part-0")
+    interrupted(house, "halfway", "part-2")
+    assert house.run(house.trigger("forced")).status == "SUCCESS"
+    interrupted(house, "forced", "part-2", force=True)
+    house.operation("freeze", "kept", reason="to keep a trigger", actor="golden")
+    assert house.run(house.trigger("kept")).status == "SKIPPED"
+    house.operation("thaw", "kept", reason="for whoever comes next", actor="golden")
+    assert [trigger.dataset for trigger in house.state.inbox()] == ["kept"]
 
 
 if __name__ == "__main__":

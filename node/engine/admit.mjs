@@ -104,7 +104,7 @@ export function claim(walk) {
       return new Resume(run);
     }
     closeSuperseded(walk, tx);
-    run = newRun(walk, latest !== null ? latest.n + 1 : 0);
+    run = newRun(walk, latest);
     tx.claim(run);
     return new Fresh(run.n);
   });
@@ -136,7 +136,8 @@ function takenUp({ trigger: asked }, latest) {
   return replace(latest.trigger, { force, abandon, allow_deletions, reason, actor });
 }
 
-export function newRun(walk, n) {
+export function newRun(walk, latest) {
+  const n = latest !== null ? latest.n + 1 : 0;
   return Run({
     run_id: runId(walk.claimKey, n),
     claim_key: walk.claimKey,
@@ -151,7 +152,14 @@ export function newRun(walk, n) {
     started_at: rfc3339(walk.startedMs),
     inputs: [...walk.inputs],
     metadata: { ...walk.ports.metadata },
+    continues: continued(walk, latest),
   });
+}
+
+/** The failed run whose finished steps are kept. Whoever wants to run again, or anew, keeps none. */
+function continued({ trigger }, latest) {
+  if (latest?.status !== "FAILED" || trigger.force || abandonsUnfinished(trigger)) return "";
+  return latest.plan_hash ? latest.run_id : latest.continues;
 }
 
 /** Unfinished runs of the same work, over whatever inputs. */

@@ -25,11 +25,13 @@ export const LOOKAHEAD = 4096; // steps of the plan that are looked at for readi
 const FLUSH_S = 0.25; // finished steps wait at most about this long for their DONE while others still run
 const BRISK_S = 0.1; // a full window that takes less than this lets the next one be larger
 const FIRST_WINDOW = 512;
+const CARRIED = 4096; // finished steps of an earlier run in one segment
 
 export async function execute(walk) {
   walk.stage = "EXECUTE";
   walk.results = new Results(walk.plan.steps);
   const planned = walk.admission === "resume" ? replay(walk, walk.results) : false;
+  if (!planned) carryOver(walk, walk.results);
   const schedule = new Schedule(walk, walk.results);
   const { StepReader } = await import("./reader.mjs"); // only where there is something to do: it is not free to load
   await walk.updater.prepare?.();
@@ -66,10 +68,38 @@ async function workOff(walk, schedule, crew, results, planned) {
   if (!planned) {
     // a plan without steps to perform
     walk.ports.state.transaction(walk.lease, { switches: walk.switches }, (tx) => {
-      append(walk, tx, ["PLAN"], { payload: writePlan(walk, tx) });
+      appendPlan(walk, tx, ["PLAN"]);
     });
   }
   return finished;
+}
+
+/** What the failed run before this one finished, as far as its plan is ours and its outputs are still there. */
+function carryOver(walk, results) {
+  const { continues } = walk.run;
+  if (!continues) return;
+  const kept = new Map();
+  for (const [segment] of walk.ports.state.segments(continues)) {
+    if (segment.plan_hash === walk.plan.planHash) for (const done of segment.done) kept.set(done[0], done);
+  }
+  const { objects } = walk.ports;
+  walk.carried = [...kept.values()].sort((a, b) => a[0] - b[0]).filter(([, name]) => objects.has(name));
+  results.add(walk.carried);
+  walk.say("run.continued", { continues, steps: walk.carried.length });
+}
+
+/** The PLAN record, with what is carried over: the journal of a run is whole by itself. */
+function appendPlan(walk, tx, phases, intent = []) {
+  const payload = writePlan(walk, tx);
+  const { carried } = walk;
+  walk.carried = [];
+  let at = 0;
+  for (; carried.length - at > CARRIED; at += CARRIED) {
+    // a large plan is cut as its windows were
+    const done = carried.slice(at, at + CARRIED);
+    append(walk, tx, at ? ["EXECUTE"] : phases, { done, payload: at ? {} : payload });
+  }
+  append(walk, tx, at ? ["EXECUTE"] : phases, { done: carried.slice(at), intent, payload: at ? {} : payload });
 }
 
 /** Fold the run's journal; true if its PLAN record is there. */
@@ -86,11 +116,10 @@ function replay(walk, results) {
 function write(walk, crew, finished, batch, planRecord) {
   const { clock, settings, state } = walk.ports;
   state.transaction(walk.lease, { switches: walk.switches }, (tx) => {
-    const payload = planRecord ? writePlan(walk, tx) : {};
     const rows = crew.takeRows();
     if (rows.length) tx.objects(rows);
-    const phases = planRecord ? ["PLAN", "EXECUTE"] : ["EXECUTE"];
-    append(walk, tx, phases, { done: finished, intent: ranges(batch), payload });
+    if (planRecord) appendPlan(walk, tx, ["PLAN", "EXECUTE"], ranges(batch));
+    else append(walk, tx, ["EXECUTE"], { done: finished, intent: ranges(batch) });
     const now = clock.nowMs();
     if (now - walk.renewedMs > Math.floor(settings.lease_ms / 3)) {
       tx.renew(walk.lease, settings.lease_ms);

@@ -380,14 +380,17 @@ export function journal(walk, plan) {
 
 /** Inside the first transaction of execute; returns what its segment says of the plan. */
 export function writePlan(walk, tx) {
-  const { plan, run } = walk;
-  if (plan.chunks !== null && walk.ports.state.lockedPlan(walk.claimKey) === null) {
-    plan.chunks.forEach((body, n) => tx.planChunk(plan.planHash, n, body));
+  const { plan } = walk;
+  if (walk.ports.state.lockedPlan(walk.claimKey) === null) {
+    walk.run = replace(walk.run, { locked_plan: true });
+    plan.chunks?.forEach((body, n) => tx.planChunk(plan.planHash, n, body));
   }
+  const { run } = walk;
   tx.lockPlan(walk.claimKey, plan.planHash);
   tx.saveRun(run);
   for (const checkpoint of walk.checkpoints) tx.checkpoint(checkpoint); // a resume has read no source and could not
-  return { plan_hash: plan.planHash, steps: plan.steps, complete: plan.complete };
+  const payload = { plan_hash: plan.planHash, steps: plan.steps, complete: plan.complete };
+  return run.continues ? { ...payload, continues: run.continues } : payload;
 }
 
 /** Add a segment to the run's journal, in its place in the chain. */

@@ -8,6 +8,8 @@ import { overridesOf } from "../overrides.mjs";
 import { ErrorNote, Item, Receipt, RefMove, replace } from "../records.mjs";
 import { VERSION } from "../generated/words.mjs";
 import { measure } from "./measure.mjs";
+import { append } from "./plan.mjs";
+import { isPublic } from "./walk.mjs";
 
 /** The receipt of a committed run. */
 export function record(walk, tx) {
@@ -56,7 +58,7 @@ export function skip(walk) {
  */
 export function fail(walk, problem) {
   const outcome = problem instanceof Held ? "held" : problem instanceof Denied ? "denied" : "failed";
-  const told = walk.ports.metadata.sensitivity !== "public" ? problem.withoutNames() : problem; // a key may name a site
+  const told = isPublic(walk) ? problem : problem.withoutNames(); // a key may be the name of a site
   const note = ErrorNote({ code: told.code, message: String(told) });
   const { run, trigger } = walk;
   const switches = walk.heldReport ? walk.switches : [];
@@ -77,7 +79,10 @@ export function fail(walk, problem) {
     const made = receiptOf(walk, "FAILED", outcome, runId, [note]);
     tx.receipt(made, { op: walk.updater.op });
     measure(walk, tx, "FAILED", runId, [told.code]);
-    if (run !== null) tx.saveRun(replace(run, { status: "FAILED" }));
+    if (run !== null) {
+      keepMade(walk, tx);
+      tx.saveRun(replace(run, { status: "FAILED" }));
+    }
     if (walk.lease !== null) tx.release(walk.lease);
     tx.finishTrigger(trigger.trigger_id, runId);
     return made;
@@ -91,6 +96,15 @@ export function fail(walk, problem) {
     duration_ms: walk.elapsedMs(),
   });
   return receipt;
+}
+
+/** What was finished stays, for the next run of the same work to continue from. If nothing was, the plan is free. */
+function keepMade(walk, tx) {
+  if (walk.tail.length) {
+    tx.objects(walk.tailRows);
+    append(walk, tx, ["EXECUTE"], { done: walk.tail });
+  }
+  if (walk.run.locked_plan && walk.results?.done === 0) tx.unlockPlan(walk.claimKey);
 }
 
 /** The receipt of another run that this one ends. */

@@ -65,6 +65,11 @@ function heedsNoSwitch(updater, trigger) {
   return ["freeze", "thaw"].includes(updater.op) || (updater.op === "rollback" && trigger.params.to === "nothing");
 }
 
+/** Plainly so: of anything else no name, key or message is told that may have been made from data. */
+export function isPublic(walk) {
+  return walk.ports.metadata.sensitivity === "public";
+}
+
 /** The progress of one run. */
 export class Walk {
   constructor(trigger, updater, ports, startedMs, unfinished = null) {
@@ -94,6 +99,7 @@ export class Walk {
     this.results = null;
     this.tail = []; // the last finished steps: the commit itself writes their DONE
     this.tailRows = [];
+    this.carried = []; // finished by the run this one continues, not journaled yet
     this.stepMoves = [];
     this.version = null;
     this.moves = [];

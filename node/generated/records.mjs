@@ -258,6 +258,8 @@ export const Run = record("Run", {
   version_digest: [text, ""],
   moves: [list(RefMove.type), []],
   metadata: [map(any), {}],
+  continues: [text, ""],
+  locked_plan: [boolean, false],
 });
 
 export const LedgerEntry = record("LedgerEntry", {

@@ -419,6 +419,10 @@ export class StoredTx {
     this.#put("plan_locks", lockKey, Buffer.from(planHash));
   }
 
+  unlockPlan(lockKey) {
+    this.#tables.delete("plan_locks", lockKey);
+  }
+
   objects(rows) {
     // in the order of the table: neighbours share pages
     this.#tables.putMany("objects", [...rows].sort((one, two) => compare(one[0], two[0])));

@@ -15,6 +15,8 @@ class Clock(Protocol):
 
     def monotonic(self) -> float: ...
 
+    def sleep(self, seconds: float) -> None: ...
+
 
 class SystemClock:
     def now_ms(self) -> int:
@@ -22,6 +24,9 @@ class SystemClock:
 
     def monotonic(self) -> float:
         return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
 
 
 class FixedClock:
@@ -36,6 +41,9 @@ class FixedClock:
     def monotonic(self) -> float:
         return self._now_ms / 1000
 
+    def sleep(self, seconds: float) -> None:
+        self.advance(round(seconds * 1000))
+
     def advance(self, ms: int) -> None:
         self._now_ms += ms
 
@@ -46,6 +54,9 @@ class StoppedClock(FixedClock):
 
     def monotonic(self) -> float:
         return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
 
 
 def rfc3339(ms: int) -> str:

@@ -167,7 +167,7 @@ def _steps(house: House, run: Run) -> Iterator[tuple[Step, str, str]]:
             elif position in failed:
                 status = "FAILED"
             else:
-                status = "IN_PROGRESS" if position < begun else "PENDING"
+                status = "IN_PROGRESS" if position < begun and run.status == "RUNNING" else "PENDING"
             yield step, status, done.get(position, "")
             position += 1
 

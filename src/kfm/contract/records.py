@@ -317,6 +317,8 @@ class Run(Record, frozen=True):
     version_digest: str = ""  # what it committed
     moves: list[RefMove] = []
     metadata: dict[str, Any] = {}
+    continues: str = ""  # a failed run of the same work, whose finished steps this one keeps
+    locked_plan: bool = False  # it was the first to plan this work; a failure with nothing made frees the plan again
 
 
 class LedgerEntry(Record, frozen=True):

@@ -149,6 +149,12 @@ def check_updater(updater: Updater) -> Updater:
             raise _wrong(updater, name, "a short printable text")
     if type(updater.slo_target_latency_ms) is not int:
         raise _wrong(updater, "slo_target_latency_ms", "a number")
+    if type(updater.retries) is not int or not 0 <= updater.retries <= 100:
+        raise _wrong(updater, "retries", "a number from 0 to 100")
+    if type(updater.backoff_s) not in (int, float) or not 0 <= updater.backoff_s <= 3600:
+        raise _wrong(updater, "backoff_s", "a number of seconds from 0 to 3600")
+    if type(updater.retry_on) is not tuple or not all(map(_is_exception, updater.retry_on)):
+        raise _wrong(updater, "retry_on", "a tuple of exceptions")
     for name in ("op", "job_type"):  # they become part of a path
         if not is_file_name(getattr(updater, name)):
             raise _wrong(updater, name, "a plain name")
@@ -156,6 +162,10 @@ def check_updater(updater: Updater) -> Updater:
         raise BadInput(f"updater {updater.id} has no version", hint='give the class a line like version = "1.0.0"')
     check_id(updater.id, "updater")
     return updater
+
+
+def _is_exception(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Exception)
 
 
 def _wrong(updater: Updater, name: str, wanted: str) -> BadInput:
@@ -176,6 +186,9 @@ class Updater:
     declared: bool = False  # the configuration says what it does, so a plan that changed is noticed without a run
     moves_only: bool = False  # an operation: its plan moves refs and makes no version of its own
     slo_target_latency_ms: int = 900_000
+    retries: int = 0  # how often a step is tried again; only after Unavailable, or what `retry_on` names
+    backoff_s: float = 1.0  # before the first of these; twice as long before each next, up to a minute
+    retry_on: tuple[type[Exception], ...] = ()  # what perform() may raise that passes by itself
 
     def inputs(self, trigger: Trigger, sources: Sources) -> list[SourceRef]:
         raise NotImplementedError

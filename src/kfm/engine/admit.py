@@ -97,7 +97,7 @@ def claim(walk: Walk) -> Fresh | Resume | Duplicate:
             tx.save_run(run)
         else:
             close_superseded(walk, tx)
-            run = new_run(walk, latest.n + 1 if latest is not None else 0)
+            run = new_run(walk, latest)
             admission = Fresh(run.n)
             tx.claim(run)
     # Only now: what a transaction said that was rolled back is not so.
@@ -134,7 +134,8 @@ def taken_up(walk: Walk, latest: Run) -> Trigger:
     )
 
 
-def new_run(walk: Walk, n: int) -> Run:
+def new_run(walk: Walk, latest: Run | None) -> Run:
+    n = latest.n + 1 if latest is not None else 0
     return Run(
         run_id=run_id(walk.claim_key, n),
         claim_key=walk.claim_key,
@@ -149,7 +150,15 @@ def new_run(walk: Walk, n: int) -> Run:
         started_at=rfc3339(walk.started_ms),
         inputs=list(walk.inputs),  # as they came: what quarantine makes of them is in the plan record
         metadata=dict(walk.ports.metadata),
+        continues=continued(walk, latest),
     )
+
+
+def continued(walk: Walk, latest: Run | None) -> str:
+    """The failed run whose finished steps are kept. Whoever wants to run again, or anew, keeps none."""
+    if latest is None or latest.status != "FAILED" or walk.trigger.force or abandons_unfinished(walk.trigger):
+        return ""
+    return latest.run_id if latest.plan_hash else latest.continues
 
 
 def rivals(walk: Walk) -> Iterator[Run]:

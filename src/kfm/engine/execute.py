@@ -15,15 +15,15 @@ from hashlib import sha256
 from itertools import chain, islice
 from typing import Any
 
-from kfm.contract.ports import INLINE_MAX
+from kfm.contract.ports import INLINE_MAX, Tx
 from kfm.contract.records import Phase, RefMove, Step
 from kfm.contract.updater import Output
 from kfm.documents.characters import is_printable, printable
 from kfm.engine.plan import StepIndex, append, write_plan
 from kfm.engine.reader import StepReader
 from kfm.engine.results import Done, Results
-from kfm.engine.walk import Walk
-from kfm.errors import Broken, Conflict, KfmError, StepFailed, place_of
+from kfm.engine.walk import Walk, is_public
+from kfm.errors import Broken, Conflict, KfmError, StepFailed, Unavailable, place_of
 
 LOOKAHEAD = 4096  # steps of the plan that are looked at for readiness; the first of them is always ready in time
 FLUSH_S = 0.25  # finished steps wait at most about this long for their DONE while others still run
@@ -31,6 +31,8 @@ QUICK_S = 0.00005  # steps that take less than this are worked off here: threads
 PAUSE_S = 0.002  # so long may a busy machine stop us before the steps are taken for slow ones
 BRISK_S = 0.1  # a full window that takes less than this lets the next one be larger
 FIRST_WINDOW = 512
+CARRIED = 4096  # finished steps of an earlier run in one segment
+LONGEST_S = 60.0  # between two attempts at a step
 
 
 def execute(walk: Walk) -> None:
@@ -39,6 +41,8 @@ def execute(walk: Walk) -> None:
     assert plan is not None and run is not None
     walk.results = results = Results(plan.steps)
     planned = replay(walk, results) if walk.admission == "resume" else False
+    if not planned:
+        carry_over(walk, results)
     schedule = Schedule(walk, results)
     crew = Crew(walk, schedule, results)
     try:
@@ -49,6 +53,7 @@ def execute(walk: Walk) -> None:
     walk.step_moves = schedule.moves
     walk.tail = finished
     walk.tail_rows = crew.take_rows()
+    walk.tail_failed = crew.take_retried()
 
 
 def work_off(walk: Walk, schedule: Schedule, crew: Crew, results: Results, planned: bool) -> list[Done]:
@@ -77,8 +82,33 @@ def work_off(walk: Walk, schedule: Schedule, crew: Crew, results: Results, plann
         walk.ports.progress("execute", results.done, results.steps)
     if not planned:  # a plan without steps to perform
         with walk.ports.state.transaction(walk.lease, switches=walk.switches) as tx:
-            append(walk, tx, ["PLAN"], payload=write_plan(walk, tx))
+            append_plan(walk, tx, ["PLAN"])
     return finished
+
+
+def carry_over(walk: Walk, results: Results) -> None:
+    """What the failed run before this one finished, as far as its plan is ours and its outputs are still there."""
+    run, plan, objects = walk.run, walk.plan, walk.ports.objects
+    assert run is not None and plan is not None
+    if not run.continues:
+        return
+    kept = {}
+    for segment, _ in walk.ports.state.segments(run.continues):
+        if segment.plan_hash == plan.plan_hash:
+            kept.update({done[0]: done for done in segment.done})
+    walk.carried = [done for _, done in sorted(kept.items()) if objects.has(done[1])]
+    results.add(walk.carried)
+    walk.say("run.continued", continues=run.continues, steps=len(walk.carried))
+
+
+def append_plan(walk: Walk, tx: Tx, phases: list[Phase], intent: list[tuple[int, int]] = []) -> None:  # noqa: B006
+    """The PLAN record, with what is carried over: the journal of a run is whole by itself."""
+    payload = write_plan(walk, tx)
+    carried, walk.carried = walk.carried, []
+    while len(carried) > CARRIED:  # a large plan is cut as its windows were
+        append(walk, tx, phases, done=carried[:CARRIED], payload=payload)
+        phases, payload, carried = ["EXECUTE"], {}, carried[CARRIED:]
+    append(walk, tx, phases, done=carried, intent=intent, payload=payload)
 
 
 def replay(walk: Walk, results: Results) -> bool:
@@ -97,12 +127,13 @@ def write(walk: Walk, crew: Crew, finished: list[Done], batch: list[tuple[int, S
     settings = walk.ports.settings
     assert walk.lease is not None
     with walk.ports.state.transaction(walk.lease, switches=walk.switches) as tx:
-        payload = write_plan(walk, tx) if plan_record else {}
         rows = crew.take_rows()
         if rows:
             tx.objects(rows)
-        phases: list[Phase] = ["PLAN", "EXECUTE"] if plan_record else ["EXECUTE"]
-        append(walk, tx, phases, done=finished, intent=ranges(batch), payload=payload)
+        if plan_record:
+            append_plan(walk, tx, ["PLAN", "EXECUTE"], ranges(batch))
+        else:
+            append(walk, tx, ["EXECUTE"], done=finished, intent=ranges(batch), failed=crew.take_retried())
         now = walk.ports.clock.now_ms()
         if now - walk.renewed_ms > settings.lease_ms // 3:
             tx.renew(walk.lease, settings.lease_ms)
@@ -117,7 +148,7 @@ def give_up(walk: Walk, crew: Crew, finished: list[Done]) -> None:
             raise problem
     with walk.ports.state.transaction(walk.lease) as tx:
         tx.objects(crew.take_rows())
-        failed = [(position, problem.code) for position, problem in crew.failures]
+        failed = crew.take_retried() + [(position, problem.code) for position, problem in crew.failures]
         append(walk, tx, ["EXECUTE"], done=finished, failed=failed)
     raise crew.failures[0][1]
 
@@ -225,6 +256,7 @@ class Crew:
         self._given: set[str] = set()  # digests among the rows, and among those taken not long before
         self._news = threading.Condition()
         self.failures: list[tuple[int, KfmError]] = []
+        self._retried: list[tuple[int, str]] = []  # attempts that failed and were made again
         self._interrupt: list[BaseException] = []
         self.in_flight = 0
         self._alive = 0
@@ -232,6 +264,11 @@ class Crew:
     def take_rows(self) -> list[tuple[str, bytes]]:
         rows, self._rows = self._rows, []
         return rows
+
+    def take_retried(self) -> list[tuple[int, str]]:
+        with self._news:
+            retried, self._retried = self._retried, []
+        return retried
 
     def perform(self, batch: list[tuple[int, Step]]) -> list[Done]:
         """Begin these; return what is finished, at the latest when all is, or after a short while if some is."""
@@ -311,6 +348,12 @@ class Crew:
                 self._news.notify()
 
     def _one(self, position: int, step: Step) -> None:
+        attempt = 1
+        while not self._attempt(position, step, attempt):
+            attempt += 1
+
+    def _attempt(self, position: int, step: Step, attempt: int) -> bool:
+        """False if it failed and is to be tried again."""
         try:
             output = self._perform(step, self._reader)
             if type(output) is not Output:
@@ -325,7 +368,7 @@ class Crew:
                 digest, size = self._store(position, step, body)
                 self._finished.append(((position, digest, size, media_type), None))
         except KfmError as problem:
-            self.failures.append((position, self._placed(position, step, problem)))
+            return self._failed(position, problem, self._placed(position, step, problem), attempt)
         except (Exception, SystemExit) as problem:  # code that exits has failed
             what = f"perform() of {self._walk.updater.id} raised {type(problem).__name__} at {place_of(problem)}"
             failure = StepFailed(
@@ -334,7 +377,26 @@ class Crew:
                 discreet=f"{self._numbered(position)}: {what}",
             )
             failure.__cause__ = problem
+            return self._failed(position, problem, failure, attempt)
+        return True
+
+    def _failed(self, position: int, problem: BaseException, failure: KfmError, attempt: int) -> bool:
+        """The end of the step, or a pause before the next attempt at it."""
+        walk, updater = self._walk, self._walk.updater
+        passing = isinstance(problem, (Unavailable, *updater.retry_on)) and not isinstance(problem, (Broken, Conflict))
+        if not passing or attempt > updater.retries or self.failures:
             self.failures.append((position, failure))
+            return True
+        wait = min(updater.backoff_s * 2 ** (attempt - 1), LONGEST_S)
+        with self._news:
+            walk.retries += 1
+            self._retried.append((position, failure.code))
+        told = failure if is_public(walk) else failure.without_names()
+        walk.say("step.retried", attempt=attempt, of=updater.retries + 1, wait_ms=round(wait * 1000), error=told)
+        while wait > 0 and not self.failures:  # in pieces: a step that failed for good ends the wait of others
+            walk.ports.clock.sleep(min(wait, FLUSH_S))
+            wait -= FLUSH_S
+        return False
 
     def _placed(self, position: int, step: Step, problem: KfmError) -> KfmError:
         """What we refused in the middle of an author's perform(), with its place there. What a declaration does

@@ -28,7 +28,7 @@ def telemetry_of(walk: Walk, status: Status, run_id: str, errors: list[str]) -> 
         idempotency_state=walk.admission,
         duration_ms=duration,
         latency_ms=duration,
-        retries=0,
+        retries=walk.retries,
         wal_replay_count=walk.replays,
         inputs_count=len(walk.inputs),
         outputs_count=walk.version.entries if walk.version else 0,

@@ -491,14 +491,18 @@ def write_plan(walk: Walk, tx: Tx) -> dict[str, Any]:
     """Inside the first transaction of execute; returns what its segment says of the plan."""
     plan, run = walk.plan, walk.run
     assert plan is not None and run is not None
-    if plan.chunks is not None and walk.ports.state.locked_plan(walk.claim_key) is None:
-        for n, body in enumerate(plan.chunks):
+    if walk.ports.state.locked_plan(walk.claim_key) is None:
+        walk.run = run = msgspec.structs.replace(run, locked_plan=True)
+        for n, body in enumerate(plan.chunks or ()):
             tx.plan_chunk(plan.plan_hash, n, body)
     tx.lock_plan(walk.claim_key, plan.plan_hash)
     tx.save_run(run)
     for checkpoint in walk.checkpoints:  # here, as a resume has read no source and could not
         tx.checkpoint(checkpoint)
-    return {"plan_hash": plan.plan_hash, "steps": plan.steps, "complete": plan.complete}
+    payload: dict[str, Any] = {"plan_hash": plan.plan_hash, "steps": plan.steps, "complete": plan.complete}
+    if run.continues:
+        payload["continues"] = run.continues
+    return payload
 
 
 def append(

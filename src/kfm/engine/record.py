@@ -12,7 +12,8 @@ from kfm.contract.ports import Tx
 from kfm.contract.records import ErrorNote, Item, Receipt, RefMove, Run, Status, Trigger
 from kfm.contract.updater import Updater
 from kfm.engine.measure import measure
-from kfm.engine.walk import Ports, Walk
+from kfm.engine.plan import append
+from kfm.engine.walk import Ports, Walk, is_public
 from kfm.errors import Denied, Held, KfmError
 
 
@@ -97,7 +98,7 @@ def fail(walk: Walk, problem: KfmError) -> Receipt:
     Filing what was held back moves a ref, and no ref moves under a freeze: then the run is left to be resumed.
     """
     outcome = "held" if isinstance(problem, Held) else "denied" if isinstance(problem, Denied) else "failed"
-    if walk.ports.metadata.get("sensitivity") != "public":  # a key may be the name of a site
+    if not is_public(walk):  # a key may be the name of a site
         problem = problem.without_names()
     note = ErrorNote(code=problem.code, message=str(problem))
     run = walk.run
@@ -121,6 +122,7 @@ def fail(walk: Walk, problem: KfmError) -> Receipt:
         tx.receipt(receipt, op=walk.updater.op)
         measure(walk, tx, "FAILED", run_id, [problem.code])
         if run is not None:
+            keep_made(walk, tx)
             tx.save_run(msgspec.structs.replace(run, status="FAILED"))
         if walk.lease is not None:
             tx.release(walk.lease)
@@ -130,6 +132,16 @@ def fail(walk: Walk, problem: KfmError) -> Receipt:
         "run.failed", status="failed", outcome=outcome, stage=walk.stage, error=problem, duration_ms=walk.elapsed_ms()
     )
     return receipt
+
+
+def keep_made(walk: Walk, tx: Tx) -> None:
+    """What was finished stays, for the next run of the same work to continue from. If nothing was, the plan is free."""
+    assert walk.run is not None
+    if walk.tail:
+        tx.objects(walk.tail_rows)
+        append(walk, tx, ["EXECUTE"], done=walk.tail, failed=walk.tail_failed)
+    if walk.run.locked_plan and walk.results is not None and not walk.results.done:
+        tx.unlock_plan(walk.claim_key)
 
 
 def closing_receipt(walk: Walk, old: Run, outcome: str, note: ErrorNote) -> Receipt:

@@ -33,7 +33,7 @@ def trace(walk: Walk, tx: Tx) -> None:
             tx.enqueue("publish", f"{move.ref}/{run.run_id}", payload, token)
     # The last segment of the run: its last steps, the moves and the lineage are done, all or none.
     payload = {"moves": [msgspec.to_builtins(move) for move in walk.moves]}
-    append(walk, tx, ["EXECUTE", "UPSERT", "LINEAGE"], done=walk.tail, payload=payload)
+    append(walk, tx, ["EXECUTE", "UPSERT", "LINEAGE"], done=walk.tail, failed=walk.tail_failed, payload=payload)
 
 
 def is_published(move: RefMove) -> bool:

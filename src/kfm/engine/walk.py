@@ -111,6 +111,11 @@ def heeds_no_switch(updater: Updater, trigger: Trigger) -> bool:
     return updater.op in ("freeze", "thaw") or (updater.op == "rollback" and trigger.params.get("to") == "nothing")
 
 
+def is_public(walk: Walk) -> bool:
+    """Plainly so: of anything else no name, key or message is told that an author may have made from data."""
+    return walk.ports.metadata.get("sensitivity") == "public"
+
+
 class Walk(Struct):
     """The progress of one run."""
 
@@ -141,6 +146,9 @@ class Walk(Struct):
     results: Results | None = None
     tail: list[Done] = field(default_factory=list)  # the last finished steps: the commit itself writes their DONE
     tail_rows: list[tuple[str, bytes]] = field(default_factory=list)
+    tail_failed: list[tuple[int, str]] = field(default_factory=list)  # likewise, attempts that were made again
+    carried: list[Done] = field(default_factory=list)  # finished by the run this one continues, not journaled yet
+    retries: int = 0
     step_moves: list[RefMove] = field(default_factory=list)
     version: DatasetVersion | None = None
     moves: list[RefMove] = field(default_factory=list)

@@ -37,10 +37,16 @@ def wal_records(run: Run, steps: Iterable[Step], segments: Iterable[Segment]) ->
         ts = segment.ts
         if "PLAN" in segment.phases:
             yield fact("PLAN", "", "DONE", ts, segment.payload)
+        made_here = {position for position, *_ in segment.done}
+        again = [each for each in segment.failed if each[0] in made_here]  # tried again, and then done
+        for position, code in again:
+            yield fact("EXECUTE", names[position], "FAILED", ts, {"code": code})
         for position, digest, size, media_type in segment.done:
             made = {"digest": digest, "size": size, "media_type": media_type}
             yield fact("EXECUTE", names[position], "DONE", ts, made)
         for position, code in segment.failed:
+            if position in made_here:
+                continue
             yield fact("EXECUTE", names[position], "FAILED", ts, {"code": code})
         for first, end in segment.intent:
             for position in range(first, end):

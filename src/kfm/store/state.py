@@ -164,11 +164,8 @@ class StoredState:
         current = self.lease(lease.scope)
         # The holder as well: a token handed out in a transaction that was rolled back is handed out again.
         if current is None or (current.token, current.holder) != (lease.token, lease.holder):
-            raise Fenced(
-                f"the lease on {lease.scope} was taken over by another worker",
-                hint="nothing was written; the other worker carries on",
-                token=lease.token,
-            )
+            what = f"the lease on {lease.scope} was taken over by another worker"
+            raise Fenced(what, hint="nothing was written; the other worker carries on", token=lease.token)
 
     def sync(self) -> None:
         """Make every commit so far durable."""
@@ -448,6 +445,9 @@ class StoredTx:
     def lock_plan(self, lock_key: str, plan_hash: str) -> None:
         self._put("plan_locks", lock_key, plan_hash.encode())
 
+    def unlock_plan(self, lock_key: str) -> None:
+        self._tables.delete("plan_locks", lock_key)
+
     def objects(self, rows: Iterable[tuple[str, bytes]]) -> None:
         rows = sorted(rows)  # in the order of the table: neighbours share pages
         if len(rows) == 1:
@@ -529,9 +529,8 @@ class StoredTx:
         if before is not None:
             if before == body:
                 return
-            raise Corrupt(
-                f"run {receipt.run_id} already has another receipt", hint="receipts are never rewritten; report this"
-            )
+            what = f"run {receipt.run_id} already has another receipt"
+            raise Corrupt(what, hint="receipts are never rewritten; report this")
         self._put("receipts", receipt.run_id, body)
         index = self._next("ledger")
         entry = LedgerEntry(

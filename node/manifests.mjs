@@ -1,27 +1,71 @@
 /**
- * Reading what a version consists of. Who wants entries asks here, and knows no format.
+ * What a version consists of: how its manifest is cut into parts, and how it is read.
  *
- * Twin of src/kfm/contract/manifests.py.
+ * Twin of src/kfm/contract/manifests.py, which tells the rule.
  */
+
+import { createHash } from "node:crypto";
 
 import { chunksOf, linesOf } from "./engine/streams.mjs";
 
-/** All entries, sorted by key; Corrupt at the latest when all are read, if the bytes are not those named. */
-export function* entriesOf(objects, version) {
-  const file = objects.open(version);
+export const WHOLE = 128; // entries that are one object, whatever their keys say
+export const LEAST = 16; // lines a part has at least, the last of its level excepted
+export const MOST = 128; // and at most
+const ODDS = 16; // of 256: how often a key closes its part
+const NAMES_PARTS = '{"depth":'; // how every line of a part begins that names parts; no entry does
+
+/** Whether a line of this key closes its part; each level of the tree asks another byte of the key's digest. */
+export function closes(key, level) {
+  return createHash("sha256").update(JSON.stringify(key)).digest()[level % 32] < ODDS;
+}
+
+/** What a part names; null if its lines are entries. */
+function namedBy(objects, name) {
+  const file = objects.open(name);
+  const named = [];
   try {
-    for (const line of linesOf(file)) yield JSON.parse(line);
+    for (const line of linesOf(file)) {
+      if (!line.startsWith(NAMES_PARTS)) return null;
+      named.push(JSON.parse(line));
+    }
   } finally {
     file.close();
   }
+  return named.length ? named : null;
 }
 
-/** The digests of the objects that the manifest itself is made of. */
-export function* partsOf(_objects, version) {
-  yield version;
+/** The objects that the manifest itself is made of, as [digest, whether its lines are entries], in their order. */
+export function* partsOf(objects, version) {
+  yield* below(objects, version, namedBy(objects, version));
+}
+
+function* below(objects, name, named) {
+  yield [name, named === null];
+  for (const part of named ?? []) {
+    if (part.depth) yield* below(objects, part.digest, namedBy(objects, part.digest));
+    else yield [part.digest, true];
+  }
+}
+
+/** The lines of all entries, sorted by key; Corrupt at the latest when all are read, if they are not those named. */
+export function* entryLines(objects, version) {
+  for (const [name, isLeaf] of partsOf(objects, version)) {
+    if (!isLeaf) continue;
+    const file = objects.open(name);
+    try {
+      yield* linesOf(file);
+    } finally {
+      file.close();
+    }
+  }
+}
+
+/** All entries, sorted by key. */
+export function* entriesOf(objects, version) {
+  for (const line of entryLines(objects, version)) yield JSON.parse(line);
 }
 
 /** A line an entry, sorted by key, in pieces: what is published beside the files of a version. */
-export function listingOf(objects, version) {
-  return chunksOf(objects, version);
+export function* listingOf(objects, version) {
+  for (const [name, isLeaf] of partsOf(objects, version)) if (isLeaf) yield* chunksOf(objects, name);
 }

@@ -1,47 +1,103 @@
 /**
- * The manifest of a version: a line a key, sorted by key, so that two versions are compared by reading both once.
+ * The entries a run has made, sorted by key, and the version they give together with the version before.
  *
- * New lines win over those of the version before. A key that only the old version has is carried over;
+ * New entries win over those of the version before. A key that only the old version has is carried over;
  * it is a deletion only when the plan is complete and every source was sealed.
  */
 
 import { compare } from "../characters.mjs";
 import { Refused } from "../errors.mjs";
 import { digest } from "../keys.mjs";
+import { closes, entryLines, LEAST, MOST, partsOf, WHOLE } from "../manifests.mjs";
 import { INLINE_MAX } from "./execute.mjs";
 import { beat } from "./heartbeat.mjs";
-import { linesOf } from "./streams.mjs";
 
-/** What went into a manifest, counted on the way. */
+const FLUSH = 4 << 20; // bytes of parts that wait in memory for the commit
+
+/** What became of the entries of the version before. */
 export class Tally {
-  entries = 0;
-  size = 0;
   old = 0;
   deleted = 0;
+  superseded = 0;
 }
 
-/** Store the manifest and return its digest. A small one becomes a row of the commit itself. */
+/**
+ * The manifest of the new version as {digest, entries, size}, and what became of the old entries. It is stored, or
+ * will be with the commit: parts that the version before has are not written again. All its entries are read.
+ */
 export function writeManifest(walk, before, sealed) {
   const tally = new Tally();
-  const added = newEntries(walk);
-  const lines = before ? merged(oldEntries(walk, before), added, sealed, tally) : first(added, tally);
-  const blocks = blocksOf(walk, lines);
-  const head = blocks.next().value ?? Buffer.alloc(0);
-  const { done, value: rest } = blocks.next();
-  if (done && head.length <= INLINE_MAX) {
-    const name = digest(head);
-    walk.tailRows.push([name, head]);
-    return [name, tally];
-  }
-  const pieces = (function* () {
-    yield head;
-    if (!done) yield rest;
-    yield* blocks;
-  })();
-  return [walk.ports.objects.putStream(pieces)[0], tally];
+  const added = distinct(newEntries(walk));
+  const lines = before ? merged(oldEntries(walk, before), added, sealed, tally) : added;
+  const shelf = new Shelf(walk, before);
+  const made = plant(shelf, lines);
+  walk.tailRows.push(...shelf.rows);
+  return [made, tally];
 }
 
-/** [key, its line of the manifest, size of the object], sorted by key. */
+/** The tree of these lines, each as [key, text, entries, size], sorted by key. */
+export function plant(shelf, lines) {
+  const whole = []; // the texts, while they are few enough to be one object
+  let parts = [...cut(shelf, 0, lines, whole)];
+  const [entries, size] = [sum(parts, 2), sum(parts, 3)];
+  if (entries <= WHOLE) {
+    shelf.rows = [];
+    return { digest: shelf.put(Buffer.from(whole.join(""))), entries, size };
+  }
+  for (let level = 1; parts.length > 1; level += 1) parts = [...cut(shelf, level, parts, [])];
+  return { digest: parts[0][4], entries, size };
+}
+
+const sum = (lines, at) => lines.reduce((total, line) => total + line[at], 0);
+
+/** Cuts the lines of one level into parts; yields the lines that name them, each with its digest. */
+function* cut(shelf, level, lines, whole) {
+  let held = [];
+  const close = () => {
+    const name = shelf.put(Buffer.from(held.map((line) => line[1]).join("")));
+    const [key, entries, size] = [held.at(-1)[0], sum(held, 2), sum(held, 3)];
+    held = [];
+    const named = `"digest":"${name}","entries":${entries},"key":${JSON.stringify(key)},"size":${size}`;
+    return [key, `{"depth":${level},${named}}\n`, entries, size, name];
+  };
+  for (const line of lines) {
+    held.push(line);
+    if (whole.length <= WHOLE) whole.push(line[1]);
+    if (held.length >= LEAST && (held.length >= MOST || closes(line[0], level))) yield close();
+  }
+  if (held.length) yield close();
+}
+
+/** Where new parts lie: small ones wait for the commit, large ones are files at once. */
+class Shelf {
+  rows = [];
+  #walk;
+  #known;
+  #waiting = 0;
+
+  constructor(walk, before) {
+    this.#walk = walk;
+    this.#known = new Set(before ? [...partsOf(walk.ports.objects, before)].map(([name]) => name) : []);
+  }
+
+  put(body) {
+    const { objects, state } = this.#walk.ports;
+    beat(this.#walk);
+    const name = digest(body);
+    if (this.#known.has(name)) return name;
+    if (body.length > INLINE_MAX) return objects.put(body);
+    this.rows.push([name, body]);
+    this.#waiting += body.length;
+    if (this.#waiting > FLUSH) {
+      state.transaction(this.#walk.lease, { durable: false }, (tx) => tx.objects(this.rows));
+      this.rows = [];
+      this.#waiting = 0;
+    }
+    return name;
+  }
+}
+
+/** [key, its line of the manifest, 1 entry, size of the object], sorted by key. */
 function newEntries(walk) {
   const { plan, results } = walk;
   const entries = [];
@@ -55,7 +111,7 @@ function newEntries(walk) {
       // A canonical line by hand: members in order, and texts that are written canonically.
       const key = JSON.stringify(step.key);
       const line = `{"digest":"${name}","key":${key},"media_type":${JSON.stringify(mediaType)},"size":${size}}\n`;
-      entries.push([step.key, line, size]);
+      entries.push([step.key, line, 1, size]);
     }
   }
   return entries.sort((a, b) => byParts(a[0], b[0]));
@@ -72,59 +128,39 @@ export function byParts(a, b) {
 }
 
 function* oldEntries(walk, manifest) {
-  const file = walk.ports.objects.open(manifest);
-  try {
-    for (const line of linesOf(file)) {
-      const entry = JSON.parse(line);
-      yield [entry.key, `${line}\n`, entry.size];
-    }
-  } finally {
-    file.close();
+  for (const line of entryLines(walk.ports.objects, manifest)) {
+    const entry = JSON.parse(line);
+    yield [entry.key, `${line}\n`, 1, entry.size];
   }
 }
 
-/** There is no version before: every line is new. */
-function* first(added, tally) {
+function* distinct(added) {
   let previous = null;
-  for (const [key, line, size] of added) {
-    if (previous !== null && byParts(key, previous) === 0) throw twice(key);
-    previous = key;
-    tally.entries += 1;
-    tally.size += size;
+  for (const line of added) {
+    if (previous !== null && byParts(line[0], previous) === 0) throw twice(line[0]);
+    previous = line[0];
     yield line;
   }
 }
 
+/** Old lines with the new ones among them; sealed: only those. */
 function* merged(old, added, sealed, tally) {
-  let previous = null;
-  const following = () => old.next().value ?? null;
-  let kept = following();
-  for (const entry of [...added, null]) {
-    // null: past the last new line, only old ones are left
-    const key = entry === null ? null : entry[0];
-    if (key !== null && previous !== null && byParts(key, previous) === 0) throw twice(key);
-    while (kept !== null && (key === null || byParts(kept[0], key) < 0)) {
-      tally.old += 1;
-      if (sealed) {
-        tally.deleted += 1;
-      } else {
-        tally.entries += 1;
-        tally.size += kept[2];
-        yield kept[1];
-      }
-      kept = following();
+  const following = (lines) => lines.next().value ?? null;
+  let change = following(added);
+  for (const line of old) {
+    tally.old += 1;
+    for (; change !== null && byParts(change[0], line[0]) < 0; change = following(added)) yield change;
+    if (change !== null && byParts(change[0], line[0]) === 0) {
+      if (change[1] !== line[1]) tally.superseded += 1;
+      yield change;
+      change = following(added);
+    } else if (sealed) {
+      tally.deleted += 1;
+    } else {
+      yield line;
     }
-    if (entry === null) return;
-    if (kept !== null && byParts(kept[0], key) === 0) {
-      // the new line takes its place
-      tally.old += 1;
-      kept = following();
-    }
-    previous = key;
-    tally.entries += 1;
-    tally.size += entry[2];
-    yield entry[1];
   }
+  for (; change !== null; change = following(added)) yield change;
 }
 
 function twice(key) {
@@ -132,20 +168,4 @@ function twice(key) {
     hint: "a key names one output; give each its own",
     discreet: "two steps give the same key",
   });
-}
-
-function* blocksOf(walk, lines) {
-  let held = [];
-  let size = 0;
-  for (const line of lines) {
-    held.push(line);
-    size += line.length;
-    if (size > INLINE_MAX) {
-      beat(walk);
-      yield Buffer.from(held.join(""));
-      held = [];
-      size = 0;
-    }
-  }
-  if (held.length) yield Buffer.from(held.join(""));
 }

@@ -17,15 +17,15 @@ export function assemble(walk) {
   const ref = `processed/${walk.dataset}`;
   const before = walk.ports.state.ref(ref);
   const sealed = plan.complete && walk.inputs.length > 0 && walk.inputs.every((source) => source.complete);
-  const [digest, tally] = writeManifest(walk, before, sealed);
+  const [made, tally] = writeManifest(walk, before, sealed);
   checkDeletions(walk, tally);
   const sum = (of) => walk.inputs.reduce((total, source) => total + of(source), 0);
   walk.version = DatasetVersion({
     dataset: walk.dataset,
-    digest,
-    entries: tally.entries,
-    size: tally.size,
-    supersedes: before !== digest ? before : "",
+    digest: made.digest,
+    entries: made.entries,
+    size: made.size,
+    supersedes: before !== made.digest ? before : "",
     run_id: run.run_id,
     updater_id: run.updater_id,
     updater_version: run.updater_version,
@@ -41,7 +41,7 @@ export function assemble(walk) {
     deleted: tally.deleted,
     created_at: run.started_at,
   });
-  walk.moves.push(...zoneMoves(walk, ref, before, digest));
+  walk.moves.push(...zoneMoves(walk, ref, before, made.digest));
 }
 
 function zoneMoves(walk, ref, before, after) {

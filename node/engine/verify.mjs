@@ -60,6 +60,6 @@ function object(objects, name, seen) {
 }
 
 function version(objects, manifest, seen) {
-  for (const part of partsOf(objects, manifest)) object(objects, part, seen);
+  for (const [part] of partsOf(objects, manifest)) object(objects, part, seen);
   for (const entry of entriesOf(objects, manifest)) object(objects, entry.digest, seen);
 }

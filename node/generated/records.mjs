@@ -96,6 +96,14 @@ export const ManifestEntry = record("ManifestEntry", {
   media_type: text,
 });
 
+export const ManifestPart = record("ManifestPart", {
+  depth: integer,
+  digest: text,
+  entries: integer,
+  key: list(text),
+  size: integer,
+});
+
 export const DatasetVersion = record("DatasetVersion", {
   dataset: text,
   digest: text,

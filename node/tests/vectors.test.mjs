@@ -7,8 +7,10 @@ import { test } from "node:test";
 import { canonical, canonicalText, decode } from "../canonical.mjs";
 import { load } from "../config.mjs";
 import { read } from "../documents.mjs";
+import { byParts, plant } from "../engine/manifest.mjs";
 import { BadInput } from "../errors.mjs";
 import { claimKey, digest, inputHash, outputKey, runId, runKey, runKeyOf } from "../keys.mjs";
+import { entriesOf } from "../manifests.mjs";
 import { SourceRef } from "../records.mjs";
 
 const FOLDER = new URL("../../conformance/", import.meta.url);
@@ -82,7 +84,30 @@ async function answerConfig(vector) {
   }
 }
 
+function answerVersion(vector) {
+  const lines = Array.from({ length: vector.count }, (_, i) => {
+    const entryKey = [...vector.prefix, String(i * vector.step).padStart(vector.pad, "0")];
+    const entry = { key: entryKey, digest: digest(canonical(entryKey)), size: i, media_type: "text/plain" };
+    return [entryKey, `${canonicalText(entry)}\n`, 1, i];
+  });
+  lines.sort((a, b) => byParts(a[0], b[0]));
+  const stored = new Map();
+  const shelf = {
+    put(body) {
+      stored.set(digest(body), body);
+      return digest(body);
+    },
+  };
+  const { digest: version, entries } = plant(shelf, lines);
+  assert.deepEqual([version, entries], [vector.version, vector.count]);
+  const objects = { open: (name) => ({ read: reading(stored.get(name)), close() {} }) };
+  assert.deepEqual([...entriesOf(objects, version)].map((entry) => entry.key), lines.map((line) => line[0]));
+}
+
+const reading = (body) => () => [body, (body = Buffer.alloc(0))][0];
+
 const ANSWERS = {
+  "manifests/version": answerVersion,
   "canonical/numbers": answerCanonical,
   "canonical/values": answerCanonical,
   "canonical/refused": answerCanonical,

@@ -24,11 +24,13 @@ from kfm.contract.records import ManifestEntry, SourceRef, Step
 from kfm.contract.updater import Plan, Updater
 from kfm.documents import reading
 from kfm.documents.strict_json import decode
+from kfm.engine.parts import Line, Tally, write
 from kfm.engine.plan import make
 from kfm.errors import BadInput
 from kfm.projections.artifacts import published_path
 from kfm.projections.plans import plan_diff
 from tests.conformance import transforms
+from tools.version_of import version_of
 
 CONFORMANCE = Path(__file__).resolve().parents[2] / "conformance"
 Vector = dict[str, Any]
@@ -121,6 +123,24 @@ def answer_published_path(vector: Vector) -> None:
     assert published_path("gauges", DIGEST, entry) == vector["published_path"]
 
 
+def answer_version(vector: Vector) -> None:
+    lines = []
+    for i in range(vector["count"]):
+        key = (*vector["prefix"], str(i * vector["step"]).rjust(vector["pad"], "0"))
+        body = canonical(key)
+        entry = ManifestEntry(
+            key=key, digest="sha256:" + hashlib.sha256(body).hexdigest(), size=i, media_type="text/plain"
+        )
+        lines.append(Line(key, canonical(entry).decode() + "\n", 1, i))
+    walk: Any = SimpleNamespace(ports=None, tail_rows=[])
+    root = write(walk, "", iter(sorted(lines)), False, Tally())
+    assert root == (vector["version"], vector["count"], sum(range(vector["count"])))
+    stored = dict(walk.tail_rows)
+    assert all("sha256:" + hashlib.sha256(body).hexdigest() == name for name, body in stored.items())
+    listing = b"".join(line.text.encode() for line in sorted(lines))
+    assert version_of(listing) == vector["version"] in stored
+
+
 def answer_plan_bytes(vector: Vector) -> None:
     class Gauges(Updater):
         id, version = "gauges", "1.0.0"
@@ -174,6 +194,7 @@ ANSWERS: dict[str, Callable[[Vector], None]] = {
     "keys/run_id": key("run_id", answer_run_id),
     "keys/output_key": key("output_key", answer_output_key),
     "artifacts/published_path": answer_published_path,
+    "manifests/version": answer_version,
     "plans/bytes": answer_plan_bytes,
     "plans/diff": answer_plan_diff,
     "transforms/csv": answer_transform,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kfm.clock import Clock, FixedClock
+from kfm.contract.manifests import named_parts, parts
 from tests.crash import counts
 from tests.crash.harness import (
     Ended,
@@ -26,7 +27,7 @@ from tests.crash.harness import (
 from tests.crash.oracle import check, difference, everything, without_noops
 from tests.crash.points import boundary
 from tests.crash.trial import STATES, Trial
-from tests.crash.updaters import FAN, SCRIPTS, SMALLEST, STATIONS, T0, Script
+from tests.crash.updaters import FAN, SCRIPTS, SMALLEST, STATIONS, T0, TREE, Script
 from tests.sampling import sampled
 
 SLICES = 7  # no multiple of the two or three places a call has: each slice meets all kinds
@@ -60,6 +61,32 @@ def test_a_kill_at_any_page_of_sqlite_changes_nothing_in_the_end(scratch: str, s
 def singles(scratch: str, state: str, script: Script, part: int, only: Callable[[str], bool] | None) -> None:
     trial = Trial(scratch, state, script, only)
     for at in each(trial.labels, part):
+        trial.empty()
+        ended = trial.cut(at)
+        trial.judge(f"killed at {at} ({trial.labels[at - 1]})", ended.acks)
+        counts.add("singles")
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_kill_over_a_tree_of_several_levels_changes_nothing_in_the_end(scratch: str, state: str) -> None:
+    over_a_tree(scratch, state, boundary, 4)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("state", STATES)
+def test_a_kill_at_any_place_over_a_tree_of_several_levels_changes_nothing(scratch: str, state: str) -> None:
+    over_a_tree(scratch, state, not_within_sqlite, 1)
+
+
+def over_a_tree(scratch: str, state: str, only: Callable[[str], bool], every: int) -> None:
+    trial = Trial(scratch, state, TREE, only)
+    with house_in(trial.folder) as house:
+        versions = [entry.after for entry in house.state.history("processed/counties")]
+        depths = [(named_parts(house.objects, version) or [])[0].depth for version in versions]
+        entries = [list(parts(house.objects, version)) for version in versions]
+    assert depths == [1, 1, 1], "a root above parts above parts of entries"
+    assert len(set(entries[1]) - set(entries[0])) < 12 < len(set(entries[0]) & set(entries[1])), "versions share parts"
+    for at in range(every, len(trial.labels) + 1, every):
         trial.empty()
         ended = trial.cut(at)
         trial.judge(f"killed at {at} ({trial.labels[at - 1]})", ended.acks)

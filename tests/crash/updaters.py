@@ -100,6 +100,24 @@ class Stations(Updater):
         return Output.csv([row for row in read.csv(0) if row["id"] == step.params["id"]])
 
 
+class Counties(Updater):
+    """So many keys that the manifest is a tree of several levels; only a source that says `whole` is all there is."""
+
+    id = "counties"
+    version = "1.0.0"
+
+    def inputs(self, trigger: Any, sources: Any) -> list[SourceRef]:
+        return [sources.pin("counties", partition_by="id")]
+
+    def plan(self, inputs: Sequence[SourceRef]) -> Plan:
+        rows = [row.partition("-") for row in inputs[0].partitions if row != "whole"]
+        steps = [Step(id=key, key=("c", key), params={"value": value}) for key, _, value in rows]
+        return Plan(steps, complete="whole" in inputs[0].partitions)
+
+    def perform(self, step: Step, read: Any) -> Output:
+        return Output.text(f"{step.id} {step.params['value']}")
+
+
 class Command(NamedTuple):
     """What the operator types, and what the source holds at that time."""
 
@@ -169,6 +187,22 @@ STATIONS = Script(
         Command("promote", "stations"),
         Command("run", "stations", {"in.csv": b"id,name\n"}),  # held as a whole: the run fails
         Command("rollback", "stations"),
+    ),
+)
+
+TREE = Script(
+    "tree",
+    _HEAD
+    + """\
+  counties:
+    updater: tests.crash.updaters:Counties
+    sources:
+      counties: {{uri: in.csv, complete: true, format: csv}}
+""",
+    (
+        Command("run", "counties", {"in.csv": _csv(["whole", *(f"{i:04d}-a" for i in range(800))])}),
+        Command("run", "counties", {"in.csv": _csv(["0007-b", "0500-b", "0500x-b", "0800-b"])}),
+        Command("run", "counties", {"in.csv": _csv(["whole", *(f"{i:04d}-a" for i in range(720))])}),
     ),
 )
 

@@ -245,7 +245,8 @@ FILES = {
     ".kfm/publish.lock": "taken by whoever publishes",
     "public/datasets/<dataset>/current.json": "which version is public",
     "public/datasets/<dataset>/versions/<v>": "the files of a version; `<v>` is the start of its digest",
-    "public/datasets/<dataset>/versions/<v>.ndjson": "its manifest: a line a file with key, digest, size and type",
+    "public/datasets/<dataset>/versions/<v>.ndjson": "its listing: a line a file with key, digest, size and type; "
+    "`tools/version_of.py` tells its version, which up to 128 lines is its SHA-256",
 }
 
 OUTCOMES = (

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from kfm.contract.manifests import named_parts
 from kfm.store.durable import Fs, note_at, write_new, write_note
 from kfm.store.jsonl import JsonlTables
 from tests.power import schedules, walks
+from tests.power.installation import DATASET, Counties
 from tests.power.schedules import Broken
 from tests.power.simfs import OnlyKills, PowerCut, SimFs, WithoutFileSync, WithoutFolderSync
 from tests.power.tally import tally
@@ -54,6 +57,26 @@ def test_no_schedule_loses_what_the_journal_or_the_objects_acknowledged(shard: i
 def test_every_walk_ends_where_it_would_have_without_the_power_cuts(shard: int) -> None:
     each = WALKS // 10
     sweep(f"walks {shard}", "walks", walks.play, range(shard * each, (shard + 1) * each))
+
+
+def test_walks_over_a_tree_of_several_levels_end_where_they_would_have() -> None:
+    over_a_tree("trees", range(40))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("shard", range(4))
+def test_a_great_many_walks_over_a_tree_end_where_they_should(shard: int) -> None:
+    over_a_tree(f"many trees {shard}", range(1000 + 200 * shard, 1200 + 200 * shard))
+
+
+def over_a_tree(part: str, seeds: range) -> None:
+    fs = SimFs(Random(0))
+    with walks.small_rows():
+        it = walks.start(fs, walks.Heard(), Counties)
+        it.work(lambda _receipt: None)
+        named = named_parts(it.objects, it.state.ref(f"processed/{DATASET}"))
+    assert named is not None and named[0].depth, "a root above parts above parts of entries"
+    sweep(part, "walks", partial(walks.play, gauges=Counties), seeds)
 
 
 @pytest.mark.long

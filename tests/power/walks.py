@@ -13,7 +13,7 @@ from kfm.contract.canonical import canonical
 from kfm.contract.records import Receipt
 from kfm.errors import KfmError
 from kfm.store.jsonl import JsonlTables
-from tests.power.installation import ITEMS, Installation
+from tests.power.installation import ITEMS, Gauges, Installation
 from tests.power.schedules import INLINE, JOURNAL, OBJECTS, Broken
 from tests.power.simfs import PowerCut, SimFs, SimObjects
 
@@ -96,33 +96,33 @@ def small_rows() -> Iterator[None]:
         objects_module.INLINE_MAX = execute_module.INLINE_MAX = before
 
 
-def start(fs: SimFs, heard: Heard) -> Installation:
+def start(fs: SimFs, heard: Heard, gauges: type[Gauges] = Gauges) -> Installation:
     def objects(state: object) -> Stored:
         stored = Stored(OBJECTS, state, fs)  # type: ignore[arg-type]
         stored.heard = heard
         return stored
 
-    it = Installation(Journal(JOURNAL, fs, heard), objects)
+    it = Installation(Journal(JOURNAL, fs, heard), objects, gauges=gauges)
     heard.check(it)
     return it
 
 
 @lru_cache
-def uninterrupted() -> tuple[dict[str, bytes], int]:
+def uninterrupted(gauges: type[Gauges]) -> tuple[dict[str, bytes], int]:
     """What the walk ends in when nothing happens, and how many steps the disk took for it."""
     with small_rows():
         fs, heard = SimFs(Random(0)), Heard()
         fs.fuel = 1 << 40
-        it = start(fs, heard)
+        it = start(fs, heard, gauges)
         it.work(heard.receipt)
         heard.check(it)
         assert len(heard.receipts) == len(ITEMS)
         return it.result(), (1 << 40) - fs.fuel
 
 
-def play(seed: int, kind: type[SimFs] = SimFs, *, traced: bool = False) -> SimFs:
+def play(seed: int, kind: type[SimFs] = SimFs, *, traced: bool = False, gauges: type[Gauges] = Gauges) -> SimFs:
     """One walk with up to three interruptions, some of them inside the recovery from the one before."""
-    expected, steps = uninterrupted()
+    expected, steps = uninterrupted(gauges)
     random = Random(seed)
     fs, heard = kind(random, traced=traced), Heard()
     with small_rows():
@@ -130,9 +130,9 @@ def play(seed: int, kind: type[SimFs] = SimFs, *, traced: bool = False) -> SimFs
             for _ in range(random.choice((1, 1, 2, 3))):
                 fs.fuel = random.randint(1, steps)
                 with suppress(PowerCut):
-                    start(fs, heard).work(heard.receipt)
+                    start(fs, heard, gauges).work(heard.receipt)
                 fs.restart(power=random.random() < 0.8)
-            it = start(fs, heard)
+            it = start(fs, heard, gauges)
             it.work(heard.receipt)
             heard.check(it)
             result = it.result()

@@ -1,40 +1,112 @@
-"""Reading what a version consists of, over any object store. Who wants entries asks here, and knows no format."""
+"""What a version consists of: how its manifest is cut into parts, and how it is read, over any object store.
+
+A manifest is a sorted sequence of entries, a canonical line each. Up to `WHOLE` of them are one object, whose
+digest is the version. More are cut into parts; the lines that name the parts, in their order, are cut in the same
+way, until one part is left, the root. A part closes with the first line, from its `LEAST`th on, whose key says so,
+at the latest with its `MOST`th: the cuts are a function of the sorted keys alone. So equal content is an equal
+tree whatever its history, and another value under the same key moves no cut.
+
+Versions of before parts were known are one object of any length, and are read as such for ever.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
+from hashlib import sha256
+from operator import attrgetter
 
 import msgspec
 
 from kfm.contract.ports import Objects
-from kfm.contract.records import ManifestEntry
+from kfm.contract.records import ManifestEntry, ManifestPart
 
+WHOLE = 128  # entries that are one object, whatever their keys say
+LEAST = 16  # lines a part has at least, the last of its level excepted
+MOST = 128  # and at most
+ODDS = 16  # of 256: how often a key closes its part
+NAMES_PARTS = b'{"depth":'  # how every line of a part begins that names parts; no entry does
 PIECE = 1 << 20
-_decode = msgspec.json.Decoder(ManifestEntry).decode
+
+Key = tuple[str, ...]
+key_of = attrgetter("key")
+_encode = msgspec.json.encode
+decode_entry = msgspec.json.Decoder(ManifestEntry).decode
+decode_entries = msgspec.json.Decoder(ManifestEntry).decode_lines
+decode_parts = msgspec.json.Decoder(ManifestPart).decode_lines
+
+
+def closes(key: Key, level: int) -> bool:
+    """Whether a line of this key closes its part; each level of the tree asks another byte of the key's digest."""
+    return sha256(_encode(key)).digest()[level % 32] < ODDS
 
 
 def entries(objects: Objects, version: str) -> Iterator[ManifestEntry]:
     """All of them, sorted by key; Corrupt at the latest when all are read, if the bytes are not those named."""
     with objects.open(version) as file:
-        for line in file:
-            yield _decode(line)
+        first = file.readline()
+        if not first.startswith(NAMES_PARTS):
+            if first:
+                yield decode_entry(first)
+                yield from map(decode_entry, file)
+            return
+        body = first + file.read()
+    for leaf in _leaves(objects, body):
+        yield from decode_entries(objects.read(leaf.digest))
 
 
-def find(objects: Objects, version: str, key: tuple[str, ...]) -> ManifestEntry | None:
-    """The entry of a key, if the version has it."""
-    for entry in entries(objects, version):
-        if entry.key == key:
-            return entry
-    return None
+def find(objects: Objects, version: str, key: Key) -> ManifestEntry | None:
+    """The entry of a key, if the version has it: reads the path to it, and nothing else."""
+    named = named_parts(objects, version)
+    if named is None:
+        return next((entry for entry in entries(objects, version) if entry.key == key), None)
+    while True:
+        at = bisect_left(named, key, key=key_of)
+        if at == len(named):
+            return None
+        body = objects.read(named[at].digest)
+        if not named[at].depth:
+            return next((entry for entry in decode_entries(body) if entry.key == key), None)
+        named = decode_parts(body)
 
 
-def parts(objects: Objects, version: str) -> Iterator[str]:  # noqa: ARG001 - a manifest is one object today
-    """The digests of the objects that the manifest itself is made of."""
+def named_parts(objects: Objects, name: str) -> list[ManifestPart] | None:
+    """What a part names, if it names parts; None if its lines are entries."""
+    with objects.open(name) as file:
+        first = file.readline()
+        return decode_parts(first + file.read()) if first.startswith(NAMES_PARTS) else None
+
+
+def parts(objects: Objects, version: str) -> Iterator[str]:
+    """The digests of the objects that the manifest itself is made of, each before those it names."""
     yield version
+    for part in named_parts(objects, version) or ():
+        yield from _below(objects, part)
+
+
+def _below(objects: Objects, part: ManifestPart) -> Iterator[str]:
+    yield part.digest
+    if part.depth:
+        for named in decode_parts(objects.read(part.digest)):
+            yield from _below(objects, named)
+
+
+def _leaves(objects: Objects, body: bytes) -> Iterator[ManifestPart]:
+    for part in decode_parts(body):
+        if part.depth:
+            yield from _leaves(objects, objects.read(part.digest))
+        else:
+            yield part
 
 
 def listing(objects: Objects, version: str) -> Iterator[bytes]:
     """A line an entry, sorted by key, in pieces: what is published beside the files of a version."""
+    named = named_parts(objects, version)
+    if named is not None:
+        for part in named:
+            for leaf in _leaves(objects, objects.read(part.digest)) if part.depth else (part,):
+                yield objects.read(leaf.digest)
+        return
     with objects.open(version) as file:
         while piece := file.read(PIECE):
             yield piece

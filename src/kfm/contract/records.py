@@ -134,6 +134,16 @@ class ManifestEntry(Record, frozen=True):
     media_type: str
 
 
+class ManifestPart(Record, frozen=True):
+    """One line of a part of a manifest that names parts; the lines are sorted by key."""
+
+    depth: int  # levels of parts below it; 0: its lines are entries
+    digest: str
+    entries: int  # in it and below
+    key: tuple[str, ...]  # the last one in it
+    size: int  # of what the entries name
+
+
 class DatasetVersion(Record, frozen=True):
     """An immutable version. Its digest is that of its manifest: same content, same version."""
 

@@ -10,7 +10,8 @@ import msgspec
 from kfm.contract.overrides import deletions_allowed
 from kfm.contract.ports import Tx
 from kfm.contract.records import DatasetVersion, RefMove
-from kfm.engine.manifest import Tally, write_manifest
+from kfm.engine.manifest import write_manifest
+from kfm.engine.parts import Tally
 from kfm.engine.record import outcome_of, quarantine_moves
 from kfm.engine.walk import Walk
 from kfm.errors import Denied
@@ -28,14 +29,14 @@ def assemble(walk: Walk) -> None:
     ref = f"processed/{walk.dataset}"
     before = walk.ports.state.ref(ref)
     sealed = plan.complete and bool(walk.inputs) and all(source.complete for source in walk.inputs)
-    digest, tally = write_manifest(walk, before, sealed)
+    made, tally = write_manifest(walk, before, sealed)
     _check_deletions(walk, tally)
     walk.version = DatasetVersion(
         dataset=walk.dataset,
-        digest=digest,
-        entries=tally.entries,
-        size=tally.size,
-        supersedes=before if before != digest else "",
+        digest=made.digest,
+        entries=made.entries,
+        size=made.size,
+        supersedes=before if before != made.digest else "",
         run_id=run.run_id,
         updater_id=run.updater_id,
         updater_version=run.updater_version,
@@ -51,7 +52,7 @@ def assemble(walk: Walk) -> None:
         deleted=tally.deleted,
         created_at=run.started_at,
     )
-    walk.moves += _zone_moves(walk, ref, before, digest)
+    walk.moves += _zone_moves(walk, ref, before, made.digest)
 
 
 def _zone_moves(walk: Walk, ref: str, before: str, after: str) -> list[RefMove]:

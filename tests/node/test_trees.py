@@ -1,0 +1,57 @@
+"""Both runners write the same tree of parts, whoever wrote the version before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.node.sites import Site, contents, rows_of
+
+CONFIG = """\
+kfm: 1
+accept_weak_storage: true
+state: STATE
+datasets:
+  gauges:
+    version: "1.0.0"
+    title: Gauges
+    license: CC0-1.0
+    sensitivity: public
+    sources:
+      gauges: {uri: gauges.csv, format: csv, contract: {partition_by: county}}
+    outputs:
+      rain: {from: gauges, partition_by: county}
+"""
+
+
+def gauges(counties: range, rain: int) -> str:
+    return "county,rain\n" + "".join(f"county-{n:04d},{rain + n % 3}\n" for n in counties)
+
+
+EDITIONS = (gauges(range(700), 1), gauges(range(300, 310), 5), gauges(range(690, 720), 7), gauges(range(0, 720, 7), 1))
+
+
+@pytest.mark.parametrize("state", ["sqlite:.kfm/state.db", "jsonl:.kfm/state.jsonl"])
+def test_a_tree_is_the_same_whoever_writes_it_and_whoever_wrote_it_before(tmp_path: Path, state: str) -> None:
+    found = []
+    for n, runners in enumerate([("python",) * 4, ("node",) * 4, ("python", "node", "python", "node")]):
+        site = Site(tmp_path / str(n), {"kfm.yml": CONFIG.replace("STATE", state)}, lambda _n: "python")
+        for runner, edition in zip(runners, EDITIONS, strict=True):
+            site.put("gauges.csv", edition)
+            answer = site.node("run") if runner == "node" else site.python("run")
+            assert answer.code == 0, answer
+        assert site.kfm("promote", "gauges", "--reason", "all of it").code == 0
+        rows = rows_of(site.folder)
+        found.append(
+            (
+                rows["objects"],
+                rows["history"].keys(),
+                rows["refs"],
+                contents(site.folder / "public/datasets/gauges/versions"),
+            )
+        )
+        trees = [body for body in rows["objects"].values() if body.startswith(b'{"depth":')]
+        assert len(trees) == 4, "a root for every version"
+    assert found[0][0] == found[1][0] == found[2][0]
+    assert found[0] == found[1] == found[2]

@@ -9,7 +9,7 @@ import { BadInput, Denied } from "./errors.mjs";
 import { printable } from "./names.mjs";
 import { settings } from "./opening.mjs";
 import { strerror } from "./store/system.mjs";
-import { Rejected, verify as verified } from "./webhook.mjs";
+import { Rejected, standardKey, verify as verified } from "./webhook.mjs";
 
 const MOST = 256 * 1024;
 
@@ -38,6 +38,7 @@ function judge(resolved, source, headers, body, env) {
     tolerance_ms: roundHalfEven(said.tolerance_s * 1000),
     enabled: said.enabled,
   };
+  if (hook.accept === "standard") hook.secrets.forEach(standardKey);
   try {
     const message = verified(hook, headers, body, fromEnvironment(env).nowMs());
     return {

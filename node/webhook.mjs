@@ -16,7 +16,7 @@ const SIGNATURE_OF = new Map([
 ]);
 export const KEEP_MS = 86_400_000; // how long an id is kept beyond the time its message is fresh
 const WORD = /^[A-Za-z0-9._:/-]{1,100}$/;
-const NO_SECRET = Buffer.from("a source that does not exist has this one");
+const NO_SECRET = Buffer.from("nobody+has+this+one/it+is+for+comparison+on=");
 const KNOWN_KEYS = new Set(["source_id", "trigger", "event_type", "sent_at", "integrity", "metadata"]);
 
 /** Why a request is refused. The reason is for our own log; the sender is told a status and nothing else. */
@@ -35,8 +35,9 @@ export class Rejected extends Error {
  * compared with a secret too, so that the time it takes says nothing. headers: [[lower-case name, Buffer]].
  */
 export function verify(hook, headers, body, nowMs) {
-  const secrets = hook === null ? [NO_SECRET] : hook.secrets;
   const [scheme, sealed] = sealedOf(headers);
+  // Another scheme's secret may be no key of this one; the answer is no in any case.
+  const secrets = hook !== null && hook.accept === scheme ? hook.secrets : [NO_SECRET];
   const genuine = GENUINE[scheme](secrets, headers, sealed, body);
   if (hook === null) throw new Rejected("source.unknown");
   if (!hook.enabled) throw new Rejected("source.disabled");
@@ -107,16 +108,19 @@ function standard(secrets, headers, sealed, body) {
 }
 
 function standardMac(secret, messageId, timestamp, body) {
-  let key = secret;
-  if (key.subarray(0, 6).toString("latin1") === "whsec_") {
-    const text = key.subarray(6).toString("latin1");
-    if (text.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(text)) {
-      throw new BadInput("a secret that begins with whsec_ is not base64", { hint: "copy it whole" });
-    }
-    key = Buffer.from(text, "base64");
-  }
   const dot = Buffer.from(".");
-  return createHmac("sha256", key).update(Buffer.concat([messageId, dot, timestamp, dot, body])).digest();
+  return createHmac("sha256", standardKey(secret)).update(Buffer.concat([messageId, dot, timestamp, dot, body])).digest();
+}
+
+/** Standard Webhooks writes its secrets in base64, with `whsec_` before it or without. */
+export function standardKey(secret) {
+  const text = secret.toString("latin1").replace(/^whsec_/, "");
+  if (text.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(text)) {
+    throw new BadInput("a secret of Standard Webhooks is not base64", {
+      hint: "copy it whole, with its whsec_ or without",
+    });
+  }
+  return Buffer.from(text, "base64");
 }
 
 const GENUINE = { kfm: hexadecimal, github: hexadecimal, standard };

@@ -21,7 +21,17 @@ from kfm.engine.record import merge
 from kfm.errors import BadInput, Broken, Denied, KfmError, Refused
 from kfm.orchestration import triggers
 from kfm.orchestration.polling import Timetable, note, shared
-from kfm.orchestration.webhooks import Header, Hook, Message, Reception, Rejected, Scheme, signature, verify
+from kfm.orchestration.webhooks import (
+    Header,
+    Hook,
+    Message,
+    Reception,
+    Rejected,
+    Scheme,
+    signature,
+    standard_key,
+    verify,
+)
 from kfm.runtime import House
 from kfm.telemetry.failures import FailureLog
 
@@ -46,17 +56,21 @@ FAILURES = ".kfm/webhook_failures.jsonl"
 def hook_of(resolved: Resolved, name: str) -> Hook:
     """A webhook with its secrets. Refused if one is empty or short."""
     said = resolved.config.webhooks[name]
+    secrets = tuple(resolved.secret(reference, os.environ) for reference in said.secrets)
+    if said.accept == "standard":
+        for secret in secrets:
+            standard_key(secret)
     return Hook(
         source_id=name,
-        secrets=tuple(resolved.secret(reference, os.environ) for reference in said.secrets),
+        secrets=secrets,
         accept=said.accept,
         tolerance_ms=round(said.tolerance_s * 1000),
         enabled=said.enabled,
     )
 
 
-def reception_of(house: House) -> Reception:
-    """Who judges requests at the door, and notes what is turned away."""
+def reception_of(house: House, tell: Callable[[str, str], None] | None = None) -> Reception:
+    """Who judges requests at the door, and notes what is turned away; `tell` hears if that cannot be noted."""
     hooks = {name: hook_of(house.resolved, name) for name in sorted(house.config.webhooks)}
     used: dict[bytes, str] = {}
     for name, hook in hooks.items():
@@ -66,7 +80,7 @@ def reception_of(house: House) -> Reception:
                     f"webhooks {used[value]} and {name} have the same secret",
                     hint="give each its own: what was signed for one would be taken by the other",
                 )
-    return Reception(hooks, house.clock, FailureLog(house.resolved.at(FAILURES)))
+    return Reception(hooks, house.clock, FailureLog(house.resolved.at(FAILURES), tell=tell))
 
 
 def take(house: House, messages: Sequence[Message]) -> list[list[str] | None]:

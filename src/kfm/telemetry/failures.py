@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+from collections.abc import Callable
 
 from kfm.clock import rfc3339
 from kfm.contract.canonical import canonical
@@ -16,8 +17,10 @@ LIMIT = 1 << 20  # bytes; the file before is kept beside it, so at most twice th
 class FailureLog:
     """`webhook_failures.jsonl`, capped and rotated. Losing its last lines in a crash loses no effect."""
 
-    def __init__(self, path: str, limit: int = LIMIT) -> None:
+    def __init__(self, path: str, limit: int = LIMIT, tell: Callable[[str, str], None] | None = None) -> None:
+        """`tell` hears, as a kind and a line, that the log cannot be written: what is refused is refused all the same."""
         self._path = path
+        self._tell = tell
         self._limit = limit
         self._lock = threading.Lock()
         self._file: int | None = None
@@ -35,8 +38,14 @@ class FailureLog:
                 "size": size,
             }
         )
-        with self._lock:
-            self._write(line + b"\n")
+        try:
+            with self._lock:
+                self._write(line + b"\n")
+        except OSError as problem:
+            if self._tell is not None:
+                reason = (problem.strerror or "unknown").lower()
+                told = f"{os.path.basename(self._path)} cannot be written: {reason}; what was refused is not noted"
+                self._tell(told, told)
 
     def _write(self, line: bytes) -> None:
         if self._file is None:

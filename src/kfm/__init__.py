@@ -9,6 +9,7 @@ from __future__ import annotations
 TYPE_CHECKING = False  # importing typing would cost a third of a cold start
 
 __version__ = "0.1.0"
+DISTRIBUTION = "kansas-frontier-matrix"  # what to install: on the package index, `kfm` is somebody else's
 __all__ = ["Output", "Plan", "SourceRef", "Step", "Updater", "__version__"]
 
 if TYPE_CHECKING:

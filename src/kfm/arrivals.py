@@ -171,12 +171,12 @@ def telemetry_bundle(house: House) -> tuple[str, bytes]:
 
 def github_workflow(resolved: Resolved, cron: str) -> str:
     """The workflow that runs this installation there."""
-    from kfm import __version__
+    from kfm import DISTRIBUTION, __version__
     from kfm.projections.workflow import workflow
 
     releases = resolved.config.publish.startswith("github:")
     names = sorted(resolved.config.datasets)
-    return workflow(names, cron=cron, package=f"kfm=={__version__}", writes_releases=releases)
+    return workflow(names, cron=cron, package=f"{DISTRIBUTION}=={__version__}", writes_releases=releases)
 
 
 def report_job(receipts: Sequence[Receipt]) -> None:

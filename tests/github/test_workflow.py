@@ -22,7 +22,7 @@ TOOLS = Path(sys.executable).parent
 
 
 def written(*datasets: str, releases: bool = False) -> str:
-    return workflow(datasets, cron="17 * * * *", package="kfm==0.1.0", writes_releases=releases)
+    return workflow(datasets, cron="17 * * * *", package="kansas-frontier-matrix==0.1.0", writes_releases=releases)
 
 
 def tool(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -61,7 +61,7 @@ def test_nothing_in_a_name_becomes_structure() -> None:
             written(name)
     for cron in ("* * * *", "* * * * * *", "* * * * *\n- evil", "@daily", "$(x) * * * *"):
         with pytest.raises(BadInput):
-            workflow(["a"], cron=cron, package="kfm", writes_releases=False)
+            workflow(["a"], cron=cron, package="x", writes_releases=False)
     parsed = yaml.safe_load(written("null", "true", "1e3"))
     assert parsed["jobs"]["update"]["strategy"]["matrix"]["dataset"] == ["null", "true", "1e3"]
     assert parsed["on"]["schedule"] == [{"cron": "17 * * * *"}]

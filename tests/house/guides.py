@@ -39,12 +39,12 @@ def blocks(text: str) -> list[Block]:
     return found
 
 
-def follow(page: Path, folder: Path) -> int:
-    """Do what the page says, in an empty folder; returns how many blocks were run."""
+def follow(page: Path, folder: Path, python: str = sys.executable, section: str = "") -> int:
+    """Do what the page says, or one section of it, in an empty folder; returns how many blocks were run."""
     tools = folder / "bin"
     tools.mkdir(parents=True)
-    for name, module in (("kfm", " -m kfm.cli.main"), ("python", "")):
-        (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}"{module} "$@"\n')
+    for name, module in (("kfm", " -m kfm"), ("python", "")):
+        (tools / name).write_text(f'#!/bin/sh\nexec "{python}"{module} "$@"\n')
         (tools / name).chmod(0o755)
     (tools / "make").symlink_to("/bin/true")  # its targets have tests of their own
     here, note = folder / "reader", folder / "pwd"
@@ -60,13 +60,16 @@ def follow(page: Path, folder: Path) -> int:
     }
     answer = ""
     ran = 0
-    for block in blocks(page.read_text(encoding="utf-8")):
+    text = page.read_text(encoding="utf-8")
+    if section:
+        text = re.split(r"^## ", text.partition(f"\n## {section}\n")[2], flags=re.M)[0]
+    for block in blocks(text):
         if block.file:
             (here / block.file).write_text(block.body, encoding="utf-8")
         elif block.kind in ("sh", "python"):
             typed = ["sh", "-eu", "-c", f'{block.body}\npwd > "{note}"']
             done = subprocess.run(
-                typed if block.kind == "sh" else [sys.executable, "-c", block.body],
+                typed if block.kind == "sh" else [python, "-c", block.body],
                 cwd=here,
                 env=environment,
                 stdout=subprocess.PIPE,

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kfm import DISTRIBUTION
 from kfm.cli.opening import known_dataset, one_line, opened, settings
 from kfm.cli.parser import Usage
 from kfm.cli.render import Screen
@@ -41,7 +42,7 @@ def serve_webhooks(options: argparse.Namespace, screen: Screen) -> int:
     try:
         from kfm.api.serving import serve_webhooks as serve
     except ImportError:
-        raise Refused("serving needs uvicorn and httptools", hint="pip install 'kfm[serve]'") from None
+        raise Refused("serving needs uvicorn and httptools", hint=f"pip install '{DISTRIBUTION}[serve]'") from None
     from kfm.runtime import open_house
 
     def ready(port: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
+from kfm import DISTRIBUTION
 from kfm.contract.canonical import canonical
 from kfm.contract.records import Phase, Run, Segment, Step, StepStatus, WalRecord
 from kfm.errors import BadInput, Unavailable
@@ -82,7 +83,7 @@ def export(records: Iterable[WalRecord], form: str, out: IO[bytes]) -> int:
             pyarrow.parquet.write_table(table, out)
     except ModuleNotFoundError as problem:
         raise Unavailable(
-            f"exporting as {form} needs a library that is not installed", hint="pip install 'kfm[export]'"
+            f"exporting as {form} needs a library that is not installed", hint=f"pip install '{DISTRIBUTION}[export]'"
         ) from problem
     return len(rows)
 

@@ -18,7 +18,7 @@ class FailureLog:
     """`webhook_failures.jsonl`, capped and rotated. Losing its last lines in a crash loses no effect."""
 
     def __init__(self, path: str, limit: int = LIMIT, tell: Callable[[str, str], None] | None = None) -> None:
-        """`tell` hears, as a kind and a line, that the log cannot be written: what is refused is refused all the same."""
+        """`tell` hears, as a kind and a line, that the log cannot be written; a refusal stays one."""
         self._path = path
         self._tell = tell
         self._limit = limit

@@ -1,0 +1,102 @@
+"""What is built and installed elsewhere is whole: it has every file, says its name, and does what the pages say."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from email.parser import BytesParser
+from pathlib import Path
+
+import pytest
+
+import kfm
+from tests.house.bans import ROOT, repository_files
+from tests.house.guides import follow
+
+RUNTIME = ("apsw", "msgspec")
+
+
+def quiet(*command: str, cwd: Path | None = None) -> str:
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PIP_"))}
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from a copy of what the repository holds, with what is installed here and nothing from elsewhere."""
+    copy = tmp_path_factory.mktemp("copy")
+    for name in repository_files():
+        if name.startswith("src/") or name in ("pyproject.toml", "README.md", "LICENSE"):
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, copy / name)
+    out = copy / "dist"
+    pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
+    quiet(*pip, "wheel", "--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir", str(out), str(copy))
+    (found,) = out.glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An environment that has the wheel, what it depends on, and not this clone."""
+    folder = tmp_path_factory.mktemp("environment")
+    quiet(sys.executable, "-m", "venv", "--without-pip", str(folder))
+    found = str(folder / "bin" / "python")
+    pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--python", found)
+    quiet(*pip, "install", "--no-index", "--no-deps", str(wheel))
+    place = quiet(found, "-c", "import sysconfig; print(sysconfig.get_path('platlib'))").strip()
+    for name in RUNTIME:
+        (Path(place) / name).symlink_to(Path(sysconfig.get_path("platlib")) / name)
+    return found
+
+
+def test_it_is_called_what_we_tell_people_to_install(wheel: Path) -> None:
+    assert wheel.name.startswith(f"kansas_frontier_matrix-{kfm.__version__}-")
+    with zipfile.ZipFile(wheel) as archive:
+        (metadata,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        said = BytesParser().parsebytes(archive.read(metadata))
+    assert said["Name"] == kfm.DISTRIBUTION == "kansas-frontier-matrix"
+    assert {text.split(">")[0] for text in said.get_all("Requires-Dist", []) if "extra" not in text} == set(RUNTIME)
+
+
+def test_it_holds_every_file_of_the_source(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        inside = {name for name in archive.namelist() if ".dist-info/" not in name}
+    source = {name.removeprefix("src/") for name in repository_files() if name.startswith("src/")}
+    assert inside == source
+    assert "kfm/py.typed" in inside and any(name.endswith(".sql") for name in inside)
+
+
+def test_nobody_is_told_to_install_what_is_not_ours() -> None:
+    for name in repository_files():
+        if name.endswith((".py", ".md", ".mjs", ".yml", ".toml")) and ROOT / name != Path(__file__):
+            text = (ROOT / name).read_text(encoding="utf-8")
+            for wrong in (
+                "pip install kfm",
+                "pip install 'kfm",
+                'pip install "kfm',
+                "kfm[serve]",
+                "kfm[export]",
+                "kfm==",
+            ):
+                assert wrong not in text, f"{name} says {wrong}"
+
+
+def test_every_entry_point_answers_from_an_empty_environment(python: str, tmp_path: Path) -> None:
+    where = quiet(python, "-c", "import kfm; print(kfm.__file__)", cwd=tmp_path).strip()
+    assert not Path(where).is_relative_to(ROOT), "it is the installed one"
+    command = str(Path(python).parent / "kfm")
+    for words in ((command,), (python, "-m", "kfm"), (python, "-m", "updater")):
+        assert quiet(*words, "--version", cwd=tmp_path) == f"kfm {kfm.__version__}\n"
+    assert quiet(python, "-m", "workers", "--help", cwd=tmp_path).startswith("usage: python -m workers")
+
+
+@pytest.mark.parametrize(("page", "section"), [("README.md", "Use it"), ("docs/guides/first-updater.md", "")])
+def test_the_pages_work_from_an_empty_environment(python: str, tmp_path: Path, page: str, section: str) -> None:
+    assert follow(ROOT / page, tmp_path, python, section) >= 2

@@ -60,7 +60,8 @@ def installation(folder: Path) -> Path:
 
 
 def environment() -> dict[str, str]:
-    return {**os.environ, **{f"KFM_SECRET_{name.upper()}": value for name, value in SECRETS.items()}}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("KFM_")}
+    return {**inherited, **{f"KFM_SECRET_{name.upper()}": value for name, value in SECRETS.items()}}
 
 
 @contextmanager
@@ -73,7 +74,7 @@ def served(folder: Path, *flags: str) -> Iterator[tuple[int, subprocess.Popen[st
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
-        assert line, process.stderr.read() if process.stderr else ""
+        assert line.startswith('{"listening"'), (line, process.communicate(timeout=60))
         yield int(json.loads(line)["listening"].rpartition(":")[2]), process
     finally:
         if process.poll() is None:

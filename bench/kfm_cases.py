@@ -43,7 +43,7 @@ def dataset(name: str, kind: str, source: str = "") -> str:
 
 def house(path: str) -> Any:
     from kfm.config import load
-    from kfm.runtime import open_house
+    from kfm.house.opening import open_house
 
     return open_house(load(path, {}))
 

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from kfm import config  # noqa: E402
-from kfm.runtime import open_house  # noqa: E402
+from kfm.house.opening import open_house  # noqa: E402
 from tests.webhooks.door import Case, Senders, installation, served  # noqa: E402
 
 

@@ -118,7 +118,7 @@ def killed_in_the_middle(project: Project, dataset: str) -> tuple[int, int]:
 def journaled(project: Project) -> tuple[int, int]:
     """How many steps of the unfinished run are done, and how many there are."""
     from kfm.config import load
-    from kfm.runtime import open_house
+    from kfm.house.opening import open_house
 
     with open_house(load(str(project.folder / "kfm.yml"), os.environ), mode="read") as house:
         for run in house.state.open_runs():

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kfm.config import load
-from kfm.runtime import open_house
+from kfm.house.opening import open_house
 from tests.walk.installations import Answer, Installation, contents
 from tests.walk.site_under_test import folder_site
 

@@ -12,7 +12,7 @@ import pytest
 
 from kfm.config import load
 from kfm.contract.records import Trigger
-from kfm.runtime import open_house
+from kfm.house.opening import open_house
 from tests.cli.conftest import Answer, Kfm
 
 UPDATER = """

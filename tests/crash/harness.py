@@ -21,7 +21,7 @@ from kfm.config import load
 from kfm.contract.canonical import canonical
 from kfm.contract.keys import digest
 from kfm.contract.records import Receipt
-from kfm.runtime import House, open_house, open_tables
+from kfm.house.opening import House, open_house, open_tables
 from tests.crash.points import Points, install
 from tests.crash.updaters import T0, Command, Script, lay_out
 

@@ -30,8 +30,8 @@ from kfm.contract.keys import GENESIS, digest
 from kfm.contract.manifests import entries
 from kfm.contract.ports import Tables
 from kfm.contract.records import NONDET, Receipt
+from kfm.house.opening import House
 from kfm.projections.artifacts import receipt_path
-from kfm.runtime import House
 from kfm.store.state import StoredState
 
 TABLES = (

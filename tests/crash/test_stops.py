@@ -17,7 +17,7 @@ import kfm.store.sqlite
 from kfm.clock import FixedClock
 from kfm.contract.records import Lease
 from kfm.errors import Busy, Fenced
-from kfm.runtime import open_tables
+from kfm.house.opening import open_tables
 from kfm.store.state import StoredState, this_process
 from tests.crash import counts
 from tests.crash.harness import Voice, answer_of, begin, clean_run, end, house_in, load, perform, recover

@@ -16,8 +16,8 @@ from kfm.contract.updater import Output
 from kfm.engine.execute import Crew
 from kfm.engine.results import Results
 from kfm.errors import Busy, StorageFailed
+from kfm.house.opening import open_house
 from kfm.publish.files import FilesPublisher
-from kfm.runtime import open_house
 from kfm.store.locks import FileLock
 from kfm.store.objects import FileObjects
 from kfm.store.state import StoredState, this_process

@@ -16,7 +16,7 @@ import pytest
 
 from kfm.cli.main import main
 from kfm.config import load
-from kfm.runtime import open_house
+from kfm.house.opening import open_house
 
 MESSAGE = """{"source_id": "gauges", "trigger": "etag-change", "event_type": "update",
 "sent_at": "2026-01-01T00:00:00Z", "metadata": {}, "integrity": {"version": "v1"}}"""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kfm import config
-from kfm.runtime import open_house
+from kfm.house.opening import open_house
 from tests.github.standin import REPOSITORY, TOKEN, GitHub, github
 from tests.node.twin import node
 

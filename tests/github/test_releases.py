@@ -11,7 +11,7 @@ import pytest
 
 from kfm import config
 from kfm.errors import KfmError, Refused, Unavailable
-from kfm.runtime import House, open_house
+from kfm.house.opening import House, open_house
 from tests.github.standin import REPOSITORY, TOKEN, GitHub, github
 
 UPDATER = """

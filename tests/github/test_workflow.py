@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from kfm import config
-from kfm.arrivals import github_workflow
 from kfm.errors import BadInput
+from kfm.house.exporting import github_workflow
 from kfm.projections.workflow import workflow
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -19,7 +19,7 @@ from kfm.clock import FixedClock
 from kfm.config import load
 from kfm.contract.records import Step
 from kfm.contract.updater import Output, Reader
-from kfm.runtime import House, open_house
+from kfm.house.opening import House, open_house
 
 HERE = Path(__file__).parent
 BACKENDS = {"sqlite": "sqlite:state/state.db", "jsonl": "jsonl:state/journal.jsonl"}

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kfm.engine.verify import verify
+from kfm.house.exporting import wal
 from tests.golden.make import DECLARED, facts, make, opened
 from tests.node.twin import ROOT, node
 
@@ -62,7 +63,7 @@ def test_a_golden_state_reads_as_it_was_written(golden: Path) -> None:
         assert verify(house.state, house.objects).entries == len(written["ledger"]) >= 7
         for entry in house.state.ledger():
             if entry.wal_ids:
-                assert list(house.wal(entry.run_id))
+                assert list(wal(house, entry.run_id))
 
 
 @each_state

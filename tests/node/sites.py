@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kfm import config, runtime
+from kfm import config
+from kfm.house import opening
 from tests.node.twin import ROOT, node
 from tests.walk.installations import Answer, Installation, environment, stamps
 
@@ -136,7 +137,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def rows_of(folder: Path) -> dict[str, dict[str, bytes]]:
     """Every row of the state, but for who held a lease, and the number the disk gave to a file."""
     resolved = config.load(str(folder / "kfm.yml"), {})
-    tables = runtime.open_tables(resolved, "read")
+    tables = opening.open_tables(resolved, "read")
     try:
         found = {table: dict(tables.scan(table)) for table in TABLES}
     finally:

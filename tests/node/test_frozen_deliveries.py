@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kfm import config, runtime
+from kfm import config
+from kfm.house import opening
 from tests.node.sites import Site, contents, declared
 
 
@@ -120,6 +121,6 @@ def test_receipts_are_exported_while_all_is_frozen(site: Weather) -> None:
     site.becomes("rain", "1")
     site.kfm("freeze", "--reason", "stop")
     site.tell(5)
-    with runtime.open_house(config.load(str(site.folder / "kfm.yml"), {}), mode="read") as house:
+    with opening.open_house(config.load(str(site.folder / "kfm.yml"), {}), mode="read") as house:
         entries = list(house.state.ledger())
     assert {path.stem for path in (site.folder / ".kfm/receipts").rglob("*.json")} == {e.run_id for e in entries}

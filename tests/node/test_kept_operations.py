@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from kfm import config, runtime
+from kfm import config
 from kfm.contract.records import Receipt
+from kfm.house import opening
 from kfm.operations.moves import OPERATIONS
 from kfm.orchestration.triggers import ordered
 from tests.node.sites import Site, declared
@@ -44,7 +45,7 @@ class Rain(Site):
 
     def receipts(self) -> list[dict[str, Any]]:
         """In the order of the ledger."""
-        with runtime.open_house(config.load(str(self.folder / "kfm.yml"), {}), mode="read") as house:
+        with opening.open_house(config.load(str(self.folder / "kfm.yml"), {}), mode="read") as house:
             found = [house.state.receipt(entry.run_id) for entry in house.state.ledger()]
             return [msgspec.to_builtins(receipt) for receipt in found]
 
@@ -125,7 +126,7 @@ def test_an_operation_killed_before_its_plan_is_the_move_it_was_then(
         planned.append(True)
         raise Killed
 
-    with runtime.open_house(config.load(str(site.folder / "kfm.yml"), {})) as house, monkeypatch.context() as patch:
+    with opening.open_house(config.load(str(site.folder / "kfm.yml"), {})) as house, monkeypatch.context() as patch:
         patch.setattr("kfm.engine.run.settle_plan", dies)
         with pytest.raises(Killed):
             house.operation("rollback", "rain", reason="take 3 back")
@@ -138,7 +139,7 @@ def test_an_operation_killed_before_its_plan_is_the_move_it_was_then(
 def test_an_operation_kept_without_its_move_is_not_guessed_at(site: Rain) -> None:
     site.becomes("1")
     two = site.becomes("20")
-    with runtime.open_house(config.load(str(site.folder / "kfm.yml"), {})) as house:
+    with opening.open_house(config.load(str(site.folder / "kfm.yml"), {})) as house:
         trigger = ordered(OPERATIONS["rollback"](), "rain", {}, house.clock, actor="a", reason="r")
         with house.state.transaction() as tx:
             tx.keep_trigger(trigger)

@@ -13,7 +13,7 @@ import pytest
 
 from kfm import __version__, config
 from kfm.clock import FixedClock
-from kfm.runtime import open_house
+from kfm.house.opening import open_house
 from kfm.store.state import holder_is_dead, this_process
 from tests.node.sites import Site, command, contents, rows_of
 from tests.node.test_alternating import CONFIG as MANY

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kfm import config, runtime
+from kfm import config
+from kfm.house import opening
 from tests.node.sites import Site, declared
 from tests.node.test_runner import resumed
 from tests.walk.installations import NOW
@@ -36,7 +37,7 @@ class Weather(Site):
 
     def flip(self, name: str) -> Path:
         """One bit of the object that only this version needs; returns where it lies."""
-        with runtime.open_house(config.load(str(self.folder / "kfm.yml"), {}), mode="read") as house:
+        with opening.open_house(config.load(str(self.folder / "kfm.yml"), {}), mode="read") as house:
             manifest = house.objects.read(house.state.ref(f"processed/{name}"))
         digest = json.loads(manifest.splitlines()[0])["digest"].removeprefix("sha256:")
         (path,) = (self.folder / ".kfm/objects").rglob(digest[2:])

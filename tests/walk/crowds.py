@@ -21,7 +21,7 @@ from kfm.config import load
 from kfm.contract.records import Receipt
 from kfm.engine.verify import verify
 from kfm.errors import KfmError
-from kfm.runtime import House, Mode, open_house
+from kfm.house.opening import House, Mode, open_house
 from tests.crash.oracle import check
 from tests.crash.points import Points, die, install
 

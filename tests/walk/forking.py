@@ -14,7 +14,7 @@ from typing import Any
 PRELOADED = (
     "apsw", "argparse", "csv", "http.client", "ssl", "msgspec", "signal",
     "kfm.cli.main", "kfm.cli.parser", "kfm.cli.running", "kfm.cli.moving", "kfm.cli.reading", "kfm.cli.keeping",
-    "kfm.cli.settings", "kfm.cli.starter", "kfm.runtime", "kfm.inspection.inspecting", "kfm.engine.preview",
+    "kfm.cli.settings", "kfm.cli.starter", "kfm.house.opening", "kfm.inspection.inspecting", "kfm.engine.preview",
     "kfm.operations.moves", "kfm.projections.artifacts", "kfm.projections.wal", "kfm.publish.files",
     "kfm.publish.noop", "kfm.sources.files", "kfm.sources.http", "kfm.store.jsonl", "kfm.store.overlay",
     "kfm.store.snapshot", "kfm.store.sqlite", "kfm.telemetry.log",

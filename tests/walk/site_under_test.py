@@ -16,9 +16,9 @@ from kfm.contract.records import Checkpoint, Fetched, FetchRequest, Receipt, Sou
 from kfm.contract.updater import Output, Plan, Reader, Sources, Updater
 from kfm.engine.run import run
 from kfm.engine.walk import Ports, Settings
+from kfm.house.opening import House, open_house
 from kfm.operations.moves import OPERATIONS
 from kfm.policy.checklist import promotion_gate
-from kfm.runtime import House, open_house
 from kfm.store.memory import MemoryTables
 from kfm.store.objects import DryObjects
 from kfm.store.state import StoredState, this_process

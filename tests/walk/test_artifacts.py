@@ -15,8 +15,9 @@ from kfm.contract.canonical import canonical
 from kfm.contract.names import check_path
 from kfm.contract.records import ManifestEntry
 from kfm.documents.strict_json import decode
+from kfm.house.exporting import artifacts_of
+from kfm.house.opening import House
 from kfm.projections.artifacts import ARTIFACTS, published_path, receipt_path
-from kfm.runtime import House
 from kfm.telemetry.log import MemoryLog
 from tests.walk.site_under_test import folder_site, opened
 from tests.walk.test_wal import UPDATER
@@ -31,7 +32,7 @@ FAILING = UPDATER.replace('return Output.text(step.id + read.text("source"))', '
 def artifacts(house: House, runs: int = 1) -> dict[str, bytes]:
     house.log = log = MemoryLog(house.clock)
     receipts = [house.run(house.trigger("demo")) for _ in range(runs)]
-    return house.artifacts(receipts, house.settle(), log.events)
+    return artifacts_of(house, receipts, house.settle(), log.events)
 
 
 def lines(body: bytes) -> list[dict[str, object]]:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kfm.runtime import House
+from kfm.house.opening import House
 from kfm.store import archive
 from tests.walk.crowds import STATES, Installation, together
 
@@ -44,11 +44,11 @@ def test_a_journal_that_another_process_has_put_away_meanwhile_is_not_put_away_a
         def overtaken(limit: int) -> list[str]:
             batch = found(limit)
             if batch:
-                moved.append(one.compact())
+                moved.append(one.archive.compact())
             return batch
 
         monkeypatch.setattr(two.archive, "_ended", overtaken)
-        assert two.compact() == 0
+        assert two.archive.compact() == 0
         assert moved == [3]
         assert journals(one) == before
     with site.open() as house:
@@ -62,7 +62,7 @@ def test_of_several_compactions_each_run_is_moved_by_one(state: str, place: Path
 
     def compact() -> int:
         with site.open() as house:
-            return house.compact()
+            return house.archive.compact()
 
     assert sum(together([compact] * 4)) == 12
     with site.open() as house:
@@ -89,7 +89,7 @@ def test_a_journal_that_is_put_away_while_it_is_read_is_read_to_its_end(
         (run_id,) = (entry.run_id for entry in reader.state.ledger())
         reading = reader.state.segments(run_id)
         names = [next(reading)[1]]
-        assert other.compact() == 1
+        assert other.archive.compact() == 1
         names += [name for _, name in reading]
         assert names == before and len(names) > 2
 
@@ -99,7 +99,7 @@ def test_an_archive_object_takes_no_more_than_it_should(place: Path, monkeypatch
     site = Installation(place, "sqlite")
     before = ended_runs(site, 6)
     with site.open() as house:
-        assert house.compact() == 6
+        assert house.archive.compact() == 6
         assert journals(house) == before
         places = {body for _, body in house.tables.scan("archived")}
         assert len({msgspec.json.decode(body)["object"] for body in places}) > 1

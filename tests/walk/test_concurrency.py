@@ -18,7 +18,7 @@ import kfm.engine.run as engine
 from kfm.contract.records import Receipt
 from kfm.engine.verify import verify
 from kfm.errors import Moved, Unavailable
-from kfm.runtime import House
+from kfm.house.opening import House
 from tests.walk.crowds import STATES, Crowd, Installation, Looks, Told, attempt, disturbed, mortal, together
 
 CROWD = 8
@@ -364,9 +364,9 @@ def test_who_only_looks_sees_a_whole_state_while_others_run_promote_compact_and_
         moved = 0
         while not over[0]:
             with site.open() as house:
-                moved += house.compact()
+                moved += house.archive.compact()
         with site.open() as house:
-            return moved + house.compact()
+            return moved + house.archive.compact()
 
     writers = [
         writer(ingest(), operate("promote"), dataset="demo"),

@@ -14,8 +14,8 @@ import pytest
 
 from kfm.contract.records import ManifestEntry
 from kfm.errors import Corrupt
+from kfm.house.opening import House
 from kfm.projections.artifacts import published_path
-from kfm.runtime import House
 from tests.walk.crowds import STATES, Crowd, Installation, Looks, Told, attempt, together
 
 CURRENT = "public/datasets/demo/current.json"

@@ -15,7 +15,8 @@ import pytest
 
 from kfm.config import load
 from kfm.contract.canonical import canonical
-from kfm.runtime import open_house
+from kfm.house.exporting import wal
+from kfm.house.opening import open_house
 from tests.walk.installations import NOW, Server, contents, environment, kansas, kansas_files, serving
 from tests.walk.site_under_test import folder_site
 
@@ -223,7 +224,7 @@ def told(site: Path) -> dict[str, Any]:
             "ledger": state.ledger_head(),
             "telemetry": [canonical(state.telemetry(entry.run_id)) for entry in state.ledger()],
             "steps": [
-                sorted((record.step_id, record.phase, canonical(record.payload)) for record in house.wal(entry.run_id)
+                sorted((record.step_id, record.phase, canonical(record.payload)) for record in wal(house, entry.run_id)
                        if record.status == "DONE" and record.phase == "EXECUTE")
                 for entry in state.ledger()
                 if state.run(entry.run_id) is not None

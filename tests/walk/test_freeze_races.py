@@ -15,7 +15,7 @@ import pytest
 from kfm.contract.records import LedgerEntry, Receipt, Step
 from kfm.contract.updater import Output
 from kfm.errors import Frozen, KfmError
-from kfm.runtime import House
+from kfm.house.opening import House
 from tests.walk.crowds import STATES, Crowd, Installation, Told, attempt, together, wait_until
 
 SCOPES = ("demo", "global")

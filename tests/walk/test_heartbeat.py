@@ -16,7 +16,7 @@ from kfm.contract.records import Step
 from kfm.contract.updater import Output, Plan, Reader
 from kfm.engine import heartbeat
 from kfm.errors import Busy, Frozen
-from kfm.runtime import House, open_house
+from kfm.house.opening import House, open_house
 from tests.walk.crowds import STATES, Installation, together
 from tests.walk.site_under_test import Lines, MemorySite
 

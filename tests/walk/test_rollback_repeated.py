@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kfm import config, runtime
+from kfm import config
+from kfm.house import opening
 from tests.node.sites import Site, declared
 
 
@@ -26,7 +27,7 @@ def becomes(site: Site, mm: str) -> str:
 def test_an_order_killed_past_its_commit_and_given_again_does_not_undo_itself(site: Site, zone: str) -> None:
     one, two = becomes(site, "1"), becomes(site, "20")
     ref = f"{zone}/rain"
-    with runtime.open_house(config.load(str(site.folder / "kfm.yml"), {})) as house:
+    with opening.open_house(config.load(str(site.folder / "kfm.yml"), {})) as house:
         assert house.operation("rollback", "rain", {"ref": ref}, reason="wrong").outcome == "done"
         # It dies here: committed, and nobody was told.
     option = [] if zone == "published" else ["--ref", ref]

@@ -13,7 +13,7 @@ from kfm.cli.running import _resume_one
 from kfm.contract.records import Step
 from kfm.contract.updater import Output, Reader
 from kfm.errors import BadInput, Conflict, Frozen, PlanDrift, Unavailable
-from kfm.runtime import House
+from kfm.house.opening import House
 from kfm.telemetry.log import NullLog
 from tests.walk.crowds import STATES, Installation
 from tests.walk.site_under_test import Lines, MemorySite

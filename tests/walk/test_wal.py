@@ -10,8 +10,9 @@ import pytest
 from kfm.contract.canonical import canonical
 from kfm.contract.records import WalRecord
 from kfm.documents.strict_json import decode
+from kfm.house.exporting import wal
+from kfm.house.opening import House
 from kfm.projections.wal import FORMATS, export
-from kfm.runtime import House
 from tests.walk.site_under_test import folder_site, opened
 
 UPDATER = """
@@ -45,7 +46,7 @@ def run_once(house: House) -> str:
 
 
 def test_every_step_has_its_intent_before_its_done(house: House) -> None:
-    records = list(house.wal(run_once(house)))
+    records = list(wal(house, run_once(house)))
     assert [record.seq for record in records] == list(range(1, len(records) + 1))
     assert records[0].phase == "PLAN"
     assert [record.phase for record in records[-2:]] == ["UPSERT", "LINEAGE"]
@@ -59,7 +60,7 @@ def test_every_step_has_its_intent_before_its_done(house: House) -> None:
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_an_export_holds_the_same_records(house: House, form: str) -> None:
-    records = list(house.wal(run_once(house)))
+    records = list(wal(house, run_once(house)))
     out = io.BytesIO()
     if form != "json":
         pytest.importorskip("fastavro" if form == "avro" else "pyarrow")
@@ -93,24 +94,24 @@ def test_compaction_answers_the_same_questions(house: House, tmp_path: Path) -> 
         house.state.tables.delete("checkpoints", key)
     house.state.tables.commit()
     second = run_once(house)
-    before = {run_id: list(house.wal(run_id)) for run_id in (first, second)}
+    before = {run_id: list(wal(house, run_id)) for run_id in (first, second)}
     ledger, refs = list(house.state.ledger()), list(house.state.refs())
     assert list(house.state.tables.scan("segments"))
-    assert house.compact() == 2
+    assert house.archive.compact() == 2
     assert not list(house.state.tables.scan("segments"))
-    assert {run_id: list(house.wal(run_id)) for run_id in (first, second)} == before
+    assert {run_id: list(wal(house, run_id)) for run_id in (first, second)} == before
     assert (list(house.state.ledger()), list(house.state.refs())) == (ledger, refs)
-    assert house.compact() == 0
+    assert house.archive.compact() == 0
     house.close()
     reopened = opened(tmp_path / "kfm.yml", "read")
-    assert {run_id: list(reopened.wal(run_id)) for run_id in (first, second)} == before
+    assert {run_id: list(wal(reopened, run_id)) for run_id in (first, second)} == before
 
 
 def test_a_damaged_archive_is_refused(house: House, tmp_path: Path) -> None:
     from kfm.errors import Corrupt
 
     run_id = run_once(house)
-    house.compact()
+    house.archive.compact()
     tables = house.state.tables
     place = decode(tables.get("archived", run_id) or b"", "place")
     body = tables.get("objects", place["object"])
@@ -119,4 +120,4 @@ def test_a_damaged_archive_is_refused(house: House, tmp_path: Path) -> None:
     tables.put("objects", place["object"], body[:-5] + b"xxxx\n")
     tables.commit()
     with pytest.raises(Corrupt):
-        list(house.wal(run_id))
+        list(wal(house, run_id))

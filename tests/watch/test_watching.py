@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from kfm import config
-from kfm.arrivals import Watch
 from kfm.clock import FixedClock
 from kfm.contract.records import Receipt
 from kfm.errors import KfmError
+from kfm.house.opening import House, open_house
+from kfm.house.watching import Watch
 from kfm.orchestration import triggers
-from kfm.runtime import House, open_house
 from kfm.store.state import StoredTx
 from tests.watch.site import Site, installation, served
 

@@ -19,8 +19,8 @@ import pytest
 
 from kfm import config
 from kfm.contract.secret import Secret
+from kfm.house.opening import open_house
 from kfm.orchestration.webhooks import Hook, Rejected, verify
-from kfm.runtime import open_house
 from tests.webhooks.door import SECRETS, Case, Senders, environment, installation, send_all, served
 
 

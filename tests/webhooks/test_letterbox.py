@@ -12,10 +12,10 @@ import pytest
 
 from kfm.api import webhooks
 from kfm.api.webhooks import Answer, Letterbox, WebhookDoor
-from kfm.arrivals import Message, reception_of
 from kfm.config import load
 from kfm.errors import KfmError, Unavailable
-from kfm.runtime import House, open_house
+from kfm.house.opening import House, open_house
+from kfm.house.receiving import Message, reception_of
 from tests.webhooks.door import SECRETS, installation
 
 

@@ -17,10 +17,10 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from kfm.api.webhooks import Letterbox, WebhookDoor
-from kfm.arrivals import reception_of
 from kfm.clock import SystemClock
 from kfm.errors import BadInput
-from kfm.runtime import House
+from kfm.house.opening import House
+from kfm.house.receiving import reception_of
 
 MAX_HEAD = 64 * 1024  # bytes of a request line and its headers
 MAX_MESSAGE = 16 * 1024 * 1024  # bytes on the wire of one request; its body has a limit of its own, far below

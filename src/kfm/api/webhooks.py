@@ -13,9 +13,9 @@ from contextlib import ExitStack
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from kfm.arrivals import Message, Reception, take
 from kfm.errors import KfmError
-from kfm.runtime import House
+from kfm.house.opening import House
+from kfm.house.receiving import Message, Reception, take
 
 MAX_BYTES = 256 * 1024
 SECONDS_TO_SEND = 10.0  # for the whole body

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 
-from kfm.cli.opening import find_run, opened, settings
+from kfm.cli.opening import opened, settings
 from kfm.cli.render import Screen
 from kfm.errors import EXIT_CODES, BadInput
 
 
 def wal_export(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.house.exporting import export_wal
+    from kfm.house.looking import find_run
+
     with opened(options, screen, "read") as house:
         run_id = find_run(house, options.run)
         if house.state.run(run_id) is None:
@@ -20,14 +23,13 @@ def wal_export(options: argparse.Namespace, screen: Screen) -> int:
         if options.format != "json" and screen.out.isatty():
             raise BadInput(f"{options.format} is not for a terminal", hint="send it to a file with >")
         with screen.writing() as out:
-            count = house.export_wal(run_id, options.format, out)
+            count = export_wal(house, run_id, options.format, out)
         screen.say(f"{count} records of run {run_id}")
     return 0
 
 
 def telemetry_export(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.arrivals import telemetry_bundle
-    from kfm.runtime import write_artifacts
+    from kfm.house.exporting import telemetry_bundle, write_artifacts
 
     resolved = settings(options)
     with opened(options, screen, "read", resolved) as house:
@@ -46,7 +48,7 @@ def telemetry_export(options: argparse.Namespace, screen: Screen) -> int:
 
 def compact(options: argparse.Namespace, screen: Screen) -> int:
     with opened(options, screen, "write") as house:
-        count = house.compact()
+        count = house.archive.compact()
         if screen.json:
             screen.data({"archived_runs": count})
         else:
@@ -55,7 +57,7 @@ def compact(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def doctor(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.diagnosis import diagnose
+    from kfm.house.diagnosis import diagnose
 
     resolved = settings(options)
     verdicts = diagnose(resolved, deep=options.deep)

@@ -15,7 +15,7 @@ from kfm.errors import BadInput
 
 if TYPE_CHECKING:
     from kfm.contract.records import Receipt
-    from kfm.runtime import House
+    from kfm.house.opening import House
 
 
 def promote(options: argparse.Namespace, screen: Screen) -> int:
@@ -84,13 +84,15 @@ def _operate(options: argparse.Namespace, screen: Screen, params: dict[str, str]
 
 def _tell(house: House, screen: Screen, receipt: Receipt) -> None:
     """What moved, and what a person does next."""
+    from kfm.house.exporting import published_folder
+
     if receipt.outcome == "unchanged":
         screen.say("nothing moved: it is there already")
     for move in receipt.moves:
         screen.say(f"{move.ref}: {move.before or 'nothing'} → {move.after or 'nothing'}")
         if not move.ref.startswith("published/"):
             continue
-        after, before = (v and house.published_folder(receipt.dataset, v) for v in (move.after, move.before))
+        after, before = (v and published_folder(house, receipt.dataset, v) for v in (move.after, move.before))
         if after:
             screen.say(f"its files are in {os.path.relpath(after)}")
         if before:

@@ -18,7 +18,7 @@ from kfm.errors import EXIT_CODES, BadInput, KfmError
 if TYPE_CHECKING:
     from kfm.config import Resolved
     from kfm.contract.records import Receipt
-    from kfm.runtime import House, Mode
+    from kfm.house.opening import House, Mode
 
 
 def settings(options: argparse.Namespace) -> Resolved:
@@ -40,7 +40,7 @@ def opened(
     Opening it to write makes the store if there is none: whatever can be wrong with what was typed is
     checked before.
     """
-    from kfm.runtime import open_house, open_log
+    from kfm.house.opening import open_house, open_log
 
     resolved = resolved or settings(options)
     log = None
@@ -86,27 +86,6 @@ def one_line(flag: str, text: str, limit: int = 200) -> str:
     if not is_printable(text) or len(text) > limit:
         raise BadInput(f"{flag} must be one line of at most {limit} characters", hint="shorten it")
     return text
-
-
-def find_run(house: House, text: str) -> str:
-    """A run by its id, by the start of it, or the last one."""
-    if text == "last":
-        for unfinished in house.state.open_runs():
-            return unfinished.run_id
-        for entry in house.state.ledger(reverse=True, limit=1):
-            return entry.run_id
-        raise BadInput("there is no run yet", hint="start one with `kfm run`")
-    if not text or len(text) > 36 or not all(c in "0123456789abcdef-" for c in text):
-        raise BadInput(f"{printable(text)} is not the id of a run", hint="see `kfm runs list`")
-    if house.state.run(text) is not None or house.state.receipt(text) is not None:
-        return text
-    found = {run.run_id for run in house.state.open_runs() if run.run_id.startswith(text)}
-    found |= {entry.run_id for entry in house.state.ledger() if entry.run_id.startswith(text)}
-    if len(found) == 1:
-        return found.pop()
-    if found:
-        raise BadInput(f"{len(found)} runs begin with {text}", hint="give more of the id")
-    raise BadInput(f"there is no run {text}", hint="see `kfm runs list`")
 
 
 def code_of(receipt: Receipt, *, tell_noop: bool = False) -> int:

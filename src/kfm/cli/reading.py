@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kfm.cli.opening import find_run, known_dataset, opened, settings
+from kfm.cli.opening import known_dataset, opened, settings
 from kfm.cli.render import Screen, short, size
 from kfm.contract.manifests import entries
 from kfm.contract.names import check_ref, dataset_id, is_digest
-from kfm.contract.records import ManifestEntry, Receipt, Run, Step
+from kfm.contract.records import ManifestEntry, Receipt, Run
 from kfm.documents.characters import printable
 from kfm.errors import BadInput
+from kfm.house.looking import find_run, runs, steps, worker
 
 if TYPE_CHECKING:
-    from kfm.runtime import House
+    from kfm.house.opening import House
 
 ALL = -1
 
@@ -27,7 +28,7 @@ def runs_list(options: argparse.Namespace, screen: Screen) -> int:
     wanted = dataset_id(options.dataset) if options.dataset is not None else ""
     resolved = settings(options)
     with opened(options, screen, "read", resolved) as house:
-        rows = list(_run_rows(house, options.limit or ALL, wanted))
+        rows = list(runs(house, options.limit or ALL, wanted))
     if not rows and wanted not in ("", "global"):  # a dataset that left the configuration keeps its runs
         known_dataset(options, screen, resolved, wanted)
     if screen.json:
@@ -36,29 +37,6 @@ def runs_list(options: argparse.Namespace, screen: Screen) -> int:
         names = ("started", "dataset", "op", "status", "outcome", "run")
         screen.table(names, [[row[name] for name in names] for row in rows])
     return 0
-
-
-def _run_rows(house: House, limit: int, wanted: str) -> Iterator[dict[str, str]]:
-    """Unfinished ones, then as the ledger has them, the last that ended first. Only those are limited."""
-    count = 0
-    for run in house.state.open_runs():
-        if wanted in ("", run.dataset):
-            count += 1
-            op = run.updater_id.removeprefix("kfm-") if run.trigger.kind == "operation" else "ingest"
-            yield _row(run.started_at, run.dataset, op, "RUNNING", "unfinished", run.run_id)
-    for entry in house.state.ledger(reverse=True):
-        if 0 <= limit <= count:
-            return
-        receipt = house.state.receipt(entry.run_id)
-        if receipt is not None and wanted in ("", receipt.dataset):
-            count += 1
-            yield _row(
-                receipt.started_at, receipt.dataset, entry.op_type, receipt.status, receipt.outcome, receipt.run_id
-            )
-
-
-def _row(started: str, dataset: str, op: str, status: str, outcome: str, run_id: str) -> dict[str, str]:
-    return {"started": started, "dataset": dataset, "op": op, "status": status, "outcome": outcome, "run": run_id}
 
 
 def runs_show(options: argparse.Namespace, screen: Screen) -> int:
@@ -76,7 +54,7 @@ def runs_show(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _show_unfinished(house: House, screen: Screen, run: Run) -> None:
-    done = sum(1 for _, status, _ in _steps(house, run) if status == "DONE")
+    done = sum(1 for _, status, _ in steps(house, run) if status == "DONE")
     screen.fields(
         [
             ("run", run.run_id),
@@ -94,7 +72,7 @@ def _show_unfinished(house: House, screen: Screen, run: Run) -> None:
 
 def _worker(house: House, run: Run) -> str:
     """Who is at it, and for how long others have to wait if it is not heard of again."""
-    lease = house.worker(run)
+    lease = worker(house, run)
     if lease is None:
         return "nobody; `kfm resume` takes it up"
     left_s = (lease.expires_ms - house.clock.now_ms()) / 1000
@@ -136,7 +114,7 @@ def runs_steps(options: argparse.Namespace, screen: Screen) -> int:
     with opened(options, screen, "read") as house:
         run_id = find_run(house, options.run)
         run = house.state.run(run_id)
-        rows = [] if run is None else [(step, status, digest) for step, status, digest in _steps(house, run)]
+        rows = [] if run is None else [(step, status, digest) for step, status, digest in steps(house, run)]
         if screen.json:
             screen.data([{"step": step, "status": status, "digest": digest} for step, status, digest in rows])
         else:
@@ -147,29 +125,6 @@ def runs_steps(options: argparse.Namespace, screen: Screen) -> int:
             if run is None:
                 screen.say("this run ended before anything was planned, so it has no steps")
     return 0
-
-
-def _steps(house: House, run: Run) -> Iterator[tuple[Step, str, str]]:
-    """Each step of the journaled plan with where it stands, folded from the journal."""
-    done: dict[int, str] = {}
-    failed: set[int] = set()
-    begun = 0
-    for segment, _ in house.state.segments(run.run_id):
-        done.update({position: digest for position, digest, _, _ in segment.done})
-        failed.update(position for position, _ in segment.failed)
-        begun = max([begun, *(end for _, end in segment.intent)])
-    decode = msgspec.json.Decoder(Step).decode_lines
-    position = 0
-    for n, body in enumerate(house.state.plan_chunks(run.plan_hash) if run.plan_hash else ()):
-        for step in decode(body[body.index(b"\n") + 1 :] if n == 0 else body):
-            if position in done or run.status == "COMMITTED":
-                status = "DONE"
-            elif position in failed:
-                status = "FAILED"
-            else:
-                status = "IN_PROGRESS" if position < begun and run.status == "RUNNING" else "PENDING"
-            yield step, status, done.get(position, "")
-            position += 1
 
 
 def refs_list(options: argparse.Namespace, screen: Screen) -> int:

@@ -43,7 +43,7 @@ def serve_webhooks(options: argparse.Namespace, screen: Screen) -> int:
         from kfm.api.serving import serve_webhooks as serve
     except ImportError:
         raise Refused("serving needs uvicorn and httptools", hint=f"pip install '{DISTRIBUTION}[serve]'") from None
-    from kfm.runtime import open_house
+    from kfm.house.opening import open_house
 
     def ready(port: int) -> None:
         scheme = "https" if tls else "http"
@@ -91,8 +91,8 @@ def watch(options: argparse.Namespace, screen: Screen) -> int:
     """Until SIGTERM or Ctrl-C. What it is told meanwhile is durable before it says so."""
     import time
 
-    from kfm.arrivals import Watch
     from kfm.cli.running import Tally, settled
+    from kfm.house.watching import Watch
 
     resolved = settings(options)
     names = [known_dataset(options, screen, resolved, name) for name in options.dataset]
@@ -177,7 +177,7 @@ def _known(resolved: Resolved, source: str) -> str:
 
 def sign(options: argparse.Namespace, screen: Screen) -> int:
     """The headers a sender would give with this body, made with the first secret."""
-    from kfm.arrivals import signed_headers
+    from kfm.house.receiving import signed_headers
 
     resolved = settings(options)
     source = _known(resolved, options.source)
@@ -194,7 +194,7 @@ def sign(options: argparse.Namespace, screen: Screen) -> int:
 
 def verify(options: argparse.Namespace, screen: Screen) -> int:
     """Whether the door would take this request now, and why not. Changes nothing, not even the log of refusals."""
-    from kfm.arrivals import judge
+    from kfm.house.receiving import judge
 
     resolved = settings(options)
     source = _known(resolved, options.source)
@@ -211,7 +211,7 @@ def replay(options: argparse.Namespace, screen: Screen) -> int:
     resolved = settings(options)
     source = _known(resolved, options.source)
     headers, body = _headers(options.header), _body(options.body)
-    from kfm.arrivals import replay as take_again
+    from kfm.house.receiving import replay as take_again
 
     with opened(options, screen, "write", resolved) as house:
         kept = take_again(house, source, headers, body)
@@ -228,13 +228,10 @@ def replay(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def triggers_list(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.house.looking import triggers
+
     with opened(options, screen, "read") as house:
-        rows = [_row(trigger, "waiting", "") for trigger in house.state.inbox()]
-        if options.all:
-            limit = options.limit or -1
-            for ended in house.state.ended_triggers(reverse=True, limit=limit):
-                receipt = house.state.receipt(ended.run_id)
-                rows.append(_row(ended.trigger, receipt.outcome if receipt else "ended", ended.run_id))
+        rows = list(triggers(house, ended=options.all, limit=options.limit or -1))
     if screen.json:
         screen.data(rows)
         return 0
@@ -249,43 +246,11 @@ def triggers_list(options: argparse.Namespace, screen: Screen) -> int:
     return 0
 
 
-def _row(trigger: Any, state: str, run_id: str) -> dict[str, str]:
-    return {
-        "trigger_id": trigger.trigger_id,
-        "dataset": trigger.dataset,
-        "kind": trigger.kind,
-        "asks": _asks(trigger),
-        "state": state,
-        "received_at": trigger.received_at,
-        "actor": trigger.actor,
-        "reason": trigger.reason,
-        "window": trigger.window,
-        "run_id": run_id,
-    }
-
-
-def _asks(trigger: Any) -> str:
-    """Of an operation, the move it waits to make."""
-    if trigger.kind != "operation":
-        return ""
-    asked, params = trigger.updater_id.removeprefix("kfm-"), trigger.params
-    if "before" not in params:
-        return str(asked)
-    ref = params.get("ref") or f"published/{trigger.dataset}"
-    return f"{asked} {ref} from {params['before']} to {params['to']}"
-
-
 def triggers_show(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.house.looking import trigger
+
     with opened(options, screen, "read") as house:
-        waiting = house.state.kept_trigger(options.trigger)
-        ended = house.state.ended_trigger(options.trigger) if waiting is None else None
-        if waiting is not None:
-            row = _row(waiting, "waiting", "")
-        elif ended is not None:
-            receipt = house.state.receipt(ended.run_id)
-            row = _row(ended.trigger, receipt.outcome if receipt else "ended", ended.run_id)
-        else:
-            raise BadInput(f"there is no trigger {printable(options.trigger)}", hint="see `kfm triggers list --all`")
+        row = trigger(house, options.trigger)
     if screen.json:
         screen.data(row)
     else:
@@ -295,8 +260,8 @@ def triggers_show(options: argparse.Namespace, screen: Screen) -> int:
 
 def triggers_retry(options: argparse.Namespace, screen: Screen) -> int:
     """Run a trigger now: one that waits as it is, one that ended as a new one like it."""
-    from kfm.arrivals import retry
     from kfm.cli.running import Tally, settled, show_runs
+    from kfm.house.receiving import retry
 
     with opened(options, screen, "write") as house:
         tally = Tally(screen)

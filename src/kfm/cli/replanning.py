@@ -89,13 +89,14 @@ def _read(body: bytes) -> Answer:
 def main() -> None:
     """The other process: a question on stdin, its answer on stdout."""
     from kfm import config
-    from kfm.runtime import open_house
+    from kfm.house.looking import replan
+    from kfm.house.opening import open_house
 
     out, sys.stdout = sys.stdout, sys.stderr  # what an updater prints is no answer
     asked = msgspec.json.decode(sys.stdin.buffer.read(), type=Question)
     try:
         with open_house(config.load(asked.config, os.environ), mode="dry") as house:
-            answer = Answer(plan_hash=house.replan(asked.dataset, asked.inputs, asked.window))
+            answer = Answer(plan_hash=replan(house, asked.dataset, asked.inputs, asked.window))
     except KfmError as problem:
         answer = Answer(problem=problem.message)
     out.buffer.write(msgspec.json.encode(answer))

@@ -8,15 +8,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kfm.cli.opening import code_of, find_run, known_dataset, one_line, opened, person, settings, together
+from kfm.cli.opening import code_of, known_dataset, one_line, opened, person, settings, together
 from kfm.cli.render import Screen, clean, short, size
 from kfm.documents.characters import printable
 from kfm.errors import BadInput, Broken, Conflict, Held, KfmError, PlanChanged
 
 if TYPE_CHECKING:
     from kfm.config import Resolved
-    from kfm.contract.records import Effect, Receipt
-    from kfm.runtime import House
+    from kfm.contract.records import Effect, Receipt, RefEntry
+    from kfm.house.opening import House
 
 
 class Tally:
@@ -89,16 +89,16 @@ def run(options: argparse.Namespace, screen: Screen) -> int:
             tally.take(name, work, tell_noop=options.exit_code)
         effects = settled(house, screen, tally)
         if folder:
-            from kfm.runtime import write_artifacts
+            from kfm.house.exporting import artifacts_of, write_artifacts
 
             try:
-                write_artifacts(folder, house.artifacts(tally.receipts, effects, events))
+                write_artifacts(folder, artifacts_of(house, tally.receipts, effects, events))
             except KfmError as problem:
                 if options.dry_run:
                     raise
                 tally.undelivered([("", problem)], all_are_ours=True)
         if os.environ.get("GITHUB_ACTIONS") == "true" and not options.dry_run:
-            from kfm.arrivals import report_job
+            from kfm.house.exporting import report_job
 
             report_job(tally.receipts)
         show_runs(house, screen, tally, effects)
@@ -119,9 +119,11 @@ def plan(options: argparse.Namespace, screen: Screen) -> int:
     window = one_line("--window", options.window)
     resolved = settings(options)
     name = known_dataset(options, screen, resolved, options.dataset)
+    from kfm.house.looking import preview
+
     with opened(options, screen, "dry", resolved) as house:
         try:
-            view = house.preview(name, window)
+            view = preview(house, name, window)
         except Held as problem:
             raise Held(problem.message, hint=f"`kfm run {name} --dry-run` shows all that would be held") from problem
         if options.check and view.changed:
@@ -196,6 +198,8 @@ def resume(options: argparse.Namespace, screen: Screen) -> int:
     run_id = ""
     if options.run is not None:
         with opened(options, screen, "read", resolved) as house:
+            from kfm.house.looking import find_run
+
             run_id = find_run(house, options.run)
     with opened(options, screen, "write", resolved) as house:
         tally = Tally(screen)
@@ -225,6 +229,8 @@ def settled(house: House, screen: Screen, tally: Tally, *, all_are_ours: bool = 
 
 
 def show_runs(house: House, screen: Screen, tally: Tally, effects: list[Effect]) -> None:
+    from kfm.house.looking import frozen_by, version_of
+
     if screen.json:
         screen.data({"receipts": tally.receipts, "errors": tally.errors, "effects": effects})
         return
@@ -232,7 +238,7 @@ def show_runs(house: House, screen: Screen, tally: Tally, effects: list[Effect])
         screen.table(
             ("dataset", "status", "outcome", "steps", "held", "version", "run"),
             [
-                (r.dataset, r.status, r.outcome, r.steps, _held_of(r), short(_version_of(house, r)), r.run_id)
+                (r.dataset, r.status, r.outcome, r.steps, _held_of(r), short(version_of(house, r)), r.run_id)
                 for r in tally.receipts
             ],
         )
@@ -245,7 +251,7 @@ def show_runs(house: House, screen: Screen, tally: Tally, effects: list[Effect])
             rows = "1 row" if receipt.held_rows == 1 else f"{receipt.held_rows} rows"
             screen.say(f"{receipt.dataset}: {rows} held back, see `kfm held {receipt.dataset}`")
         if receipt.outcome == "frozen":
-            screen.say(f"{receipt.dataset}: {_frozen_by(house, receipt.dataset)}")
+            screen.say(f"{receipt.dataset}: {_frozen(frozen_by(house, receipt.dataset), receipt.dataset)}")
 
 
 def _held_of(receipt: Receipt) -> str:
@@ -269,24 +275,12 @@ def show_findings(house: House, screen: Screen, receipts: list[Receipt]) -> None
         screen.table(("would hold", *FINDINGS[1:]), finding_rows(sources))
 
 
-def _version_of(house: House, receipt: Receipt) -> str:
-    """What it made or moved; of a run that had nothing to do, what is there."""
-    if receipt.outcome == "noop":
-        return house.state.ref(f"processed/{receipt.dataset}")
-    kinds = ("dataset", "ref")
-    return next((item.checksum for kind in kinds for item in receipt.outputs if item.kind == kind), "")
-
-
-def _frozen_by(house: House, dataset: str) -> str:
-    for switch in ("switch/global", f"switch/dataset/{dataset}"):
-        if house.state.ref(switch) == "frozen":
-            *_, last = house.state.history(switch)
-            why = f" ({last.reason})" if last.reason else ""
-            thaw = "kfm thaw" if switch == "switch/global" else f"kfm thaw {dataset}"
-            return (
-                f"frozen since {last.ts[:16]}Z by {last.actor}{why}; its trigger is kept: `{thaw}`, then `kfm resume`"
-            )
-    return "it was frozen; its trigger is kept: `kfm resume`"
+def _frozen(last: RefEntry | None, dataset: str) -> str:
+    if last is None:
+        return "it was frozen; its trigger is kept: `kfm resume`"
+    why = f" ({last.reason})" if last.reason else ""
+    thaw = "kfm thaw" if last.ref == "switch/global" else f"kfm thaw {dataset}"
+    return f"frozen since {last.ts[:16]}Z by {last.actor}{why}; its trigger is kept: `{thaw}`, then `kfm resume`"
 
 
 def show_effects(screen: Screen, receipts: list[Receipt], effects: list[Effect]) -> None:

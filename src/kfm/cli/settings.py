@@ -45,7 +45,7 @@ def completion(options: argparse.Namespace, screen: Screen) -> int:
 
 def workflow_github(options: argparse.Namespace, screen: Screen) -> int:
     from kfm import config
-    from kfm.arrivals import github_workflow
+    from kfm.house.exporting import github_workflow
 
     screen.text(github_workflow(config.load(options.config, os.environ), options.cron))
     return 0

@@ -6,12 +6,11 @@ a publisher.
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import msgspec
 
@@ -24,25 +23,22 @@ from kfm.contract.records import (
     Effect,
     Fetched,
     FetchRequest,
-    Lease,
     Receipt,
     Run,
-    SourceRef,
     Trigger,
     TriggerKind,
-    WalRecord,
 )
 from kfm.contract.updater import Updater
 from kfm.documents.characters import is_printable, printable
 from kfm.engine.deliver import deliver
 from kfm.engine.run import run
-from kfm.engine.walk import Ports, Settings, SettledPlan
+from kfm.engine.walk import Ports, Settings
 from kfm.errors import BadInput, Broken, KfmError, Refused
 from kfm.orchestration.triggers import asked, ordered
 from kfm.policy.checklist import promotion_gate
 from kfm.sources import open_source
 from kfm.store.archive import Archive
-from kfm.store.state import StoredState, holder_is_dead, this_process
+from kfm.store.state import StoredState, this_process
 from kfm.telemetry.log import NullLog
 from kfm.updaters.loading import load_updater
 
@@ -319,72 +315,6 @@ class House:
                 return kind()
         raise Refused(f"no operation is called {trigger.updater_id}", hint="it was made by another version of kfm")
 
-    # -- what can be seen
-
-    def worker(self, unfinished: Run) -> Lease | None:
-        """The lease of whoever is at this run; none if it ran out, or its holder is known to be dead."""
-        lease = self.state.lease(f"{unfinished.updater_id}/{unfinished.dataset}")
-        if lease is None or lease.expires_ms <= self.clock.now_ms() or holder_is_dead(lease.holder):
-            return None
-        return lease
-
-    def wal(self, run_id: str) -> Iterator[WalRecord]:
-        """The write-ahead log of a run, a record a fact; the same before and after compaction."""
-        from kfm.projections.wal import wal_records
-
-        known = self.state.run(run_id)
-        if known is None:
-            raise Refused(f"no run with a journal is called {run_id[:80]!r}", hint="see `kfm runs list`")
-        plan = SettledPlan(plan_hash=known.plan_hash, steps=0, complete=False, has_needs=False, chunks=None)
-        steps = itertools.chain.from_iterable(plan.each(self.state)) if known.plan_hash else ()
-        return wal_records(known, steps, (segment for segment, _ in self.state.segments(run_id)))
-
-    def export_wal(self, run_id: str, form: str, out: IO[bytes]) -> int:
-        """The log of a run as json, avro or parquet; returns how many records."""
-        from kfm.projections.wal import export
-
-        return export(self.wal(run_id), form, out)
-
-    def preview(self, dataset: str, window: str = "") -> PlanPreview:
-        """The plan a run would make now, and how it differs from the one locked for these inputs."""
-        from kfm.engine.preview import preview_plan
-
-        name = dataset_id(dataset)
-        return preview_plan(self.trigger(name, window=window), self.updater(name), self.ports(name))
-
-    def replan(self, dataset: str, inputs: list[SourceRef], window: str = "") -> str:
-        """The hash of the plan this process makes of inputs that were pinned and inspected before."""
-        from kfm.engine.preview import plan_hash
-
-        name = dataset_id(dataset)
-        return plan_hash(self.trigger(name, window=window), self.updater(name), self.ports(name), inputs)
-
-    def compact(self) -> int:
-        """Put the journals of ended runs into the archive; returns how many."""
-        return self.archive.compact()
-
-    def artifacts(
-        self, receipts: list[Receipt], effects: list[Effect], events: list[dict[str, Any]]
-    ) -> dict[str, bytes]:
-        """The artifacts of these runs, by file name."""
-        from kfm.projections import artifacts
-
-        dry = self.mode == "dry"
-        inputs = {r.run_id: known.inputs for r in receipts if (known := self.state.run(r.run_id)) is not None}
-        return {
-            "run.jsonl": artifacts.run_lines([(r, self.state.telemetry(r.run_id)) for r in receipts]),
-            "event_log.jsonl": artifacts.event_lines(events, dry),
-            "idempotency.json": artifacts.idempotency([(r, inputs.get(r.run_id, [])) for r in receipts], dry),
-            "publisher_trace.jsonl": artifacts.trace_lines(effects),
-        }
-
-    def published_folder(self, dataset: str, version: str) -> str:
-        """Where the files of a published version are; empty if they are not written as files."""
-        from kfm.projections.artifacts import version_path
-
-        scheme, place = self.resolved.location(self.config.publish)
-        return os.path.join(place, *version_path(dataset, version).split("/")) if scheme == "file" else ""
-
     def settle(self) -> list[Effect]:
         """Make everything said so far durable, then tell the outside. Acknowledge nothing before this returns.
 
@@ -461,24 +391,6 @@ def open_log(
     if stream is not None:
         sinks.append(human(stream) if lines == "human" else jsonl(stream))
     return EventLog(clock or from_environment(), *sinks, causes=tracebacks(causes) if causes is not None else None)
-
-
-def write_artifacts(folder: str, files: Mapping[str, bytes]) -> None:
-    """Into a folder, over those of the run before. Exports: made again from the state, so not synced."""
-    from kfm.store.durable import REAL, failing_as_storage
-
-    with failing_as_storage("write the artifacts"):
-        os.makedirs(folder, exist_ok=True)
-        for name, body in files.items():
-            target = os.path.join(folder, name)
-            temporary = f"{target}.{os.getpid()}.tmp"
-            REAL.unlink(temporary)
-            fd = REAL.create(temporary)
-            try:
-                REAL.write(fd, body)
-            finally:
-                REAL.close(fd)
-            REAL.replace(temporary, target)
 
 
 def open_tables(resolved: Resolved, mode: Mode) -> Tables:

@@ -6,8 +6,8 @@ from kfm.config import Resolved
 from kfm.contract.records import Decision, RefMove
 from kfm.engine.verify import verify
 from kfm.errors import KfmError
+from kfm.house.opening import House, folders, load, place_verdicts
 from kfm.inspection.inspecting import contract_problems
-from kfm.runtime import House, folders, load, place_verdicts
 from kfm.store.place import Verdict, durability, try_out
 
 

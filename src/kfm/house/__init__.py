@@ -1,0 +1,1 @@
+"""What every door does, once: opens what was chosen, works, receives, watches, looks, exports, diagnoses."""

@@ -1,0 +1,176 @@
+"""Looking at an open house: questions that change nothing, answered as records. Nothing is printed here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from kfm.contract.names import dataset_id
+from kfm.contract.records import EndedTrigger, Lease, Receipt, RefEntry, Run, SourceRef, Step, Trigger
+from kfm.documents.characters import printable
+from kfm.errors import BadInput
+from kfm.house.opening import House
+from kfm.store.state import holder_is_dead
+
+if TYPE_CHECKING:
+    from kfm.engine.preview import PlanPreview
+
+
+def worker(house: House, unfinished: Run) -> Lease | None:
+    """The lease of whoever is at this run; none if it ran out, or its holder is known to be dead."""
+    lease = house.state.lease(f"{unfinished.updater_id}/{unfinished.dataset}")
+    if lease is None or lease.expires_ms <= house.clock.now_ms() or holder_is_dead(lease.holder):
+        return None
+    return lease
+
+
+def preview(house: House, dataset: str, window: str = "") -> PlanPreview:
+    """The plan a run would make now, and how it differs from the one locked for these inputs."""
+    from kfm.engine.preview import preview_plan
+
+    name = dataset_id(dataset)
+    return preview_plan(house.trigger(name, window=window), house.updater(name), house.ports(name))
+
+
+def replan(house: House, dataset: str, inputs: list[SourceRef], window: str = "") -> str:
+    """The hash of the plan this process makes of inputs that were pinned and inspected before."""
+    from kfm.engine.preview import plan_hash
+
+    name = dataset_id(dataset)
+    return plan_hash(house.trigger(name, window=window), house.updater(name), house.ports(name), inputs)
+
+
+def find_run(house: House, text: str) -> str:
+    """A run by its id, by the start of it, or the last one."""
+    if text == "last":
+        for unfinished in house.state.open_runs():
+            return unfinished.run_id
+        for entry in house.state.ledger(reverse=True, limit=1):
+            return entry.run_id
+        raise BadInput("there is no run yet", hint="start one with `kfm run`")
+    if not text or len(text) > 36 or not all(c in "0123456789abcdef-" for c in text):
+        raise BadInput(f"{printable(text)} is not the id of a run", hint="see `kfm runs list`")
+    if house.state.run(text) is not None or house.state.receipt(text) is not None:
+        return text
+    found = {run.run_id for run in house.state.open_runs() if run.run_id.startswith(text)}
+    found |= {entry.run_id for entry in house.state.ledger() if entry.run_id.startswith(text)}
+    if len(found) == 1:
+        return found.pop()
+    if found:
+        raise BadInput(f"{len(found)} runs begin with {text}", hint="give more of the id")
+    raise BadInput(f"there is no run {text}", hint="see `kfm runs list`")
+
+
+def runs(house: House, limit: int, wanted: str) -> Iterator[dict[str, str]]:
+    """Unfinished ones, then as the ledger has them, the last that ended first. Only those are limited."""
+    count = 0
+    for run in house.state.open_runs():
+        if wanted in ("", run.dataset):
+            count += 1
+            op = run.updater_id.removeprefix("kfm-") if run.trigger.kind == "operation" else "ingest"
+            yield _run_row(run.started_at, run.dataset, op, "RUNNING", "unfinished", run.run_id)
+    for entry in house.state.ledger(reverse=True):
+        if 0 <= limit <= count:
+            return
+        receipt = house.state.receipt(entry.run_id)
+        if receipt is not None and wanted in ("", receipt.dataset):
+            count += 1
+            yield _run_row(
+                receipt.started_at, receipt.dataset, entry.op_type, receipt.status, receipt.outcome, receipt.run_id
+            )
+
+
+def _run_row(started: str, dataset: str, op: str, status: str, outcome: str, run_id: str) -> dict[str, str]:
+    return {"started": started, "dataset": dataset, "op": op, "status": status, "outcome": outcome, "run": run_id}
+
+
+def steps(house: House, run: Run) -> Iterator[tuple[Step, str, str]]:
+    """Each step of the journaled plan with where it stands, folded from the journal."""
+    done: dict[int, str] = {}
+    failed: set[int] = set()
+    begun = 0
+    for segment, _ in house.state.segments(run.run_id):
+        done.update({position: digest for position, digest, _, _ in segment.done})
+        failed.update(position for position, _ in segment.failed)
+        begun = max([begun, *(end for _, end in segment.intent)])
+    decode = msgspec.json.Decoder(Step).decode_lines
+    position = 0
+    for n, body in enumerate(house.state.plan_chunks(run.plan_hash) if run.plan_hash else ()):
+        for step in decode(body[body.index(b"\n") + 1 :] if n == 0 else body):
+            if position in done or run.status == "COMMITTED":
+                status = "DONE"
+            elif position in failed:
+                status = "FAILED"
+            else:
+                status = "IN_PROGRESS" if position < begun and run.status == "RUNNING" else "PENDING"
+            yield step, status, done.get(position, "")
+            position += 1
+
+
+def triggers(house: House, *, ended: bool, limit: int) -> Iterator[dict[str, str]]:
+    """Those that wait, and with `ended` those that do not any more, the last first. Only these are limited."""
+    for waiting in house.state.inbox():
+        yield _trigger_row(waiting, "waiting", "")
+    if ended:
+        for past in house.state.ended_triggers(reverse=True, limit=limit):
+            yield _ended_row(house, past)
+
+
+def trigger(house: House, trigger_id: str) -> dict[str, str]:
+    waiting = house.state.kept_trigger(trigger_id)
+    if waiting is not None:
+        return _trigger_row(waiting, "waiting", "")
+    past = house.state.ended_trigger(trigger_id)
+    if past is None:
+        raise BadInput(f"there is no trigger {printable(trigger_id)}", hint="see `kfm triggers list --all`")
+    return _ended_row(house, past)
+
+
+def _ended_row(house: House, past: EndedTrigger) -> dict[str, str]:
+    receipt = house.state.receipt(past.run_id)
+    return _trigger_row(past.trigger, receipt.outcome if receipt else "ended", past.run_id)
+
+
+def _trigger_row(trigger: Trigger, state: str, run_id: str) -> dict[str, str]:
+    return {
+        "trigger_id": trigger.trigger_id,
+        "dataset": trigger.dataset,
+        "kind": trigger.kind,
+        "asks": _asks(trigger),
+        "state": state,
+        "received_at": trigger.received_at,
+        "actor": trigger.actor,
+        "reason": trigger.reason,
+        "window": trigger.window,
+        "run_id": run_id,
+    }
+
+
+def _asks(trigger: Trigger) -> str:
+    """Of an operation, the move it waits to make."""
+    if trigger.kind != "operation":
+        return ""
+    asked, params = trigger.updater_id.removeprefix("kfm-"), trigger.params
+    if "before" not in params:
+        return asked
+    ref = params.get("ref") or f"published/{trigger.dataset}"
+    return f"{asked} {ref} from {params['before']} to {params['to']}"
+
+
+def version_of(house: House, receipt: Receipt) -> str:
+    """What it made or moved; of a run that had nothing to do, what is there."""
+    if receipt.outcome == "noop":
+        return house.state.ref(f"processed/{receipt.dataset}")
+    kinds = ("dataset", "ref")
+    return next((item.checksum for kind in kinds for item in receipt.outputs if item.kind == kind), "")
+
+
+def frozen_by(house: House, dataset: str) -> RefEntry | None:
+    """The freeze that stops a dataset, if there is one: its own, or that of everything."""
+    for switch in ("switch/global", f"switch/dataset/{dataset}"):
+        if house.state.ref(switch) == "frozen":
+            *_, last = house.state.history(switch)
+            return last
+    return None

@@ -1,0 +1,143 @@
+"""`kfm watch`: sources by their timetable, and the triggers that wait, over an open house."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from kfm.clock import parse_instant
+from kfm.contract.overrides import overrides_of
+from kfm.contract.records import FetchRequest, Receipt, Trigger
+from kfm.engine.record import merge
+from kfm.errors import Broken, KfmError, Refused
+from kfm.house.opening import House
+from kfm.orchestration.polling import Timetable, note, shared
+
+
+class Watch:
+    """Looks at sources by their timetable, and runs what waits: triggers of a dataset that wait together make one run.
+
+    It holds nothing that must not be lost. Another `kfm watch`, or `kfm run` beside it, does no harm.
+    """
+
+    def __init__(self, house: House, datasets: Sequence[str], tell: Callable[[str, KfmError], None]) -> None:
+        self._house = house
+        self._tell = tell
+        self._watched = frozenset(datasets)
+        said = house.config.watch
+        self._debounce_ms = round(said.debounce_s * 1000)
+        self._table = Timetable(
+            shared(self._sources(datasets)),
+            self._now(),
+            jitter=said.jitter,
+            host_pause_ms=round(said.host_pause_s * 1000),
+        )
+        self._wait: dict[str, int] = {}  # datasets that failed or are frozen: not before this
+        self._failures: dict[str, int] = {}
+
+    def _now(self) -> int:
+        return round(self._house.clock.monotonic() * 1000)
+
+    def _sources(self, datasets: Sequence[str]) -> Iterator[tuple[str, FetchRequest, int]]:
+        for name in datasets:
+            declared = self._house.dataset(name).sources
+            for source_name, (request, _) in self._house.ports(name).sources.items():
+                own = declared[source_name].poll_s
+                interval = self._house.config.watch.poll_s if own is None else own
+                if interval:
+                    yield name, request, round(interval * 1000)
+
+    def take_up(self) -> Iterator[Receipt]:
+        """Finish what an earlier process left unfinished."""
+        for unfinished in list(self._house.state.open_runs()):
+            if unfinished.dataset in self._watched:
+                try:
+                    yield from self._house.resume(unfinished.run_id, self._tell)
+                except Refused as problem:  # another worker ended it meanwhile
+                    self._house.log.event("run.ended", error=problem)
+
+    def poll(self) -> list[Trigger]:
+        """Look at one source that is due, if any is; returns the triggers that came of it."""
+        poll = self._table.due(self._now())
+        if poll is None:
+            return []
+        house = self._house
+        request = msgspec.structs.replace(poll.request, now_ms=house.clock.now_ms())
+        try:
+            fetched = house.fetch(request)
+        except Broken:
+            raise
+        except KfmError as problem:
+            wait = problem.fields.get("retry_after_s")
+            self._table.failed(poll, self._now(), wait * 1000 if isinstance(wait, int) else 0)
+            self._tell(", ".join(poll.datasets), problem)
+            return []
+        self._table.answered(poll, self._now())
+        kept = note(house.state, poll, fetched, self._asking)
+        house.log.event(
+            "source.polled", source=request.name or "unnamed", not_modified=fetched.not_modified, triggers=len(kept)
+        )
+        return kept
+
+    def _asking(self, dataset: str) -> Trigger:
+        return self._house.trigger(dataset, kind="poll", actor="kfm watch", reason="its source changed")
+
+    def drain(self, *, patient: bool = True) -> Iterator[Receipt]:
+        """Run what waits, a dataset at a time. `patient`: only where nothing came for a while, or it waits long."""
+        now = self._now()
+        wall = self._house.clock.now_ms()
+        for dataset, group in self._groups().items():
+            if self._wait.get(dataset, now) > now:
+                continue
+            ages = sorted(wall - parse_instant(each.received_at, "a trigger") for each in group if each.received_at)
+            gathering = bool(ages) and ages[0] < self._debounce_ms and ages[-1] < 10 * self._debounce_ms
+            if not (patient and gathering):
+                yield from self._answer(dataset, group)
+
+    def _groups(self) -> dict[str, list[Trigger]]:
+        groups: dict[str, list[Trigger]] = {}
+        for trigger in self._house.state.inbox():
+            if trigger.dataset in self._watched and trigger.kind != "operation":
+                groups.setdefault(trigger.dataset, []).append(trigger)
+        return groups
+
+    def _answer(self, dataset: str, group: list[Trigger]) -> Iterator[Receipt]:
+        """One run for the oldest and, if it succeeds, for all that wait for the same; the others in their turn."""
+        house = self._house
+        while group:
+            first, rest = group[0], group[1:]
+            try:
+                receipt = house.run(first, house.updater_of(first))
+            except Broken:
+                raise
+            except KfmError as problem:
+                if house.state.kept_trigger(first.trigger_id) is not None:
+                    self._tell(dataset, problem)
+                    self._later(dataset)
+                return
+            yield receipt
+            if receipt.status == "FAILED" or receipt.outcome == "frozen":
+                self._later(dataset)
+                return
+            self._failures.pop(dataset, None)
+            same = [each for each in rest if each.window == first.window and not overrides_of(each)]
+            for each in same:
+                merged = merge(each, receipt, house.updater_of(each), house.ports(dataset))
+                if merged is not None:
+                    yield merged
+            group = [each for each in rest if each not in same]
+
+    def _later(self, dataset: str) -> None:
+        """Again, but not at once: a second, two, four, up to five minutes."""
+        count = self._failures[dataset] = self._failures.get(dataset, 0) + 1
+        self._wait[dataset] = self._now() + min(1000 << min(count, 20), 300_000)
+
+    def more(self) -> bool:
+        """Is there a source that was not looked at yet?"""
+        return self._table.unseen()
+
+    def pause_ms(self) -> int:
+        """How long nothing is due; at most a second, because others may put triggers into the inbox."""
+        at = self._table.next_ms()
+        return 1000 if at is None else min(max(at - self._now(), 0), 1000)

@@ -37,6 +37,11 @@ export function publishedPath(dataset, version, entry) {
   return `${versionPath(dataset, version)}/${parts.join("/")}`;
 }
 
+/** The file that says which version of a dataset is public now. */
+export function pointerPath(dataset) {
+  return `datasets/${dataset}/current.json`;
+}
+
 /** The folder of a published version; beside it lies its manifest, under the same name with a suffix. */
 export function versionPath(dataset, version) {
   return `datasets/${dataset}/versions/${version.slice(7, 23)}`;

@@ -65,8 +65,14 @@ export class House {
 
   /** Is this where the published ref moved last? */
   #isLatest({ dataset, run_id: runId, version }) {
-    const last = [...this.state.history(`published/${dataset}`)].at(-1);
+    const [last] = this.state.history(`published/${dataset}`, { reverse: true, limit: 1 });
     return last?.run_id === runId && last.after === version;
+  }
+
+  /** How many superseded versions of it stay public; -1: all. */
+  #retention(name) {
+    const own = Object.hasOwn(this.config.datasets, name) ? this.config.datasets[name].publish_retention : null;
+    return own ?? this.config.publish_retention;
   }
 
   /** Leave what is being done at the next occasion: `problem` is thrown there, and the run can be resumed. */
@@ -260,6 +266,7 @@ export class House {
     this.undelivered = [];
     this.undelivered = await deliver(this.state, this.objects, this.publisher, this.log, {
       sync: this.mode === "write",
+      retention: (name) => this.#retention(name),
     });
     const effects = [...this.publisher.trace];
     this.publisher.trace.length = 0; // a house that stays open must not remember all it ever did

@@ -1,58 +1,56 @@
-/** After the commit: tells the outside, at least once, from the outbox and the ledger. All of it can be told again. */
+/**
+ * After the commit: tells the outside, at least once. Whoever tells it follows the ledger with a cursor of its own.
+ *
+ * Receipts are told one by one. Of a dataset only where it stands is told, however many moves led there: what the
+ * published ref says, and what it leaves. All of it can be told again. Twin of src/kfm/engine/deliver.py.
+ */
 
 import { createHash } from "node:crypto";
 
-import { publishedPath, receiptPath, versionPath } from "../artifacts.mjs";
+import { pointerPath, publishedPath, receiptPath, versionPath } from "../artifacts.mjs";
 import { canonical } from "../canonical.mjs";
-import { Corrupt, Frozen, KfmError } from "../errors.mjs";
+import { Corrupt, Frozen, KfmError, Moved } from "../errors.mjs";
 import { digest, outputKey } from "../keys.mjs";
-import { replace } from "../records.mjs";
+import { replace, Told } from "../records.mjs";
+import { pointerOf, standing } from "../standing.mjs";
 
+export const PUBLIC = "publish"; // the sinks
+export const RECEIPTS = "receipts";
 export const BATCH = 256; // receipts that are noted as exported together
 
 /**
- * Make durable what is waiting, then deliver it. Lineage waits in the outbox for its sinks. What others commit
- * meanwhile waits for the next time: nobody has made it durable for us.
+ * Make durable what there is to tell, then tell it. What others commit meanwhile waits for the next time: nobody
+ * has made it durable for us.
  *
- * Throws only before anything is durable. What cannot be delivered after that stays in the outbox and is returned,
- * with its dataset where it is one's own fault. One whose bytes are damaged strands no other, and is given up once
- * its dataset has moved on: nobody needs it any more.
- *
- * While a switch is set nothing is told that adds or changes anything; a withdrawal is.
+ * Throws only before anything is durable. What cannot be told after that stays due and is returned, with its dataset
+ * where it is one's own fault: a dataset that is frozen or damaged holds up no other.
  */
-export async function deliver(state, objects, publisher, log, { sync }) {
-  const waiting = [...state.outbox("publish")];
-  const newest = [...state.ledger({ reverse: true, limit: 1 })][0]?.index ?? 0;
-  if (sync) state.sync();
+export async function deliver(state, objects, publisher, log, { sync, retention = () => -1 }) {
+  let newest = 0;
+  let due = [];
+  state.transaction(null, { durable: sync }, (tx) => {
+    newest = follow(state, tx);
+    due = [...state.due(PUBLIC)].map((dataset) => [dataset, [...state.history(`published/${dataset}`)]]);
+  });
   const problems = [];
-  const latest = new Map(waiting.map((item) => [item.payload.dataset, item]));
-  const withdrawn = new Map(waiting.filter((item) => !item.payload.after).map((item) => [item.payload.dataset, item.seq]));
-  const done = [];
+  const done = new Map();
   try {
-    for (const item of waiting) {
-      const { dataset } = item.payload;
-      if (item.seq < (withdrawn.get(dataset) ?? 0)) {
-        done.push(item); // nobody was told of it, and it may not be public any more
-        continue;
-      }
+    for (const [dataset, moves] of due) {
+      const telling = new Telling({ state, objects, publisher, log, dataset, moves, keep: retention(dataset) });
       try {
-        await publish(state, objects, publisher, item);
+        await telling.all();
       } catch (problem) {
         if (!(problem instanceof KfmError)) throw problem;
-        if (problem instanceof Frozen) continue; // it waits for the thaw
-        if (!(problem instanceof Corrupt)) {
+        if (problem instanceof Corrupt) problems.push([dataset, problem]);
+        else if (!(problem instanceof Frozen || problem instanceof Moved)) {
           problems.push(["", problem]); // the place itself: the others would fare no better
           break;
-        }
-        if (item === latest.get(dataset)) {
-          problems.push([dataset, problem]);
-          continue;
-        }
-        log.event("publish.abandoned", { dataset_ids: [dataset], error: problem });
+        } // otherwise it waits for the thaw, or another tells what came after
+      } finally {
+        done.set(dataset, telling.told);
       }
-      done.push(item);
     }
-    if (done.length) state.acknowledge(done);
+    if (done.size) state.acknowledge(PUBLIC, done);
     await exportReceipts(state, publisher, newest);
   } catch (problem) {
     if (!(problem instanceof KfmError)) throw problem;
@@ -61,29 +59,142 @@ export async function deliver(state, objects, publisher, log, { sync }) {
   return problems;
 }
 
-async function publish(state, objects, publisher, item) {
-  const { dataset, after: version, before, run_id: runId } = item.payload;
-  if (version) {
+/** From the cursor to the end of the ledger, which is returned: what is told of now owes the outside something. */
+function follow(state, tx) {
+  const newest = [...state.ledger({ reverse: true, limit: 1 })][0]?.index ?? 0;
+  for (const entry of state.ledger({ after: state.cursor(PUBLIC) })) {
+    for (const dataset of concerned(entry)) tx.owe(PUBLIC, dataset);
+  }
+  tx.advance(PUBLIC, newest);
+  tx.touch();
+  return newest;
+}
+
+/** Also by an operation that found all as it should be: it is to be so outside, too. */
+function concerned(entry) {
+  const published = entry.moves.filter((move) => move.ref.startsWith("published/"));
+  const found = new Set(published.map((move) => move.ref.slice("published/".length)));
+  if (["promote", "rollback"].includes(entry.op_type) && ["noop", "unchanged"].includes(entry.outcome)) {
+    found.add(entry.dataset);
+  }
+  return found;
+}
+
+/**
+ * One dataset, from what was told of it to where it stands.
+ *
+ * While a switch is set nothing is told that adds or changes anything. What takes away is, at once and before the
+ * rest: so a withdrawal is told although what came after it waits, or is damaged.
+ */
+class Telling {
+  constructor(given) {
+    Object.assign(this, given);
+    this.told = this.state.told(PUBLIC, this.dataset) ?? Told({ moves: 0, keep: this.keep });
+  }
+
+  async all() {
+    const { moves } = this;
+    const withdrawn = moves.reduce((last, move) => (move.after ? last : move.n), 0);
+    if (withdrawn && (withdrawn > this.told.moves || withdrawn === moves.length)) {
+      await this.#tell(moves.slice(0, withdrawn));
+    }
+    if (withdrawn < moves.length) {
+      this.#check();
+      await this.#tell(moves);
+    }
+  }
+
+  async #tell(moves) {
+    const stay = standing(moves, this.keep);
+    const last = moves.at(-1);
+    const outside = standing(moves.slice(0, this.told.moves), this.told.keep);
+    for (const version of stay.slice(0, -1)) {
+      if (outside.includes(version)) continue;
+      try {
+        await this.#write(version);
+      } catch (problem) {
+        if (!(problem instanceof Corrupt)) throw problem;
+        // Given up: its dataset has moved on, and nobody needs it any more.
+        this.log.event("publish.abandoned", { dataset_ids: [this.dataset], error: problem });
+      }
+    }
+    if (stay.length) {
+      await this.#write(stay.at(-1));
+      this.#check();
+    }
+    const key = `${last.ref}/${last.run_id}`;
+    await this.publisher.updateMetadata(pointerPath(this.dataset), pointerOf(last), key);
+    const fresh = moves.slice(this.told.moves);
+    for (const move of fresh) if (!move.after || stay.includes(move.after)) await this.#announce(move);
+    for (const version of new Set([...outside, ...fresh.map((move) => move.after)])) {
+      if (version && !stay.includes(version)) await this.#remove(version, key);
+    }
+    this.told = Told({ moves: last.n, keep: this.keep });
+  }
+
+  async #write(version) {
+    const { dataset, objects, publisher } = this;
     const { chunksOf } = await import("./streams.mjs");
     const { entriesOf, listingOf } = await import("../manifests.mjs");
-    const made = state.datasetVersion(dataset, version);
+    const made = this.state.datasetVersion(dataset, version);
     for (const entry of entriesOf(objects, version)) {
-      checkOpen(state, dataset);
       const key = outputKey(made?.updater_id ?? "", made?.updater_version ?? "", entry.key, entry.digest);
-      const path = publishedPath(dataset, version, entry);
-      await publisher.writeFile(path, entry.digest, entry.size, key, chunksOf(objects, entry.digest));
+      const body = this.#checked(chunksOf(objects, entry.digest));
+      await publisher.writeFile(publishedPath(dataset, version, entry), entry.digest, entry.size, key, body);
     }
     // What it consists of, for those who see only the files.
     const [name, size] = listed(listingOf(objects, version));
     const path = `${versionPath(dataset, version)}.ndjson`;
-    checkOpen(state, dataset);
-    await publisher.writeFile(path, name, size, `${item.key}/manifest`, listingOf(objects, version));
-    checkOpen(state, dataset);
+    const body = this.#checked(listingOf(objects, version));
+    await publisher.writeFile(path, name, size, `published/${dataset}/${version}/manifest`, body);
   }
-  const current = { dataset, version, before, run_id: runId, seq: item.seq };
-  await publisher.updateMetadata(`datasets/${dataset}/current.json`, current, item.key);
-  const type = version ? "org.kfm.dataset.published.v1" : "org.kfm.dataset.withdrawn.v1";
-  await publisher.emitEvent({ type, dataset, version, run_id: runId }, item.key);
+
+  async #announce(move) {
+    if (move.after) this.#check();
+    const type = `org.kfm.dataset.${move.after ? "published" : "withdrawn"}.v1`;
+    const event = { type, dataset: this.dataset, version: move.after, run_id: move.run_id };
+    await this.publisher.emitEvent(event, `${move.ref}/${move.run_id}`);
+  }
+
+  async #remove(version, key) {
+    const folder = versionPath(this.dataset, version);
+    const check = () => this.#checkLast();
+    try {
+      const { entriesOf } = await import("../manifests.mjs");
+      for (const entry of entriesOf(this.objects, version)) {
+        await this.publisher.removeFile(publishedPath(this.dataset, version, entry), key, check);
+      }
+    } catch (problem) {
+      if (!(problem instanceof Corrupt)) throw problem;
+      // What it consisted of cannot be read any more; it goes nevertheless.
+      this.log.event("publish.unlisted", { dataset_ids: [this.dataset], error: problem });
+    }
+    await this.publisher.removeFile(`${folder}.ndjson`, key, check);
+    await this.publisher.removeRest(folder, check);
+  }
+
+  /** Asked by the publisher when its turn has come and it is about to write, as late as can be. */
+  *#checked(body) {
+    this.#check();
+    yield* body;
+  }
+
+  #check() {
+    for (const name of ["switch/global", `switch/dataset/${this.dataset}`]) {
+      if (!["", "open"].includes(this.state.ref(name))) {
+        throw new Frozen(`${this.dataset} is frozen`, { hint: "what was committed is kept; a thaw publishes it" });
+      }
+    }
+    this.#checkLast();
+  }
+
+  /** A slow process must not publish again what was withdrawn meanwhile, nor remove what is published again. */
+  #checkLast() {
+    const [last] = this.state.history(`published/${this.dataset}`, { reverse: true, limit: 1 });
+    if (last.n !== this.moves.length) {
+      throw new Moved(`${last.ref} has moved on`, { hint: "whoever moved it tells the outside" });
+    }
+  }
 }
 
 /** Digest and size of what comes in pieces. */
@@ -97,25 +208,20 @@ function listed(pieces) {
   return [`sha256:${total.digest("hex")}`, size];
 }
 
-/** Asked before every single effect: one that others freeze meanwhile gets no further. */
-function checkOpen(state, dataset) {
-  for (const name of ["switch/global", `switch/dataset/${dataset}`]) {
-    if (!["", "open"].includes(state.ref(name))) {
-      throw new Frozen(`${dataset} is frozen`, { hint: "what was committed is kept; a thaw publishes it" });
-    }
-  }
-}
-
 async function exportReceipts(state, publisher, newest) {
   let last = 0;
-  for (const entry of state.ledger({ after: state.exported() })) {
+  for (const entry of state.ledger({ after: state.cursor(RECEIPTS) })) {
     if (entry.index > newest) break;
     const receipt = state.receipt(entry.run_id);
     if (receipt !== null) await exportReceipt(publisher, receipt, state.receiptBody(entry.run_id));
     last = entry.index;
-    if (last % BATCH === 0) state.markExported(last);
+    if (last % BATCH === 0) noteExported(state, last);
   }
-  if (last) state.markExported(last);
+  if (last) noteExported(state, last);
+}
+
+function noteExported(state, index) {
+  state.transaction(null, { durable: false }, (tx) => tx.advance(RECEIPTS, index));
 }
 
 /** As it is stored. A dry run foretells the receipt that the real run would leave, to the byte. */

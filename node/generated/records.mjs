@@ -286,17 +286,14 @@ export const LedgerEntry = record("LedgerEntry", {
   overrides: [list(Override.type), []],
 });
 
-export const OutboxItem = record("OutboxItem", {
-  seq: integer,
-  topic: literal("event", "lineage", "publish", "receipt"),
-  key: text,
-  token: integer,
-  payload: map(any),
+export const Told = record("Told", {
+  moves: integer,
+  keep: integer,
 });
 
 export const Effect = record("Effect", {
   seq: integer,
-  method: literal("emit_event", "publish_release", "update_metadata", "write_file"),
+  method: literal("emit_event", "publish_release", "remove_file", "update_metadata", "write_file"),
   target: text,
   digest: text,
   size: integer,

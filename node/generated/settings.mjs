@@ -125,6 +125,7 @@ export const DatasetConfig = record("DatasetConfig", {
   attribution: [text, ""],
   extent: [nullable(Extent.type), null],
   sources: [map(SourceConfig.type), {}],
+  publish_retention: [nullable(bounded(integer, {"ge": -1})), null],
 });
 
 export const Config = record("Config", {
@@ -141,5 +142,6 @@ export const Config = record("Config", {
   github: [GitHubConfig.type, {"token": "env:GITHUB_TOKEN", "api": "https://api.github.com", "uploads": "https://uploads.github.com"}],
   watch: [WatchConfig.type, {"poll_s": 900, "jitter": 0.1, "host_pause_s": 1, "debounce_s": 2}],
   webhooks: [map(WebhookConfig.type), {}],
+  publish_retention: [bounded(integer, {"ge": -1}), -1],
   deletion_budget: [bounded(number, {"ge": 0, "le": 1}), 0.1],
 });

@@ -67,6 +67,30 @@ export class FilesPublisher extends TracingPublisher {
     this.note("write_file", name, digest, size, key);
   }
 
+  /** Gone for readers at once. That it stays gone is sure when its folder is, see `removeRest`. */
+  removeFile(name, key, check) {
+    const target = this.#place(name);
+    if (isThere(target)) {
+      this.#turn(() => {
+        check();
+        asStorageFailed(() => fs.rmSync(target, { force: true }));
+      });
+    }
+    this.note("remove_file", name, "", 0, key);
+  }
+
+  /** What broke off while it was published lies there, too. Without its name nothing below it comes back. */
+  removeRest(folder, check) {
+    const target = this.#place(folder);
+    this.#turn(() => {
+      check();
+      asStorageFailed(() => {
+        fs.rmSync(target, { recursive: true, force: true });
+        if (isDir(path.dirname(target))) syncDir(path.dirname(target));
+      });
+    });
+  }
+
   emitEvent(event, key) {
     const body = canonical(event);
     const target = this.#place(`events/${digestOf(Buffer.from(key)).slice(7, 39)}.json`);

@@ -28,6 +28,7 @@ export class GitHubPublisher extends TracingPublisher {
   #local;
   #openLock;
   #releases = new Map(); // by tag, as last seen
+  isLatest = () => false;
 
   constructor(repository, token, transport, local, lock, options = {}) {
     super({ dryRun: false });
@@ -55,7 +56,34 @@ export class GitHubPublisher extends TracingPublisher {
     this.note("write_file", path, digest, size, key);
   }
 
-  /** The pointer. One with a lower `seq` than is there already comes late and is ignored. */
+  /** The asset. A release that nobody made is not made for it. */
+  async removeFile(path, key, check) {
+    checkPath(path);
+    await this.#turn(async () => {
+      check();
+      const tag = tagOf(path.split("/"));
+      const release = this.#releases.get(tag) ?? (await this.#find(tag));
+      const asset = release?.assets.find(({ name }) => name === assetName(path));
+      if (asset === undefined) return;
+      await this.#ask("DELETE", `${this.#api}/releases/assets/${asset.id}`, null, [204, 404]);
+      release.assets.splice(release.assets.indexOf(asset), 1);
+      this.#releases.set(tag, release);
+    });
+    this.note("remove_file", path, "", 0, key);
+  }
+
+  /** The release of the version, with whatever is left of it. */
+  async removeRest(folder, check) {
+    const tag = tagOf(folder.split("/"));
+    await this.#turn(async () => {
+      check();
+      const release = await this.#find(tag);
+      if (release !== null) await this.#ask("DELETE", `${this.#api}/releases/${release.id}`, null, [204, 404]);
+      this.#releases.delete(tag);
+    });
+  }
+
+  /** The pointer. One with a lower `seq` than is there already comes late and is ignored, if not the latest. */
   async updateMetadata(target, value, key) {
     const body = canonical(value);
     await this.#turn(async () => {
@@ -120,8 +148,11 @@ export class GitHubPublisher extends TracingPublisher {
   }
 
   async #upload(tag, name, digest, size, body) {
-    let release = await this.#release(tag, "");
-    if (await this.#has(release, name, digest, size)) return;
+    let release = this.#releases.get(tag) ?? (await this.#find(tag));
+    if (release !== null && (await this.#has(release, name, digest, size))) return;
+    body = begun(body);
+    release ??= await this.#release(tag, "");
+    this.#releases.set(tag, release);
     if (release.assets.length >= MOST_ASSETS) {
       throw new Refused(`the release ${tag} would have more than ${MOST_ASSETS} files, which GitHub does not take`, {
         hint: "publish to files, or make fewer and larger outputs",
@@ -174,7 +205,8 @@ export class GitHubPublisher extends TracingPublisher {
     const text = canonical(value).toString();
     const release = await this.#release(tag, text, { anew: true });
     const url = `${this.#api}/releases/${release.id}`;
-    if (seqOf(release.body) < (value.seq ?? 0)) {
+    const later = seqOf(release.body) < (value.seq ?? 0);
+    if (later || (release.body !== text && this.isLatest(value))) {
       await this.#ask("PATCH", url, { body: text, prerelease: !value.version, make_latest: "false" }, [200]);
     } else if (release.prerelease && release.body === text && value.version) {
       await this.#ask("PATCH", url, { prerelease: false }, [200]);
@@ -237,6 +269,17 @@ function refusal(status, what, headers) {
     });
   }
   return new Refused(`GitHub answers ${status} to ${what}`, { hint: "report it with `--verbose`; then `kfm resume`" });
+}
+
+/** The same pieces; the first is read now, before anything is changed. */
+function begun(body) {
+  const pieces = body[Symbol.iterator]();
+  const first = pieces.next();
+  return (function* () {
+    if (first.done) return;
+    yield first.value;
+    yield* { [Symbol.iterator]: () => pieces };
+  })();
 }
 
 /** datasets/<dataset>/versions/<v>/… or <v>.ndjson */

@@ -34,6 +34,14 @@ export class NoopPublisher extends TracingPublisher {
     this.note("write_file", path, digest, size, key);
   }
 
+  removeFile(path, key, _check) {
+    this.note("remove_file", path, "", 0, key);
+  }
+
+  removeRest(_folder, _check) {
+    // nothing is there
+  }
+
   emitEvent(event, key) {
     const body = canonical(event);
     this.note("emit_event", String(event.type ?? ""), digestOf(body), body.length, key);

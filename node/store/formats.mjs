@@ -5,11 +5,40 @@ import { Refused } from "../errors.mjs";
 export const FORMAT = 4;
 
 /** By the number of the format that it leads to. */
-const STEPS = new Map();
+const STEPS = new Map([[4, followTheLedger]]);
 
 /** In the transaction that makes it a state of this format: all of it, or nothing. */
 export function upgrade(tables, have) {
   for (const [number, step] of STEPS) if (have < number) step(tables);
+}
+
+/** A row waited for every delivery. Now every sink has a cursor, and of each dataset it is known what was told. */
+function followTheLedger(tables) {
+  const waiting = new Map(); // by dataset: the run whose move waits longest
+  for (const [key, body] of [...tables.scan("outbox")]) {
+    const { payload } = JSON.parse(body);
+    if (key.startsWith("publish/") && !waiting.has(payload.dataset)) waiting.set(payload.dataset, payload.run_id);
+    tables.delete("outbox", key);
+  }
+  const told = new Map();
+  const owed = new Set();
+  for (const [key, body] of [...tables.scan("history", "published/")]) {
+    const name = key.slice("published/".length, key.lastIndexOf("@"));
+    if (waiting.has(name) && JSON.parse(body).run_id === waiting.get(name)) owed.add(name);
+    told.set(name, owed.has(name) ? (told.get(name) ?? 0) : Number(key.slice(key.lastIndexOf("@") + 1)));
+  }
+  for (const [name, moves] of told) {
+    tables.put("outbox", `told/publish/${name}`, Buffer.from(`{"keep":-1,"moves":${moves}}`));
+  }
+  for (const name of owed) tables.put("outbox", `due/publish/${name}`, Buffer.from("{}"));
+  for (const [index] of [...tables.scan("ledger", "", { reverse: true, limit: 1 })]) {
+    tables.put("meta", "cursor/publish", Buffer.from(String(Number(index))));
+  }
+  const exported = tables.get("meta", "exported");
+  if (exported !== null) {
+    tables.put("meta", "cursor/receipts", exported);
+    tables.delete("meta", "exported");
+  }
 }
 
 export function tooNew(what, found) {

@@ -13,8 +13,8 @@ import { compare } from "../characters.mjs";
 import { Busy, Conflict, Corrupt, Fenced, Frozen, Moved } from "../errors.mjs";
 import { GENESIS, digest } from "../keys.mjs";
 import {
-  Checkpoint, DatasetVersion, Delivery, EndedTrigger, Lease, LedgerEntry, OutboxItem, Receipt, RefEntry, Run,
-  RunTelemetry, Segment, Trigger, replace,
+  Checkpoint, DatasetVersion, Delivery, EndedTrigger, Lease, LedgerEntry, Receipt, RefEntry, Run,
+  RunTelemetry, Segment, Told, Trigger, replace,
 } from "../records.mjs";
 import { integer, map } from "../types.mjs";
 import { decodeRecord } from "./reading.mjs";
@@ -250,8 +250,8 @@ export class StoredState {
     for (const [key, body] of this.tables.scan("refs", prefix)) yield [key, asText(body)];
   }
 
-  history(name) {
-    return this.#many("history", RefEntry, name + "@");
+  history(name, { reverse = false, limit = -1 } = {}) {
+    return this.#many("history", RefEntry, name + "@", { reverse, limit });
   }
 
   /** Every move of every ref, also of those that are gone. */
@@ -288,22 +288,24 @@ export class StoredState {
     return this.meta("ledger_head");
   }
 
-  /** The last ledger index whose receipt was exported as a file. */
-  exported() {
-    return Number(this.meta("exported") || 0);
+  /** The index of the last ledger entry that this sink has followed. */
+  cursor(sink) {
+    return Number(this.meta(`cursor/${sink}`) || 0);
   }
 
-  markExported(index) {
-    this.transaction(null, { durable: false }, (tx) => tx.markExported(index));
+  /** The datasets of which it has something to tell, by name. */
+  *due(sink) {
+    for (const [key] of this.tables.scan("outbox", `due/${sink}/`)) yield key.slice(key.lastIndexOf("/") + 1);
   }
 
-  outbox(topic) {
-    return this.#many("outbox", OutboxItem, topic + "/");
+  told(sink, dataset) {
+    return this.#one("outbox", `told/${sink}/${dataset}`, Told);
   }
 
-  acknowledge(items) {
+  /** So much was told of these datasets. One that has moved on meanwhile stays due. */
+  acknowledge(sink, told) {
     this.transaction(null, { durable: false }, (tx) => {
-      for (const item of items) tx.delivered(item);
+      for (const [dataset, howFar] of told) tx.told(howFar, sink, dataset);
     });
   }
 
@@ -528,24 +530,29 @@ export class StoredTx {
     return (this.#counters.ledger ?? 0) + 1;
   }
 
-  /** Only ever forward: a slow process must not undo what a faster one has noted. */
-  markExported(index) {
-    if (index > this.#state.exported()) this.#put("meta", "exported", Buffer.from(String(index)));
-  }
-
   telemetry(telemetry) {
     this.#put("telemetry", telemetry.run_id, canonical(telemetry));
   }
 
   // -- outbox, inbox, checkpoints
 
-  enqueue(topic, key, payload, token) {
-    const seq = this.#next("outbox");
-    this.#put("outbox", `${topic}/${padded(seq, 12)}`, canonical(OutboxItem({ seq, topic, key, token, payload })));
+  /** Only ever forward: a slow process must not undo what a faster one has noted. */
+  advance(sink, index) {
+    if (index > this.#state.cursor(sink)) this.#put("meta", `cursor/${sink}`, Buffer.from(String(index)));
   }
 
-  delivered(item) {
-    this.#tables.delete("outbox", `${item.topic}/${padded(item.seq, 12)}`);
+  owe(sink, dataset) {
+    this.#put("outbox", `due/${sink}/${dataset}`, Buffer.from("{}"));
+  }
+
+  /** Only ever forward. Due stays what has moved on, or was told by one who knew less. */
+  told(told, sink, dataset) {
+    const known = this.#state.told(sink, dataset);
+    if (known === null || known.moves < told.moves || (known.moves === told.moves && known.keep !== told.keep)) {
+      this.#put("outbox", `told/${sink}/${dataset}`, canonical(told));
+    }
+    const [last] = this.#state.history(`published/${dataset}`, { reverse: true, limit: 1 });
+    if (last === undefined || last.n <= told.moves) this.#tables.delete("outbox", `due/${sink}/${dataset}`);
   }
 
   checkpoint(checkpoint) {

@@ -160,6 +160,10 @@ class DatasetConfig(Record, frozen=True):
     attribution: Annotated[str, Meta(description="who is to be named as the source")] = ""
     extent: Annotated[Extent | None, Meta(description="where and when")] = None
     sources: Annotated[dict[str, SourceConfig], Meta(description="by the name that `sources.pin()` uses")] = {}
+    publish_retention: Annotated[
+        Annotated[int, Meta(ge=-1)] | None,
+        Meta(description="how many superseded versions stay public; null: as for the installation"),
+    ] = None
 
     def contracts(self) -> dict[str, DataContract]:
         """What each source must look like, by its name."""
@@ -205,6 +209,14 @@ class Config(Record, frozen=True):
             extra_json_schema={"propertyNames": {"pattern": _ID_PATTERN}},
         ),
     ] = {}
+    publish_retention: Annotated[
+        int,
+        Meta(
+            ge=-1,
+            description="how many superseded versions of a dataset stay public beside the current one; -1: all. "
+            "What was withdrawn or taken back never does",
+        ),
+    ] = -1
     deletion_budget: Annotated[
         float,
         Meta(

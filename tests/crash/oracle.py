@@ -10,7 +10,7 @@ out are, and nothing else:
   its pinned inputs instead of the source again. Telemetry tells what happened; it is no part of the result;
 - how a run's journal is cut into segments: a kill moves the cuts. Compared instead is what they say:
   which step is done with which digest, which phases were closed, which refs moved;
-- fencing tokens and holders (leases, outbox rows, the counter `token`): each attempt gets a higher one.
+- fencing tokens and holders (leases, the counter `token`): each attempt gets a higher one.
   Compared instead: which scopes have a lease, and that it is free;
 - the validator in a checkpoint of a file source: it holds the inode.
 
@@ -41,7 +41,6 @@ TABLES = (
 LEFT_OUT = {
     "runs": {"attempt"},
     "telemetry": {"wal_replay_count", "idempotency_state", "bytes_in"},
-    "outbox": {"token"},
     "leases": {"token", "holder"},
     "checkpoints": {"etag"},
 }

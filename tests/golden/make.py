@@ -57,6 +57,12 @@ def write_source(folder: Path, edition: int) -> None:
     (folder / "source.csv").write_text(f"n,name\n{rows}{'x,not a number' if edition == 2 else ''}\n")
 
 
+def told(house: House, ref: str) -> int:
+    """How many moves of a published ref the outside was told of."""
+    known = house.state.told("publish", ref.partition("/")[2])
+    return known.moves if known is not None else 0
+
+
 def facts(house: House) -> dict[str, Any]:
     """What must read the same forever."""
     return {
@@ -65,7 +71,11 @@ def facts(house: House) -> dict[str, Any]:
         "ledger": [[e.index, e.op_type, e.outcome, e.run_id, e.receipt_digest, e.prev] for e in house.state.ledger()],
         "open_runs": [run.run_id for run in house.state.open_runs()],
         "kept": [[trigger.trigger_id, trigger.dataset] for trigger in house.state.inbox()],
-        "undelivered": [item.key for item in house.state.outbox("publish")],
+        "undelivered": [
+            f"{move.ref}/{move.run_id}"
+            for move in house.state.histories()
+            if move.ref.startswith("published/") and move.n > told(house, move.ref)
+        ],
     }
 
 

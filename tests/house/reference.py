@@ -211,7 +211,7 @@ REFS = {
 }
 TABLES = {
     "guard": "the store's own: how the tables should look, and how many commits there were",
-    "meta": "counters: the last lease token, the head of the ledger",
+    "meta": "counters: the last lease token, the head of the ledger, how far each sink has followed it",
     "runs": "a row a run: the claim on its work, its inputs, where it stands",
     "open_runs": "which of them are unfinished",
     "claims": "the last run of every piece of work",
@@ -226,7 +226,7 @@ TABLES = {
     "receipts": "a receipt a run, written once",
     "telemetry": "what each run cost",
     "ledger": "the chain of all receipts",
-    "outbox": "what the outside has not been told yet",
+    "outbox": "of each published dataset, how far the outside was told of it, and whether something is due",
     "inbox": "triggers that wait, such as those of a frozen run",
     "triggers": "triggers that ended, and the run that answered each",
     "deliveries": "requests of webhooks that were taken, so that none is taken twice",

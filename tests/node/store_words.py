@@ -28,7 +28,7 @@ from tests.node.twin import ROOT, node
 KINDS: dict[str, type[msgspec.Struct]] = {
     "claim": records.Run, "save_run": records.Run, "segment": records.Segment, "move": records.RefMove,
     "version": records.DatasetVersion, "receipt": records.Receipt, "telemetry": records.RunTelemetry,
-    "delivered": records.OutboxItem, "checkpoint": records.Checkpoint, "keep_trigger": records.Trigger,
+    "told": records.Told, "checkpoint": records.Checkpoint, "keep_trigger": records.Trigger,
     "take_delivery": records.Delivery, "forget_delivery": records.Delivery, "renew": records.Lease,
     "release": records.Lease,
 }  # fmt: skip

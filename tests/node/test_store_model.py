@@ -64,9 +64,9 @@ class Story:
         draw = self.random
         name = draw.choice(
             ("claim", "save_run", "segment", "segment", "plan_chunk", "lock_plan", "objects", "acquire", "renew",
-             "release", "move", "move", "version", "receipt", "receipt", "telemetry", "enqueue", "delivered",
+             "release", "move", "move", "version", "receipt", "receipt", "telemetry", "owe", "told",
              "checkpoint", "keep_trigger", "keep_trigger", "finish_trigger", "take_delivery", "forget_delivery",
-             "mark_exported", "touch", "next_index")
+             "advance", "touch", "next_index")
         )  # fmt: skip
         return [name, plain(getattr(self, "_" + name)())]
 
@@ -143,11 +143,12 @@ class Story:
         energy, burn = draw.choice((None, 0.0, 1e-12)), draw.choice((0.0, 1.0, 0.25, 1e-9))
         return [make.telemetry(run_id=self.run_id(), energy_kwh=energy, error_budget_burn=burn)]
 
-    def _enqueue(self) -> list[Any]:
-        return [self.random.choice(("publish", "lineage")), self.text(), self.mapping(), 3]
+    def _owe(self) -> list[Any]:
+        return [self.random.choice(("publish", "graph")), self.random.choice("de")]
 
-    def _delivered(self) -> list[Any]:
-        return [{"seq": self.random.randrange(1, 9), "topic": "publish", "key": "", "token": 1, "payload": {}}]
+    def _told(self) -> list[Any]:
+        draw = self.random
+        return [{"moves": draw.randrange(4), "keep": draw.randrange(-1, 2)}, "publish", draw.choice("de")]
 
     def _checkpoint(self) -> list[Any]:
         return [make.checkpoint(uri=self.text(), etag=self.text())]
@@ -165,8 +166,8 @@ class Story:
 
     _forget_delivery = _take_delivery
 
-    def _mark_exported(self) -> list[Any]:
-        return [self.random.randrange(12)]
+    def _advance(self) -> list[Any]:
+        return [self.random.choice(("publish", "receipts")), self.random.randrange(12)]
 
     def _touch(self) -> list[Any]:
         return []
@@ -194,7 +195,8 @@ class Story:
                 ("history", "processed/d"), ("histories",), ("dataset_version", "d", make.DIGEST),
                 ("receipt", self.run_id()), ("telemetry", self.run_id()), ("counters",),
                 ("ledger", some),
-                ("ledger_head",), ("exported",), ("outbox", "publish"), ("inbox",), ("kept_trigger", "mine"),
+                ("ledger_head",), ("cursor", "receipts"), ("due", "publish"), ("told", "publish", "d"),
+                ("inbox",), ("kept_trigger", "mine"),
                 ("ended_triggers", {"reverse": True, "limit": 2}), ("deliveries",), ("checkpoint", self.text()),
                 ("lease", "a"), ("inline_objects",), ("sync",),
             )

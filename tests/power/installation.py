@@ -175,7 +175,7 @@ class Installation:
         for key, value in self.state.tables.scan("runs"):
             found[f"runs/{key}"] = canonical(msgspec.json.decode(value) | {"attempt": 0})
         for key, value in self.state.tables.scan("outbox"):
-            found[f"outbox/{key}"] = canonical(msgspec.json.decode(value) | {"token": 0})
+            found[f"outbox/{key}"] = value
         found["open"] = canonical([run.run_id for run in self.state.open_runs()])
         return found
 

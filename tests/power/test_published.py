@@ -54,8 +54,8 @@ def test_what_was_published_is_there_after_a_great_many_cuts(shard: int) -> None
 def test_the_walk_publishes_every_kind_of_file_and_some_of_them_twice() -> None:
     alone = uninterrupted()
     kinds = Counter(path.partition("/")[0] for path in alone.files)
-    assert kinds["datasets"] > 10 and kinds["receipts"] > 5 and kinds["events"] > 2
-    assert len(alone.named) > len(alone.files), "no pointer was ever replaced"
+    assert kinds["datasets"] > 5 and kinds["receipts"] > 5 and kinds["events"] > 2
+    assert len(alone.named) > len(alone.files), "no pointer was ever replaced, no file removed"
 
 
 @pytest.mark.parametrize("system", [WithoutFileSync, WithoutFolderSync])

@@ -60,10 +60,11 @@ BUGS: dict[str, Bug] = {
         "                    self._write(target, body, digest)\n                    _keep_name(target)\n",
         PUBLISHED,
     ),
-    "a row leaves the outbox before the publisher has it": Bug(
+    "a dataset is noted as told before the publisher has it": Bug(
         "kfm/engine/deliver.py",
-        "        for item in waiting:\n",
-        "        state.acknowledge(waiting)\n        for item in waiting:\n",
+        "            try:\n                telling.all()\n",
+        "            state.acknowledge(PUBLIC, {dataset: Told(moves=len(moves), keep=ALL)})\n"
+        "            try:\n                telling.all()\n",
         PUBLISHED,
     ),
     "a failed sync is ignored": Bug(

@@ -15,7 +15,7 @@ import pytest
 from kfm.clock import FixedClock
 from kfm.contract.canonical import canonical
 from kfm.contract.keys import GENESIS, digest
-from kfm.contract.records import Delivery, RefMove
+from kfm.contract.records import Delivery, RefMove, Told
 from kfm.errors import Busy, Conflict, Corrupt, Fenced, Frozen, Moved
 from kfm.store.state import StoredState, StoredTx, holder_is_dead, this_process
 from tests.store.backends import ALL, STORED, Backend
@@ -353,32 +353,42 @@ def test_telemetry_and_checkpoints_are_the_latest_told(backend: Backend, state: 
 # -- outbox, inbox
 
 
-def test_the_outbox_keeps_its_order_until_told(backend: Backend, state: StoredState) -> None:
-    for n in range(12):
-        with state.transaction() as tx:
-            tx.enqueue("publish", f"k{n}", {"n": n}, n)
-    state = again(backend, state)
-    items = list(state.outbox("publish"))
-    assert [(item.seq, item.key, item.payload, item.token) for item in items] == [
-        (n + 1, f"k{n}", {"n": n}, n) for n in range(12)
-    ]
-    state.acknowledge(items[2:5])
-    state.acknowledge(items[2:5])
+def publish(state: StoredState, before: str, after: str) -> None:
     with state.transaction() as tx:
-        tx.enqueue("event", "late", {}, 99)
+        tx.move(RefMove(ref="published/d", before=before, after=after), run_id="r", op="o", actor="", reason="", ts="")
+
+
+def test_what_a_sink_owes_is_due_until_it_was_told(backend: Backend, state: StoredState) -> None:
+    publish(state, "", "one")
+    with state.transaction() as tx:
+        for sink, dataset in (("publish", "d"), ("publish", "e"), ("publish", "d"), ("graph", "d")):
+            tx.owe(sink, dataset)
     state = again(backend, state)
-    assert [item.seq for item in state.outbox("publish")] == [1, 2, 6, 7, 8, 9, 10, 11, 12]
-    assert [item.seq for item in state.outbox("event")] == [13]
+    assert list(state.due("publish")) == ["d", "e"] and list(state.due("graph")) == ["d"]
+    state.acknowledge("publish", {"d": Told(moves=1, keep=-1)})
+    state = again(backend, state)
+    assert list(state.due("publish")) == ["e"] and list(state.due("graph")) == ["d"]
+    assert state.told("publish", "d") == Told(moves=1, keep=-1) and state.told("graph", "d") is None
 
 
-def test_an_emptied_outbox_never_uses_a_number_again(state: StoredState) -> None:
-    seen = []
-    for n in range(5):
+def test_what_moved_on_while_it_was_told_stays_due(state: StoredState) -> None:
+    publish(state, "", "one")
+    with state.transaction() as tx:
+        tx.owe("publish", "d")
+    publish(state, "one", "two")
+    state.acknowledge("publish", {"d": Told(moves=1, keep=-1)})
+    assert list(state.due("publish")) == ["d"]
+    state.acknowledge("publish", {"d": Told(moves=2, keep=0)})
+    state.acknowledge("publish", {"d": Told(moves=1, keep=-1)})  # one that was slow
+    assert list(state.due("publish")) == [] and state.told("publish", "d") == Told(moves=2, keep=0)
+
+
+def test_a_cursor_never_goes_back(backend: Backend, state: StoredState) -> None:
+    for index in (3, 7, 5):
         with state.transaction() as tx:
-            tx.enqueue("publish", str(n), {}, 1)
-        seen += [item.seq for item in state.outbox("publish")]
-        state.acknowledge(list(state.outbox("publish")))
-    assert seen == [1, 2, 3, 4, 5]
+            tx.advance("publish", index)
+    state = again(backend, state)
+    assert (state.cursor("publish"), state.cursor("receipts")) == (7, 0)
 
 
 def test_a_kept_trigger_stays_until_a_run_of_it_ends(backend: Backend, state: StoredState) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +55,9 @@ def told(site: Installation) -> dict[str, bytes]:
 
 def all_is_told(site: Installation) -> None:
     with site.open() as house:
-        assert not list(house.state.outbox("publish"))
+        assert not list(house.state.due("publish"))
         ledger = list(house.state.ledger())
-        assert house.state.exported() == len(ledger)
+        assert house.state.cursor("receipts") == len(ledger)
         version = house.state.ref("published/demo")
         assert json.loads((site.folder / CURRENT).read_bytes())["version"] == version
         for line in house.objects.read(version).splitlines():
@@ -90,7 +91,7 @@ class Dying:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._real, name)
-        if name not in ("write_file", "update_metadata", "emit_event"):
+        if name not in ("write_file", "remove_file", "remove_rest", "update_metadata", "emit_event"):
             return method
 
         def call(*words: Any) -> None:
@@ -137,7 +138,7 @@ def test_a_death_between_the_delivery_and_its_acknowledgement_tells_nothing_twic
     promoted(site)
     with site.open() as house:
 
-        def dead(_items: object) -> None:
+        def dead(*_: object) -> None:
             raise Power
 
         monkeypatch.setattr(house.state, "acknowledge", dead)
@@ -203,12 +204,12 @@ def test_one_who_was_slower_than_others_takes_no_pointer_back(
             quick.run(quick.trigger("demo"))
             quick.operation("promote", "demo")
             quick.settle()
-            assert quick.state.exported() == 4
+            assert quick.state.cursor("receipts") == 4
             real(*words)
 
         monkeypatch.setattr(slow.publisher, "update_metadata", late)
         slow.settle()
-        assert slow.state.exported() == 4
+        assert slow.state.cursor("receipts") == 4
         assert json.loads((site.folder / CURRENT).read_bytes())["version"] == slow.state.ref("published/demo")
     all_is_told(site)
 
@@ -272,8 +273,8 @@ def test_what_is_damaged_outside_keeps_nobody_else_from_being_published(place: P
         for _ in range(2):
             with pytest.raises(Corrupt, match="datasets/other/"):
                 house.settle()
-            assert [item.payload["dataset"] for item in house.state.outbox("publish")] == ["other"]
-            assert house.state.exported() == 4
+            assert list(house.state.due("publish")) == ["other"]
+            assert house.state.cursor("receipts") == 4
             assert (site.folder / CURRENT).exists()
         wrong.unlink()
         house.settle()
@@ -299,16 +300,20 @@ def test_what_another_says_behind_our_sync_is_not_told_by_us(
     site.source("demo 0")
     with site.open() as house, site.open() as other:
         assert house.run(house.trigger("demo")).outcome == "done"
-        sync, said = house.state.sync, []
+        real, said = house.state.transaction, []
 
-        def then_the_other_speaks() -> None:
-            sync()
-            said.append(other.run(other.trigger("demo")))
+        @contextmanager
+        def then_the_other_speaks(*words: Any, **options: Any) -> Iterator[Any]:
+            with real(*words, **options) as tx:
+                yield tx
+            if not said:
+                assert options == {"durable": True}, "this is not the one that makes all durable"
+                said.append(other.run(other.trigger("demo")))
 
         with monkeypatch.context() as patch:
-            patch.setattr(house.state, "sync", then_the_other_speaks)
+            patch.setattr(house.state, "transaction", then_the_other_speaks)
             assert [effect.method for effect in house.settle()] == ["write_file"]  # our own receipt
         assert [receipt.outcome for receipt in said] == ["noop"]
-        assert house.state.exported() == 1
+        assert house.state.cursor("receipts") == 1
         assert [effect.method for effect in other.settle()] == ["write_file"]
-        assert house.state.exported() == 2
+        assert house.state.cursor("receipts") == 2

@@ -95,8 +95,10 @@ def _tell(house: House, screen: Screen, receipt: Receipt) -> None:
         after, before = (v and published_folder(house, receipt.dataset, v) for v in (move.after, move.before))
         if after:
             screen.say(f"its files are in {os.path.relpath(after)}")
-        if before:
+        if before and house.stands(receipt.dataset, move.before):
             screen.say(f"those of the version before stay in {os.path.relpath(before)}")
+        elif before:
+            screen.say("those of the version before are removed")
     if receipt.job_type == "operation.thaw":
         waiting = sum(1 for _ in house.state.inbox()) + sum(1 for _ in house.state.open_runs())
         if waiting:

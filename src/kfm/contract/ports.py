@@ -6,7 +6,7 @@ over ports that hold nothing writable.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, BinaryIO, Protocol
 
@@ -20,13 +20,13 @@ from kfm.contract.records import (
     FetchRequest,
     Lease,
     LedgerEntry,
-    OutboxItem,
     Receipt,
     RefEntry,
     RefMove,
     Run,
     RunTelemetry,
     Segment,
+    Told,
     Trigger,
 )
 
@@ -115,7 +115,14 @@ class Tx(Protocol):
 
     def telemetry(self, telemetry: RunTelemetry) -> None: ...
 
-    def enqueue(self, topic: str, key: str, payload: dict[str, Any], token: int) -> None: ...
+    def advance(self, sink: str, index: int) -> None:
+        """The sink has followed the ledger up to here. Only ever forward: a slow process undoes nothing."""
+
+    def owe(self, sink: str, dataset: str) -> None:
+        """The sink has something to tell of this dataset."""
+
+    def touch(self) -> None:
+        """Write something, so that the commit is one."""
 
     def checkpoint(self, checkpoint: Checkpoint) -> None: ...
 
@@ -162,7 +169,7 @@ class State(Protocol):
 
     def refs(self, prefix: str = "") -> Iterator[tuple[str, str]]: ...
 
-    def history(self, name: str) -> Iterator[RefEntry]: ...
+    def history(self, name: str, *, reverse: bool = False, limit: int = -1) -> Iterator[RefEntry]: ...
 
     def histories(self) -> Iterator[RefEntry]: ...
 
@@ -182,14 +189,16 @@ class State(Protocol):
 
     def ledger_head(self) -> str: ...
 
-    def outbox(self, topic: str) -> Iterator[OutboxItem]:
-        """What waits to be told, in order. Each topic has a line of its own: one that nobody serves delays no other."""
+    def cursor(self, sink: str) -> int:
+        """The index of the last ledger entry that this sink has followed."""
 
-    def acknowledge(self, items: Iterable[OutboxItem]) -> None: ...
+    def due(self, sink: str) -> Iterator[str]:
+        """The datasets of which it has something to tell, by name."""
 
-    def exported(self) -> int: ...
+    def told(self, sink: str, dataset: str) -> Told | None: ...
 
-    def mark_exported(self, index: int) -> None: ...
+    def acknowledge(self, sink: str, told: Mapping[str, Told]) -> None:
+        """So much was told of these datasets. One that has moved on meanwhile stays due."""
 
     def inbox(self) -> Iterator[Trigger]: ...
 
@@ -252,7 +261,14 @@ class Source(Protocol):
 class Publisher(Protocol):
     """The only way anything outside changes. A noop publisher keeps the same trace."""
 
-    def write_file(self, path: str, digest: str, size: int, key: str, body: Iterable[bytes]) -> None: ...
+    def write_file(self, path: str, digest: str, size: int, key: str, body: Iterable[bytes]) -> None:
+        """`body` is read only if there is something to write, in the turn in which it is written."""
+
+    def remove_file(self, path: str, key: str, check: Callable[[], None]) -> None:
+        """One that is gone already is no error. `check` is asked in the turn in which it is removed."""
+
+    def remove_rest(self, folder: str, check: Callable[[], None]) -> None:
+        """Whatever still lies in the folder of a version whose files were removed, and the folder itself."""
 
     def emit_event(self, event: dict[str, Any], key: str) -> None: ...
 

@@ -349,21 +349,18 @@ class LedgerEntry(Record, frozen=True):
     overrides: list[Override] = []
 
 
-class OutboxItem(Record, frozen=True):
-    """Something to tell the outside, in order, until it is acknowledged."""
+class Told(Record, frozen=True):
+    """How far a sink has told the outside of a dataset."""
 
-    seq: int
-    topic: Literal["publish", "receipt", "lineage", "event"]
-    key: str  # idempotency key: a sink that has it, ignores it
-    token: int  # fencing token of the run that wrote it
-    payload: dict[str, Any]
+    moves: int  # of its published ref: the `n` of the last one that was told
+    keep: int  # how many superseded versions were to stay then; -1: all
 
 
 class Effect(Record, frozen=True):
     """One line of a publisher trace: what was, or would be, changed outside."""
 
     seq: int
-    method: Literal["write_file", "emit_event", "update_metadata", "publish_release"]
+    method: Literal["write_file", "remove_file", "emit_event", "update_metadata", "publish_release"]
     target: str
     digest: str
     size: int

@@ -1,119 +1,208 @@
-"""After the commit: tells the outside, at least once, from the outbox and the ledger. All of it can be told again."""
+"""After the commit: tells the outside, at least once. Whoever tells it follows the ledger with a cursor of its own.
+
+Receipts are told one by one. Of a dataset only where it stands is told, however many moves led there: what the
+published ref says, and what it leaves. All of it can be told again.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
 from kfm.contract import manifests
 from kfm.contract.canonical import canonical
 from kfm.contract.keys import digest, output_key
-from kfm.contract.ports import Log, Objects, Publisher, State
-from kfm.contract.records import OutboxItem, Receipt
-from kfm.errors import Corrupt, Frozen, KfmError
-from kfm.projections.artifacts import published_path, receipt_path, version_path
+from kfm.contract.ports import Log, Objects, Publisher, State, Tx
+from kfm.contract.records import LedgerEntry, Receipt, RefEntry, Told
+from kfm.errors import Corrupt, Frozen, KfmError, Moved
+from kfm.projections.artifacts import pointer_path, published_path, receipt_path, version_path
+from kfm.projections.standing import ALL, pointer_of, standing
 
+PUBLIC, RECEIPTS = "publish", "receipts"  # the sinks
 BATCH = 256  # receipts that are noted as exported together
 
 
 def deliver(
-    state: State, objects: Objects, publisher: Publisher, log: Log, *, sync: bool
+    state: State,
+    objects: Objects,
+    publisher: Publisher,
+    log: Log,
+    *,
+    sync: bool,
+    retention: Callable[[str], int] = lambda _dataset: ALL,
 ) -> list[tuple[str, KfmError]]:
-    """Make durable what is waiting, then deliver it. Lineage waits in the outbox for its sinks. What others commit
-    meanwhile waits for the next time: nobody has made it durable for us.
+    """Make durable what there is to tell, then tell it. What others commit meanwhile waits for the next time: nobody
+    has made it durable for us.
 
-    Raises only before anything is durable. What cannot be delivered after that stays in the outbox and is returned,
-    with its dataset where it is one's own fault. One whose bytes are damaged strands no other, and is given up once
-    its dataset has moved on: nobody needs it any more.
-
-    While a switch is set nothing is told that adds or changes anything; a withdrawal is.
+    Raises only before anything is durable. What cannot be told after that stays due and is returned, with its dataset
+    where it is one's own fault: a dataset that is frozen or damaged holds up no other.
     """
-    waiting = list(state.outbox("publish"))
-    newest = next((entry.index for entry in state.ledger(reverse=True, limit=1)), 0)
-    if sync:
-        state.sync()
+    with state.transaction(durable=sync) as tx:
+        newest = follow(state, tx)
+        due = [(dataset, list(state.history(f"published/{dataset}"))) for dataset in state.due(PUBLIC)]
     problems: list[tuple[str, KfmError]] = []
-    latest = {item.payload["dataset"]: item for item in waiting}
-    withdrawn = {item.payload["dataset"]: item.seq for item in waiting if not item.payload["after"]}
-    done: list[OutboxItem] = []
+    done: dict[str, Told] = {}
     try:
-        for item in waiting:
-            dataset = str(item.payload["dataset"])
-            if item.seq < withdrawn.get(dataset, 0):  # nobody was told of it, and it may not be public any more
-                done.append(item)
-                continue
+        for dataset, moves in due:
+            telling = Telling(state, objects, publisher, log, dataset, moves, retention(dataset))
             try:
-                _publish(state, objects, publisher, item)
-            except Frozen:  # it waits for the thaw
-                continue
+                telling.all()
+            except (Frozen, Moved):  # it waits for the thaw; another tells what came after
+                pass
             except Corrupt as problem:
-                if item is latest[dataset]:
-                    problems.append((dataset, problem))
-                    continue
-                log.event("publish.abandoned", dataset_ids=[dataset], error=problem)
+                problems.append((dataset, problem))
             except KfmError as problem:  # the place itself: the others would fare no better
                 problems.append(("", problem))
                 break
-            done.append(item)
+            finally:
+                done[dataset] = telling.told
         if done:
-            state.acknowledge(done)
+            state.acknowledge(PUBLIC, done)
         _export_receipts(state, publisher, newest)
     except KfmError as problem:
         problems.append(("", problem))
     return problems
 
 
-def _publish(state: State, objects: Objects, publisher: Publisher, item: OutboxItem) -> None:
-    dataset, version = str(item.payload["dataset"]), str(item.payload["after"])
-    if version:
-        made = state.dataset_version(dataset, version)
+def follow(state: State, tx: Tx) -> int:
+    """From the cursor to the end of the ledger, which is returned: what is told of now owes the outside something."""
+    newest = next((entry.index for entry in state.ledger(reverse=True, limit=1)), 0)
+    for entry in state.ledger(after=state.cursor(PUBLIC)):
+        for dataset in _concerned(entry):
+            tx.owe(PUBLIC, dataset)
+    tx.advance(PUBLIC, newest)
+    tx.touch()
+    return newest
+
+
+def _concerned(entry: LedgerEntry) -> set[str]:
+    """Also by an operation that found all as it should be: it is to be so outside, too."""
+    found = {move.ref.partition("/")[2] for move in entry.moves if move.ref.startswith("published/")}
+    if entry.op_type in ("promote", "rollback") and entry.outcome in ("noop", "unchanged"):
+        found.add(entry.dataset)
+    return found
+
+
+class Telling:
+    """One dataset, from what was told of it to where it stands.
+
+    While a switch is set nothing is told that adds or changes anything. What takes away is, at once and before the
+    rest: so a withdrawal is told although what came after it waits, or is damaged.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        objects: Objects,
+        publisher: Publisher,
+        log: Log,
+        dataset: str,
+        moves: Sequence[RefEntry],
+        keep: int,
+    ) -> None:
+        self._state = state
+        self._objects = objects
+        self._publisher = publisher
+        self._log = log
+        self._dataset = dataset
+        self._moves = moves
+        self._keep = keep
+        self.told = state.told(PUBLIC, dataset) or Told(moves=0, keep=keep)
+
+    def all(self) -> None:
+        withdrawn = max((move.n for move in self._moves if not move.after), default=0)
+        if withdrawn and (withdrawn > self.told.moves or withdrawn == len(self._moves)):
+            self._tell(self._moves[:withdrawn])
+        if withdrawn < len(self._moves):
+            self._check()
+            self._tell(self._moves)
+
+    def _tell(self, moves: Sequence[RefEntry]) -> None:
+        stay, last = standing(moves, self._keep), moves[-1]
+        outside = standing(moves[: self.told.moves], self.told.keep)
+        for version in stay[:-1]:
+            if version not in outside:
+                try:
+                    self._write(version)
+                except Corrupt as problem:  # given up: its dataset has moved on, and nobody needs it any more
+                    self._log.event("publish.abandoned", dataset_ids=[self._dataset], error=problem)
+        if stay:
+            self._write(stay[-1])
+            self._check()
+        key = f"{last.ref}/{last.run_id}"
+        self._publisher.update_metadata(pointer_path(self._dataset), pointer_of(last), key)
+        new = moves[self.told.moves :]
+        for move in new:
+            if not move.after or move.after in stay:
+                self._announce(move)
+        for version in dict.fromkeys([*outside, *(move.after for move in new if move.after)]):
+            if version not in stay:
+                self._remove(version, key)
+        self.told = Told(moves=last.n, keep=self._keep)
+
+    def _write(self, version: str) -> None:
+        dataset, objects, write = self._dataset, self._objects, self._publisher.write_file
+        made = self._state.dataset_version(dataset, version)
+        maker = (made.updater_id, made.updater_version) if made else ("", "")
         for entry in manifests.entries(objects, version):
-            _check_open(state, dataset)
-            key = output_key(
-                made.updater_id if made else "", made.updater_version if made else "", entry.key, entry.digest
-            )
-            publisher.write_file(
-                published_path(dataset, version, entry), entry.digest, entry.size, key, _chunks(objects, entry.digest)
-            )
+            path, body = published_path(dataset, version, entry), self._checked(_chunks(objects, entry.digest))
+            write(path, entry.digest, entry.size, output_key(*maker, entry.key, entry.digest), body)
         # What it consists of, for those who see only the files.
-        name, size = _listed(objects, version)
-        path = version_path(dataset, version) + ".ndjson"
-        _check_open(state, dataset)
-        publisher.write_file(path, name, size, f"{item.key}/manifest", manifests.listing(objects, version))
-        _check_open(state, dataset)
-    publisher.update_metadata(
-        f"datasets/{dataset}/current.json",
-        {"dataset": dataset, "version": version, "before": item.payload["before"], "run_id": item.payload["run_id"],
-         "seq": item.seq},
-        item.key,
-    )  # fmt: skip
-    publisher.emit_event(
-        {
-            "type": "org.kfm.dataset.published.v1" if version else "org.kfm.dataset.withdrawn.v1",
-            "dataset": dataset,
-            "version": version,
-            "run_id": item.payload["run_id"],
-        },
-        item.key,
-    )
+        name, size = listed(objects, version)
+        path, body = version_path(dataset, version) + ".ndjson", self._checked(manifests.listing(objects, version))
+        write(path, name, size, f"published/{dataset}/{version}/manifest", body)
+
+    def _announce(self, move: RefEntry) -> None:
+        if move.after:
+            self._check()
+        kind = "published" if move.after else "withdrawn"
+        self._publisher.emit_event(
+            {
+                "type": f"org.kfm.dataset.{kind}.v1",
+                "dataset": self._dataset,
+                "version": move.after,
+                "run_id": move.run_id,
+            },
+            f"{move.ref}/{move.run_id}",
+        )
+
+    def _remove(self, version: str, key: str) -> None:
+        folder = version_path(self._dataset, version)
+        try:
+            for entry in manifests.entries(self._objects, version):
+                self._publisher.remove_file(published_path(self._dataset, version, entry), key, self._check_last)
+        except Corrupt as problem:  # what it consisted of cannot be read any more; it goes nevertheless
+            self._log.event("publish.unlisted", dataset_ids=[self._dataset], error=problem)
+        self._publisher.remove_file(f"{folder}.ndjson", key, self._check_last)
+        self._publisher.remove_rest(folder, self._check_last)
+
+    def _checked(self, body: Iterator[bytes]) -> Iterator[bytes]:
+        """Asked by the publisher when its turn has come and it is about to write, as late as can be."""
+        self._check()
+        yield from body
+
+    def _check(self) -> None:
+        for switch in ("switch/global", f"switch/dataset/{self._dataset}"):
+            if self._state.ref(switch) not in ("", "open"):
+                raise Frozen(f"{self._dataset} is frozen", hint="what was committed is kept; a thaw publishes it")
+        self._check_last()
+
+    def _check_last(self) -> None:
+        """A slow process must not publish again what was withdrawn meanwhile, nor remove what is published again."""
+        for last in self._state.history(f"published/{self._dataset}", reverse=True, limit=1):
+            if last.n != len(self._moves):
+                raise Moved(f"{last.ref} has moved on", hint="whoever moved it tells the outside")
 
 
-def _listed(objects: Objects, version: str) -> tuple[str, int]:
+def listed(objects: Objects, version: str) -> tuple[str, int]:
     """Digest and size of the listing of a version."""
     total, size = hashlib.sha256(), 0
     for piece in manifests.listing(objects, version):
         total.update(piece)
         size += len(piece)
     return "sha256:" + total.hexdigest(), size
-
-
-def _check_open(state: State, dataset: str) -> None:
-    """Asked before every single effect: one that others freeze meanwhile gets no further."""
-    for switch in ("switch/global", f"switch/dataset/{dataset}"):
-        if state.ref(switch) not in ("", "open"):
-            raise Frozen(f"{dataset} is frozen", hint="what was committed is kept; a thaw publishes it")
 
 
 def _chunks(objects: Objects, name: str) -> Iterator[bytes]:
@@ -124,7 +213,7 @@ def _chunks(objects: Objects, name: str) -> Iterator[bytes]:
 
 def _export_receipts(state: State, publisher: Publisher, newest: int) -> None:
     last = 0
-    for entry in state.ledger(after=state.exported()):
+    for entry in state.ledger(after=state.cursor(RECEIPTS)):
         if entry.index > newest:
             break
         receipt, body = state.receipt(entry.run_id), state.receipt_body(entry.run_id)
@@ -132,9 +221,14 @@ def _export_receipts(state: State, publisher: Publisher, newest: int) -> None:
             _export(publisher, receipt, body)
         last = entry.index
         if not last % BATCH:
-            state.mark_exported(last)
+            _note_exported(state, last)
     if last:
-        state.mark_exported(last)
+        _note_exported(state, last)
+
+
+def _note_exported(state: State, index: int) -> None:
+    with state.transaction(durable=False) as tx:
+        tx.advance(RECEIPTS, index)
 
 
 def _export(publisher: Publisher, receipt: Receipt, body: bytes) -> None:

@@ -25,7 +25,7 @@ def diagnose(resolved: Resolved, *, deep: bool = False) -> list[Verdict]:
             found += durability(settings())
         waiting = sum(1 for _ in house.state.open_runs())
         found.append(Verdict(check="runs.unfinished", ok=True, found=str(waiting)))
-        owed = sorted({str(item.payload["dataset"]) for item in house.state.outbox("publish")})
+        owed = sorted(house.state.due("publish"))
         why = "`kfm resume` delivers what was committed and not yet told to the outside" if owed else ""
         found.append(Verdict(check="publish.waiting", ok=True, found=", ".join(owed) or "0", why=why))
         found += published_verdicts(house)

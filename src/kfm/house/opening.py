@@ -7,7 +7,6 @@ a publisher.
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TextIO
@@ -112,8 +111,20 @@ class House:
 
     def _is_latest(self, pointer: Mapping[str, Any]) -> bool:
         """Is this where the published ref moved last?"""
-        last = deque(self.state.history(f"published/{pointer['dataset']}"), maxlen=1)
+        last = self.state.history(f"published/{pointer['dataset']}", reverse=True, limit=1)
         return [(entry.run_id, entry.after) for entry in last] == [(pointer["run_id"], pointer["version"])]
+
+    def retention(self, dataset: str) -> int:
+        """How many superseded versions of it stay public; -1: all."""
+        declared = self.config.datasets.get(dataset)
+        own = declared.publish_retention if declared is not None else None
+        return self.config.publish_retention if own is None else own
+
+    def stands(self, dataset: str, version: str) -> bool:
+        """Do the files of this version belong into the public folder?"""
+        from kfm.projections.standing import standing
+
+        return version in standing(self.state.history(f"published/{dataset}"), self.retention(dataset))
 
     def _open_github(self, files: Publisher, lock: Callable[[], Lock]) -> Publisher:
         from kfm.publish.github import GitHubPublisher
@@ -128,6 +139,7 @@ class House:
             lock,
             api=said.api,
             uploads=said.uploads,
+            is_latest=self._is_latest,
         )
 
     # -- what is installed
@@ -322,7 +334,9 @@ class House:
         durable nevertheless, and only the outside was not told all of it.
         """
         self.undelivered = []
-        self.undelivered = deliver(self.state, self.objects, self.publisher, self.log, sync=self.mode == "write")
+        self.undelivered = deliver(
+            self.state, self.objects, self.publisher, self.log, sync=self.mode == "write", retention=self.retention
+        )
         effects = list(self.publisher.trace)
         self.publisher.trace.clear()  # a house that stays open must not remember all it ever did
         if self.undelivered:

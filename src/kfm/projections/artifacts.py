@@ -41,6 +41,11 @@ def published_path(dataset: str, version: str, entry: ManifestEntry) -> str:
     return f"{version_path(dataset, version)}/" + "/".join(parts)
 
 
+def pointer_path(dataset: str) -> str:
+    """The file that says which version of a dataset is public now."""
+    return f"datasets/{dataset}/current.json"
+
+
 def version_path(dataset: str, version: str) -> str:
     """The folder of a published version; beside it lies its manifest, under the same name with a suffix."""
     return f"datasets/{dataset}/versions/{version[7:23]}"

@@ -66,6 +66,25 @@ class FilesPublisher(TracingPublisher):
         _keep_name(target)
         self._note("write_file", path, digest, size, key)
 
+    def remove_file(self, path: str, key: str, check: Callable[[], None]) -> None:
+        """Gone for readers at once. That it stays gone is sure when its folder is, see `remove_rest`."""
+        target = self._place(path)
+        if os.path.lexists(target):
+            with self._turn(), _as_storage_failed():
+                check()
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(target)
+        self._note("remove_file", path, "", 0, key)
+
+    def remove_rest(self, folder: str, check: Callable[[], None]) -> None:
+        """What broke off while it was published lies there, too. Without its name nothing below it comes back."""
+        target = self._place(folder)
+        with self._turn(), _as_storage_failed():
+            check()
+            _remove_tree(target)
+            if os.path.isdir(os.path.dirname(target)):
+                _sync_dir(os.path.dirname(target))
+
     def emit_event(self, event: dict[str, Any], key: str) -> None:
         body = canonical(event)
         name = digest_of(key.encode())[7:39]
@@ -165,6 +184,19 @@ def _as_storage_failed() -> Iterator[None]:
         raise StorageFailed(
             f"cannot publish a file: {problem.strerror}", hint="make room or fix the folder, then `kfm resume`"
         ) from problem
+
+
+def _remove_tree(path: str) -> None:
+    """A folder with all in it; a link in it is removed and never followed."""
+    if not os.path.isdir(path) or os.path.islink(path):
+        return
+    for name in os.listdir(path):
+        below = os.path.join(path, name)
+        if os.path.isdir(below) and not os.path.islink(below):
+            _remove_tree(below)
+        else:
+            os.unlink(below)
+    os.rmdir(path)
 
 
 def _keep_name(path: str) -> None:

@@ -8,8 +8,9 @@ there already is recognised by its name and digest, and whether something was do
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any, Protocol
 
 import msgspec
@@ -45,6 +46,7 @@ class GitHubPublisher(TracingPublisher):
         *,
         api: str = "https://api.github.com",
         uploads: str = "https://uploads.github.com",
+        is_latest: Callable[[Mapping[str, Any]], bool] = lambda _pointer: False,
     ) -> None:
         super().__init__(dry_run=False)
         self._api = f"{api}/repos/{repository}"
@@ -53,6 +55,7 @@ class GitHubPublisher(TracingPublisher):
         self._transport = transport
         self._local = local
         self._open_lock = lock
+        self._is_latest = is_latest
         self._releases: dict[str, dict[str, Any]] = {}  # by tag, as last seen
 
     # -- the Publisher
@@ -69,8 +72,32 @@ class GitHubPublisher(TracingPublisher):
                 self._upload(_tag_of(parts), _asset_name(path), digest, size, body)
         self._note("write_file", path, digest, size, key)
 
+    def remove_file(self, path: str, key: str, check: Callable[[], None]) -> None:
+        """The asset. A release that nobody made is not made for it."""
+        check_path(path)
+        with self._turn():
+            check()
+            tag, name = _tag_of(path.split("/")), _asset_name(path)
+            release = self._releases.get(tag) or self._find(tag)
+            for asset in list(release["assets"]) if release is not None else []:
+                if release is not None and asset["name"] == name:
+                    self._ask("DELETE", f"{self._api}/releases/assets/{asset['id']}", None, ok=(204, 404))
+                    release["assets"].remove(asset)
+                    self._releases[tag] = release
+        self._note("remove_file", path, "", 0, key)
+
+    def remove_rest(self, folder: str, check: Callable[[], None]) -> None:
+        """The release of the version, with whatever is left of it."""
+        tag = _tag_of(folder.split("/"))
+        with self._turn():
+            check()
+            release = self._find(tag)
+            if release is not None:
+                self._ask("DELETE", f"{self._api}/releases/{release['id']}", None, ok=(204, 404))
+            self._releases.pop(tag, None)
+
     def update_metadata(self, target: str, value: dict[str, Any], key: str) -> None:
-        """The pointer. One with a lower `seq` than is there already comes late and is ignored."""
+        """The pointer. One with a lower `seq` than is there already comes late and is ignored, if not the latest."""
         body = canonical(value)
         with self._turn():
             dataset, version = str(value["dataset"]), str(value["version"])
@@ -129,9 +156,13 @@ class GitHubPublisher(TracingPublisher):
             page += 1
 
     def _upload(self, tag: str, name: str, digest: str, size: int, body: Iterable[bytes]) -> None:
-        release = self._release(tag, "")
-        if self._has(release, name, digest, size):
+        release = self._releases.get(tag) or self._find(tag)
+        if release is not None and self._has(release, name, digest, size):
             return
+        pieces = iter(body)
+        body = chain([next(pieces, b"")], pieces)  # the first is read before anything is changed
+        release = release or self._release(tag, "")
+        self._releases[tag] = release
         if len(release["assets"]) >= MOST_ASSETS:
             raise Refused(
                 f"the release {tag} would have more than {MOST_ASSETS} files, which GitHub does not take",
@@ -176,7 +207,8 @@ class GitHubPublisher(TracingPublisher):
     def _point(self, tag: str, value: dict[str, Any]) -> None:
         text = canonical(value).decode()
         release = self._release(tag, text, anew=True)
-        if _seq_of(release.get("body")) < int(value.get("seq", 0)):
+        later = _seq_of(release.get("body")) < int(value.get("seq", 0))
+        if later or (release.get("body") != text and self._is_latest(value)):
             wanted = {"body": text, "prerelease": not value["version"], "make_latest": "false"}
             self._ask("PATCH", f"{self._api}/releases/{release['id']}", wanted, ok=(200,))
         elif release.get("prerelease") and release.get("body") == text and value["version"]:

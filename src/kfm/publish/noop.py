@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kfm.contract.canonical import canonical
@@ -45,6 +45,12 @@ class NoopPublisher(TracingPublisher):
 
     def write_file(self, path: str, digest: str, size: int, key: str, body: Iterable[bytes]) -> None:  # noqa: ARG002
         self._note("write_file", path, digest, size, key)
+
+    def remove_file(self, path: str, key: str, check: Callable[[], None]) -> None:  # noqa: ARG002
+        self._note("remove_file", path, "", 0, key)
+
+    def remove_rest(self, folder: str, check: Callable[[], None]) -> None:
+        """Nothing is there."""
 
     def emit_event(self, event: dict[str, Any], key: str) -> None:
         body = canonical(event)

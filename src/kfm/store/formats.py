@@ -9,13 +9,44 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from kfm.contract.ports import Tables
 from kfm.errors import Refused
 
 FORMAT = 4
 
+
+def _follow_the_ledger(tables: Tables) -> None:
+    """A row waited for every delivery. Now every sink has a cursor, and of each dataset it is known what was told."""
+    waiting: dict[str, str] = {}  # by dataset: the run whose move waits longest
+    for key, body in list(tables.scan("outbox")):
+        if key.startswith("publish/"):
+            payload = msgspec.json.decode(body)["payload"]
+            waiting.setdefault(payload["dataset"], payload["run_id"])
+        tables.delete("outbox", key)
+    told: dict[str, int] = {}
+    owed: set[str] = set()
+    for key, body in tables.scan("history", "published/"):
+        name, _, n = key.removeprefix("published/").rpartition("@")
+        if name in waiting and msgspec.json.decode(body)["run_id"] == waiting[name]:
+            owed.add(name)
+        if name not in owed:
+            told[name] = int(n)
+    for name in sorted(told.keys() | owed):
+        tables.put("outbox", f"told/publish/{name}", b'{"keep":-1,"moves":%d}' % told.get(name, 0))
+    for name in sorted(owed):
+        tables.put("outbox", f"due/publish/{name}", b"{}")
+    for index, _ in tables.scan("ledger", reverse=True, limit=1):
+        tables.put("meta", "cursor/publish", b"%d" % int(index))
+    exported = tables.get("meta", "exported")
+    if exported is not None:
+        tables.put("meta", "cursor/receipts", exported)
+        tables.delete("meta", "exported")
+
+
 # By the number of the format that it leads to.
-STEPS: dict[int, Callable[[Tables], None]] = {}
+STEPS: dict[int, Callable[[Tables], None]] = {4: _follow_the_ledger}
 
 
 def upgrade(tables: Tables, have: int, to: int = FORMAT) -> None:

@@ -7,7 +7,7 @@ compare-and-swap of refs, write-once receipts, the chain of the ledger. A backen
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from operator import attrgetter
@@ -26,13 +26,13 @@ from kfm.contract.records import (
     EndedTrigger,
     Lease,
     LedgerEntry,
-    OutboxItem,
     Receipt,
     RefEntry,
     RefMove,
     Run,
     RunTelemetry,
     Segment,
+    Told,
     Trigger,
 )
 from kfm.errors import Busy, Conflict, Corrupt, Fenced, Frozen, Moved
@@ -76,9 +76,9 @@ def _nothing(_record: Any) -> None:
 
 # Where a float may lie in a record; of one that is not named here, anywhere.
 _ANYTHING_IN: dict[type, Callable[[Any], Any]] = {
-    **dict.fromkeys((Checkpoint, Delivery, EndedTrigger, Lease, LedgerEntry, RefEntry, Trigger), _nothing),
+    **dict.fromkeys((Checkpoint, Delivery, EndedTrigger, Lease, LedgerEntry, RefEntry, Told, Trigger), _nothing),
     **dict.fromkeys((DatasetVersion, Run), attrgetter("metadata")),
-    **dict.fromkeys((OutboxItem, Segment), attrgetter("payload")),
+    Segment: attrgetter("payload"),
     Receipt: attrgetter("provenance"),
     RunTelemetry: attrgetter("energy_kwh", "co2e_g", "error_budget_burn"),
 }
@@ -262,8 +262,8 @@ class StoredState:
         for key, body in self.tables.scan("refs", prefix):
             yield key, body.decode()
 
-    def history(self, name: str) -> Iterator[RefEntry]:
-        return self._many("history", RefEntry, name + "@")
+    def history(self, name: str, *, reverse: bool = False, limit: int = -1) -> Iterator[RefEntry]:
+        return self._many("history", RefEntry, name + "@", reverse=reverse, limit=limit)
 
     def histories(self) -> Iterator[RefEntry]:
         """Every move of every ref, also of those that are gone."""
@@ -293,21 +293,19 @@ class StoredState:
         """The digest of the last entry."""
         return self.meta("ledger_head")
 
-    def exported(self) -> int:
-        """The last ledger index whose receipt was exported as a file."""
-        return int(self.meta("exported") or 0)
+    def cursor(self, sink: str) -> int:
+        return int(self.meta(f"cursor/{sink}") or 0)
 
-    def mark_exported(self, index: int) -> None:
+    def due(self, sink: str) -> Iterator[str]:
+        return (key.rpartition("/")[2] for key, _ in self.tables.scan("outbox", f"due/{sink}/"))
+
+    def told(self, sink: str, dataset: str) -> Told | None:
+        return self._one("outbox", f"told/{sink}/{dataset}", Told)
+
+    def acknowledge(self, sink: str, told: Mapping[str, Told]) -> None:
         with self.transaction(durable=False) as tx:
-            tx.mark_exported(index)
-
-    def outbox(self, topic: str) -> Iterator[OutboxItem]:
-        return self._many("outbox", OutboxItem, topic + "/")
-
-    def acknowledge(self, items: Iterable[OutboxItem]) -> None:
-        with self.transaction(durable=False) as tx:
-            for item in items:
-                tx.delivered(item)
+            for dataset, how_far in told.items():
+                tx.told(how_far, sink, dataset)
 
     def inbox(self) -> Iterator[Trigger]:
         return self._many("inbox", Trigger)
@@ -557,23 +555,26 @@ class StoredTx:
             self._counters = self._state.counters()
         return self._counters.get("ledger", 0) + 1
 
-    def mark_exported(self, index: int) -> None:
-        """Only ever forward: a slow process must not undo what a faster one has noted."""
-        if index > self._state.exported():
-            self._put("meta", "exported", b"%d" % index)
-
     def telemetry(self, telemetry: RunTelemetry) -> None:
         self._put("telemetry", telemetry.run_id, _exact(telemetry))
 
     # -- outbox, inbox, checkpoints
 
-    def enqueue(self, topic: Any, key: str, payload: dict[str, Any], token: int) -> None:
-        seq = self._next("outbox")
-        item = OutboxItem(seq=seq, topic=topic, key=key, token=token, payload=payload)
-        self._put("outbox", f"{topic}/{seq:012d}", _exact(item))
+    def advance(self, sink: str, index: int) -> None:
+        if index > self._state.cursor(sink):
+            self._put("meta", f"cursor/{sink}", b"%d" % index)
 
-    def delivered(self, item: OutboxItem) -> None:
-        self._tables.delete("outbox", f"{item.topic}/{item.seq:012d}")
+    def owe(self, sink: str, dataset: str) -> None:
+        self._put("outbox", f"due/{sink}/{dataset}", b"{}")
+
+    def told(self, told: Told, sink: str, dataset: str) -> None:
+        """Only ever forward. Due stays what has moved on, or was told by one who knew less."""
+        known = self._state.told(sink, dataset)
+        if known is None or known.moves < told.moves or (known.moves == told.moves and known != told):
+            self._put("outbox", f"told/{sink}/{dataset}", _exact(told))
+        last = next(self._state.history(f"published/{dataset}", reverse=True, limit=1), None)
+        if last is None or last.n <= told.moves:
+            self._tables.delete("outbox", f"due/{sink}/{dataset}")
 
     def checkpoint(self, checkpoint: Checkpoint) -> None:
         self._put("checkpoints", checkpoint.uri, _exact(checkpoint))

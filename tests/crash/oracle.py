@@ -162,7 +162,7 @@ def _check_journals(house: House, runs: list[str]) -> None:
 
 
 def _check_ledger(state: StoredState, receipts: dict[str, bytes]) -> None:
-    """P12: one receipt a run, and the chain holds."""
+    """Promise 12: one receipt a run, and the chain holds."""
     previous = GENESIS
     listed = set()
     for index, entry in enumerate(state.ledger(), 1):

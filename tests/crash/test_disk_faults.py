@@ -1,4 +1,4 @@
-"""P3, F02, F06: when the disk says no, so do we, with exit code 74; and once it is well again, nothing is lost."""
+"""Promise 3, F02, F06: when the disk says no, so do we, with exit code 74; once it is well again, nothing is lost."""
 
 from __future__ import annotations
 

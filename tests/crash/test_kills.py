@@ -1,4 +1,4 @@
-"""P1, F01: a kill at any place, any number of times, and the end is as if nothing had happened."""
+"""Promise 1, F01: a kill at any place, any number of times, and the end is as if nothing had happened."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_an_operator_who_simply_types_it_again_gets_the_same(scratch: str, state
 @pytest.mark.parametrize("part", sampled(range(3)))
 @pytest.mark.parametrize("state", STATES)
 def test_a_resume_after_midnight_writes_no_second_receipt(scratch: str, state: str, part: int) -> None:
-    """P12: the path of a receipt is of the day the run began, and that day is in the journal."""
+    """Promise 12: the path of a receipt is of the day the run began, and that day is in the journal."""
     trial = Trial(scratch, state, SMALLEST, boundary)
     kept = 0
     places = range(1 + part, len(trial.labels) + 1, 3)

@@ -1,4 +1,4 @@
-"""P3, F02: the real command in a real process, with faults put between it and the kernel by strace."""
+"""Promise 3, F02: the real command in a real process, with faults put between it and the kernel by strace."""
 
 from __future__ import annotations
 

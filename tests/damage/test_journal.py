@@ -1,4 +1,4 @@
-"""P4, F05: every bit of a journal flipped, its end cut at every byte, its blocks moved about.
+"""Promise 4, F05: every bit of a journal flipped, its end cut at every byte, its blocks moved about.
 
 Each must end as what it was, as a repaired torn tail that loses nothing acknowledged, or as a refusal
 that names the first bad record. Never as other content, and never as anything but a plain answer.

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.node.sites import Site, command, contents, rows_of
+from tests.sampling import sampled
 from tests.walk.installations import environment
 
 Count = Callable[..., None]
@@ -253,11 +254,11 @@ def check_all(seeds: range, folder: Path, took: dict[str, float], count: Count) 
     return total
 
 
-@pytest.mark.parametrize("block", range(2))
+@pytest.mark.parametrize("block", sampled(range(4)))
 def test_in_turn_and_killed_they_end_as_python_alone(
     block: int, tmp_path: Path, took: dict[str, float], count: Count
 ) -> None:
-    total = check_all(range(block * 4, block * 4 + 4), tmp_path, took, count)
+    total = check_all(range(block * 2, block * 2 + 2), tmp_path, took, count)
     assert any(total[f"kills of {one}"] for one in RUNNERS), "nobody was killed"
 
 

@@ -129,7 +129,7 @@ def journal_trials(tmp_path: Path, every: int, zeroed: int) -> None:
     last = len(body) - len(lines[-2]) - len(lines[-3]) - 2
     with Court(tmp_path, "jsonl", intact) as court:
         for without in ("", "state.ack"):
-            for end in range(last, len(body) + 1, 1 if every <= 16 else 7):
+            for end in range(last, len(body) + 1, 1 if every <= 16 else 23):
                 court.hear("state", body[:end], f"cut at {end}", without=without)
             for place, bad in flips(body, every, 1):
                 court.hear("state", bad, f"a bit of byte {place}", without=without)
@@ -168,11 +168,11 @@ def database_trials(tmp_path: Path, every: int) -> None:
 
 
 def test_every_damage_of_a_journal_is_judged_alike(tmp_path: Path) -> None:
-    journal_trials(tmp_path, 60, 40)
+    journal_trials(tmp_path, 211, 14)
 
 
 def test_every_damage_of_a_database_and_its_log_is_judged_alike(tmp_path: Path) -> None:
-    database_trials(tmp_path, 1201)
+    database_trials(tmp_path, 2903)
 
 
 @pytest.mark.long

@@ -1,31 +1,17 @@
 """Bugs put in on purpose: each must turn the suite red, or the suite proves nothing.
 
-    python -m tests.seeded.bugs            apply them one by one and show which tests notice
-    python -m tests.seeded.bugs NAME …     only these
-
-A bug is a replacement in one file of a copy of src/; the tests named with it run against that copy. A
-bug whose text is no longer in the file is an error too: it has to be seeded anew.
+python -m tests.seeded.bugs            apply them one by one and show which tests notice
+python -m tests.seeded.bugs NAME …     only these
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import NamedTuple
 
-from tests.house.bans import ROOT
-
-
-class Bug(NamedTuple):
-    file: str
-    old: str
-    new: str
-    tests: str  # what pytest is given; the first failure ends it
-
+from tests.seeded import planting
+from tests.seeded.planting import Bug
 
 SIMULATED = "tests/power/test_simulated.py"
 PUBLISHED = "tests/power/test_published.py"
@@ -172,8 +158,8 @@ BUGS: dict[str, Bug] = {
     ),
     "intents are not written": Bug(
         "kfm/engine/execute.py",
-        "intent=ranges(batch), payload=payload",
-        "payload=payload",
+        '["PLAN", "EXECUTE"], ranges(batch))',
+        '["PLAN", "EXECUTE"])',
         "tests/walk/test_wal.py",
     ),
     "a frozen switch is not looked at": Bug(
@@ -193,39 +179,6 @@ BUGS: dict[str, Bug] = {
 NOT_YET = ("masking after the catalogue is written",)
 
 
-def try_out(name: str, bug: Bug, scratch: Path) -> str:
-    """'' if the tests noticed; otherwise what went wrong."""
-    source = scratch / "src"
-    shutil.rmtree(source, ignore_errors=True)
-    shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    path = source / bug.file
-    text = path.read_text(encoding="utf-8")
-    if text.count(bug.old) < 1:
-        return f"its text is no longer in {bug.file}: seed it anew"
-    path.write_text(text.replace(bug.old, bug.new, 1), encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-x", "-m", "not long", "-p", "no:cacheprovider", *bug.tests.split()]
-    environment = {**os.environ, "PYTHONPATH": str(source), "TESTED_HISTORIES": "100", "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode == 1:
-        return ""
-    return "no test noticed" if done.returncode == 0 else f"pytest ended with {done.returncode}: {done.stdout[-500:]}"
-
-
-def main(names: list[str]) -> int:
-    unknown = [name for name in names if name not in BUGS]
-    if unknown:
-        print(f"no bug is called {unknown[0]!r}; there are: {', '.join(BUGS)}", file=sys.stderr)
-        return 2
-    missed = 0
-    with tempfile.TemporaryDirectory(prefix="kfm-seeded-") as scratch:
-        for name in names or list(BUGS):
-            problem = try_out(name, BUGS[name], Path(scratch))
-            missed += bool(problem)
-            print(f"{'MISSED' if problem else 'caught'}  {name}{': ' + problem if problem else ''}", flush=True)
-    total = len(names or BUGS)
-    print(f"seeded bugs: {total - missed} of {total} caught; {len(NOT_YET)} wait for what they would be put into")
-    return 1 if missed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    with tempfile.TemporaryDirectory(prefix="kfm-seeded-") as folder:
+        sys.exit(planting.main(BUGS, sys.argv[1:], Path(folder)))

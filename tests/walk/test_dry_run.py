@@ -12,13 +12,14 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.sampling import sampled
 from tests.walk.installations import (
     GAUGES_CSV,
     NOW,
@@ -219,8 +220,20 @@ BEFORE_OUR_FIRST_LINE = re.compile(
 )
 
 
+PARTS = 3
+
+
+def part_of(part: int, state: str, every: Iterable[Any]) -> list[Any]:
+    """A third of the commands, another one on each state: the first parts of all the states are all commands."""
+    first = list(STATES).index(state) + part
+    return [each for n, each in enumerate(every) if (n + first) % PARTS == 0]
+
+
+@pytest.mark.parametrize("part", sampled(range(PARTS)))
 @pytest.mark.parametrize("state", STATES)
-def test_no_call_to_the_system_changes_anything(state: str, tmp_path: Path, server: Server, count: Count) -> None:
+def test_no_call_to_the_system_changes_anything(
+    state: str, part: int, tmp_path: Path, server: Server, count: Count
+) -> None:
     """Also without PYTHONDONTWRITEBYTECODE: the code of an updater is read, and nothing is left beside it."""
     need_strace()
     site = standing(state, tmp_path / "site", server)
@@ -231,7 +244,9 @@ def test_no_call_to_the_system_changes_anything(state: str, tmp_path: Path, serv
     before = stamps(site.folder)
     server.methods.clear()
     through = {"kfm.cli.main": (*DRY, *looking(state)), "updater": RUNNER}
-    for door, arguments in ((door, arguments) for door, every in through.items() for arguments in every):
+    typed = [(door, arguments) for door, every in through.items() for arguments in every]
+    into_a_folder = [each for each in typed if "ARTIFACTS" in each[1]]
+    for door, arguments in dict.fromkeys([*part_of(part, state, typed), *into_a_folder]):
         argv = [sys.executable, "-m", door, *said(arguments)]
         done, calls = traced(argv, tmp_path / "trace", cwd=site.folder, env=env)
         assert done.returncode in KNOWN_CODES, (arguments, done)
@@ -345,12 +360,15 @@ def read_only(site: Path) -> Iterator[Warm]:
             path.chmod(path.stat().st_mode | 0o200)
 
 
+@pytest.mark.parametrize("part", sampled(range(PARTS)))
 @pytest.mark.parametrize("state", [state for state in STATES if state not in ONLY_DRY])
-def test_on_a_read_only_tree_every_command_answers_the_same(state: str, tmp_path: Path, server: Server) -> None:
+def test_on_a_read_only_tree_every_command_answers_the_same(
+    state: str, part: int, tmp_path: Path, server: Server
+) -> None:
     site = standing(state, tmp_path / "site", server)
     said = said_for(site, tmp_path)
     with read_only(site.folder) as warm:
-        for arguments in (*DRY, *looking(state)):
+        for arguments in part_of(part, state, (*DRY, *looking(state))):
             if "ARTIFACTS" not in arguments:
                 words = said(arguments)
                 there = warm.kfm(site.folder, words, environment())

@@ -1,4 +1,4 @@
-"""P16: from the instant a freeze returns no ref moves, whoever was under way; after the thaw nothing is missing."""
+"""Promise 16: from the instant a freeze returns no ref moves, and after the thaw nothing is missing."""
 
 from __future__ import annotations
 

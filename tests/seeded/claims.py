@@ -1,0 +1,410 @@
+"""Each claim of docs/conformance.md, broken in one place, with the test its row names.
+
+    python -m tests.seeded.claims            break them one by one and show which tests notice
+    python -m tests.seeded.claims U4 …       only the claims of these rows
+
+A key is the id of its row, and where a row has several claims, which of them. The texts to replace are as short as
+they can be and still mean that very thing.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.seeded import planting
+from tests.seeded.planting import Bug
+
+FIELDS = "tests/walk/test_recorded_fields.py"
+GATE = "tests/walk/test_gate.py"
+KEYS = "tests/contract/test_keys.py"
+STATE = "tests/store/test_state.py"
+TYPED = "tests/cli/test_commands.py"
+VERIFY = "tests/webhooks/test_verify.py"
+WALK = "tests/walk/test_walk.py"
+WORKFLOW = "tests/github/test_workflow.py"
+
+CLAIMS: dict[str, Bug] = {
+    "U1 the same words": Bug(
+        "kfm/cli/runner.py",
+        'Flag("--dry-run")',
+        'Flag("--dryrun")',
+        "tests/node/test_seed_words.py::test_both_runners_take_the_word_and_end_with_the_same_code",
+    ),
+    "U1 the same codes": Bug(
+        "kfm/errors.py",
+        'class Refused(KfmError):\n    code = "refused"\n    exit_code = 3',
+        'class Refused(KfmError):\n    code = "refused"\n    exit_code = 8',
+        "tests/node/test_door.py::test_both_doors_answer_alike",
+    ),
+    "U2 canonical in Python": Bug(
+        "kfm/contract/canonical.py", 'order="sorted"', "order=None", "tests/conformance/test_vectors.py"
+    ),
+    "U2 the same story": Bug(
+        "kfm/projections/artifacts.py",
+        "enumerate(runs, 1)",
+        "enumerate(runs, 2)",
+        "tests/node/test_twins.py::test_both_runners_tell_the_same_story",
+    ),
+    "U3": Bug(
+        "kfm/contract/keys.py",
+        '.replace("|", "\\\\|")',
+        "",
+        f"{KEYS}::test_all_short_tuples_of_joining_characters_have_keys_of_their_own",
+    ),
+    "U3 the formula": Bug(
+        "kfm/contract/keys.py",
+        '"|".join(f',
+        '"/".join(f',
+        f"{KEYS}::test_ordinary_values_hash_exactly_as_the_formula_reads",
+    ),
+    "U4 still live": Bug(
+        "kfm/engine/admit.py",
+        "or not is_live(walk, latest)",
+        "",
+        "tests/walk/test_rollback.py::test_ingest_rollback_ingest_is_ingest",
+    ),
+    "U4 the row": Bug(
+        "kfm/projections/artifacts.py",
+        '"dataset_id": receipt.dataset',
+        '"dataset_id": receipt.updater_id',
+        f"{FIELDS}::test_the_ledger_row_of_a_run_says_what_was_read_by_which_pipeline_under_which_key",
+    ),
+    "U5": Bug(
+        "kfm/sources/http.py",
+        "and 0 <= age < request.revalidate_ms",
+        "",
+        "tests/sources/test_validator_lies.py::test_the_content_hash_decides_whatever_the_validators_say",
+    ),
+    "U6": Bug(
+        "kfm/publish/files.py",
+        'self._note("write_file"',
+        'self._note("noop_guard"',
+        "tests/walk/test_dry_run.py::test_on_every_state_the_effects_foretold_are_the_effects_made",
+    ),
+    "U7": Bug(
+        "kfm/house/opening.py",
+        "return OverlayTables(SnapshotTables(path))",
+        "from kfm.store.sqlite import SqliteTables as Writing\n\n    return OverlayTables(Writing(path))",
+        "tests/walk/test_dry_run.py::test_no_call_to_the_system_changes_anything",
+    ),
+    "U8": Bug(
+        "kfm/projections/artifacts.py",
+        "enumerate(events, 1)",
+        "enumerate(events, 0)",
+        "tests/walk/test_artifacts.py::test_the_four_artifacts_are_canonical_valid_and_in_order",
+    ),
+    "U9": Bug(
+        "kfm/orchestration/webhooks.py",
+        'b"sha256=" + hmac.new(secret.reveal(), body, hashlib.sha256)',
+        'b"sha256=" + hashlib.sha256(secret.reveal() + body)',
+        f"{VERIFY}::test_every_vector_is_answered",
+    ),
+    "U10": Bug(
+        "kfm/orchestration/webhooks.py",
+        'integrity.get("version") != "v1"',
+        "False",
+        f"{VERIFY}::test_every_vector_is_answered",
+    ),
+    "U11": Bug(
+        "kfm/store/state.py",
+        "            self._check_fence(lease)\n",
+        "",
+        f"{STATE}::test_a_stale_token_writes_nothing_renews_nothing_and_frees_nothing",
+    ),
+    "U12": Bug(
+        "kfm/projections/workflow.py",
+        '"schedule": [{"cron": cron}],',
+        "",
+        f"{WORKFLOW}::test_the_example_is_what_is_written_for_it",
+    ),
+    "U13": Bug(
+        "kfm/engine/run.py",
+        "        quarantine(walk)\n",
+        "",
+        f"{WALK}::test_the_quarantine_ref_goes_when_the_source_is_mended_and_its_history_stays",
+    ),
+    "U14": Bug(
+        "kfm/engine/measure.py",
+        "artifact_count=results.done if results else 0",
+        "artifact_count=len(walk.inputs)",
+        f"{FIELDS}::test_the_telemetry_of_a_run_says_what_it_did_and_how_long_it_took",
+    ),
+    "U14 the bundle": Bug(
+        "kfm/engine/record.py",
+        'measure(walk, tx, "SKIPPED", run_id)',
+        "",
+        "tests/cli/test_telemetry.py::test_every_run_is_in_the_bundle_and_the_bundle_is_what_its_schema_says",
+    ),
+    "U15": Bug(
+        "kfm/errors.py",
+        'class Denied(KfmError):\n    code = "denied"\n    exit_code = 4',
+        'class Denied(KfmError):\n    code = "denied"\n    exit_code = 3',
+        f"{TYPED}::test_promotion_without_a_licence_is_denied_until_it_is_declared",
+    ),
+    "U16": Bug(
+        "kfm/engine/record.py", "tx.keep_trigger(walk", "str(walk", f"{TYPED}::test_what_is_frozen_waits_for_the_thaw"
+    ),
+    "U17": Bug(
+        "examples/kansas/kfm.yml",
+        "datasets:",
+        "dataset:",
+        "tests/house/test_demo.py::test_the_demo_ends_well_and_says_what_it_showed",
+    ),
+    "U18": Bug(
+        "examples/config.example.yml",
+        "datasets:",
+        "dataset:",
+        "tests/node/test_examples.py::test_an_example_is_done_alike_by_both_runners",
+    ),
+    "U18 cron.yml": Bug(
+        "examples/cron.yml",
+        "workflow_dispatch",
+        "workflow_call",
+        f"{WORKFLOW}::test_the_example_is_what_is_written_for_it",
+    ),
+    "D1": Bug(
+        "kfm/engine/execute.py",
+        "self._perform(step, self._reader)",
+        "self._perform(self._reader, step)",
+        f"{TYPED}::test_a_run_publishes_then_has_nothing_to_do",
+    ),
+    "D2": Bug("kfm/contract/keys.py", "list(r.partition), ", "", f"{KEYS}::test_what_was_read_is_in_the_input_hash"),
+    "D3 pure": Bug(
+        "kfm/engine/purity.py",
+        "sys.setprofile(_profile)",
+        "sys.setprofile(None)",
+        "tests/walk/test_purity.py::test_an_impure_plan_is_refused_and_its_call_is_named",
+    ),
+    "D3 locked": Bug(
+        "kfm/store/state.py",
+        'self._put("plan_locks", lock_key, plan_hash.encode())',
+        "pass",
+        f"{WALK}::test_a_changed_plan_under_one_version_is_refused_with_a_diff",
+    ),
+    "D4": Bug(
+        "kfm/engine/plan.py",
+        "self._check_needs(step, position)",
+        "pass",
+        f"{WALK}::test_a_bad_plan_is_refused_and_nothing_is_performed",
+    ),
+    "D5": Bug(
+        "kfm/projections/wal.py",
+        "updater_version=run.updater_version",
+        "updater_version=run.updater_id",
+        f"{FIELDS}::test_the_journal_records_of_a_run_say_whose_they_are",
+    ),
+    "D5 in Avro and Parquet": Bug(
+        "kfm/projections/wal.py",
+        "canonical(record.payload).decode()",
+        '""',
+        "tests/walk/test_wal.py::test_an_export_holds_the_same_records",
+    ),
+    "D6 intent before effect": Bug(
+        "kfm/engine/execute.py",
+        '["PLAN", "EXECUTE"], ranges(batch))',
+        '["PLAN", "EXECUTE"])',
+        "tests/walk/test_wal.py::test_every_step_has_its_intent_before_its_done",
+    ),
+    "D6 other bytes": Bug(
+        "kfm/store/state.py",
+        "elif before != body:",
+        "elif not body:",
+        f"{STATE}::test_a_segment_is_written_once_and_other_bytes_under_its_number_are_corruption",
+    ),
+    "D7": Bug(
+        "kfm/engine/admit.py",
+        'latest.status == "RUNNING" and not',
+        'latest.status == "RESUMED" and not',
+        "tests/crash/test_kills.py::test_a_kill_at_any_place_changes_nothing_in_the_end[jsonl-smallest-0]",
+    ),
+    "D8": Bug(
+        "kfm/store/archive.py",
+        "if place.offset <= at < end:",
+        "if place.offset < at < end:",
+        "tests/walk/test_wal.py::test_compaction_answers_the_same_questions",
+    ),
+    "D9": Bug(
+        "kfm/contract/keys.py",
+        "list(business_key), content_hash]",
+        "list(business_key)]",
+        f"{KEYS}::test_every_part_of_an_output_key_counts",
+    ),
+    "D9 a new version": Bug(
+        "kfm/engine/upsert.py",
+        "supersedes=before if",
+        'supersedes="" if before else before if',
+        f"{WALK}::test_changed_content_makes_a_new_version_that_supersedes_the_old",
+    ),
+    "D10": Bug(
+        "kfm/store/state.py",
+        "current.expires_ms > now and not",
+        "current.expires_ms < now and not",
+        f"{STATE}::test_a_lease_is_held_by_one_until_it_expires",
+    ),
+    "D13": Bug(
+        "kfm/engine/measure.py",
+        "energy_kwh=None",
+        "energy_kwh=0.0",
+        f"{FIELDS}::test_the_telemetry_of_a_run_says_what_it_did_and_how_long_it_took",
+    ),
+    "D13 on failure": Bug(
+        "kfm/engine/record.py",
+        'measure(walk, tx, "FAILED", run_id, [problem.code])',
+        "",
+        f"{FIELDS}::test_the_telemetry_of_a_run_that_failed_or_had_nothing_to_do_says_so",
+    ),
+    "D14": Bug(
+        "kfm/engine/run.py",
+        "            trace(walk, tx)\n",
+        "",
+        f"{TYPED}::test_a_promotion_tells_where_the_files_are_and_what_they_consist_of",
+    ),
+    "O2": Bug(
+        "kfm/orchestration/polling.py",
+        "mark.content_hash != seen",
+        "mark.content_hash == seen",
+        "tests/watch/test_watching.py::test_a_change_makes_one_run_and_no_change_makes_none",
+    ),
+    "O4": Bug(
+        "kfm/store/state.py",
+        'if self._tables.get("versions", key) is None:',
+        "if key:",
+        f"{STATE}::test_a_version_keeps_its_first_maker",
+    ),
+    "O8": Bug(
+        "kfm/engine/record.py",
+        "policy_decisions=walk.decisions",
+        "policy_decisions=[]",
+        f"{FIELDS}::test_the_receipt_of_a_promotion_says_who_allowed_which_digest",
+    ),
+    "O10 an error is a no": Bug(
+        "kfm/policy/checklist.py",
+        'reasons = [f"the check itself failed: {problem.code}"]',
+        "reasons = []",
+        f"{GATE}::test_a_check_that_fails_is_a_no",
+    ),
+    "O10 exactly these digests": Bug(
+        "kfm/engine/upsert.py",
+        "or decision.subject != move.after",
+        "",
+        f"{GATE}::test_a_yes_about_other_bytes_does_not_open",
+    ),
+    "O11": Bug(
+        "kfm/projections/workflow.py",
+        '"cancel-in-progress": False',
+        '"cancel-in-progress": True',
+        f"{WORKFLOW}::test_the_example_is_what_is_written_for_it",
+    ),
+    "O13": Bug(
+        "kfm/cli/reading.py",
+        'house.state.ref(f"quarantine/{name}")',
+        'house.state.ref(f"held/{name}")',
+        f"{TYPED}::test_held_shows_what_is_held_back_and_why",
+    ),
+    "O15": Bug(
+        "kfm/contract/redaction.py",
+        '"***@" + authority.rpartition("@")[2]',
+        "authority",
+        "tests/house/test_config.py::test_what_is_shown_holds_no_secret",
+    ),
+    "W4 its path": Bug(
+        "kfm/projections/artifacts.py",
+        "receipts/{receipt.job_type}/{year}",
+        "receipts/{receipt.dataset}/{year}",
+        "tests/walk/test_artifacts.py::test_a_receipt_lies_at_the_path_of_its_logical_start",
+    ),
+    "W4 write-once": Bug(
+        "kfm/store/state.py",
+        "            if before == body:\n                return\n",
+        "            return\n",
+        f"{STATE}::test_a_receipt_is_written_once",
+    ),
+    "W5": Bug(
+        "kfm/engine/upsert.py",
+        'if move.ref.startswith("published/") and move.after:',
+        "if not move.ref:",
+        f"{WALK}::test_promotion_without_one_line_of_the_checklist_is_denied",
+    ),
+    "W6": Bug(
+        "kfm/engine/walk.py",
+        "job_id=self.claim_key[:32]",
+        "job_id=self.dataset",
+        f"{FIELDS}::test_the_log_lines_of_a_run_say_whose_they_are",
+    ),
+    "P1": Bug(
+        "kfm/operations/moves.py",
+        "    moves_only = True\n",
+        "    moves_only = False\n",
+        f"{TYPED}::test_rollback_and_rollback_forward_bring_back_the_same_bytes",
+    ),
+    "P2": Bug(
+        "kfm/operations/moves.py",
+        "entries[-1].before",
+        "entries[-1].after",
+        f"{TYPED}::test_rollback_and_rollback_forward_bring_back_the_same_bytes",
+    ),
+    "P3": Bug(
+        "kfm/policy/checklist.py",
+        "version.metadata if declared is None else declared",
+        "version.metadata",
+        f"{GATE}::test_what_is_declared_today_decides_whatever_the_version_was_made_under",
+    ),
+    "P5": Bug(
+        "kfm/engine/execute.py",
+        "attempt > updater.retries",
+        "attempt",
+        "tests/cli/test_continued.py::test_what_is_unavailable_is_tried_again_as_often_as_declared",
+    ),
+    "P6": Bug(
+        "kfm/engine/trace.py",
+        '["EXECUTE", "UPSERT", "LINEAGE"]',
+        '["EXECUTE", "UPSERT"]',
+        "tests/walk/test_wal.py::test_every_step_has_its_intent_before_its_done",
+    ),
+    "P7": Bug(
+        "kfm/policy/checklist.py",
+        "not in (None, *PUBLISHABLE)",
+        "in ()",
+        f"{GATE}::test_a_version_that_was_made_as_restricted_stays_so",
+    ),
+    "P8": Bug(
+        "kfm/store/state.py",
+        'if value not in ("", "open"):',
+        'if value == "frozen":',
+        f"{STATE}::test_whatever_is_not_plainly_open_is_frozen",
+    ),
+    "P10": Bug(
+        "kfm/store/state.py",
+        'prev=self._state.meta("ledger_head") or GENESIS',
+        "prev=GENESIS",
+        f"{STATE}::test_the_ledger_is_one_unbroken_chain_over_the_receipts",
+    ),
+    "P11": Bug(
+        "kfm/cli/moving.py",
+        "if len(found) != 1:",
+        "if len(found) < 9:",
+        f"{TYPED}::test_a_version_to_roll_back_to_may_be_named_by_its_start",
+    ),
+    "P12": Bug(
+        ".ci/run",
+        "exec make test",
+        "exec make lint",
+        "tests/house/test_house.py::test_ci_goes_on_to_make_test_when_there_is_no_apt",
+    ),
+}
+
+
+def row_of(claim: str) -> str:
+    return claim.partition(" ")[0]
+
+
+def main(rows: list[str]) -> int:
+    wanted = [claim for claim in CLAIMS if not rows or row_of(claim) in rows]
+    with tempfile.TemporaryDirectory(prefix="kfm-claims-") as folder:
+        return planting.main(CLAIMS, wanted, Path(folder)) if wanted else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

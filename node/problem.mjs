@@ -6,13 +6,11 @@ export class KfmError extends Error {
   static exitCode = 1;
 
   /**
-   * `discreet` is the message without the names an author may have made from data: step ids, keys.
    * `cause` is what lay behind it. Everything else in the options is a field, in its order.
    */
-  constructor(message, { hint = "", discreet = "", cause = undefined, ...fields } = {}) {
+  constructor(message, { hint = "", cause = undefined, ...fields } = {}) {
     super(message, cause === undefined ? undefined : { cause });
     this.hint = hint;
-    this.discreet = discreet;
     this.fields = fields;
   }
 
@@ -26,14 +24,6 @@ export class KfmError extends Error {
 
   get exitCode() {
     return this.constructor.exitCode;
-  }
-
-  /** The same error as it may be told of data that is not public. */
-  withoutNames() {
-    if (!this.discreet) return this;
-    const told = new this.constructor(this.discreet, { hint: this.hint, cause: this.cause });
-    told.fields = this.fields;
-    return told;
   }
 
   /** As `str(error)` in Python: what happened, then what to do. */

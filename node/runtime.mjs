@@ -9,15 +9,15 @@ import path from "node:path";
 
 import * as artifacts from "./artifacts.mjs";
 import { canonical } from "./canonical.mjs";
-import { compare, first, isPrintable, length, roundHalfEven } from "./characters.mjs";
+import { compare, isPrintable, length, roundHalfEven } from "./characters.mjs";
 import { SystemClock } from "./clock.mjs";
 import { dataContract, metadata as metadataOf } from "./config.mjs";
 import { deliver } from "./engine/deliver.mjs";
 import { run } from "./engine/run.mjs";
 import { Ports, Settings } from "./engine/walk.mjs";
-import { BadInput, Broken, KfmError, Refused } from "./errors.mjs";
+import { BadInput, Refused } from "./errors.mjs";
 import { EventLog, human, jsonl, NullLog, tracebacks } from "./log.mjs";
-import { datasetId, printable } from "./names.mjs";
+import { datasetId } from "./names.mjs";
 import { FilesPublisher } from "./publish/files.mjs";
 import { NoopPublisher } from "./publish/noop.mjs";
 import { DataContract, FetchRequest, replace } from "./records.mjs";
@@ -39,7 +39,6 @@ export class House {
   #actor;
   #certFile;
   #updaters = new Map();
-  #operating = null; // what operations need, once one is taken up
   #stopped = null;
 
   constructor(resolved, mode, tables, publisher, { log = null, progress = null, clock = null, actor = "", certFile = "" } = {}) {
@@ -110,6 +109,11 @@ export class House {
           hint: `run it with \`python -m updater run ${id}\`, or declare \`outputs\` instead`,
         });
       }
+      if (declared.sensitivity !== "public") {
+        throw new BadInput(`dataset ${id} is not declared public, and this runner runs no other`, {
+          hint: `run it with \`python -m updater run ${id}\`, or say \`sensitivity: public\``,
+        });
+      }
       this.#updaters.set(id, loadDeclared(id, declared));
     }
     return this.#updaters.get(id);
@@ -149,7 +153,6 @@ export class House {
       clock: this.clock,
       log: this.log,
       openSource: (uri) => openSource(uri, { certFile: this.#certFile }),
-      gate: (state, objects, move) => this.#operating.promotionGate(state, objects, move, metadata),
       settings: Settings({
         threads: execute.threads,
         window: execute.window,
@@ -182,64 +185,6 @@ export class House {
   /** One trigger through the walk. Durable when `settle` returns. */
   async run(trigger) {
     return run(trigger, this.updater(trigger.dataset), this.ports(trigger.dataset));
-  }
-
-  /**
-   * Take up unfinished runs where their journal ends; then the triggers a freeze kept.
-   *
-   * One that cannot be taken up (another worker has it, other code planned it) strands no other: `tell`
-   * hears of it, or else it is thrown when all have had their turn. What another worker ends meanwhile
-   * is none of ours.
-   */
-  async *resume(runId = null, { tell = null } = {}) {
-    const runs = [...this.state.openRuns()].filter((unfinished) => runId === null || unfinished.run_id === runId);
-    if (runId !== null && !runs.length) {
-      const known = this.state.run(runId) !== null || this.state.receipt(runId) !== null;
-      throw new Refused(known ? `run ${first(runId, 80)} is not unfinished` : `no run is called ${printable(runId)}`, {
-        hint: "see `kfm runs list`",
-      });
-    }
-    const problems = [];
-    const told = tell ?? ((_name, problem) => problems.push(problem));
-    for (const unfinished of runs) yield* this.#takeUp(unfinished.trigger, unfinished, told);
-    if (runId === null) {
-      const hadTheirTurn = new Set(runs.map((unfinished) => unfinished.trigger.trigger_id));
-      for (const trigger of [...this.state.inbox()]) {
-        if (!hadTheirTurn.has(trigger.trigger_id)) yield* this.#takeUp(trigger, null, told);
-      }
-    }
-    if (problems.length) throw problems[0];
-  }
-
-  async *#takeUp(trigger, unfinished, tell) {
-    const waits = () =>
-      unfinished === null
-        ? this.state.keptTrigger(trigger.trigger_id) !== null
-        : this.state.run(unfinished.run_id)?.status === "RUNNING";
-    if (!waits()) return;
-    // As it is now: another worker may have planned it, and died.
-    const current = unfinished === null ? null : this.state.run(unfinished.run_id);
-    let receipt;
-    try {
-      receipt = await run(trigger, await this.#updaterOf(trigger), this.ports(trigger.dataset), current);
-    } catch (problem) {
-      if (problem instanceof Broken || !(problem instanceof KfmError)) throw problem;
-      if (waits()) tell(unfinished !== null ? unfinished.run_id : trigger.dataset, problem);
-      return;
-    }
-    yield receipt;
-  }
-
-  async #updaterOf(trigger) {
-    if (trigger.kind !== "operation") return this.updater(trigger.dataset);
-    this.#operating ??= { ...(await import("./moves.mjs")), ...(await import("./checklist.mjs")) };
-    for (const Kind of Object.values(this.#operating.OPERATIONS)) {
-      const operation = new Kind();
-      if (operation.id === trigger.updater_id) return operation;
-    }
-    throw new Refused(`no operation is called ${trigger.updater_id}`, {
-      hint: "it was made by another version of kfm",
-    });
   }
 
   // -- what can be seen

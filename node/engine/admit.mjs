@@ -2,7 +2,7 @@
 
 import { canonical } from "../canonical.mjs";
 import { rfc3339 } from "../clock.mjs";
-import { Broken, Conflict, Frozen, KfmError, Moved, PlanDrift } from "../errors.mjs";
+import { Broken, Conflict, Frozen, KfmError, PlanDrift } from "../errors.mjs";
 import { claimKey, inputHash, runId, runKeyOf } from "../keys.mjs";
 import { abandonsUnfinished, checkReason, overridesOf } from "../overrides.mjs";
 import { ErrorNote, replace, Run } from "../records.mjs";
@@ -73,8 +73,7 @@ export function duplicate(walk, latest) {
 /** What the run committed is where it put it: not rolled back, not withdrawn. */
 export function isLive(walk, run) {
   const { state } = walk.ports;
-  if (run.version_digest) return state.ref(`processed/${run.dataset}`) === run.version_digest;
-  return run.moves.every((move) => state.ref(move.ref) === move.after);
+  return state.ref(`processed/${run.dataset}`) === run.version_digest;
 }
 
 /**
@@ -87,7 +86,6 @@ export function claim(walk) {
   let lease = null;
   let run = null;
   const admission = state.transaction(null, { durable: false, switches: walk.switches }, (tx) => {
-    walk.checkWanted({ claiming: true });
     const latest = state.claimed(walk.claimKey); // asked again where nobody can come between answer and claim
     const done = duplicate(walk, latest);
     if (done !== null && !hasRivals(walk)) return done;
@@ -95,10 +93,9 @@ export function claim(walk) {
     if (done !== null) {
       closeSuperseded(walk, tx);
       tx.release(lease);
-      walk.unfinished = null; // if there was one, it is among those
       return done;
     }
-    if (latest !== null && latest.status === "RUNNING" && !abandons(walk, latest)) {
+    if (latest !== null && latest.status === "RUNNING" && !abandonsUnfinished(walk.trigger)) {
       run = replace(latest, { attempt: latest.attempt + 1, trigger: takenUp(walk, latest) });
       tx.saveRun(run);
       return new Resume(run);
@@ -122,11 +119,6 @@ export function claim(walk) {
   walk.bind(run.run_id);
   walk.say("run.started", { status: "started", admission: walk.admission });
   return admission;
-}
-
-/** Whoever abandons begins anew, whatever is unfinished; unless that is what is taken up. */
-export function abandons(walk, latest) {
-  return abandonsUnfinished(walk.trigger) && (walk.unfinished === null || walk.unfinished.run_id !== latest.run_id);
 }
 
 /** The trigger of an unfinished run, with what whoever takes it up sets aside: a resume after that knows it too. */
@@ -188,7 +180,7 @@ function hasRivals(walk) {
  */
 export function closeSuperseded(walk, tx) {
   for (const old of rivals(walk)) {
-    if (old.updater_version !== walk.updater.version && !abandons(walk, old)) {
+    if (old.updater_version !== walk.updater.version && !abandonsUnfinished(walk.trigger)) {
       throw new PlanDrift(
         `run ${old.run_id} of ${old.updater_id} ${old.updater_version} is unfinished ` +
           `and this is version ${walk.updater.version}`,
@@ -200,7 +192,9 @@ export function closeSuperseded(walk, tx) {
       );
     }
     let why = "a later run over other inputs took its place";
-    if (abandons(walk, old)) why = `abandoned with --abandon by ${walk.trigger.actor}: ${walk.trigger.reason}`;
+    if (abandonsUnfinished(walk.trigger)) {
+      why = `abandoned with --abandon by ${walk.trigger.actor}: ${walk.trigger.reason}`;
+    }
     const note = ErrorNote({ code: "run.superseded", message: why });
     tx.saveRun(replace(old, { status: "FAILED" }));
     tx.receipt(closingReceipt(walk, old, "superseded", note), { op: walk.updater.op });
@@ -208,13 +202,8 @@ export function closeSuperseded(walk, tx) {
   }
 }
 
-/**
- * Is this error no end of the run? It is one for an operation whose ref went elsewhere: its plan names
- * where the ref was, so no later attempt can succeed. It is none for a run that could not be taken up again.
- */
-export function staysOpen(walk, problem) {
-  if (problem instanceof Moved && walk.updater.moves_only) return false;
-  if (walk.unfinished !== null && walk.run === null) return true;
+/** Is this error no end of the run? */
+export function staysOpen(problem) {
   return [Broken, Conflict, Frozen, PlanDrift].some((kind) => problem instanceof kind);
 }
 

@@ -1,10 +1,9 @@
 /**
  * Performs the steps: intent durable first, then the effect, then DONE, sharing as few syncs as can be.
  *
- * Each durable write says which steps are done and which are about to begin. A chain of steps therefore
- * costs one sync a step, and ready steps by the hundred share one. Small outputs are rows of the same
- * transaction as their DONE. Outputs are immutable and named by their digest, so performing a step a
- * second time after a crash changes nothing.
+ * Each durable write says which steps are done and which are about to begin; steps by the hundred share one.
+ * Small outputs are rows of the same transaction as their DONE. Outputs are immutable and named by their digest, so
+ * performing a step a second time after a crash changes nothing.
  *
  * The Python runner shares a window among threads; here its steps run one after another. Which steps share
  * a write may therefore differ between the two, as it does between two runs of either; what a run leaves
@@ -13,15 +12,13 @@
 
 import { createHash } from "node:crypto";
 
-import { isPrintable, length } from "../characters.mjs";
-import { Broken, KfmError, placeOf, StepFailed } from "../errors.mjs";
-import { printable } from "../names.mjs";
+import { Broken, KfmError } from "../errors.mjs";
 import { beat } from "./heartbeat.mjs";
 import { append, writePlan } from "./plan.mjs";
 import { Results } from "./results.mjs";
 
 export const INLINE_MAX = 64 * 1024; // objects up to this size live in the state and share its commit
-export const LOOKAHEAD = 4096; // steps of the plan that are looked at for readiness; the first is always ready in time
+const REMEMBERED = 4096; // digests of small outputs
 const FLUSH_S = 0.25; // finished steps wait at most about this long for their DONE while others still run
 const BRISK_S = 0.1; // a full window that takes less than this lets the next one be larger
 const FIRST_WINDOW = 512;
@@ -34,10 +31,9 @@ export async function execute(walk) {
   if (!planned) carryOver(walk, walk.results);
   const schedule = new Schedule(walk, walk.results);
   const { StepReader } = await import("./reader.mjs"); // only where there is something to do: it is not free to load
-  await walk.updater.prepare?.();
-  const crew = new Crew(walk, new StepReader(walk, schedule.index, walk.results));
+  await walk.updater.prepare();
+  const crew = new Crew(walk, new StepReader(walk));
   walk.tail = await workOff(walk, schedule, crew, walk.results, planned);
-  walk.stepMoves = schedule.moves;
   walk.tailRows = crew.takeRows();
 }
 
@@ -48,7 +44,7 @@ async function workOff(walk, schedule, crew, results, planned) {
   const largest = settings.window;
   let window = Math.min(FIRST_WINDOW, largest);
   while (true) {
-    const batch = schedule.ready(window - crew.inFlight);
+    const batch = schedule.next(window - crew.inFlight);
     if (!batch.length && !crew.inFlight) break;
     if (batch.length || finished.length) {
       // The last steps of all get their DONE from the commit itself, one sync less.
@@ -61,7 +57,6 @@ async function workOff(walk, schedule, crew, results, planned) {
       window = Math.min(2 * window, largest);
     }
     results.add(finished);
-    schedule.finished(finished);
     if (crew.failures.length) giveUp(walk, crew, finished);
     walk.ports.progress("execute", results.done, results.steps);
   }
@@ -155,89 +150,24 @@ export function ranges(batch) {
   return found;
 }
 
-/** Which steps are ready. Reads the plan a little ahead; needs always come earlier in the plan. */
-export class Schedule {
-  #results;
+/** The steps that are left to be done. */
+class Schedule {
   #steps;
-  #allReady;
-  #ready = [];
-  #waiting = new Map(); // position of a need → [missing, position, step]
-  #held = 0;
-  #exhausted = false;
+  #results;
 
   constructor(walk, results) {
-    const { plan } = walk;
-    const { state } = walk.ports;
     this.#results = results;
-    this.index = null;
-    this.moves = [];
-    if (plan.hasNeeds) {
-      this.index = new Map();
-      for (const [position, step] of numbered(plan, state)) this.index.set(step.id, position);
-    }
-    this.#steps = numbered(plan, state);
-    this.#allReady = !plan.hasNeeds && !plan.hasMoves && !results.done;
+    this.#steps = numbered(walk.plan, walk.ports.state);
   }
 
-  ready(room) {
-    if (this.#allReady) {
-      const batch = [];
-      while (batch.length < room) {
-        const { done, value } = this.#steps.next();
-        if (done) break;
-        batch.push(value);
-      }
-      return batch;
-    }
-    while (this.#ready.length < room && this.#held < LOOKAHEAD && !this.#exhausted) this.#lookAhead(room);
-    return this.#ready.splice(0, room);
-  }
-
-  #lookAhead(room) {
-    while (true) {
+  next(room) {
+    const batch = [];
+    while (batch.length < room) {
       const { done, value } = this.#steps.next();
       if (done) break;
-      const [position, step] = value;
-      if (step.move !== null) {
-        this.moves.push(step.move); // nothing to perform: the ref moves at the commit
-      } else if (this.#results.isDone(position)) {
-        continue;
-      } else if (step.needs.length && this.#wait(position, step)) {
-        if (this.#held >= LOOKAHEAD) return;
-      } else {
-        this.#ready.push([position, step]);
-        if (this.#ready.length >= room) return;
-      }
+      if (!this.#results.isDone(value[0])) batch.push(value);
     }
-    this.#exhausted = true;
-  }
-
-  #wait(position, step) {
-    const entry = [0, position, step];
-    for (const need of new Set(step.needs)) {
-      const at = this.index.get(need);
-      if (!this.#results.isDone(at)) {
-        entry[0] += 1;
-        if (!this.#waiting.has(at)) this.#waiting.set(at, []);
-        this.#waiting.get(at).push(entry);
-      }
-    }
-    if (entry[0]) this.#held += 1;
-    return entry[0];
-  }
-
-  finished(done) {
-    if (!this.#waiting.size) return;
-    for (const [position] of done) {
-      for (const entry of this.#waiting.get(position) ?? []) {
-        entry[0] -= 1;
-        if (!entry[0]) {
-          this.#held -= 1;
-          this.#ready.push([entry[1], entry[2]]);
-        }
-      }
-      this.#waiting.delete(position);
-    }
+    return batch;
   }
 }
 
@@ -273,7 +203,7 @@ class Crew {
     const flushes = settings.threads > 1; // one thread in Python works off its whole window, too
     this.#todo.push(...batch);
     this.inFlight += batch.length;
-    if (this.#given.size > LOOKAHEAD) this.#given.clear();
+    if (this.#given.size > REMEMBERED) this.#given.clear();
     const finished = [];
     await breathe();
     const begun = clock.monotonic();
@@ -293,14 +223,7 @@ class Crew {
 
   #one(position, step, finished) {
     try {
-      const output = this.#walk.updater.perform(step, this.#reader);
-      if (output === null || typeof output !== "object") {
-        throw this.#noOutput(position, step, "something that is not an Output");
-      }
-      const { body, media_type: mediaType } = output;
-      if (typeof mediaType !== "string" || length(mediaType) > 200 || !isPrintable(mediaType)) {
-        throw this.#noOutput(position, step, "an Output, but its media_type is not a short printable text");
-      }
+      const { body, media_type: mediaType } = this.#walk.updater.perform(step, this.#reader);
       if (Buffer.isBuffer(body) && body.length <= INLINE_MAX) {
         const digest = `sha256:${createHash("sha256").update(body).digest("hex")}`;
         // Many steps may give the same bytes: one row is enough.
@@ -308,51 +231,26 @@ class Crew {
         this.#given.add(digest);
         finished.push([position, digest, body.length, mediaType]);
       } else {
-        const [digest, size] = this.#store(position, step, body);
+        const [digest, size] = this.#store(body);
         finished.push([position, digest, size, mediaType]);
       }
     } catch (problem) {
-      if (!(problem instanceof Error)) throw problem;
-      this.failures.push([position, problem instanceof KfmError ? problem : this.#failure(position, step, problem)]);
+      if (!(problem instanceof KfmError)) throw problem;
+      this.failures.push([position, problem]);
     }
   }
 
-  #failure(position, step, problem) {
-    const what = `perform() of ${this.#walk.updater.id} raised ${problem.constructor.name} at ${placeOf(problem)}`;
-    return new StepFailed(`step ${printable(step.id)}: ${what}`, {
-      hint: "fix the updater or the source (KFM_LOG=debug shows the traceback); nothing was published",
-      discreet: `${this.#numbered(position)}: ${what}`,
-      cause: problem,
-    });
-  }
-
-  #numbered(position) {
-    return `step ${position + 1} of ${this.#walk.plan?.steps ?? 0} (\`kfm runs steps\` names it)`;
-  }
-
-  #noOutput(position, step, what) {
-    return new StepFailed(`step ${printable(step.id)}: perform() gave ${what}`, {
-      hint: "return Output.csv(…) or alike",
-      discreet: `${this.#numbered(position)}: perform() gave ${what}`,
-    });
-  }
-
-  *#pieces(position, step, body) {
-    const wrong = "an Output, but its body is neither bytes nor a stream of bytes";
-    if (typeof body === "string" || typeof body?.[Symbol.iterator] !== "function") {
-      throw this.#noOutput(position, step, wrong);
-    }
+  *#pieces(body) {
     for (const piece of Buffer.isBuffer(body) ? [body] : body) {
-      if (!Buffer.isBuffer(piece)) throw this.#noOutput(position, step, wrong);
       beat(this.#walk);
       yield piece;
     }
   }
 
   /** A large output is a file: durable before its DONE, and read back. */
-  #store(position, step, body) {
+  #store(body) {
     const { objects } = this.#walk.ports;
-    const [digest, size] = objects.putStream(this.#pieces(position, step, body));
+    const [digest, size] = objects.putStream(this.#pieces(body));
     const file = objects.open(digest);
     try {
       while (file.read(1 << 20).length) beat(this.#walk);

@@ -166,6 +166,5 @@ function* merged(old, added, sealed, tally) {
 function twice(key) {
   return new Refused(`two steps give the key ${key.join("/")}`, {
     hint: "a key names one output; give each its own",
-    discreet: "two steps give the same key",
   });
 }

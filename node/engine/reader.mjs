@@ -1,8 +1,7 @@
-/** What perform() reads: the accepted bytes of the inputs, and the outputs of the steps it needs. */
+/** What perform() reads: the accepted bytes of the inputs. */
 
 import { decode } from "../canonical.mjs";
-import { BadInput, Refused } from "../errors.mjs";
-import { printable } from "../names.mjs";
+import { BadInput } from "../errors.mjs";
 import { Layout } from "../records.mjs";
 import { readTable } from "./inspect_rows.mjs";
 import { Unreadable } from "./inspect_findings.mjs";
@@ -12,66 +11,26 @@ import { attended, linesOf } from "./streams.mjs";
 
 export class StepReader {
   #walk;
-  #inputs;
-  #index;
-  #results;
-  #byName = new Map();
+  #byName;
 
-  constructor(walk, index, results) {
+  constructor(walk) {
     this.#walk = walk;
-    this.#inputs = Object.freeze([...walk.inputs]);
-    this.#index = index;
-    this.#results = results;
-    for (const ref of walk.inputs) if (ref.name) this.#byName.set(ref.name, ref);
+    this.#byName = new Map(walk.inputs.map((ref) => [ref.name, ref]));
   }
 
   get inputs() {
-    return this.#inputs;
+    return this.#walk.inputs;
   }
 
-  #input(source) {
-    if (typeof source === "string") return this.#byName.get(source) ?? null;
-    if (!(source >= 0 && source < this.#inputs.length)) {
-      throw new Refused(`there is no input ${source}`, { hint: `the run has ${this.#inputs.length}, counted from 0` });
-    }
-    return this.#inputs[source];
-  }
-
-  #digest(source) {
-    if (typeof source !== "string" && !Number.isInteger(source)) {
-      throw new Refused("perform() reads what is neither the number nor the name of an input", {
-        hint: "e.g. read.csv(0)",
-      });
-    }
-    const ref = this.#input(source);
-    if (ref !== null) return ref.accepted_hash || ref.content_hash;
-    const position = this.#index?.get(source) ?? -1;
-    if (position < 0 || !this.#results.isDone(position)) {
-      throw new Refused(`${printable(source)} is neither an input nor a finished step`, {
-        hint: "name the step in `needs` to read its output",
-        discreet: "perform() reads what is neither an input nor a finished step",
-      });
-    }
-    return this.#results.get(position)[1];
-  }
-
-  #layout(source) {
-    return this.#input(source)?.layout ?? Layout();
-  }
-
-  /** Whole, checked against its digest. An input by position or name, or a needed step by id. */
-  bytes(source) {
-    return this.#walk.ports.objects.read(this.#digest(source));
-  }
-
-  /** The same as a stream, checked when it was read to its end. */
+  /** The accepted bytes as a stream, checked when it was read to its end. */
   open(source) {
-    return attended(this.#walk, this.#walk.ports.objects.open(this.#digest(source)));
+    const ref = this.#byName.get(source);
+    return attended(this.#walk, this.#walk.ports.objects.open(ref.accepted_hash || ref.content_hash));
   }
 
   /** The names of the columns of a csv, and its rows block by block. */
   table(source) {
-    return readTable(this.open(source), this.#layout(source), String(source));
+    return readTable(this.open(source), this.#byName.get(source).layout ?? Layout(), source);
   }
 
   /**
@@ -92,7 +51,7 @@ export class StepReader {
       } catch (flaw) {
         throw flaw instanceof Unreadable ? new BadInput(`${source}: ${flaw.message}`) : flaw;
       }
-      if (found.alone !== null) yield decode(found.alone, String(source), { maps: true });
+      if (found.alone !== null) yield decode(found.alone, source, { maps: true });
     } finally {
       file.close();
     }
@@ -101,11 +60,6 @@ export class StepReader {
   /** A file for what does not fit into memory: `write(body)` at its end, `readAt(offset, count)`, `size`, `close()`. */
   scratch() {
     return openScratch(this.#walk);
-  }
-
-  /** Whole, read strictly: a key twice, NaN or half a surrogate pair is refused. Objects are Maps. */
-  json(source) {
-    return decode(this.bytes(source), String(source), { maps: true });
   }
 
   /** Line by line, each read strictly; blank lines are passed over. Objects are Maps. */

@@ -9,7 +9,6 @@ import { ErrorNote, Item, Receipt, RefMove, replace } from "../records.mjs";
 import { VERSION } from "../generated/words.mjs";
 import { measure } from "./measure.mjs";
 import { append } from "./plan.mjs";
-import { isPublic } from "./walk.mjs";
 
 /** The receipt of a committed run. */
 export function record(walk, tx) {
@@ -23,11 +22,6 @@ export function outcomeOf(walk) {
   return moved ? "done" : "unchanged";
 }
 
-/** The trigger as it waits for a thaw: an operation keeps the move it was to make, others look at the world again. */
-function asKept({ trigger, updater, inputs }) {
-  return updater.moves_only ? updater.kept(trigger, inputs) : trigger;
-}
-
 /**
  * A run that had nothing to do or was not allowed to: a receipt, and nothing else changes.
  *
@@ -36,14 +30,13 @@ function asKept({ trigger, updater, inputs }) {
 export function skip(walk) {
   const frozen = walk.admission === "frozen";
   const receipt = walk.ports.state.transaction(null, { durable: false }, (tx) => {
-    walk.checkWanted();
     const runId = makeRunId(`skip/${walk.claimKey}`, tx.nextIndex());
     const made = receiptOf(walk, "SKIPPED", frozen ? "frozen" : "noop", runId);
     tx.receipt(made, { op: walk.updater.op });
     measure(walk, tx, "SKIPPED", runId);
     for (const checkpoint of walk.checkpoints) tx.checkpoint(checkpoint);
     if (!frozen) tx.finishTrigger(walk.trigger.trigger_id, runId);
-    else if (walk.unfinished === null) tx.keepTrigger(asKept(walk)); // else the unfinished run itself keeps it
+    else tx.keepTrigger(walk.trigger);
     return made;
   });
   walk.bind(receipt.run_id);
@@ -58,12 +51,10 @@ export function skip(walk) {
  */
 export function fail(walk, problem) {
   const outcome = problem instanceof Held ? "held" : problem instanceof Denied ? "denied" : "failed";
-  const told = isPublic(walk) ? problem : problem.withoutNames(); // a key may be the name of a site
-  const note = ErrorNote({ code: told.code, message: String(told) });
+  const note = ErrorNote({ code: problem.code, message: String(problem) });
   const { run, trigger } = walk;
   const switches = walk.heldReport ? walk.switches : [];
   const receipt = walk.ports.state.transaction(walk.lease, { switches }, (tx) => {
-    if (run === null) walk.checkWanted();
     const runId = run?.run_id ?? makeRunId(`fail/${walk.updater.id}/${walk.dataset}`, tx.nextIndex());
     walk.moves = walk.heldReport ? quarantineMoves(walk) : [];
     for (const move of walk.moves) {
@@ -78,7 +69,7 @@ export function fail(walk, problem) {
     walk.version = null;
     const made = receiptOf(walk, "FAILED", outcome, runId, [note]);
     tx.receipt(made, { op: walk.updater.op });
-    measure(walk, tx, "FAILED", runId, [told.code]);
+    measure(walk, tx, "FAILED", runId, [problem.code]);
     if (run !== null) {
       keepMade(walk, tx);
       tx.saveRun(replace(run, { status: "FAILED" }));
@@ -92,7 +83,7 @@ export function fail(walk, problem) {
     status: "failed",
     outcome,
     stage: walk.stage,
-    error: told,
+    error: problem,
     duration_ms: walk.elapsedMs(),
   });
   return receipt;
@@ -139,7 +130,7 @@ export function quarantineMoves(walk) {
 export function inputItems(walk) {
   return walk.inputs.map((source) =>
     Item({
-      kind: source.uri.startsWith("kfm://ref/") ? "ref" : "uri",
+      kind: "uri",
       id: source.uri,
       checksum: source.content_hash,
       zone: "raw",
@@ -148,16 +139,7 @@ export function inputItems(walk) {
 }
 
 export function outputItems(walk) {
-  const items = [];
-  if (walk.version !== null) {
-    items.push(
-      Item({ kind: "dataset", id: datasetUri(walk.dataset), checksum: walk.version.digest, zone: "processed" }),
-    );
-  }
-  for (const move of walk.stepMoves) {
-    items.push(Item({ kind: "ref", id: move.ref, checksum: move.after, zone: move.ref.split("/")[0] }));
-  }
-  return items;
+  return [Item({ kind: "dataset", id: datasetUri(walk.dataset), checksum: walk.version.digest, zone: "processed" })];
 }
 
 export function receiptOf(walk, status, outcome, runId, errors = []) {
@@ -189,7 +171,7 @@ export function receiptOf(walk, status, outcome, runId, errors = []) {
       tool_versions: { kfm: VERSION },
       transforms: [`${updater.id}@${updater.version}`],
     },
-    policy_decisions: walk.decisions,
+    policy_decisions: [],
     errors,
     overrides: overridesOf(trigger),
   });

@@ -12,13 +12,11 @@ import { Walk } from "./walk.mjs";
 /**
  * Take one trigger through the walk. A failed run gives a receipt too.
  *
- * `unfinished` is a run to take up again. Was it planned already, its inputs are read and not the world.
- *
  * Throws only where no receipt may be written: the disk fails, another worker has the work, a freeze
  * stops it midway, or other code planned it. The run is then left as it is in the journal, to be resumed.
  */
-export async function run(trigger, updater, ports, unfinished = null) {
-  const walk = new Walk(trigger, updater, ports, ports.clock.nowMs(), unfinished);
+export async function run(trigger, updater, ports) {
+  const walk = new Walk(trigger, updater, ports, ports.clock.nowMs());
   try {
     await acquire(walk);
     const admission = admit(walk);
@@ -37,7 +35,7 @@ export async function run(trigger, updater, ports, unfinished = null) {
     });
   } catch (problem) {
     try {
-      if (problem instanceof KfmError && !staysOpen(walk, problem)) return fail(walk, problem);
+      if (problem instanceof KfmError && !staysOpen(problem)) return fail(walk, problem);
       throw problem;
     } catch (worse) {
       leave(walk);

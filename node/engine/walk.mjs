@@ -1,7 +1,6 @@
 /** What the stations of one run share: the ports they are handed, and how far the run has come. */
 
 import { rfc3339 } from "../clock.mjs";
-import { Conflict } from "../errors.mjs";
 import { GENESIS } from "../keys.mjs";
 import { FetchRequest } from "../records.mjs";
 
@@ -31,16 +30,14 @@ export function Ports(given) {
   };
 }
 
-/** A plan that was made twice, alike, and is in the journal or about to be. */
+/** A plan that is in the journal or about to be. */
 export class SettledPlan {
-  constructor({ planHash, steps, complete, hasNeeds, chunks, batches = null, hasMoves = false }) {
+  constructor({ planHash, steps, complete, chunks, batches = null }) {
     this.planHash = planHash;
     this.steps = steps;
     this.complete = complete;
-    this.hasNeeds = hasNeeds;
     this.chunks = chunks; // its bytes, while it is small enough to keep; else null
     this.batches = batches; // its steps, likewise
-    this.hasMoves = hasMoves;
   }
 
   /** Its steps, a batch at a time: from memory, or from the journal. */
@@ -60,24 +57,13 @@ export class SettledPlan {
   }
 }
 
-/** Freeze and thaw work the switches. A withdrawal only takes away: what must not be public goes, frozen or not. */
-function heedsNoSwitch(updater, trigger) {
-  return ["freeze", "thaw"].includes(updater.op) || (updater.op === "rollback" && trigger.params.to === "nothing");
-}
-
-/** Plainly so: of anything else no name, key or message is told that may have been made from data. */
-export function isPublic(walk) {
-  return walk.ports.metadata.sensitivity === "public";
-}
-
 /** The progress of one run. */
 export class Walk {
-  constructor(trigger, updater, ports, startedMs, unfinished = null) {
+  constructor(trigger, updater, ports, startedMs) {
     this.trigger = trigger;
     this.updater = updater;
     this.ports = ports;
     this.startedMs = startedMs;
-    this.unfinished = unfinished; // the run this one takes up again
     this.stage = "ADMIT";
     this.admission = "fresh";
     this.inputs = [];
@@ -100,10 +86,8 @@ export class Walk {
     this.tail = []; // the last finished steps: the commit itself writes their DONE
     this.tailRows = [];
     this.carried = []; // finished by the run this one continues, not journaled yet
-    this.stepMoves = [];
     this.version = null;
     this.moves = [];
-    this.decisions = [];
     this.replays = 0;
     this.log = ports.log.bind({
       job_type: updater.job_type,
@@ -113,8 +97,7 @@ export class Walk {
       policy_label: ports.metadata.sensitivity ?? null,
       dry_run: ports.settings.dry_run,
     });
-    // The switches that can stop this run.
-    this.switches = heedsNoSwitch(updater, trigger) ? [] : ["switch/global", `switch/dataset/${this.dataset}`];
+    this.switches = ["switch/global", `switch/dataset/${this.dataset}`]; // those that can stop this run
   }
 
   get dataset() {
@@ -129,30 +112,6 @@ export class Walk {
   /** From here on every line names the run. */
   bind(runId) {
     this.log = this.log.bind({ run_id: runId, job_id: this.claimKey.slice(0, 32) });
-  }
-
-  /**
-   * Inside a transaction: is the unfinished run, or the kept trigger, that we took up still to be done?
-   *
-   * Once it has ended it must not be done again: what it did may have been undone since, on purpose. Nor
-   * may a trigger be ended while a run of it is open; who claims it needs the lease, and learns it there.
-   */
-  checkWanted({ claiming = false } = {}) {
-    const { state } = this.ports;
-    const triggerId = this.trigger.trigger_id;
-    let wanted;
-    if (this.unfinished !== null) {
-      wanted = state.run(this.unfinished.run_id)?.status === "RUNNING";
-    } else {
-      wanted = !triggerId || state.keptTrigger(triggerId) !== null;
-    }
-    if (!wanted) throw new Conflict("another worker has ended this work meanwhile", { hint: "nothing is left to do" });
-    if (!triggerId || this.unfinished !== null || claiming) return;
-    for (const run of state.openRuns()) {
-      if (run.trigger.trigger_id === triggerId) {
-        throw new Conflict(`run ${run.run_id} is at this work already`, { hint: "wait for it, or `kfm resume`" });
-      }
-    }
   }
 
   elapsedMs() {

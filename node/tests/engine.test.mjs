@@ -7,11 +7,9 @@ import { run } from "../engine/run.mjs";
 import { byParts } from "../engine/manifest.mjs";
 import { ranges } from "../engine/execute.mjs";
 import { roundHalfEven } from "../characters.mjs";
-import { verify } from "../engine/verify.mjs";
-import { Busy, Fenced, PlanDrift } from "../errors.mjs";
+import { Busy, Fenced, PlanDrift, Refused } from "../errors.mjs";
 import { canonicalText } from "../canonical.mjs";
 import { Step } from "../records.mjs";
-import { MemoryTables } from "../store/memory.mjs";
 import { counting, Died, DyingTables, World } from "./walking.mjs";
 
 const COMPARED = ["refs", "history", "versions", "receipts", "ledger", "plans", "plan_locks", "outbox"];
@@ -32,8 +30,6 @@ test("a run, the same again, and another source", async () => {
   assert.equal(await outcome(world, updater), "noop");
   world.body = Buffer.from("three\n");
   assert.equal(await outcome(world, updater), "done");
-  const { state, objects } = world.ports();
-  assert.equal(verify(state, objects).entries, 3);
   assert.deepEqual(world.log.events.map((line) => line.event), [
     "source.pinned", "run.started", "run.committed", "source.pinned", "run.skipped",
     "source.pinned", "run.started", "run.committed",
@@ -109,7 +105,7 @@ test("a step that takes longer than the lease keeps it", async () => {
   const slow = counting(3, {
     perform(step, read) {
       const file = read.open("words");
-      for (let piece; (piece = file.read(1)).length; ) world.clock.advance(2000);
+      while (file.read(1).length) world.clock.advance(2000);
       file.close();
       const ports = world.ports({ holder: "there:2:2" });
       assert.throws(() => ports.state.acquire("words/words", "there:2:2", 9000), Busy);
@@ -137,16 +133,6 @@ test("a worker whose lease was taken over writes nothing more", async () => {
   assert.equal(world.ports().state.ref("processed/words"), "");
 });
 
-test("two plans for the same inputs are refused", async () => {
-  const world = new World();
-  let made = 0;
-  const fickle = counting(1, {
-    plan: () => ({ steps: [Step({ id: `step-${(made += 1)}`, key: ["a"] })], complete: false }),
-  });
-  const receipt = await run(world.trigger(fickle), fickle, world.ports());
-  assert.equal(receipt.errors[0].code, "plan.impure");
-});
-
 test("a plan too large to keep is journaled in chunks and read from there", async () => {
   const world = new World({ settings: { window: 40_000 } });
   const many = (n) => (function* () {
@@ -162,43 +148,19 @@ test("a plan too large to keep is journaled in chunks and read from there", asyn
   assert.equal([...world.tables.scan("plans")].length, 66);
 });
 
-test("needs come first, and a cycle is named", async () => {
-  const order = [];
-  const chain = counting(0, {
-    plan: () => ({
-      steps: [Step({ id: "b", key: ["b"], needs: ["a"] }), Step({ id: "a" })],
-      complete: false,
-    }),
-    perform: (step, read) => {
-      order.push(step.id);
-      const needed = step.id === "b" ? read.bytes("a") : Buffer.from("");
-      return { body: Buffer.concat([needed, Buffer.from(step.id)]), media_type: "text/plain" };
-    },
-  });
-  const world = new World();
-  assert.equal(await outcome(world, chain), "done");
-  assert.deepEqual(order, ["a", "b"]);
-  const round = counting(0, {
-    plan: () => ({ steps: [Step({ id: "a", needs: ["b"] }), Step({ id: "b", needs: ["a"] })], complete: false }),
-  });
-  const receipt = await run(world.trigger(round, { window: "2" }), round, world.ports());
-  assert.equal(receipt.errors[0].message, "the plan has a cycle: a → b → a; break it");
-});
-
 test("a step that fails ends the run, and what was done is kept", async () => {
   const world = new World({ settings: { window: 2 } });
   const failing = counting(5, {
     perform(step) {
-      if (step.params.n === 3) throw new RangeError("a value");
+      if (step.params.n === 3) throw new Refused("a row cannot be read");
       return { body: Buffer.from(step.id), media_type: "text/plain" };
     },
   });
   const receipt = await run(world.trigger(failing), failing, world.ports());
   assert.equal(receipt.status, "FAILED");
-  assert.match(receipt.errors[0].message, /^step 'step-3': perform\(\) of words raised RangeError at engine\.test\.mjs:/);
-  assert.ok(!receipt.errors[0].message.includes("a value"));
+  assert.deepEqual(receipt.errors, [{ code: "refused", message: "a row cannot be read" }]);
   const segments = [...world.tables.scan("segments")].map(([, body]) => JSON.parse(body));
-  assert.deepEqual(segments.at(-1).failed, [[3, "step.failed"]]);
+  assert.deepEqual(segments.at(-1).failed, [[3, "refused"]]);
   assert.deepEqual(segments.flatMap((segment) => segment.done.map((entry) => entry[0])), [0, 1, 2]);
 });
 
@@ -229,8 +191,4 @@ test("steps in a row are one range, others are not", () => {
 
 test("halves are rounded to the even number", () => {
   assert.deepEqual([0.5, 1.5, 2.5, 12.5, 0.49, 10].map(roundHalfEven), [0, 2, 2, 12, 0, 10]);
-});
-
-test("a table of nothing is a state too", () => {
-  assert.deepEqual(verify(new World({ tables: new MemoryTables() }).ports().state, null), { entries: 0, objects: 0 });
 });

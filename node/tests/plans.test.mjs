@@ -7,7 +7,6 @@ import { test } from "node:test";
 import { publishedPath } from "../artifacts.mjs";
 import { make } from "../engine/plan.mjs";
 import { Walk } from "../engine/walk.mjs";
-import { planDiff } from "../plans.mjs";
 import { Step } from "../records.mjs";
 import { counting, World } from "./walking.mjs";
 
@@ -21,10 +20,6 @@ for (const { why, key, media_type, published_path: path } of vectors("artifacts/
   test(`artifacts/published_path: ${why}`, () => {
     assert.equal(publishedPath("gauges", DIGEST, { key, digest: DIGEST, size: 0, media_type }), path);
   });
-}
-
-for (const { why, old, new: now, diff } of vectors("plans/diff")) {
-  test(`plans/diff: ${why}`, () => assert.equal(planDiff(Buffer.from(old), Buffer.from(now)), diff));
 }
 
 for (const vector of vectors("plans/bytes")) {

@@ -1,6 +1,5 @@
 /** A small world for the engine in memory, and an updater whose plan and steps a test chooses. */
 
-import { promotionGate } from "../checklist.mjs";
 import { FixedClock } from "../clock.mjs";
 import { Ports, Settings } from "../engine/walk.mjs";
 import { MemoryLog } from "../log.mjs";
@@ -119,7 +118,6 @@ export class World {
       clock: this.clock,
       log: this.log,
       openSource: () => source,
-      gate: promotionGate,
       settings: Settings({ holder, ...this.settings }),
       sources: new Map([["words", [FetchRequest({ uri: "words.txt", name: "words" }), null]]]),
       metadata: { title: "Words", sensitivity: "public" },
@@ -151,12 +149,10 @@ export function counting(steps, more = {}) {
     dataset: "words",
     op: "ingest",
     job_type: "ingest.pull_source",
-    moves_only: false,
     slo_target_latency_ms: 900_000,
     performed: [],
-    async inputs(_trigger, sources) {
-      return [await sources.pin("words")];
-    },
+    sources: ["words"],
+    async prepare() {},
     plan() {
       const all = Array.from({ length: steps }, (_, n) =>
         Step({ id: `step-${n}`, key: ["part", String(n)], params: { n } }),
@@ -165,7 +161,7 @@ export function counting(steps, more = {}) {
     },
     perform(step, read) {
       this.performed.push(step.id);
-      const body = Buffer.concat([read.bytes("words"), Buffer.from(step.id)]);
+      const body = Buffer.concat([read.open("words").read(1000), Buffer.from(step.id)]);
       return { body, media_type: "text/plain" };
     },
     ...more,

@@ -105,7 +105,13 @@ def refusals(folder: Path, files: dict[str, str | bytes]) -> list[str]:
     assert (ours.code, ours.out, ours.err.count("\n")) == (3, "", 1), ours
     assert ours.err.startswith("kfm: kfm.yml:"), ours
     assert contents(folder).keys() == files.keys()
-    return [] if ours == theirs else [f"{ours}\n    {theirs}\n    {files['kfm.yml']!r}"]
+    same = (ours.code, ours.out, place(ours.err)) == (theirs.code, theirs.out, place(theirs.err))
+    return [] if same else [f"{ours}\n    {theirs}\n    {files['kfm.yml']!r}"]
+
+
+def place(told: str) -> str:
+    """What comes before the sentence, which is each language's own."""
+    return ":".join(told.split(":")[:4])
 
 
 def run(count: int, seed: int, folder: Path, outcomes: Counter[str]) -> list[str]:

@@ -23,6 +23,7 @@ accept_weak_storage: true
 datasets:
   rain:
     version: "1"
+    sensitivity: public
     outputs: {all: {from: gauges}}
     sources:
       gauges: {uri: gauges.csv, format: csv, contract: {columns: [{name: mm, type: number, mode: discard-row}]}}

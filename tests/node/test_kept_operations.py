@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from kfm.house import opening
 from kfm.operations.moves import OPERATIONS
 from kfm.orchestration.triggers import ordered
 from tests.node.sites import Site, declared
-from tests.node.test_runner import resumed
 
 CONFIG = declared("rain")
 
@@ -36,10 +34,7 @@ class Rain(Site):
     def resumed(self, code: int = 0) -> list[tuple[str, str, str]]:
         """By whoever's turn it is: what became of what waited, with the error if there is one."""
         before = len(self.receipts())
-        if self._runner(0) == "node":
-            resumed(self)
-        else:
-            self.kfm("resume", code=code)
+        self.kfm("resume", code=code)
         found = [(r["updater_id"], r["outcome"], r["errors"]) for r in self.receipts()[before:]]
         return [(updater, outcome, errors[0]["code"] if errors else "") for updater, outcome, errors in found]
 
@@ -50,9 +45,9 @@ class Rain(Site):
             return [msgspec.to_builtins(receipt) for receipt in found]
 
 
-@pytest.fixture(params=["python", "node"])
-def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rain]:
-    yield Rain(tmp_path / "site", {"kfm.yml": CONFIG}, lambda _n: request.param)
+@pytest.fixture
+def site(tmp_path: Path) -> Rain:
+    return Rain(tmp_path / "site", {"kfm.yml": CONFIG}, lambda _n: "python")
 
 
 def test_a_rollback_that_waited_is_done_if_nothing_moved(site: Rain) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 
 from tests.node.twin import ROOT, node
 
+NOT_IN_NODE = ("conformance/plans/diff.json",)  # how two plans differ is shown by `kfm plan`
+
 
 @lru_cache(maxsize=1)
 def told() -> list[dict[str, Any]]:
@@ -37,6 +39,7 @@ def vectors() -> list[str]:
     found = [
         f"{path.parent.name}/{path.stem}: {vector['why']}"
         for path in sorted((ROOT / "conformance").glob("*/*.json"))
+        if path.relative_to(ROOT).as_posix() not in NOT_IN_NODE
         for vector in json.loads(path.read_bytes())["vectors"]
     ]
     assert [name for name, times in Counter(found).items() if times > 1] == []

@@ -15,11 +15,10 @@ from kfm import __version__, config
 from kfm.clock import FixedClock
 from kfm.house.opening import open_house
 from kfm.store.state import holder_is_dead, this_process
-from tests.node.sites import Site, command, contents, rows_of
+from tests.node.sites import Site, command, rows_of
 from tests.node.test_alternating import CONFIG as MANY
 from tests.node.test_alternating import gauges
 from tests.node.test_twins import GAUGES, WEEK, files_of
-from tests.node.twin import ROOT, node
 from tests.walk.installations import Server, environment, serving
 
 
@@ -31,14 +30,6 @@ def server() -> Iterator[Server]:
 
 def site_of(folder: Path, port: int) -> Site:
     return Site(folder / "site", files_of("sqlite", port), lambda _n: "node")
-
-
-def resumed(site: Site, *words: str) -> list[list[str]]:
-    argv = [node(), str(ROOT / "node/tests/resuming.mjs"), "kfm.yml", *words]
-    done = subprocess.run(argv, cwd=site.folder, env=environment(), capture_output=True, timeout=120, check=False)
-    assert done.returncode == 0, done
-    found: list[list[str]] = json.loads(done.stdout)
-    return found
 
 
 def test_both_runners_are_of_one_version() -> None:
@@ -119,27 +110,53 @@ def test_a_worker_that_is_known_to_be_dead_is_not(tmp_path: Path, server: Server
     assert site.node("run", "gauges").code == 0
 
 
-def test_what_a_freeze_kept_is_taken_up_by_node_operations_too(tmp_path: Path, server: Server) -> None:
+def test_a_dataset_that_is_not_plainly_public_is_refused_and_the_rest_is_run(tmp_path: Path, server: Server) -> None:
+    for number, said in enumerate(("    sensitivity: restricted\n", "")):
+        site = Site(tmp_path / str(number), files_of("sqlite", server.port), lambda _n: "node")
+        text = (site.folder / "kfm.yml").read_text()
+        at = text.index("  quakes:")
+        site.put("kfm.yml", text[:at] + text[at:].replace("    sensitivity: public\n", said))
+        answer = site.node("run")
+        assert answer.code == 3
+        assert "kfm: quakes: dataset quakes is not declared public, and this runner runs no other; " in answer.err
+        assert answer.out.count("SUCCESS") == 1
+        assert not [row for row in rows_of(site.folder)["receipts"].values() if b"quakes" in row]
+        assert site.python("run", "quakes").code == 0
+
+
+def test_another_plan_under_the_same_version_is_refused_by_both(tmp_path: Path, server: Server) -> None:
+    """Python tells how it changed, Node where to look: of the refusal only code and exit code are the same."""
+    codes = []
+    for number, runner in enumerate(("python", "node")):
+        site = Site(tmp_path / str(number), files_of("sqlite", server.port), lambda _n, runner=runner: runner)
+        site.run("run", "gauges")
+        before = rows_of(site.folder)["refs"]
+        text = (site.folder / "kfm.yml").read_text()
+        site.put("kfm.yml", text.replace("select: [gauge, county, rain_mm]", "select: [gauge, county]"))
+        for words in ([], ["--force", "--reason", "look"]):
+            told = json.loads(site.run("run", "gauges", "--json", *words, code=3).answer.out)
+            codes.append([error["code"] for receipt in told["receipts"] for error in receipt["errors"]])
+        assert rows_of(site.folder)["refs"] == before
+    assert codes == [["plan.changed"]] * 4
+
+
+def test_what_a_freeze_kept_is_left_to_python(tmp_path: Path, server: Server) -> None:
     site = site_of(tmp_path, server.port)
     site.run("run", "gauges")
     site.kfm("freeze", "gauges")
     site.kfm("promote", "gauges", code=5)
-    site.put("data/gauges.csv", GAUGES + "e,ford,5\n")
     site.run("run", "gauges", code=5)
     site.kfm("thaw", "gauges")
-    assert resumed(site) == [["kfm-promote", "done"], ["gauges", "done"]]
-    assert resumed(site) == []
-    rows = rows_of(site.folder)
-    assert not rows["inbox"] and len(rows["triggers"]) == 2
-    assert any(name.endswith("current.json") for name in contents(site.folder / "public"))
-    assert "intact" in site.kfm("doctor", "--deep").out
+    site.put("data/gauges.csv", GAUGES + "e,ford,5\n")
+    site.run("run", "gauges")
+    assert "kfm-promote" in str(rows_of(site.folder)["inbox"])
+    site.kfm("resume")
+    assert not rows_of(site.folder)["inbox"]
 
 
-def test_a_run_that_is_not_unfinished_cannot_be_resumed(tmp_path: Path, server: Server) -> None:
+@pytest.mark.parametrize("words", [["promote", "gauges"], ["rollback", "gauges"], ["freeze"], ["resume"], ["watch"]])
+def test_what_only_python_does_is_refused_with_one_sentence(tmp_path: Path, server: Server, words: list[str]) -> None:
     site = site_of(tmp_path, server.port)
-    run_id = json.loads(site.run("run", "gauges", "--json").answer.out)["receipts"][0]["run_id"]
-    for name, words in ((run_id, f"run {run_id} is not unfinished"), ("nobody", "no run is called 'nobody'")):
-        argv = [node(), str(ROOT / "node/tests/resuming.mjs"), "kfm.yml", name]
-        done = subprocess.run(argv, cwd=site.folder, env=environment(), capture_output=True, text=True, check=False)
-        assert done.returncode != 0
-        assert words in done.stderr
+    answers = [site.node(*words), site.python(*words)]
+    assert [(answer.code, answer.out, answer.err.count("\n")) for answer in answers] == [(2, "", 1)] * 2
+    assert not (site.folder / ".kfm").exists()

@@ -21,8 +21,6 @@ export class DeclaredUpdater {
   dataset = "";
   op = "ingest";
   job_type = "ingest.pull_source";
-  declared = true;
-  moves_only = false;
   slo_target_latency_ms = 900_000;
   #outputs;
   #contracts;
@@ -41,12 +39,6 @@ export class DeclaredUpdater {
       for (const step of output.steps) if (step.join !== null) used.add(step.join.source);
     }
     this.sources = [...used].sort(compare); // what it reads, in this order
-  }
-
-  async inputs(_trigger, sources) {
-    const refs = [];
-    for (const name of this.sources) refs.push(await sources.pin(name));
-    return refs;
   }
 
   plan(inputs) {

@@ -1,15 +1,20 @@
 /** The walk in Node: what must hold whatever the updater does and whenever the process dies. */
 
 import assert from "node:assert/strict";
+import fs from "node:fs";
+import os from "node:os";
+import path from "node:path";
 import test from "node:test";
 
 import { run } from "../engine/run.mjs";
 import { byParts } from "../engine/manifest.mjs";
 import { ranges } from "../engine/execute.mjs";
 import { roundHalfEven } from "../characters.mjs";
-import { Busy, Fenced, PlanDrift, Refused } from "../errors.mjs";
+import { Busy, Corrupt, Fenced, PlanDrift, Refused } from "../errors.mjs";
 import { canonicalText } from "../canonical.mjs";
 import { Step } from "../records.mjs";
+import { Fs } from "../store/durable.mjs";
+import { FileObjects } from "../store/objects.mjs";
 import { counting, Died, DyingTables, World } from "./walking.mjs";
 
 const COMPARED = ["refs", "history", "versions", "receipts", "ledger", "plans", "plan_locks", "outbox"];
@@ -192,3 +197,38 @@ test("steps in a row are one range, others are not", () => {
 test("halves are rounded to the even number", () => {
   assert.deepEqual([0.5, 1.5, 2.5, 12.5, 0.49, 10].map(roundHalfEven), [0, 2, 2, 12, 0, 10]);
 });
+
+for (const [kind, body] of [
+  ["whole", Buffer.alloc(200_000, "x")],
+  ["in pieces", Array.from({ length: 40 }, () => Buffer.alloc(100_000, "x"))],
+]) {
+  test(`a large output, ${kind}, that the disk altered is never done`, async () => {
+    class Altering extends Fs {
+      altered = 0;
+
+      write(fd, piece) {
+        const other = Buffer.from(piece);
+        if (other.length > 60_000) {
+          other[other.length >> 1] ^= 4;
+          this.altered += 1;
+        }
+        super.write(fd, other);
+      }
+    }
+    const folder = fs.mkdtempSync(path.join(os.tmpdir(), "kfm-"));
+    try {
+      const world = new World();
+      const ports = world.ports();
+      const files = new Altering();
+      ports.objects = new FileObjects(folder, ports.state, files);
+      const updater = counting(1, { perform: () => ({ body, media_type: "text/plain" }) });
+      await assert.rejects(run(world.trigger(updater), updater, ports), Corrupt);
+      assert.ok(files.altered);
+      assert.equal(ports.state.ref("processed/words"), "");
+      const [open] = ports.state.openRuns();
+      for (const [segment] of ports.state.segments(open.run_id)) assert.deepEqual(segment.done, []);
+    } finally {
+      fs.rmSync(folder, { recursive: true });
+    }
+  });
+}

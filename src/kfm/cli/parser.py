@@ -256,7 +256,12 @@ def _add_reading(commands: Any) -> None:
         "Without a KEY: the one entry of the version, or a list of its entries if there are several.",
     )
     cat.add_argument("ref", metavar="REF", help="e.g. published/noaa-stations, or sha256:…")
-    cat.add_argument("key", nargs="?", metavar="KEY", help="one entry of the version, its parts joined by /")
+    cat.add_argument(
+        "key",
+        nargs="?",
+        metavar="KEY",
+        help='one entry of the version, its parts joined by /, or as a JSON list: \'["a","b/c"]\'',
+    )
 
     held = _command(commands, "held", "reading:held", "Show what is held back of a dataset, and why")
     held.add_argument("dataset", metavar="DATASET", help="its name in kfm.yml")

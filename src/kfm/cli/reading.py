@@ -11,7 +11,7 @@ import msgspec
 
 from kfm.cli.opening import known_dataset, opened, settings
 from kfm.cli.render import Screen, short, size
-from kfm.contract.manifests import entries
+from kfm.contract.manifests import entries, find
 from kfm.contract.names import check_ref, dataset_id, is_digest
 from kfm.contract.records import ManifestEntry, Receipt, Run
 from kfm.documents.characters import printable
@@ -285,11 +285,41 @@ def _first_entries(house: House, version: str, count: int) -> list[ManifestEntry
     return list(islice(entries(house.objects, version), count))
 
 
-def _entry(house: House, version: str, key: str) -> ManifestEntry:
-    for entry in entries(house.objects, version):
-        if "/".join(entry.key) == key:
-            return entry
-    raise BadInput(f"the version has no entry {printable(key)}", hint="without a key, `kfm cat` lists them")
+def _entry(house: House, version: str, text: str) -> ManifestEntry:
+    found = _meant(house, version, text)
+    if not found:
+        raise BadInput(f"the version has no entry {printable(text)}", hint="without a key, `kfm cat` lists them")
+    if len(found) > 1:
+        forms = " or ".join(f"'{exact_key(entry.key)}'" for entry in found[:2])
+        raise BadInput(f"{printable(text)} is the key of {len(found)} entries", hint=f"say which: {forms}")
+    return found[0]
+
+
+def _meant(house: House, version: str, text: str) -> list[ManifestEntry]:
+    """A key as it is listed: its parts joined by /, or as JSON, which leaves no doubt."""
+    if text.startswith("["):
+        try:
+            exact = find(house.objects, version, msgspec.json.decode(text, type=tuple[str, ...]))
+        except msgspec.MsgspecError:
+            exact = None
+        if exact is not None:
+            return [exact]
+    parts = text.split("/")
+    if len(parts) > 6:  # so many ways to read it that looking at every key is quicker
+        return [entry for entry in entries(house.objects, version) if "/".join(entry.key) == text]
+    ways: list[tuple[str, ...]] = [(parts[0],)]
+    for part in parts[1:]:
+        ways = [way for made in ways for way in ((*made, part), (*made[:-1], f"{made[-1]}/{part}"))]
+    return [entry for way in ways if (entry := find(house.objects, version, way)) is not None]
+
+
+def exact_key(key: tuple[str, ...]) -> str:
+    return msgspec.json.encode(key).decode()
+
+
+def shown_key(key: tuple[str, ...]) -> str:
+    """As it is typed: joined by /, unless that could be read as another key."""
+    return exact_key(key) if key[0].startswith("[") or any("/" in part for part in key) else "/".join(key)
 
 
 def _list_entries(house: House, screen: Screen, version: str) -> None:
@@ -298,7 +328,7 @@ def _list_entries(house: House, screen: Screen, version: str) -> None:
         return
     screen.table(
         ("key", "size", "type", "digest"),
-        [("/".join(e.key), size(e.size), e.media_type, short(e.digest)) for e in entries(house.objects, version)],
+        [(shown_key(e.key), size(e.size), e.media_type, short(e.digest)) for e in entries(house.objects, version)],
     )
 
 

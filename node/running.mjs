@@ -158,6 +158,8 @@ async function settled(house, screen, tally) {
   }
 }
 
+const CHANGES = ["added", "changed", "removed", "keys"]; // of the keys of a version, and how many it has
+
 function showRuns(house, screen, tally, effects) {
   if (screen.json) {
     screen.data({ receipts: tally.receipts, errors: tally.errors, effects });
@@ -165,10 +167,11 @@ function showRuns(house, screen, tally, effects) {
   }
   if (tally.receipts.length) {
     screen.table(
-      ["dataset", "status", "outcome", "steps", "held", "version", "run"],
+      ["dataset", "status", "outcome", ...CHANGES, "held", "rows", "version", "run"],
       tally.receipts.map((r) => {
         const held = r.outcome === "held" ? "all" : String(r.held_rows);
-        return [r.dataset, r.status, r.outcome, r.steps, held, short(versionOf(house, r)), r.run_id];
+        const counts = [...CHANGES.map((name) => r.changes[name] ?? null), held, r.rows || null];
+        return [r.dataset, r.status, r.outcome, ...counts, short(versionOf(house, r)), r.run_id];
       }),
     );
   }

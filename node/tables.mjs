@@ -18,3 +18,17 @@ export function lineOf(row) {
   }
   return out;
 }
+
+/** Whether an output that a declaration made has rows, or only what stands around them. */
+export function holdsRows(mediaType, body) {
+  const text = body.toString("latin1");
+  if (!mediaType.startsWith("text/csv")) return !["", "[]", '{"features":[],"type":"FeatureCollection"}'].includes(text);
+  let end = 0;
+  let quotes = 0;
+  for (const line of text.split("\n")) {
+    end += line.length + 1;
+    quotes += line.split('"').length - 1;
+    if (quotes % 2 === 0) break; // here the header ends: a line end inside quotes is one of a name
+  }
+  return end < text.length;
+}

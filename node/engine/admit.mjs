@@ -70,11 +70,17 @@ export function duplicate(walk, latest) {
   return new Duplicate(latest);
 }
 
-/** What the run committed is where it put it: not rolled back, not withdrawn. */
+/** What the run committed is where it put it: not rolled back, not withdrawn, not held against other contracts since. */
 export function isLive(walk, run) {
   const { state } = walk.ports;
-  return state.ref(`processed/${run.dataset}`) === run.version_digest;
+  if (state.ref(`processed/${run.dataset}`) !== run.version_digest) return false;
+  const version = state.datasetVersion(run.dataset, run.version_digest);
+  const last = version && (version.validated_by || version.run_id);
+  const other = last && last !== run.run_id ? state.run(last) : run;
+  return other !== null && contractsOf(other) === contractsOf(run);
 }
+
+const contractsOf = (run) => run.inputs.map((source) => source.contract_hash).join();
 
 /**
  * One transaction: the lease, and the claim or its takeover. It need not be durable by itself,

@@ -13,6 +13,7 @@
 import { createHash } from "node:crypto";
 
 import { Broken, KfmError } from "../errors.mjs";
+import { checkEmptied } from "./emptied.mjs";
 import { beat } from "./heartbeat.mjs";
 import { append, writePlan } from "./plan.mjs";
 import { Results } from "./results.mjs";
@@ -223,7 +224,8 @@ class Crew {
 
   #one(position, step, finished) {
     try {
-      const { body, media_type: mediaType } = this.#walk.updater.perform(step, this.#reader);
+      const { body, media_type: mediaType, rows } = this.#walk.updater.perform(step, this.#reader);
+      if (rows === 0) checkEmptied(this.#walk, step, INLINE_MAX);
       if (Buffer.isBuffer(body) && body.length <= INLINE_MAX) {
         const digest = `sha256:${createHash("sha256").update(body).digest("hex")}`;
         // Many steps may give the same bytes: one row is enough.

@@ -116,19 +116,31 @@ export class Outcome {
     if (this.#waiting >= BUFFER) this.#flush();
   }
 
-  /** What can be said only at the end. */
-  finish(minRows, maxHeldRows) {
+  /** What can be said only at the end. `before` rows passed for the version there is now; 0: none are known. */
+  finish(contract, before) {
     if (this.#passing) {
       const number = this.#passing < MAX_NAMES ? grouped(this.#passing) : `${grouped(MAX_NAMES)} or more`;
       this.add(NOTE, "column.unknown", `the contract does not name ${number} of the columns; noted only`);
     }
-    if (this.rows - this.heldRows < minRows) {
-      this.add(SOURCE, "rows.few", `fewer than ${grouped(minRows)} rows passed; the source is held`);
-    }
-    if (maxHeldRows >= 0 && maxHeldRows < this.heldRows) {
-      this.add(SOURCE, "rows.held", `more than ${grouped(maxHeldRows)} rows are held; the source is held`);
-    }
+    if (contract.format !== "text" && contract.format !== "bytes") this.#count(contract, before);
     this.#flush();
+  }
+
+  #count(contract, before) {
+    const { min_rows: least, max_held_rows: most, shrink_limit: limit } = contract;
+    const { rows, heldRows } = this;
+    const passed = rows - heldRows;
+    const hold = (rule, what) => this.add(SOURCE, rule, `${what}; the source is held`);
+    if (passed < least) hold("rows.few", `fewer than ${grouped(least)} rows passed`);
+    if (most >= 0 && most < heldRows) hold("rows.held", `more than ${grouped(most)} rows are held`);
+    if (this.held) return; // for a better reason than these
+    if (!passed && !contract.allow_empty) {
+      hold("rows.none", rows ? `none of the ${grouped(rows)} rows passed` : "there is no row in it");
+    } else if (heldRows && heldRows / rows > contract.max_held_share) {
+      hold("rows.share", `${grouped(heldRows)} of ${grouped(rows)} rows are held, more than max_held_share allows`);
+    } else if (passed < before && limit < 1 && (before - passed) / before >= limit) {
+      hold("rows.shrunk", `${grouped(passed)} rows passed, and ${grouped(before)} in the version before`);
+    }
   }
 
   #flush() {

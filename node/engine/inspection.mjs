@@ -25,9 +25,10 @@ const ROWS = ["csv", ...RECORDS];
  * end; `close()` ends it.
  *
  * `accept` is called only once something was discarded: from then on it gets the whole accepted source in pieces.
- * `hold` gets each held row as a line of canonical JSON: row, reasons, data.
+ * `hold` gets each held row as a line of canonical JSON: row, reasons, data. `before` is how many rows of it passed
+ * for the version there is now; 0: none are known.
  */
-export function inspect(openBody, contract, source, accept, hold, { limits = LIMITS } = {}) {
+export function inspect(openBody, contract, source, accept, hold, { limits = LIMITS, before = 0 } = {}) {
   const problems = contractProblems(contract);
   if (problems.length) {
     throw new BadInput(`the data contract of ${source} cannot be used: ${problems[0]}`, { hint: "correct the contract" });
@@ -36,7 +37,7 @@ export function inspect(openBody, contract, source, accept, hold, { limits = LIM
   if (contract.format === "csv") inspectCsv(openBody, contract, out, accept, limits);
   else if (RECORDS.includes(contract.format)) inspectJson(openBody, contract, out, accept, limits);
   else if (contract.format === "text") inspectText(openBody, contract, out, limits);
-  out.finish(contract.min_rows, contract.max_held_rows);
+  out.finish(contract, before);
   return {
     rows: out.rows,
     held_rows: out.heldRows,
@@ -63,6 +64,9 @@ function* formatProblems(contract) {
     ["partition_by", contract.partition_by !== "", ROWS],
     ["min_rows", contract.min_rows !== 0, ROWS],
     ["max_held_rows", contract.max_held_rows !== -1, ROWS],
+    ["max_held_share", contract.max_held_share !== 0.2, ROWS],
+    ["allow_empty", contract.allow_empty, ROWS],
+    ["shrink_limit", contract.shrink_limit !== 0.2, ROWS],
     ["header", !contract.header, ["csv"]],
     ["delimiter", contract.delimiter !== ",", ["csv"]],
     ["encoding", contract.encoding !== "utf-8", ["csv", "text"]],
@@ -94,6 +98,10 @@ function* formatProblems(contract) {
 function* rowProblems(contract) {
   if (contract.min_rows < 0) yield "min_rows cannot be negative";
   if (contract.max_held_rows < -1) yield "max_held_rows is -1 (no limit), 0 or more";
+  for (const name of ["max_held_share", "shrink_limit"]) {
+    if (!(contract[name] >= 0 && contract[name] <= 1)) yield `${name} is a share: a number from 0 to 1`;
+  }
+  if (contract.allow_empty && contract.min_rows > 0) yield "allow_empty and min_rows contradict each other; keep one";
   if (contract.other_columns === "discard-row") {
     yield "other_columns cannot be discard-row, which would hold every row; use freeze or discard-value";
   } else if (contract.other_columns !== "evolve" && !contract.columns.length) {

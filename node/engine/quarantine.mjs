@@ -22,7 +22,7 @@ export async function quarantine(walk) {
   const reports = [];
   try {
     for (const [i, contract] of walk.contracts) {
-      walk.inputs[i] = await examine(walk, walk.inputs[i], contract, reports);
+      walk.inputs[i] = await examine(walk, i, contract, reports);
     }
   } finally {
     if (reports.length) {
@@ -34,8 +34,23 @@ export async function quarantine(walk) {
   );
 }
 
-export async function examine(walk, ref, contract, reports) {
+// What a contract may say to a limit that held a source, although it says nothing of it.
+const SETTINGS = { "rows.none": "allow_empty: true", "rows.share": "max_held_share", "rows.shrunk": "shrink_limit" };
+
+/** How many rows of this source passed for the version there is now; 0 if that is not known. */
+export function rowsBefore(walk, ref) {
+  const { state } = walk.ports;
+  const current = state.ref(`processed/${walk.dataset}`);
+  const version = current ? state.datasetVersion(walk.dataset, current) : null;
+  const run = version !== null ? state.run(version.validated_by || version.run_id) : null;
+  const known = ({ name, uri, partition }) => JSON.stringify([name || uri, partition]);
+  const before = run?.inputs.find((source) => known(source) === known(ref));
+  return before ? before.rows - before.held_rows : 0;
+}
+
+export async function examine(walk, i, contract, reports) {
   const { inspect } = await import("./inspection.mjs"); // only where there is a contract: it is not free to load
+  const ref = walk.inputs[i];
   const { objects } = walk.ports;
   const name = ref.name || "source";
   walk.ports.progress("check", 0, 0);
@@ -49,7 +64,7 @@ export async function examine(walk, ref, contract, reports) {
   let heldHash = "";
   try {
     const open = () => attended(walk, objects.open(ref.content_hash));
-    report = inspect(open, contract, name, into(accepted), into(held));
+    report = inspect(open, contract, name, into(accepted), into(held), { before: rowsBefore(walk, ref) });
     if (report.held_rows) [heldHash] = held.commit();
     else held.abort();
   } catch (problem) {
@@ -66,14 +81,16 @@ export async function examine(walk, ref, contract, reports) {
     held: report.held,
     findings: report.finding_counts,
   });
+  walk.inputs[i] = replace(ref, { rows: report.rows, held_rows: report.held_rows }); // told in any case
   if (report.held) {
     accepted.abort();
     const first = report.cause ?? report.findings[0];
     const where = first.row ? `, row ${first.row}` : "";
     const column = first.column ? `, column ${first.column}` : "";
     const why = first.message.replace(/; the source is held$/, "");
+    const setting = SETTINGS[first.rule] ? `if it is right, its contract may set ${SETTINGS[first.rule]}; ` : "";
     throw new Held(`source ${name} (${fileOf(ref.uri)}) is held: ${why} (${first.rule}${where}${column})`, {
-      hint: `see \`kfm held ${walk.dataset}\`; what was published stays`,
+      hint: `see \`kfm held ${walk.dataset}\`; ${setting}what was published stays`,
     });
   }
   let acceptedHash = ref.content_hash;

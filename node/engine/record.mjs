@@ -67,6 +67,7 @@ export function fail(walk, problem) {
       });
     }
     walk.version = null;
+    walk.changes = {};
     const made = receiptOf(walk, "FAILED", outcome, runId, [note]);
     tx.receipt(made, { op: walk.updater.op });
     measure(walk, tx, "FAILED", runId, [problem.code]);
@@ -117,6 +118,9 @@ export function closingReceipt(walk, old, outcome, note) {
     moves: [],
     steps: old.steps,
     overrides: overridesOf(old.trigger),
+    rows: total(old.inputs, "rows"),
+    held_rows: total(old.inputs, "held_rows"),
+    changes: {},
   });
 }
 
@@ -126,6 +130,8 @@ export function quarantineMoves(walk) {
   const before = walk.ports.state.ref(name);
   return before !== walk.heldReport ? [RefMove({ ref: name, before, after: walk.heldReport })] : [];
 }
+
+const total = (inputs, name) => inputs.reduce((sum, source) => sum + source[name], 0);
 
 export function inputItems(walk) {
   return walk.inputs.map((source) =>
@@ -166,7 +172,7 @@ export function receiptOf(walk, status, outcome, runId, errors = []) {
     outputs: status === "SUCCESS" ? outputItems(walk) : [],
     moves: walk.moves,
     steps: walk.plan?.steps ?? 0,
-    held_rows: walk.inputs.reduce((total, source) => total + source.held_rows, 0),
+    held_rows: total(walk.inputs, "held_rows"),
     provenance: {
       tool_versions: { kfm: VERSION },
       transforms: [`${updater.id}@${updater.version}`],
@@ -174,5 +180,7 @@ export function receiptOf(walk, status, outcome, runId, errors = []) {
     policy_decisions: [],
     errors,
     overrides: overridesOf(trigger),
+    rows: total(walk.inputs, "rows"),
+    changes: walk.changes,
   });
 }

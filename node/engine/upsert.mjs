@@ -39,6 +39,12 @@ export function assemble(walk) {
     deleted: tally.deleted,
     created_at: run.started_at,
   });
+  walk.changes = {
+    added: made.entries - (tally.old - tally.deleted),
+    changed: tally.superseded,
+    removed: tally.deleted,
+    keys: made.entries,
+  };
   walk.moves = zoneMoves(walk, ref, before, made.digest);
 }
 

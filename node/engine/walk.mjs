@@ -87,6 +87,7 @@ export class Walk {
     this.tailRows = [];
     this.carried = []; // finished by the run this one continues, not journaled yet
     this.version = null;
+    this.changes = {}; // as in the receipt
     this.moves = [];
     this.replays = 0;
     this.log = ports.log.bind({

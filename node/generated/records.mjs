@@ -119,6 +119,7 @@ export const DatasetVersion = record("DatasetVersion", {
   validation: map(integer),
   deleted: [integer, 0],
   created_at: [text, ""],
+  validated_by: [text, ""],
 });
 
 export const WalRecord = record("WalRecord", {
@@ -209,6 +210,8 @@ export const Receipt = record("Receipt", {
   policy_decisions: list(Decision.type),
   errors: list(ErrorNote.type),
   overrides: [list(Override.type), []],
+  rows: [integer, 0],
+  changes: [map(integer), {}],
 });
 
 export const RunTelemetry = record("RunTelemetry", {
@@ -358,6 +361,9 @@ export const DataContract = record("DataContract", {
   encoding: [text, "utf-8"],
   min_rows: [integer, 0],
   max_held_rows: [integer, -1],
+  max_held_share: [number, 0.2],
+  allow_empty: [boolean, false],
+  shrink_limit: [number, 0.2],
   partition_by: [text, ""],
   json_schema: [map(any), {}],
   root: [text, ""],

@@ -60,6 +60,7 @@ export const OutputConfig = record("OutputConfig", {
   steps: [list(StepConfig.type), []],
   format: [nullable(literal("csv", "geojson", "json", "ndjson")), null],
   partition_by: [text, ""],
+  allow_empty: [boolean, false],
 });
 
 export const NetworkConfig = record("NetworkConfig", {
@@ -105,7 +106,7 @@ export const Extent = record("Extent", {
 export const SourceConfig = record("SourceConfig", {
   uri: bounded(text, {"min": 1, "max": 4096}),
   format: [nullable(literal("bytes", "csv", "geojson", "json", "ndjson", "stac", "text")), null],
-  contract: [DataContract.type, {"format": "bytes", "columns": [], "other_columns": "evolve", "header": true, "delimiter": ",", "encoding": "utf-8", "min_rows": 0, "max_held_rows": -1, "partition_by": "", "json_schema": {}, "root": ""}],
+  contract: [DataContract.type, {"format": "bytes", "columns": [], "other_columns": "evolve", "header": true, "delimiter": ",", "encoding": "utf-8", "min_rows": 0, "max_held_rows": -1, "max_held_share": 0.2, "allow_empty": false, "shrink_limit": 0.2, "partition_by": "", "json_schema": {}, "root": ""}],
   complete: [boolean, false],
   expect_hash: [text, ""],
   hosts: [list(bounded(text, {"min": 1, "max": 4096})), []],

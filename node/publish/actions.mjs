@@ -5,6 +5,8 @@ import fs from "node:fs";
 import { StorageFailed } from "../errors.mjs";
 import { strerror } from "../store/system.mjs";
 
+const CHANGES = ["added", "changed", "removed", "keys"];
+
 /** Append to the files GitHub names. Only names, digests and counts: nothing of the data. */
 export function report(env, receipts) {
   if (env.GITHUB_ACTIONS !== "true" || !receipts.length) return;
@@ -13,9 +15,11 @@ export function report(env, receipts) {
 }
 
 export function summary(receipts) {
-  const lines = ["| dataset | status | outcome | steps | held rows | run |", "|---|---|---|---|---|---|"];
-  for (const { dataset, status, outcome, steps, held_rows: held, run_id: run } of receipts) {
-    lines.push(`| \`${dataset}\` | ${status} | ${outcome} | ${steps} | ${held} | \`${run}\` |`);
+  const heads = ["dataset", "status", "outcome", ...CHANGES, "held", "rows", "run"];
+  const lines = [`| ${heads.join(" | ")} |`, `${"|---".repeat(heads.length)}|`];
+  for (const { dataset, status, outcome, changes, rows, held_rows: held, run_id: run } of receipts) {
+    const counts = [...CHANGES.map((name) => changes[name] ?? "-"), held, rows || "-"].join(" | ");
+    lines.push(`| \`${dataset}\` | ${status} | ${outcome} | ${counts} | \`${run}\` |`);
   }
   return `${lines.join("\n")}\n`;
 }

@@ -489,7 +489,10 @@ export class StoredTx {
   /** The first maker of a version stays its maker: a version never changes. */
   version(version) {
     const key = `${version.dataset}@${version.digest}`;
-    if (this.#tables.get("versions", key) === null) this.#put("versions", key, canonical(version));
+    const body = this.#tables.get("versions", key);
+    const first = body === null ? null : decodeRecord(body, DatasetVersion, `versions/${key}`);
+    const known = first && replace(first, { validation: version.validation, validated_by: version.run_id });
+    this.#put("versions", key, canonical(known ?? version));
   }
 
   /** Write once, together with its ledger entry. The same bytes again are the same receipt. */

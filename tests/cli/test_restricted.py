@@ -21,6 +21,7 @@ datasets:
         format: csv
         contract:
           partition_by: site
+          max_held_share: 1
           columns:
             - {name: site, required: true, pattern: '14[A-Z]{2}[0-9]+'}
             - {name: age, type: integer, minimum: 0, mode: discard-row}

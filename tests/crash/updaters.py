@@ -176,6 +176,8 @@ STATIONS = Script(
         format: csv
         contract:
           min_rows: 1
+          max_held_share: 1
+          shrink_limit: 1
           columns:
             - {{name: id, type: integer, required: true, mode: discard-row}}
             - {{name: name, required: true, mode: discard-row}}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 from typing import Any, NamedTuple
 
+import msgspec
+
 from kfm.contract.canonical import canonical
 from kfm.contract.records import Column, DataContract
 from kfm.documents.strict_json import decode
@@ -21,7 +23,15 @@ class Seen(NamedTuple):
         return [(finding.row, finding.column, finding.rule) for finding in self.result.findings]
 
 
+def patient(contract: DataContract) -> DataContract:
+    """The same contract, by which few rows, most of them bad, hold no source: tests of other rules have no more."""
+    if contract.format in ("text", "bytes"):
+        return contract
+    return msgspec.structs.replace(contract, max_held_share=1, allow_empty=not contract.min_rows)
+
+
 def look(body: bytes, contract: DataContract) -> Seen:
+    contract = patient(contract)
     pieces: list[bytes] = []
     lines: list[bytes] = []
     result = inspect(lambda: io.BytesIO(body), contract, "stations", pieces.append, lines.append)

@@ -321,7 +321,8 @@ SOURCES = {
 }
 head, piece, tail = SOURCES[sys.argv[1]]
 times = int(sys.argv[2])
-contract = DataContract(format=sys.argv[1], columns=(Column(name="n", type="integer", mode="discard-row"),))
+column = Column(name="n", type="integer", mode="discard-row")
+contract = DataContract(format=sys.argv[1], columns=(column,), max_held_share=1)
 result = inspect(lambda: Endless(head, piece, times, tail), contract, "s", lambda b: None, lambda b: None)
 assert not result.held and result.held_rows, result
 with open("/proc/self/status") as status:  # ru_maxrss would count what the process held that started this one

@@ -40,7 +40,7 @@ datasets:
       gauges:
         uri: data/gauges.csv
         format: csv
-        contract: {partition_by: county, columns: [{name: rain_mm, type: integer, mode: discard-row}]}
+        contract: {shrink_limit: 1, partition_by: county, columns: [{name: rain_mm, type: integer, mode: discard-row}]}
     outputs:
       rain: {from: gauges, partition_by: county, steps: [{sort: [gauge]}]}
       totals: {from: gauges, format: ndjson, steps: [{cast: {rain_mm: integer}}, {deduplicate: {by: [county]}}]}

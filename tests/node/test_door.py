@@ -26,7 +26,10 @@ datasets:
     sensitivity: public
     outputs: {all: {from: gauges}}
     sources:
-      gauges: {uri: gauges.csv, format: csv, contract: {columns: [{name: mm, type: number, mode: discard-row}]}}
+      gauges:
+        uri: gauges.csv
+        format: csv
+        contract: {max_held_share: 1, columns: [{name: mm, type: number, mode: discard-row}]}
   code: {updater: "u.py:U"}
 webhooks:
   hook: {datasets: [rain], secrets: ["env:KFM_SECRET_HOOK"]}

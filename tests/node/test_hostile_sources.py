@@ -38,6 +38,8 @@ datasets:
         uri: data/readings.FORMAT
         format: FORMAT
         contract:
+          max_held_share: 1
+          allow_empty: true
           columns: COLUMNS
     outputs:
       rain: {from: readings, steps: STEPS}

@@ -44,6 +44,8 @@ datasets:
         complete: true
         contract:
           partition_by: county
+          max_held_share: 1
+          shrink_limit: 1
           columns: [{name: county, required: true}, {name: rain_mm, type: number, minimum: 0, mode: discard-row}]
       counties: {uri: data/counties.ndjson, format: ndjson, complete: true}
     outputs:
@@ -67,6 +69,8 @@ datasets:
         uri: http://127.0.0.1:PORT/week.geojson
         format: geojson
         contract:
+          max_held_share: 1
+          shrink_limit: 1
           columns: [{name: mag, type: number, minimum: -5, maximum: 10, mode: discard-row}]
     outputs:
       large: {from: week, steps: [{filter: {column: mag, at_least: 4.5}}, {select: [id, geometry, mag, place, time]}]}

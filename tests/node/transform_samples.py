@@ -75,7 +75,7 @@ def source(pick: random.Random) -> tuple[Case, list[str]]:
     """A source, and the columns it has."""
     kind = pick.choice(("csv", "csv", "csv", "json", "json", "ndjson", "geojson", "stac"))
     names = columns(pick)
-    contract: Case = {"format": kind}
+    contract: Case = {"format": kind, "max_held_share": 1, "allow_empty": True, "shrink_limit": 1}
     made = {"csv": table, "json": document, "ndjson": lines, "geojson": features, "stac": items}[kind](
         pick, names, contract
     )

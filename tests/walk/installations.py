@@ -81,6 +81,8 @@ datasets:
         format: csv
         contract:
           partition_by: county
+          max_held_share: 1
+          shrink_limit: 1
           columns: [{{name: county}}, {{name: rain_mm, type: number, minimum: 0, mode: discard-row}}]
   halves:
     updater: updaters/halves.py:Halves

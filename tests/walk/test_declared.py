@@ -19,7 +19,7 @@ datasets:
       week:
         uri: week.csv
         format: csv
-        contract: {partition_by: state, columns: [{name: mag, type: number, mode: discard-row}]}
+        contract: {max_held_share: 1, partition_by: state, columns: [{name: mag, type: number, mode: discard-row}]}
     outputs:
       strong:
         from: week

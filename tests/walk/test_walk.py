@@ -378,7 +378,7 @@ def test_the_quarantine_ref_goes_when_the_source_is_mended_and_its_history_stays
                 return Output(read.bytes(0))
     """
     config = folder_site(tmp_path, updater, b"x\n1\nfar\n")
-    rows = "contract: {columns: [{name: x, type: integer, mode: discard-row}]}}"
+    rows = "contract: {max_held_share: 1, columns: [{name: x, type: integer, mode: discard-row}]}}"
     text = config.read_text().replace("format: csv}", "format: csv, " + rows)
     config.write_text(text + "      other: {uri: other.csv, format: csv, " + rows + "\n")
     (tmp_path / "other.csv").write_bytes(b"x\nnear\n")

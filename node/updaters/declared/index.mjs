@@ -65,6 +65,7 @@ export class DeclaredUpdater {
   #declared(output) {
     const said = declaration(output);
     said.format = formatFrom(output, this.#contracts[output.from].format);
+    delete said.allow_empty; // it says what is held, not what is made
     return said;
   }
 

@@ -4,6 +4,7 @@
  */
 
 import { formatFrom, verbsOf } from "../../declared.mjs";
+import { holdsRows } from "../../tables.mjs";
 import { after } from "./columns.mjs";
 import { Lookup } from "./lookups.mjs";
 import { Place } from "./problems.mjs";
@@ -42,7 +43,10 @@ export class Performing {
       contract.format === "csv"
         ? ofTable(output, partition, read, steps, lookup, room, format)
         : ofRecords(name, output, partition, read, contract, steps, lookup, room, format);
-    return { body: writing.whole(writing.gathered(parts), INLINE_MAX), media_type: writing.MEDIA_TYPES[format] };
+    const body = writing.whole(writing.gathered(parts), INLINE_MAX);
+    const mediaType = writing.MEDIA_TYPES[format];
+    const empty = Buffer.isBuffer(body) && !output.allow_empty && !holdsRows(mediaType, body);
+    return { body, media_type: mediaType, rows: empty ? 0 : null };
   }
 
   /** Read once for all partitions; a run reads the same bytes throughout. */

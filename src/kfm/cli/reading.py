@@ -94,7 +94,8 @@ def _show_receipt(screen: Screen, receipt: Receipt) -> None:
             ("reason", receipt.reason),
             *[("set aside", f"{each.rule} {each.limit or ''}".rstrip()) for each in receipt.overrides],
             ("steps", receipt.steps or ""),
-            ("held rows", receipt.held_rows or ""),
+            ("rows", _counted(receipt)),
+            ("keys", _changed(receipt)),
             ("plan", receipt.plan_hash),
             ("run key", receipt.run_key),
             *[("input", f"{item.id} {item.checksum}".rstrip()) for item in receipt.inputs],
@@ -103,6 +104,20 @@ def _show_receipt(screen: Screen, receipt: Receipt) -> None:
             *[("gate", _decision(d.gate, d.allow, d.reasons)) for d in receipt.policy_decisions],
             *[("error", f"{note.code}: {note.message}") for note in receipt.errors],
         ]
+    )
+
+
+def _counted(receipt: Receipt) -> str:
+    held = f", {receipt.held_rows} of them held" if receipt.held_rows else ""
+    return f"{receipt.rows or receipt.held_rows}{held}" if receipt.rows or receipt.held_rows else ""
+
+
+def _changed(receipt: Receipt) -> str:
+    said = receipt.changes
+    return (
+        f"{said['added']} added, {said['changed']} changed, {said['removed']} removed; {said['keys']} now"
+        if said
+        else ""
     )
 
 

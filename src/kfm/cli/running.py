@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from kfm.house.opening import House
 
 
+CHANGES = ("added", "changed", "removed", "keys")  # of the keys of a version, and how many it has
+
+
 class Tally:
     """What became of several runs: receipts, and the errors of those that left none."""
 
@@ -236,9 +239,18 @@ def show_runs(house: House, screen: Screen, tally: Tally, effects: list[Effect])
         return
     if tally.receipts:
         screen.table(
-            ("dataset", "status", "outcome", "steps", "held", "version", "run"),
+            ("dataset", "status", "outcome", *CHANGES, "held", "rows", "version", "run"),
             [
-                (r.dataset, r.status, r.outcome, r.steps, _held_of(r), short(version_of(house, r)), r.run_id)
+                (
+                    r.dataset,
+                    r.status,
+                    r.outcome,
+                    *(r.changes.get(name) for name in CHANGES),
+                    _held_of(r),
+                    r.rows or None,
+                    short(version_of(house, r)),
+                    r.run_id,
+                )
                 for r in tally.receipts
             ],
         )

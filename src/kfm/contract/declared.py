@@ -108,6 +108,9 @@ class OutputConfig(Record, frozen=True):
     partition_by: Annotated[
         str, Meta(description="an output for each value of this column, which must be the contract's partition_by")
     ] = ""
+    allow_empty: Annotated[
+        bool, Meta(description="false: it is held if it had rows in the version before and would have none now")
+    ] = False
 
     def format_from(self, source: str) -> OutputFormat:
         if self.format is not None:

@@ -145,7 +145,11 @@ class ManifestPart(Record, frozen=True):
 
 
 class DatasetVersion(Record, frozen=True):
-    """An immutable version. Its digest is that of its manifest: same content, same version."""
+    """An immutable version. Its digest is that of its manifest: same content, same version.
+
+    The first run that made it stays its maker. What its sources were held against last is evidence about it,
+    and not a part of it: a later run of the same content brings it up to date.
+    """
 
     dataset: str
     digest: str
@@ -161,6 +165,7 @@ class DatasetVersion(Record, frozen=True):
     validation: dict[str, int]  # rows, held_rows, findings
     deleted: int = 0  # keys of the superseded version that are gone from this one
     created_at: str = ""
+    validated_by: str = ""  # the last run that made it, whose contracts `validation` speaks of; empty: the first one
 
 
 class WalRecord(Record, frozen=True):
@@ -266,6 +271,8 @@ class Receipt(Record, frozen=True):
     policy_decisions: list[Decision]
     errors: list[ErrorNote]
     overrides: list[Override] = []  # the rules that were set aside; `reason` says why
+    rows: int = 0  # that were read, the held ones among them
+    changes: dict[str, int] = {}  # keys added, changed and removed, and how many there are; empty: no version was made
 
 
 class RunTelemetry(Record, frozen=True):
@@ -463,6 +470,15 @@ class DataContract(Record, frozen=True):
     ] = "utf-8"
     min_rows: Annotated[int, _what("fewer rows than this hold the source")] = 0
     max_held_rows: Annotated[int, _what("more held rows than this hold the source; -1: no limit")] = -1
+    max_held_share: Annotated[float, _what("a larger share of held rows than this holds the source; 1: no limit")] = 0.2
+    allow_empty: Annotated[bool, _what("false: a source of which no row passes is held")] = False
+    shrink_limit: Annotated[
+        float,
+        _what(
+            "a source that lost this share of the rows that passed for the version before, or more, is held; "
+            "1: it may lose any"
+        ),
+    ] = 0.2
     partition_by: Annotated[
         str, _what("a column whose distinct values plan() gets as `partitions`; blank ones name none")
     ] = ""

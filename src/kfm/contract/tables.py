@@ -90,6 +90,19 @@ class Table(NamedTuple):
     blocks: Iterator[Block]
 
 
+def holds_rows(media_type: str, body: bytes) -> bool:
+    """Whether an output that a declaration made has rows, or only what stands around them."""
+    if not media_type.startswith("text/csv"):
+        return body not in (b"", b"[]", b'{"features":[],"type":"FeatureCollection"}')
+    end = quotes = 0
+    for line in body.split(b"\n"):
+        end += len(line) + 1
+        quotes += line.count(b'"')
+        if not quotes % 2:  # here the header ends: a line end inside quotes is one of a name
+            break
+    return end < len(body)
+
+
 def separated(text: str, delimiter: str, width: int) -> Columns | None:
     """The columns of lines joined by `\\n` in which there is neither a quote nor a blank line; None if a line
     has more or fewer than `width` fields."""

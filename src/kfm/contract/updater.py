@@ -20,6 +20,7 @@ class Output(msgspec.Struct, frozen=True):
 
     body: bytes | Iterable[bytes]
     media_type: str = "application/octet-stream"
+    rows: int | None = None  # 0: it holds none, which is held back if the version before had some; None: not counted
 
     @classmethod
     def text(cls, text: str, media_type: str = "text/plain; charset=utf-8") -> Output:

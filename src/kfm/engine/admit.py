@@ -68,11 +68,21 @@ def duplicate(walk: Walk, latest: Run | None) -> Duplicate | None:
 
 
 def is_live(walk: Walk, run: Run) -> bool:
-    """What the run committed is where it put it: not rolled back, not withdrawn."""
+    """What the run committed is where it put it: not rolled back, not withdrawn, and not held against other
+    contracts since."""
     state = walk.ports.state
     if run.version_digest:
-        return state.ref(f"processed/{run.dataset}") == run.version_digest
+        if state.ref(f"processed/{run.dataset}") != run.version_digest:
+            return False
+        version = state.dataset_version(run.dataset, run.version_digest)
+        last = version and (version.validated_by or version.run_id)
+        other = state.run(last) if last and last != run.run_id else run
+        return other is not None and _contracts(other) == _contracts(run)
     return all(state.ref(move.ref) == move.after for move in run.moves)
+
+
+def _contracts(run: Run) -> list[str]:
+    return [source.contract_hash for source in run.inputs]
 
 
 def claim(walk: Walk) -> Fresh | Resume | Duplicate:

@@ -19,6 +19,7 @@ from kfm.contract.ports import INLINE_MAX, Tx
 from kfm.contract.records import Phase, RefMove, Step
 from kfm.contract.updater import Output
 from kfm.documents.characters import is_printable, printable
+from kfm.engine.emptied import check_emptied
 from kfm.engine.plan import StepIndex, append, write_plan
 from kfm.engine.reader import StepReader
 from kfm.engine.results import Done, Results
@@ -361,6 +362,8 @@ class Crew:
             body, media_type = output.body, output.media_type
             if type(media_type) is not str or len(media_type) > 200 or not is_printable(media_type):
                 raise self._no_output(position, step, "an Output, but its media_type is not a short printable text")
+            if output.rows == 0:
+                check_emptied(self._walk, step)
             if type(body) is bytes and len(body) <= INLINE_MAX:
                 digest = "sha256:" + sha256(body).hexdigest()
                 self._finished.append(((position, digest, len(body), media_type), body))

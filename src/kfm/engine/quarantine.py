@@ -28,7 +28,7 @@ def quarantine(walk: Walk) -> None:
     reports: list[dict[str, Any]] = []
     try:
         for i, contract in walk.contracts.items():
-            walk.inputs[i] = examine(walk, walk.inputs[i], contract, reports)
+            walk.inputs[i] = examine(walk, i, contract, reports)
     finally:
         if reports:
             walk.held_report = walk.ports.objects.put(canonical({"dataset": walk.dataset, "sources": reports}))
@@ -37,15 +37,38 @@ def quarantine(walk: Walk) -> None:
             walk.inputs[i] = msgspec.structs.replace(ref, accepted_hash=ref.content_hash)
 
 
-def examine(walk: Walk, ref: SourceRef, contract: DataContract, reports: list[dict[str, Any]]) -> SourceRef:
+# What a contract may say to a limit that held a source, although it says nothing of it.
+_SETTINGS = {"rows.none": "allow_empty: true", "rows.share": "max_held_share", "rows.shrunk": "shrink_limit"}
+
+
+def rows_before(walk: Walk, ref: SourceRef) -> int:
+    """How many rows of this source passed for the version there is now; 0 if that is not known."""
+    state = walk.ports.state
+    current = state.ref(f"processed/{walk.dataset}")
+    version = state.dataset_version(walk.dataset, current) if current else None
+    run = state.run(version.validated_by or version.run_id) if version is not None else None
+    for before in run.inputs if run is not None else ():
+        if (before.name or before.uri, before.partition) == (ref.name or ref.uri, ref.partition):
+            return before.rows - before.held_rows
+    return 0
+
+
+def examine(walk: Walk, i: int, contract: DataContract, reports: list[dict[str, Any]]) -> SourceRef:
     from kfm.inspection.inspecting import inspect  # only where there is a contract: it is not free to load
 
-    objects = walk.ports.objects
+    ref, objects = walk.inputs[i], walk.ports.objects
     name = ref.name or "source"
     walk.ports.progress("check", 0, 0)
     accepted, held = objects.stage(), objects.stage()
     try:
-        report = inspect(lambda: objects.open(ref.content_hash), contract, name, accepted.write, held.write)
+        report = inspect(
+            lambda: objects.open(ref.content_hash),
+            contract,
+            name,
+            accepted.write,
+            held.write,
+            rows_before(walk, ref),
+        )
         held_hash = held.commit()[0] if report.held_rows else _drop(held)
     except BaseException:
         accepted.abort()
@@ -62,6 +85,7 @@ def examine(walk: Walk, ref: SourceRef, contract: DataContract, reports: list[di
         held=report.held,
         findings=report.finding_counts,
     )
+    walk.inputs[i] = msgspec.structs.replace(ref, rows=report.rows, held_rows=report.held_rows)  # told in any case
     if report.held:
         accepted.abort()
         first = report.cause or report.findings[0]
@@ -70,7 +94,9 @@ def examine(walk: Walk, ref: SourceRef, contract: DataContract, reports: list[di
         why = first.message.removesuffix("; the source is held")
         raise Held(
             f"source {name} ({_file(ref.uri)}) is held: {why} ({first.rule}{where}{column})",
-            hint=f"see `kfm held {walk.dataset}`; what was published stays",
+            hint=f"see `kfm held {walk.dataset}`; "
+            + (f"if it is right, its contract may set {_SETTINGS[first.rule]}; " if first.rule in _SETTINGS else "")
+            + "what was published stays",
         )
     accepted_hash = accepted.commit()[0] if report.changed else _drop(accepted) or ref.content_hash
     return msgspec.structs.replace(

@@ -82,6 +82,8 @@ def merge(trigger: Trigger, into: Receipt, updater: Updater, ports: Ports) -> Re
             moves=[],
             steps=0,
             held_rows=0,
+            rows=0,
+            changes={},
             provenance={**into.provenance, "merged_into": into.run_id},
             policy_decisions=[],
             errors=[],
@@ -117,7 +119,7 @@ def fail(walk: Walk, problem: KfmError) -> Receipt:
                 reason=walk.trigger.reason,
                 ts=walk.now(),
             )
-        walk.version = None
+        walk.version, walk.changes = None, {}
         receipt = receipt_of(walk, "FAILED", outcome, run_id, [note])
         tx.receipt(receipt, op=walk.updater.op)
         measure(walk, tx, "FAILED", run_id, [problem.code])
@@ -162,6 +164,9 @@ def closing_receipt(walk: Walk, old: Run, outcome: str, note: ErrorNote) -> Rece
         moves=[],
         steps=old.steps,
         overrides=overrides_of(old.trigger),
+        rows=sum(source.rows for source in old.inputs),
+        held_rows=sum(source.held_rows for source in old.inputs),
+        changes={},
     )
 
 
@@ -227,6 +232,8 @@ def receipt_of(walk: Walk, status: Status, outcome: str, run_id: str, errors: li
         policy_decisions=walk.decisions,
         errors=errors or [],
         overrides=overrides_of(trigger),
+        rows=sum(source.rows for source in walk.inputs),
+        changes=walk.changes,
     )
 
 

@@ -52,6 +52,12 @@ def assemble(walk: Walk) -> None:
         deleted=tally.deleted,
         created_at=run.started_at,
     )
+    walk.changes = {
+        "added": made.entries - (tally.old - tally.deleted),
+        "changed": tally.superseded,
+        "removed": tally.deleted,
+        "keys": made.entries,
+    }
     walk.moves += _zone_moves(walk, ref, before, made.digest)
 
 
@@ -120,9 +126,12 @@ def admit_to_published(walk: Walk, move: RefMove) -> None:
     decision = walk.ports.gate(walk.ports.state, walk.ports.objects, move)
     walk.decisions.append(decision)
     if decision.allow is not True or decision.subject != move.after:
+        unheld = any(reason.startswith("validation:") for reason in decision.reasons)
         raise Denied(
             f"{move.ref} may not move: " + "; ".join(decision.reasons or ["the gate gave no reason"]),
             hint="`kfm doctor --deep` names it; restore the objects from a backup"
             if any(reason.startswith("checksums:") for reason in decision.reasons)
-            else f"what is missing goes into kfm.yml under datasets.{walk.dataset}; then try again",
+            else f"what is missing goes into kfm.yml under datasets.{walk.dataset}; then "
+            + (f"`kfm run {walk.dataset}` holds its sources against it, and you can " if unheld else "")
+            + "try again",
         )

@@ -151,6 +151,7 @@ class Walk(Struct):
     retries: int = 0
     step_moves: list[RefMove] = field(default_factory=list)
     version: DatasetVersion | None = None
+    changes: dict[str, int] = field(default_factory=dict)  # as in the receipt
     moves: list[RefMove] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
     replays: int = 0

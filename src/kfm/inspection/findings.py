@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kfm.contract.canonical import canonical
-from kfm.contract.records import ColumnMode, Finding
+from kfm.contract.records import ColumnMode, DataContract, Finding
 from kfm.errors import BadInput
 
 MAX_FINDINGS = 200
@@ -103,16 +103,32 @@ class Outcome:
         if self._waiting >= BUFFER:
             self._flush()
 
-    def finish(self, min_rows: int, max_held_rows: int) -> None:
-        """What can be said only at the end."""
+    def finish(self, contract: DataContract, before: int) -> None:
+        """What can be said only at the end. `before` rows passed for the version there is now; 0: none are known."""
         if self._passing:
             number = f"{self._passing:,}" if self._passing < MAX_NAMES else f"{MAX_NAMES:,} or more"
             self.add(NOTE, "column.unknown", f"the contract does not name {number} of the columns; noted only")
-        if self.rows - self.held_rows < min_rows:
-            self.add(SOURCE, "rows.few", f"fewer than {min_rows:,} rows passed; the source is held")
-        if 0 <= max_held_rows < self.held_rows:
-            self.add(SOURCE, "rows.held", f"more than {max_held_rows:,} rows are held; the source is held")
+        if contract.format not in ("text", "bytes"):
+            self._count(contract, before)
         self._flush()
+
+    def _count(self, contract: DataContract, before: int) -> None:
+        passed = self.rows - self.held_rows
+        if passed < contract.min_rows:
+            self.add(SOURCE, "rows.few", f"fewer than {contract.min_rows:,} rows passed; the source is held")
+        if 0 <= contract.max_held_rows < self.held_rows:
+            self.add(SOURCE, "rows.held", f"more than {contract.max_held_rows:,} rows are held; the source is held")
+        if self.held:  # for a better reason than these
+            return
+        if not passed and not contract.allow_empty:
+            what = f"none of the {self.rows:,} rows passed" if self.rows else "there is no row in it"
+            self.add(SOURCE, "rows.none", f"{what}; the source is held")
+        elif self.held_rows and self.held_rows / self.rows > contract.max_held_share:
+            what = f"{self.held_rows:,} of {self.rows:,} rows are held, more than max_held_share allows"
+            self.add(SOURCE, "rows.share", f"{what}; the source is held")
+        elif passed < before and contract.shrink_limit < 1 and (before - passed) / before >= contract.shrink_limit:
+            what = f"{passed:,} rows passed, and {before:,} in the version before"
+            self.add(SOURCE, "rows.shrunk", f"{what}; the source is held")
 
     def _flush(self) -> None:
         if self._lines:

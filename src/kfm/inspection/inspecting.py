@@ -45,11 +45,13 @@ def inspect(
     source: str,
     accept: Callable[[bytes], None],
     hold: Callable[[bytes], None],
+    before: int = 0,
 ) -> Inspection:
     """Judge the source that `open_body` opens, each time from its first byte.
 
     `accept` is called only once something was discarded: from then on it gets the whole accepted
     source in pieces. `hold` gets each held row as a line of canonical JSON: row, reasons, data.
+    `before` is how many rows of it passed for the version there is now; 0: none are known.
     """
     problems = contract_problems(contract)
     if problems:
@@ -69,7 +71,7 @@ def inspect(
         from kfm.inspection.text import inspect_text
 
         inspect_text(open_body, contract, out)
-    out.finish(contract.min_rows, contract.max_held_rows)
+    out.finish(contract, before)
     return Inspection(
         rows=out.rows,
         held_rows=out.held_rows,
@@ -98,6 +100,9 @@ def _format_problems(contract: DataContract) -> Iterator[str]:
         ("partition_by", bool(contract.partition_by), ("csv", "json", "ndjson", "geojson", "stac")),
         ("min_rows", bool(contract.min_rows), ("csv", "json", "ndjson", "geojson", "stac")),
         ("max_held_rows", contract.max_held_rows != -1, ("csv", "json", "ndjson", "geojson", "stac")),
+        ("max_held_share", contract.max_held_share != 0.2, ("csv", "json", "ndjson", "geojson", "stac")),
+        ("allow_empty", contract.allow_empty, ("csv", "json", "ndjson", "geojson", "stac")),
+        ("shrink_limit", contract.shrink_limit != 0.2, ("csv", "json", "ndjson", "geojson", "stac")),
         ("header", not contract.header, ("csv",)),
         ("delimiter", contract.delimiter != ",", ("csv",)),
         ("encoding", contract.encoding != "utf-8", ("csv", "text")),
@@ -128,6 +133,11 @@ def _row_problems(contract: DataContract) -> Iterator[str]:
         yield "min_rows cannot be negative"
     if contract.max_held_rows < -1:
         yield "max_held_rows is -1 (no limit), 0 or more"
+    for name, share in (("max_held_share", contract.max_held_share), ("shrink_limit", contract.shrink_limit)):
+        if not 0 <= share <= 1:
+            yield f"{name} is a share: a number from 0 to 1"
+    if contract.allow_empty and contract.min_rows > 0:
+        yield "allow_empty and min_rows contradict each other; keep one"
     if contract.other_columns == "discard-row":
         yield "other_columns cannot be discard-row, which would hold every row; use freeze or discard-value"
     elif contract.other_columns != "evolve" and not contract.columns:

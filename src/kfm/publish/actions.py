@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from kfm.contract.records import Receipt
 from kfm.errors import StorageFailed
 
+CHANGES = ("added", "changed", "removed", "keys")
+
 
 def report(env: Mapping[str, str], receipts: Sequence[Receipt]) -> None:
     """Append to the files GitHub names. Only names, digests and counts: nothing of the data."""
@@ -17,9 +19,11 @@ def report(env: Mapping[str, str], receipts: Sequence[Receipt]) -> None:
 
 
 def summary(receipts: Sequence[Receipt]) -> str:
-    lines = ["| dataset | status | outcome | steps | held rows | run |", "|---|---|---|---|---|---|"]
+    heads = ("dataset", "status", "outcome", *CHANGES, "held", "rows", "run")
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for receipt in receipts:
-        counts = f"{receipt.steps} | {receipt.held_rows}"
+        counts = " | ".join([*(str(receipt.changes.get(name, "-")) for name in CHANGES), str(receipt.held_rows)])
+        counts += f" | {receipt.rows or '-'}"
         lines.append(f"| `{receipt.dataset}` | {receipt.status} | {receipt.outcome} | {counts} | `{receipt.run_id}` |")
     return "\n".join(lines) + "\n"
 

@@ -515,10 +515,10 @@ class StoredTx:
         self._put("history", f"{move.ref}@{n:010d}", _exact(entry))
 
     def version(self, version: DatasetVersion) -> None:
-        """The first maker of a version stays its maker: a version never changes."""
-        key = f"{version.dataset}@{version.digest}"
-        if self._tables.get("versions", key) is None:
-            self._put("versions", key, _exact(version))
+        """The first maker of a version stays its maker; a later one brings what it was held against up to date."""
+        if (first := self._state.dataset_version(version.dataset, version.digest)) is not None:
+            version = msgspec.structs.replace(first, validation=version.validation, validated_by=version.run_id)
+        self._put("versions", f"{version.dataset}@{version.digest}", _exact(version))
 
     def receipt(self, receipt: Receipt, *, op: str) -> None:
         """Write once, together with its ledger entry. The same bytes again are the same receipt."""

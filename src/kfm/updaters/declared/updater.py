@@ -9,6 +9,7 @@ from typing import Any
 from kfm.contract.declared import OutputConfig, StepConfig, declaration
 from kfm.contract.ports import INLINE_MAX
 from kfm.contract.records import DataContract, SourceRef, Step, Trigger
+from kfm.contract.tables import holds_rows
 from kfm.contract.updater import Output, Plan, Reader, Sources, Updater, check_updater
 from kfm.updaters.declared import records, tables, writing
 from kfm.updaters.declared.lookups import Lookup
@@ -70,6 +71,7 @@ class DeclaredUpdater(Updater):
         contract = self._contracts[output.from_]
         said: dict[str, Any] = declaration(output)
         said["format"] = output.format_from(contract.format)
+        del said["allow_empty"]  # it says what is held, not what is made
         return said
 
     def perform(self, step: Step, read: Reader) -> Output:
@@ -77,7 +79,9 @@ class DeclaredUpdater(Updater):
         output = self._outputs[name]
         chunks = self._bytes(name, output, step.params.get("partition"), read)
         media_type = writing.MEDIA_TYPES[output.format_from(self._contracts[output.from_].format)]
-        return Output(writing.whole(chunks, INLINE_MAX), media_type)
+        body = writing.whole(chunks, INLINE_MAX)
+        empty = isinstance(body, bytes) and not output.allow_empty and not holds_rows(media_type, body)
+        return Output(body, media_type, rows=0 if empty else None)
 
     def _bytes(self, name: str, output: OutputConfig, partition: str | None, read: Reader) -> Iterator[bytes]:
         contract = self._contracts[output.from_]

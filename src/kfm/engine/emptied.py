@@ -1,0 +1,28 @@
+"""An output that had rows and has none any more is not taken for a success: it is held, and what was live stays."""
+
+from __future__ import annotations
+
+from kfm.contract.manifests import find
+from kfm.contract.ports import INLINE_MAX
+from kfm.contract.records import Step
+from kfm.contract.tables import holds_rows
+from kfm.documents.characters import printable
+from kfm.engine.walk import Walk
+from kfm.errors import Held
+
+
+def check_emptied(walk: Walk, step: Step) -> None:
+    """For a step whose output holds no rows: the version there is now may hold none under its key either."""
+    objects = walk.ports.objects
+    current = walk.ports.state.ref(f"processed/{walk.dataset}")
+    before = find(objects, current, step.key) if current and step.key is not None else None
+    if before is None:
+        return
+    if before.size <= INLINE_MAX and not holds_rows(before.media_type, objects.read(before.digest)):
+        return
+    what = "has no rows any more: all were filtered away"
+    raise Held(
+        f"output {printable('/'.join(step.key or ()))} {what}",
+        hint="what was published stays; if it is right, set allow_empty: true for the output",
+        discreet=f"an output {what}",
+    )

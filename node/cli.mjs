@@ -2,7 +2,7 @@
 
 import fs from "node:fs";
 
-import { KfmError, placeOf, StorageFailed } from "./errors.mjs";
+import { KfmError, placeOf, StorageFailed, Unavailable } from "./errors.mjs";
 import { DEFAULTS, VERSION } from "./generated/words.mjs";
 import { BrokenPipe, Screen } from "./render.mjs";
 import { parse, Told, Usage } from "./runner.mjs";
@@ -99,12 +99,28 @@ async function call(options, screen, env, work) {
         cause: problem,
       });
     }
+    if (isMissing(problem)) {
+      throw new Unavailable("the packages of the Node runner are not installed, or not for this Node", {
+        hint: "in the folder of kfm: `make node-packages`, or `npm ci` in its folder node/",
+        cause: problem,
+      });
+    }
     if (env.KFM_LOG === "debug") throw problem;
     throw new KfmError(`internal error (${problem?.constructor?.name} at ${placeOf(problem)})`, {
       hint: "please report it; set KFM_LOG=debug for the traceback",
       cause: problem,
     });
   }
+}
+
+/** A package that is not there, or its compiled part. Of a file of our own it would be our mistake. */
+function isMissing(problem) {
+  const said = String(problem?.message);
+  return (
+    (/MODULE_NOT_FOUND$/.test(problem?.code) && !/(?:module|package) '(?:[./]|file:)/.test(said)) ||
+    problem?.code === "ERR_DLOPEN_FAILED" ||
+    said.startsWith("Could not locate the bindings file")
+  );
 }
 
 /** One line for people; with --json the same for machines. */

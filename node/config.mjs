@@ -98,7 +98,7 @@ function parted(whole, mark) {
 
 /** Read the file (KFM_CONFIG, or the nearest one upward, if none is named) and apply the environment. */
 export async function load(name, env) {
-  const file = name || env.KFM_CONFIG || find(process.cwd());
+  const file = name || env.KFM_CONFIG || find(process.cwd(), env);
   const where = isPrintable(file) && length(file) <= 200 ? file : printable(file);
   const document = documents.read(readFile(file, where), where, { json: file.endsWith(".json") });
   if (!isMapping(document.value)) {
@@ -121,7 +121,7 @@ function isReserved(name) {
   return RESERVED_ENV.includes(name) || name.startsWith("KFM_SECRET_");
 }
 
-function find(start) {
+function find(start, env) {
   for (let folder = start; ; folder = path.dirname(folder)) {
     for (const name of FILE_NAMES.map((file) => path.join(folder, file))) {
       if (!leadsNowhere(name)) continue; // passing over it would take another installation
@@ -133,13 +133,27 @@ function find(start) {
     if (here.length > 1) {
       throw new BadInput(`${here[0]} and ${here[1]} are both here`, { hint: "keep one, or name it with --config" });
     }
-    if (here.length) return path.relative(start, path.join(folder, here[0]));
+    if (here.length) {
+      const found = path.relative(start, path.join(folder, here[0]));
+      if (folder !== start) checkOwner(folder, path.join(folder, here[0]), found, env);
+      return found;
+    }
     if (path.dirname(folder) === folder) {
       throw new BadInput("no kfm.yml here or in a folder above", {
         hint: "write one with `kfm init`, or name it with --config",
       });
     }
   }
+}
+
+/** What is found in a folder above names what to read and where to write: only ours, or the administrator's. */
+function checkOwner(folder, name, shown, env) {
+  const ours = new Set([0, process.geteuid()]);
+  if (process.geteuid() === 0 && /^[0-9]+$/.test(env.SUDO_UID ?? "")) ours.add(Number(env.SUDO_UID));
+  if ([fs.lstatSync(folder), fs.lstatSync(name), fs.statSync(name)].every(({ uid }) => ours.has(uid))) return;
+  throw new BadInput(`${isPrintable(shown) && length(shown) <= 200 ? shown : printable(shown)}, in a folder above, belongs to somebody else`, {
+    hint: "it names code that would be run as you: if you trust it, name it with --config",
+  });
 }
 
 function leadsNowhere(name) {

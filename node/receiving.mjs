@@ -77,8 +77,10 @@ function readUpTo(descriptor, most) {
   return body.subarray(0, size);
 }
 
+/** A header each, or several in one: a line each, as `kfm webhook sign` writes them. */
 function headersOf(given) {
-  return given.map((text) => {
+  const lines = given.flatMap((text) => text.split(/\r\n|\r|\n/)).filter((line) => strip(line) !== "");
+  return lines.map((text) => {
     const colon = text.indexOf(":");
     const name = strip(text.slice(0, Math.max(colon, 0)));
     if (colon < 0 || !name) throw new BadInput("--header is not a header", { hint: "write it as 'Name: value'" });

@@ -308,7 +308,7 @@ export function openLog(stream, clock, { lines = "human", events = null, causes 
 /** Into a folder, over those of the run before. Exports: made again from the state, so not synced. */
 export function writeArtifacts(folder, files) {
   failingAsStorage("write the artifacts", () => {
-    fs.mkdirSync(folder, { recursive: true });
+    fs.mkdirSync(folder, { recursive: true, mode: 0o700 });
     for (const [name, body] of files) {
       const target = path.join(folder, name);
       const temporary = `${target}.${process.pid}.tmp`;

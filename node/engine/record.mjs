@@ -1,5 +1,6 @@
 /** The receipt: one for every run, whatever became of it, in the transaction that ends the run. */
 
+import { canonical } from "../canonical.mjs";
 import { rfc3339 } from "../clock.mjs";
 import { Denied, Held } from "../errors.mjs";
 import { runId as makeRunId } from "../keys.mjs";
@@ -22,6 +23,12 @@ export function outcomeOf(walk) {
   return moved ? "done" : "unchanged";
 }
 
+/** Would one run answer both? Who asked and why counts only where it goes into the ledger as an order. */
+function asksTheSame(one, other) {
+  const plain = { trigger_id: "", received_at: "", ...(one.force ? {} : { actor: "", reason: "" }) };
+  return canonical(replace(one, plain)).equals(canonical(replace(other, plain)));
+}
+
 /**
  * A run that had nothing to do or was not allowed to: a receipt, and nothing else changes.
  *
@@ -36,7 +43,9 @@ export function skip(walk) {
     measure(walk, tx, "SKIPPED", runId);
     for (const checkpoint of walk.checkpoints) tx.checkpoint(checkpoint);
     if (!frozen) tx.finishTrigger(walk.trigger.trigger_id, runId);
-    else tx.keepTrigger(walk.trigger);
+    else if (walk.trigger.trigger_id || ![...walk.ports.state.inbox()].some((each) => asksTheSame(walk.trigger, each))) {
+      tx.keepTrigger(walk.trigger);
+    }
     return made;
   });
   walk.bind(receipt.run_id);

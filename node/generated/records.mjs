@@ -152,6 +152,7 @@ export const Lease = record("Lease", {
   token: integer,
   holder: text,
   expires_ms: integer,
+  ttl_ms: [integer, 0],
 });
 
 export const Decision = record("Decision", {

@@ -43,6 +43,12 @@ export class FilesPublisher extends TracingPublisher {
     return path.join(this.#roots.get(parts[0]) ?? this.#roots.get(""), ...parts);
   }
 
+  /** Below the folder of receipts and events, which is for us alone; all else is for everybody to read. */
+  #isPrivate(place) {
+    const own = this.#roots.get("receipts");
+    return own !== undefined && `${place}/`.startsWith(`${own}/`);
+  }
+
   /**
    * The same bytes again change nothing; other bytes under the same name are an error. Only a receipt is told
    * by the state alone: where an older state was put back, what a run left that it knows nothing of is set aside.
@@ -151,7 +157,7 @@ export class FilesPublisher extends TracingPublisher {
         this.#makeDirs(folder);
         if (isThere(temporary)) fs.rmSync(temporary, { force: true });
         const total = createHash("sha256");
-        const fd = fs.openSync(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o644);
+        const fd = fs.openSync(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, this.#isPrivate(target) ? 0o600 : 0o644);
         try {
           for (const chunk of body) {
             total.update(chunk);
@@ -193,7 +199,7 @@ export class FilesPublisher extends TracingPublisher {
     }
     for (const made of missing.reverse()) {
       try {
-        fs.mkdirSync(made);
+        fs.mkdirSync(made, this.#isPrivate(made) ? 0o700 : 0o755); // whatever the umask would allow
       } catch (problem) {
         if (problem.code !== "EEXIST") throw problem;
       }

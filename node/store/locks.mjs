@@ -63,7 +63,7 @@ export class FileLock {
     if (fs.lstatSync(this._name, { throwIfNoEntry: false })?.isSymbolicLink()) throw systemError("ELOOP", "open");
     if (!fs.existsSync(this._name)) {
       // nothing here is synced: a lock lives no longer than its holder
-      quietlyIfThere(() => fs.mkdirSync(path.dirname(this._name), { recursive: true }));
+      quietlyIfThere(() => fs.mkdirSync(path.dirname(this._name), { recursive: true, mode: 0o700 }));
       quietlyIfThere(() => fs.closeSync(fs.openSync(this._name, O_RDWR | O_CREAT | O_EXCL, 0o600)));
     }
     const db = new Database(this._name, { timeout: 0, fileMustExist: true });

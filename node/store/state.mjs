@@ -28,10 +28,30 @@ const asText = (body) => (body === null ? "" : body.toString("utf8"));
 
 let ourselves = null; // every run names it: the system is asked once
 
-/** host:pid:start, so that a dead holder on this host is recognised and a recycled pid is not. */
+/**
+ * host:pid:start:namespace:boot, so that a dead holder on this host is recognised, and neither a recycled pid nor one
+ * that means another process to whoever looks.
+ */
 export function thisProcess() {
-  ourselves ??= `${os.hostname()}:${process.pid}:${started(process.pid)}`;
+  ourselves ??= `${os.hostname()}:${process.pid}:${started(process.pid)}:${namespace()}:${boot()}`;
   return ourselves;
+}
+
+/** Whose numbers of processes are ours: a container may have its own. */
+function namespace() {
+  try {
+    return fs.readlinkSync("/proc/self/ns/pid").replace(/[^0-9]/g, "");
+  } catch {
+    return "";
+  }
+}
+
+function boot() {
+  try {
+    return fs.readFileSync("/proc/sys/kernel/random/boot_id", "latin1").slice(0, 8);
+  } catch {
+    return "";
+  }
 }
 
 function started(pid) {
@@ -48,9 +68,27 @@ function started(pid) {
 
 /** True only if it is certain: same host, and that very process is gone. */
 export function holderIsDead(holder) {
-  const [, host, pid, start] = /^([^:]*):?([^:]*):?([^]*)$/.exec(holder);
-  if (host !== os.hostname() || !/^[0-9]+$/.test(pid) || !start) return false;
-  return started(Number(pid)) !== start;
+  return isAlive(holder) === false;
+}
+
+/**
+ * Its time is not over, and its holder may be at work. One that runs longer than it was given for was written before
+ * the clock was set back: it counts only if its holder is seen.
+ */
+function isHeld(lease, nowMs) {
+  if (lease.expires_ms <= nowMs) return false;
+  const alive = isAlive(lease.holder);
+  const tooLong = lease.ttl_ms && lease.expires_ms - nowMs > lease.ttl_ms;
+  return tooLong ? alive === true : alive !== false;
+}
+
+/** null: it cannot be known from here. */
+function isAlive(holder) {
+  const [host, pid = "", start = "", within = "", since = ""] = holder.split(":");
+  if (host !== os.hostname() || !/^[0-9]+$/.test(pid) || !start) return null;
+  if (since && since !== boot()) return boot() ? false : null; // the machine was started anew
+  if (within && within !== namespace()) return null;
+  return started(Number(pid)) === start;
 }
 
 function otherBytes(runId, n) {
@@ -435,8 +473,9 @@ export class StoredTx {
   acquire(scope, holder, ttlMs) {
     const now = this.#nowMs();
     const current = this.#state.lease(scope);
-    if (current !== null && current.expires_ms > now && !holderIsDead(current.holder)) {
-      const seconds = Math.floor((current.expires_ms - now + 999) / 1000);
+    if (current !== null && isHeld(current, now)) {
+      const left = current.expires_ms - now;
+      const seconds = Math.floor((Math.min(left, current.ttl_ms || left) + 999) / 1000);
       const slash = scope.indexOf("/");
       const dataset = scope.slice(slash + 1);
       const work = scope.slice(0, slash) === dataset ? dataset : scope; // most updaters are named for their dataset
@@ -445,7 +484,7 @@ export class StoredTx {
       });
     }
     this.#state.recheck();
-    const lease = Lease({ scope, token: this.#next("token"), holder, expires_ms: now + ttlMs });
+    const lease = Lease({ scope, token: this.#next("token"), holder, expires_ms: now + ttlMs, ttl_ms: ttlMs });
     this.#put("leases", scope, canonical(lease));
     return lease;
   }
@@ -454,7 +493,7 @@ export class StoredTx {
   renew(lease, ttlMs) {
     const current = this.#state.lease(lease.scope);
     if (current !== null && current.expires_ms) {
-      this.#put("leases", lease.scope, canonical(replace(current, { expires_ms: this.#nowMs() + ttlMs })));
+      this.#put("leases", lease.scope, canonical(replace(current, { expires_ms: this.#nowMs() + ttlMs, ttl_ms: ttlMs })));
     }
   }
 

@@ -273,18 +273,25 @@ class Resolved:
                 dotted(path): "env " + moved[path] if path in moved else "file" if _given(raw, path) else "default"
                 for path, _ in leaves(msgspec.to_builtins(self.config), ())
             }
+            for name, origin in list(self._origins.items()):
+                same = name.removesuffix("contract.format") + "format"
+                if name.endswith(".contract.format") and origin == "default":
+                    self._origins[name] = self._origins.get(same, origin)
         return self._origins
 
     def shown(self) -> dict[str, Any]:
         """The settings as plain values, with nothing secret in them."""
         shown: dict[str, Any] = redacted(msgspec.to_builtins(self.config))
+        for source in (source for dataset in shown["datasets"].values() for source in dataset["sources"].values()):
+            if source["format"] is not None:  # said once, it holds for both
+                source["contract"]["format"] = source["format"]
         shown["datasets"] = shown.pop("datasets")  # last, being the longest
         return shown
 
 
 def load(path: str | None, env: Mapping[str, str]) -> Resolved:
     """Read the file (KFM_CONFIG, or the nearest one upward, if none is named) and apply the environment."""
-    path = path or env.get("KFM_CONFIG") or _find(os.getcwd())
+    path = path or env.get("KFM_CONFIG") or _find(os.getcwd(), env)
     where = _shown_path(path)
     document = reading.read(_read(path, where), where, json=path.endswith(".json"))
     if not isinstance(document.value, dict):
@@ -315,7 +322,7 @@ def _is_reserved(name: str) -> bool:
     return name in RESERVED_ENV or name.startswith("KFM_SECRET_")
 
 
-def _find(start: str) -> str:
+def _find(start: str, env: Mapping[str, str]) -> str:
     folder = start
     while True:
         paths = {name: os.path.join(folder, name) for name in FILE_NAMES}
@@ -329,13 +336,28 @@ def _find(start: str) -> str:
         if len(here) > 1:
             raise BadInput(f"{here[0]} and {here[1]} are both here", hint="keep one, or name it with --config")
         if here:
-            return os.path.relpath(paths[here[0]], start)
+            found = os.path.relpath(paths[here[0]], start)
+            if folder != start:
+                _check_owner(folder, paths[here[0]], found, env)
+            return found
         above = os.path.dirname(folder)
         if above == folder:
             raise BadInput(
                 "no kfm.yml here or in a folder above", hint="write one with `kfm init`, or name it with --config"
             )
         folder = above
+
+
+def _check_owner(folder: str, path: str, shown: str, env: Mapping[str, str]) -> None:
+    """What is found in a folder above names code to run: only ours, or the administrator's."""
+    ours = {0, os.geteuid()}
+    if os.geteuid() == 0 and (behind := env.get("SUDO_UID", "")).isdecimal():
+        ours.add(int(behind))
+    if not {os.lstat(folder).st_uid, os.lstat(path).st_uid, os.stat(path).st_uid} <= ours:
+        raise BadInput(
+            f"{_shown_path(shown)}, in a folder above, belongs to somebody else",
+            hint="it names code that would be run as you: if you trust it, name it with --config",
+        )
 
 
 def _shown_path(path: str) -> str:

@@ -67,6 +67,27 @@ def test_nothing_in_a_name_becomes_structure() -> None:
     assert parsed["on"]["schedule"] == [{"cron": "17 * * * *"}]
 
 
+@pytest.mark.parametrize(
+    "cron",
+    [
+        "60 * * * *", "* 24 * * *", "* * 0 * *", "* * 32 * *", "* * * 13 *", "* * * 0 *", "* * * * 7", "*/0 * * * *",
+        "5-1 * * * *", "1- * * * *", ", * * * *", "1,,2 * * * *", "--- * * * *", "* * * * 1-9", "0 0 30 2 *",
+        "0 0 31 4,6,9,11 *", "  * * * *", "1/ * * * *", "**/2 * * * *", "111 * * * *",
+    ],
+)  # fmt: skip
+def test_a_timetable_that_cannot_be_is_refused(cron: str) -> None:
+    with pytest.raises(BadInput, match="--cron"):
+        workflow(["a"], cron=cron, package="x", writes_releases=False)
+
+
+@pytest.mark.parametrize(
+    "cron", ["17 * * * *", "*/5 0-6 1,15 */2 1-5", "0 0 29 2 *", "0 0 31 2 1", "20/15 * * * *", "0 0 31 1,2 *"]
+)
+def test_a_timetable_that_can_be_is_taken(cron: str) -> None:
+    written = yaml.safe_load(workflow(["a"], cron=cron, package="x", writes_releases=False))
+    assert written["on"]["schedule"] == [{"cron": cron}]
+
+
 def test_the_example_is_what_is_written_for_it() -> None:
     resolved = config.load(str(ROOT / "examples/config.example.yml"), {})
     assert (ROOT / "examples/cron.yml").read_text() == github_workflow(resolved, "17 * * * *")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from kfm.cli import Stopped
+
 TYPE_CHECKING = False  # `from typing import` would cost more than all else that `kfm --version` does
 if TYPE_CHECKING:
     import argparse
@@ -18,10 +20,6 @@ if TYPE_CHECKING:
 WRITING = frozenset(
     {"run", "resume", "promote", "rollback", "freeze", "thaw", "compact", "retry", "replay", "serve", "watch"}
 )
-
-
-class Stopped(BaseException):
-    """SIGTERM: unwinds like Ctrl-C, so that leases are freed and nothing is half done."""
 
 
 def main(argv: list[str] | None = None, *, door: str = "kfm") -> int:

@@ -6,11 +6,12 @@ import argparse
 import ipaddress
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kfm import DISTRIBUTION
+from kfm.cli import Stopped
 from kfm.cli.opening import known_dataset, one_line, opened, settings
 from kfm.cli.parser import Usage
 from kfm.cli.render import Screen
@@ -21,8 +22,10 @@ from kfm.errors import BadInput, Denied, Refused
 if TYPE_CHECKING:
     import ssl
 
+    from kfm.cli.running import Tally
     from kfm.config import Resolved
     from kfm.contract.records import Receipt
+    from kfm.house.watching import Watch
 
 MOST = 256 * 1024
 
@@ -89,8 +92,6 @@ def _tls(cert: str, key: str) -> ssl.SSLContext:
 
 def watch(options: argparse.Namespace, screen: Screen) -> int:
     """Until SIGTERM or Ctrl-C. What it is told meanwhile is durable before it says so."""
-    import time
-
     from kfm.cli.running import Tally, settled
     from kfm.house.watching import Watch
 
@@ -106,23 +107,37 @@ def watch(options: argparse.Namespace, screen: Screen) -> int:
             """Durable and published first, then said: a line each."""
             found = list(receipts)
             if found:
+                watching.busy = True
                 settled(house, screen, tally)
+                watching.busy = False
             for receipt in found:
                 tally.note(receipt)
                 _tell_receipt(screen, receipt)
-            del tally.receipts[:]
+            del tally.receipts[:], tally.errors[:]
             screen.out.flush()
 
-        told(watching.take_up())
-        while True:
-            seen = watching.poll()
-            if not options.once:
-                told(watching.drain())
-            elif not watching.more():
-                told(watching.drain(patient=False))
-                return tally.code
-            if not seen:
-                time.sleep(watching.pause_ms() / 1000)
+        try:
+            return _watch(watching, told, options.once, tally)
+        except (KeyboardInterrupt, Stopped):
+            if watching.busy or options.once:
+                raise
+            screen.say("stopped; nothing was at work")  # to look and to wait begins nothing: so a watch ends
+            return 0
+
+
+def _watch(watching: Watch, told: Callable[[Iterator[Receipt]], None], once: bool, tally: Tally) -> int:
+    import time
+
+    told(watching.take_up())
+    while True:
+        seen = watching.poll()
+        if not once:
+            told(watching.drain())
+        elif not watching.more():
+            told(watching.drain(patient=False))
+            return tally.code
+        if not seen:
+            time.sleep(watching.pause_ms() / 1000)
 
 
 def _tell_receipt(screen: Screen, receipt: Receipt) -> None:
@@ -159,8 +174,9 @@ def _body(path: str) -> bytes:
 
 
 def _headers(given: list[str]) -> list[tuple[bytes, bytes]]:
+    """A header each, or several in one: a line each, as `webhook sign` writes them."""
     found = []
-    for text in given:
+    for text in (line for each in given for line in each.replace("\r", "\n").split("\n") if line.strip()):
         name, colon, value = text.partition(":")
         if not colon or not name.strip():
             raise BadInput("--header is not a header", hint="write it as 'Name: value'")

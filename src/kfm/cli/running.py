@@ -213,7 +213,9 @@ def resume(options: argparse.Namespace, screen: Screen) -> int:
                 tally.note(receipt)
         effects = settled(house, screen, tally, all_are_ours=True)
         if not (tally.receipts or tally.errors):
-            screen.say("nothing was left to resume")
+            screen.say("no run was left to resume" if effects else "nothing was left to resume")
+        if effects:
+            show_delivered(screen, effects)
         show_runs(house, screen, tally, effects)
         return tally.code
 
@@ -293,6 +295,16 @@ def _frozen(last: RefEntry | None, dataset: str) -> str:
     why = f" ({last.reason})" if last.reason else ""
     thaw = "kfm thaw" if last.ref == "switch/global" else f"kfm thaw {dataset}"
     return f"frozen since {last.ts[:16]}Z by {last.actor}{why}; its trigger is kept: `{thaw}`, then `kfm resume`"
+
+
+def show_delivered(screen: Screen, effects: list[Effect]) -> None:
+    """What went outside with this command, which may have been committed by an earlier one."""
+    if not screen.json:
+        screen.say(f"delivered {len(effects)} of what was committed:")
+        screen.table(
+            ("delivered", "by", "size", "digest"),
+            [(effect.target, effect.method, size(effect.size), short(effect.digest)) for effect in effects],
+        )
 
 
 def show_effects(screen: Screen, receipts: list[Receipt], effects: list[Effect]) -> None:

@@ -203,8 +203,9 @@ class Segment(Record, frozen=True):
 class Lease(Record, frozen=True):
     scope: str
     token: int  # strictly greater than every earlier token of any scope
-    holder: str  # host:pid:start, so that a dead holder on this host is recognised
+    holder: str  # host:pid:start:namespace:boot, so that a dead holder on this host is recognised
     expires_ms: int  # 0: released
+    ttl_ms: int = 0  # how long it was given for; more than that is left only if the clock was set back
 
 
 class Decision(Record, frozen=True):

@@ -51,10 +51,20 @@ def skip(walk: Walk) -> Receipt:
         if not frozen:
             tx.finish_trigger(walk.trigger.trigger_id, run_id)
         elif walk.unfinished is None:  # otherwise the unfinished run itself keeps its trigger
-            tx.keep_trigger(walk.updater.kept(walk.trigger, walk.inputs))
+            kept = walk.updater.kept(walk.trigger, walk.inputs)
+            if kept.trigger_id or not any(asks_the_same(kept, each) for each in walk.ports.state.inbox()):
+                tx.keep_trigger(kept)
     walk.bind(run_id)
     walk.say("run.skipped", status="skipped", outcome=receipt.outcome, duration_ms=walk.elapsed_ms())
     return receipt
+
+
+def asks_the_same(one: Trigger, other: Trigger) -> bool:
+    """Would one run answer both? Who asked and why counts only where it goes into the ledger as an order."""
+    plain = {"trigger_id": "", "received_at": ""}
+    if not one.force and one.kind != "operation":
+        plain |= {"actor": "", "reason": ""}
+    return msgspec.structs.replace(one, **plain) == msgspec.structs.replace(other, **plain)
 
 
 def merge(trigger: Trigger, into: Receipt, updater: Updater, ports: Ports) -> Receipt | None:

@@ -55,7 +55,7 @@ def write_artifacts(folder: str, files: Mapping[str, bytes]) -> None:
     from kfm.store.durable import REAL, failing_as_storage
 
     with failing_as_storage("write the artifacts"):
-        os.makedirs(folder, exist_ok=True)
+        os.makedirs(folder, 0o700, exist_ok=True)
         for name, body in files.items():
             target = os.path.join(folder, name)
             temporary = f"{target}.{os.getpid()}.tmp"

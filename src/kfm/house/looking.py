@@ -12,7 +12,7 @@ from kfm.contract.records import EndedTrigger, Lease, Receipt, RefEntry, Run, So
 from kfm.documents.characters import printable
 from kfm.errors import BadInput
 from kfm.house.opening import House
-from kfm.store.state import holder_is_dead
+from kfm.store.state import is_held
 
 if TYPE_CHECKING:
     from kfm.engine.preview import PlanPreview
@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 def worker(house: House, unfinished: Run) -> Lease | None:
     """The lease of whoever is at this run; none if it ran out, or its holder is known to be dead."""
     lease = house.state.lease(f"{unfinished.updater_id}/{unfinished.dataset}")
-    if lease is None or lease.expires_ms <= house.clock.now_ms() or holder_is_dead(lease.holder):
-        return None
-    return lease
+    return lease if lease is not None and is_held(lease, house.clock.now_ms()) else None
 
 
 def preview(house: House, dataset: str, window: str = "") -> PlanPreview:

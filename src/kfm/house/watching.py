@@ -35,6 +35,7 @@ class Watch:
         )
         self._wait: dict[str, int] = {}  # datasets that failed or are frozen: not before this
         self._failures: dict[str, int] = {}
+        self.busy = False  # a run was begun and has not ended
 
     def _now(self) -> int:
         return round(self._house.clock.monotonic() * 1000)
@@ -52,10 +53,12 @@ class Watch:
         """Finish what an earlier process left unfinished."""
         for unfinished in list(self._house.state.open_runs()):
             if unfinished.dataset in self._watched:
+                self.busy = True
                 try:
                     yield from self._house.resume(unfinished.run_id, self._tell)
                 except Refused as problem:  # another worker ended it meanwhile
                     self._house.log.event("run.ended", error=problem)
+                self.busy = False
 
     def poll(self) -> list[Trigger]:
         """Look at one source that is due, if any is; returns the triggers that came of it."""
@@ -108,14 +111,17 @@ class Watch:
         while group:
             first, rest = group[0], group[1:]
             try:
+                self.busy = True
                 receipt = house.run(first, house.updater_of(first))
             except Broken:
                 raise
             except KfmError as problem:
+                self.busy = False
                 if house.state.kept_trigger(first.trigger_id) is not None:
                     self._tell(dataset, problem)
                     self._later(dataset)
                 return
+            self.busy = False
             yield receipt
             if receipt.status == "FAILED" or receipt.outcome == "frozen":
                 self._later(dataset)

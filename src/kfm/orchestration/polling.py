@@ -118,8 +118,9 @@ def note(state: State, poll: Poll, fetched: Fetched, asking: Asking) -> list[Tri
     marks = {name: state.checkpoint(MARK + f"{name}/{poll.uri}") for name in poll.datasets}
     stale = [name for name, mark in marks.items() if mark is None or mark.content_hash != seen]
     new = [name for name in stale if not _has(state, name, seen)]
+    asked = [asking(name) for name in new]  # loads what authors wrote: not inside the transaction
     with state.transaction(durable=bool(new)) as tx:
-        kept = [tx.keep_trigger(asking(name)) for name in new]
+        kept = [tx.keep_trigger(trigger) for trigger in asked]
         tx.checkpoint(fetched.checkpoint)
         for name in stale:
             tx.checkpoint(_mark(name, poll.uri, fetched.checkpoint))

@@ -64,13 +64,16 @@ def take(
     """Put the triggers of verified messages into the inbox, all in one durable transaction: for each message the
     ids of its triggers, or None if it was taken before. Only when this returns may they be acknowledged."""
     answers: list[list[str] | None] = []
+    asked_for = [
+        told(message) if message.wanted else [] for message in messages
+    ]  # loads what authors wrote: not inside
     with state.transaction() as tx:
-        for message in messages:
+        for message, theirs in zip(messages, asked_for, strict=True):
             known = (state.delivery(message.source_id, each) for each in message.delivery_ids)
             if any(delivery is not None for delivery in known):
                 answers.append(None)
                 continue
-            kept = [tx.keep_trigger(trigger).trigger_id for trigger in told(message)] if message.wanted else []
+            kept = [tx.keep_trigger(trigger).trigger_id for trigger in theirs]
             for each in message.delivery_ids:
                 tx.take_delivery(
                     Delivery(

@@ -20,7 +20,9 @@ CACHE = ("actions/cache@5a3ec84eff668545956fd18022155c47e93e2684", "v4.2.3")
 UPLOAD = ("actions/upload-artifact@ea165f8d65b6e75b540449e92b4886f43607fa02", "v4.6.2")
 
 _DATASET = re.compile(r"[a-z0-9][a-z0-9-]{0,62}\Z")
-_CRON = re.compile(r"(?:[0-9*/,-]+ ){4}[0-9*/,-]+\Z")
+_FIELDS = (("minute", 0, 59), ("hour", 0, 23), ("day", 1, 31), ("month", 1, 12), ("weekday", 0, 6))
+_TERM = re.compile(r"(?:\*|([0-9]{1,2})(?:-([0-9]{1,2}))?)(?:/([0-9]{1,2}))?\Z")
+_LONGEST = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)  # days of each month
 
 
 class Pinned(NamedTuple):
@@ -37,8 +39,7 @@ def workflow(datasets: Sequence[str], *, cron: str, package: str, writes_release
             raise BadInput(f"dataset {name} cannot be in a workflow", hint="its name may hold a-z, 0-9 and - only")
     if not datasets:
         raise BadInput("the configuration names no dataset", hint="add one under `datasets:`")
-    if not _CRON.match(cron):
-        raise BadInput("--cron is not five fields of digits and * / , -", hint='write "17 * * * *"')
+    check_cron(cron)
     env = {"DATASET": "${{ matrix.dataset }}", "ONLY": "${{ inputs.dataset || github.event.client_payload.dataset }}"}
     if writes_releases:
         env["GITHUB_TOKEN"] = "${{ github.token }}"  # noqa: S105 an expression of GitHub, not a token
@@ -93,6 +94,32 @@ def workflow(datasets: Sequence[str], *, cron: str, package: str, writes_release
         + "\n".join(_lines(document, 0))
         + "\n"
     )
+
+
+def check_cron(cron: str) -> None:
+    """Five fields, each of numbers, ranges and steps that it can have; and a day that comes."""
+    said = cron.split(" ")
+    if len(said) != len(_FIELDS):
+        raise BadInput("--cron is not five fields", hint='minute, hour, day, month, weekday: "17 * * * *"')
+    chosen = [_chosen(text, *field) for text, field in zip(said, _FIELDS, strict=True)]
+    _, _, days, months, _ = chosen
+    if said[4] == "*" and min(days) > max(_LONGEST[month - 1] for month in months):
+        raise BadInput("--cron names a day that no such month has", hint="it would never run")
+
+
+def _chosen(text: str, name: str, least: int, most: int) -> set[int]:
+    found: set[int] = set()
+    for term in text.split(","):
+        parts = _TERM.match(term)
+        if parts is None:
+            raise BadInput(f"--cron has a {name} that cannot be read", hint="use digits and * , - /")
+        first, last, step = parts.groups()
+        low = least if first is None else int(first)
+        high = most if first is None or (step and not last) else int(last or first)
+        if not least <= low <= high <= most or step in ("0", "00"):
+            raise BadInput(f"--cron has a {name} beyond {least} to {most}, or a range or step that is none")
+        found.update(range(low, high + 1, int(step or 1)))
+    return found
 
 
 def _lines(value: Any, depth: int) -> Iterator[str]:

@@ -46,6 +46,11 @@ class FilesPublisher(TracingPublisher):
         root = self._roots.get(head, self._roots[""])
         return os.path.join(root, *path.split("/"))
 
+    def _is_private(self, place: str) -> bool:
+        """Below the folder of receipts and events, which is for us alone; all else is for everybody to read."""
+        private = self._roots.get("receipts", "")
+        return bool(private) and f"{place}/".startswith(f"{private}/")
+
     def write_file(self, path: str, digest: str, size: int, key: str, body: Iterable[bytes]) -> None:
         """The same bytes again change nothing; other bytes under the same name are an error. Only a receipt is told
         by the state alone: where an older state was put back, what a run left that it knows nothing of is set aside."""
@@ -144,7 +149,7 @@ class FilesPublisher(TracingPublisher):
                     os.unlink(temporary)
                 total = hashlib.sha256()
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-                with open(os.open(temporary, flags, 0o644), "wb") as file:
+                with open(os.open(temporary, flags, 0o600 if self._is_private(target) else 0o644), "wb") as file:
                     for chunk in body:
                         total.update(chunk)
                         file.write(chunk)
@@ -171,7 +176,7 @@ class FilesPublisher(TracingPublisher):
             _sync_dir(os.path.dirname(folder))
         for folder in reversed(missing):
             with contextlib.suppress(FileExistsError):
-                os.mkdir(folder)
+                os.mkdir(folder, 0o700 if self._is_private(folder) else 0o755)  # whatever the umask would allow
             _sync_dir(os.path.dirname(folder))
         self._made.add(path)
 

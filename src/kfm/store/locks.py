@@ -68,7 +68,7 @@ class FileLock:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
             if not os.path.exists(self._path):  # nothing here is synced: a lock lives no longer than its holder
                 with contextlib.suppress(FileExistsError):
-                    os.makedirs(os.path.dirname(self._path) or ".")
+                    os.makedirs(os.path.dirname(self._path) or ".", 0o700)
                 with contextlib.suppress(FileExistsError):
                     os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
             db = apsw.Connection(self._path, flags=apsw.SQLITE_OPEN_READWRITE)

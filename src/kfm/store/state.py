@@ -85,13 +85,32 @@ _ANYTHING_IN: dict[type, Callable[[Any], Any]] = {
 
 
 def this_process() -> str:
-    """host:pid:start, so that a dead holder on this host is recognised and a recycled pid is not."""
+    """host:pid:start:namespace:boot, so that a dead holder on this host is recognised, and neither a recycled pid nor
+    one that means another process to whoever looks."""
     return _names_of_self(os.getpid())
 
 
 @cache
 def _names_of_self(pid: int) -> str:
-    return f"{os.uname().nodename}:{pid}:{_started(pid)}"
+    return f"{os.uname().nodename}:{pid}:{_started(pid)}:{_namespace()}:{_boot()}"
+
+
+@cache
+def _namespace() -> str:
+    """Whose numbers of processes are ours: a container may have its own."""
+    try:
+        return "".join(filter(str.isdigit, os.readlink("/proc/self/ns/pid")))
+    except OSError:
+        return ""
+
+
+@cache
+def _boot() -> str:
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read(8)
+    except OSError:
+        return ""
 
 
 os.register_at_fork(after_in_child=_names_of_self.cache_clear)  # a forked child is another process
@@ -109,11 +128,29 @@ def _started(pid: int) -> str:
 
 def holder_is_dead(holder: str) -> bool:
     """True only if it is certain: same host, and that very process is gone."""
-    host, _, rest = holder.partition(":")
-    pid, _, start = rest.partition(":")
-    if host != os.uname().nodename or not pid.isdigit() or not start:
+    return _is_alive(holder) is False
+
+
+def is_held(lease: Lease, now_ms: int) -> bool:
+    """Its time is not over, and its holder may be at work. One that runs longer than it was given for was written
+    before the clock was set back: it counts only if its holder is seen."""
+    if lease.expires_ms <= now_ms:
         return False
-    return _started(int(pid)) != start
+    alive = _is_alive(lease.holder)
+    too_long = lease.ttl_ms and lease.expires_ms - now_ms > lease.ttl_ms
+    return bool(alive) if too_long else alive is not False
+
+
+def _is_alive(holder: str) -> bool | None:
+    """None: it cannot be known from here."""
+    host, pid, start, namespace, boot, *_ = *holder.split(":"), "", "", "", ""
+    if host != os.uname().nodename or not pid.isdigit() or not start:
+        return None
+    if boot and boot != _boot():
+        return False if _boot() else None  # the machine was started anew
+    if namespace and namespace != _namespace():
+        return None
+    return _started(int(pid)) == start
 
 
 class StoredState:
@@ -458,8 +495,9 @@ class StoredTx:
     def acquire(self, scope: str, holder: str, ttl_ms: int) -> Lease:
         now = self._now_ms()
         current = self._state.lease(scope)
-        if current is not None and current.expires_ms > now and not holder_is_dead(current.holder):
-            seconds = (current.expires_ms - now + 999) // 1000
+        if current is not None and is_held(current, now):
+            left = current.expires_ms - now
+            seconds = (min(left, current.ttl_ms or left) + 999) // 1000
             updater, _, dataset = scope.partition("/")
             work = dataset if updater == dataset else scope  # most updaters are named for their dataset
             raise Busy(
@@ -467,7 +505,7 @@ class StoredTx:
                 hint="wait for it, or stop it and try again",
             )
         self._state.recheck("leases")
-        lease = Lease(scope=scope, token=self._next("token"), holder=holder, expires_ms=now + ttl_ms)
+        lease = Lease(scope=scope, token=self._next("token"), holder=holder, expires_ms=now + ttl_ms, ttl_ms=ttl_ms)
         self._put("leases", scope, _exact(lease))
         return lease
 
@@ -475,7 +513,7 @@ class StoredTx:
         """Inside a fenced transaction only, so the token is known to be current. What was given back stays so."""
         current = self._state.lease(lease.scope)
         if current is not None and current.expires_ms:
-            renewed = msgspec.structs.replace(current, expires_ms=self._now_ms() + ttl_ms)
+            renewed = msgspec.structs.replace(current, expires_ms=self._now_ms() + ttl_ms, ttl_ms=ttl_ms)
             self._put("leases", lease.scope, _exact(renewed))
 
     def release(self, lease: Lease) -> None:

@@ -17,7 +17,7 @@ import pytest
 from kfm import config
 from kfm.clock import FixedClock
 from kfm.house.opening import open_house
-from kfm.store.state import holder_is_dead, is_held, this_process
+from kfm.store.holders import holder_is_dead, is_held, this_process
 from tests.cli.conftest import Kfm
 from tests.node.sites import command, declared
 from tests.node.twin import ROOT, node

@@ -6,9 +6,7 @@ compare-and-swap of refs, write-once receipts, the chain of the ledger. A backen
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from hashlib import sha256
 from operator import attrgetter
 from typing import Any, Literal, TypeVar
@@ -36,6 +34,9 @@ from kfm.contract.records import (
     Trigger,
 )
 from kfm.errors import Busy, Conflict, Corrupt, Fenced, Frozen, Moved
+from kfm.store.holders import holder_is_dead as holder_is_dead
+from kfm.store.holders import is_held as is_held
+from kfm.store.holders import this_process as this_process
 
 T = TypeVar("T")
 _encode = msgspec.json.Encoder(order="sorted").encode
@@ -82,75 +83,6 @@ _ANYTHING_IN: dict[type, Callable[[Any], Any]] = {
     Receipt: attrgetter("provenance"),
     RunTelemetry: attrgetter("energy_kwh", "co2e_g", "error_budget_burn"),
 }
-
-
-def this_process() -> str:
-    """host:pid:start:namespace:boot, so that a dead holder on this host is recognised, and neither a recycled pid nor
-    one that means another process to whoever looks."""
-    return _names_of_self(os.getpid())
-
-
-@cache
-def _names_of_self(pid: int) -> str:
-    return f"{os.uname().nodename}:{pid}:{_started(pid)}:{_namespace()}:{_boot()}"
-
-
-@cache
-def _namespace() -> str:
-    """Whose numbers of processes are ours: a container may have its own."""
-    try:
-        return "".join(filter(str.isdigit, os.readlink("/proc/self/ns/pid")))
-    except OSError:
-        return ""
-
-
-@cache
-def _boot() -> str:
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read(8)
-    except OSError:
-        return ""
-
-
-os.register_at_fork(after_in_child=_names_of_self.cache_clear)  # a forked child is another process
-
-
-def _started(pid: int) -> str:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-        # A killed process that nobody has waited for is still listed: as good as gone.
-        return "" if fields[0] in (b"Z", b"X") else fields[19].decode()
-    except (OSError, IndexError):
-        return ""
-
-
-def holder_is_dead(holder: str) -> bool:
-    """True only if it is certain: same host, and that very process is gone."""
-    return _is_alive(holder) is False
-
-
-def is_held(lease: Lease, now_ms: int) -> bool:
-    """Its time is not over, and its holder may be at work. One that runs longer than it was given for was written
-    before the clock was set back: it counts only if its holder is seen."""
-    if lease.expires_ms <= now_ms:
-        return False
-    alive = _is_alive(lease.holder)
-    too_long = lease.ttl_ms and lease.expires_ms - now_ms > lease.ttl_ms
-    return bool(alive) if too_long else alive is not False
-
-
-def _is_alive(holder: str) -> bool | None:
-    """None: it cannot be known from here."""
-    host, pid, start, namespace, boot, *_ = *holder.split(":"), "", "", "", ""
-    if host != os.uname().nodename or not pid.isdigit() or not start:
-        return None
-    if boot and boot != _boot():
-        return False if _boot() else None  # the machine was started anew
-    if namespace and namespace != _namespace():
-        return None
-    return _started(int(pid)) == start
 
 
 class StoredState:

@@ -16,6 +16,7 @@ import { BadInput } from "./errors.mjs";
 import { Config, FILE_NAMES, RESERVED_ENV } from "./generated/settings.mjs";
 import { checkId, isDigest, isIdentifier, printable } from "./names.mjs";
 import { DataContract, replace } from "./records.mjs";
+import { checkReference, checkSecrets } from "./referred.mjs";
 import { kind } from "./scalars.mjs";
 import { into } from "./shape.mjs";
 import { strerror } from "./store/system.mjs";
@@ -280,10 +281,7 @@ function checkWebhook(document, at, hook, datasets) {
     }
   });
   hook.secrets.forEach((reference, index) => {
-    const [from, rest] = parted(reference, ":");
-    if (!["env", "file"].includes(from) || !rest || !isPrintable(rest)) {
-      document.refuse([...at, "secrets", index], "is not a reference", "write env:NAME or file:PATH");
-    }
+    checkReference(document, [...at, "secrets", index], reference);
   });
 }
 
@@ -391,8 +389,9 @@ async function checkSource(document, at, source) {
     document.refuse([...at, "uri"], "is of a kind this version does not read", "use http, https or a file path");
   }
   if (isUrl && parted(rest, "/")[0].includes("@")) {
-    document.refuse([...at, "uri"], "holds a user name or password", "receipts keep the URL: leave them out");
+    document.refuse([...at, "uri"], "holds a user name or password", "give them by reference under `headers:`");
   }
+  checkSecrets(document, at, source);
   if (source.expect_hash && !isDigest(source.expect_hash)) {
     document.refuse([...at, "expect_hash"], "is not a digest", "write sha256: and 64 hex digits");
   }

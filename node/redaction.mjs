@@ -43,6 +43,8 @@ export function redactedUrl(text) {
 function parameter(pair) {
   const equals = pair.indexOf("=");
   const name = equals < 0 ? pair : pair.slice(0, equals);
-  const hidden = equals >= 0 && equals < pair.length - 1 && (isSecretName(name) || QUERY.includes(plain(name)));
-  return hidden ? `${name}=***` : pair;
+  return equals >= 0 && equals < pair.length - 1 && isKey(name) ? `${name}=***` : pair;
 }
+
+/** Is a query parameter of this name likely to be a secret? */
+export const isKey = (name) => isSecretName(name) || QUERY.includes(plain(name));

@@ -21,6 +21,7 @@ import { datasetId } from "./names.mjs";
 import { FilesPublisher } from "./publish/files.mjs";
 import { NoopPublisher } from "./publish/noop.mjs";
 import { DataContract, FetchRequest, replace } from "./records.mjs";
+import { referring, revealed } from "./referred.mjs";
 import { openSource } from "./sources/index.mjs";
 import { failingAsStorage, REAL } from "./store/durable.mjs";
 import { FileLock } from "./store/locks.mjs";
@@ -38,10 +39,12 @@ export class House {
   #progress;
   #actor;
   #certFile;
+  #env; // where references to secrets are looked up
   #updaters = new Map();
   #stopped = null;
 
-  constructor(resolved, mode, tables, publisher, { log = null, progress = null, clock = null, actor = "", certFile = "" } = {}) {
+  constructor(resolved, mode, tables, publisher, options = {}) {
+    const { log = null, progress = null, clock = null, actor = "", certFile = "", env = {} } = options;
     this.resolved = resolved;
     this.config = resolved.config;
     this.mode = mode;
@@ -50,6 +53,7 @@ export class House {
     this.#progress = progress ?? (() => {});
     this.#actor = actor;
     this.#certFile = certFile;
+    this.#env = env;
     this.tables = tables;
     this.state = new StoredState(tables, () => this.clock.nowMs());
     this.objects = this.#openObjects();
@@ -119,6 +123,20 @@ export class House {
     return this.#updaters.get(id);
   }
 
+  /** The reader of a source; what it is asked with beside its URL is read from where it lies, when it is asked. */
+  #openSource(declared, uri) {
+    const reader = openSource(uri, { certFile: this.#certFile });
+    return {
+      fetch: async (request, known, objects) => {
+        const source = declared !== null && Object.hasOwn(declared.sources, request.name) && declared.sources[request.name];
+        const asks = source && Object.keys(source.headers).length + Object.keys(source.query).length > 0;
+        const read = (reference) => this.resolved.secret(reference, this.#env, { shortest: 1 });
+        const asking = asks ? replace(request, revealed(source, request, read)) : request;
+        return reader.fetch(asking, known, objects);
+      },
+    };
+  }
+
   /** The world as a run of this dataset may see it. */
   ports(name) {
     const { network, execute } = this.config;
@@ -137,7 +155,7 @@ export class House {
     for (const [sourceName, source] of Object.entries(declared?.sources ?? {})) {
       const contract = dataContract(source);
       const asking = replace(request, {
-        uri: source.uri,
+        uri: referring(source),
         name: sourceName,
         hosts: source.hosts,
         expect_hash: source.expect_hash,
@@ -152,7 +170,7 @@ export class House {
       objects: this.objects,
       clock: this.clock,
       log: this.log,
-      openSource: (uri) => openSource(uri, { certFile: this.#certFile }),
+      openSource: (uri) => this.#openSource(declared, uri),
       settings: Settings({
         threads: execute.threads,
         window: execute.window,
@@ -246,7 +264,7 @@ export async function openHouse(resolved, { mode = "write", env = {}, ...options
     }
   }
   const publisher = await openPublisher(resolved, mode, env);
-  return new House(resolved, mode, await openTables(resolved, mode), publisher, options);
+  return new House(resolved, mode, await openTables(resolved, mode), publisher, { ...options, env });
 }
 
 async function openPublisher(resolved, mode, env) {

@@ -387,6 +387,8 @@ export const FetchRequest = record("FetchRequest", {
   revalidate_ms: [integer, 86400000],
   now_ms: [integer, 0],
   headers: [list(tuple(text, text)), []],
+  address: [text, ""],
+  secrets: [list(text), []],
 });
 
 export const Fetched = record("Fetched", {

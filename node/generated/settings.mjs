@@ -110,6 +110,8 @@ export const SourceConfig = record("SourceConfig", {
   complete: [boolean, false],
   expect_hash: [text, ""],
   hosts: [list(bounded(text, {"min": 1, "max": 4096})), []],
+  headers: [map(bounded(text, {"min": 1, "max": 4096})), {}],
+  query: [map(bounded(text, {"min": 1, "max": 4096})), {}],
   revalidate_s: [nullable(bounded(number, {"ge": 0, "le": 31536000})), null],
   media_type: [text, ""],
   poll_s: [nullable(bounded(number, {"ge": 0, "le": 31536000})), null],

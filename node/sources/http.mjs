@@ -9,6 +9,7 @@
 import { parseInstant, SystemClock } from "../clock.mjs";
 import { BadInput, Denied, Refused, Unavailable } from "../errors.mjs";
 import { Checkpoint, Fetched, replace, SourceRef } from "../records.mjs";
+import { decoded as decodedText } from "../referred.mjs";
 import { isAllowed } from "./addresses.mjs";
 import { connect, dialTcp, systemResolve, verifyingTls } from "./dialing.mjs";
 import { checkExpectation, Intake, tooLarge } from "./intake.mjs";
@@ -47,7 +48,7 @@ export class HttpSource {
 
   /** `known`: what the last fetch of this URI left; used only to ask whether anything is new. */
   async fetch(request, known, objects) {
-    const first = parse(request.uri);
+    const first = parse(request.address || request.uri);
     let here = first;
     checkExpectation(request);
     checkHeaders(request);
@@ -162,7 +163,18 @@ function nextHop(first, here, head, request) {
       hint: "if this is meant, give the http address as the source",
     });
   }
+  if (there.origin !== first.origin && givesAway(there.target, request.secrets)) {
+    throw new Denied(`${shown} redirects to ${there.host} with a secret of this source in the address`, {
+      hint: "ask whoever serves it; if this is meant, give the final address as the source",
+    });
+  }
   return there;
+}
+
+/** Short ones are not looked for: they would be found anywhere. */
+function givesAway(target, secrets) {
+  const seen = [target, decodedText(target)];
+  return secrets.some((secret) => secret.length >= 8 && seen.some((text) => text.includes(secret)));
 }
 
 function checkStatus(head, request, shown) {
@@ -177,7 +189,7 @@ function checkStatus(head, request, shown) {
     throw new Refused(`${shown} answers ${status}: the source is gone`, { hint, status });
   }
   if (status === 401 || status === 403 || status === 407) {
-    const hint = "check the credentials in the source's headers";
+    const hint = "check what the source's `headers:` and `query:` refer to";
     throw new Refused(`${shown} answers ${status}: it does not let us in`, { hint, status });
   }
   throw new Refused(`${shown} answers ${status}, which is no content`, {

@@ -88,7 +88,7 @@ export function parse(url) {
   let target = cut < 0 ? "" : rest.slice(cut);
   if (authority.includes("@")) {
     throw new BadInput("the URL holds a user name or password", {
-      hint: "take it out of the URL and send it as a header of the source",
+      hint: "take it out of the URL, and give it by reference under the source's `headers:`",
     });
   }
   // Before toLowerCase: some letters past ASCII have an ASCII letter as their small one.

@@ -17,6 +17,7 @@ from kfm.contract import names
 from kfm.contract.declared import OutputConfig, check_outputs
 from kfm.contract.records import DataContract, Record
 from kfm.contract.redaction import redacted
+from kfm.contract.referred import check_reference, check_secrets, referring
 from kfm.contract.secret import SHORTEST, Secret
 from kfm.documents import reading, scalars, shape
 from kfm.documents.characters import is_printable, printable
@@ -123,9 +124,20 @@ class SourceConfig(Record, frozen=True):
     complete: Annotated[bool, Meta(description="this source is everything, so what it lacks may be deleted")] = False
     expect_hash: Annotated[str, Meta(description="sha256:<hex> the bytes must have")] = ""
     hosts: Annotated[tuple[_Text, ...], Meta(description="other hosts a redirect may lead to")] = ()
+    headers: Annotated[
+        dict[str, _Text], Meta(description="sent to its origin alone; each value is env:NAME or file:PATH")
+    ] = {}
+    query: Annotated[
+        dict[str, _Text], Meta(description="parameters added to the URL; each value is env:NAME or file:PATH")
+    ] = {}
     revalidate_s: Annotated[_Interval | None, Meta(description="as network.revalidate_s, for this source alone")] = None
     media_type: Annotated[str, Meta(description="instead of the one the server names")] = ""
     poll_s: Annotated[_Interval | None, Meta(description="as watch.poll_s, for this source alone; 0: never")] = None
+
+    @property
+    def known_as(self) -> str:
+        """What records call it: with references where secrets go."""
+        return referring(self.uri, self.headers, self.query)
 
     def data_contract(self) -> DataContract:
         """The contract with the format of the source in it."""
@@ -273,18 +285,11 @@ class Resolved:
                 dotted(path): "env " + moved[path] if path in moved else "file" if _given(raw, path) else "default"
                 for path, _ in leaves(msgspec.to_builtins(self.config), ())
             }
-            for name, origin in list(self._origins.items()):
-                same = name.removesuffix("contract.format") + "format"
-                if name.endswith(".contract.format") and origin == "default":
-                    self._origins[name] = self._origins.get(same, origin)
         return self._origins
 
     def shown(self) -> dict[str, Any]:
         """The settings as plain values, with nothing secret in them."""
         shown: dict[str, Any] = redacted(msgspec.to_builtins(self.config))
-        for source in (source for dataset in shown["datasets"].values() for source in dataset["sources"].values()):
-            if source["format"] is not None:  # said once, it holds for both
-                source["contract"]["format"] = source["format"]
         shown["datasets"] = shown.pop("datasets")  # last, being the longest
         return shown
 
@@ -436,9 +441,7 @@ def _check_webhook(document: Document, path: Path, hook: WebhookConfig, datasets
         if name not in datasets:
             document.refuse((*path, "datasets", index), "names no dataset of this file", "correct it")
     for index, reference in enumerate(hook.secrets):
-        kind, _, rest = reference.partition(":")
-        if kind not in ("env", "file") or not rest or not is_printable(rest):
-            document.refuse((*path, "secrets", index), "is not a reference", "write env:NAME or file:PATH")
+        check_reference(document, (*path, "secrets", index), reference)
 
 
 def _check_location(document: Document, key: str, url: str, schemes: tuple[str, ...]) -> None:
@@ -531,7 +534,12 @@ def _check_source(document: Document, path: Path, source: SourceConfig) -> None:
     if scheme not in ("http", "https", "file"):
         document.refuse((*path, "uri"), "is of a kind this version does not read", "use http, https or a file path")
     if "://" in uri and "@" in uri.partition("://")[2].partition("/")[0]:
-        document.refuse((*path, "uri"), "holds a user name or password", "receipts keep the URL: leave them out")
+        document.refuse(
+            (*path, "uri"),
+            "holds a user name or password",
+            "give them by reference under `headers:`",
+        )
+    check_secrets(document, path, uri, source.headers, source.query)
     if source.expect_hash and not names.is_digest(source.expect_hash):
         document.refuse((*path, "expect_hash"), "is not a digest", "write sha256: and 64 hex digits")
     for index, host in enumerate(source.hosts):

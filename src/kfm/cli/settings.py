@@ -14,11 +14,14 @@ def config_show(options: argparse.Namespace, screen: Screen) -> int:
     from kfm.documents.reading import dotted
 
     resolved = config.load(options.config, os.environ)
-    origins = resolved.origins
+    origins = dict(resolved.origins)
+    values = {dotted(path): value for path, value in config.leaves(resolved.shown(), ())}
+    for key in values:
+        said = key.removesuffix("contract.format") + "format"
+        if key.endswith(".contract.format") and options.resolved and values.get(said) is not None:
+            values[key], origins[key] = values[said], origins[said]  # said once, it holds for both
     rows = [
-        (key, value, origins[key])
-        for key, value in ((dotted(path), value) for path, value in config.leaves(resolved.shown(), ()))
-        if options.resolved or origins[key] != "default"
+        (key, value, origins[key]) for key, value in values.items() if options.resolved or origins[key] != "default"
     ]
     if screen.json:
         settings = {key: {"value": value, "origin": origin} for key, value, origin in rows}

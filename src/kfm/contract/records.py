@@ -511,6 +511,8 @@ class FetchRequest(Record, frozen=True):
     revalidate_ms: int = 86_400_000  # after this long the bytes are fetched whole, whatever the validators say
     now_ms: int = 0
     headers: tuple[tuple[str, str], ...] = ()
+    address: str = ""  # where to ask, with secrets in its query; never recorded. Empty: at `uri`
+    secrets: tuple[str, ...] = ()  # what of headers and address must reach no other origin
 
 
 class Fetched(Record, frozen=True):

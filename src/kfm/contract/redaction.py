@@ -41,5 +41,9 @@ def redacted_url(text: str) -> str:
 
 def _parameter(pair: str) -> str:
     name, equals, content = pair.partition("=")
-    hidden = content and (is_secret_name(name) or name.lower().replace("-", "_") in _QUERY)
-    return f"{name}{equals}***" if hidden else pair
+    return f"{name}{equals}***" if content and is_key(name) else pair
+
+
+def is_key(name: str) -> bool:
+    """Is a query parameter of this name likely to be a secret?"""
+    return is_secret_name(name) or name.lower().replace("-", "_") in _QUERY

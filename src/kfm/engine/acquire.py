@@ -11,6 +11,7 @@ from kfm.contract.canonical import canonical
 from kfm.contract.keys import digest
 from kfm.contract.names import check_ref
 from kfm.contract.records import DataContract, Layout, RefEntry, SourceRef
+from kfm.contract.referred import key_in_clear
 from kfm.documents.characters import printable
 from kfm.engine.walk import Walk
 from kfm.errors import BadInput, KfmError, Refused, StepFailed, place_of
@@ -58,6 +59,11 @@ class Pinner:
         if named is None and "/" not in source and ":" not in source and "." not in source:
             known = ", ".join(sorted(ports.sources)) or "none"
             raise BadInput(f"no source is called {printable(source)}", hint=f"the configuration names: {known}")
+        if named is None and (key := key_in_clear(source)):
+            raise BadInput(
+                f"the URL of a source holds a key in clear, as the parameter {printable(key, 40)}",
+                hint="name the source in kfm.yml, with the key by reference under `query:`",
+            )
         request, declared = named or (msgspec.structs.replace(ports.request, uri=source), None)
         request = msgspec.structs.replace(
             request,

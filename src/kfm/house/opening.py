@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 import msgspec
 
 from kfm.clock import Clock, from_environment
-from kfm.config import DatasetConfig, Resolved
+from kfm.config import DatasetConfig, Resolved, SourceConfig
 from kfm.contract.names import dataset_id
-from kfm.contract.ports import Lock, Log, Objects, Publisher, Tables
+from kfm.contract.ports import Lock, Log, Objects, Publisher, Source, Tables
 from kfm.contract.records import (
     DataContract,
     Effect,
@@ -27,6 +27,7 @@ from kfm.contract.records import (
     Trigger,
     TriggerKind,
 )
+from kfm.contract.secret import Secret
 from kfm.contract.updater import Updater
 from kfm.documents.characters import is_printable, printable
 from kfm.engine.deliver import deliver
@@ -37,7 +38,8 @@ from kfm.orchestration.triggers import asked, ordered
 from kfm.policy.checklist import promotion_gate
 from kfm.sources import open_source
 from kfm.store.archive import Archive
-from kfm.store.state import StoredState, this_process
+from kfm.store.holders import this_process
+from kfm.store.state import StoredState
 from kfm.telemetry.log import NullLog
 from kfm.updaters.loading import load_updater
 
@@ -182,7 +184,7 @@ class House:
             sources[source_name] = (
                 msgspec.structs.replace(
                     request,
-                    uri=source.uri,
+                    uri=source.known_as,
                     name=source_name,
                     hosts=source.hosts,
                     expect_hash=source.expect_hash,
@@ -199,7 +201,7 @@ class House:
             objects=self.objects,
             clock=self.clock,
             log=self.log,
-            open_source=open_source,
+            open_source=partial(self._open_source, declared),
             gate=partial(promotion_gate, declared=metadata),
             settings=Settings(
                 threads=execute.threads,
@@ -214,6 +216,22 @@ class House:
             metadata=metadata,
             progress=self._progress,
         )
+
+    def _open_source(self, declared: DatasetConfig | None, uri: str) -> Source:
+        """The reader of a source; what it is asked with beside its URL is read from where it lies, now."""
+        reader = open_source(uri)
+        if declared is None or not any(source.headers or source.query for source in declared.sources.values()):
+            return reader
+        from kfm.sources.secrets import Revealing
+
+        return Revealing(reader, lambda name: self._secrets_of(declared.sources.get(name)))
+
+    def _secrets_of(self, source: SourceConfig | None) -> tuple[str, dict[str, Secret], dict[str, Secret]]:
+        if source is None:
+            return "", {}, {}
+        read = partial(self.resolved.secret, env=os.environ, shortest=1)
+        headers = {name: read(reference) for name, reference in source.headers.items()}
+        return source.uri, headers, {name: read(reference) for name, reference in source.query.items()}
 
     # -- what can be done
 
@@ -248,9 +266,10 @@ class House:
         """One trigger through the walk. Durable when `settle` returns."""
         return run(trigger, updater or self.updater(trigger.dataset), self.ports(trigger.dataset))
 
-    def fetch(self, request: FetchRequest) -> Fetched:
+    def fetch(self, request: FetchRequest, dataset: str) -> Fetched:
         """Look at a source without a run: its bytes go into the store, nothing else changes."""
-        return open_source(request.uri).fetch(request, self.state.checkpoint(request.uri), self.objects)
+        opened = self._open_source(self.config.datasets.get(dataset), request.uri)
+        return opened.fetch(request, self.state.checkpoint(request.uri), self.objects)
 
     def operation(
         self, name: str, dataset: str, params: dict[str, str] | None = None, *, reason: str = "", actor: str = ""

@@ -68,7 +68,7 @@ class Watch:
         house = self._house
         request = msgspec.structs.replace(poll.request, now_ms=house.clock.now_ms())
         try:
-            fetched = house.fetch(request)
+            fetched = house.fetch(request, poll.datasets[0])
         except Broken:
             raise
         except KfmError as problem:

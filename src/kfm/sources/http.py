@@ -8,12 +8,13 @@ body came in full. Content codings are undone, so that the hash is of the data a
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic as system_monotonic
 from typing import TYPE_CHECKING
 
 from kfm.contract.ports import Objects
 from kfm.contract.records import Checkpoint, Fetched, FetchRequest, SourceRef
+from kfm.contract.referred import decoded as decoded_text
 from kfm.errors import BadInput, Denied, KfmError, Refused, Unavailable
 from kfm.sources.addresses import is_allowed
 from kfm.sources.decoding import coding_of, decoded
@@ -62,7 +63,7 @@ class HttpSource:
 
     def fetch(self, request: FetchRequest, known: Checkpoint | None, objects: Objects) -> Fetched:
         """known: what the last fetch of this URI left; used only to ask whether anything is new."""
-        first = here = parse(request.uri)
+        first = here = parse(request.address or request.uri)
         check_expectation(request)
         _check_headers(request)
         condition = known if known is not None and _may_ask(request, known, objects) else None
@@ -160,7 +161,18 @@ def _next_hop(first: Location, here: Location, head: Head, request: FetchRequest
         raise Denied(
             f"{shown} redirects from https to http", hint="if this is meant, give the http address as the source"
         )
+    if there.origin != first.origin and _gives_away(there.target, request.secrets):
+        raise Denied(
+            f"{shown} redirects to {there.host} with a secret of this source in the address",
+            hint="ask whoever serves it; if this is meant, give the final address as the source",
+        )
     return there
+
+
+def _gives_away(target: str, secrets: Sequence[str]) -> bool:
+    """Short ones are not looked for: they would be found anywhere."""
+    seen = (target, decoded_text(target))
+    return any(len(secret) >= 8 and any(secret in text for text in seen) for secret in secrets)
 
 
 def _check_status(head: Head, request: FetchRequest, shown: str) -> None:
@@ -175,7 +187,7 @@ def _check_status(head: Head, request: FetchRequest, shown: str) -> None:
         hint = "what was published from it stays; correct the address, or retire the source on purpose"
         error = Refused(f"{shown} answers {status}: the source is gone", hint=hint, status=status)
     elif status in (401, 403, 407):
-        hint = "check the credentials in the source's headers"
+        hint = "check what the source's `headers:` and `query:` refer to"
         error = Refused(f"{shown} answers {status}: it does not let us in", hint=hint, status=status)
     else:
         hint = "check the address of the source"

@@ -91,7 +91,7 @@ def parse(url: str) -> Location:
     if "@" in authority:
         raise BadInput(
             "the URL holds a user name or password",
-            hint="take it out of the URL and send it as a header of the source",
+            hint="take it out of the URL, and give it by reference under the source's `headers:`",
         )
     # Before lower(): some letters past ASCII have an ASCII letter as their small one.
     host, port = _host_and_port(authority.lower() if authority.isascii() else authority, DEFAULT_PORTS[scheme])

@@ -371,7 +371,7 @@ test("a transaction waits for nothing, and what is thrown in it takes everything
     }),
   );
   assert.equal(state.lease("a"), null);
-  assert.deepEqual(state.acquire("a", "h:1:2", 10), { scope: "a", token: 1, holder: "h:1:2", expires_ms: 15 });
+  assert.deepEqual(state.acquire("a", "h:1:2", 10), { scope: "a", token: 1, holder: "h:1:2", expires_ms: 15, ttl_ms: 10 });
   state.tables.put("runs", "bad", Buffer.from('{"run_id":1}'));
   assert.throws(() => state.run("bad"), (problem) => {
     assert.equal(problem.message, "record runs/bad cannot be read: Expected `str`, got `int` - at `$.run_id`");

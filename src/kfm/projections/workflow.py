@@ -16,9 +16,17 @@ from kfm.errors import BadInput
 # Every action by the commit it was read at; a tag can be moved, a commit cannot.
 CHECKOUT = ("actions/checkout@11bd71901bbe5b1630ceea73d27597364c9af683", "v4.2.2")
 PYTHON = ("actions/setup-python@a26af69be951a213d495a4c3e4e4022e16d87065", "v5.6.0")
-CACHE = ("actions/cache@5a3ec84eff668545956fd18022155c47e93e2684", "v4.2.3")
+RESTORE = ("actions/cache/restore@5a3ec84eff668545956fd18022155c47e93e2684", "v4.2.3")
+SAVE = ("actions/cache/save@5a3ec84eff668545956fd18022155c47e93e2684", "v4.2.3")
 UPLOAD = ("actions/upload-artifact@ea165f8d65b6e75b540449e92b4886f43607fa02", "v4.6.2")
 
+# A name that is given from outside is looked at before it is a word of a command.
+_RUN = """case "$ONLY" in
+  "") kfm run --artifacts artifacts ;;
+  -* | *[!a-z0-9-]*) echo "that is no name of a dataset" >&2; exit 2 ;;
+  *) kfm run "$ONLY" --artifacts artifacts ;;
+esac
+"""
 _DATASET = re.compile(r"[a-z0-9][a-z0-9-]{0,62}\Z")
 _FIELDS = (("minute", 0, 59), ("hour", 0, 23), ("day", 1, 31), ("month", 1, 12), ("weekday", 0, 6))
 _TERM = re.compile(r"(?:\*|([0-9]{1,2})(?:-([0-9]{1,2}))?)(?:/([0-9]{1,2}))?\Z")
@@ -40,10 +48,9 @@ def workflow(datasets: Sequence[str], *, cron: str, package: str, writes_release
     if not datasets:
         raise BadInput("the configuration names no dataset", hint="add one under `datasets:`")
     check_cron(cron)
-    env = {"DATASET": "${{ matrix.dataset }}", "ONLY": "${{ inputs.dataset || github.event.client_payload.dataset }}"}
+    env = {"ONLY": "${{ inputs.dataset || github.event.client_payload.dataset }}"}
     if writes_releases:
         env["GITHUB_TOKEN"] = "${{ github.token }}"  # noqa: S105 an expression of GitHub, not a token
-    run = 'if [ -n "$ONLY" ] && [ "$ONLY" != "$DATASET" ]; then exit 0; fi\nkfm run "$DATASET" --artifacts artifacts\n'
     document: dict[str, Any] = {
         "name": "updater",
         "on": {
@@ -54,38 +61,13 @@ def workflow(datasets: Sequence[str], *, cron: str, package: str, writes_release
             },
         },
         "permissions": {},
+        "concurrency": {"group": "updater", "cancel-in-progress": False},
         "jobs": {
             "update": {
                 "runs-on": "ubuntu-24.04",
                 "timeout-minutes": 60,
                 "permissions": {"contents": "write" if writes_releases else "read"},
-                "strategy": {"fail-fast": False, "matrix": {"dataset": list(datasets)}},
-                "concurrency": {"group": "updater-${{ matrix.dataset }}", "cancel-in-progress": False},
-                "steps": [
-                    {"uses": Pinned(*CHECKOUT), "with": {"persist-credentials": False}},
-                    {"uses": Pinned(*PYTHON), "with": {"python-version": "3.12"}},
-                    {
-                        "name": "Bring back the state",
-                        "uses": Pinned(*CACHE),
-                        "with": {
-                            "path": ".kfm",
-                            "key": "kfm-${{ matrix.dataset }}-${{ github.run_id }}-${{ github.run_attempt }}",
-                            "restore-keys": "kfm-${{ matrix.dataset }}-",
-                        },
-                    },
-                    {"name": "Install", "env": {"PACKAGE": package}, "run": 'python -m pip install "$PACKAGE"'},
-                    {"name": "Update", "env": env, "run": run},
-                    {
-                        "name": "Keep the artifacts",
-                        "if": "always()",
-                        "uses": Pinned(*UPLOAD),
-                        "with": {
-                            "name": "updater-${{ matrix.dataset }}",
-                            "path": "artifacts",
-                            "if-no-files-found": "ignore",
-                        },
-                    },
-                ],
+                "steps": _steps(package, env),
             }
         },
     }
@@ -94,6 +76,29 @@ def workflow(datasets: Sequence[str], *, cron: str, package: str, writes_release
         + "\n".join(_lines(document, 0))
         + "\n"
     )
+
+
+def _steps(package: str, env: dict[str, str]) -> list[dict[str, Any]]:
+    """One job over one state, which is kept whatever became of the run: a receipt of a failure is a receipt."""
+    key = "kfm-${{ github.run_id }}-${{ github.run_attempt }}"
+    return [
+        {"uses": Pinned(*CHECKOUT), "with": {"persist-credentials": False}},
+        {"uses": Pinned(*PYTHON), "with": {"python-version": "3.12"}},
+        {
+            "name": "Bring back the state",
+            "uses": Pinned(*RESTORE),
+            "with": {"path": ".kfm", "key": key, "restore-keys": "kfm-"},
+        },
+        {"name": "Install", "env": {"PACKAGE": package}, "run": 'python -m pip install "$PACKAGE"'},
+        {"name": "Update", "env": env, "run": _RUN},
+        {"name": "Keep the state", "if": "always()", "uses": Pinned(*SAVE), "with": {"path": ".kfm", "key": key}},
+        {
+            "name": "Keep the artifacts",
+            "if": "always()",
+            "uses": Pinned(*UPLOAD),
+            "with": {"name": "updater", "path": "artifacts", "if-no-files-found": "ignore"},
+        },
+    ]
 
 
 def check_cron(cron: str) -> None:

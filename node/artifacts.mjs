@@ -59,7 +59,10 @@ function lines(values) {
   return Buffer.concat(values.flatMap((value) => [canonical(value), NEWLINE]));
 }
 
-/** run.jsonl: a line a run, its receipt and its telemetry. `runs`: [receipt, telemetry or null]. */
+/**
+ * run.jsonl: a line a run, its receipt and its telemetry, but for what differs between runners. `runs`:
+ * [receipt, telemetry or null].
+ */
 export function runLines(runs) {
   return lines(
     runs.map(([receipt, telemetry], i) => ({
@@ -67,9 +70,13 @@ export function runLines(runs) {
       timestamp: receipt.finished_at,
       dry_run: receipt.dry_run,
       receipt,
-      telemetry,
+      telemetry: telemetry === null ? null : alike(telemetry),
     })),
   );
+}
+
+function alike({ tool_versions: _, ...telemetry }) {
+  return telemetry;
 }
 
 /** event_log.jsonl: a line an event, in the order they happened. */

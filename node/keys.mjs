@@ -52,7 +52,17 @@ export function claimKey(updaterId, version, dataset, window, inputs, params) {
 
 /** The n-th run of a claim, as a UUID (version 8): the same however often it is computed. */
 export function runId(claim, n) {
-  const raw = sha256(canonical(["run/1", claim, n])).digest().subarray(0, 16);
+  return uuid(["run/1", claim, n]);
+}
+
+/** Of a request that has no id of its own, made when the ledger had so many entries. */
+export function correlationId(trigger, ledger) {
+  const { updater_id: updater, dataset, window, params, received_at: at } = trigger;
+  return uuid(["correlation/1", updater, dataset, window, params, at, ledger]);
+}
+
+function uuid(value) {
+  const raw = sha256(canonical(value)).digest().subarray(0, 16);
   raw[6] = (raw[6] & 0x0f) | 0x80;
   raw[8] = (raw[8] & 0x3f) | 0x80;
   const text = raw.toString("hex");

@@ -7,6 +7,7 @@ import { claimKey, inputHash, runId, runKeyOf } from "../keys.mjs";
 import { abandonsUnfinished, checkReason, overridesOf } from "../overrides.mjs";
 import { ErrorNote, replace, Run } from "../records.mjs";
 import * as heartbeat from "./heartbeat.mjs";
+import { measureSuperseded } from "./measure.mjs";
 import { closingReceipt } from "./record.mjs";
 
 export class Fresh {
@@ -111,13 +112,15 @@ export function claim(walk) {
     tx.claim(run);
     return new Fresh(run.n);
   });
-  if (admission instanceof Duplicate) return admission;
   // Only now: what a transaction said that was rolled back is not so.
+  tellSuperseded(walk);
+  if (admission instanceof Duplicate) return admission;
   walk.lease = lease;
   walk.run = run;
   walk.renewedMs = walk.ports.clock.nowMs();
   if (!settings.dry_run) heartbeat.begin(walk);
   if (admission instanceof Resume) {
+    walk.trigger = replace(walk.trigger, { correlation_id: run.trigger.correlation_id });
     walk.admission = "resume";
     walk.startedMs = walk.renewedMs;
     walk.replays = run.attempt - 1;
@@ -129,9 +132,13 @@ export function claim(walk) {
 
 /** The trigger of an unfinished run, with what whoever takes it up sets aside: a resume after that knows it too. */
 function takenUp({ trigger: asked }, latest) {
-  if (!overridesOf(asked).length) return latest.trigger;
+  let kept = latest.trigger;
+  if (!kept.correlation_id) {
+    kept = replace(kept, { correlation_id: kept.trigger_id || asked.correlation_id }); // from before all had one
+  }
+  if (!overridesOf(asked).length) return kept;
   const { force, abandon, allow_deletions, reason, actor } = asked;
-  return replace(latest.trigger, { force, abandon, allow_deletions, reason, actor });
+  return replace(kept, { force, abandon, allow_deletions, reason, actor });
 }
 
 export function newRun(walk, latest) {
@@ -204,7 +211,17 @@ export function closeSuperseded(walk, tx) {
     const note = ErrorNote({ code: "run.superseded", message: why });
     tx.saveRun(replace(old, { status: "FAILED" }));
     tx.receipt(closingReceipt(walk, old, "superseded", note), { op: walk.updater.op });
+    measureSuperseded(walk, tx, old, note);
+    walk.superseded.push([old, note]);
     if (old.trigger.trigger_id !== walk.trigger.trigger_id) tx.finishTrigger(old.trigger.trigger_id, old.run_id);
+  }
+}
+
+function tellSuperseded(walk) {
+  for (const [old, { code }] of walk.superseded) {
+    const correlation_id = old.trigger.correlation_id || old.trigger.trigger_id || null;
+    const log = walk.log.bind({ run_id: old.run_id, job_id: old.claim_key.slice(0, 32), correlation_id });
+    log.event("run.superseded", { status: "failed", outcome: "superseded", error: { code } });
   }
 }
 

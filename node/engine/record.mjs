@@ -49,7 +49,13 @@ export function skip(walk) {
     return made;
   });
   walk.bind(receipt.run_id);
-  walk.say("run.skipped", { status: "skipped", outcome: receipt.outcome, duration_ms: walk.elapsedMs() });
+  walk.say("run.skipped", {
+    status: "skipped",
+    outcome: receipt.outcome,
+    duration_ms: walk.elapsedMs(),
+    zone_in: zonesIn(walk),
+    zone_out: [],
+  });
   return receipt;
 }
 
@@ -95,6 +101,8 @@ export function fail(walk, problem) {
     stage: walk.stage,
     error: problem,
     duration_ms: walk.elapsedMs(),
+    zone_in: zonesIn(walk),
+    zone_out: zonesOut(walk),
   });
   return receipt;
 }
@@ -130,6 +138,7 @@ export function closingReceipt(walk, old, outcome, note) {
     rows: total(old.inputs, "rows"),
     held_rows: total(old.inputs, "held_rows"),
     changes: {},
+    correlation_id: old.trigger.correlation_id || old.trigger.trigger_id,
   });
 }
 
@@ -151,6 +160,14 @@ export function inputItems(walk) {
       zone: "raw",
     }),
   );
+}
+
+export function zonesIn(walk) {
+  return [...new Set(inputItems(walk).map((item) => item.zone))];
+}
+
+export function zonesOut(walk) {
+  return [...new Set(walk.moves.map((move) => move.ref.split("/")[0]))];
 }
 
 export function outputItems(walk) {
@@ -191,5 +208,6 @@ export function receiptOf(walk, status, outcome, runId, errors = []) {
     overrides: overridesOf(trigger),
     rows: total(walk.inputs, "rows"),
     changes: walk.changes,
+    correlation_id: trigger.correlation_id,
   });
 }

@@ -5,7 +5,7 @@ import { Denied } from "../errors.mjs";
 import { deletionsAllowed } from "../overrides.mjs";
 import { DatasetVersion, RefMove, replace } from "../records.mjs";
 import { writeManifest } from "./manifest.mjs";
-import { outcomeOf, quarantineMoves } from "./record.mjs";
+import { outcomeOf, quarantineMoves, zonesIn, zonesOut } from "./record.mjs";
 
 /** Put the version together, and say which refs shall move. */
 export function assemble(walk) {
@@ -89,7 +89,8 @@ export function commit(walk, work) {
     status: "succeeded",
     outcome: outcomeOf(walk),
     duration_ms: walk.elapsedMs(),
-    zone_out: walk.moves.map((move) => move.ref.split("/")[0]),
+    zone_in: zonesIn(walk),
+    zone_out: zonesOut(walk),
   });
   return answer;
 }

@@ -1,8 +1,8 @@
 /** What the stations of one run share: the ports they are handed, and how far the run has come. */
 
 import { rfc3339 } from "../clock.mjs";
-import { GENESIS } from "../keys.mjs";
-import { FetchRequest } from "../records.mjs";
+import { correlationId, GENESIS } from "../keys.mjs";
+import { FetchRequest, replace } from "../records.mjs";
 
 /** What an installation may tune. */
 export function Settings(given = {}) {
@@ -57,10 +57,16 @@ export class SettledPlan {
   }
 }
 
+/** The trigger with a correlation id, made here: whoever runs this was asked by hand. */
+function correlated(trigger, state) {
+  const ledger = [...state.ledger({ reverse: true, limit: 1 })][0]?.index ?? 0;
+  return replace(trigger, { correlation_id: correlationId(trigger, ledger) });
+}
+
 /** The progress of one run. */
 export class Walk {
   constructor(trigger, updater, ports, startedMs) {
-    this.trigger = trigger;
+    this.trigger = correlated(trigger, ports.state);
     this.updater = updater;
     this.ports = ports;
     this.startedMs = startedMs;
@@ -90,9 +96,10 @@ export class Walk {
     this.changes = {}; // as in the receipt
     this.moves = [];
     this.replays = 0;
+    this.superseded = []; // [run, note] of those that this one ended
     this.log = ports.log.bind({
       job_type: updater.job_type,
-      correlation_id: trigger.trigger_id || null,
+      correlation_id: this.trigger.correlation_id,
       dataset_ids: [this.dataset],
       updater_id: updater.id,
       policy_label: ports.metadata.sensitivity ?? null,
@@ -112,7 +119,8 @@ export class Walk {
 
   /** From here on every line names the run. */
   bind(runId) {
-    this.log = this.log.bind({ run_id: runId, job_id: this.claimKey.slice(0, 32) });
+    const { correlation_id } = this.trigger;
+    this.log = this.log.bind({ run_id: runId, job_id: this.claimKey.slice(0, 32), correlation_id });
   }
 
   elapsedMs() {

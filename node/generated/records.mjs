@@ -8,7 +8,7 @@ export const StepStatus = literal("DONE", "FAILED", "IN_PROGRESS", "PENDING");
 export const Stage = literal("ADMIT", "EXECUTE", "LINEAGE", "PLAN", "QUARANTINE", "UPSERT");
 export const Zone = literal("processed", "published", "quarantine", "raw");
 export const TriggerKind = literal("job", "manual", "operation", "poll", "schedule", "webhook");
-export const NONDET = ["attempt", "co2e_g", "duration_ms", "energy_kwh", "finished_at", "host", "pid", "retries", "started_at", "trace_id", "ts", "wal_replay_count"];
+export const NONDET = ["attempt", "co2e_g", "duration_ms", "energy_kwh", "finished_at", "host", "latency_ms", "pid", "retries", "slo_ok", "started_at", "tool_versions", "trace_id", "ts", "wal_replay_count"];
 export const ColumnMode = literal("discard-row", "discard-value", "evolve", "freeze");
 export const ColumnType = literal("boolean", "date", "datetime", "integer", "number", "text");
 
@@ -25,6 +25,7 @@ export const Trigger = record("Trigger", {
   abandon: [boolean, false],
   allow_deletions: [nullable(integer), null],
   received_at: [text, ""],
+  correlation_id: [text, ""],
 });
 
 export const Override = record("Override", {
@@ -213,6 +214,7 @@ export const Receipt = record("Receipt", {
   overrides: [list(Override.type), []],
   rows: [integer, 0],
   changes: [map(integer), {}],
+  correlation_id: [text, ""],
 });
 
 export const RunTelemetry = record("RunTelemetry", {
@@ -225,23 +227,25 @@ export const RunTelemetry = record("RunTelemetry", {
   status: literal("FAILED", "PARTIAL", "SKIPPED", "SUCCESS"),
   failure_stage: nullable(literal("ADMIT", "EXECUTE", "LINEAGE", "PLAN", "QUARANTINE", "UPSERT")),
   idempotency_state: text,
-  duration_ms: integer,
+  duration_ms: nullable(integer),
   latency_ms: integer,
   retries: integer,
   wal_replay_count: integer,
   inputs_count: integer,
   outputs_count: integer,
   artifact_count: integer,
-  bytes_in: integer,
+  bytes_in: nullable(integer),
   bytes_out: integer,
   energy_kwh: nullable(number),
   co2e_g: nullable(number),
   energy_method: text,
   slo_target_latency_ms: integer,
-  slo_ok: boolean,
-  error_budget_burn: number,
+  slo_ok: nullable(boolean),
+  error_budget_burn: nullable(number),
   dry_run: boolean,
   errors: list(text),
+  correlation_id: [text, ""],
+  tool_versions: [map(text), {}],
 });
 
 export const TelemetryBundle = record("TelemetryBundle", {

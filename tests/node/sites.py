@@ -135,7 +135,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def rows_of(folder: Path) -> dict[str, dict[str, bytes]]:
-    """Every row of the state, but for who held a lease, and the number the disk gave to a file."""
+    """Every row of the state, but for who held a lease or ran, and the number the disk gave to a file."""
     resolved = config.load(str(folder / "kfm.yml"), {})
     tables = opening.open_tables(resolved, "read")
     try:
@@ -144,6 +144,10 @@ def rows_of(folder: Path) -> dict[str, dict[str, bytes]]:
         tables.close()
     for key, body in found["leases"].items():
         found["leases"][key] = json.dumps({**json.loads(body), "holder": ""}).encode()
+    for key, body in found["telemetry"].items():
+        told = json.loads(body)
+        assert set(told.pop("tool_versions")) in ({"kfm", "python"}, {"kfm", "node"})
+        found["telemetry"][key] = json.dumps(told).encode()
     for key, body in found["checkpoints"].items():
         if not key.startswith("http"):
             found["checkpoints"][key] = re.sub(rb'-[0-9a-f]+(\\"",)', rb"-\1", body)

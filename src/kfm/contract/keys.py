@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable
 
 from kfm.contract.canonical import canonical
-from kfm.contract.records import SourceRef
+from kfm.contract.records import SourceRef, Trigger
 from kfm.errors import BadInput
 
 GENESIS = "sha256:" + "0" * 64  # what the first link of any chain names as the one before it
@@ -55,7 +55,18 @@ def claim_key(updater_id: str, version: str, dataset: str, window: str, inputs: 
 
 def run_id(claim: str, n: int) -> str:
     """The n-th run of a claim, as a UUID (version 8): the same however often it is computed."""
-    raw = bytearray(hashlib.sha256(canonical(["run/1", claim, n])).digest()[:16])
+    return _uuid(["run/1", claim, n])
+
+
+def correlation_id(trigger: Trigger, ledger: int) -> str:
+    """Of a request that has no id of its own, made when the ledger had so many entries: not of chance, so that
+    every runner gives the same."""
+    asked = [trigger.updater_id, trigger.dataset, trigger.window, trigger.params, trigger.received_at]
+    return _uuid(["correlation/1", *asked, ledger])
+
+
+def _uuid(value: list[object]) -> str:
+    raw = bytearray(hashlib.sha256(canonical(value)).digest()[:16])
     raw[6] = raw[6] & 0x0F | 0x80
     raw[8] = raw[8] & 0x3F | 0x80
     text = raw.hex()

@@ -20,7 +20,7 @@ TriggerKind = Literal["manual", "schedule", "webhook", "poll", "job", "operation
 # Fields that two runs of the same work may differ in; everything else is compared byte for byte.
 NONDET = frozenset(
     {
-        "ts", "started_at", "finished_at", "duration_ms", "attempt", "retries",
+        "ts", "started_at", "finished_at", "duration_ms", "latency_ms", "slo_ok", "attempt", "retries", "tool_versions",
         "wal_replay_count", "host", "pid", "energy_kwh", "co2e_g", "trace_id",
     }
 )  # fmt: skip
@@ -45,6 +45,7 @@ class Trigger(Record, frozen=True):
     abandon: bool = False  # end an unfinished run of the same work and begin anew
     allow_deletions: int | None = None  # None: from before it was told apart from `force`, which then meant all three
     received_at: str = ""
+    correlation_id: str = ""  # the same on all that this request led to; given when its run begins
 
 
 class Override(Record, frozen=True):
@@ -274,6 +275,7 @@ class Receipt(Record, frozen=True):
     overrides: list[Override] = []  # the rules that were set aside; `reason` says why
     rows: int = 0  # that were read, the held ones among them
     changes: dict[str, int] = {}  # keys added, changed and removed, and how many there are; empty: no version was made
+    correlation_id: str = ""  # the same over a resume, in the log and in the telemetry
 
 
 class RunTelemetry(Record, frozen=True):
@@ -285,24 +287,26 @@ class RunTelemetry(Record, frozen=True):
     trigger: TriggerKind
     status: Status
     failure_stage: Stage | None
-    idempotency_state: str  # fresh | resume | duplicate | frozen
-    duration_ms: int
-    latency_ms: int
-    retries: int
+    idempotency_state: str  # fresh | resume | duplicate | frozen | merged
+    duration_ms: int | None  # of this attempt; None: of a run that another one ended nobody knows
+    latency_ms: int  # from the moment it was asked for
+    retries: int  # attempts at steps that were made again
     wal_replay_count: int
     inputs_count: int
     outputs_count: int
     artifact_count: int
-    bytes_in: int
+    bytes_in: int | None  # over the wire; None as above
     bytes_out: int
     energy_kwh: float | None
     co2e_g: float | None
     energy_method: str  # why the number is what it is, or why there is none
     slo_target_latency_ms: int
-    slo_ok: bool
-    error_budget_burn: float
+    slo_ok: bool | None  # it succeeded, or had nothing to do, within the target; None: frozen, so not decided yet
+    error_budget_burn: float | None  # None: no objective is declared that a budget would follow from
     dry_run: bool
     errors: list[str]
+    correlation_id: str = ""
+    tool_versions: dict[str, str] = {}  # of whoever ran it: not in the receipt, which every runner writes alike
 
 
 class TelemetryBundle(Record, frozen=True):

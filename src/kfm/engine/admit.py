@@ -13,6 +13,7 @@ from kfm.contract.overrides import abandons_unfinished, check_reason, overrides_
 from kfm.contract.ports import Tx
 from kfm.contract.records import ErrorNote, Run, Trigger
 from kfm.engine import heartbeat
+from kfm.engine.measure import measure_superseded
 from kfm.engine.record import closing_receipt
 from kfm.engine.walk import Walk
 from kfm.errors import Broken, Conflict, Frozen, KfmError, Moved, PlanDrift
@@ -100,8 +101,7 @@ def claim(walk: Walk) -> Fresh | Resume | Duplicate:
             close_superseded(walk, tx)
             tx.release(lease)
             walk.unfinished = None  # if there was one, it is among those
-            return done
-        if latest is not None and latest.status == "RUNNING" and not abandons(walk, latest):
+        elif latest is not None and latest.status == "RUNNING" and not abandons(walk, latest):
             run = msgspec.structs.replace(latest, attempt=latest.attempt + 1, trigger=taken_up(walk, latest))
             admission: Fresh | Resume = Resume(run)
             tx.save_run(run)
@@ -111,11 +111,15 @@ def claim(walk: Walk) -> Fresh | Resume | Duplicate:
             admission = Fresh(run.n)
             tx.claim(run)
     # Only now: what a transaction said that was rolled back is not so.
+    tell_superseded(walk)
+    if done is not None:
+        return done
     walk.lease, walk.run = lease, run
     walk.renewed_ms = walk.ports.clock.now_ms()
     if not settings.dry_run:
         heartbeat.begin(walk)
     if isinstance(admission, Resume):
+        walk.trigger = msgspec.structs.replace(walk.trigger, correlation_id=run.trigger.correlation_id)
         walk.admission = "resume"
         walk.started_ms = walk.renewed_ms
         walk.replays = run.attempt - 1
@@ -132,10 +136,13 @@ def abandons(walk: Walk, latest: Run) -> bool:
 def taken_up(walk: Walk, latest: Run) -> Trigger:
     """The trigger of an unfinished run, with what whoever takes it up sets aside: a resume after that knows it too."""
     asked = walk.trigger
+    kept = latest.trigger
+    if not kept.correlation_id:  # from before every trigger had one
+        kept = msgspec.structs.replace(kept, correlation_id=kept.trigger_id or asked.correlation_id)
     if not overrides_of(asked):
-        return latest.trigger
+        return kept
     return msgspec.structs.replace(
-        latest.trigger,
+        kept,
         force=asked.force,
         abandon=asked.abandon,
         allow_deletions=asked.allow_deletions,
@@ -196,8 +203,19 @@ def close_superseded(walk: Walk, tx: Tx) -> None:
         note = ErrorNote(code="run.superseded", message=why)
         tx.save_run(msgspec.structs.replace(old, status="FAILED"))
         tx.receipt(closing_receipt(walk, old, "superseded", note), op=walk.updater.op)
+        measure_superseded(walk, tx, old, note)
+        walk.superseded.append((old, note))
         if old.trigger.trigger_id != walk.trigger.trigger_id:
             tx.finish_trigger(old.trigger.trigger_id, old.run_id)
+
+
+def tell_superseded(walk: Walk) -> None:
+    for old, note in walk.superseded:
+        walk.log.bind(
+            run_id=old.run_id,
+            job_id=old.claim_key[:32],
+            correlation_id=old.trigger.correlation_id or old.trigger.trigger_id or None,
+        ).event("run.superseded", status="failed", outcome="superseded", error={"code": note.code})
 
 
 def stays_open(walk: Walk, problem: KfmError) -> bool:

@@ -1,46 +1,118 @@
-"""Telemetry of the run: on success and on failure, in the transaction that ends it."""
+"""Telemetry of a run, in the transaction that ends it, whatever became of it. What cannot be known is null, never 0."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from kfm.clock import parse_instant
 from kfm.contract.ports import Tx
-from kfm.contract.records import RunTelemetry, Status
-from kfm.engine.walk import Walk
+from kfm.contract.records import ErrorNote, Receipt, Run, RunTelemetry, Status, Trigger
+from kfm.contract.updater import Updater
+from kfm.engine.walk import Ports, Walk
 
 
 def measure(walk: Walk, tx: Tx, status: Status = "SUCCESS", run_id: str = "", errors: list[str] | None = None) -> None:
-    tx.telemetry(telemetry_of(walk, status, run_id or (walk.run.run_id if walk.run else ""), errors or []))
-
-
-def telemetry_of(walk: Walk, status: Status, run_id: str, errors: list[str]) -> RunTelemetry:
-    duration = walk.elapsed_ms()
-    target = walk.updater.slo_target_latency_ms
     # Of a run that failed, what was made on the way depends on which step was quicker, and is named by nothing.
     results = walk.results if status != "FAILED" else None
-    return RunTelemetry(
-        run_id=run_id,
-        updater_id=walk.updater.id,
-        version=walk.updater.version,
-        dataset=walk.dataset,
-        source_id=walk.inputs[0].name if walk.inputs else "",
-        trigger=walk.trigger.kind,
-        status=status,
-        failure_stage=walk.stage if status == "FAILED" else None,
-        idempotency_state=walk.admission,
-        duration_ms=duration,
-        latency_ms=duration,
-        retries=walk.retries,
-        wal_replay_count=walk.replays,
-        inputs_count=len(walk.inputs),
-        outputs_count=walk.version.entries if walk.version else 0,
-        artifact_count=results.done if results else 0,
-        bytes_in=walk.bytes_in,
-        bytes_out=results.total_size() if results else 0,
-        energy_kwh=None,
-        co2e_g=None,
-        energy_method="unknown: no meter is read yet",
-        slo_target_latency_ms=target,
-        slo_ok=status != "FAILED" and duration <= target,
-        error_budget_burn=0,  # as it is written
-        dry_run=walk.ports.settings.dry_run,
-        errors=errors,
+    tx.telemetry(
+        _telemetry(
+            walk.ports,
+            walk.trigger,
+            walk.updater,
+            run_id=run_id or (walk.run.run_id if walk.run else ""),
+            source_id=walk.inputs[0].name if walk.inputs else "",
+            status=status,
+            failure_stage=walk.stage if status == "FAILED" else None,
+            idempotency_state=walk.admission,
+            duration_ms=walk.elapsed_ms(),
+            retries=walk.retries,
+            wal_replay_count=walk.replays,
+            inputs_count=len(walk.inputs),
+            outputs_count=walk.version.entries if walk.version else 0,
+            artifact_count=results.done if results else 0,
+            bytes_in=walk.bytes_in,
+            bytes_out=results.total_size() if results else 0,
+            errors=errors or [],
+        )
     )
+
+
+def measure_superseded(walk: Walk, tx: Tx, old: Run, note: ErrorNote) -> None:
+    """Of a run that this one ends: as far as its row and its journal tell."""
+    tx.telemetry(
+        _telemetry(
+            walk.ports,
+            old.trigger,
+            walk.updater,
+            run_id=old.run_id,
+            version=old.updater_version,
+            source_id=old.inputs[0].name if old.inputs else "",
+            status="FAILED",
+            idempotency_state="fresh" if old.attempt == 1 else "resume",
+            duration_ms=None,
+            retries=sum(len(segment.failed) for segment, _ in walk.ports.state.segments(old.run_id)),
+            wal_replay_count=old.attempt - 1,
+            inputs_count=len(old.inputs),
+            bytes_in=None,
+            errors=[note.code],
+        )
+    )
+
+
+def measure_merged(ports: Ports, tx: Tx, receipt: Receipt, trigger: Trigger, updater: Updater) -> None:
+    """Of a trigger that the run for another one answered: it took no time of its own."""
+    into = ports.state.telemetry(str(receipt.provenance["merged_into"]))
+    tx.telemetry(
+        _telemetry(
+            ports,
+            trigger,
+            updater,
+            run_id=receipt.run_id,
+            source_id=into.source_id if into is not None else "",
+            status=receipt.status,
+            idempotency_state="merged",
+            duration_ms=0,
+            inputs_count=len(receipt.inputs),
+            bytes_in=0,
+            errors=[],
+        )
+    )
+
+
+def _telemetry(ports: Ports, trigger: Trigger, updater: Updater, **found: Any) -> RunTelemetry:
+    now = ports.clock.now_ms()
+    asked = (
+        parse_instant(trigger.received_at, "a trigger") if trigger.received_at else now - (found["duration_ms"] or 0)
+    )
+    latency, target = max(0, now - asked), updater.slo_target_latency_ms
+    known = {
+        "updater_id": updater.id,
+        "version": updater.version,
+        "dataset": trigger.dataset,
+        "trigger": trigger.kind,
+        "failure_stage": None,
+        "latency_ms": latency,
+        "retries": 0,
+        "wal_replay_count": 0,
+        "outputs_count": 0,
+        "artifact_count": 0,
+        "bytes_out": 0,
+        "energy_kwh": None,
+        "co2e_g": None,
+        "energy_method": "unknown: no meter is read yet",
+        "slo_target_latency_ms": target,
+        "slo_ok": None if found["idempotency_state"] == "frozen" else found["status"] != "FAILED" and latency <= target,
+        "error_budget_burn": None,
+        "dry_run": ports.settings.dry_run,
+        "correlation_id": trigger.correlation_id or trigger.trigger_id,
+        "tool_versions": _tool_versions(),
+    }
+    return RunTelemetry(**{**known, **found})
+
+
+def _tool_versions() -> dict[str, str]:
+    import sys
+
+    from kfm import __version__
+
+    return {"kfm": __version__, "python": ".".join(map(str, sys.version_info[:3]))}

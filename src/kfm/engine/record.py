@@ -6,14 +6,14 @@ import msgspec
 
 from kfm.clock import rfc3339
 from kfm.contract.keys import run_id as make_run_id
-from kfm.contract.names import dataset_uri
+from kfm.contract.names import dataset_uri, is_digest
 from kfm.contract.overrides import overrides_of
 from kfm.contract.ports import Tx
 from kfm.contract.records import ErrorNote, Item, Receipt, RefMove, Run, Status, Trigger
 from kfm.contract.updater import Updater
-from kfm.engine.measure import measure
+from kfm.engine.measure import measure, measure_merged
 from kfm.engine.plan import append
-from kfm.engine.walk import Ports, Walk, is_public
+from kfm.engine.walk import Ports, Walk, correlated, is_public
 from kfm.errors import Denied, Held, KfmError
 
 
@@ -55,7 +55,14 @@ def skip(walk: Walk) -> Receipt:
             if kept.trigger_id or not any(asks_the_same(kept, each) for each in walk.ports.state.inbox()):
                 tx.keep_trigger(kept)
     walk.bind(run_id)
-    walk.say("run.skipped", status="skipped", outcome=receipt.outcome, duration_ms=walk.elapsed_ms())
+    walk.say(
+        "run.skipped",
+        status="skipped",
+        outcome=receipt.outcome,
+        duration_ms=walk.elapsed_ms(),
+        zone_in=zones_in(walk),
+        zone_out=[],
+    )
     return receipt
 
 
@@ -98,8 +105,10 @@ def merge(trigger: Trigger, into: Receipt, updater: Updater, ports: Ports) -> Re
             policy_decisions=[],
             errors=[],
             overrides=overrides_of(trigger),
+            correlation_id=correlated(trigger, ports.state).correlation_id,
         )
         tx.receipt(receipt, op=updater.op)
+        measure_merged(ports, tx, receipt, trigger, updater)
         tx.finish_trigger(trigger.trigger_id, run_id)
     return receipt
 
@@ -141,7 +150,14 @@ def fail(walk: Walk, problem: KfmError) -> Receipt:
         tx.finish_trigger(walk.trigger.trigger_id, run_id)
     walk.bind(run_id)
     walk.say(
-        "run.failed", status="failed", outcome=outcome, stage=walk.stage, error=problem, duration_ms=walk.elapsed_ms()
+        "run.failed",
+        status="failed",
+        outcome=outcome,
+        stage=walk.stage,
+        error=problem,
+        duration_ms=walk.elapsed_ms(),
+        zone_in=zones_in(walk),
+        zone_out=zones_out(walk),
     )
     return receipt
 
@@ -177,6 +193,7 @@ def closing_receipt(walk: Walk, old: Run, outcome: str, note: ErrorNote) -> Rece
         rows=sum(source.rows for source in old.inputs),
         held_rows=sum(source.held_rows for source in old.inputs),
         changes={},
+        correlation_id=old.trigger.correlation_id or old.trigger.trigger_id,
     )
 
 
@@ -188,15 +205,24 @@ def quarantine_moves(walk: Walk) -> list[RefMove]:
 
 
 def input_items(walk: Walk) -> list[Item]:
-    return [
-        Item(
-            kind="ref" if source.uri.startswith("kfm://ref/") else "uri",
-            id=source.uri,
-            checksum=source.content_hash,
-            zone="raw",
-        )
-        for source in walk.inputs
-    ]
+    """What was read, with its zone. Of an operation: where the ref was, and the version it is to lead to."""
+    items = []
+    for source in walk.inputs:
+        ref = source.uri.removeprefix("kfm://ref/") if source.uri.startswith("kfm://ref/") else ""
+        zone = ref.partition("/")[0] or "raw"
+        items.append(Item(kind="ref" if ref else "uri", id=source.uri, checksum=source.content_hash, zone=zone))
+        if walk.updater.moves_only and is_digest(source.partition[0]):
+            zone = "processed" if walk.updater.op == "promote" else zone
+            items.append(Item(kind="dataset", id=dataset_uri(walk.dataset), checksum=source.partition[0], zone=zone))
+    return items
+
+
+def zones_out(walk: Walk) -> list[str]:
+    return list(dict.fromkeys(move.ref.partition("/")[0] for move in walk.moves))
+
+
+def zones_in(walk: Walk) -> list[str]:
+    return list(dict.fromkeys(item.zone for item in input_items(walk)))
 
 
 def output_items(walk: Walk) -> list[Item]:
@@ -244,6 +270,7 @@ def receipt_of(walk: Walk, status: Status, outcome: str, run_id: str, errors: li
         overrides=overrides_of(trigger),
         rows=sum(source.rows for source in walk.inputs),
         changes=walk.changes,
+        correlation_id=trigger.correlation_id,
     )
 
 

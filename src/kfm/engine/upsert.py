@@ -12,7 +12,7 @@ from kfm.contract.ports import Tx
 from kfm.contract.records import DatasetVersion, RefMove
 from kfm.engine.manifest import write_manifest
 from kfm.engine.parts import Tally
-from kfm.engine.record import outcome_of, quarantine_moves
+from kfm.engine.record import outcome_of, quarantine_moves, zones_in, zones_out
 from kfm.engine.walk import Walk
 from kfm.errors import Denied
 
@@ -99,7 +99,8 @@ def commit(walk: Walk) -> Iterator[Tx]:
         status="succeeded",
         outcome=outcome_of(walk),
         duration_ms=walk.elapsed_ms(),
-        zone_out=[move.ref.partition("/")[0] for move in walk.moves],
+        zone_in=zones_in(walk),
+        zone_out=zones_out(walk),
     )
 
 

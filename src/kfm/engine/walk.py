@@ -10,13 +10,14 @@ import msgspec
 from msgspec import Struct, field
 
 from kfm.clock import Clock, rfc3339
-from kfm.contract.keys import GENESIS
+from kfm.contract.keys import GENESIS, correlation_id
 from kfm.contract.ports import Log, Objects, Source, State
 from kfm.contract.records import (
     Checkpoint,
     DataContract,
     DatasetVersion,
     Decision,
+    ErrorNote,
     FetchRequest,
     Finding,
     Lease,
@@ -111,6 +112,17 @@ def heeds_no_switch(updater: Updater, trigger: Trigger) -> bool:
     return updater.op in ("freeze", "thaw") or (updater.op == "rollback" and trigger.params.get("to") == "nothing")
 
 
+def correlated(trigger: Trigger, state: State) -> Trigger:
+    """The trigger with a correlation id: its own, that of the inbox, or one made here."""
+    if trigger.correlation_id:
+        return trigger
+    name = trigger.trigger_id
+    if not name:
+        ledger = next((entry.index for entry in state.ledger(reverse=True, limit=1)), 0)
+        name = correlation_id(trigger, ledger)
+    return msgspec.structs.replace(trigger, correlation_id=name)
+
+
 def is_public(walk: Walk) -> bool:
     """Plainly so: of anything else no name, key or message is told that an author may have made from data."""
     return walk.ports.metadata.get("sensitivity") == "public"
@@ -155,15 +167,17 @@ class Walk(Struct):
     moves: list[RefMove] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
     replays: int = 0
+    superseded: list[tuple[Run, ErrorNote]] = field(default_factory=list)  # runs that this one ended
 
     @property
     def dataset(self) -> str:
         return self.trigger.dataset
 
     def __post_init__(self) -> None:
+        self.trigger = correlated(self.trigger, self.ports.state)
         self.log = self.ports.log.bind(
             job_type=self.updater.job_type,
-            correlation_id=self.trigger.trigger_id or None,
+            correlation_id=self.trigger.correlation_id,
             dataset_ids=[self.dataset],
             updater_id=self.updater.id,
             policy_label=self.ports.metadata.get("sensitivity"),
@@ -178,7 +192,7 @@ class Walk(Struct):
 
     def bind(self, run_id: str) -> None:
         """From here on every line names the run."""
-        self.log = self.log.bind(run_id=run_id, job_id=self.claim_key[:32])
+        self.log = self.log.bind(run_id=run_id, job_id=self.claim_key[:32], correlation_id=self.trigger.correlation_id)
 
     def check_wanted(self, *, claiming: bool = False) -> None:
         """Inside a transaction: is the unfinished run, or the kept trigger, that we took up still to be done?

@@ -60,7 +60,7 @@ def _hidden(part: str) -> str:
 
 
 def run_lines(runs: Iterable[tuple[Receipt, RunTelemetry | None]]) -> bytes:
-    """run.jsonl: a line a run, its receipt and its telemetry."""
+    """run.jsonl: a line a run, its receipt and its telemetry, but for what differs between runners."""
     return b"".join(
         canonical(
             {
@@ -68,12 +68,18 @@ def run_lines(runs: Iterable[tuple[Receipt, RunTelemetry | None]]) -> bytes:
                 "timestamp": receipt.finished_at,
                 "dry_run": receipt.dry_run,
                 "receipt": msgspec.to_builtins(receipt),
-                "telemetry": msgspec.to_builtins(telemetry) if telemetry is not None else None,
+                "telemetry": _alike(telemetry) if telemetry is not None else None,
             }
         )
         + b"\n"
         for seq, (receipt, telemetry) in enumerate(runs, 1)
     )
+
+
+def _alike(telemetry: RunTelemetry) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(telemetry)
+    del found["tool_versions"]
+    return found
 
 
 def event_lines(events: Iterable[dict[str, Any]], dry_run: bool) -> bytes:

@@ -147,6 +147,38 @@ def test_a_public_dataset_names_the_step_that_failed(digs: Kfm) -> None:
     assert "step 'site-14QX101': perform() of digs raised ZeroDivisionError at digs.py:" in digs("run").complaint
 
 
+def test_a_public_dataset_keeps_what_an_exception_said_on_one_bounded_line(digs: Kfm) -> None:
+    Path("kfm.yml").write_text(CONFIG.replace("restricted", "public"))
+    said = "'two\\nlines \\x1b[31m of https://user:hunter2@example.org/?key=hunter2 ' + 'x' * 10_000"
+    for method, old in (("perform", "return Output.csv("), ("plan", "return Plan("), ("inputs", "return [")):
+        name = f"{method}.py"  # a file of its own: this process loads each but once
+        Path("kfm.yml").write_text(CONFIG.replace("restricted", "public").replace("digs.py", name))
+        Path(name).write_text(UPDATER.replace(old, f"raise ValueError({said})\n        {old}"))
+        complaint = digs("run").complaint
+        assert f"{method}() of digs raised ValueError at {name}:" in complaint
+        assert "two\\u000alines \\u001b[31m of https://***@example.org/?key=***" in complaint
+        assert len(complaint) < 500 and "hunter2" not in complaint
+        (note,) = digs("receipts", "show", "last", "--json").data["errors"]
+        assert "two\\u000alines" in note["message"] and "hunter2" not in note["message"]
+
+
+def test_an_exception_that_cannot_be_told_is_told_by_its_type(digs: Kfm) -> None:
+    Path("kfm.yml").write_text(CONFIG.replace("restricted", "public").replace("digs.py", "mute.py"))
+    mute = "class Mute(Exception):\n    def __str__(self):\n        raise KeyError\n\n\n"
+    Path("mute.py").write_text(mute + UPDATER.replace("return Output.csv(", "raise Mute()\n        return Output.csv("))
+    assert "raised Mute at mute.py:" in digs("run").complaint
+
+
+@pytest.mark.parametrize("declared", ["sensitivity: restricted", ""])
+def test_of_anything_else_only_the_type_is_kept(digs: Kfm, declared: str) -> None:
+    Path("kfm.yml").write_text(CONFIG.replace("sensitivity: restricted", declared).replace("digs.py", "loud.py"))
+    text = UPDATER.replace("return Output.csv(", "raise ValueError('14QX' + '101')\n        return Output.csv(")
+    Path("loud.py").write_text(text)
+    answer = digs("run", "--verbose")
+    assert "raised ValueError at loud.py:" in answer.err
+    assert_nothing_leaks(answer)
+
+
 def test_restricted_data_is_never_published(digs: Kfm) -> None:
     assert digs("run").code == 0
     for words in (["promote", "digs"], ["promote", "digs", "--dry-run"]):

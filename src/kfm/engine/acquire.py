@@ -13,7 +13,7 @@ from kfm.contract.names import check_ref
 from kfm.contract.records import DataContract, Layout, RefEntry, SourceRef
 from kfm.contract.referred import key_in_clear
 from kfm.documents.characters import printable
-from kfm.engine.walk import Walk
+from kfm.engine.walk import Walk, words_of
 from kfm.errors import BadInput, KfmError, Refused, StepFailed, place_of
 
 T = TypeVar("T")
@@ -123,13 +123,14 @@ def layout_of(contract: DataContract) -> Layout | None:
 
 
 def author_call(walk: Walk, method: str, call: Callable[[], T]) -> T:
-    """Run an author's method; whatever it raises becomes one line that names the place, not the data."""
+    """Run an author's method; what it raises becomes one line with its place, and its words where they may be told."""
     try:
         return call()
     except KfmError:
         raise
     except (Exception, SystemExit) as problem:  # code that exits has failed: no run ends without its receipt
+        what = f"{method}() of {walk.updater.id} raised {type(problem).__name__} at {place_of(problem)}"
         raise StepFailed(
-            f"{method}() of {walk.updater.id} raised {type(problem).__name__} at {place_of(problem)}",
+            what + words_of(walk, problem),
             hint="fix the updater (KFM_LOG=debug shows the traceback); nothing was published",
         ) from problem

@@ -23,7 +23,7 @@ from kfm.engine.emptied import check_emptied
 from kfm.engine.plan import StepIndex, append, write_plan
 from kfm.engine.reader import StepReader
 from kfm.engine.results import Done, Results
-from kfm.engine.walk import Walk, is_public
+from kfm.engine.walk import Walk, is_public, words_of
 from kfm.errors import Broken, Conflict, KfmError, StepFailed, Unavailable, place_of
 
 LOOKAHEAD = 4096  # steps of the plan that are looked at for readiness; the first of them is always ready in time
@@ -375,7 +375,7 @@ class Crew:
         except (Exception, SystemExit) as problem:  # code that exits has failed
             what = f"perform() of {self._walk.updater.id} raised {type(problem).__name__} at {place_of(problem)}"
             failure = StepFailed(
-                f"step {printable(step.id)}: {what}",
+                f"step {printable(step.id)}: {what}{words_of(self._walk, problem)}",
                 hint="fix the updater or the source (KFM_LOG=debug shows the traceback); nothing was published",
                 discreet=f"{self._numbered(position)}: {what}",
             )

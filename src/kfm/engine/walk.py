@@ -28,7 +28,9 @@ from kfm.contract.records import (
     Step,
     Trigger,
 )
+from kfm.contract.redaction import redacted
 from kfm.contract.updater import Updater
+from kfm.documents.characters import escaped
 from kfm.engine.results import Done, Results
 from kfm.errors import Conflict
 
@@ -68,6 +70,7 @@ class Ports(Struct):
     progress: Callable[[str, int, int], None] = _silent
 
 
+WORDS = 200  # characters of an author's exception that are kept
 _decode_steps = msgspec.json.Decoder(Step).decode_lines
 
 
@@ -110,6 +113,19 @@ class SettledPlan(Struct):
 def heeds_no_switch(updater: Updater, trigger: Trigger) -> bool:
     """Freeze and thaw work the switches. A withdrawal only takes away: what must not be public goes, frozen or not."""
     return updater.op in ("freeze", "thaw") or (updater.op == "rollback" and trigger.params.get("to") == "nothing")
+
+
+def words_of(walk: Walk, problem: BaseException) -> str:
+    """What an exception of the author's said, on one line and not for long. Nothing unless the data is plainly
+    public: an author's message is made of it."""
+    if not is_public(walk):
+        return ""
+    try:
+        text = str(problem)
+    except Exception:  # an author's own __str__
+        return ""
+    text = str(redacted(text[: 2 * WORDS]))
+    return f": {escaped(text if len(text) <= WORDS else text[: WORDS - 1] + '…')}" if text else ""
 
 
 def correlated(trigger: Trigger, state: State) -> Trigger:

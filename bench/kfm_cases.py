@@ -129,7 +129,7 @@ def skip(n: int, folder: str) -> None:
             for _ in range(n):
                 receipt = home.run(trigger)
             home.state.sync()
-        assert receipt.outcome == "noop" and home.state.receipt(receipt.run_id) == receipt
+        assert receipt.outcome == "noop" and home.state.ledger.receipt(receipt.run_id) == receipt
         watch.report(n)
 
 
@@ -331,7 +331,7 @@ def table(n: int, folder: str) -> None:
             receipt = home.run(trigger)
             home.settle()
         assert receipt.status == "SUCCESS", receipt
-        manifest = json.loads(home.objects.read(home.state.ref("processed/weather")))
+        manifest = json.loads(home.objects.read(home.state.refs.at("processed/weather")))
         watch.report(n, made=manifest["digest"].removeprefix("sha256:"), peak_mib=peak_mib())
 
 

@@ -59,7 +59,7 @@ def measured(kind: str, count: int, connections: int) -> dict[str, object]:
         asyncio.run(load(port, [senders._flipped_signature() for _ in range(500)], connections))  # warm
         seconds, took, statuses = asyncio.run(load(port, cases, connections))
         with open_house(config.load(str(Path(folder) / "kfm.yml"), {}), mode="read") as house:
-            kept = sum(1 for _ in house.state.inbox())
+            kept = sum(1 for _ in house.state.inbox.waiting())
         assert kept == statuses.get(202, 0), (kept, statuses)
     took.sort()
     return {

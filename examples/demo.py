@@ -121,8 +121,8 @@ def journaled(project: Project) -> tuple[int, int]:
     from kfm.house.opening import open_house
 
     with open_house(load(str(project.folder / "kfm.yml"), os.environ), mode="read") as house:
-        for run in house.state.open_runs():
-            return sum(len(segment.done) for segment, _ in house.state.segments(run.run_id)), run.steps
+        for run in house.state.runs.unfinished():
+            return sum(len(segment.done) for segment, _ in house.state.journal.segments(run.run_id)), run.steps
     return 0, 0
 
 

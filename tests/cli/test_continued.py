@@ -189,10 +189,10 @@ def down() -> Unavailable:
 
 
 def wal_of(site: MemorySite, run_id: str) -> list[tuple[str, str]]:
-    run = site.state.run(run_id)
+    run = site.state.runs.get(run_id)
     assert run is not None
     steps = [Step(id=name) for name in "xyz"]
-    records = wal_records(run, steps, (segment for segment, _ in site.state.segments(run_id)))
+    records = wal_records(run, steps, (segment for segment, _ in site.state.journal.segments(run_id)))
     return [(fact.step_id, fact.status) for fact in records if fact.phase == "EXECUTE"]
 
 
@@ -205,7 +205,7 @@ def test_what_is_unavailable_is_tried_again_as_often_as_declared() -> None:
     assert site.clock.now_ms() - begun == 4500, "1.5 s, then 3 s, by the clock it was handed"
     assert [(line["attempt"], line["of"], line["wait_ms"]) for line in told(site)] == [(1, 4, 1500), (2, 4, 3000)]
     assert all(line["error"]["code"] == "unavailable" and line["run_id"] == receipt.run_id for line in told(site))
-    telemetry = site.state.telemetry(receipt.run_id)
+    telemetry = site.state.ledger.telemetry(receipt.run_id)
     assert telemetry is not None and telemetry.retries == 2
     of_y = [status for step, status in wal_of(site, receipt.run_id) if step == "y"]
     assert of_y == ["IN_PROGRESS", "FAILED", "FAILED", "DONE"]
@@ -216,7 +216,7 @@ def test_when_all_attempts_fail_the_step_has_failed_and_the_journal_says_each() 
     updater.retries, updater.backoff_s = 2, 0
     receipt = site.run(updater)
     assert receipt.status == "FAILED" and receipt.errors[0].code == "unavailable"
-    telemetry = site.state.telemetry(receipt.run_id)
+    telemetry = site.state.ledger.telemetry(receipt.run_id)
     assert telemetry is not None and telemetry.retries == 2
     assert [status for step, status in wal_of(site, receipt.run_id) if step == "y"].count("FAILED") == 3
     again = site.run(updater)

@@ -368,13 +368,14 @@ def complaint(answer: Answer) -> str:
 def published(site: Installation) -> tuple[dict[str, str], dict[str, str]]:
     """Everything but receipts."""
     with open_house(load(str(site.folder / "kfm.yml"), {}), mode="read") as house:
-        return dict(house.state.refs()), contents(site.folder / "public")
+        return dict(house.state.refs.all()), contents(site.folder / "public")
 
 
 def statuses(site: Installation) -> list[str]:
     with open_house(load(str(site.folder / "kfm.yml"), {}), mode="read") as house:
-        assert not list(house.state.open_runs()), "nothing is left open"
-        return [receipt.status for entry in house.state.ledger() if (receipt := house.state.receipt(entry.run_id))]
+        assert not list(house.state.runs.unfinished()), "nothing is left open"
+        ledger = house.state.ledger
+        return [receipt.status for entry in ledger.entries() if (receipt := ledger.receipt(entry.run_id))]
 
 
 @pytest.mark.parametrize("case", CASES)

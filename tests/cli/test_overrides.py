@@ -64,7 +64,7 @@ def interrupted(lines: Kfm, *words: str) -> None:
 def last() -> tuple[dict[str, Any], dict[str, Any]]:
     """The last ledger entry, and its receipt as it lies on the disk."""
     with open_house(load("kfm.yml", {}), mode="read") as house:
-        (entry,) = house.state.ledger(reverse=True, limit=1)
+        (entry,) = house.state.ledger.entries(reverse=True, limit=1)
     (path,) = Path(".kfm/receipts").rglob(f"{entry.run_id}.json")
     return msgspec.to_builtins(entry), json.loads(path.read_bytes())
 

@@ -222,12 +222,12 @@ def test_what_authors_wrote_is_loaded_outside_the_write_transaction(tmp_path: Pa
 def test_a_lease_from_before_the_clock_was_set_back_is_over_if_its_holder_is_not_seen(tmp_path: Path) -> None:
     clock = FixedClock(1_800_000_000_000)
     with open_house(config.load(str(small(tmp_path / "site") / "kfm.yml"), {}), clock=clock) as house:
-        old = house.state.acquire("wells/wells", "another-host:1:1", 60_000)
+        old = house.state.leases.acquire("wells/wells", "another-host:1:1", 60_000)
         assert is_held(old, clock.now_ms())
         clock.advance(-86_400_000)
         receipt = house.run(house.trigger("wells"))
         assert receipt.outcome == "done"
-        alive = house.state.acquire("other", this_process(), 60_000)
+        alive = house.state.leases.acquire("other", this_process(), 60_000)
         clock.advance(-86_400_000)
         assert is_held(alive, clock.now_ms()), "one that is seen at work keeps it"
 

@@ -142,7 +142,7 @@ def recover(folder: str, script: Script, voice: Voice, *, clock: Clock | None = 
         house.settle()
         for receipt in receipts:
             voice.ack(receipt)
-        done = sum(1 for _ in house.state.ledger())
+        done = sum(1 for _ in house.state.ledger.entries())
     play(folder, script, voice, start=done, clock=clock)
 
 

@@ -85,7 +85,7 @@ def _journal(state: StoredState, run_id: str) -> str:
     done: dict[int, Any] = {}
     phases: set[str] = set()
     said: list[Any] = []
-    for segment, _ in state.segments(run_id):
+    for segment, _ in state.journal.segments(run_id):
         done.update({entry[0]: entry[1:] for entry in segment.done})
         phases.update(segment.phases)
         said += [segment.payload] if segment.payload else []
@@ -151,7 +151,7 @@ def _check_journals(house: House, runs: list[str]) -> None:
     """P1a: what is DONE is there, with its digest. P1b: nothing is DONE that was not intended before."""
     for run_id in runs:
         intended: set[int] = set()
-        for segment, _ in house.state.segments(run_id):
+        for segment, _ in house.state.journal.segments(run_id):
             if segment.payload.get("continues"):  # intended, and done, by the run it continues
                 intended.update(position for position, *_ in segment.done)
             for position, name, size, _media_type in segment.done:
@@ -165,7 +165,7 @@ def _check_ledger(state: StoredState, receipts: dict[str, bytes]) -> None:
     """Promise 12: one receipt a run, and the chain holds."""
     previous = GENESIS
     listed = set()
-    for index, entry in enumerate(state.ledger(), 1):
+    for index, entry in enumerate(state.ledger.entries(), 1):
         assert (entry.index, entry.prev) == (index, previous), f"the ledger breaks at {entry.index}"
         assert entry.receipt_digest == digest(receipts[entry.run_id])
         assert entry.run_id not in listed, f"run {entry.run_id} is in the ledger twice"
@@ -177,9 +177,9 @@ def _check_ledger(state: StoredState, receipts: dict[str, bytes]) -> None:
 def _check_refs(house: House, receipts: dict[str, bytes]) -> None:
     """A ref is where its history says, every move is in the receipt of its run, and all its bytes are there."""
     state = house.state
-    for name, value in state.refs():
+    for name, value in state.refs.all():
         at = ""
-        for entry in state.history(name):
+        for entry in state.refs.history(name):
             assert entry.before == at
             moves = msgspec.json.decode(receipts[entry.run_id])["moves"]
             assert {"ref": name, "before": entry.before, "after": entry.after} in moves
@@ -187,7 +187,7 @@ def _check_refs(house: House, receipts: dict[str, bytes]) -> None:
         assert at == value
         if name.startswith(("processed/", "published/")):
             dataset = name.partition("/")[2]
-            version = state.dataset_version(dataset, value)
+            version = state.ledger.version(dataset, value)
             assert version is not None
             for made in entries(house.objects, value):
                 assert len(house.objects.read(made.digest)) == made.size
@@ -197,7 +197,8 @@ def _check_refs(house: House, receipts: dict[str, bytes]) -> None:
 
 def _check_files(folder: str, house: House, receipts: dict[str, bytes]) -> None:
     """What is outside was decided inside before: no file without its version, no receipt but the one in the state."""
-    told = {entry.after[7:23] for name, _ in house.state.refs("published/") for entry in house.state.history(name)}
+    refs = house.state.refs
+    told = {entry.after[7:23] for name, _ in refs.all("published/") for entry in refs.history(name)}
     paths = {
         os.path.join(".kfm", receipt_path(msgspec.json.decode(body, type=Receipt))): body for body in receipts.values()
     }

@@ -81,7 +81,7 @@ def test_a_kill_at_any_place_over_a_tree_of_several_levels_changes_nothing(scrat
 def over_a_tree(scratch: str, state: str, only: Callable[[str], bool], every: int) -> None:
     trial = Trial(scratch, state, TREE, only)
     with house_in(trial.folder) as house:
-        versions = [entry.after for entry in house.state.history("processed/counties")]
+        versions = [entry.after for entry in house.state.refs.history("processed/counties")]
         depths = [(named_parts(house.objects, version) or [])[0].depth for version in versions]
         entries = [list(parts(house.objects, version)) for version in versions]
     assert depths == [1, 1, 1], "a root above parts above parts of entries"
@@ -151,13 +151,13 @@ def test_a_resume_after_midnight_writes_no_second_receipt(scratch: str, state: s
 
         def work(voice: Voice) -> tuple[list[str], list[str], list[str]]:
             with house_in(trial.folder) as house:
-                before = [run.started_at[:10] for run in house.state.open_runs()]
-                before += [entry.ts[:10] for entry in house.state.ledger()]
+                before = [run.started_at[:10] for run in house.state.runs.unfinished()]
+                before += [entry.ts[:10] for entry in house.state.ledger.entries()]
             recover(trial.folder, SMALLEST, voice, clock=FixedClock(T0 + DAY))
             with house_in(trial.folder, FixedClock(T0 + 2 * DAY)) as house:
                 house.settle()
                 check(house, trial.folder, {})
-                runs = [entry.run_id for entry in house.state.ledger()]
+                runs = [entry.run_id for entry in house.state.ledger.entries()]
                 return before, runs, [p for p in everything(trial.folder, house.tables) if p.startswith(".kfm/rec")]
 
         before, runs, files = answer_of(work)

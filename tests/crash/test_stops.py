@@ -18,7 +18,8 @@ from kfm.clock import FixedClock
 from kfm.contract.records import Lease
 from kfm.errors import Busy, Fenced
 from kfm.house.opening import open_tables
-from kfm.store.state import StoredState, this_process
+from kfm.store.holders import this_process
+from kfm.store.state import StoredState
 from tests.crash import counts
 from tests.crash.harness import Voice, answer_of, begin, clean_run, end, house_in, load, perform, recover
 from tests.crash.oracle import check, difference, files_of, rows_of
@@ -192,10 +193,10 @@ def test_each_token_is_greater_than_all_before_it(states: Opener) -> None:
     tokens = []
     for round_ in range(20):
         for state in (first, second):
-            lease = state.acquire(f"scope-{round_ % 3}", this_process(), 1000)
+            lease = state.leases.acquire(f"scope-{round_ % 3}", this_process(), 1000)
             tokens.append(lease.token)
             if round_ % 2:
-                state.release(lease)
+                state.leases.release(lease)
             else:
                 clock.advance(1001)
     assert tokens == sorted(set(tokens))
@@ -204,30 +205,30 @@ def test_each_token_is_greater_than_all_before_it(states: Opener) -> None:
 def test_only_its_owner_frees_a_lease(states: Opener) -> None:
     clock = FixedClock(T0)
     first, second = states(clock), states(clock)
-    old = first.acquire("scope", "elsewhere:1:1", 1000)
+    old = first.leases.acquire("scope", "elsewhere:1:1", 1000)
     clock.advance(1001)
-    new = second.acquire("scope", "elsewhere:2:2", 60_000)
-    first.release(old)
+    new = second.leases.acquire("scope", "elsewhere:2:2", 60_000)
+    first.leases.release(old)
     forged = Lease(scope="scope", token=new.token + 1, holder=new.holder, expires_ms=new.expires_ms)
-    first.release(forged)
+    first.leases.release(forged)
     with pytest.raises(Busy):
-        states(clock).acquire("scope", "elsewhere:3:3", 1000)
+        states(clock).leases.acquire("scope", "elsewhere:3:3", 1000)
     with pytest.raises(Fenced), first.transaction(old) as tx:
-        tx.renew(old, 60_000)
-    second.release(new)
-    assert states(clock).acquire("scope", "elsewhere:3:3", 1000).token > new.token
+        tx.leases.renew(old, 60_000)
+    second.leases.release(new)
+    assert states(clock).leases.acquire("scope", "elsewhere:3:3", 1000).token > new.token
 
 
 def test_a_stale_lease_is_refused_also_if_it_was_checked_just_before(states: Opener) -> None:
     """The answer to "is it still ours?" may be remembered only until somebody else has written."""
     clock = FixedClock(T0)
     first, second = states(clock), states(clock)
-    old = first.acquire("scope", "elsewhere:1:1", 1000)
+    old = first.leases.acquire("scope", "elsewhere:1:1", 1000)
     for _ in range(3):
         with first.transaction(old) as tx:
             tx.touch()
     clock.advance(1001)
-    second.acquire("scope", "elsewhere:2:2", 60_000)
+    second.leases.acquire("scope", "elsewhere:2:2", 60_000)
     with pytest.raises(Fenced), first.transaction(old) as tx:
         tx.touch()
 
@@ -236,15 +237,15 @@ def test_a_dead_holder_on_this_host_is_replaced_at_once_and_elsewhere_after_its_
     holder_of_the_dead = answer_of(lambda _voice: this_process())
     clock = FixedClock(T0)
     state = states(clock)
-    state.acquire("here", holder_of_the_dead, 60_000)
-    state.acquire("here", this_process(), 60_000)
+    state.leases.acquire("here", holder_of_the_dead, 60_000)
+    state.leases.acquire("here", this_process(), 60_000)
     host, _, rest = holder_of_the_dead.partition(":")
-    state.acquire("there", f"not-{host}:{rest}", 60_000)
+    state.leases.acquire("there", f"not-{host}:{rest}", 60_000)
     clock.advance(59_999)
     with pytest.raises(Busy):
-        state.acquire("there", this_process(), 60_000)
+        state.leases.acquire("there", this_process(), 60_000)
     clock.advance(1)
-    state.acquire("there", this_process(), 60_000)
+    state.leases.acquire("there", this_process(), 60_000)
 
 
 def test_a_holder_that_was_killed_and_not_yet_waited_for_is_dead(states: Opener) -> None:
@@ -258,9 +259,9 @@ def test_a_holder_that_was_killed_and_not_yet_waited_for_is_dead(states: Opener)
         holder = pipe.read().decode()
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # until it is gone, and leaves it unwaited for
     state = states(FixedClock(T0))
-    state.acquire("scope", holder, 60_000)
+    state.leases.acquire("scope", holder, 60_000)
     try:
-        assert state.acquire("scope", this_process(), 60_000).token
+        assert state.leases.acquire("scope", this_process(), 60_000).token
     finally:
         os.waitpid(pid, 0)
 
@@ -268,6 +269,6 @@ def test_a_holder_that_was_killed_and_not_yet_waited_for_is_dead(states: Opener)
 def test_a_live_holder_is_not_replaced_before_its_time(states: Opener) -> None:
     clock = FixedClock(T0)
     state = states(clock)
-    state.acquire("scope", this_process(), 60_000)
+    state.leases.acquire("scope", this_process(), 60_000)
     with pytest.raises(Busy):
-        state.acquire("scope", "elsewhere:1:1", 60_000)
+        state.leases.acquire("scope", "elsewhere:1:1", 60_000)

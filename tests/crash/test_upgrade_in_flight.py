@@ -30,7 +30,7 @@ def cut_after_planning(trial: Trial) -> list[int]:
 
     def look(_voice: Voice) -> bool:
         with house_in(trial.folder) as house:
-            return any(run.plan_hash for run in house.state.open_runs())
+            return any(run.plan_hash for run in house.state.runs.unfinished())
 
     found = []
     for at in range(1, len(trial.labels) + 1):
@@ -88,9 +88,9 @@ def test_abandoning_with_a_reason_ends_the_old_run_with_a_receipt(scratch: str, 
             with house_in(trial.folder) as house:
                 perform(house, Command("run", "smallest", abandon=True))
                 house.settle()
-                assert not list(house.state.open_runs())
+                assert not list(house.state.runs.unfinished())
                 check(house, trial.folder, {})
-                receipts = [house.state.receipt(entry.run_id) for entry in house.state.ledger()]
+                receipts = [house.state.ledger.receipt(entry.run_id) for entry in house.state.ledger.entries()]
                 return [
                     [r.updater_version, r.outcome, *(n.message for n in r.errors)] for r in receipts if r is not None
                 ]
@@ -112,8 +112,8 @@ def test_abandoning_under_the_same_version_ends_the_run_and_asks_for_a_new_versi
         with house_in(trial.folder) as house:
             perform(house, Command("run", "smallest", abandon=True))
             house.settle()
-            receipts = [house.state.receipt(entry.run_id) for entry in house.state.ledger()]
-            assert not house.state.ref("processed/smallest")
+            receipts = [house.state.ledger.receipt(entry.run_id) for entry in house.state.ledger.entries()]
+            assert not house.state.refs.at("processed/smallest")
             return [[r.outcome, *(note.code for note in r.errors)] for r in receipts if r is not None]
 
     assert answer_of(abandoned_by) == [["superseded", "run.superseded"], ["failed", "plan.changed"]]

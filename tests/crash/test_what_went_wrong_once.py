@@ -18,9 +18,10 @@ from kfm.engine.results import Results
 from kfm.errors import Busy, StorageFailed
 from kfm.house.opening import open_house
 from kfm.publish.files import FilesPublisher
+from kfm.store.holders import this_process
 from kfm.store.locks import FileLock
 from kfm.store.objects import FileObjects
-from kfm.store.state import StoredState, this_process
+from kfm.store.state import StoredState
 from tests.crash.harness import Voice, answer_of, house_in, in_child, load, perform
 from tests.crash.points import Points, die, fail, install
 from tests.crash.updaters import FAN, SMALLEST, STATIONS, T0, Command, Script, lay_out, settle_in
@@ -48,17 +49,17 @@ def test_an_operation_whose_ref_went_elsewhere_ends_instead_of_staying_open_for_
             house.operation("rollback", "stations")
 
     with house_in(folder) as house:
-        moves = [entry.after for entry in house.state.history("published/stations")]
+        moves = [entry.after for entry in house.state.refs.history("published/stations")]
     assert in_child(killed_when_planned).killed
     with house_in(folder) as house:
-        (planned,) = house.state.open_runs()
+        (planned,) = house.state.runs.unfinished()
         assert planned.plan_hash
         assert house.operation("rollback", "stations", {"to": moves[0]}).outcome == "done"
         (receipt,) = house.resume()
         assert (receipt.run_id, receipt.status) == (planned.run_id, "FAILED")
         assert [note.code for note in receipt.errors] == ["ref.moved"]
-        assert not list(house.state.open_runs()) and not list(house.resume())
-        assert [entry.after for entry in house.state.history("published/stations")] == [*moves, moves[0]]
+        assert not list(house.state.runs.unfinished()) and not list(house.resume())
+        assert [entry.after for entry in house.state.refs.history("published/stations")] == [*moves, moves[0]]
 
 
 def test_nothing_is_called_done_after_a_large_output_could_not_be_synced(scratch: str) -> None:
@@ -75,8 +76,8 @@ def test_nothing_is_called_done_after_a_large_output_could_not_be_synced(scratch
                 perform(house, FAN.commands[0])
             assert points.acted == 1
         with house_in(folder) as house:
-            (run,) = house.state.open_runs()
-            segments = [segment for segment, _ in house.state.segments(run.run_id)]
+            (run,) = house.state.runs.unfinished()
+            segments = [segment for segment, _ in house.state.journal.segments(run.run_id)]
             return len(segments), sum(len(s.done) for s in segments), sum(len(s.failed) for s in segments)
 
     segments, done, failed = answer_of(work)
@@ -216,11 +217,11 @@ def test_the_rows_a_killed_run_held_back_are_filed_when_it_is_resumed(scratch: s
     for at in range(1, 20):
         assert killed(at)
         with house_in(folder) as house:
-            if any(run.plan_hash for run in house.state.open_runs()):
+            if any(run.plan_hash for run in house.state.runs.unfinished()):
                 break
     with house_in(folder) as house:
         (receipt,) = house.resume()
         assert receipt.held_rows == 1
-        report = house.objects.read(house.state.ref("quarantine/stations"))
+        report = house.objects.read(house.state.refs.at("quarantine/stations"))
         assert b'"held_rows":1' in report
-        assert house.state.checkpoint("in.csv") is not None, "and the source is remembered"
+        assert house.state.inbox.checkpoint("in.csv") is not None, "and the source is remembered"

@@ -70,7 +70,7 @@ def database(kind: str) -> Database:
             tables._execute("PRAGMA wal_autocheckpoint=1000")
             for n in range(3):
                 it.state.sync()
-                it.state.acquire(f"scope-{n}", "h", 1)
+                it.state.leases.acquire(f"scope-{n}", "h", 1)
             it.state.sync()
         content = digest_of(tables)
         if kind == "closed":

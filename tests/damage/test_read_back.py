@@ -53,7 +53,7 @@ def test_a_large_output_that_the_disk_altered_is_never_done(tmp_path: Path, body
         with pytest.raises(Corrupt, match="damaged"):
             house.run(house.trigger("demo"))
         assert fs.altered
-        assert house.state.ref("processed/demo") == ""
-        (run,) = house.state.open_runs()
-        done = [entry[0] for segment, _ in house.state.segments(run.run_id) for entry in segment.done]
+        assert house.state.refs.at("processed/demo") == ""
+        (run,) = house.state.runs.unfinished()
+        done = [entry[0] for segment, _ in house.state.journal.segments(run.run_id) for entry in segment.done]
         assert done == [0], "only the small one"

@@ -96,7 +96,7 @@ def pointer(hub: GitHub) -> dict[str, Any]:
 def test_a_version_is_a_release_and_the_pointer_says_which_is_public(tmp_path: Path, hub: GitHub) -> None:
     with opened(tmp_path, hub) as house:
         publish(house)
-        version = house.state.ref("published/wells")
+        version = house.state.refs.at("published/wells")
         seen = hub.contents()
         body, prerelease, assets = seen[f"wells-{version[7:23]}"]
         assert (body, prerelease) == ("", False)
@@ -108,7 +108,7 @@ def test_a_version_is_a_release_and_the_pointer_says_which_is_public(tmp_path: P
         assert event["event_type"] == "org.kfm.dataset.published.v1" and event["client_payload"]["version"] == version
         edition(tmp_path, 2)
         publish(house)
-        assert len(hub.contents()) == 3 and pointer(hub)["version"] == house.state.ref("published/wells")
+        assert len(hub.contents()) == 3 and pointer(hub)["version"] == house.state.refs.at("published/wells")
         house.operation("rollback", "wells", reason="a test")
         house.settle()
         assert pointer(hub)["version"] == version and len(hub.contents()) == 3

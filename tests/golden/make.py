@@ -59,21 +59,23 @@ def write_source(folder: Path, edition: int) -> None:
 
 def told(house: House, ref: str) -> int:
     """How many moves of a published ref the outside was told of."""
-    known = house.state.told("publish", ref.partition("/")[2])
+    known = house.state.outbox.told("publish", ref.partition("/")[2])
     return known.moves if known is not None else 0
 
 
 def facts(house: House) -> dict[str, Any]:
     """What must read the same forever."""
     return {
-        "refs": dict(house.state.refs()),
-        "history": {name: [e.after for e in house.state.history(name)] for name, _ in house.state.refs()},
-        "ledger": [[e.index, e.op_type, e.outcome, e.run_id, e.receipt_digest, e.prev] for e in house.state.ledger()],
-        "open_runs": [run.run_id for run in house.state.open_runs()],
-        "kept": [[trigger.trigger_id, trigger.dataset] for trigger in house.state.inbox()],
+        "refs": dict(house.state.refs.all()),
+        "history": {name: [e.after for e in house.state.refs.history(name)] for name, _ in house.state.refs.all()},
+        "ledger": [
+            [e.index, e.op_type, e.outcome, e.run_id, e.receipt_digest, e.prev] for e in house.state.ledger.entries()
+        ],
+        "open_runs": [run.run_id for run in house.state.runs.unfinished()],
+        "kept": [[trigger.trigger_id, trigger.dataset] for trigger in house.state.inbox.waiting()],
         "undelivered": [
             f"{move.ref}/{move.run_id}"
-            for move in house.state.histories()
+            for move in house.state.refs.histories()
             if move.ref.startswith("published/") and move.n > told(house, move.ref)
         ],
     }
@@ -93,8 +95,8 @@ def interrupted(house: House, dataset: str, at: str, *, force: bool = False) -> 
     with contextlib.suppress(KeyboardInterrupt):
         house.run(house.trigger(dataset, force=force, reason="once more" if force else ""))
     updater.perform = perform  # type: ignore[method-assign]
-    (run,) = (run for run in house.state.open_runs() if run.dataset == dataset)
-    assert run.plan_hash and any(house.state.segments(run.run_id)), "it was not interrupted in the middle"
+    (run,) = (run for run in house.state.runs.unfinished() if run.dataset == dataset)
+    assert run.plan_hash and any(house.state.journal.segments(run.run_id)), "it was not interrupted in the middle"
     assert run.trigger.force is force
 
 
@@ -124,7 +126,7 @@ def leave_unfinished(house: House) -> None:
     house.operation("freeze", "kept", reason="to keep a trigger", actor="golden")
     assert house.run(house.trigger("kept")).status == "SKIPPED"
     house.operation("thaw", "kept", reason="for whoever comes next", actor="golden")
-    assert [trigger.dataset for trigger in house.state.inbox()] == ["kept"]
+    assert [trigger.dataset for trigger in house.state.inbox.waiting()] == ["kept"]
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ def finish(folder: Path) -> dict[str, str]:
         verify(house.state, house.objects)
         left = facts(house)
         assert (left["open_runs"], left["kept"], left["undelivered"]) == ([], [], [])
-        return {name: at for name, at in house.state.refs() if name.startswith(("processed/", "published/"))}
+        return {name: at for name, at in house.state.refs.all() if name.startswith(("processed/", "published/"))}
 
 
 def public(folder: Path) -> dict[str, bytes]:
@@ -61,7 +61,7 @@ def test_a_golden_state_reads_as_it_was_written(golden: Path) -> None:
         written = json.loads((golden / "facts.json").read_text())
         assert {name: fact for name, fact in facts(house).items() if name in written} == written
         assert verify(house.state, house.objects).entries == len(written["ledger"]) >= 7
-        for entry in house.state.ledger():
+        for entry in house.state.ledger.entries():
             if entry.wal_ids:
                 assert list(wal(house, entry.run_id))
 
@@ -86,8 +86,8 @@ def test_node_finishes_what_it_can_run_and_leaves_the_rest_to_python(golden: Pat
         )  # fmt: skip
         assert (ran.returncode == 0) is bool(declared_in(golden)), ran.stderr
     with opened(golden / "kfm.yml") as house:
-        assert {run.dataset for run in house.state.open_runs()} == {"golden"}
+        assert {run.dataset for run in house.state.runs.unfinished()} == {"golden"}
         for name in declared_in(golden):
-            assert house.state.ref(f"processed/{name}") == wanted[f"processed/{name}"]
+            assert house.state.refs.at(f"processed/{name}") == wanted[f"processed/{name}"]
     assert finish(golden) == wanted
     assert public(golden) == public(tmp_path / "python")

@@ -6,6 +6,7 @@ import base64
 import json
 import subprocess
 from collections.abc import Iterator
+from operator import attrgetter
 from types import GeneratorType
 from typing import Any, Protocol
 
@@ -15,13 +16,14 @@ from kfm.contract import records
 from kfm.contract.ports import Tables
 from kfm.errors import KfmError
 from kfm.store.archive import Archive
+from kfm.store.holders import this_process
 from kfm.store.jsonl import JsonlTables
 from kfm.store.memory import MemoryTables
 from kfm.store.objects import FileObjects
 from kfm.store.overlay import OverlayTables
 from kfm.store.snapshot import SnapshotTables
 from kfm.store.sqlite import SqliteTables
-from kfm.store.state import StoredState, this_process
+from kfm.store.state import StoredState
 from tests.node.twin import ROOT, node
 
 # What a write is given is a record: of which kind.
@@ -36,6 +38,31 @@ KINDS: dict[str, type[msgspec.Struct]] = {
 
 # Those whose last argument is what Python is given by name.
 WITH_OPTIONS = {"scan", "ledger", "ended_triggers", "move", "receipt"}
+
+# What Node's state calls flatly, Python's has by noun.
+ASKED = {
+    "ref": "refs.at", "refs": "refs.all", "history": "refs.history", "histories": "refs.histories",
+    "segments": "journal.segments", "plan_chunks": "journal.plan_chunks", "locked_plan": "journal.locked_plan",
+    "receipt": "ledger.receipt", "receipt_body": "ledger.receipt_body", "telemetry": "ledger.telemetry",
+    "ledger": "ledger.entries", "ledger_links": "ledger.links", "ledger_head": "ledger.head",
+    "dataset_version": "ledger.version", "inbox": "inbox.waiting", "kept_trigger": "inbox.kept",
+    "ended_trigger": "inbox.ended", "ended_triggers": "inbox.all_ended", "delivery": "inbox.delivery",
+    "deliveries": "inbox.deliveries", "checkpoint": "inbox.checkpoint", "cursor": "outbox.cursor",
+    "due": "outbox.due", "told": "outbox.told", "acknowledge": "outbox.acknowledge", "lease": "leases.of",
+    "acquire": "leases.acquire", "release": "leases.release", "run": "runs.get", "open_runs": "runs.unfinished",
+    "claimed": "runs.claimed",
+}  # fmt: skip
+# The same of a transaction.
+WRITTEN = {
+    "acquire": "leases.acquire", "renew": "leases.renew", "release": "leases.release", "claim": "runs.claim",
+    "save_run": "runs.save", "segment": "journal.append", "archive": "journal.archive",
+    "plan_chunk": "journal.plan_chunk", "lock_plan": "journal.lock_plan", "unlock_plan": "journal.unlock_plan",
+    "move": "refs.move", "version": "ledger.keep_version", "receipt": "ledger.append",
+    "next_index": "ledger.next_index", "telemetry": "ledger.keep_telemetry", "advance": "outbox.advance",
+    "owe": "outbox.owe", "told": "outbox.keep_told", "keep_trigger": "inbox.keep", "finish_trigger": "inbox.finish",
+    "take_delivery": "inbox.take_delivery", "forget_delivery": "inbox.forget_delivery",
+    "checkpoint": "inbox.keep_checkpoint",
+}  # fmt: skip
 
 
 class Store(Protocol):
@@ -130,7 +157,7 @@ class Here:
     def _ask(self, name: str, method: str, *given: Any) -> Any:
         if method == "release":
             given = (msgspec.convert(given[0], records.Lease),)
-        return _call(getattr(self.state[name], method), given)
+        return _call(attrgetter(ASKED.get(method, method))(self.state[name]), given, method)
 
     def _write(self, name: str, lease: Any, options: dict[str, Any], steps: list[Any], broken: bool) -> list[Any]:
         holder = None if lease is None else msgspec.convert(lease, records.Lease)
@@ -142,7 +169,7 @@ class Here:
                 given = list(values)
                 if kind is not None:
                     given[place] = msgspec.convert(given[place], kind)
-                answers.append(told(_call(getattr(tx, method), given)))
+                answers.append(told(_call(attrgetter(WRITTEN.get(method, method))(tx), given, method)))
             if broken:
                 raise KfmError("left on purpose")
             return answers
@@ -161,8 +188,8 @@ class Here:
         return this_process()
 
 
-def _call(method: Any, given: Any) -> Any:
-    if method.__name__ in WITH_OPTIONS and given and isinstance(given[-1], dict):
+def _call(method: Any, given: Any, name: str = "") -> Any:
+    if (name or method.__name__) in WITH_OPTIONS and given and isinstance(given[-1], dict):
         return method(*given[:-1], **given[-1])
     return method(*given)
 

@@ -9,9 +9,10 @@ from typing import TypeVar
 
 from kfm.clock import SystemClock
 from kfm.errors import Busy, KfmError
+from kfm.store.holders import this_process
 from kfm.store.jsonl import JsonlTables
 from kfm.store.sqlite import SqliteTables
-from kfm.store.state import StoredState, this_process
+from kfm.store.state import StoredState
 
 T = TypeVar("T")
 
@@ -36,17 +37,17 @@ def work(kind: str, place: str, name: str, rounds: int, durability: str) -> None
     for i in range(rounds):
         if durability == "mixed":
             time.sleep(0.001)  # let the other one in
-        lease = patiently(lambda: state.acquire("counter", me, 600_000))
+        lease = patiently(lambda: state.leases.acquire("counter", me, 600_000))
         try:
             with state.transaction(lease, durable=durability == "durable" or i % 2 == 0) as tx:
                 n = int(tables.get("runs", "n") or 0) + 1
                 tables.put("runs", "n", b"%d" % n)
                 tables.put("refs", f"{name}/{i:06d}", b"%d %d" % (n, lease.token))
-                tx.release(lease)
+                tx.leases.release(lease)
                 if durability == "mixed" and i % 5 == 0:
                     raise Left
         except Left:
-            patiently(lambda held=lease: state.release(held))  # type: ignore[misc]
+            patiently(lambda held=lease: state.leases.release(held))  # type: ignore[misc]
             continue
         print(n, lease.token, flush=True)
     tables.close()

@@ -122,5 +122,5 @@ def test_receipts_are_exported_while_all_is_frozen(site: Weather) -> None:
     site.kfm("freeze", "--reason", "stop")
     site.tell(5)
     with opening.open_house(config.load(str(site.folder / "kfm.yml"), {}), mode="read") as house:
-        entries = list(house.state.ledger())
+        entries = list(house.state.ledger.entries())
     assert {path.stem for path in (site.folder / ".kfm/receipts").rglob("*.json")} == {e.run_id for e in entries}

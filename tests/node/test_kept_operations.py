@@ -41,7 +41,7 @@ class Rain(Site):
     def receipts(self) -> list[dict[str, Any]]:
         """In the order of the ledger."""
         with opening.open_house(config.load(str(self.folder / "kfm.yml"), {}), mode="read") as house:
-            found = [house.state.receipt(entry.run_id) for entry in house.state.ledger()]
+            found = [house.state.ledger.receipt(entry.run_id) for entry in house.state.ledger.entries()]
             return [msgspec.to_builtins(receipt) for receipt in found]
 
 
@@ -137,6 +137,6 @@ def test_an_operation_kept_without_its_move_is_not_guessed_at(site: Rain) -> Non
     with opening.open_house(config.load(str(site.folder / "kfm.yml"), {})) as house:
         trigger = ordered(OPERATIONS["rollback"](), "rain", {}, house.clock, actor="a", reason="r")
         with house.state.transaction() as tx:
-            tx.keep_trigger(trigger)
+            tx.inbox.keep(trigger)
     assert site.resumed(3) == [("kfm-rollback", "failed", "refused")]
     assert site.ref("published/rain") == two

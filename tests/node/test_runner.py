@@ -14,7 +14,7 @@ import pytest
 from kfm import __version__, config
 from kfm.clock import FixedClock
 from kfm.house.opening import open_house
-from kfm.store.state import holder_is_dead, this_process
+from kfm.store.holders import holder_is_dead, this_process
 from tests.node.sites import Site, command, rows_of
 from tests.node.test_alternating import CONFIG as MANY
 from tests.node.test_alternating import gauges
@@ -86,13 +86,13 @@ def test_a_living_worker_of_the_other_language_is_waited_for(tmp_path: Path, ser
     site.put("data/gauges.csv", GAUGES + "e,ford,5\n")
     resolved = config.load(str(site.folder / "kfm.yml"), {})
     with open_house(resolved, clock=FixedClock(1_767_593_228_000)) as house:
-        lease = house.state.acquire("gauges/gauges", this_process(), 60_000)
+        lease = house.state.leases.acquire("gauges/gauges", this_process(), 60_000)
     answers = [site.node("run", "gauges"), site.python("run", "gauges")]
     assert answers[0] == answers[1]
     assert answers[0].code == 6
     assert "another worker is at work on gauges (its lease runs 60 s more)" in answers[0].err
     with open_house(resolved, clock=FixedClock(1_767_593_228_000)) as house:
-        house.state.release(lease)
+        house.state.leases.release(lease)
     assert site.node("run", "gauges").code == 0
 
 
@@ -103,7 +103,7 @@ def test_a_worker_that_is_known_to_be_dead_is_not(tmp_path: Path, server: Server
     holder = f"{os.uname().nodename}:{child.pid}:{fields[19]}"
     resolved = config.load(str(site.folder / "kfm.yml"), {})
     with open_house(resolved, clock=FixedClock(1_767_593_228_000)) as house:
-        house.state.acquire("gauges/gauges", holder, 60_000)
+        house.state.leases.acquire("gauges/gauges", holder, 60_000)
     assert site.node("run", "gauges").code == 6
     child.kill()
     child.wait()

@@ -38,7 +38,7 @@ class Weather(Site):
     def flip(self, name: str) -> Path:
         """One bit of the object that only this version needs; returns where it lies."""
         with opening.open_house(config.load(str(self.folder / "kfm.yml"), {}), mode="read") as house:
-            manifest = house.objects.read(house.state.ref(f"processed/{name}"))
+            manifest = house.objects.read(house.state.refs.at(f"processed/{name}"))
         digest = json.loads(manifest.splitlines()[0])["digest"].removeprefix("sha256:")
         (path,) = (self.folder / ".kfm/objects").rglob(digest[2:])
         body = bytearray(path.read_bytes())

@@ -40,11 +40,11 @@ from kfm.contract.ports import Tables
 from kfm.contract.records import Receipt
 from kfm.errors import KfmError
 from kfm.store.durable import REAL
+from kfm.store.holders import this_process
 from kfm.store.jsonl import JsonlTables
 from kfm.store.locks import FileLock
 from kfm.store.objects import FileObjects
 from kfm.store.sqlite import SqliteTables
-from kfm.store.state import this_process
 from tests.power.installation import Installation
 from tests.power.published import Reader, Watched
 from tests.power.schedules import INLINE
@@ -149,7 +149,7 @@ class Witness:
         if self.states:
             assert now in self.states[self.acked :], "acknowledged commits are gone"
         for run_id, digest in self.receipts.items():
-            found = it.state.receipt(run_id)
+            found = it.state.ledger.receipt(run_id)
             assert found is not None and _digest(canonical(found)) == digest, "a receipt that was told is gone"
         for name in self.objects:
             it.objects.read(name)

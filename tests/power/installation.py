@@ -128,7 +128,7 @@ class Installation:
 
     def work(self, told: Callable[[Receipt], None]) -> None:
         """Everything on the list that is not done yet. `told` hears of each receipt once it is durable."""
-        for unfinished in list(self.state.open_runs()):
+        for unfinished in list(self.state.runs.unfinished()):
             self._tell(run(unfinished.trigger, self._updater(unfinished.trigger), self.ports, unfinished), told)
         for item in ITEMS:
             if item not in self.done():
@@ -150,7 +150,7 @@ class Installation:
                 raise problem
 
     def done(self) -> set[str]:
-        return {entry.reason for entry in self.state.ledger()}
+        return {entry.reason for entry in self.state.ledger.entries()}
 
     def _trigger(self, item: str) -> Trigger:
         name, _, rest = item.partition(" ")
@@ -176,27 +176,27 @@ class Installation:
             found[f"runs/{key}"] = canonical(msgspec.json.decode(value) | {"attempt": 0})
         for key, value in self.state.tables.scan("outbox"):
             found[f"outbox/{key}"] = value
-        found["open"] = canonical([run.run_id for run in self.state.open_runs()])
+        found["open"] = canonical([run.run_id for run in self.state.runs.unfinished()])
         return found
 
     def check(self) -> None:
         """Refs lead to bytes, the ledger is whole, receipts are in it, journals are unbroken."""
-        for name, target in self.state.refs():
+        for name, target in self.state.refs.all():
             assert digest(self.objects.read(target)) == target, f"{name} leads to other bytes"
             if name.startswith(("processed/", "published/")):
                 for entry in entries(self.objects, target):
                     body = self.objects.read(entry.digest)
                     assert (digest(body), len(body)) == (entry.digest, entry.size)
         previous = GENESIS
-        for n, link in enumerate(self.state.ledger(), 1):
+        for n, link in enumerate(self.state.ledger.entries(), 1):
             assert (link.index, link.prev) == (n, previous), f"link {n} of the ledger is broken"
             previous = digest(canonical(link))
-            receipt = self.state.receipt(link.run_id)
+            receipt = self.state.ledger.receipt(link.run_id)
             assert receipt is not None and digest(canonical(receipt)) == link.receipt_digest
-            for _ in self.state.segments(link.run_id):
+            for _ in self.state.journal.segments(link.run_id):
                 pass
-        assert self.state.ledger_head() in (previous, "")
-        for unfinished in self.state.open_runs():
-            for segment, _ in self.state.segments(unfinished.run_id):
+        assert self.state.ledger.head() in (previous, "")
+        for unfinished in self.state.runs.unfinished():
+            for segment, _ in self.state.journal.segments(unfinished.run_id):
                 for _, name, size, _ in segment.done:
                     assert self.objects.size(name) == size, "a step that is DONE has no output"

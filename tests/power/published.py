@@ -255,7 +255,7 @@ def start(fs: SimFs, heard: Heard, reader: Reader) -> Installation:
 def work(fs: SimFs, heard: Heard, reader: Reader) -> Installation:
     def told(receipt: Receipt) -> None:
         heard.receipt(receipt)
-        if list(it.state.due("publish")):
+        if list(it.state.outbox.due("publish")):
             raise Broken("a run was acknowledged before what it publishes was delivered")
 
     it = start(fs, heard, reader)

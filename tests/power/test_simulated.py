@@ -74,7 +74,7 @@ def over_a_tree(part: str, seeds: range) -> None:
     with walks.small_rows():
         it = walks.start(fs, walks.Heard(), Counties)
         it.work(lambda _receipt: None)
-        named = named_parts(it.objects, it.state.ref(f"processed/{DATASET}"))
+        named = named_parts(it.objects, it.state.refs.at(f"processed/{DATASET}"))
     assert named is not None and named[0].depth, "a root above parts above parts of entries"
     sweep(part, "walks", partial(walks.play, gauges=Counties), seeds)
 

@@ -159,7 +159,7 @@ def examine(recorded: Recorded, folder: str, point: int, bounds: tuple[int, int]
         it = Installation(tables, lambda state: FileObjects(os.path.join(folder, "objects"), state))
         for known_from, run_id, body in recorded.receipts:
             if known_from <= point:
-                receipt = it.state.receipt(run_id)
+                receipt = it.state.ledger.receipt(run_id)
                 assert receipt is not None and canonical(receipt) == body, "a receipt that was told is gone"
         if resume:
             it.check()

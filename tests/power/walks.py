@@ -61,7 +61,7 @@ class Heard:
 
     def check(self, it: Installation) -> None:
         for run_id, body in self.receipts.items():
-            found = it.state.receipt(run_id)
+            found = it.state.ledger.receipt(run_id)
             if found is None or canonical(found) != body:
                 raise Broken("a receipt that was told is gone or another")
         for name in self.objects:

@@ -49,7 +49,7 @@ BUGS: dict[str, Bug] = {
     "a dataset is noted as told before the publisher has it": Bug(
         "kfm/engine/deliver.py",
         "            try:\n                telling.all()\n",
-        "            state.acknowledge(PUBLIC, {dataset: Told(moves=len(moves), keep=ALL)})\n"
+        "            state.outbox.acknowledge(PUBLIC, {dataset: Told(moves=len(moves), keep=ALL)})\n"
         "            try:\n                telling.all()\n",
         PUBLISHED,
     ),
@@ -121,9 +121,9 @@ BUGS: dict[str, Bug] = {
         "tests/crash/test_stops.py tests/store/test_turns.py",
     ),
     "a lease is freed by anyone": Bug(
-        "kfm/store/state.py",
-        '        if current is not None and current.token == lease.token:\n            self._put("leases"',
-        '        if current is not None:\n            self._put("leases"',
+        "kfm/store/leases.py",
+        '        if current is not None and current.token == lease.token:\n            self._tables.put("leases"',
+        '        if current is not None:\n            self._tables.put("leases"',
         "tests/store/test_state.py",
     ),
     "plan() may read the clock": Bug(
@@ -190,7 +190,7 @@ BUGS: dict[str, Bug] = {
         "tests/walk/test_manifests.py",
     ),
     "a ref moves from wherever it is": Bug(
-        "kfm/store/state.py", "        if current != move.before:\n", "        if False:\n", "tests/store/test_state.py"
+        "kfm/store/refs.py", "        if current != move.before:\n", "        if False:\n", "tests/store/test_state.py"
     ),
 }
 # Of the sixteen bugs every such system should catch, these wait for what they would be put into.

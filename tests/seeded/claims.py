@@ -144,7 +144,7 @@ CLAIMS: dict[str, Bug] = {
         f"{TYPED}::test_promotion_without_a_licence_is_denied_until_it_is_declared",
     ),
     "U16": Bug(
-        "kfm/engine/record.py", "tx.keep_trigger(walk", "str(walk", f"{TYPED}::test_what_is_frozen_waits_for_the_thaw"
+        "kfm/engine/record.py", "tx.inbox.keep(kept)", "str(kept)", f"{TYPED}::test_what_is_frozen_waits_for_the_thaw"
     ),
     "U17": Bug(
         "examples/kansas/kfm.yml",
@@ -178,8 +178,8 @@ CLAIMS: dict[str, Bug] = {
         "tests/walk/test_purity.py::test_an_impure_plan_is_refused_and_its_call_is_named",
     ),
     "D3 locked": Bug(
-        "kfm/store/state.py",
-        'self._put("plan_locks", lock_key, plan_hash.encode())',
+        "kfm/store/journal.py",
+        'self._tables.put("plan_locks", lock_key, plan_hash.encode())',
         "pass",
         f"{WALK}::test_a_changed_plan_under_one_version_is_refused_with_a_diff",
     ),
@@ -208,7 +208,7 @@ CLAIMS: dict[str, Bug] = {
         "tests/walk/test_wal.py::test_every_step_has_its_intent_before_its_done",
     ),
     "D6 other bytes": Bug(
-        "kfm/store/state.py",
+        "kfm/store/journal.py",
         "elif before != body:",
         "elif not body:",
         f"{STATE}::test_a_segment_is_written_once_and_other_bytes_under_its_number_are_corruption",
@@ -238,9 +238,9 @@ CLAIMS: dict[str, Bug] = {
         f"{WALK}::test_changed_content_makes_a_new_version_that_supersedes_the_old",
     ),
     "D10": Bug(
-        "kfm/store/state.py",
-        "current.expires_ms > now and not",
-        "current.expires_ms < now and not",
+        "kfm/store/leases.py",
+        "current is not None and is_held(current, now)",
+        "current is not None and not is_held(current, now)",
         f"{STATE}::test_a_lease_is_held_by_one_until_it_expires",
     ),
     "D13": Bug(
@@ -268,9 +268,9 @@ CLAIMS: dict[str, Bug] = {
         "tests/watch/test_watching.py::test_a_change_makes_one_run_and_no_change_makes_none",
     ),
     "O4": Bug(
-        "kfm/store/state.py",
-        'if self._tables.get("versions", key) is None:',
-        "if key:",
+        "kfm/store/ledger.py",
+        "if (first := self.version(version.dataset, version.digest)) is not None:",
+        "if (first := version) is None:",
         f"{STATE}::test_a_version_keeps_its_first_maker",
     ),
     "O8": Bug(
@@ -299,8 +299,8 @@ CLAIMS: dict[str, Bug] = {
     ),
     "O13": Bug(
         "kfm/cli/reading.py",
-        'house.state.ref(f"quarantine/{name}")',
-        'house.state.ref(f"held/{name}")',
+        'house.state.refs.at(f"quarantine/{name}")',
+        'house.state.refs.at(f"held/{name}")',
         f"{TYPED}::test_held_shows_what_is_held_back_and_why",
     ),
     "O15": Bug(
@@ -316,7 +316,7 @@ CLAIMS: dict[str, Bug] = {
         "tests/walk/test_artifacts.py::test_a_receipt_lies_at_the_path_of_its_logical_start",
     ),
     "W4 write-once": Bug(
-        "kfm/store/state.py",
+        "kfm/store/ledger.py",
         "            if before == body:\n                return\n",
         "            return\n",
         f"{STATE}::test_a_receipt_is_written_once",
@@ -376,7 +376,7 @@ CLAIMS: dict[str, Bug] = {
         f"{STATE}::test_whatever_is_not_plainly_open_is_frozen",
     ),
     "P10": Bug(
-        "kfm/store/state.py",
+        "kfm/store/ledger.py",
         'prev=self._state.meta("ledger_head") or GENESIS',
         "prev=GENESIS",
         f"{STATE}::test_the_ledger_is_one_unbroken_chain_over_the_receipts",

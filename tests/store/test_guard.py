@@ -47,7 +47,7 @@ class Site:
         state._check_fence = counted  # type: ignore[method-assign]
 
     def take(self, worker: int, ttl: int = 10) -> Lease:
-        return self.states[worker].acquire("scope", f"worker-{worker}", ttl)
+        return self.states[worker].leases.acquire("scope", f"worker-{worker}", ttl)
 
     def write(self, worker: int, lease: Lease | None, durable: bool = True) -> None:
         with self.states[worker].transaction(lease, switches=SWITCHES, durable=durable) as tx:
@@ -56,8 +56,8 @@ class Site:
     def switch(self, worker: int, name: str, to: str, then: Callable[[], None] = lambda: None) -> None:
         state = self.states[worker]
         with state.transaction() as tx:
-            move = RefMove(ref=name, before=state.ref(name), after=to)
-            tx.move(move, run_id="r", op="freeze", actor="a", reason="", ts="t")
+            move = RefMove(ref=name, before=state.refs.at(name), after=to)
+            tx.refs.move(move, run_id="r", op="freeze", actor="a", reason="", ts="t")
             then()
 
 
@@ -85,7 +85,7 @@ def test_a_lease_that_was_taken_over_and_given_back_is_still_not_ours(site: Site
     lease = site.take(0)
     site.write(0, lease)
     site.now += 10
-    site.states[1].release(site.take(1))
+    site.states[1].leases.release(site.take(1))
     with pytest.raises(Fenced):
         site.write(0, lease)
     with pytest.raises(Fenced):
@@ -97,8 +97,8 @@ def test_a_takeover_is_noticed_although_the_change_was_read_before(site: Site) -
     site.write(0, lease)
     site.now += 10
     site.take(1)
-    site.states[0].ref("switch/global")  # a reading outside a transaction: the connection has seen the change now
-    assert site.states[0].lease("scope") != lease
+    site.states[0].refs.at("switch/global")  # a reading outside a transaction: the connection has seen the change now
+    assert site.states[0].leases.of("scope") != lease
     with pytest.raises(Fenced):
         site.write(0, lease)
 
@@ -106,7 +106,7 @@ def test_a_takeover_is_noticed_although_the_change_was_read_before(site: Site) -
 def test_a_lease_from_a_transaction_that_was_undone_is_none(site: Site) -> None:
     kept: list[Lease] = []
     with pytest.raises(Undone), site.states[0].transaction() as tx:
-        kept.append(tx.acquire("scope", "worker-0", 10))
+        kept.append(tx.leases.acquire("scope", "worker-0", 10))
         undo()
     with pytest.raises(Fenced):
         site.write(0, kept[0])
@@ -123,7 +123,7 @@ def test_a_takeover_that_was_undone_takes_nothing_over(site: Site) -> None:
     site.now += 10
     for worker in (0, 1):
         with pytest.raises(Undone), site.states[worker].transaction() as tx:
-            tx.acquire("scope", "worker-1", 10)
+            tx.leases.acquire("scope", "worker-1", 10)
             undo()
         site.write(0, lease)
 
@@ -190,10 +190,10 @@ def test_in_any_order_of_things_the_answer_is_the_one_a_model_gives(site: Site, 
             with contextlib.suppress(Busy):
                 current = owner[worker] = site.take(worker)
         elif dice < 0.15 and worker in owner:
-            state.release(owner[worker])  # frees it if it is still the current one, and nothing else
+            state.leases.release(owner[worker])  # frees it if it is still the current one, and nothing else
         elif dice < 0.20:
             with pytest.raises((Undone, Busy)), state.transaction() as tx:
-                tx.acquire("scope", f"worker-{worker}", 10)
+                tx.leases.acquire("scope", f"worker-{worker}", 10)
                 undo()
         elif dice < 0.30:
             name, to = rng.choice(SWITCHES), rng.choice(("frozen", "open", "open"))
@@ -204,7 +204,7 @@ def test_in_any_order_of_things_the_answer_is_the_one_a_model_gives(site: Site, 
                 site.switch(worker, name, to)
                 frozen[name] = to == "frozen"
         elif dice < 0.40:
-            state.ref(rng.choice(SWITCHES))
+            state.refs.at(rng.choice(SWITCHES))
         elif dice < 0.45:
             site.write(worker, None) if not any(frozen.values()) else state.sync()
         elif worker in owner:

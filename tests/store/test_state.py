@@ -17,7 +17,8 @@ from kfm.contract.canonical import canonical
 from kfm.contract.keys import GENESIS, digest
 from kfm.contract.records import Delivery, RefMove, Told
 from kfm.errors import Busy, Conflict, Corrupt, Fenced, Frozen, Moved
-from kfm.store.state import StoredState, StoredTx, holder_is_dead, this_process
+from kfm.store.holders import holder_is_dead, this_process
+from kfm.store.state import StoredState, StoredTx
 from tests.store.backends import ALL, STORED, Backend
 from tests.store.records import TS, checkpoint, receipt, run, segment, telemetry, trigger, version
 from tests.walk.system_calls import need_strace
@@ -49,7 +50,7 @@ def again(backend: Backend, state: StoredState) -> StoredState:
 
 def move(tx: StoredTx, ref: str, before: str, after: str, **fields: str) -> None:
     known = {"run_id": "run-0", "op": "ingest", "actor": "a", "reason": "", "ts": TS, **fields}
-    tx.move(RefMove(ref=ref, before=before, after=after), **known)
+    tx.refs.move(RefMove(ref=ref, before=before, after=after), **known)
 
 
 # -- claims
@@ -57,69 +58,69 @@ def move(tx: StoredTx, ref: str, before: str, after: str, **fields: str) -> None
 
 def test_the_same_work_is_claimed_once(state: StoredState) -> None:
     with state.transaction() as tx:
-        tx.claim(run())
+        tx.runs.claim(run())
     for contender in (run(run_id="run-x"), run(run_id="run-1", n=1), run(run_id="run-2", n=2)):
         with pytest.raises(Conflict), state.transaction() as tx:
-            tx.claim(contender)
-    found = state.claimed("claim")
+            tx.runs.claim(contender)
+    found = state.runs.claimed("claim")
     assert found is not None and found.run_id == "run-0"
-    assert [r.run_id for r in state.open_runs()] == ["run-0"]
-    assert state.run("run-x") is None
+    assert [r.run_id for r in state.runs.unfinished()] == ["run-0"]
+    assert state.runs.get("run-x") is None
 
 
 def test_an_ended_run_may_be_followed_by_the_next_and_by_no_other(backend: Backend, state: StoredState) -> None:
     with state.transaction() as tx:
-        tx.claim(run())
+        tx.runs.claim(run())
     with state.transaction() as tx:
-        tx.save_run(run(status="FAILED"))
-    assert list(state.open_runs()) == []
+        tx.runs.save(run(status="FAILED"))
+    assert list(state.runs.unfinished()) == []
     for contender in (run(run_id="run-0b", n=0), run(run_id="run-2", n=2)):
         with pytest.raises(Conflict), state.transaction() as tx:
-            tx.claim(contender)
+            tx.runs.claim(contender)
     with state.transaction() as tx:
-        tx.claim(run(run_id="run-1", n=1))
+        tx.runs.claim(run(run_id="run-1", n=1))
     state = again(backend, state)
-    found = state.claimed("claim")
+    found = state.runs.claimed("claim")
     assert found is not None and (found.run_id, found.n) == ("run-1", 1)
-    assert [r.run_id for r in state.open_runs()] == ["run-1"]
-    first = state.run("run-0")
+    assert [r.run_id for r in state.runs.unfinished()] == ["run-1"]
+    first = state.runs.get("run-0")
     assert first is not None and first.status == "FAILED"
 
 
 def test_a_claim_in_a_transaction_that_fails_was_never_made(state: StoredState) -> None:
     with pytest.raises(ZeroDivisionError), state.transaction() as tx:
-        tx.claim(run())
-        tx.lock_plan("claim", A)
+        tx.runs.claim(run())
+        tx.journal.lock_plan("claim", A)
         raise ZeroDivisionError
-    assert state.claimed("claim") is None
-    assert state.locked_plan("claim") is None
-    assert list(state.open_runs()) == []
+    assert state.runs.claimed("claim") is None
+    assert state.journal.locked_plan("claim") is None
+    assert list(state.runs.unfinished()) == []
     with state.transaction() as tx:
-        tx.claim(run())
+        tx.runs.claim(run())
 
 
 # -- leases
 
 
 def test_a_lease_is_held_by_one_until_it_expires(state: StoredState, clock: FixedClock) -> None:
-    first = state.acquire("scope", "other-host:1:1", 1000)
+    first = state.leases.acquire("scope", "other-host:1:1", 1000)
     with pytest.raises(Busy, match="1 s more"):
-        state.acquire("scope", "me", 1000)
+        state.leases.acquire("scope", "me", 1000)
     clock.advance(999)
     with pytest.raises(Busy):
-        state.acquire("scope", "me", 1000)
-    other = state.acquire("elsewhere", "me", 1000)
+        state.leases.acquire("scope", "me", 1000)
+    other = state.leases.acquire("elsewhere", "me", 1000)
     clock.advance(1)
-    second = state.acquire("scope", "me", 1000)
+    second = state.leases.acquire("scope", "me", 1000)
     assert first.token < other.token < second.token
 
 
 def test_every_token_is_greater_than_all_before_it(backend: Backend, state: StoredState) -> None:
     tokens = []
     for n in range(30):
-        lease = state.acquire(f"scope-{n % 3}", "h", 10)
+        lease = state.leases.acquire(f"scope-{n % 3}", "h", 10)
         tokens.append(lease.token)
-        state.release(lease)
+        state.leases.release(lease)
         if n % 10 == 9:
             state = again(backend, state)
     assert tokens == sorted(set(tokens))
@@ -128,24 +129,24 @@ def test_every_token_is_greater_than_all_before_it(backend: Backend, state: Stor
 def test_a_stale_token_writes_nothing_renews_nothing_and_frees_nothing(
     backend: Backend, state: StoredState, clock: FixedClock
 ) -> None:
-    stale = state.acquire("scope", "old", 10)
+    stale = state.leases.acquire("scope", "old", 10)
     with state.transaction(stale) as tx:
         move(tx, "processed/d", "", A)
     clock.advance(10)
-    current = state.acquire("scope", "new", 1000)
-    before = dict(state.refs())
+    current = state.leases.acquire("scope", "new", 1000)
+    before = dict(state.refs.all())
     for durable in (True, False):
         with pytest.raises(Fenced), state.transaction(stale, durable=durable) as tx:
             move(tx, "processed/d", A, B)
-            tx.renew(stale, 1000)
+            tx.leases.renew(stale, 1000)
             pytest.fail("the transaction of a stale lease was entered")
-    state.release(stale)
-    assert state.lease("scope") == current
-    assert dict(state.refs()) == before
+    state.leases.release(stale)
+    assert state.leases.of("scope") == current
+    assert dict(state.refs.all()) == before
     with state.transaction(current) as tx:
-        tx.renew(current, 5000)
+        tx.leases.renew(current, 5000)
         move(tx, "processed/d", A, C)
-    renewed = again(backend, state).lease("scope")
+    renewed = again(backend, state).leases.of("scope")
     assert renewed is not None and renewed.token == current.token and renewed.expires_ms == clock.now_ms() + 5000
 
 
@@ -154,58 +155,58 @@ def test_a_lease_taken_over_through_another_view_of_the_same_tables_fences_too(
 ) -> None:
     """What was checked once is not believed for ever: two workers of one process stand on the same tables."""
     other = StoredState(state.tables, clock.now_ms)
-    stale = state.acquire("scope", "old", 10)
+    stale = state.leases.acquire("scope", "old", 10)
     with state.transaction(stale, switches=("switch/global",)) as tx:
-        tx.checkpoint(checkpoint())
+        tx.inbox.keep_checkpoint(checkpoint())
     clock.advance(10)
-    other.acquire("scope", "new", 1000)
+    other.leases.acquire("scope", "new", 1000)
     with pytest.raises(Fenced), state.transaction(stale, switches=("switch/global",)) as tx:
-        tx.checkpoint(checkpoint())
+        tx.inbox.keep_checkpoint(checkpoint())
 
 
 def test_a_switch_thrown_through_another_view_of_the_same_tables_stops_us_too(
     state: StoredState, clock: FixedClock
 ) -> None:
     other = StoredState(state.tables, clock.now_ms)
-    lease = state.acquire("scope", "me", 1000)
+    lease = state.leases.acquire("scope", "me", 1000)
     with state.transaction(lease, switches=("switch/global",)) as tx:
-        tx.checkpoint(checkpoint())
+        tx.inbox.keep_checkpoint(checkpoint())
     with other.transaction() as tx:
         move(tx, "switch/global", "", "frozen")
     with pytest.raises(Frozen), state.transaction(lease, switches=("switch/global",)) as tx:
-        tx.checkpoint(checkpoint())
+        tx.inbox.keep_checkpoint(checkpoint())
 
 
 def test_a_lease_whose_taking_was_undone_was_never_held(state: StoredState) -> None:
     with pytest.raises(ZeroDivisionError), state.transaction() as tx:
-        ghost = tx.acquire("scope", "me", 1000)
+        ghost = tx.leases.acquire("scope", "me", 1000)
         raise ZeroDivisionError
-    assert state.lease("scope") is None
+    assert state.leases.of("scope") is None
     with pytest.raises(Fenced), state.transaction(ghost):
         pytest.fail("entered with a lease that does not exist")
-    lease = state.acquire("scope", "me", 1000)
+    lease = state.leases.acquire("scope", "me", 1000)
     with state.transaction(lease) as tx:
         move(tx, "processed/d", "", A)
 
 
 def test_a_released_lease_is_free_at_once(state: StoredState) -> None:
-    lease = state.acquire("scope", "one", 1_000_000)
+    lease = state.leases.acquire("scope", "one", 1_000_000)
     with state.transaction(lease) as tx:
-        tx.release(lease)
-    assert state.acquire("scope", "two", 10).token > lease.token
+        tx.leases.release(lease)
+    assert state.leases.acquire("scope", "two", 10).token > lease.token
 
 
 def test_the_lease_of_a_process_that_is_gone_is_free(state: StoredState) -> None:
     gone = subprocess.run(
-        [sys.executable, "-c", "from kfm.store.state import this_process; print(this_process(), end='')"],
+        [sys.executable, "-c", "from kfm.store.holders import this_process; print(this_process(), end='')"],
         capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": "src"},
     ).stdout  # fmt: skip
     assert holder_is_dead(gone) and not holder_is_dead(this_process())
-    first = state.acquire("scope", gone, 1_000_000)
-    second = state.acquire("scope", this_process(), 1_000_000)
+    first = state.leases.acquire("scope", gone, 1_000_000)
+    second = state.leases.acquire("scope", this_process(), 1_000_000)
     assert second.token > first.token
     with pytest.raises(Busy):
-        state.acquire("scope", "other-host:1:1", 10)
+        state.leases.acquire("scope", "other-host:1:1", 10)
 
 
 # -- switches
@@ -234,7 +235,7 @@ def test_a_frozen_transaction_keeps_nothing_and_leaves_the_store_usable(state: S
             pytest.fail("entered while frozen")
     with state.transaction() as tx:
         move(tx, "switch/global", "frozen", "")
-    assert state.ref("switch/global") == ""
+    assert state.refs.at("switch/global") == ""
 
 
 # -- refs
@@ -248,8 +249,8 @@ def test_a_ref_moves_only_from_where_it_is(backend: Backend, state: StoredState)
             move(tx, "raw/d/0", "", B)
             move(tx, "processed/d", before, C)
     state = again(backend, state)
-    assert dict(state.refs()) == {"processed/d": A}
-    assert [entry.after for entry in state.history("processed/d")] == [A]
+    assert dict(state.refs.all()) == {"processed/d": A}
+    assert [entry.after for entry in state.refs.history("processed/d")] == [A]
 
 
 def test_a_ref_moved_twice_in_one_transaction_tells_both(state: StoredState) -> None:
@@ -257,8 +258,8 @@ def test_a_ref_moved_twice_in_one_transaction_tells_both(state: StoredState) -> 
         move(tx, "processed/d", "", A)
         move(tx, "processed/d", A, B)
         move(tx, "processed/d", B, "")
-    assert state.ref("processed/d") == ""
-    assert [(e.n, e.before, e.after) for e in state.history("processed/d")] == [(1, "", A), (2, A, B), (3, B, "")]
+    assert state.refs.at("processed/d") == ""
+    assert [(e.n, e.before, e.after) for e in state.refs.history("processed/d")] == [(1, "", A), (2, A, B), (3, B, "")]
 
 
 def test_history_is_complete_in_order_and_of_this_ref_only(backend: Backend, state: StoredState) -> None:
@@ -272,12 +273,12 @@ def test_history_is_complete_in_order_and_of_this_ref_only(backend: Backend, sta
                 at[name] = target
     state = again(backend, state)
     for name in names:
-        entries = list(state.history(name))
+        entries = list(state.refs.history(name))
         assert [entry.n for entry in entries] == list(range(1, 26))
         assert {entry.ref for entry in entries} == {name}
         assert all(one.after == two.before for one, two in pairwise(entries))
-        assert state.ref(name) == entries[-1].after
-    assert dict(state.refs("processed/d/")) == {"processed/d/e": "processed/d/e#24"}
+        assert state.refs.at(name) == entries[-1].after
+    assert dict(state.refs.all("processed/d/")) == {"processed/d/e": "processed/d/e#24"}
 
 
 # -- versions, receipts, ledger
@@ -285,69 +286,70 @@ def test_history_is_complete_in_order_and_of_this_ref_only(backend: Backend, sta
 
 def test_a_version_keeps_its_first_maker(state: StoredState) -> None:
     with state.transaction() as tx:
-        tx.version(version(run_id="first"))
-        tx.version(version(run_id="second"))
+        tx.ledger.keep_version(version(run_id="first"))
+        tx.ledger.keep_version(version(run_id="second"))
     with state.transaction() as tx:
-        tx.version(version(run_id="third"))
-    found = state.dataset_version("d", version().digest)
+        tx.ledger.keep_version(version(run_id="third"))
+    found = state.ledger.version("d", version().digest)
     assert found is not None and found.run_id == "first"
-    assert state.dataset_version("d", B) is None
+    assert state.ledger.version("d", B) is None
 
 
 def test_a_receipt_is_written_once(backend: Backend, state: StoredState) -> None:
     with state.transaction() as tx:
-        tx.receipt(receipt(), op="ingest")
-        tx.receipt(receipt(), op="ingest")
+        tx.ledger.append(receipt(), op="ingest")
+        tx.ledger.append(receipt(), op="ingest")
     with state.transaction() as tx:
-        tx.receipt(receipt(), op="ingest")
+        tx.ledger.append(receipt(), op="ingest")
     with pytest.raises(Corrupt, match="already has another receipt"), state.transaction() as tx:
         move(tx, "processed/d", "", A)
-        tx.receipt(receipt(outcome="failed"), op="ingest")
+        tx.ledger.append(receipt(outcome="failed"), op="ingest")
     state = again(backend, state)
-    assert state.receipt("run-0") == receipt()
-    assert [entry.index for entry in state.ledger()] == [1]
-    assert state.ref("processed/d") == ""
+    assert state.ledger.receipt("run-0") == receipt()
+    assert [entry.index for entry in state.ledger.entries()] == [1]
+    assert state.refs.at("processed/d") == ""
 
 
 def test_the_ledger_is_one_unbroken_chain_over_the_receipts(backend: Backend, state: StoredState) -> None:
     for n in range(40):
         with state.transaction(durable=n % 3 == 0) as tx:
-            assert tx.next_index() == n * 2 + 1
-            tx.receipt(receipt(run_id=f"run-{n}"), op="ingest")
-            assert tx.next_index() == n * 2 + 2
-            tx.receipt(receipt(run_id=f"skip-{n}", outcome="noop", plan_hash=""), op="ingest")
+            assert tx.ledger.next_index() == n * 2 + 1
+            tx.ledger.append(receipt(run_id=f"run-{n}"), op="ingest")
+            assert tx.ledger.next_index() == n * 2 + 2
+            tx.ledger.append(receipt(run_id=f"skip-{n}", outcome="noop", plan_hash=""), op="ingest")
         with pytest.raises(ZeroDivisionError), state.transaction() as tx:
-            tx.receipt(receipt(run_id=f"never-{n}"), op="ingest")
+            tx.ledger.append(receipt(run_id=f"never-{n}"), op="ingest")
             raise ZeroDivisionError
         if n % 13 == 0:
             state = again(backend, state)
-    entries = list(state.ledger())
+    entries = list(state.ledger.entries())
     previous = GENESIS
     for n, entry in enumerate(entries, 1):
         assert (entry.index, entry.prev) == (n, previous)
         previous = digest(canonical(entry))
-        written = state.receipt(entry.run_id)
+        written = state.ledger.receipt(entry.run_id)
         assert written is not None and digest(canonical(written)) == entry.receipt_digest
-    assert state.ledger_head() == previous
+    assert state.ledger.head() == previous
     assert len(entries) == 80
-    assert [e.index for e in state.ledger(after=77)] == [78, 79, 80]
-    assert [e.index for e in state.ledger(reverse=True, limit=2)] == [80, 79]
-    assert [e.index for e in state.ledger(after=3, reverse=True)] == [2, 1]
+    assert [e.index for e in state.ledger.entries(after=77)] == [78, 79, 80]
+    assert [e.index for e in state.ledger.entries(reverse=True, limit=2)] == [80, 79]
+    assert [e.index for e in state.ledger.entries(after=3, reverse=True)] == [2, 1]
 
 
 def test_telemetry_and_checkpoints_are_the_latest_told(backend: Backend, state: StoredState) -> None:
     with state.transaction() as tx:
-        tx.telemetry(telemetry())
-        tx.checkpoint(checkpoint())
-        tx.checkpoint(checkpoint(uri="https://example.org/ä?b#c", etag='W/"1"'))
+        tx.ledger.keep_telemetry(telemetry())
+        tx.inbox.keep_checkpoint(checkpoint())
+        tx.inbox.keep_checkpoint(checkpoint(uri="https://example.org/ä?b#c", etag='W/"1"'))
     with state.transaction(durable=False) as tx:
-        tx.telemetry(telemetry(energy_kwh=0.25))
-        tx.checkpoint(checkpoint(size=2))
+        tx.ledger.keep_telemetry(telemetry(energy_kwh=0.25))
+        tx.inbox.keep_checkpoint(checkpoint(size=2))
     state = again(backend, state)
-    assert state.telemetry("run-0") == telemetry(energy_kwh=0.25)
-    assert state.checkpoint("file:a") == checkpoint(size=2)
-    assert state.checkpoint("https://example.org/ä?b#c") == checkpoint(uri="https://example.org/ä?b#c", etag='W/"1"')
-    assert state.checkpoint("file:b") is None
+    assert state.ledger.telemetry("run-0") == telemetry(energy_kwh=0.25)
+    assert state.inbox.checkpoint("file:a") == checkpoint(size=2)
+    uri = "https://example.org/ä?b#c"
+    assert state.inbox.checkpoint(uri) == checkpoint(uri=uri, etag='W/"1"')
+    assert state.inbox.checkpoint("file:b") is None
 
 
 # -- outbox, inbox
@@ -355,73 +357,75 @@ def test_telemetry_and_checkpoints_are_the_latest_told(backend: Backend, state: 
 
 def publish(state: StoredState, before: str, after: str) -> None:
     with state.transaction() as tx:
-        tx.move(RefMove(ref="published/d", before=before, after=after), run_id="r", op="o", actor="", reason="", ts="")
+        tx.refs.move(
+            RefMove(ref="published/d", before=before, after=after), run_id="r", op="o", actor="", reason="", ts=""
+        )
 
 
 def test_what_a_sink_owes_is_due_until_it_was_told(backend: Backend, state: StoredState) -> None:
     publish(state, "", "one")
     with state.transaction() as tx:
         for sink, dataset in (("publish", "d"), ("publish", "e"), ("publish", "d"), ("graph", "d")):
-            tx.owe(sink, dataset)
+            tx.outbox.owe(sink, dataset)
     state = again(backend, state)
-    assert list(state.due("publish")) == ["d", "e"] and list(state.due("graph")) == ["d"]
-    state.acknowledge("publish", {"d": Told(moves=1, keep=-1)})
+    assert list(state.outbox.due("publish")) == ["d", "e"] and list(state.outbox.due("graph")) == ["d"]
+    state.outbox.acknowledge("publish", {"d": Told(moves=1, keep=-1)})
     state = again(backend, state)
-    assert list(state.due("publish")) == ["e"] and list(state.due("graph")) == ["d"]
-    assert state.told("publish", "d") == Told(moves=1, keep=-1) and state.told("graph", "d") is None
+    assert list(state.outbox.due("publish")) == ["e"] and list(state.outbox.due("graph")) == ["d"]
+    assert state.outbox.told("publish", "d") == Told(moves=1, keep=-1) and state.outbox.told("graph", "d") is None
 
 
 def test_what_moved_on_while_it_was_told_stays_due(state: StoredState) -> None:
     publish(state, "", "one")
     with state.transaction() as tx:
-        tx.owe("publish", "d")
+        tx.outbox.owe("publish", "d")
     publish(state, "one", "two")
-    state.acknowledge("publish", {"d": Told(moves=1, keep=-1)})
-    assert list(state.due("publish")) == ["d"]
-    state.acknowledge("publish", {"d": Told(moves=2, keep=0)})
-    state.acknowledge("publish", {"d": Told(moves=1, keep=-1)})  # one that was slow
-    assert list(state.due("publish")) == [] and state.told("publish", "d") == Told(moves=2, keep=0)
+    state.outbox.acknowledge("publish", {"d": Told(moves=1, keep=-1)})
+    assert list(state.outbox.due("publish")) == ["d"]
+    state.outbox.acknowledge("publish", {"d": Told(moves=2, keep=0)})
+    state.outbox.acknowledge("publish", {"d": Told(moves=1, keep=-1)})  # one that was slow
+    assert list(state.outbox.due("publish")) == [] and state.outbox.told("publish", "d") == Told(moves=2, keep=0)
 
 
 def test_a_cursor_never_goes_back(backend: Backend, state: StoredState) -> None:
     for index in (3, 7, 5):
         with state.transaction() as tx:
-            tx.advance("publish", index)
+            tx.outbox.advance("publish", index)
     state = again(backend, state)
-    assert (state.cursor("publish"), state.cursor("receipts")) == (7, 0)
+    assert (state.outbox.cursor("publish"), state.outbox.cursor("receipts")) == (7, 0)
 
 
 def test_a_kept_trigger_stays_until_a_run_of_it_ends(backend: Backend, state: StoredState) -> None:
     with state.transaction() as tx:
-        one = tx.keep_trigger(trigger(reason="first"))
-        two = tx.keep_trigger(trigger(trigger_id="hook-7"))
-        assert tx.keep_trigger(one) == one
+        one = tx.inbox.keep(trigger(reason="first"))
+        two = tx.inbox.keep(trigger(trigger_id="hook-7"))
+        assert tx.inbox.keep(one) == one
     assert one.trigger_id and two.trigger_id == "hook-7"
     state = again(backend, state)
-    assert {t.trigger_id for t in state.inbox()} == {one.trigger_id, "hook-7"}
+    assert {t.trigger_id for t in state.inbox.waiting()} == {one.trigger_id, "hook-7"}
     with state.transaction() as tx:
-        tx.finish_trigger(one.trigger_id, "a-run")
-        tx.finish_trigger("", "a-run")
-        tx.finish_trigger("unknown", "a-run")
-    assert list(state.inbox()) == [two]
-    ended = state.ended_trigger(one.trigger_id)
+        tx.inbox.finish(one.trigger_id, "a-run")
+        tx.inbox.finish("", "a-run")
+        tx.inbox.finish("unknown", "a-run")
+    assert list(state.inbox.waiting()) == [two]
+    ended = state.inbox.ended(one.trigger_id)
     assert ended is not None and (ended.trigger, ended.run_id) == (one, "a-run")
-    assert list(state.ended_triggers(reverse=True)) == [ended]
-    assert state.ended_trigger("unknown") is None
+    assert list(state.inbox.all_ended(reverse=True)) == [ended]
+    assert state.inbox.ended("unknown") is None
 
 
 def test_a_delivery_is_known_once_it_was_taken(backend: Backend, state: StoredState) -> None:
     taken = Delivery(source_id="hook", delivery_id="ab", trigger_ids=("1",), received_ms=1, expires_ms=0)
     with state.transaction() as tx:
-        assert state.delivery("hook", "ab") is None
-        tx.take_delivery(taken)
+        assert state.inbox.delivery("hook", "ab") is None
+        tx.inbox.take_delivery(taken)
     state = again(backend, state)
-    assert state.delivery("hook", "ab") == taken
-    assert state.delivery("hook", "a") is None and state.delivery("other", "ab") is None
-    assert list(state.deliveries()) == [taken]
+    assert state.inbox.delivery("hook", "ab") == taken
+    assert state.inbox.delivery("hook", "a") is None and state.inbox.delivery("other", "ab") is None
+    assert list(state.inbox.deliveries()) == [taken]
     with state.transaction() as tx:
-        tx.forget_delivery(taken)
-    assert state.delivery("hook", "ab") is None
+        tx.inbox.forget_delivery(taken)
+    assert state.inbox.delivery("hook", "ab") is None
 
 
 # -- journals, plans, objects
@@ -432,31 +436,31 @@ def test_a_segment_is_written_once_and_other_bytes_under_its_number_are_corrupti
 ) -> None:
     first = segment(0, GENESIS, done=[(0, A, 1, "text/plain")])
     with state.transaction() as tx:
-        name = tx.segment("run-0", first)
+        name = tx.journal.append("run-0", first)
     state = again(backend, state)
     with state.transaction() as tx:
-        assert tx.segment("run-0", first) == name, "the same bytes again are a harmless duplicate"
+        assert tx.journal.append("run-0", first) == name, "the same bytes again are a harmless duplicate"
     other = segment(0, GENESIS, done=[(0, B, 1, "text/plain")])
     with pytest.raises(Corrupt, match="record 0 of the journal of run run-0 is there with other bytes"):
         with state.transaction() as tx:
             move(tx, "processed/x", "", A)
-            tx.segment("run-0", other)
-    assert state.ref("processed/x") == "", "nothing of that transaction was written"
+            tx.journal.append("run-0", other)
+    assert state.refs.at("processed/x") == "", "nothing of that transaction was written"
     state.archive = lambda _run: [("run-0/00000000", canonical(other))]
     with pytest.raises(Corrupt, match="record 0 "):
-        list(state.segments("run-0"))
+        list(state.journal.segments("run-0"))
     state.archive = lambda _run: [("run-0/00000000", canonical(first))]
-    assert [found for found, _ in state.segments("run-0")] == [first]
+    assert [found for found, _ in state.journal.segments("run-0")] == [first]
 
 
 def test_the_journal_of_a_run_is_read_in_order_and_a_gap_is_refused(backend: Backend, state: StoredState) -> None:
     previous = GENESIS
     for n in range(5):
         with state.transaction(durable=n != 2) as tx:
-            previous = tx.segment("run-0", segment(n, previous, done=[(n, A, 1, "text/plain")]))
-            tx.segment("run-0-other", segment(0, GENESIS))
+            previous = tx.journal.append("run-0", segment(n, previous, done=[(n, A, 1, "text/plain")]))
+            tx.journal.append("run-0-other", segment(0, GENESIS))
     state = again(backend, state)
-    read = list(state.segments("run-0"))
+    read = list(state.journal.segments("run-0"))
     assert [found.n for found, _ in read] == [0, 1, 2, 3, 4]
     assert read[-1][1] == previous
     for n in range(4):  # an end that is cut off needs the run's row or the note to be noticed
@@ -466,30 +470,30 @@ def test_the_journal_of_a_run_is_read_in_order_and_a_gap_is_refused(backend: Bac
         state.tables.delete("segments", f"run-0/{n:08d}")
         state.tables.commit()
         with pytest.raises(Corrupt, match=f"record {n} "):
-            list(state.segments("run-0"))
+            list(state.journal.segments("run-0"))
         state.tables.begin()
         state.tables.put("segments", f"run-0/{n:08d}", body.replace(b"text/plain", b"text/plein"))
         state.tables.commit()
         with pytest.raises(Corrupt, match=f"record {n + 1} "):
-            list(state.segments("run-0"))
+            list(state.journal.segments("run-0"))
         state.tables.begin()
         state.tables.put("segments", f"run-0/{n:08d}", body)
         state.tables.commit()
-    assert len(list(state.segments("run-0"))) == 5
-    assert len(list(state.segments("run-0-other"))) == 1
-    assert list(state.segments("run")) == []
+    assert len(list(state.journal.segments("run-0"))) == 5
+    assert len(list(state.journal.segments("run-0-other"))) == 1
+    assert list(state.journal.segments("run")) == []
 
 
 def test_plans_are_kept_in_chunks_and_locked_by_claim(backend: Backend, state: StoredState) -> None:
     with state.transaction() as tx:
         for n in range(12):
-            tx.plan_chunk(A, n, b"%d\n" % n)
-        tx.plan_chunk(B, 0, b"other")
-        tx.lock_plan("claim", A)
+            tx.journal.plan_chunk(A, n, b"%d\n" % n)
+        tx.journal.plan_chunk(B, 0, b"other")
+        tx.journal.lock_plan("claim", A)
     state = again(backend, state)
-    assert b"".join(state.plan_chunks(A)) == b"".join(b"%d\n" % n for n in range(12))
-    assert state.locked_plan("claim") == A
-    assert state.locked_plan("unknown") is None
+    assert b"".join(state.journal.plan_chunks(A)) == b"".join(b"%d\n" % n for n in range(12))
+    assert state.journal.locked_plan("claim") == A
+    assert state.journal.locked_plan("unknown") is None
 
 
 def test_small_objects_live_in_the_state(backend: Backend, state: StoredState) -> None:
@@ -509,7 +513,7 @@ def test_a_record_that_cannot_be_read_as_what_it_is_is_refused(state: StoredStat
     for table, key in (("runs", "x"), ("receipts", "x"), ("leases", "x"), ("checkpoints", "x")):
         state.tables.put(table, key, b'{"unknown":1}')
     state.tables.commit()
-    for read in (state.run, state.receipt, state.lease, state.checkpoint):
+    for read in (state.runs.get, state.ledger.receipt, state.leases.of, state.inbox.checkpoint):
         with pytest.raises(Corrupt, match="cannot be read"):
             read("x")
 
@@ -521,7 +525,7 @@ def test_a_sync_makes_what_was_said_before_durable(kind: str, tmp_path: Path, cl
         "import sys; from kfm.store.state import StoredState; from tests.store.backends import open_stored\n"
         "state = StoredState(open_stored(sys.argv[1], sys.argv[2]), lambda: 1)\n"
         "for _ in range(5):\n"
-        "    state.acquire('s', 'h', 0); print('SYNC', flush=True); state.sync(); print('DONE', flush=True)\n"
+        "    state.leases.acquire('s', 'h', 0); print('SYNC', flush=True); state.sync(); print('DONE', flush=True)\n"
     )
     trace = tmp_path / "trace"
     need_strace()

@@ -143,18 +143,18 @@ def test_a_fence_raised_by_another_process_is_seen_inside_the_transaction(kind: 
     now = [1000]
     one, two = (StoredState(open_stored(kind, path), lambda: now[0]) for _ in range(2))
     for n in range(5):
-        lease = one.acquire("scope", "one", 10)
+        lease = one.leases.acquire("scope", "one", 10)
         with one.transaction(lease, switches=("switch/global",)) as tx:
             tx.touch()
         with one.transaction(lease, switches=("switch/global",)) as tx:
             tx.touch()
         now[0] += 10
-        taken = two.acquire("scope", "two", 10)
+        taken = two.leases.acquire("scope", "two", 10)
         assert taken.token > lease.token, n
         with pytest.raises(Fenced), one.transaction(lease, switches=("switch/global",)):
             pytest.fail("entered with a stale lease")
-        two.release(taken)
-    lease = one.acquire("scope", "one", 10)
+        two.leases.release(taken)
+    lease = one.leases.acquire("scope", "one", 10)
     with one.transaction(lease, switches=("switch/global",)) as tx:
         tx.touch()
     two.tables.begin()

@@ -19,9 +19,10 @@ from kfm.engine.walk import Ports, Settings
 from kfm.house.opening import House, open_house
 from kfm.operations.moves import OPERATIONS
 from kfm.policy.checklist import promotion_gate
+from kfm.store.holders import this_process
 from kfm.store.memory import MemoryTables
 from kfm.store.objects import DryObjects
-from kfm.store.state import StoredState, this_process
+from kfm.store.state import StoredState
 from kfm.telemetry.log import NullLog
 
 METADATA = {"title": "Test", "license": "CC0-1.0", "sensitivity": "public"}
@@ -108,7 +109,7 @@ class MemorySite:
 
     def content(self, ref: str) -> dict[str, bytes]:
         """What a ref points to, key by key."""
-        version = self.state.ref(ref)
+        version = self.state.refs.at(ref)
         if not version:
             return {}
         found = {}

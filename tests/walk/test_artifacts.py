@@ -69,11 +69,11 @@ def test_telemetry_is_left_by_success_failure_and_skip(tmp_path: Path) -> None:
     broken = opened(folder_site(tmp_path / "b", FAILING, b"a,b\n1,2\n"))
     failed = broken.run(broken.trigger("demo"))
     for site, receipt, stage in ((house, done, None), (house, skipped, None), (broken, failed, "EXECUTE")):
-        telemetry = site.state.telemetry(receipt.run_id)
+        telemetry = site.state.ledger.telemetry(receipt.run_id)
         assert telemetry is not None
         assert telemetry.status == receipt.status and telemetry.failure_stage == stage
         assert telemetry.energy_kwh is None and telemetry.energy_method.startswith("unknown")
-    made = house.state.telemetry(done.run_id)
+    made = house.state.ledger.telemetry(done.run_id)
     assert made is not None and (made.outputs_count, made.artifact_count, made.inputs_count) == (5, 5, 1)
 
 

@@ -25,8 +25,8 @@ def ended_runs(site: Installation, count: int) -> dict[str, list[str]]:
 
 def journals(house: House) -> dict[str, list[str]]:
     return {
-        entry.run_id: [name for _, name in house.state.segments(entry.run_id)]
-        for entry in house.state.ledger()
+        entry.run_id: [name for _, name in house.state.journal.segments(entry.run_id)]
+        for entry in house.state.ledger.entries()
         if entry.wal_ids
     }
 
@@ -86,8 +86,8 @@ def test_a_journal_that_is_put_away_while_it_is_read_is_read_to_its_end(
                 after = row[0]
 
         monkeypatch.setattr(reader.tables, "scan", one_by_one)
-        (run_id,) = (entry.run_id for entry in reader.state.ledger())
-        reading = reader.state.segments(run_id)
+        (run_id,) = (entry.run_id for entry in reader.state.ledger.entries())
+        reading = reader.state.journal.segments(run_id)
         names = [next(reading)[1]]
         assert other.archive.compact() == 1
         names += [name for _, name in reading]

@@ -66,11 +66,11 @@ def test_of_eight_with_the_same_work_one_commits_and_the_others_stand_back(state
             assert each.outcome != "lease.busy" or "; " in each.message, "it does not say what to do"
         site.sound()
         with site.open() as house:
-            history = list(house.state.history("processed/demo"))
-            assert len(history) == n + 1 and history[-1].after == house.state.ref("processed/demo")
-            assert Counter(entry.outcome for entry in house.state.ledger())["done"] == n + 1
-            assert not list(house.state.open_runs())
-            listed = {entry.run_id for entry in house.state.ledger()}
+            history = list(house.state.refs.history("processed/demo"))
+            assert len(history) == n + 1 and history[-1].after == house.state.refs.at("processed/demo")
+            assert Counter(entry.outcome for entry in house.state.ledger.entries())["done"] == n + 1
+            assert not list(house.state.runs.unfinished())
+            listed = {entry.run_id for entry in house.state.ledger.entries()}
             assert {each.run_id for each in told if each.run_id} <= listed
 
 
@@ -114,9 +114,9 @@ def killed_at_random(folder: Path, state: str, rng: random.Random, rounds: int) 
         assert outcome == "noop" or (outcome == "done" and not patient), outcome  # done: all died before the claim
         site.sound()
         with site.open() as house:
-            history = list(house.state.history("processed/demo"))
+            history = list(house.state.refs.history("processed/demo"))
             assert len(history) == n + 1, "a version was made twice, or not at all"
-            assert not list(house.state.open_runs())
+            assert not list(house.state.runs.unfinished())
             committed = [run_id for run_id, _ in house.tables.scan("runs")]
             assert len(committed) == n + 1, "the work was begun under two names"
 
@@ -161,8 +161,8 @@ def test_other_datasets_are_done_side_by_side_and_nobody_is_kept_waiting_for_eve
     site.sound()
     with site.open() as house:
         for number, name in enumerate(names):
-            assert len(list(house.state.history(f"processed/{name}"))) == rounds[number] >= enough
-        assert sum(1 for _ in house.state.ledger()) == len(told)
+            assert len(list(house.state.refs.history(f"processed/{name}"))) == rounds[number] >= enough
+        assert sum(1 for _ in house.state.ledger.entries()) == len(told)
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -172,7 +172,7 @@ def test_a_state_that_several_make_at_once_turns_none_of_them_away(state: str, p
 
         def work(site: Installation = site) -> int:
             with site.open() as house:
-                return sum(1 for _ in house.state.open_runs())
+                return sum(1 for _ in house.state.runs.unfinished())
 
         assert together([work] * 6) == [0] * 6
 
@@ -252,13 +252,13 @@ def test_moves_that_race_follow_each_other_and_the_loser_is_told(state: str, pla
     with site.open() as house:
         for each in told:
             if each.outcome == "failed":
-                receipt = house.state.receipt(each.run_id)
+                receipt = house.state.ledger.receipt(each.run_id)
                 assert receipt is not None and (receipt.status, receipt.moves) == ("FAILED", [])
         # An ingest that lost stays open; an operation never does: its plan says where the ref was.
-        assert {run.updater_id for run in house.state.open_runs()} <= {"parts"}
+        assert {run.updater_id for run in house.state.runs.unfinished()} <= {"parts"}
     site.finish()
     with site.open() as house:
-        assert not list(house.state.open_runs())
+        assert not list(house.state.runs.unfinished())
     site.sound()
 
 
@@ -275,9 +275,9 @@ def test_an_operation_whose_ref_went_elsewhere_has_failed_and_can_be_typed_again
         after_assembling(monkeypatch, lambda: other.operation("rollback", "demo"))
         receipt = house.operation("promote", "demo")
         assert (receipt.status, receipt.errors[0].code, receipt.moves) == ("FAILED", "ref.moved", [])
-        assert not list(house.state.open_runs())
+        assert not list(house.state.runs.unfinished())
         assert house.operation("promote", "demo").outcome == "done"
-        assert [entry.op for entry in house.state.history("published/demo")][2:] == ["rollback", "promote"]
+        assert [entry.op for entry in house.state.refs.history("published/demo")][2:] == ["rollback", "promote"]
     site.sound()
 
 
@@ -294,12 +294,13 @@ def test_an_ingest_whose_ref_went_elsewhere_stays_open_and_is_resumed(
                     house.run(house.trigger("demo"))
             else:
                 house.run(house.trigger("demo"))
-        (unfinished,) = house.state.open_runs()
-        lease = house.state.lease("parts/demo")
+        (unfinished,) = house.state.runs.unfinished()
+        lease = house.state.leases.of("parts/demo")
         assert lease is not None and lease.expires_ms == 0
         (receipt,) = other.resume()
         assert (receipt.run_id, receipt.outcome) == (unfinished.run_id, "done")
-        assert [entry.op for entry in house.state.history("processed/demo")][1:] == ["ingest", "rollback", "ingest"]
+        ops = [entry.op for entry in house.state.refs.history("processed/demo")]
+        assert ops[1:] == ["ingest", "rollback", "ingest"]
     site.sound()
 
 
@@ -327,13 +328,13 @@ def looking(site: Installation, over: mmap.mmap, looks: Looks, number: int) -> W
             try:
                 with site.open("read") as house:
                     lengths.append(verify(house.state, house.objects).entries)
-                    for name, value in house.state.refs():
-                        *_, last = house.state.history(name)
+                    for name, value in house.state.refs.all():
+                        *_, last = house.state.refs.history(name)
                         assert last.after == value
-                    for run in house.state.open_runs():
-                        assert house.state.receipt(run.run_id) is None
-                    for entry in house.state.ledger():
-                        assert not entry.wal_ids or list(house.state.segments(entry.run_id))
+                    for run in house.state.runs.unfinished():
+                        assert house.state.ledger.receipt(run.run_id) is None
+                    for entry in house.state.ledger.entries():
+                        assert not entry.wal_ids or list(house.state.journal.segments(entry.run_id))
                 looks.looked(number)
             except Unavailable:
                 time.sleep(0.01)  # rewritten too fast; it says so
@@ -382,6 +383,6 @@ def test_who_only_looks_sees_a_whole_state_while_others_run_promote_compact_and_
         assert lengths == sorted(lengths) and len(set(lengths)) >= 4, "between two waits the ledger grew"
     site.sound()
     with site.open() as house:
-        journals = [entry.run_id for entry in house.state.ledger() if entry.wal_ids]
+        journals = [entry.run_id for entry in house.state.ledger.entries() if entry.wal_ids]
         assert compacted == len(journals)
-        assert all(list(house.state.segments(run_id)) for run_id in journals)
+        assert all(list(house.state.journal.segments(run_id)) for run_id in journals)

@@ -55,10 +55,10 @@ def told(site: Installation) -> dict[str, bytes]:
 
 def all_is_told(site: Installation) -> None:
     with site.open() as house:
-        assert not list(house.state.due("publish"))
-        ledger = list(house.state.ledger())
-        assert house.state.cursor("receipts") == len(ledger)
-        version = house.state.ref("published/demo")
+        assert not list(house.state.outbox.due("publish"))
+        ledger = list(house.state.ledger.entries())
+        assert house.state.outbox.cursor("receipts") == len(ledger)
+        version = house.state.refs.at("published/demo")
         assert json.loads((site.folder / CURRENT).read_bytes())["version"] == version
         for line in house.objects.read(version).splitlines():
             entry = msgspec.json.decode(line, type=ManifestEntry)
@@ -141,7 +141,7 @@ def test_a_death_between_the_delivery_and_its_acknowledgement_tells_nothing_twic
         def dead(*_: object) -> None:
             raise Power
 
-        monkeypatch.setattr(house.state, "acknowledge", dead)
+        monkeypatch.setattr(house.state.outbox, "acknowledge", dead)
         with pytest.raises(Power):
             house.settle()
     before = told(site)
@@ -204,13 +204,13 @@ def test_one_who_was_slower_than_others_takes_no_pointer_back(
             quick.run(quick.trigger("demo"))
             quick.operation("promote", "demo")
             quick.settle()
-            assert quick.state.cursor("receipts") == 4
+            assert quick.state.outbox.cursor("receipts") == 4
             real(*words)
 
         monkeypatch.setattr(slow.publisher, "update_metadata", late)
         slow.settle()
-        assert slow.state.cursor("receipts") == 4
-        assert json.loads((site.folder / CURRENT).read_bytes())["version"] == slow.state.ref("published/demo")
+        assert slow.state.outbox.cursor("receipts") == 4
+        assert json.loads((site.folder / CURRENT).read_bytes())["version"] == slow.state.refs.at("published/demo")
     all_is_told(site)
 
 
@@ -238,7 +238,7 @@ def test_a_reader_never_sees_the_pointer_go_back(state: str, place: Path) -> Non
         return done
 
     with site.open() as house:
-        targets = [entry.after for entry in house.state.history("published/demo")]
+        targets = [entry.after for entry in house.state.refs.history("published/demo")]
         house.settle()
     seen: list[int] = []
     looks, over = Looks(1), threading.Event()
@@ -265,7 +265,7 @@ def test_what_is_damaged_outside_keeps_nobody_else_from_being_published(place: P
     promoted(site, dataset="other")
     promoted(site)
     with site.open() as house:
-        version = house.state.ref("published/other")
+        version = house.state.refs.at("published/other")
         entry = msgspec.json.decode(house.objects.read(version).splitlines()[0], type=ManifestEntry)
         wrong = site.folder / "public" / published_path("other", version, entry)
         wrong.parent.mkdir(parents=True)
@@ -273,8 +273,8 @@ def test_what_is_damaged_outside_keeps_nobody_else_from_being_published(place: P
         for _ in range(2):
             with pytest.raises(Corrupt, match="datasets/other/"):
                 house.settle()
-            assert list(house.state.due("publish")) == ["other"]
-            assert house.state.cursor("receipts") == 4
+            assert list(house.state.outbox.due("publish")) == ["other"]
+            assert house.state.outbox.cursor("receipts") == 4
             assert (site.folder / CURRENT).exists()
         wrong.unlink()
         house.settle()
@@ -314,6 +314,6 @@ def test_what_another_says_behind_our_sync_is_not_told_by_us(
             patch.setattr(house.state, "transaction", then_the_other_speaks)
             assert [effect.method for effect in house.settle()] == ["write_file"]  # our own receipt
         assert [receipt.outcome for receipt in said] == ["noop"]
-        assert house.state.cursor("receipts") == 1
+        assert house.state.outbox.cursor("receipts") == 1
         assert [effect.method for effect in other.settle()] == ["write_file"]
-        assert house.state.cursor("receipts") == 2
+        assert house.state.outbox.cursor("receipts") == 2

@@ -217,18 +217,18 @@ def fingerprint(folder: Path, port: int, chosen: dict[str, Any], python: str = s
 def told(site: Path) -> dict[str, Any]:
     with open_house(load(str(site / "kfm.yml"), {}), mode="read") as house:
         state = house.state
-        refs = dict(state.refs())
+        refs = dict(state.refs.all())
         found: dict[str, Any] = {
             "refs": refs,
-            "histories": {ref: [canonical(entry) for entry in state.history(ref)] for ref in refs},
-            "receipts": [canonical(state.receipt(entry.run_id)) for entry in state.ledger()],
-            "ledger": state.ledger_head(),
-            "telemetry": [canonical(state.telemetry(entry.run_id)) for entry in state.ledger()],
+            "histories": {ref: [canonical(entry) for entry in state.refs.history(ref)] for ref in refs},
+            "receipts": [canonical(state.ledger.receipt(entry.run_id)) for entry in state.ledger.entries()],
+            "ledger": state.ledger.head(),
+            "telemetry": [canonical(state.ledger.telemetry(entry.run_id)) for entry in state.ledger.entries()],
             "steps": [
                 sorted((record.step_id, record.phase, canonical(record.payload)) for record in wal(house, entry.run_id)
                        if record.status == "DONE" and record.phase == "EXECUTE")
-                for entry in state.ledger()
-                if state.run(entry.run_id) is not None
+                for entry in state.ledger.entries()
+                if state.runs.get(entry.run_id) is not None
             ],
         }  # fmt: skip
     assert len(refs) >= 14 and len(found["receipts"]) == 9

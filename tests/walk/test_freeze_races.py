@@ -33,7 +33,7 @@ def refs(house: House, scope: str) -> dict[str, str]:
     """The refs that a freeze holds still."""
     return {
         name: value
-        for name, value in house.state.refs()
+        for name, value in house.state.refs.all()
         if not name.startswith("switch/") and (scope == "global" or name.split("/")[1] == scope)
     }
 
@@ -113,18 +113,18 @@ def test_a_freeze_before_any_of_its_transactions_stops_a_command_and_keeps_it(
                 break
             seen[outcome] += 1
             assert refs(house, scope) == held
-            assert not moved_while_frozen(list(house.state.ledger()))
-            waiting = len(list(house.state.inbox())), len(list(house.state.open_runs()))
+            assert not moved_while_frozen(list(house.state.ledger.entries()))
+            waiting = len(list(house.state.inbox.waiting())), len(list(house.state.runs.unfinished()))
             # `done` only if nothing was left to do but to give the lease back, or to say that it is over.
             assert waiting == {"frozen": (1, 0), "left open": (0, 1)}.get(outcome, (0, 0)), (number, outcome)
             for _ in range(2):  # whoever tries meanwhile changes nothing, and keeps nothing twice
                 list(house.resume())
-            assert (len(list(house.state.inbox())), len(list(house.state.open_runs()))) == waiting
+            assert (len(list(house.state.inbox.waiting())), len(list(house.state.runs.unfinished()))) == waiting
             thaw(other, scope)
             expected = "held" if command == "held" else "done"
             assert [receipt.outcome for receipt in house.resume()] == [expected] * sum(waiting)
             assert list(house.resume()) == []
-            assert house.state.ref("quarantine/demo" if command == "held" else "processed/demo")
+            assert house.state.refs.at("quarantine/demo" if command == "held" else "processed/demo")
         site.sound()
     assert seen["left open"] and seen["frozen"], seen
 
@@ -161,19 +161,19 @@ def test_a_run_in_another_process_that_was_in_the_middle_is_left_and_resumed(
         ((told,),) = [[Told(*ended.answer)] for ended in crowd.end()]
         assert (told.outcome, told.exit_code, told.run_id) == ("frozen", 5, "")
         assert refs(house, scope) == {}
-        assert [entry.op_type for entry in house.state.ledger()] == ["freeze"]
-        (unfinished,) = house.state.open_runs()
+        assert [entry.op_type for entry in house.state.ledger.entries()] == ["freeze"]
+        (unfinished,) = house.state.runs.unfinished()
         thaw(house, scope)
         (receipt,) = house.resume()
         assert (receipt.run_id, receipt.outcome) == (unfinished.run_id, "done")
-        assert not moved_while_frozen(list(house.state.ledger()))
+        assert not moved_while_frozen(list(house.state.ledger.entries()))
     site.sound()
 
 
 def somebody_ends(house: House, outcome: str) -> None:
     """Wait until it has gone so for one of the others, from now on."""
-    (last,) = house.state.ledger(reverse=True, limit=1)
-    wait_until(lambda: any(entry.outcome == outcome for entry in house.state.ledger(after=last.index)))
+    (last,) = house.state.ledger.entries(reverse=True, limit=1)
+    wait_until(lambda: any(entry.outcome == outcome for entry in house.state.ledger.entries(after=last.index)))
 
 
 def freezing_among_others(site: Installation, rng: random.Random, rounds: int, stop: Path) -> Counter[str]:
@@ -224,19 +224,19 @@ def freezing_among_others(site: Installation, rng: random.Random, rounds: int, s
     told = [Told(*each) for ended in crowd.end() for each in ended.answer]
     assert {each.exit_code for each in told} <= {0, 3, 5, 6, 69}, told
     with site.open() as house:
-        ledger = list(house.state.ledger())
+        ledger = list(house.state.ledger.entries())
         assert not moved_while_frozen(ledger)
-        left = [run.run_id for run in house.state.open_runs()]
-        kept = [trigger.trigger_id for trigger in house.state.inbox()]
+        left = [run.run_id for run in house.state.runs.unfinished()]
+        kept = [trigger.trigger_id for trigger in house.state.inbox.waiting()]
     site.sound()
     for _ in range(20):
         together([lambda: taken_up(site)] * 3)
         with site.open() as house:
-            if not list(house.state.inbox()) and not list(house.state.open_runs()):
+            if not list(house.state.inbox.waiting()) and not list(house.state.runs.unfinished()):
                 break
     with site.open() as house:
-        after = {entry.run_id: entry.outcome for entry in house.state.ledger() if entry.index > len(ledger)}
-        answers = {ended.run_id for name in kept if (ended := house.state.ended_trigger(name)) is not None}
+        after = {entry.run_id: entry.outcome for entry in house.state.ledger.entries() if entry.index > len(ledger)}
+        answers = {ended.run_id for name in kept if (ended := house.state.inbox.ended(name)) is not None}
     assert len(answers) == len(kept) and answers | set(left) <= set(after), "something kept was not taken up"
     # A run that was left before it was planned is begun anew if its source has changed, and says so itself.
     anew = [run_id for run_id in left if after[run_id] == "superseded"]

@@ -18,7 +18,7 @@ SHA = "sha256:" + "0" * 64
 def made() -> tuple[MemorySite, RefMove]:
     site = MemorySite()
     site.run(Lines())
-    return site, RefMove(ref="published/demo", before="", after=site.state.ref("processed/demo"))
+    return site, RefMove(ref="published/demo", before="", after=site.state.refs.at("processed/demo"))
 
 
 def decide(site: MemorySite, move: RefMove) -> Decision:
@@ -70,13 +70,13 @@ def test_a_version_that_was_made_as_restricted_stays_so(monkeypatch: pytest.Monk
 
 
 def tampered(site: MemorySite, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
-    real = site.state.dataset_version
+    real = site.state.ledger.version
 
     def version(dataset: str, digest: str) -> DatasetVersion | None:
         found = real(dataset, digest)
         return None if found is None else msgspec.structs.replace(found, **changes)
 
-    monkeypatch.setattr(site.state, "dataset_version", version)
+    monkeypatch.setattr(site.state.ledger, "version", version)
 
 
 @pytest.mark.parametrize(
@@ -116,13 +116,13 @@ def test_a_receipt_that_does_not_bear_it_out_does_not_pass(
     changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site, move = made()
-    real = site.state.receipt
+    real = site.state.ledger.receipt
 
     def receipt(run_id: str) -> Receipt | None:
         found = real(run_id)
         return None if found is None else msgspec.structs.replace(found, **changes)
 
-    monkeypatch.setattr(site.state, "receipt", receipt)
+    monkeypatch.setattr(site.state.ledger, "receipt", receipt)
     assert decide(site, move).allow is False
 
 
@@ -132,7 +132,7 @@ def test_a_check_that_fails_is_a_no(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_arguments: str) -> None:
         raise Corrupt("cannot be read")
 
-    monkeypatch.setattr(site.state, "dataset_version", broken)
+    monkeypatch.setattr(site.state.ledger, "version", broken)
     decision = decide(site, move)
     assert decision.allow is False and decision.reasons == ["the check itself failed: corrupt"]
 
@@ -150,20 +150,20 @@ def test_only_a_literal_true_opens(allow: Any) -> None:
         gate="x", allow=allow, subject=move.after, policy_digest=SHA
     )
     assert site.operate("promote").outcome == "denied"
-    assert site.state.ref("published/demo") == ""
+    assert site.state.refs.at("published/demo") == ""
 
 
 def test_a_yes_about_other_bytes_does_not_open() -> None:
     site, _ = made()
     site.ports.gate = lambda _state, _objects, _move: Decision(gate="x", allow=True, subject=SHA, policy_digest=SHA)
     assert site.operate("promote").outcome == "denied"
-    assert site.state.ref("published/demo") == ""
+    assert site.state.refs.at("published/demo") == ""
 
 
 def test_a_rollback_is_judged_by_the_rules_of_today() -> None:
     site, _ = made()
     site.operate("promote")
-    first = site.state.ref("published/demo")
+    first = site.state.refs.at("published/demo")
     site.shelf.body = b"second"
     site.run(Lines())
     site.operate("promote")
@@ -172,4 +172,4 @@ def test_a_rollback_is_judged_by_the_rules_of_today() -> None:
     )
     receipt = site.operate("rollback")
     assert receipt.outcome == "denied" and "withdrawn since" in receipt.errors[0].message
-    assert site.state.ref("published/demo") != first
+    assert site.state.refs.at("published/demo") != first

@@ -51,7 +51,7 @@ class Slow:
         return Output.text("x")
 
     def _expires(self) -> int:
-        lease = self._other.state.lease("parts/demo")
+        lease = self._other.state.leases.of("parts/demo")
         assert lease is not None
         return lease.expires_ms
 
@@ -63,11 +63,11 @@ def long_run(site: Installation) -> tuple[str, int, list[str]]:
         slow = Slow(clock, house, other)
         house.updater("demo").perform = slow  # type: ignore[method-assign]
         receipt = house.run(house.trigger("demo"))
-        lease = house.state.lease("parts/demo")
+        lease = house.state.leases.of("parts/demo")
         assert lease is not None and lease.expires_ms == 0 and not heartbeat._walks
-        run = house.state.run(receipt.run_id)
+        run = house.state.runs.get(receipt.run_id)
         assert run is not None and run.attempt == 1
-        return receipt.outcome, slow.refused, [entry.outcome for entry in house.state.ledger()]
+        return receipt.outcome, slow.refused, [entry.outcome for entry in house.state.ledger.entries()]
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -107,11 +107,11 @@ def test_the_thread_goes_when_there_is_nothing_to_do(place: Path) -> None:
 
 def test_a_lease_that_was_given_back_is_not_renewed() -> None:
     site = MemorySite()
-    lease = site.state.acquire("scope", "holder", 1000)
-    site.state.release(lease)
+    lease = site.state.leases.acquire("scope", "holder", 1000)
+    site.state.leases.release(lease)
     with site.state.transaction(lease) as tx:
-        tx.renew(lease, 1000)
-    assert site.state.acquire("scope", "another", 1000).token > lease.token
+        tx.leases.renew(lease, 1000)
+    assert site.state.leases.acquire("scope", "another", 1000).token > lease.token
 
 
 def test_a_run_that_was_stopped_begins_no_further_step() -> None:

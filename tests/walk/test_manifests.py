@@ -108,8 +108,8 @@ def ran(site: MemorySite, updater: Keyed, *, sealed: bool = False) -> str:
     site.shelf.body, site.shelf.complete = b"%d" % next(_bodies), sealed
     receipt = site.run(updater)
     assert receipt.status == "SUCCESS", receipt
-    version = site.state.ref("processed/demo")
-    made = site.state.dataset_version("demo", version)
+    version = site.state.refs.at("processed/demo")
+    made = site.state.ledger.version("demo", version)
     told = list(manifests.entries(site.ports.objects, version))
     assert made is not None and (made.entries, made.size) == (len(told), sum(entry.size for entry in told))
     return version
@@ -123,7 +123,7 @@ def test_runs_of_any_kind_end_in_the_tree_of_their_content() -> None:
     ran(site, Keyed(range(1, 1200, 2)))
     assert ran(site, Keyed(range(600, 1200))) != once
     assert ran(site, Keyed(range(1200), complete=True), sealed=True) == once
-    made = site.state.dataset_version("demo", once)
+    made = site.state.ledger.version("demo", once)
     assert made is not None and made.deleted == 300
     assert len(list(manifests.parts(site.ports.objects, once))) > 30
     assert verify(site.state, site.ports.objects).objects > 1200

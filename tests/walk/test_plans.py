@@ -49,7 +49,7 @@ def test_a_journaled_plan_with_a_part_missing_is_damage_and_no_other_code(missin
     site = MemorySite()
     with pytest.raises(Power):
         site.run(Dying(numbered(2500)))
-    (unfinished,) = site.state.open_runs()
+    (unfinished,) = site.state.runs.unfinished()
     keys = [key for key, _ in site.state.tables.scan("plans")]
     assert len(keys) == 3
     site.state.tables.begin()
@@ -57,7 +57,7 @@ def test_a_journaled_plan_with_a_part_missing_is_damage_and_no_other_code(missin
     site.state.tables.commit()
     with pytest.raises(Corrupt, match=f"plan of run {unfinished.run_id} is damaged"):
         run(unfinished.trigger, Lines(numbered(2500)), site.ports, unfinished)
-    assert len(list(site.state.open_runs())) == 1
+    assert len(list(site.state.runs.unfinished())) == 1
 
 
 @pytest.mark.parametrize("verb", ["freeze", "thaw"])
@@ -66,10 +66,10 @@ def test_without_a_scope_it_is_the_named_dataset_that_is_frozen_or_thawed(verb: 
     site = MemorySite()
     site.operate("freeze", dataset="global")
     site.operate(verb)
-    assert site.state.ref("switch/global") == "frozen"
-    assert site.state.ref("switch/dataset/demo") == ("frozen" if verb == "freeze" else "open")
+    assert site.state.refs.at("switch/global") == "frozen"
+    assert site.state.refs.at("switch/dataset/demo") == ("frozen" if verb == "freeze" else "open")
     site.operate("thaw", dataset="global")
-    assert site.state.ref("switch/global") == "open"
+    assert site.state.refs.at("switch/global") == "open"
 
 
 @pytest.mark.parametrize("steps", [2_500, 70_000])

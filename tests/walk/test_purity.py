@@ -112,7 +112,7 @@ def test_an_impure_plan_is_refused_and_its_call_is_named(name: str) -> None:
     assert receipt.errors[0].code == "plan.impure"
     assert named in receipt.errors[0].message
     assert updater.performed == []
-    assert site.state.ref("processed/demo") == ""
+    assert site.state.refs.at("processed/demo") == ""
 
 
 def test_the_corpus_is_large_enough() -> None:

@@ -158,8 +158,8 @@ def test_the_receipt_of_a_promotion_says_who_allowed_which_digest() -> None:
     site = MemorySite()
     site.run(Lines())
     promoted = site.operate("promote")
-    version = site.state.ref("processed/demo")
-    assert promoted.outcome == "done" and site.state.ref("published/demo") == version
+    version = site.state.refs.at("processed/demo")
+    assert promoted.outcome == "done" and site.state.refs.at("published/demo") == version
     (decision,) = promoted.policy_decisions
     assert (decision.allow, decision.subject, decision.policy_digest) == (True, version, POLICY_DIGEST)
     assert [move.after for move in promoted.moves] == [version]

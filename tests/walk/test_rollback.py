@@ -101,7 +101,7 @@ class Histories(RuleBasedStateMachine):
 
     def done(self, receipt: Receipt) -> Receipt:
         self.receipts += 1
-        assert self.site.state.receipt(receipt.run_id) == receipt
+        assert self.site.state.ledger.receipt(receipt.run_id) == receipt
         return receipt
 
     def teardown(self) -> None:
@@ -109,7 +109,7 @@ class Histories(RuleBasedStateMachine):
 
     def despite(self, moment: Moment | None, updater: Updater, action: Callable[[], Receipt]) -> Receipt:
         """What comes of it, if the process dies at that moment and another takes up what it finds."""
-        before = len(list(self.site.state.ledger()))
+        before = len(list(self.site.state.ledger.entries()))
         self.tables.die_at(moment)
         try:
             return action()
@@ -118,12 +118,12 @@ class Histories(RuleBasedStateMachine):
         finally:
             self.tables.die_at(None)
         self.site.begin_again()
-        unfinished = list(self.site.state.open_runs())
-        ended = list(self.site.state.ledger())[before:]
+        unfinished = list(self.site.state.runs.unfinished())
+        ended = list(self.site.state.ledger.entries())[before:]
         assert len(unfinished) + len(ended) <= 1
         Histories.crashes[f"{updater.op}, {'unfinished' if unfinished else 'ended' if ended else 'not begun'}"] += 1
         if ended:
-            receipt = self.site.state.receipt(ended[0].run_id)
+            receipt = self.site.state.ledger.receipt(ended[0].run_id)
             assert receipt is not None
             return receipt
         self.refs_are_where_the_model_says()  # nothing half-done
@@ -136,7 +136,7 @@ class Histories(RuleBasedStateMachine):
         return self.done(self.despite(moment, updater, lambda: self.site.operate(name, dataset, **params)))
 
     def note_version(self) -> None:
-        self.processed = self.site.state.ref("processed/demo")
+        self.processed = self.site.state.refs.at("processed/demo")
         assert self.bytes_of.setdefault(self.processed, self.site.shelf.body) == self.site.shelf.body
 
     @rule(body=BODIES, crash=st.just("step") | MOMENTS, force=st.booleans())
@@ -149,7 +149,7 @@ class Histories(RuleBasedStateMachine):
                 receipt = self.site.run(self.updater, force=force, reason="again")
             except Power:
                 Histories.crashes["ingest, in a step"] += 1
-                assert self.site.state.ref("processed/demo") == before  # nothing half-published
+                assert self.site.state.refs.at("processed/demo") == before  # nothing half-published
                 receipt = self.site.run(self.updater, reason="again")
                 assert receipt.outcome in ("done", "unchanged")
             self.updater.dies = False
@@ -160,7 +160,7 @@ class Histories(RuleBasedStateMachine):
         self.done(receipt)
         if self.frozen:
             assert receipt.outcome == "frozen" and receipt.status == "SKIPPED"
-            assert self.site.state.ref("processed/demo") == before
+            assert self.site.state.refs.at("processed/demo") == before
             self.kept += 1
             return
         self.note_version()
@@ -209,18 +209,18 @@ class Histories(RuleBasedStateMachine):
             # The same order again does nothing; the way forward is asked for by name, and restores the very same.
             if not named:
                 assert self.done(self.site.operate("rollback")).outcome == "failed"
-                assert self.site.state.ref("published/demo") == target
+                assert self.site.state.refs.at("published/demo") == target
             self.done(self.site.operate("rollback", to=before))
-            assert self.site.state.ref("published/demo") == before
+            assert self.site.state.refs.at("published/demo") == before
             self.done(self.site.operate("rollback", to=target))
-            assert self.site.state.ref("published/demo") == target
+            assert self.site.state.refs.at("published/demo") == target
             self.moves += [before, target]
             self.back = True
 
     @rule(scope=st.sampled_from(["global", "demo"]), thaw=st.booleans(), crash=MOMENTS)
     def switch(self, scope: str, thaw: bool, crash: Moment | None) -> None:
         self.operate(crash, "thaw" if thaw else "freeze", scope, scope=scope)
-        switches = [self.site.state.ref("switch/global"), self.site.state.ref("switch/dataset/demo")]
+        switches = [self.site.state.refs.at("switch/global"), self.site.state.refs.at("switch/dataset/demo")]
         self.frozen = "frozen" in switches
 
     @rule(body=BODIES)
@@ -241,7 +241,7 @@ class Histories(RuleBasedStateMachine):
             receipt = site.run(updater, reason="x", force=True)
             raise AssertionError(f"it was not stopped: {receipt.outcome}")
         except Frozen:
-            assert site.state.ref("processed/demo") == before
+            assert site.state.refs.at("processed/demo") == before
         self.receipts += 1  # of the freeze
         self.done(site.operate("thaw", dataset="demo", scope="demo"))
         self.done(site.run(self.updater))
@@ -250,18 +250,18 @@ class Histories(RuleBasedStateMachine):
     @invariant()
     def refs_are_where_the_model_says(self) -> None:
         state = self.site.state
-        assert state.ref("processed/demo") == self.processed
-        assert state.ref("published/demo") == self.published
-        assert [entry.after for entry in state.history("published/demo")] == self.moves
+        assert state.refs.at("processed/demo") == self.processed
+        assert state.refs.at("published/demo") == self.published
+        assert [entry.after for entry in state.refs.history("published/demo")] == self.moves
         if self.published:
             assert self.site.content("published/demo") == {"all": self.bytes_of[self.published]}
 
     @invariant()
     def every_run_left_one_receipt_and_one_link(self) -> None:
-        entries = list(self.site.state.ledger())
+        entries = list(self.site.state.ledger.entries())
         assert len(entries) == self.receipts == len({entry.run_id for entry in entries})
-        assert len(list(self.site.state.inbox())) == self.kept
-        assert not list(self.site.state.open_runs())
+        assert len(list(self.site.state.inbox.waiting())) == self.kept
+        assert not list(self.site.state.runs.unfinished())
 
 
 def test_any_history_agrees_with_the_model(count: Count) -> None:
@@ -292,13 +292,13 @@ def test_ingest_rollback_ingest_is_ingest() -> None:
     updater = Lines()
     site.shelf.body = b"first"
     site.run(updater)
-    first = site.state.ref("processed/demo")
+    first = site.state.refs.at("processed/demo")
     site.shelf.body = b"second"
     site.run(updater)
-    second = site.state.ref("processed/demo")
+    second = site.state.refs.at("processed/demo")
     site.operate("rollback", ref="processed/demo")
-    assert site.state.ref("processed/demo") == first
+    assert site.state.refs.at("processed/demo") == first
     receipt = site.run(updater)  # the same key is committed, but what it made is no longer live
     assert receipt.outcome == "done"
-    assert site.state.ref("processed/demo") == second
+    assert site.state.refs.at("processed/demo") == second
     assert site.run(updater).outcome == "noop"

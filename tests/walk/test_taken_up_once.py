@@ -63,7 +63,7 @@ class At(NullLog):
 def take_up(site: MemorySite, updater: Lines) -> Any:
     from kfm.engine.run import run
 
-    (unfinished,) = site.state.open_runs()
+    (unfinished,) = site.state.runs.unfinished()
     return run(unfinished.trigger, updater, site.ports, unfinished)
 
 
@@ -72,7 +72,7 @@ def take_up(site: MemorySite, updater: Lines) -> Any:
 
 def test_a_freeze_that_comes_between_the_look_and_the_claim_keeps_the_trigger(monkeypatch: pytest.MonkeyPatch) -> None:
     site = MemorySite()
-    claimed = site.state.claimed
+    claimed = site.state.runs.claimed
     frozen: list[str] = []
 
     def freeze_first(claim_key: str) -> Any:
@@ -81,11 +81,11 @@ def test_a_freeze_that_comes_between_the_look_and_the_claim_keeps_the_trigger(mo
             site.operate("freeze", dataset="demo", scope="demo")
         return claimed(claim_key)
 
-    monkeypatch.setattr(site.state, "claimed", freeze_first)
+    monkeypatch.setattr(site.state.runs, "claimed", freeze_first)
     receipt = site.run(Lines())
     assert frozen and (receipt.status, receipt.outcome) == ("SKIPPED", "frozen")
-    assert [trigger.dataset for trigger in site.state.inbox()] == ["demo"]
-    assert not list(site.state.open_runs())
+    assert [trigger.dataset for trigger in site.state.inbox.waiting()] == ["demo"]
+    assert not list(site.state.runs.unfinished())
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -97,14 +97,14 @@ def test_held_rows_are_not_filed_under_a_freeze_but_after_the_thaw(state: str, p
         house.log = At("source.inspected", lambda: other.operation("freeze", "demo", {"scope": "demo"}))
         with pytest.raises(Frozen):
             house.run(house.trigger("demo"))
-        assert house.state.ref("quarantine/demo") == ""
-        freeze = next(iter(house.state.ledger(reverse=True, limit=1)))
+        assert house.state.refs.at("quarantine/demo") == ""
+        freeze = next(iter(house.state.ledger.entries(reverse=True, limit=1)))
         assert freeze.op_type == "freeze"
-        lease = house.state.lease("parts/demo")
+        lease = house.state.leases.of("parts/demo")
         assert lease is not None and lease.expires_ms == 0, "the lease was not given back"
         other.operation("thaw", "demo", {"scope": "demo"})
         (receipt,) = house.resume()
-        assert receipt.outcome == "held" and house.state.ref("quarantine/demo")
+        assert receipt.outcome == "held" and house.state.refs.at("quarantine/demo")
     site.sound()
 
 
@@ -115,20 +115,20 @@ def test_a_forced_run_is_resumed_and_not_begun_anew() -> None:
     site, updater = MemorySite(), Dying()
     with pytest.raises(Power):
         site.run(updater, force=True, reason="asked for")
-    (unfinished,) = site.state.open_runs()
+    (unfinished,) = site.state.runs.unfinished()
     receipt = take_up(site, updater)
     assert (receipt.run_id, receipt.outcome) == (unfinished.run_id, "done")
-    assert [entry.run_id for entry in site.state.ledger()] == [unfinished.run_id]
+    assert [entry.run_id for entry in site.state.ledger.entries()] == [unfinished.run_id]
 
 
 def test_another_run_that_abandons_it_does_begin_anew() -> None:
     site, updater = MemorySite(), Dying()
     with pytest.raises(Power):
         site.run(updater, force=True, reason="asked for")
-    (unfinished,) = site.state.open_runs()
+    (unfinished,) = site.state.runs.unfinished()
     receipt = site.run(updater, abandon=True, reason="asked for again")
     assert receipt.outcome == "done" and receipt.run_id != unfinished.run_id
-    assert [entry.outcome for entry in site.state.ledger()] == ["superseded", "done"]
+    assert [entry.outcome for entry in site.state.ledger.entries()] == ["superseded", "done"]
 
 
 def test_resuming_a_forced_run_with_other_code_does_not_abandon_it() -> None:
@@ -138,7 +138,7 @@ def test_resuming_a_forced_run_with_other_code_does_not_abandon_it() -> None:
     updater.version = "2.0.0"
     with pytest.raises(PlanDrift):
         take_up(site, updater)
-    assert len(list(site.state.open_runs())) == 1
+    assert len(list(site.state.runs.unfinished())) == 1
 
 
 def test_a_run_that_cannot_be_taken_up_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,9 +156,9 @@ def test_a_run_that_cannot_be_taken_up_stays_as_it_is(monkeypatch: pytest.Monkey
     monkeypatch.setattr(site.shelf, "fetch", sometimes)
     with pytest.raises(Unavailable):
         take_up(site, updater)
-    assert not down and not list(site.state.ledger())
+    assert not down and not list(site.state.ledger.entries())
     assert take_up(site, updater).outcome == "done"
-    assert not list(site.state.open_runs())
+    assert not list(site.state.runs.unfinished())
 
 
 @pytest.mark.parametrize("updater", [Dying, DyingBefore])
@@ -170,7 +170,7 @@ def test_a_source_that_went_back_ends_the_unfinished_run_over_what_it_was(update
     site.shelf.body = b"for a moment"
     with pytest.raises(Power):
         site.run(updater())
-    (unfinished,) = site.state.open_runs()
+    (unfinished,) = site.state.runs.unfinished()
     site.shelf.body = b"a,b\n1,2\n"
     if not resumed:
         assert site.run(Lines()).outcome == "noop"
@@ -179,8 +179,8 @@ def test_a_source_that_went_back_ends_the_unfinished_run_over_what_it_was(update
         return
     else:
         assert take_up(site, Lines()).outcome == "noop"
-    assert not list(site.state.open_runs())
-    ended = site.state.receipt(unfinished.run_id)
+    assert not list(site.state.runs.unfinished())
+    ended = site.state.ledger.receipt(unfinished.run_id)
     assert ended is not None and ended.outcome == "superseded"
     assert site.content("processed/demo") == {"all": b"a,b\n1,2\n"}
     assert site.run(Lines()).outcome == "noop"
@@ -193,7 +193,7 @@ def test_looking_at_an_unfinished_run_under_a_freeze_keeps_no_second_trigger() -
     site.operate("freeze", dataset="demo", scope="demo")
     for _ in range(3):
         assert take_up(site, updater).outcome == "frozen"
-    assert not list(site.state.inbox())
+    assert not list(site.state.inbox.waiting())
     site.operate("thaw", dataset="demo", scope="demo")
     assert take_up(site, updater).outcome == "done"
 
@@ -239,10 +239,10 @@ def test_a_trigger_that_another_worker_took_up_meanwhile_is_not_taken_up_again(
 
         happened = overtaken(two, by, monkeypatch)
         assert list(two.resume()) == []
-        assert happened and not list(two.state.inbox())
-        ledger = [(entry.op_type, entry.outcome) for entry in one.state.ledger()]
+        assert happened and not list(two.state.inbox.waiting())
+        ledger = [(entry.op_type, entry.outcome) for entry in one.state.ledger.entries()]
         assert ledger.count(("promote", "done")) == 2 and ("promote", "noop") not in ledger
-        moves = [entry.op for entry in one.state.history("published/demo")]
+        moves = [entry.op for entry in one.state.refs.history("published/demo")]
         assert moves == ["promote", "promote", *(["rollback"] if undone else [])]
     site.sound()
 
@@ -271,8 +271,8 @@ def test_a_run_that_another_worker_ended_meanwhile_is_not_done_again(
         happened = overtaken(two, by, monkeypatch)
         assert list(two.resume()) == []
         assert happened
-        assert [entry.op for entry in one.state.history("processed/demo")] == ["ingest", "ingest", "rollback"]
-        assert [entry.outcome for entry in one.state.ledger()] == ["done", "done", "done"]
+        assert [entry.op for entry in one.state.refs.history("processed/demo")] == ["ingest", "ingest", "rollback"]
+        assert [entry.outcome for entry in one.state.ledger.entries()] == ["done", "done", "done"]
     site.sound()
 
 
@@ -308,14 +308,14 @@ def test_a_trigger_is_not_ended_by_one_while_another_is_at_it(
                 assert begun.wait(30)
 
         if how == "skip":
-            claimed = two.state.claimed
+            claimed = two.state.runs.claimed
 
             def late(claim_key: str) -> Any:
                 site.source("demo 1")
                 begin()
                 return claimed(claim_key)
 
-            monkeypatch.setattr(two.state, "claimed", late)
+            monkeypatch.setattr(two.state.runs, "claimed", late)
             site.source("demo 0")  # back to what is live: for the second there is nothing to do
         else:
             inputs = two.updater("demo").inputs
@@ -332,12 +332,12 @@ def test_a_trigger_is_not_ended_by_one_while_another_is_at_it(
         over.set()
         thread.join(30)
         assert outcomes == ["done"]
-        assert [entry.outcome for entry in one.state.ledger() if entry.op_type == "ingest"] == [
+        assert [entry.outcome for entry in one.state.ledger.entries() if entry.op_type == "ingest"] == [
             "done",
             "frozen",
             "done",
         ]
-        assert not list(one.state.inbox())
+        assert not list(one.state.inbox.waiting())
     site.sound()
 
 
@@ -356,7 +356,7 @@ def test_a_kept_trigger_whose_run_was_left_is_one_piece_of_work(state: str, plac
         with pytest.raises(Power):
             list(house.resume())
         house.log = NullLog()
-        assert len(list(house.state.open_runs())) == len(list(house.state.inbox())) == 1
+        assert len(list(house.state.runs.unfinished())) == len(list(house.state.inbox.waiting())) == 1
         freeze(house)
         assert [receipt.outcome for receipt in house.resume()] == ["frozen"]
         thaw(house)
@@ -366,7 +366,7 @@ def test_a_kept_trigger_whose_run_was_left_is_one_piece_of_work(state: str, plac
         assert problems == ["refused"]
         (place / "away.csv").rename(place / "demo.csv")
         assert [receipt.outcome for receipt in house.resume()] == ["done"]
-        assert not list(house.state.open_runs()) and not list(house.state.inbox())
+        assert not list(house.state.runs.unfinished()) and not list(house.state.inbox.waiting())
     site.sound()
 
 
@@ -392,7 +392,7 @@ def test_one_kept_trigger_that_cannot_be_taken_up_strands_no_other(place: Path) 
         assert [next(resuming).dataset, next(resuming).dataset] == ["b", "c"]
         with pytest.raises(BadInput, match="no dataset is called a"):
             next(resuming)
-        assert [trigger.dataset for trigger in house.state.inbox()] == ["a"]
+        assert [trigger.dataset for trigger in house.state.inbox.waiting()] == ["a"]
         told: list[str] = []
         assert list(house.resume(tell=lambda name, problem: told.append(f"{name} {problem.code}"))) == []
         assert told == ["a input.bad"]

@@ -77,7 +77,7 @@ class Place:
         return self.house.run(self.trigger(**fields))
 
     def telemetry(self, run_id: str) -> Fields:
-        found = self.house.state.telemetry(run_id)
+        found = self.house.state.ledger.telemetry(run_id)
         assert found is not None
         return msgspec.to_builtins(found)  # type: ignore[no-any-return]
 
@@ -173,7 +173,7 @@ def test_every_row_of_the_ledger(place: Place) -> None:
     first = place.run(reason="because")
     second = place.run(force=True, allow_deletions=4, reason="again")
     place.house.settle()
-    rows = [msgspec.to_builtins(entry) for entry in place.house.state.ledger()]
+    rows = [msgspec.to_builtins(entry) for entry in place.house.state.ledger.entries()]
     links = [digest(body) for _, body in place.house.tables.scan("ledger")]
     files = {path.stem: path.read_bytes() for path in place.config.parent.rglob(".kfm/receipts/**/*.json")}
 
@@ -192,7 +192,7 @@ def test_every_row_of_the_ledger(place: Place) -> None:
 
     moves = [
         {"ref": "raw/demo/0", "before": "", "after": digest(SOURCE)},
-        {"ref": "processed/demo", "before": "", "after": place.house.state.ref("processed/demo")},
+        {"ref": "processed/demo", "before": "", "after": place.house.state.refs.at("processed/demo")},
     ]
     asked = [{"rule": "force", "limit": 0}, {"rule": "allow-deletions", "limit": 4}]
     assert rows == [
@@ -200,7 +200,7 @@ def test_every_row_of_the_ledger(place: Place) -> None:
         row(2, second, outcome="unchanged", reason="again", moves=[], ts=rfc3339(START + 16_000), overrides=asked),
     ]
     assert [second.started_at, second.finished_at] == [rfc3339(START + 13_000), rfc3339(START + 16_000)]
-    assert place.house.state.ledger_head() == links[-1]
+    assert place.house.state.ledger.head() == links[-1]
 
 
 def test_a_run_with_nothing_to_do(place: Place) -> None:
@@ -260,7 +260,7 @@ def interrupted(place: Place, **fields: Any) -> Trigger:
     trigger = place.trigger(**fields)
     with pytest.raises(KeyboardInterrupt):
         run(trigger, place.updater, place.house.ports("demo"))
-    (unfinished,) = place.house.state.open_runs()
+    (unfinished,) = place.house.state.runs.unfinished()
     return unfinished.trigger
 
 
@@ -284,7 +284,7 @@ def test_a_run_that_another_one_ended(place: Place) -> None:
     asked = interrupted(place)
     place.log.events.clear()
     receipt = place.run(abandon=True, reason="begin anew")
-    old, new = [place.house.state.receipt(entry.run_id) for entry in place.house.state.ledger()]
+    old, new = [place.house.state.ledger.receipt(entry.run_id) for entry in place.house.state.ledger.entries()]
     assert old is not None and new == receipt and old.correlation_id == asked.correlation_id != receipt.correlation_id
     more = {"duration_ms": None, "bytes_in": None, "latency_ms": 12_000}  # 5 s, two steps, 5 s
     ended = {"status": "FAILED", "slo_ok": False, "errors": ["run.superseded"]}
@@ -295,7 +295,7 @@ def test_a_run_that_another_one_ended(place: Place) -> None:
 
 def test_a_trigger_that_another_run_answered(place: Place) -> None:
     with place.house.state.transaction() as tx:
-        kept = [tx.keep_trigger(place.house.trigger("demo", kind="webhook", actor="hook")) for _ in "12"]
+        kept = [tx.inbox.keep(place.house.trigger("demo", kind="webhook", actor="hook")) for _ in "12"]
     place.clock.advance(5000)
     first = place.house.run(kept[0])
     place.clock.advance(500)
@@ -313,7 +313,7 @@ def test_every_receipt_has_its_telemetry_and_a_correlation_id(place: Place) -> N
     interrupted(place, window="x")
     place.run(window="x", abandon=True, reason="anew")
     place.house.operation("promote", "demo")
-    receipts = [place.house.state.receipt(entry.run_id) for entry in place.house.state.ledger()]
+    receipts = [place.house.state.ledger.receipt(entry.run_id) for entry in place.house.state.ledger.entries()]
     assert len(receipts) == 7
     for receipt in receipts:
         assert receipt is not None and receipt.correlation_id
@@ -322,7 +322,7 @@ def test_every_receipt_has_its_telemetry_and_a_correlation_id(place: Place) -> N
 
 def test_a_promotion_and_a_rollback_name_the_version_they_moved_to(place: Place) -> None:
     place.run()
-    first = place.house.state.ref("processed/demo")
+    first = place.house.state.refs.at("processed/demo")
 
     def named(receipt: Receipt) -> list[tuple[str, str, str, str]]:
         return [(item.kind, item.id, item.checksum, item.zone) for item in [*receipt.inputs, *receipt.outputs]]

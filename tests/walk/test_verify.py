@@ -22,7 +22,7 @@ def grown(site: MemorySite, times: int) -> None:
 def test_a_ledger_that_grows_while_it_is_read_is_read_to_its_end(before: int, monkeypatch: pytest.MonkeyPatch) -> None:
     site = MemorySite()
     grown(site, before)
-    head = site.state.ledger_head
+    head = site.state.ledger.head
     late = [3]
 
     def growing() -> str:
@@ -31,7 +31,7 @@ def test_a_ledger_that_grows_while_it_is_read_is_read_to_its_end(before: int, mo
             site.run(Lines())
         return head()
 
-    monkeypatch.setattr(site.state, "ledger_head", growing)
+    monkeypatch.setattr(site.state.ledger, "head", growing)
     assert verify(site.state, site.ports.objects).entries == before + 3
     assert late == [0]
 
@@ -40,12 +40,12 @@ def test_a_ledger_that_grows_while_it_is_read_is_read_to_its_end(before: int, mo
 def test_a_ledger_that_was_cut_off_is_refused(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
     site = MemorySite()
     grown(site, 4)
-    ledger = site.state.ledger
+    ledger = site.state.ledger.entries
 
     def cut(*, after: int = 0, **options: Any) -> Iterator[Any]:
         return (entry for entry in ledger(after=after, **options) if entry.index <= kept)
 
-    monkeypatch.setattr(site.state, "ledger", cut)
+    monkeypatch.setattr(site.state.ledger, "entries", cut)
     with pytest.raises(Corrupt, match=f"after entry {kept}"):
         verify(site.state, site.ports.objects)
 
@@ -53,7 +53,7 @@ def test_a_ledger_that_was_cut_off_is_refused(kept: int, monkeypatch: pytest.Mon
 def test_what_was_published_once_is_checked_too() -> None:
     site = MemorySite()
     grown(site, 2)
-    (first, _) = site.state.history("processed/demo")
+    (first, _) = site.state.refs.history("processed/demo")
     site.state.tables.begin()
     site.state.tables.put("objects", first.after, b'{"digest":"sha256:' + b"0" * 64 + b'","key":["all"]}\n')
     site.state.tables.commit()

@@ -95,12 +95,12 @@ def test_compaction_answers_the_same_questions(house: House, tmp_path: Path) -> 
     house.state.tables.commit()
     second = run_once(house)
     before = {run_id: list(wal(house, run_id)) for run_id in (first, second)}
-    ledger, refs = list(house.state.ledger()), list(house.state.refs())
+    ledger, refs = list(house.state.ledger.entries()), list(house.state.refs.all())
     assert list(house.state.tables.scan("segments"))
     assert house.archive.compact() == 2
     assert not list(house.state.tables.scan("segments"))
     assert {run_id: list(wal(house, run_id)) for run_id in (first, second)} == before
-    assert (list(house.state.ledger()), list(house.state.refs())) == (ledger, refs)
+    assert (list(house.state.ledger.entries()), list(house.state.refs.all())) == (ledger, refs)
     assert house.archive.compact() == 0
     house.close()
     reopened = opened(tmp_path / "kfm.yml", "read")

@@ -29,18 +29,18 @@ def test_the_second_run_over_the_same_content_is_a_noop_with_a_receipt() -> None
     assert (first.status, first.outcome) == ("SUCCESS", "done")
     assert (second.status, second.outcome) == ("SKIPPED", "noop")
     assert first.run_id != second.run_id
-    assert [entry.run_id for entry in site.state.ledger()] == [first.run_id, second.run_id]
+    assert [entry.run_id for entry in site.state.ledger.entries()] == [first.run_id, second.run_id]
 
 
 def test_changed_content_makes_a_new_version_that_supersedes_the_old() -> None:
     site = MemorySite()
     site.run(Lines())
-    before = site.state.ref("processed/demo")
+    before = site.state.refs.at("processed/demo")
     site.shelf.body = b"a,b\n3,4\n"
     receipt = site.run(Lines())
-    after = site.state.ref("processed/demo")
+    after = site.state.refs.at("processed/demo")
     assert after != before
-    version = site.state.dataset_version("demo", after)
+    version = site.state.ledger.version("demo", after)
     assert version is not None and version.supersedes == before and version.run_id == receipt.run_id
 
 
@@ -49,8 +49,8 @@ def test_force_makes_a_new_attempt_and_never_a_duplicate() -> None:
     first = site.run(Lines())
     again = site.run(Lines(), force=True, reason="a colleague asked")
     assert again.outcome == "unchanged" and again.run_id != first.run_id
-    assert len(list(site.state.history("processed/demo"))) == 1
-    assert [entry.reason for entry in site.state.ledger()] == ["", "a colleague asked"]
+    assert len(list(site.state.refs.history("processed/demo"))) == 1
+    assert [entry.reason for entry in site.state.ledger.entries()] == ["", "a colleague asked"]
 
 
 def test_force_without_a_reason_is_refused() -> None:
@@ -76,11 +76,11 @@ def test_deletions_beyond_the_budget_are_denied_and_nothing_changes() -> None:
     site = MemorySite(deletion_budget=0.1)
     site.shelf.complete = True
     site.run(Lines(lambda _i: keyed(*"abcdefghij", complete=True)))
-    before = site.state.ref("processed/demo")
+    before = site.state.refs.at("processed/demo")
     site.shelf.body = b"shrunk"
     receipt = site.run(Lines(lambda _i: keyed(*"abcdefgh", complete=True)))
     assert receipt.outcome == "denied" and "2 of 10" in receipt.errors[0].message
-    assert site.state.ref("processed/demo") == before
+    assert site.state.refs.at("processed/demo") == before
     site.shelf.body = b"one less"
     assert site.run(Lines(lambda _i: keyed(*"abcdefghi", complete=True))).outcome == "done"
 
@@ -127,7 +127,7 @@ def test_a_bad_plan_is_refused_and_nothing_is_performed(name: str) -> None:
     receipt = site.run(updater)
     assert receipt.status == "FAILED"
     assert said in receipt.errors[0].message
-    assert site.state.ref("processed/demo") == ""
+    assert site.state.refs.at("processed/demo") == ""
 
 
 def test_a_list_in_any_order_is_sorted_so_that_needs_come_first() -> None:
@@ -157,13 +157,13 @@ def test_a_failed_step_publishes_nothing_and_names_the_place_not_the_value() -> 
     for table in site.state.tables._rows.values():  # type: ignore[attr-defined]
         for value in table.values():
             assert b"38.9517" not in value
-    assert site.state.ref("processed/demo") == ""
+    assert site.state.refs.at("processed/demo") == ""
     assert site.run(Lines()).outcome == "done"
 
 
 def test_another_live_worker_keeps_the_work() -> None:
     site = MemorySite()
-    site.state.acquire("lines/demo", "another-host:1:1", 60_000)
+    site.state.leases.acquire("lines/demo", "another-host:1:1", 60_000)
     with pytest.raises(Busy):
         site.run(Lines())
     site.clock.advance(60_001)
@@ -181,13 +181,13 @@ def test_a_source_that_changes_while_a_run_is_unfinished_supersedes_it() -> None
     site = MemorySite()
     with pytest.raises(Power):
         site.run(Dying())
-    (unfinished,) = site.state.open_runs()
+    (unfinished,) = site.state.runs.unfinished()
     site.shelf.body = b"newer"
     receipt = site.run(Lines())
     assert receipt.outcome == "done" and receipt.run_id != unfinished.run_id
-    old = site.state.receipt(unfinished.run_id)
+    old = site.state.ledger.receipt(unfinished.run_id)
     assert old is not None and (old.status, old.outcome) == ("FAILED", "superseded")
-    assert not list(site.state.open_runs())
+    assert not list(site.state.runs.unfinished())
     assert site.content("processed/demo") == {"all": b"newer"}
 
 
@@ -202,7 +202,7 @@ def test_promotion_without_one_line_of_the_checklist_is_denied(missing: str) -> 
     site.run(updater)
     receipt = site.operate("promote")
     assert receipt.outcome == "denied"
-    assert site.state.ref("published/demo") == ""
+    assert site.state.refs.at("published/demo") == ""
     assert receipt.policy_decisions[0].allow is False and receipt.policy_decisions[0].reasons
 
 
@@ -222,14 +222,14 @@ def test_a_large_plan_streams_and_gives_the_same_as_a_small_window() -> None:
     for threads, window in ((1, 1), (2, 7), (8, 512)):
         site = MemorySite(threads=threads, window=window)
         assert site.run(Lines(plan)).status == "SUCCESS"
-        digests.add(site.state.ref("processed/demo"))
+        digests.add(site.state.refs.at("processed/demo"))
     assert len(digests) == 1
 
 
 def test_the_manifest_is_sorted_canonical_lines_and_its_digest_is_the_version() -> None:
     site = MemorySite()
     site.run(Lines(lambda _i: keyed("é", "a", "z", "😀", '"')))
-    version = site.state.ref("processed/demo")
+    version = site.state.refs.at("processed/demo")
     body = site.ports.objects.read(version)
     assert digest(body) == version
     from kfm.contract.canonical import canonical
@@ -245,9 +245,9 @@ def test_a_trigger_that_was_kept_is_there_until_a_run_of_it_ends() -> None:
     site = MemorySite()
     asked = Trigger(kind="webhook", updater_id="lines", dataset="demo", actor="test")
     kept = keep(site.state, asked)
-    assert kept.trigger_id and list(site.state.inbox()) == [kept]
+    assert kept.trigger_id and list(site.state.inbox.waiting()) == [kept]
     assert run(kept, Lines(), site.ports).outcome == "done"
-    assert list(site.state.inbox()) == []
+    assert list(site.state.inbox.waiting()) == []
 
 
 @pytest.mark.parametrize("value", ["a\rb", "a\nb", 'a"b', "a,b", "", " a ", "é😀", "a\r\nb"])
@@ -288,7 +288,7 @@ def read_as(folder: Path, body: bytes, source: str, updater: str = READS) -> obj
     with opened(config) as house:
         receipt = house.run(house.trigger("demo"))
         assert receipt.status == "SUCCESS", receipt.errors
-        manifest = house.objects.read(house.state.ref("processed/demo"))
+        manifest = house.objects.read(house.state.refs.at("processed/demo"))
         return msgspec.json.decode(house.objects.read(msgspec.json.decode(manifest)["digest"]))
 
 
@@ -335,7 +335,7 @@ def test_a_resumed_run_reads_its_source_as_it_was_pinned(tmp_path: Path) -> None
     config.write_text(declared.replace("';'", "','"))  # what is declared now is for the next run
     with opened(config) as house:
         assert [receipt.outcome for receipt in house.resume()] == ["done"]
-        manifest = house.objects.read(house.state.ref("processed/demo"))
+        manifest = house.objects.read(house.state.refs.at("processed/demo"))
         body = house.objects.read(msgspec.json.decode(manifest)["digest"])
     assert msgspec.json.decode(body) == [{"x": "1", "y": "2"}]
 
@@ -384,10 +384,10 @@ def test_the_quarantine_ref_goes_when_the_source_is_mended_and_its_history_stays
     (tmp_path / "other.csv").write_bytes(b"x\nnear\n")
     with opened(config) as house:
         assert house.run(house.trigger("demo")).held_rows == 2
-        report = msgspec.json.decode(house.objects.read(house.state.ref("quarantine/demo")))
+        report = msgspec.json.decode(house.objects.read(house.state.refs.at("quarantine/demo")))
         assert [source["source"] for source in report["sources"]] == ["source", "other"]
         (tmp_path / "source.csv").write_bytes(b"x\n1\n2\n")
         (tmp_path / "other.csv").write_bytes(b"x\n3\n")
         assert house.run(house.trigger("demo")).held_rows == 0
-        assert house.state.ref("quarantine/demo") == ""
-        assert [bool(entry.after) for entry in house.state.history("quarantine/demo")] == [True, False]
+        assert house.state.refs.at("quarantine/demo") == ""
+        assert [bool(entry.after) for entry in house.state.refs.history("quarantine/demo")] == [True, False]

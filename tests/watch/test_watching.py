@@ -20,7 +20,7 @@ from kfm.errors import KfmError
 from kfm.house.opening import House, open_house
 from kfm.house.watching import Watch
 from kfm.orchestration import triggers
-from kfm.store.state import StoredTx
+from kfm.store.inbox import InboxTx
 from tests.watch.site import Site, installation, served
 
 
@@ -57,7 +57,7 @@ def watcher(folder: Path, site: Site, *names: str) -> Watcher:
 
 
 def published(house: House, name: str) -> bytes:
-    version = house.state.ref(f"processed/{name}")
+    version = house.state.refs.at(f"processed/{name}")
     entry = json.loads(house.objects.read(version))
     return house.objects.read(entry["digest"])
 
@@ -65,10 +65,10 @@ def published(house: House, name: str) -> bytes:
 def test_a_change_makes_one_run_and_no_change_makes_none(tmp_path: Path, site: Site) -> None:
     here = watcher(tmp_path, site, "wells")
     assert [receipt.outcome for receipt in here.round()] == ["done"]
-    ledger = here.house.state.ledger_head()
+    ledger = here.house.state.ledger.head()
     for _ in range(3):
         assert here.round() == []
-    assert here.house.state.ledger_head() == ledger, "to look and find nothing leaves no trace in the ledger"
+    assert here.house.state.ledger.head() == ledger, "to look and find nothing leaves no trace in the ledger"
     assert site.asked[-1] == '"1"', "it asked whether its copy is current"
     site.change(b"api,depth\n15-001,101\n", '"2"')
     (receipt,) = here.round()
@@ -124,17 +124,17 @@ def test_a_change_that_was_seen_is_not_forgotten_when_the_state_cannot_be_writte
     site.change(b"api,depth\n15-003,33\n", '"2"')
     fired = []
 
-    def fails(_tx: StoredTx, _checkpoint: object) -> None:
+    def fails(_tx: InboxTx, _checkpoint: object) -> None:
         fired.append(True)
         raise KfmError("the disk is away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(StoredTx, "checkpoint", fails)
+        patch.setattr(InboxTx, "keep_checkpoint", fails)
         here.clock.advance(3_600_000)
         with pytest.raises(KfmError, match="away"):
             here.watch.poll()
     assert fired
-    assert list(here.house.state.inbox()) == []
+    assert list(here.house.state.inbox.waiting()) == []
     (receipt,) = here.round()
     assert receipt.outcome == "done" and published(here.house, "wells") == site.body
 
@@ -156,9 +156,9 @@ def test_a_storm_of_triggers_makes_one_run_and_each_has_its_receipt(tmp_path: Pa
     assert len({receipt.run_id for receipt in receipts}) == len(receipts)
     merged = [receipt for receipt in receipts if receipt.status == "SKIPPED"]
     assert all(receipt.provenance["merged_into"] == receipts[0].run_id for receipt in merged)
-    assert list(house.state.inbox()) == []
-    for ended in house.state.ended_triggers():
-        assert house.state.receipt(ended.run_id) is not None
+    assert list(house.state.inbox.waiting()) == []
+    for ended in house.state.inbox.all_ended():
+        assert house.state.ledger.receipt(ended.run_id) is not None
 
 
 def test_a_storm_is_waited_out_but_not_for_ever(tmp_path: Path, site: Site) -> None:
@@ -188,7 +188,7 @@ def test_a_trigger_that_comes_while_its_dataset_runs_is_not_swallowed(tmp_path: 
     site.change(b"api,depth\n15-005,2\n", '"3"')
     late = triggers.keep(house.state, house.trigger("wells", kind="webhook"))
     assert first.outcome == "done" and list(running) == []
-    assert house.state.kept_trigger(late.trigger_id) is not None
+    assert house.state.inbox.kept(late.trigger_id) is not None
     here.clock.advance(60_000)
     (second,) = here.watch.drain()
     assert second.outcome == "done" and published(house, "wells") == site.body
@@ -218,10 +218,10 @@ def test_a_freeze_keeps_the_triggers_and_a_thaw_runs_them_once(tmp_path: Path, s
     here.house.operation("freeze", "wells", reason="maintenance")
     site.change(b"api,depth\n15-006,6\n", '"2"')
     assert {receipt.outcome for receipt in here.round()} <= {"frozen"}
-    assert len(list(here.house.state.inbox())) == 1
+    assert len(list(here.house.state.inbox.waiting())) == 1
     here.house.operation("thaw", "wells", reason="over")
     (receipt,) = [each for each in here.round() if each.outcome != "frozen"]
-    assert receipt.outcome == "done" and list(here.house.state.inbox()) == []
+    assert receipt.outcome == "done" and list(here.house.state.inbox.waiting()) == []
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -242,6 +242,6 @@ def test_a_watch_that_is_killed_again_and_again_misses_nothing(tmp_path: Path, s
     assert done.returncode == 0, done.stderr
     with open_house(config.load(path, {}), mode="read") as house:
         assert published(house, "east") == published(house, "west") == site.body
-        assert list(house.state.inbox()) == [] and list(house.state.open_runs()) == []
-        ended = [each.trigger.trigger_id for each in house.state.ended_triggers()]
+        assert list(house.state.inbox.waiting()) == [] and list(house.state.runs.unfinished()) == []
+        ended = [each.trigger.trigger_id for each in house.state.inbox.all_ended()]
         assert len(ended) == len(set(ended)) > 0

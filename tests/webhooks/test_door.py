@@ -32,7 +32,7 @@ def requests(seed: int, count: int) -> list[Case]:
 
 def kept(folder: Path) -> list[str]:
     with open_house(config.load(str(folder / "kfm.yml"), {}), mode="read") as house:
-        return [trigger.trigger_id for trigger in house.state.inbox()]
+        return [trigger.trigger_id for trigger in house.state.inbox.waiting()]
 
 
 def storm(folder: Path, cases: list[Case]) -> Counter[str]:

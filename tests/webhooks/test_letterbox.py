@@ -82,4 +82,4 @@ def test_while_the_state_does_not_open_everyone_is_told_so_and_afterwards_everyt
         letterbox.close()
         taken, again = answers.get_nowait(), answers.get_nowait()
         assert isinstance(taken, list) and again is None, "taken once; what was refused was not"
-        assert [trigger.trigger_id for trigger in house.state.inbox()] == taken
+        assert [trigger.trigger_id for trigger in house.state.inbox.waiting()] == taken

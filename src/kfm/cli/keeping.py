@@ -15,7 +15,7 @@ def wal_export(options: argparse.Namespace, screen: Screen) -> int:
 
     with opened(options, screen, "read") as house:
         run_id = find_run(house, options.run)
-        if house.state.run(run_id) is None:
+        if house.state.runs.get(run_id) is None:
             raise BadInput(
                 f"run {run_id} has no log: it ended before anything was planned",
                 hint=f"see `kfm receipts show {run_id}`",

@@ -44,7 +44,7 @@ def _version_meant(options: argparse.Namespace, screen: Screen, text: str) -> st
         )
     ref = options.ref or f"published/{dataset_id(options.dataset)}"
     with opened(options, screen, "read") as house:
-        known = {entry.after for entry in house.state.history(ref)} - {""}
+        known = {entry.after for entry in house.state.refs.history(ref)} - {""}
     found = [digest for digest in known if digest.startswith(f"sha256:{start}")]
     if len(found) != 1:
         how_many = "no version" if not found else f"{len(found)} versions"
@@ -100,6 +100,6 @@ def _tell(house: House, screen: Screen, receipt: Receipt) -> None:
         elif before:
             screen.say("those of the version before are removed")
     if receipt.job_type == "operation.thaw":
-        waiting = sum(1 for _ in house.state.inbox()) + sum(1 for _ in house.state.open_runs())
+        waiting = sum(1 for _ in house.state.inbox.waiting()) + sum(1 for _ in house.state.runs.unfinished())
         if waiting:
             screen.say(f"{waiting} waiting: `kfm resume` takes {'it' if waiting == 1 else 'them'} up")

@@ -62,7 +62,7 @@ def known_dataset(options: argparse.Namespace, screen: Screen, resolved: Resolve
     if name in known:
         return name
     with opened(options, screen, "read", resolved) as house:
-        if any(house.state.ref(f"{zone}/{name}") for zone in ("processed", "published", "switch/dataset")):
+        if any(house.state.refs.at(f"{zone}/{name}") for zone in ("processed", "published", "switch/dataset")):
             return name
     from kfm.documents.shape import nearest
 

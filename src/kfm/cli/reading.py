@@ -42,9 +42,9 @@ def runs_list(options: argparse.Namespace, screen: Screen) -> int:
 def runs_show(options: argparse.Namespace, screen: Screen) -> int:
     with opened(options, screen, "read") as house:
         run_id = find_run(house, options.run)
-        run, receipt = house.state.run(run_id), house.state.receipt(run_id)
+        run, receipt = house.state.runs.get(run_id), house.state.ledger.receipt(run_id)
         if screen.json:
-            telemetry = house.state.telemetry(run_id)
+            telemetry = house.state.ledger.telemetry(run_id)
             screen.data({"run": run, "receipt": receipt, "telemetry": telemetry})
         elif receipt is not None:
             _show_receipt(screen, receipt)
@@ -128,7 +128,7 @@ def _decision(gate: str, allow: bool, reasons: list[str]) -> str:
 def runs_steps(options: argparse.Namespace, screen: Screen) -> int:
     with opened(options, screen, "read") as house:
         run_id = find_run(house, options.run)
-        run = house.state.run(run_id)
+        run = house.state.runs.get(run_id)
         rows = [] if run is None else [(step, status, digest) for step, status, digest in steps(house, run)]
         if screen.json:
             screen.data([{"step": step, "status": status, "digest": digest} for step, status, digest in rows])
@@ -146,7 +146,7 @@ def refs_list(options: argparse.Namespace, screen: Screen) -> int:
     if options.prefix and not options.prefix.isprintable():
         raise BadInput(f"{printable(options.prefix)} is not the start of a ref", hint="e.g. published/")
     with opened(options, screen, "read") as house:
-        refs = list(house.state.refs(options.prefix))
+        refs = list(house.state.refs.all(options.prefix))
         if screen.json:
             screen.data([{"ref": ref, "version": version} for ref, version in refs])
         else:
@@ -157,7 +157,7 @@ def refs_list(options: argparse.Namespace, screen: Screen) -> int:
 def refs_history(options: argparse.Namespace, screen: Screen) -> int:
     ref = check_ref(options.ref)
     with opened(options, screen, "read") as house:
-        entries = list(house.state.history(ref))
+        entries = list(house.state.refs.history(ref))
         if not entries:
             raise BadInput(f"there is no ref {printable(ref)}", hint="see `kfm refs list`")
         if screen.json:
@@ -176,8 +176,8 @@ def refs_history(options: argparse.Namespace, screen: Screen) -> int:
 def receipts_list(options: argparse.Namespace, screen: Screen) -> int:
     with opened(options, screen, "read") as house:
         rows = [
-            (entry, house.state.receipt(entry.run_id))
-            for entry in house.state.ledger(reverse=True, limit=options.limit or ALL)
+            (entry, house.state.ledger.receipt(entry.run_id))
+            for entry in house.state.ledger.entries(reverse=True, limit=options.limit or ALL)
         ]
         if screen.json:
             screen.data([receipt for _, receipt in rows])
@@ -192,7 +192,7 @@ def receipts_list(options: argparse.Namespace, screen: Screen) -> int:
 def receipts_show(options: argparse.Namespace, screen: Screen) -> int:
     with opened(options, screen, "read") as house:
         run_id = find_run(house, options.run)
-        receipt = house.state.receipt(run_id)
+        receipt = house.state.ledger.receipt(run_id)
         if receipt is None:
             raise BadInput(f"run {run_id} has no receipt yet", hint="finish it with `kfm resume`")
         if screen.json:
@@ -225,8 +225,8 @@ def held(options: argparse.Namespace, screen: Screen) -> int:
     """What is in quarantine, and why; with --rows the rows themselves."""
     name = dataset_id(options.dataset)
     with opened(options, screen, "read") as house:
-        report = house.state.ref(f"quarantine/{name}")
-        if not report and not any(True for _ in house.state.history(f"quarantine/{name}")):
+        report = house.state.refs.at(f"quarantine/{name}")
+        if not report and not any(True for _ in house.state.refs.history(f"quarantine/{name}")):
             house.dataset(name)  # refused if there is no such dataset
         sources = msgspec.json.decode(house.objects.read(report))["sources"] if report else []
         if options.rows:
@@ -288,7 +288,7 @@ def _resolve(house: House, text: str) -> tuple[str, bool]:
             raise BadInput(f"there is no object {text}", hint="see `kfm refs list`")
         return text, False
     name = check_ref(text)
-    target = house.state.ref(name)
+    target = house.state.refs.at(name)
     if not target:
         raise BadInput(f"there is no ref {printable(name)}", hint="see `kfm refs list`")
     if not is_digest(target):

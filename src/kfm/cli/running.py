@@ -280,7 +280,7 @@ def show_findings(house: House, screen: Screen, receipts: list[Receipt]) -> None
 
     sources: list[dict[str, Any]] = []
     for receipt in receipts:
-        report = house.state.ref(f"quarantine/{receipt.dataset}")
+        report = house.state.refs.at(f"quarantine/{receipt.dataset}")
         if report and (receipt.held_rows or receipt.outcome == "held"):
             for source in msgspec.json.decode(house.objects.read(report))["sources"]:
                 sources.append({**source, "source": f"{receipt.dataset}/{source['source']}"})

@@ -76,7 +76,8 @@ class Pinner:
         if partition_by:
             contract = msgspec.structs.replace(contract or DataContract(format="csv"), partition_by=partition_by)
         ports.progress("fetch", 0, 0)
-        fetched = ports.open_source(request.uri).fetch(request, ports.state.checkpoint(request.uri), ports.objects)
+        checkpoint = ports.state.inbox.checkpoint(request.uri)
+        fetched = ports.open_source(request.uri).fetch(request, checkpoint, ports.objects)
         self._walk.checkpoints.append(fetched.checkpoint)
         self._walk.bytes_in += fetched.bytes_on_wire
         self._walk.say(
@@ -95,11 +96,11 @@ class Pinner:
     def ref(self, name: str) -> SourceRef:
         """The digest a ref points to now; an empty content_hash if it does not exist."""
         check_ref(name)
-        return SourceRef(uri=f"kfm://ref/{name}", content_hash=self._ports.state.ref(name), size=0, name=name)
+        return SourceRef(uri=f"kfm://ref/{name}", content_hash=self._ports.state.refs.at(name), size=0, name=name)
 
     def history(self, name: str) -> list[RefEntry]:
         check_ref(name)
-        return list(self._ports.state.history(name))
+        return list(self._ports.state.refs.history(name))
 
     def vouches_for(self, ref: object) -> bool:
         """One that we gave, or that an author made: then its fields are of their types, and its bytes are here."""

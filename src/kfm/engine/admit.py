@@ -46,9 +46,10 @@ def admit(walk: Walk) -> Fresh | Resume | Duplicate | Stopped:
     walk.claim_key = claim_key(
         updater.id, updater.version, walk.dataset, trigger.window, walk.input_hash, trigger.params
     )
-    done = None if any(rivals(walk)) else duplicate(walk, walk.ports.state.claimed(walk.claim_key))
+    done = None if any(rivals(walk)) else duplicate(walk, walk.ports.state.runs.claimed(walk.claim_key))
     if done is not None:
-        return done if all(walk.ports.state.ref(switch) in ("", "open") for switch in walk.switches) else stopped(walk)
+        refs = walk.ports.state.refs
+        return done if all(refs.at(switch) in ("", "open") for switch in walk.switches) else stopped(walk)
     try:
         return claim(walk)
     except Frozen:  # told before anything was claimed
@@ -73,13 +74,13 @@ def is_live(walk: Walk, run: Run) -> bool:
     contracts since."""
     state = walk.ports.state
     if run.version_digest:
-        if state.ref(f"processed/{run.dataset}") != run.version_digest:
+        if state.refs.at(f"processed/{run.dataset}") != run.version_digest:
             return False
-        version = state.dataset_version(run.dataset, run.version_digest)
+        version = state.ledger.version(run.dataset, run.version_digest)
         last = version and (version.validated_by or version.run_id)
-        other = state.run(last) if last and last != run.run_id else run
+        other = state.runs.get(last) if last and last != run.run_id else run
         return other is not None and _contracts(other) == _contracts(run)
-    return all(state.ref(move.ref) == move.after for move in run.moves)
+    return all(state.refs.at(move.ref) == move.after for move in run.moves)
 
 
 def _contracts(run: Run) -> list[str]:
@@ -92,24 +93,25 @@ def claim(walk: Walk) -> Fresh | Resume | Duplicate:
     updater, settings, state = walk.updater, walk.ports.settings, walk.ports.state
     with state.transaction(durable=False, switches=walk.switches) as tx:
         walk.check_wanted(claiming=True)
-        latest = state.claimed(walk.claim_key)  # asked again where nobody can come between the answer and the claim
+        # Asked again where nobody can come between the answer and the claim.
+        latest = state.runs.claimed(walk.claim_key)
         done = duplicate(walk, latest)
         if done is not None and not any(rivals(walk)):
             return done
-        lease = tx.acquire(f"{updater.id}/{walk.dataset}", settings.holder, settings.lease_ms)
+        lease = tx.leases.acquire(f"{updater.id}/{walk.dataset}", settings.holder, settings.lease_ms)
         if done is not None:
             close_superseded(walk, tx)
-            tx.release(lease)
+            tx.leases.release(lease)
             walk.unfinished = None  # if there was one, it is among those
         elif latest is not None and latest.status == "RUNNING" and not abandons(walk, latest):
             run = msgspec.structs.replace(latest, attempt=latest.attempt + 1, trigger=taken_up(walk, latest))
             admission: Fresh | Resume = Resume(run)
-            tx.save_run(run)
+            tx.runs.save(run)
         else:
             close_superseded(walk, tx)
             run = new_run(walk, latest)
             admission = Fresh(run.n)
-            tx.claim(run)
+            tx.runs.claim(run)
     # Only now: what a transaction said that was rolled back is not so.
     tell_superseded(walk)
     if done is not None:
@@ -181,7 +183,7 @@ def continued(walk: Walk, latest: Run | None) -> str:
 def rivals(walk: Walk) -> Iterator[Run]:
     """Unfinished runs of the same work, over whatever inputs."""
     wanted = (walk.updater.id, walk.dataset, walk.trigger.window, walk.trigger.params)
-    for run in walk.ports.state.open_runs():
+    for run in walk.ports.state.runs.unfinished():
         if (run.updater_id, run.dataset, run.trigger.window, run.trigger.params) == wanted:
             yield run
 
@@ -201,12 +203,12 @@ def close_superseded(walk: Walk, tx: Tx) -> None:
         if abandons(walk, old):
             why = f"abandoned with --abandon by {walk.trigger.actor}: {walk.trigger.reason}"
         note = ErrorNote(code="run.superseded", message=why)
-        tx.save_run(msgspec.structs.replace(old, status="FAILED"))
-        tx.receipt(closing_receipt(walk, old, "superseded", note), op=walk.updater.op)
+        tx.runs.save(msgspec.structs.replace(old, status="FAILED"))
+        tx.ledger.append(closing_receipt(walk, old, "superseded", note), op=walk.updater.op)
         measure_superseded(walk, tx, old, note)
         walk.superseded.append((old, note))
         if old.trigger.trigger_id != walk.trigger.trigger_id:
-            tx.finish_trigger(old.trigger.trigger_id, old.run_id)
+            tx.inbox.finish(old.trigger.trigger_id, old.run_id)
 
 
 def tell_superseded(walk: Walk) -> None:
@@ -232,4 +234,4 @@ def leave(walk: Walk) -> None:
     """Stop without ending the run: it stays in the journal to be resumed. Frees the lease if it is ours."""
     if walk.lease is not None:
         with contextlib.suppress(KfmError):
-            walk.ports.state.release(walk.lease)
+            walk.ports.state.leases.release(walk.lease)

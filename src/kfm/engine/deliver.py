@@ -41,7 +41,7 @@ def deliver(
     """
     with state.transaction(durable=sync) as tx:
         newest = follow(state, tx)
-        due = [(dataset, list(state.history(f"published/{dataset}"))) for dataset in state.due(PUBLIC)]
+        due = [(dataset, list(state.refs.history(f"published/{dataset}"))) for dataset in state.outbox.due(PUBLIC)]
     problems: list[tuple[str, KfmError]] = []
     done: dict[str, Told] = {}
     try:
@@ -59,7 +59,7 @@ def deliver(
             finally:
                 done[dataset] = telling.told
         if done:
-            state.acknowledge(PUBLIC, done)
+            state.outbox.acknowledge(PUBLIC, done)
         _export_receipts(state, publisher, newest)
     except KfmError as problem:
         problems.append(("", problem))
@@ -68,11 +68,11 @@ def deliver(
 
 def follow(state: State, tx: Tx) -> int:
     """From the cursor to the end of the ledger, which is returned: what is told of now owes the outside something."""
-    newest = next((entry.index for entry in state.ledger(reverse=True, limit=1)), 0)
-    for entry in state.ledger(after=state.cursor(PUBLIC)):
+    newest = next((entry.index for entry in state.ledger.entries(reverse=True, limit=1)), 0)
+    for entry in state.ledger.entries(after=state.outbox.cursor(PUBLIC)):
         for dataset in _concerned(entry):
-            tx.owe(PUBLIC, dataset)
-    tx.advance(PUBLIC, newest)
+            tx.outbox.owe(PUBLIC, dataset)
+    tx.outbox.advance(PUBLIC, newest)
     tx.touch()
     return newest
 
@@ -109,7 +109,7 @@ class Telling:
         self._dataset = dataset
         self._moves = moves
         self._keep = keep
-        self.told = state.told(PUBLIC, dataset) or Told(moves=0, keep=keep)
+        self.told = state.outbox.told(PUBLIC, dataset) or Told(moves=0, keep=keep)
 
     def all(self) -> None:
         withdrawn = max((move.n for move in self._moves if not move.after), default=0)
@@ -144,7 +144,7 @@ class Telling:
 
     def _write(self, version: str) -> None:
         dataset, objects, write = self._dataset, self._objects, self._publisher.write_file
-        made = self._state.dataset_version(dataset, version)
+        made = self._state.ledger.version(dataset, version)
         maker = (made.updater_id, made.updater_version) if made else ("", "")
         for entry in manifests.entries(objects, version):
             path, body = published_path(dataset, version, entry), self._checked(_chunks(objects, entry.digest))
@@ -185,13 +185,13 @@ class Telling:
 
     def _check(self) -> None:
         for switch in ("switch/global", f"switch/dataset/{self._dataset}"):
-            if self._state.ref(switch) not in ("", "open"):
+            if self._state.refs.at(switch) not in ("", "open"):
                 raise Frozen(f"{self._dataset} is frozen", hint="what was committed is kept; a thaw publishes it")
         self._check_last()
 
     def _check_last(self) -> None:
         """A slow process must not publish again what was withdrawn meanwhile, nor remove what is published again."""
-        for last in self._state.history(f"published/{self._dataset}", reverse=True, limit=1):
+        for last in self._state.refs.history(f"published/{self._dataset}", reverse=True, limit=1):
             if last.n != len(self._moves):
                 raise Moved(f"{last.ref} has moved on", hint="whoever moved it tells the outside")
 
@@ -213,10 +213,10 @@ def _chunks(objects: Objects, name: str) -> Iterator[bytes]:
 
 def _export_receipts(state: State, publisher: Publisher, newest: int) -> None:
     last = 0
-    for entry in state.ledger(after=state.cursor(RECEIPTS)):
+    for entry in state.ledger.entries(after=state.outbox.cursor(RECEIPTS)):
         if entry.index > newest:
             break
-        receipt, body = state.receipt(entry.run_id), state.receipt_body(entry.run_id)
+        receipt, body = state.ledger.receipt(entry.run_id), state.ledger.receipt_body(entry.run_id)
         if receipt is not None and body is not None:
             _export(publisher, receipt, body)
         last = entry.index
@@ -228,7 +228,7 @@ def _export_receipts(state: State, publisher: Publisher, newest: int) -> None:
 
 def _note_exported(state: State, index: int) -> None:
     with state.transaction(durable=False) as tx:
-        tx.advance(RECEIPTS, index)
+        tx.outbox.advance(RECEIPTS, index)
 
 
 def _export(publisher: Publisher, receipt: Receipt, body: bytes) -> None:

@@ -14,7 +14,7 @@ from kfm.errors import Held
 def check_emptied(walk: Walk, step: Step) -> None:
     """For a step whose output holds no rows: the version there is now may hold none under its key either."""
     objects = walk.ports.objects
-    current = walk.ports.state.ref(f"processed/{walk.dataset}")
+    current = walk.ports.state.refs.at(f"processed/{walk.dataset}")
     before = find(objects, current, step.key) if current and step.key is not None else None
     if before is None:
         return

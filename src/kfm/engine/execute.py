@@ -94,7 +94,7 @@ def carry_over(walk: Walk, results: Results) -> None:
     if not run.continues:
         return
     kept = {}
-    for segment, _ in walk.ports.state.segments(run.continues):
+    for segment, _ in walk.ports.state.journal.segments(run.continues):
         if segment.plan_hash == plan.plan_hash:
             kept.update({done[0]: done for done in segment.done})
     walk.carried = [done for _, done in sorted(kept.items()) if objects.has(done[1])]
@@ -116,7 +116,7 @@ def replay(walk: Walk, results: Results) -> bool:
     """Fold the run's journal; True if its PLAN record is there."""
     run = walk.run
     assert run is not None
-    for segment, name in walk.ports.state.segments(run.run_id):
+    for segment, name in walk.ports.state.journal.segments(run.run_id):
         results.add(segment.done)
         walk.segments = segment.n + 1
         walk.last_segment = name
@@ -137,7 +137,7 @@ def write(walk: Walk, crew: Crew, finished: list[Done], batch: list[tuple[int, S
             append(walk, tx, ["EXECUTE"], done=finished, intent=ranges(batch), failed=crew.take_retried())
         now = walk.ports.clock.now_ms()
         if now - walk.renewed_ms > settings.lease_ms // 3:
-            tx.renew(walk.lease, settings.lease_ms)
+            tx.leases.renew(walk.lease, settings.lease_ms)
             walk.renewed_ms = now
 
 

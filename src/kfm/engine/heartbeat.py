@@ -76,7 +76,7 @@ def _renew(walk: Walk) -> None:
         return
     try:
         with walk.ports.state.transaction(lease, durable=False) as tx:
-            tx.renew(lease, ttl)
+            tx.leases.renew(lease, ttl)
         walk.renewed_ms = now
     except Conflict:
         """Someone is writing just now, or the lease was taken over, which the run will find out by itself."""

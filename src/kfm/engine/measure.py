@@ -14,7 +14,7 @@ from kfm.engine.walk import Ports, Walk
 def measure(walk: Walk, tx: Tx, status: Status = "SUCCESS", run_id: str = "", errors: list[str] | None = None) -> None:
     # Of a run that failed, what was made on the way depends on which step was quicker, and is named by nothing.
     results = walk.results if status != "FAILED" else None
-    tx.telemetry(
+    tx.ledger.keep_telemetry(
         _telemetry(
             walk.ports,
             walk.trigger,
@@ -39,7 +39,7 @@ def measure(walk: Walk, tx: Tx, status: Status = "SUCCESS", run_id: str = "", er
 
 def measure_superseded(walk: Walk, tx: Tx, old: Run, note: ErrorNote) -> None:
     """Of a run that this one ends: as far as its row and its journal tell."""
-    tx.telemetry(
+    tx.ledger.keep_telemetry(
         _telemetry(
             walk.ports,
             old.trigger,
@@ -50,7 +50,7 @@ def measure_superseded(walk: Walk, tx: Tx, old: Run, note: ErrorNote) -> None:
             status="FAILED",
             idempotency_state="fresh" if old.attempt == 1 else "resume",
             duration_ms=None,
-            retries=sum(len(segment.failed) for segment, _ in walk.ports.state.segments(old.run_id)),
+            retries=sum(len(segment.failed) for segment, _ in walk.ports.state.journal.segments(old.run_id)),
             wal_replay_count=old.attempt - 1,
             inputs_count=len(old.inputs),
             bytes_in=None,
@@ -61,8 +61,8 @@ def measure_superseded(walk: Walk, tx: Tx, old: Run, note: ErrorNote) -> None:
 
 def measure_merged(ports: Ports, tx: Tx, receipt: Receipt, trigger: Trigger, updater: Updater) -> None:
     """Of a trigger that the run for another one answered: it took no time of its own."""
-    into = ports.state.telemetry(str(receipt.provenance["merged_into"]))
-    tx.telemetry(
+    into = ports.state.ledger.telemetry(str(receipt.provenance["merged_into"]))
+    tx.ledger.keep_telemetry(
         _telemetry(
             ports,
             trigger,

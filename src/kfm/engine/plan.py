@@ -44,7 +44,7 @@ def settle_plan(walk: Walk) -> None:
         recheck(walk)
         return
     made = make(walk, guarded=True)
-    locked = walk.ports.state.locked_plan(walk.claim_key)
+    locked = walk.ports.state.journal.locked_plan(walk.claim_key)
     if locked is not None and locked != made.plan_hash:
         raise changed(walk, locked)
     again = make(walk, guarded=False, like=made, otherwise=twice)
@@ -61,7 +61,7 @@ def recheck(walk: Walk) -> None:
     if run.updater_version != walk.updater.version:
         raise drift(walk, f"it was planned by version {run.updater_version}, this is {walk.updater.version}")
     stored = hashlib.sha256()
-    for body in walk.ports.state.plan_chunks(run.plan_hash):
+    for body in walk.ports.state.journal.plan_chunks(run.plan_hash):
         stored.update(body)
     if "sha256:" + stored.hexdigest() != run.plan_hash:
         raise Corrupt(f"the journaled plan of run {run.run_id} is damaged", hint="restore the state from a copy")
@@ -95,7 +95,7 @@ def drift(walk: Walk, why: str) -> PlanDrift:
 
 def changed(walk: Walk, locked: str) -> PlanChanged:
     made = make(walk, guarded=True)
-    old = list(islice(walk.ports.state.plan_chunks(locked), KEEP_CHUNKS + 1))
+    old = list(islice(walk.ports.state.journal.plan_chunks(locked), KEEP_CHUNKS + 1))
     diff = f"it has {made.steps} steps now, too many to show"
     if made.chunks is not None and len(old) <= KEEP_CHUNKS:
         diff = plan_diff(b"".join(old), b"".join(made.chunks)).replace("\n", ", ")
@@ -469,7 +469,7 @@ class ChunkWriter:
         if self._held:
             with self._walk.ports.state.transaction(self._walk.lease, durable=False) as tx:
                 for body in self._held:
-                    tx.plan_chunk(self._hash, self._n, body)
+                    tx.journal.plan_chunk(self._hash, self._n, body)
                     self._n += 1
             self._held = []
 
@@ -491,14 +491,14 @@ def write_plan(walk: Walk, tx: Tx) -> dict[str, Any]:
     """Inside the first transaction of execute; returns what its segment says of the plan."""
     plan, run = walk.plan, walk.run
     assert plan is not None and run is not None
-    if walk.ports.state.locked_plan(walk.claim_key) is None:
+    if walk.ports.state.journal.locked_plan(walk.claim_key) is None:
         walk.run = run = msgspec.structs.replace(run, locked_plan=True)
         for n, body in enumerate(plan.chunks or ()):
-            tx.plan_chunk(plan.plan_hash, n, body)
-    tx.lock_plan(walk.claim_key, plan.plan_hash)
-    tx.save_run(run)
+            tx.journal.plan_chunk(plan.plan_hash, n, body)
+    tx.journal.lock_plan(walk.claim_key, plan.plan_hash)
+    tx.runs.save(run)
     for checkpoint in walk.checkpoints:  # here, as a resume has read no source and could not
-        tx.checkpoint(checkpoint)
+        tx.inbox.keep_checkpoint(checkpoint)
     payload: dict[str, Any] = {"plan_hash": plan.plan_hash, "steps": plan.steps, "complete": plan.complete}
     if run.continues:
         payload["continues"] = run.continues
@@ -528,5 +528,5 @@ def append(
         payload=payload,
         ts=walk.now(),
     )
-    walk.last_segment = tx.segment(walk.run.run_id, segment)
+    walk.last_segment = tx.journal.append(walk.run.run_id, segment)
     walk.segments += 1

@@ -51,7 +51,7 @@ def preview_plan(trigger: Trigger, updater: Updater, ports: Ports) -> PlanPrevie
     against, before = _earlier(walk)
     diff = ""
     if before and before != made.plan_hash:
-        old = b"".join(ports.state.plan_chunks(before))
+        old = b"".join(ports.state.journal.plan_chunks(before))
         diff = plan_diff(old, b"".join(made.chunks)) if made.chunks is not None and old else "the plans differ"
     return PlanPreview(
         plan_hash=made.plan_hash,
@@ -75,9 +75,9 @@ def plan_hash(trigger: Trigger, updater: Updater, ports: Ports, inputs: list[Sou
 def _earlier(walk: Walk) -> tuple[str, str]:
     """The plan locked for exactly this work, else the one that made the version there is now."""
     state = walk.ports.state
-    locked = state.locked_plan(walk.claim_key)
+    locked = state.journal.locked_plan(walk.claim_key)
     if locked is not None:
         return "locked", locked
-    current = state.ref(f"processed/{walk.dataset}")
-    version = state.dataset_version(walk.dataset, current) if current else None
+    current = state.refs.at(f"processed/{walk.dataset}")
+    version = state.ledger.version(walk.dataset, current) if current else None
     return ("last", version.plan_hash) if version is not None else ("nothing", "")

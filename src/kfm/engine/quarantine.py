@@ -44,9 +44,9 @@ _SETTINGS = {"rows.none": "allow_empty: true", "rows.share": "max_held_share", "
 def rows_before(walk: Walk, ref: SourceRef) -> int:
     """How many rows of this source passed for the version there is now; 0 if that is not known."""
     state = walk.ports.state
-    current = state.ref(f"processed/{walk.dataset}")
-    version = state.dataset_version(walk.dataset, current) if current else None
-    run = state.run(version.validated_by or version.run_id) if version is not None else None
+    current = state.refs.at(f"processed/{walk.dataset}")
+    version = state.ledger.version(walk.dataset, current) if current else None
+    run = state.runs.get(version.validated_by or version.run_id) if version is not None else None
     for before in run.inputs if run is not None else ():
         if (before.name or before.uri, before.partition) == (ref.name or ref.uri, ref.partition):
             return before.rows - before.held_rows

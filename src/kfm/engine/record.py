@@ -20,7 +20,7 @@ from kfm.errors import Denied, Held, KfmError
 def record(walk: Walk, tx: Tx) -> Receipt:
     """The receipt of a committed run."""
     receipt = receipt_of(walk, "SUCCESS", outcome_of(walk), run_of(walk).run_id)
-    tx.receipt(receipt, op=walk.updater.op)
+    tx.ledger.append(receipt, op=walk.updater.op)
     return receipt
 
 
@@ -42,18 +42,18 @@ def skip(walk: Walk) -> Receipt:
     frozen = walk.admission == "frozen"
     with walk.ports.state.transaction(durable=False) as tx:
         walk.check_wanted()
-        run_id = make_run_id("skip/" + walk.claim_key, tx.next_index())
+        run_id = make_run_id("skip/" + walk.claim_key, tx.ledger.next_index())
         receipt = receipt_of(walk, "SKIPPED", "frozen" if frozen else "noop", run_id)
-        tx.receipt(receipt, op=walk.updater.op)
+        tx.ledger.append(receipt, op=walk.updater.op)
         measure(walk, tx, "SKIPPED", run_id)
         for checkpoint in walk.checkpoints:
-            tx.checkpoint(checkpoint)
+            tx.inbox.keep_checkpoint(checkpoint)
         if not frozen:
-            tx.finish_trigger(walk.trigger.trigger_id, run_id)
+            tx.inbox.finish(walk.trigger.trigger_id, run_id)
         elif walk.unfinished is None:  # otherwise the unfinished run itself keeps its trigger
             kept = walk.updater.kept(walk.trigger, walk.inputs)
-            if kept.trigger_id or not any(asks_the_same(kept, each) for each in walk.ports.state.inbox()):
-                tx.keep_trigger(kept)
+            if kept.trigger_id or not any(asks_the_same(kept, each) for each in walk.ports.state.inbox.waiting()):
+                tx.inbox.keep(kept)
     walk.bind(run_id)
     walk.say(
         "run.skipped",
@@ -80,9 +80,9 @@ def merge(trigger: Trigger, into: Receipt, updater: Updater, ports: Ports) -> Re
     None if someone else ended it. Not durable by itself, as in `skip`.
     """
     with ports.state.transaction(durable=False) as tx:
-        if ports.state.kept_trigger(trigger.trigger_id) is None:
+        if ports.state.inbox.kept(trigger.trigger_id) is None:
             return None
-        run_id = make_run_id(f"merge/{into.run_id}", tx.next_index())
+        run_id = make_run_id(f"merge/{into.run_id}", tx.ledger.next_index())
         now = rfc3339(ports.clock.now_ms())
         receipt = msgspec.structs.replace(
             into,
@@ -107,9 +107,9 @@ def merge(trigger: Trigger, into: Receipt, updater: Updater, ports: Ports) -> Re
             overrides=overrides_of(trigger),
             correlation_id=correlated(trigger, ports.state).correlation_id,
         )
-        tx.receipt(receipt, op=updater.op)
+        tx.ledger.append(receipt, op=updater.op)
         measure_merged(ports, tx, receipt, trigger, updater)
-        tx.finish_trigger(trigger.trigger_id, run_id)
+        tx.inbox.finish(trigger.trigger_id, run_id)
     return receipt
 
 
@@ -127,10 +127,10 @@ def fail(walk: Walk, problem: KfmError) -> Receipt:
     with walk.ports.state.transaction(walk.lease, switches=switches) as tx:
         if run is None:
             walk.check_wanted()
-        run_id = run.run_id if run else make_run_id(f"fail/{walk.updater.id}/{walk.dataset}", tx.next_index())
+        run_id = run.run_id if run else make_run_id(f"fail/{walk.updater.id}/{walk.dataset}", tx.ledger.next_index())
         walk.moves = quarantine_moves(walk) if walk.held_report else []
         for move in walk.moves:
-            tx.move(
+            tx.refs.move(
                 move,
                 run_id=run_id,
                 op=walk.updater.op,
@@ -140,14 +140,14 @@ def fail(walk: Walk, problem: KfmError) -> Receipt:
             )
         walk.version, walk.changes = None, {}
         receipt = receipt_of(walk, "FAILED", outcome, run_id, [note])
-        tx.receipt(receipt, op=walk.updater.op)
+        tx.ledger.append(receipt, op=walk.updater.op)
         measure(walk, tx, "FAILED", run_id, [problem.code])
         if run is not None:
             keep_made(walk, tx)
-            tx.save_run(msgspec.structs.replace(run, status="FAILED"))
+            tx.runs.save(msgspec.structs.replace(run, status="FAILED"))
         if walk.lease is not None:
-            tx.release(walk.lease)
-        tx.finish_trigger(walk.trigger.trigger_id, run_id)
+            tx.leases.release(walk.lease)
+        tx.inbox.finish(walk.trigger.trigger_id, run_id)
     walk.bind(run_id)
     walk.say(
         "run.failed",
@@ -169,7 +169,7 @@ def keep_made(walk: Walk, tx: Tx) -> None:
         tx.objects(walk.tail_rows)
         append(walk, tx, ["EXECUTE"], done=walk.tail, failed=walk.tail_failed)
     if walk.run.locked_plan and walk.results is not None and not walk.results.done:
-        tx.unlock_plan(walk.claim_key)
+        tx.journal.unlock_plan(walk.claim_key)
 
 
 def closing_receipt(walk: Walk, old: Run, outcome: str, note: ErrorNote) -> Receipt:
@@ -200,7 +200,7 @@ def closing_receipt(walk: Walk, old: Run, outcome: str, note: ErrorNote) -> Rece
 def quarantine_moves(walk: Walk) -> list[RefMove]:
     """The ref says what is held back now: it goes when a run passes with nothing held, and its history stays."""
     name = f"quarantine/{walk.dataset}"
-    before = walk.ports.state.ref(name)
+    before = walk.ports.state.refs.at(name)
     return [RefMove(ref=name, before=before, after=walk.held_report)] if before != walk.held_report else []
 
 

@@ -27,7 +27,7 @@ def assemble(walk: Walk) -> None:
         return
     walk.ports.progress("commit", 0, 0)
     ref = f"processed/{walk.dataset}"
-    before = walk.ports.state.ref(ref)
+    before = walk.ports.state.refs.at(ref)
     sealed = plan.complete and bool(walk.inputs) and all(source.complete for source in walk.inputs)
     made, tally = write_manifest(walk, before, sealed)
     _check_deletions(walk, tally)
@@ -66,8 +66,8 @@ def _zone_moves(walk: Walk, ref: str, before: str, after: str) -> list[RefMove]:
     moves = []
     for i, source in enumerate(walk.inputs):
         name = f"raw/{walk.dataset}/{i}"
-        if state.ref(name) != source.content_hash and source.content_hash:
-            moves.append(RefMove(ref=name, before=state.ref(name), after=source.content_hash))
+        if state.refs.at(name) != source.content_hash and source.content_hash:
+            moves.append(RefMove(ref=name, before=state.refs.at(name), after=source.content_hash))
     moves += quarantine_moves(walk)
     if before != after:
         moves.append(RefMove(ref=ref, before=before, after=after))
@@ -93,7 +93,7 @@ def commit(walk: Walk) -> Iterator[Tx]:
         if walk.tail_rows:
             tx.objects(walk.tail_rows)
         yield tx
-        tx.release(walk.lease)
+        tx.leases.release(walk.lease)
     walk.say(
         "run.committed",
         status="succeeded",
@@ -111,15 +111,15 @@ def upsert(walk: Walk, tx: Tx) -> None:
         if move.ref.startswith("published/") and move.after:
             admit_to_published(walk, move)
     if walk.version is not None:
-        tx.version(walk.version)
+        tx.ledger.keep_version(walk.version)
     ts = walk.now()
     for move in walk.moves:
-        tx.move(move, run_id=run.run_id, op=walk.updater.op, actor=trigger.actor, reason=trigger.reason, ts=ts)
+        tx.refs.move(move, run_id=run.run_id, op=walk.updater.op, actor=trigger.actor, reason=trigger.reason, ts=ts)
     walk.run = msgspec.structs.replace(
         run, status="COMMITTED", moves=walk.moves, version_digest=walk.version.digest if walk.version else ""
     )
-    tx.save_run(walk.run)
-    tx.finish_trigger(trigger.trigger_id, run.run_id)
+    tx.runs.save(walk.run)
+    tx.inbox.finish(trigger.trigger_id, run.run_id)
 
 
 def admit_to_published(walk: Walk, move: RefMove) -> None:

@@ -19,12 +19,12 @@ def verify(state: State, objects: Objects) -> Report:
     """Corrupt at the first thing that is not as it was stored."""
     entries = _ledger(state)
     seen: set[str] = set()
-    for name, target in state.refs():
+    for name, target in state.refs.all():
         if is_digest(target):
             _object(objects, target, seen)
             if name.startswith(("processed/", "published/")):
                 _version(objects, target, seen)
-    for entry in state.histories():  # also where no ref leads any more: it can be rolled back to
+    for entry in state.refs.histories():  # also where no ref leads any more: it can be rolled back to
         if is_digest(entry.after):
             _object(objects, entry.after, seen)
             if entry.ref.startswith(("processed/", "published/")):
@@ -38,19 +38,19 @@ def _ledger(state: State) -> int:
     first = True
     while True:
         before = count
-        for entry, link in state.ledger_links(after=count):
+        for entry, link in state.ledger.links(after=count):
             count += 1
             if entry.index != count or entry.prev != previous:
                 raise Corrupt(
                     f"ledger entry {count} is missing or altered", hint="restore the state from a copy", record=count
                 )
-            receipt = state.receipt_body(entry.run_id)
+            receipt = state.ledger.receipt_body(entry.run_id)
             if receipt is None or digest(receipt) != entry.receipt_digest:
                 raise Corrupt(
                     f"the receipt of ledger entry {count} is missing or altered", hint="restore the state from a copy"
                 )
             previous = link
-        if state.ledger_head() == (previous if count else ""):
+        if state.ledger.head() == (previous if count else ""):
             return count
         if not first and count == before:
             raise Corrupt(f"the ledger ends before its head, after entry {count}", hint="restore the state from a copy")

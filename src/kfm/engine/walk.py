@@ -105,7 +105,7 @@ class SettledPlan(Struct):
 
     def _bodies(self, state: State) -> Iterator[bytes]:
         """A line a step; the header, which is the first line, is left out."""
-        chunks = self.chunks if self.chunks is not None else state.plan_chunks(self.plan_hash)
+        chunks = self.chunks if self.chunks is not None else state.journal.plan_chunks(self.plan_hash)
         for n, body in enumerate(chunks):
             yield body[body.index(b"\n") + 1 :] if n == 0 else body
 
@@ -134,7 +134,7 @@ def correlated(trigger: Trigger, state: State) -> Trigger:
         return trigger
     name = trigger.trigger_id
     if not name:
-        ledger = next((entry.index for entry in state.ledger(reverse=True, limit=1)), 0)
+        ledger = next((entry.index for entry in state.ledger.entries(reverse=True, limit=1)), 0)
         name = correlation_id(trigger, ledger)
     return msgspec.structs.replace(trigger, correlation_id=name)
 
@@ -218,14 +218,14 @@ class Walk(Struct):
         """
         state, trigger_id = self.ports.state, self.trigger.trigger_id
         if self.unfinished is not None:
-            now = state.run(self.unfinished.run_id)
+            now = state.runs.get(self.unfinished.run_id)
             wanted = now is not None and now.status == "RUNNING"
         else:
-            wanted = not trigger_id or state.kept_trigger(trigger_id) is not None
+            wanted = not trigger_id or state.inbox.kept(trigger_id) is not None
         if not wanted:
             raise Conflict("another worker has ended this work meanwhile", hint="nothing is left to do")
         if trigger_id and self.unfinished is None and not claiming:
-            for run in state.open_runs():
+            for run in state.runs.unfinished():
                 if run.trigger.trigger_id == trigger_id:
                     raise Conflict(f"run {run.run_id} is at this work already", hint="wait for it, or `kfm resume`")
 

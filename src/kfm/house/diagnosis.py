@@ -23,9 +23,9 @@ def diagnose(resolved: Resolved, *, deep: bool = False) -> list[Verdict]:
         settings = getattr(house.tables, "settings", None)
         if settings is not None:
             found += durability(settings())
-        waiting = sum(1 for _ in house.state.open_runs())
+        waiting = sum(1 for _ in house.state.runs.unfinished())
         found.append(Verdict(check="runs.unfinished", ok=True, found=str(waiting)))
-        owed = sorted(house.state.due("publish"))
+        owed = sorted(house.state.outbox.due("publish"))
         why = "`kfm resume` delivers what was committed and not yet told to the outside" if owed else ""
         found.append(Verdict(check="publish.waiting", ok=True, found=", ".join(owed) or "0", why=why))
         found += published_verdicts(house)
@@ -60,7 +60,7 @@ def updater_verdicts(resolved: Resolved) -> list[Verdict]:
 def published_verdicts(house: House) -> list[Verdict]:
     """Would what is published pass the gate today? A dataset may have been restricted since."""
     found = []
-    for ref, version in house.state.refs("published/"):
+    for ref, version in house.state.refs.all("published/"):
         name = ref.partition("/")[2]
         decision = house.ports(name).gate(house.state, house.objects, RefMove(ref=ref, before=version, after=version))
         found.append(

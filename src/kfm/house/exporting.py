@@ -19,12 +19,12 @@ def wal(house: House, run_id: str) -> Iterator[WalRecord]:
     """The write-ahead log of a run, a record a fact; the same before and after compaction."""
     from kfm.projections.wal import wal_records
 
-    known = house.state.run(run_id)
+    known = house.state.runs.get(run_id)
     if known is None:
         raise Refused(f"no run with a journal is called {run_id[:80]!r}", hint="see `kfm runs list`")
     plan = SettledPlan(plan_hash=known.plan_hash, steps=0, complete=False, has_needs=False, chunks=None)
     steps = itertools.chain.from_iterable(plan.each(house.state)) if known.plan_hash else ()
-    return wal_records(known, steps, (segment for segment, _ in house.state.segments(run_id)))
+    return wal_records(known, steps, (segment for segment, _ in house.state.journal.segments(run_id)))
 
 
 def export_wal(house: House, run_id: str, form: str, out: IO[bytes]) -> int:
@@ -41,9 +41,9 @@ def artifacts_of(
     from kfm.projections import artifacts
 
     dry = house.mode == "dry"
-    inputs = {r.run_id: known.inputs for r in receipts if (known := house.state.run(r.run_id)) is not None}
+    inputs = {r.run_id: known.inputs for r in receipts if (known := house.state.runs.get(r.run_id)) is not None}
     return {
-        "run.jsonl": artifacts.run_lines([(r, house.state.telemetry(r.run_id)) for r in receipts]),
+        "run.jsonl": artifacts.run_lines([(r, house.state.ledger.telemetry(r.run_id)) for r in receipts]),
         "event_log.jsonl": artifacts.event_lines(events, dry),
         "idempotency.json": artifacts.idempotency([(r, inputs.get(r.run_id, [])) for r in receipts], dry),
         "publisher_trace.jsonl": artifacts.trace_lines(effects),
@@ -80,7 +80,7 @@ def telemetry_bundle(house: House) -> tuple[str, bytes]:
     """Where the telemetry of every run belongs, and the bundle itself."""
     from kfm import __version__
 
-    found = (house.state.telemetry(entry.run_id) for entry in house.state.ledger())
+    found = (house.state.ledger.telemetry(entry.run_id) for entry in house.state.ledger.entries())
     runs = [telemetry for telemetry in found if telemetry is not None]
     by_status: dict[str, int] = {}
     for telemetry in runs:

@@ -12,7 +12,7 @@ from kfm.contract.records import EndedTrigger, Lease, Receipt, RefEntry, Run, So
 from kfm.documents.characters import printable
 from kfm.errors import BadInput
 from kfm.house.opening import House
-from kfm.store.state import is_held
+from kfm.store.holders import is_held
 
 if TYPE_CHECKING:
     from kfm.engine.preview import PlanPreview
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def worker(house: House, unfinished: Run) -> Lease | None:
     """The lease of whoever is at this run; none if it ran out, or its holder is known to be dead."""
-    lease = house.state.lease(f"{unfinished.updater_id}/{unfinished.dataset}")
+    lease = house.state.leases.of(f"{unfinished.updater_id}/{unfinished.dataset}")
     return lease if lease is not None and is_held(lease, house.clock.now_ms()) else None
 
 
@@ -43,17 +43,17 @@ def replan(house: House, dataset: str, inputs: list[SourceRef], window: str = ""
 def find_run(house: House, text: str) -> str:
     """A run by its id, by the start of it, or the last one."""
     if text == "last":
-        for unfinished in house.state.open_runs():
+        for unfinished in house.state.runs.unfinished():
             return unfinished.run_id
-        for entry in house.state.ledger(reverse=True, limit=1):
+        for entry in house.state.ledger.entries(reverse=True, limit=1):
             return entry.run_id
         raise BadInput("there is no run yet", hint="start one with `kfm run`")
     if not text or len(text) > 36 or not all(c in "0123456789abcdef-" for c in text):
         raise BadInput(f"{printable(text)} is not the id of a run", hint="see `kfm runs list`")
-    if house.state.run(text) is not None or house.state.receipt(text) is not None:
+    if house.state.runs.get(text) is not None or house.state.ledger.receipt(text) is not None:
         return text
-    found = {run.run_id for run in house.state.open_runs() if run.run_id.startswith(text)}
-    found |= {entry.run_id for entry in house.state.ledger() if entry.run_id.startswith(text)}
+    found = {run.run_id for run in house.state.runs.unfinished() if run.run_id.startswith(text)}
+    found |= {entry.run_id for entry in house.state.ledger.entries() if entry.run_id.startswith(text)}
     if len(found) == 1:
         return found.pop()
     if found:
@@ -64,15 +64,15 @@ def find_run(house: House, text: str) -> str:
 def runs(house: House, limit: int, wanted: str) -> Iterator[dict[str, str]]:
     """Unfinished ones, then as the ledger has them, the last that ended first. Only those are limited."""
     count = 0
-    for run in house.state.open_runs():
+    for run in house.state.runs.unfinished():
         if wanted in ("", run.dataset):
             count += 1
             op = run.updater_id.removeprefix("kfm-") if run.trigger.kind == "operation" else "ingest"
             yield _run_row(run.started_at, run.dataset, op, "RUNNING", "unfinished", run.run_id)
-    for entry in house.state.ledger(reverse=True):
+    for entry in house.state.ledger.entries(reverse=True):
         if 0 <= limit <= count:
             return
-        receipt = house.state.receipt(entry.run_id)
+        receipt = house.state.ledger.receipt(entry.run_id)
         if receipt is not None and wanted in ("", receipt.dataset):
             count += 1
             yield _run_row(
@@ -89,13 +89,13 @@ def steps(house: House, run: Run) -> Iterator[tuple[Step, str, str]]:
     done: dict[int, str] = {}
     failed: set[int] = set()
     begun = 0
-    for segment, _ in house.state.segments(run.run_id):
+    for segment, _ in house.state.journal.segments(run.run_id):
         done.update({position: digest for position, digest, _, _ in segment.done})
         failed.update(position for position, _ in segment.failed)
         begun = max([begun, *(end for _, end in segment.intent)])
     decode = msgspec.json.Decoder(Step).decode_lines
     position = 0
-    for n, body in enumerate(house.state.plan_chunks(run.plan_hash) if run.plan_hash else ()):
+    for n, body in enumerate(house.state.journal.plan_chunks(run.plan_hash) if run.plan_hash else ()):
         for step in decode(body[body.index(b"\n") + 1 :] if n == 0 else body):
             if position in done or run.status == "COMMITTED":
                 status = "DONE"
@@ -109,25 +109,25 @@ def steps(house: House, run: Run) -> Iterator[tuple[Step, str, str]]:
 
 def triggers(house: House, *, ended: bool, limit: int) -> Iterator[dict[str, str]]:
     """Those that wait, and with `ended` those that do not any more, the last first. Only these are limited."""
-    for waiting in house.state.inbox():
+    for waiting in house.state.inbox.waiting():
         yield _trigger_row(waiting, "waiting", "")
     if ended:
-        for past in house.state.ended_triggers(reverse=True, limit=limit):
+        for past in house.state.inbox.all_ended(reverse=True, limit=limit):
             yield _ended_row(house, past)
 
 
 def trigger(house: House, trigger_id: str) -> dict[str, str]:
-    waiting = house.state.kept_trigger(trigger_id)
+    waiting = house.state.inbox.kept(trigger_id)
     if waiting is not None:
         return _trigger_row(waiting, "waiting", "")
-    past = house.state.ended_trigger(trigger_id)
+    past = house.state.inbox.ended(trigger_id)
     if past is None:
         raise BadInput(f"there is no trigger {printable(trigger_id)}", hint="see `kfm triggers list --all`")
     return _ended_row(house, past)
 
 
 def _ended_row(house: House, past: EndedTrigger) -> dict[str, str]:
-    receipt = house.state.receipt(past.run_id)
+    receipt = house.state.ledger.receipt(past.run_id)
     return _trigger_row(past.trigger, receipt.outcome if receipt else "ended", past.run_id)
 
 
@@ -160,7 +160,7 @@ def _asks(trigger: Trigger) -> str:
 def version_of(house: House, receipt: Receipt) -> str:
     """What it made or moved; of a run that had nothing to do, what is there."""
     if receipt.outcome == "noop":
-        return house.state.ref(f"processed/{receipt.dataset}")
+        return house.state.refs.at(f"processed/{receipt.dataset}")
     kinds = ("dataset", "ref")
     return next((item.checksum for kind in kinds for item in receipt.outputs if item.kind == kind), "")
 
@@ -168,7 +168,7 @@ def version_of(house: House, receipt: Receipt) -> str:
 def frozen_by(house: House, dataset: str) -> RefEntry | None:
     """The freeze that stops a dataset, if there is one: its own, or that of everything."""
     for switch in ("switch/global", f"switch/dataset/{dataset}"):
-        if house.state.ref(switch) == "frozen":
-            *_, last = house.state.history(switch)
+        if house.state.refs.at(switch) == "frozen":
+            *_, last = house.state.refs.history(switch)
             return last
     return None

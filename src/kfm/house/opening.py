@@ -113,7 +113,7 @@ class House:
 
     def _is_latest(self, pointer: Mapping[str, Any]) -> bool:
         """Is this where the published ref moved last?"""
-        last = self.state.history(f"published/{pointer['dataset']}", reverse=True, limit=1)
+        last = self.state.refs.history(f"published/{pointer['dataset']}", reverse=True, limit=1)
         return [(entry.run_id, entry.after) for entry in last] == [(pointer["run_id"], pointer["version"])]
 
     def retention(self, dataset: str) -> int:
@@ -126,7 +126,7 @@ class House:
         """Do the files of this version belong into the public folder?"""
         from kfm.projections.standing import standing
 
-        return version in standing(self.state.history(f"published/{dataset}"), self.retention(dataset))
+        return version in standing(self.state.refs.history(f"published/{dataset}"), self.retention(dataset))
 
     def _open_github(self, files: Publisher, lock: Callable[[], Lock]) -> Publisher:
         from kfm.publish.github import GitHubPublisher
@@ -269,7 +269,7 @@ class House:
     def fetch(self, request: FetchRequest, dataset: str) -> Fetched:
         """Look at a source without a run: its bytes go into the store, nothing else changes."""
         opened = self._open_source(self.config.datasets.get(dataset), request.uri)
-        return opened.fetch(request, self.state.checkpoint(request.uri), self.objects)
+        return opened.fetch(request, self.state.inbox.checkpoint(request.uri), self.objects)
 
     def operation(
         self, name: str, dataset: str, params: dict[str, str] | None = None, *, reason: str = "", actor: str = ""
@@ -290,9 +290,9 @@ class House:
         hears of it, or else it is raised when all have had their turn. What another worker ends meanwhile
         is none of ours.
         """
-        runs = [r for r in self.state.open_runs() if run_id in (None, r.run_id)]
+        runs = [r for r in self.state.runs.unfinished() if run_id in (None, r.run_id)]
         if run_id is not None and not runs:
-            known = self.state.run(run_id) is not None or self.state.receipt(run_id) is not None
+            known = self.state.runs.get(run_id) is not None or self.state.ledger.receipt(run_id) is not None
             raise Refused(
                 f"run {run_id[:80]} is not unfinished" if known else f"no run is called {printable(run_id)}",
                 hint="see `kfm runs list`",
@@ -306,7 +306,7 @@ class House:
             yield from self._take_up(unfinished.trigger, unfinished, tell or keep)
         if run_id is None:
             had_their_turn = {unfinished.trigger.trigger_id for unfinished in runs}
-            for trigger in list(self.state.inbox()):
+            for trigger in list(self.state.inbox.waiting()):
                 if trigger.trigger_id not in had_their_turn:
                     yield from self._take_up(trigger, None, tell or keep)
         if problems:
@@ -317,14 +317,14 @@ class House:
     ) -> Iterator[Receipt]:
         def waits() -> bool:
             if unfinished is None:
-                return self.state.kept_trigger(trigger.trigger_id) is not None
-            now = self.state.run(unfinished.run_id)
+                return self.state.inbox.kept(trigger.trigger_id) is not None
+            now = self.state.runs.get(unfinished.run_id)
             return now is not None and now.status == "RUNNING"
 
         if not waits():
             return
         if unfinished is not None:  # as it is now: another worker may have planned it, and died
-            unfinished = self.state.run(unfinished.run_id)
+            unfinished = self.state.runs.get(unfinished.run_id)
         try:
             receipt = run(trigger, self.updater_of(trigger), self.ports(trigger.dataset), unfinished)
         except Broken:

@@ -130,9 +130,9 @@ def signed_headers(scheme: Scheme, secret: Secret, body: bytes, message_id: str 
 
 def retry(house: House, trigger_id: str) -> Receipt:
     """Run a trigger now: one that waits as it is, one that ended as a new one like it."""
-    waiting = house.state.kept_trigger(trigger_id)
+    waiting = house.state.inbox.kept(trigger_id)
     if waiting is None:
-        ended = house.state.ended_trigger(trigger_id)
+        ended = house.state.inbox.ended(trigger_id)
         if ended is None:
             raise BadInput(f"there is no trigger {trigger_id[:80]!r}", hint="see `kfm triggers list --all`")
         if ended.trigger.kind == "operation":

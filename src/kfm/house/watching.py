@@ -51,7 +51,7 @@ class Watch:
 
     def take_up(self) -> Iterator[Receipt]:
         """Finish what an earlier process left unfinished."""
-        for unfinished in list(self._house.state.open_runs()):
+        for unfinished in list(self._house.state.runs.unfinished()):
             if unfinished.dataset in self._watched:
                 self.busy = True
                 try:
@@ -100,7 +100,7 @@ class Watch:
 
     def _groups(self) -> dict[str, list[Trigger]]:
         groups: dict[str, list[Trigger]] = {}
-        for trigger in self._house.state.inbox():
+        for trigger in self._house.state.inbox.waiting():
             if trigger.dataset in self._watched and trigger.kind != "operation":
                 groups.setdefault(trigger.dataset, []).append(trigger)
         return groups
@@ -117,7 +117,7 @@ class Watch:
                 raise
             except KfmError as problem:
                 self.busy = False
-                if house.state.kept_trigger(first.trigger_id) is not None:
+                if house.state.inbox.kept(first.trigger_id) is not None:
                     self._tell(dataset, problem)
                     self._later(dataset)
                 return

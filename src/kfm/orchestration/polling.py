@@ -115,20 +115,20 @@ def note(state: State, poll: Poll, fetched: Fetched, asking: Asking) -> list[Tri
     New is what the dataset neither has nor was asked to take before: validators have no say in it.
     """
     seen = fetched.ref.content_hash
-    marks = {name: state.checkpoint(MARK + f"{name}/{poll.uri}") for name in poll.datasets}
+    marks = {name: state.inbox.checkpoint(MARK + f"{name}/{poll.uri}") for name in poll.datasets}
     stale = [name for name, mark in marks.items() if mark is None or mark.content_hash != seen]
     new = [name for name in stale if not _has(state, name, seen)]
     asked = [asking(name) for name in new]  # loads what authors wrote: not inside the transaction
     with state.transaction(durable=bool(new)) as tx:
-        kept = [tx.keep_trigger(trigger) for trigger in asked]
-        tx.checkpoint(fetched.checkpoint)
+        kept = [tx.inbox.keep(trigger) for trigger in asked]
+        tx.inbox.keep_checkpoint(fetched.checkpoint)
         for name in stale:
-            tx.checkpoint(_mark(name, poll.uri, fetched.checkpoint))
+            tx.inbox.keep_checkpoint(_mark(name, poll.uri, fetched.checkpoint))
     return kept
 
 
 def _has(state: State, dataset: str, content_hash: str) -> bool:
-    return any(digest == content_hash for _, digest in state.refs(f"raw/{dataset}/"))
+    return any(digest == content_hash for _, digest in state.refs.all(f"raw/{dataset}/"))
 
 
 def _mark(dataset: str, uri: str, of: Checkpoint) -> Checkpoint:

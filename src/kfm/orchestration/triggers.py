@@ -69,13 +69,13 @@ def take(
     ]  # loads what authors wrote: not inside
     with state.transaction() as tx:
         for message, theirs in zip(messages, asked_for, strict=True):
-            known = (state.delivery(message.source_id, each) for each in message.delivery_ids)
+            known = (state.inbox.delivery(message.source_id, each) for each in message.delivery_ids)
             if any(delivery is not None for delivery in known):
                 answers.append(None)
                 continue
-            kept = [tx.keep_trigger(trigger).trigger_id for trigger in theirs]
+            kept = [tx.inbox.keep(trigger).trigger_id for trigger in theirs]
             for each in message.delivery_ids:
-                tx.take_delivery(
+                tx.inbox.take_delivery(
                     Delivery(
                         source_id=message.source_id,
                         delivery_id=each,
@@ -90,15 +90,15 @@ def take(
 
 def forget(state: State, now_ms: int) -> int:
     """Drop the ids of messages that are stale by their own signed time by now; returns how many."""
-    old = [each for each in state.deliveries() if 0 < each.expires_ms < now_ms]
+    old = [each for each in state.inbox.deliveries() if 0 < each.expires_ms < now_ms]
     if old:
         with state.transaction() as tx:
             for each in old:
-                tx.forget_delivery(each)
+                tx.inbox.forget_delivery(each)
     return len(old)
 
 
 def keep(state: State, trigger: Trigger) -> Trigger:
     """Put a trigger into the inbox, with an id. Durable on return: only now may it be acknowledged."""
     with state.transaction() as tx:
-        return tx.keep_trigger(trigger)
+        return tx.inbox.keep(trigger)

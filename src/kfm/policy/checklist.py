@@ -33,8 +33,8 @@ def promotion_gate(
     """
     dataset = move.ref.partition("/")[2]
     try:
-        version = state.dataset_version(dataset, move.after)
-        receipt = state.receipt(version.run_id) if version is not None else None
+        version = state.ledger.version(dataset, move.after)
+        receipt = state.ledger.receipt(version.run_id) if version is not None else None
         reasons = problems(version, receipt, move.after, declared)
         if not reasons:
             reasons = missing_bytes(objects, move.after)

@@ -67,7 +67,7 @@ class Archive:
         staging = self._objects.stage()
         try:
             for run_id in batch:
-                for _ in self._state.segments(run_id):
+                for _ in self._state.journal.segments(run_id):
                     """The chain must hold before it is put away."""
                 start, keys = at, []
                 for key, value in self._state.tables.scan("segments", run_id + "/"):
@@ -90,7 +90,8 @@ class Archive:
             for run_id, (offset, length, keys) in places.items():
                 # The rows of an ended run go all at once: without its first, another process has put it away.
                 if keys and self._state.tables.get("segments", keys[0]) is not None:
-                    tx.archive(run_id, msgspec.json.encode(Place(object=name, offset=offset, length=length)), keys)
+                    place = Place(object=name, offset=offset, length=length)
+                    tx.journal.archive(run_id, msgspec.json.encode(place), keys)
                     moved += 1
         return moved
 

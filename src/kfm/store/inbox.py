@@ -1,0 +1,63 @@
+"""What arrives: triggers that wait and that ended, deliveries that were taken, what is known of each source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from kfm.contract.records import Checkpoint, Delivery, EndedTrigger, Trigger
+from kfm.store.rows import Noun, exact
+
+
+class Inbox(Noun):
+    """Reading."""
+
+    def waiting(self) -> Iterator[Trigger]:
+        return self._many("inbox", Trigger)
+
+    def kept(self, trigger_id: str) -> Trigger | None:
+        """A trigger of the inbox; None once a run of it has ended."""
+        return self._one("inbox", trigger_id, Trigger)
+
+    def ended(self, trigger_id: str) -> EndedTrigger | None:
+        return self._one("triggers", trigger_id, EndedTrigger)
+
+    def all_ended(self, *, reverse: bool = False, limit: int = -1) -> Iterator[EndedTrigger]:
+        return self._many("triggers", EndedTrigger, reverse=reverse, limit=limit)
+
+    def delivery(self, source_id: str, delivery_id: str) -> Delivery | None:
+        return self._one("deliveries", f"{source_id}/{delivery_id}", Delivery)
+
+    def deliveries(self) -> Iterator[Delivery]:
+        return self._many("deliveries", Delivery)
+
+    def checkpoint(self, uri: str) -> Checkpoint | None:
+        return self._one("checkpoints", uri, Checkpoint)
+
+
+class InboxTx(Inbox):
+    """Writing, in an open transaction."""
+
+    def keep_checkpoint(self, checkpoint: Checkpoint) -> None:
+        self._tables.put("checkpoints", checkpoint.uri, exact(checkpoint))
+
+    def keep(self, trigger: Trigger) -> Trigger:
+        """Into the inbox, with an id if it has none; kept until a run of it ends."""
+        if not trigger.trigger_id:
+            trigger = msgspec.structs.replace(trigger, trigger_id=f"{self._state.next('trigger'):012d}")
+        self._tables.put("inbox", trigger.trigger_id, exact(trigger))
+        return trigger
+
+    def finish(self, trigger_id: str, run_id: str) -> None:
+        """Out of the inbox: this run answered it."""
+        trigger = self.kept(trigger_id) if trigger_id else None
+        if trigger is not None:
+            self._tables.delete("inbox", trigger_id)
+            self._tables.put("triggers", trigger_id, exact(EndedTrigger(trigger=trigger, run_id=run_id)))
+
+    def take_delivery(self, delivery: Delivery) -> None:
+        self._tables.put("deliveries", f"{delivery.source_id}/{delivery.delivery_id}", exact(delivery))
+
+    def forget_delivery(self, delivery: Delivery) -> None:
+        self._tables.delete("deliveries", f"{delivery.source_id}/{delivery.delivery_id}")

@@ -1,0 +1,85 @@
+"""The journals of runs and their plans: a chain of segments for each run, checked when it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+
+from kfm.contract.keys import GENESIS, digest
+from kfm.contract.records import Segment
+from kfm.errors import Corrupt
+from kfm.store.rows import Noun, decode, exact
+
+
+class Journal(Noun):
+    """Reading."""
+
+    def segments(self, run_id: str) -> Iterator[tuple[Segment, str]]:
+        """In order, each with its digest, and checked against the one before it."""
+        previous = GENESIS
+        for expected, (key, body) in enumerate(self._rows(run_id)):
+            segment = decode(body, Segment, f"segments/{key}")
+            if segment.n != expected or segment.prev != previous:
+                raise Corrupt(
+                    f"record {expected} of the journal of run {run_id} is missing or altered",
+                    hint="restore the state from a copy; nothing was replayed",
+                    record=expected,
+                )
+            previous = digest(body)
+            yield segment, previous
+
+    def _rows(self, run_id: str) -> Iterator[tuple[str, bytes]]:
+        """Its rows, and then those that were compacted, before we came or while we read."""
+        seen: dict[str, bytes] = {}
+        for row in self._tables.scan("segments", run_id + "/"):
+            seen[row[0]] = sha256(row[1]).digest()
+            yield row
+        if self._state.archive is not None:
+            for key, body in self._state.archive(run_id):
+                if key not in seen:
+                    yield key, body
+                elif seen[key] != sha256(body).digest():
+                    raise _other_bytes(run_id, int(key.rpartition("/")[2]))
+
+    def plan_chunks(self, plan_hash: str) -> Iterator[bytes]:
+        for _, body in self._tables.scan("plans", plan_hash + "/"):
+            yield body
+
+    def locked_plan(self, lock_key: str) -> str | None:
+        body = self._tables.get("plan_locks", lock_key)
+        return None if body is None else body.decode()
+
+
+class JournalTx(Journal):
+    """Writing, in an open transaction."""
+
+    def append(self, run_id: str, segment: Segment) -> str:
+        """Append to a run's journal; returns the digest the next segment must name. Write once: the same bytes
+        again are the same segment, and other bytes under its number are corruption."""
+        body, key = exact(segment), f"{run_id}/{segment.n:08d}"
+        before = self._tables.get("segments", key)
+        if before is None:
+            self._tables.put("segments", key, body)
+        elif before != body:
+            raise _other_bytes(run_id, segment.n)
+        return digest(body)
+
+    def archive(self, run_id: str, place: bytes, keys: Iterable[str]) -> None:
+        """The journal of an ended run lies elsewhere now; its rows go."""
+        self._tables.put("archived", run_id, place)
+        for key in keys:
+            self._tables.delete("segments", key)
+
+    def plan_chunk(self, plan_hash: str, n: int, body: bytes) -> None:
+        self._tables.put("plans", f"{plan_hash}/{n:08d}", body)
+
+    def lock_plan(self, lock_key: str, plan_hash: str) -> None:
+        self._tables.put("plan_locks", lock_key, plan_hash.encode())
+
+    def unlock_plan(self, lock_key: str) -> None:
+        self._tables.delete("plan_locks", lock_key)
+
+
+def _other_bytes(run_id: str, n: int) -> Corrupt:
+    what = f"record {n} of the journal of run {run_id} is there with other bytes"
+    return Corrupt(what, hint="restore the state from a copy; nothing was written", record=n)

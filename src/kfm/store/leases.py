@@ -1,0 +1,61 @@
+"""Who is at work on what, with the fencing tokens."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kfm.contract.records import Lease
+from kfm.errors import Busy
+from kfm.store.holders import is_held
+from kfm.store.rows import Noun, exact
+
+
+class Leases(Noun):
+    """Reading."""
+
+    def of(self, scope: str) -> Lease | None:
+        return self._one("leases", scope, Lease)
+
+    def acquire(self, scope: str, holder: str, ttl_ms: int) -> Lease:
+        with self._state.transaction(durable=False) as tx:
+            return tx.leases.acquire(scope, holder, ttl_ms)
+
+    def release(self, lease: Lease) -> None:
+        """Only the owner can: a stale token frees nothing."""
+        with self._state.transaction(durable=False) as tx:
+            tx.leases.release(lease)
+
+
+class LeasesTx(Leases):
+    """Writing, in an open transaction."""
+
+    def acquire(self, scope: str, holder: str, ttl_ms: int) -> Lease:
+        now = self._state.now_ms()
+        current = self.of(scope)
+        if current is not None and is_held(current, now):
+            left = current.expires_ms - now
+            seconds = (min(left, current.ttl_ms or left) + 999) // 1000
+            updater, _, dataset = scope.partition("/")
+            work = dataset if updater == dataset else scope  # most updaters are named for their dataset
+            raise Busy(
+                f"another worker is at work on {work} (its lease runs {seconds} s more)",
+                hint="wait for it, or stop it and try again",
+            )
+        self._state.recheck("leases")
+        token = self._state.next("token")
+        lease = Lease(scope=scope, token=token, holder=holder, expires_ms=now + ttl_ms, ttl_ms=ttl_ms)
+        self._tables.put("leases", scope, exact(lease))
+        return lease
+
+    def renew(self, lease: Lease, ttl_ms: int) -> None:
+        """Inside a fenced transaction only, so the token is known to be current. What was given back stays so."""
+        current = self.of(lease.scope)
+        if current is not None and current.expires_ms:
+            renewed = msgspec.structs.replace(current, expires_ms=self._state.now_ms() + ttl_ms, ttl_ms=ttl_ms)
+            self._tables.put("leases", lease.scope, exact(renewed))
+
+    def release(self, lease: Lease) -> None:
+        self._state.recheck("leases")
+        current = self.of(lease.scope)
+        if current is not None and current.token == lease.token:
+            self._tables.put("leases", lease.scope, exact(msgspec.structs.replace(current, expires_ms=0)))

@@ -1,0 +1,87 @@
+"""The ledger: a receipt for every run, chained, with its telemetry and the versions it made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from kfm.contract.keys import GENESIS, digest
+from kfm.contract.records import DatasetVersion, LedgerEntry, Receipt, RunTelemetry
+from kfm.errors import Corrupt
+from kfm.store.rows import Noun, decode, exact
+
+
+class Ledger(Noun):
+    """Reading."""
+
+    def version(self, dataset: str, version: str) -> DatasetVersion | None:
+        return self._one("versions", f"{dataset}@{version}", DatasetVersion)
+
+    def receipt(self, run_id: str) -> Receipt | None:
+        return self._one("receipts", run_id, Receipt)
+
+    def receipt_body(self, run_id: str) -> bytes | None:
+        return self._tables.get("receipts", run_id)
+
+    def telemetry(self, run_id: str) -> RunTelemetry | None:
+        return self._one("telemetry", run_id, RunTelemetry)
+
+    def entries(self, *, after: int = 0, reverse: bool = False, limit: int = -1) -> Iterator[LedgerEntry]:
+        return (entry for entry, _ in self.links(after=after, reverse=reverse, limit=limit))
+
+    def links(self, *, after: int = 0, **how: Any) -> Iterator[tuple[LedgerEntry, str]]:
+        start = f"{after:012d}" if after else ""
+        for key, body in self._tables.scan("ledger", after=start, **how):
+            yield decode(body, LedgerEntry, f"ledger/{key}"), digest(body)
+
+    def head(self) -> str:
+        """The digest of the last entry."""
+        return self._state.meta("ledger_head")
+
+
+class LedgerTx(Ledger):
+    """Writing, in an open transaction."""
+
+    def keep_version(self, version: DatasetVersion) -> None:
+        """The first maker of a version stays its maker; a later one brings what it was held against up to date."""
+        if (first := self.version(version.dataset, version.digest)) is not None:
+            version = msgspec.structs.replace(first, validation=version.validation, validated_by=version.run_id)
+        self._tables.put("versions", f"{version.dataset}@{version.digest}", exact(version))
+
+    def append(self, receipt: Receipt, *, op: str) -> None:
+        """Write once, together with its ledger entry. The same bytes again are the same receipt."""
+        body = exact(receipt)
+        before = self._tables.get("receipts", receipt.run_id)
+        if before is not None:
+            if before == body:
+                return
+            what = f"run {receipt.run_id} already has another receipt"
+            raise Corrupt(what, hint="receipts are never rewritten; report this")
+        self._tables.put("receipts", receipt.run_id, body)
+        index = self._state.next("ledger")
+        entry = LedgerEntry(
+            index=index,
+            prev=self._state.meta("ledger_head") or GENESIS,
+            op_type=op,
+            run_id=receipt.run_id,
+            wal_ids=[receipt.run_id] if receipt.plan_hash else [],
+            dataset=receipt.dataset,
+            outcome=receipt.outcome,
+            reason=receipt.reason,
+            operator=receipt.actor,
+            receipt_digest=digest(body),
+            moves=receipt.moves,
+            ts=receipt.finished_at,
+            overrides=receipt.overrides,
+        )
+        link = exact(entry)
+        self._tables.put("ledger", f"{index:012d}", link)
+        self._tables.put("meta", "ledger_head", digest(link).encode())
+
+    def next_index(self) -> int:
+        return self._state.last("ledger") + 1
+
+    def keep_telemetry(self, telemetry: RunTelemetry) -> None:
+        self._tables.put("telemetry", telemetry.run_id, exact(telemetry))

@@ -1,0 +1,46 @@
+"""How far each sink has followed the ledger, and of which datasets it has something to tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from kfm.contract.records import Told
+from kfm.store.rows import Noun, exact
+
+
+class Outbox(Noun):
+    """Reading."""
+
+    def cursor(self, sink: str) -> int:
+        return int(self._state.meta(f"cursor/{sink}") or 0)
+
+    def due(self, sink: str) -> Iterator[str]:
+        return (key.rpartition("/")[2] for key, _ in self._tables.scan("outbox", f"due/{sink}/"))
+
+    def told(self, sink: str, dataset: str) -> Told | None:
+        return self._one("outbox", f"told/{sink}/{dataset}", Told)
+
+    def acknowledge(self, sink: str, told: Mapping[str, Told]) -> None:
+        with self._state.transaction(durable=False) as tx:
+            for dataset, how_far in told.items():
+                tx.outbox.keep_told(how_far, sink, dataset)
+
+
+class OutboxTx(Outbox):
+    """Writing, in an open transaction."""
+
+    def advance(self, sink: str, index: int) -> None:
+        if index > self.cursor(sink):
+            self._tables.put("meta", f"cursor/{sink}", b"%d" % index)
+
+    def owe(self, sink: str, dataset: str) -> None:
+        self._tables.put("outbox", f"due/{sink}/{dataset}", b"{}")
+
+    def keep_told(self, told: Told, sink: str, dataset: str) -> None:
+        """Only ever forward. Due stays what has moved on, or was told by one who knew less."""
+        known = self.told(sink, dataset)
+        if known is None or known.moves < told.moves or (known.moves == told.moves and known != told):
+            self._tables.put("outbox", f"told/{sink}/{dataset}", exact(told))
+        last = next(self._state.refs.history(f"published/{dataset}", reverse=True, limit=1), None)
+        if last is None or last.n <= told.moves:
+            self._tables.delete("outbox", f"due/{sink}/{dataset}")

@@ -1,0 +1,47 @@
+"""Runs: claimed, unfinished, ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kfm.contract.records import Run
+from kfm.errors import Conflict
+from kfm.store.rows import Noun, exact
+
+
+class Runs(Noun):
+    """Reading."""
+
+    def get(self, run_id: str) -> Run | None:
+        return self._one("runs", run_id, Run)
+
+    def unfinished(self) -> Iterator[Run]:
+        """Runs that were claimed and have not ended."""
+        for run_id, _ in list(self._tables.scan("open_runs")):
+            run = self.get(run_id)
+            if run is not None:
+                yield run
+
+    def claimed(self, claim_key: str) -> Run | None:
+        """The latest run of a claim."""
+        run_id = self._tables.get("claims", claim_key)
+        return None if run_id is None else self.get(run_id.decode())
+
+
+class RunsTx(Runs):
+    """Writing, in an open transaction."""
+
+    def claim(self, run: Run) -> None:
+        """Compare-and-swap: this run becomes the latest of its claim, or Conflict if another did."""
+        latest = self.claimed(run.claim_key)
+        expected = run.n - 1
+        if (latest.n if latest else -1) != expected or (latest is not None and latest.status == "RUNNING"):
+            raise Conflict("another worker claimed the same work", hint="look again", run_id=run.run_id)
+        self._tables.put("claims", run.claim_key, run.run_id.encode())
+        self._tables.put("open_runs", run.run_id, b"{}")
+        self.save(run)
+
+    def save(self, run: Run) -> None:
+        if run.status != "RUNNING":
+            self._tables.delete("open_runs", run.run_id)
+        self._tables.put("runs", run.run_id, exact(run))

@@ -23,6 +23,7 @@ const REMEMBERED = 4096; // digests of small outputs
 const FLUSH_S = 0.25; // finished steps wait at most about this long for their DONE while others still run
 const BRISK_S = 0.1; // a full window that takes less than this lets the next one be larger
 const FIRST_WINDOW = 512;
+const MOST_READ = 1 << 20; // bytes of a document that is read for what it says of itself
 const CARRIED = 4096; // finished steps of an earlier run in one segment
 
 export async function execute(walk) {
@@ -33,7 +34,8 @@ export async function execute(walk) {
   const schedule = new Schedule(walk, walk.results);
   const { StepReader } = await import("./reader.mjs"); // only where there is something to do: it is not free to load
   await walk.updater.prepare();
-  const crew = new Crew(walk, new StepReader(walk));
+  const { readFrom } = await import("./describing.mjs");
+  const crew = new Crew(walk, new StepReader(walk), readFrom);
   walk.tail = await workOff(walk, schedule, crew, walk.results, planned);
   walk.tailRows = crew.takeRows();
 }
@@ -76,7 +78,9 @@ function carryOver(walk, results) {
   if (!continues) return;
   const kept = new Map();
   for (const [segment] of walk.ports.state.segments(continues)) {
-    if (segment.plan_hash === walk.plan.planHash) for (const done of segment.done) kept.set(done[0], done);
+    if (segment.plan_hash !== walk.plan.planHash) continue;
+    for (const done of segment.done) kept.set(done[0], done);
+    for (const [at, said] of segment.described) results.described.set(at, said);
   }
   const { objects } = walk.ports;
   walk.carried = [...kept.values()].sort((a, b) => a[0] - b[0]).filter(([, name]) => objects.has(name));
@@ -102,6 +106,7 @@ function appendPlan(walk, tx, phases, intent = []) {
 function replay(walk, results) {
   for (const [segment, name] of walk.ports.state.segments(walk.run.run_id)) {
     results.add(segment.done);
+    for (const [at, said] of segment.described) results.described.set(at, said);
     walk.segments = segment.n + 1;
     walk.lastSegment = name;
   }
@@ -181,13 +186,15 @@ function* numbered(plan, state) {
 class Crew {
   #walk;
   #reader;
+  #readFrom;
   #todo = [];
   #rows = [];
   #given = new Set(); // digests among the rows, and among those taken not long before
 
-  constructor(walk, reader) {
+  constructor(walk, reader, readFrom) {
     this.#walk = walk;
     this.#reader = reader;
+    this.#readFrom = readFrom;
     this.failures = [];
     this.inFlight = 0;
   }
@@ -226,14 +233,16 @@ class Crew {
     try {
       const { body, media_type: mediaType, rows } = this.#walk.updater.perform(step, this.#reader);
       if (rows === 0) checkEmptied(this.#walk, step, INLINE_MAX);
+      const describes = mediaType.split(";")[0].trim() === "application/geo+json";
       if (Buffer.isBuffer(body) && body.length <= INLINE_MAX) {
+        if (describes) this.#say(position, body);
         const digest = `sha256:${createHash("sha256").update(body).digest("hex")}`;
         // Many steps may give the same bytes: one row is enough.
         if (!this.#given.has(digest)) this.#rows.push([digest, body]);
         this.#given.add(digest);
         finished.push([position, digest, body.length, mediaType]);
       } else {
-        const [digest, size] = this.#store(body);
+        const [digest, size] = this.#store(position, body, describes);
         finished.push([position, digest, size, mediaType]);
       }
     } catch (problem) {
@@ -250,15 +259,26 @@ class Crew {
   }
 
   /** A large output is a file: durable before its DONE, and read back. */
-  #store(body) {
+  #store(position, body, describes) {
     const { objects } = this.#walk.ports;
     const [digest, size] = objects.putStream(this.#pieces(body));
+    const kept = [];
     const file = objects.open(digest);
     try {
-      while (file.read(1 << 20).length) beat(this.#walk);
+      for (let piece; (piece = file.read(1 << 20)).length; ) {
+        beat(this.#walk);
+        if (describes && size <= MOST_READ) kept.push(piece);
+      }
     } finally {
       file.close();
     }
+    if (kept.length) this.#say(position, Buffer.concat(kept));
     return [digest, size];
+  }
+
+  /** What the bytes say of themselves. */
+  #say(position, body) {
+    const said = this.#readFrom(body);
+    if (Object.keys(said).length) this.#walk.results.described.set(position, said);
   }
 }

@@ -121,7 +121,7 @@ function* when(properties) {
 }
 
 /** Texts in the order of time, of what is a moment in UTC; null of all else. */
-function momentOf(value) {
+export function momentOf(value) {
   const found = typeof value === "string" ? MOMENT.exec(value) : null;
   if (found === null || !isDay(Number(found[1]), Number(found[2]), Number(found[3]))) return null;
   return found[0].slice(0, 19) + (found[4] ?? ".").slice(1).padEnd(9, "0");

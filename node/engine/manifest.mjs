@@ -5,6 +5,7 @@
  * it is a deletion only when the plan is complete and every source was sealed.
  */
 
+import { canonicalText } from "../canonical.mjs";
 import { compare } from "../characters.mjs";
 import { Refused } from "../errors.mjs";
 import { digest } from "../keys.mjs";
@@ -108,6 +109,12 @@ function newEntries(walk) {
       position += 1;
       if (step.key === null) continue;
       const [, name, size, mediaType] = results.get(position);
+      const said = results.described.get(position);
+      if (said !== undefined) {
+        const entry = { digest: name, key: step.key, media_type: mediaType, size, ...said };
+        entries.push([step.key, `${canonicalText(entry)}\n`, 1, size]);
+        continue;
+      }
       // A canonical line by hand: members in order, and texts that are written canonically.
       const key = JSON.stringify(step.key);
       const line = `{"digest":"${name}","key":${key},"media_type":${JSON.stringify(mediaType)},"size":${size}}\n`;

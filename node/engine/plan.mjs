@@ -200,6 +200,11 @@ export function writePlan(walk, tx) {
 }
 
 /** Add a segment to the run's journal, in its place in the chain. */
+function describedIn(walk, done) {
+  const said = walk.results?.described;
+  return said?.size ? done.filter(([at]) => said.has(at)).map(([at]) => [at, said.get(at)]) : [];
+}
+
 export function append(walk, tx, phases, { done = [], intent = [], failed = [], payload = {} } = {}) {
   const segment = Segment({
     n: walk.segments,
@@ -209,6 +214,7 @@ export function append(walk, tx, phases, { done = [], intent = [], failed = [], 
     done,
     intent,
     failed,
+    described: describedIn(walk, done),
     payload,
     ts: walk.now(),
   });

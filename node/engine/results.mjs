@@ -14,6 +14,7 @@ export class Results {
 
   constructor(steps) {
     this.steps = steps;
+    this.described = new Map(); // what outputs say of themselves; most say nothing
     this.done = 0;
     if (steps <= SMALL) {
       this.#rows = new Array(steps).fill(null);

@@ -95,6 +95,9 @@ export const ManifestEntry = record("ManifestEntry", {
   digest: text,
   size: integer,
   media_type: text,
+  bbox: [list(number), []],
+  datetime: [text, ""],
+  stac_id: [text, ""],
 });
 
 export const ManifestPart = record("ManifestPart", {
@@ -144,6 +147,7 @@ export const Segment = record("Segment", {
   done: [list(tuple(integer, text, integer, text)), []],
   intent: [list(tuple(integer, integer)), []],
   failed: [list(tuple(integer, text)), []],
+  described: [list(tuple(integer, map(any))), []],
   payload: [map(any), {}],
   ts: [text, ""],
 });

@@ -7,6 +7,7 @@ import { test } from "node:test";
 import { canonical, canonicalText, decode } from "../canonical.mjs";
 import { load } from "../config.mjs";
 import { read } from "../documents.mjs";
+import { readFrom } from "../engine/describing.mjs";
 import { byParts, plant } from "../engine/manifest.mjs";
 import { BadInput } from "../errors.mjs";
 import { claimKey, digest, inputHash, outputKey, runId, runKey, runKeyOf } from "../keys.mjs";
@@ -107,6 +108,7 @@ function answerVersion(vector) {
 const reading = (body) => () => [body, (body = Buffer.alloc(0))][0];
 
 const ANSWERS = {
+  "manifests/described": (v) => assert.equal(canonicalText(readFrom(Buffer.from(v.text))), canonicalText(v.said)),
   "manifests/version": answerVersion,
   "canonical/numbers": answerCanonical,
   "canonical/values": answerCanonical,

@@ -27,6 +27,7 @@ from kfm.documents.strict_json import decode
 from kfm.engine.parts import Line, Tally, write
 from kfm.engine.plan import make
 from kfm.errors import BadInput
+from kfm.inspection.describing import read_from
 from kfm.projections.artifacts import published_path
 from kfm.projections.plans import plan_diff
 from tests.conformance import transforms
@@ -123,6 +124,10 @@ def answer_published_path(vector: Vector) -> None:
     assert published_path("gauges", DIGEST, entry) == vector["published_path"]
 
 
+def answer_described(vector: Vector) -> None:
+    assert canonical(read_from(vector["text"].encode())) == canonical(vector["said"])
+
+
 def answer_version(vector: Vector) -> None:
     lines = []
     for i in range(vector["count"]):
@@ -194,6 +199,7 @@ ANSWERS: dict[str, Callable[[Vector], None]] = {
     "keys/run_id": key("run_id", answer_run_id),
     "keys/output_key": key("output_key", answer_output_key),
     "artifacts/published_path": answer_published_path,
+    "manifests/described": answer_described,
     "manifests/version": answer_version,
     "plans/bytes": answer_plan_bytes,
     "plans/diff": answer_plan_diff,

@@ -199,7 +199,7 @@ TREE = Script(
   counties:
     updater: tests.crash.updaters:Counties
     sources:
-      counties: {{uri: in.csv, complete: true, format: csv}}
+      counties: {{uri: in.csv, complete: true, format: csv, contract: {{shrink_limit: 1}}}}
 """,
     (
         Command("run", "counties", {"in.csv": _csv(["whole", *(f"{i:04d}-a" for i in range(800))])}),

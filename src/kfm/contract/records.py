@@ -1,6 +1,6 @@
 """The records: frozen, strict, and each with one canonical form (see canonical.py).
 
-A field comment says what the type cannot. No record holds a float where bytes are compared,
+A field comment says what the type cannot. No record but a bbox holds a float where bytes are compared,
 and nothing here reads a clock: every ``*_at`` and ``ts`` is handed in.
 """
 
@@ -126,13 +126,16 @@ class OutputRef(Record, frozen=True):
     media_type: str
 
 
-class ManifestEntry(Record, frozen=True):
-    """One line of a version's manifest; the lines are sorted by key."""
+class ManifestEntry(Record, frozen=True, omit_defaults=True):
+    """One line of a version's manifest; the lines are sorted by key. What an output does not say is left out."""
 
     key: tuple[str, ...]
     digest: str
     size: int
     media_type: str
+    bbox: tuple[float, ...] = ()  # west, south, east, north in degrees; six numbers with heights
+    datetime: str = ""  # RFC 3339 in UTC, or an interval start/end, .. where it is open
+    stac_id: str = ""
 
 
 class ManifestPart(Record, frozen=True):
@@ -197,6 +200,7 @@ class Segment(Record, frozen=True):
     done: list[tuple[int, str, int, str]] = []  # position in the plan, digest, size, media type
     intent: list[tuple[int, int]] = []  # half-open ranges of positions
     failed: list[tuple[int, str]] = []  # position, error code
+    described: list[tuple[int, dict[str, Any]]] = []  # position, bbox, datetime and stac_id of its output
     payload: dict[str, Any] = {}
     ts: str = ""
 

@@ -16,11 +16,17 @@ from kfm.errors import BadInput
 
 
 class Output(msgspec.Struct, frozen=True):
-    """What a step gives: bytes (or a stream of them) and their media type."""
+    """What a step gives: bytes (or a stream of them), their media type, and where and when they are about.
+
+    What is not given is read from the bytes of GeoJSON (`application/geo+json`) and STAC items up to 1 MiB.
+    """
 
     body: bytes | Iterable[bytes]
     media_type: str = "application/octet-stream"
     rows: int | None = None  # 0: it holds none, which is held back if the version before had some; None: not counted
+    bbox: Sequence[float] | None = None  # west, south, east, north in degrees; with heights six numbers
+    datetime: str | None = None  # RFC 3339 in UTC, or an interval start/end, .. where it is open
+    stac_id: str | None = None
 
     @classmethod
     def text(cls, text: str, media_type: str = "text/plain; charset=utf-8") -> Output:

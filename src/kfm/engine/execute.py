@@ -25,6 +25,7 @@ from kfm.engine.reader import StepReader
 from kfm.engine.results import Done, Results
 from kfm.engine.walk import Walk, is_public, words_of
 from kfm.errors import Broken, Conflict, KfmError, StepFailed, Unavailable, place_of
+from kfm.inspection.describing import MOST_READ, describes_itself, given_by_author, read_from
 
 LOOKAHEAD = 4096  # steps of the plan that are looked at for readiness; the first of them is always ready in time
 FLUSH_S = 0.25  # finished steps wait at most about this long for their DONE while others still run
@@ -97,6 +98,7 @@ def carry_over(walk: Walk, results: Results) -> None:
     for segment, _ in walk.ports.state.journal.segments(run.continues):
         if segment.plan_hash == plan.plan_hash:
             kept.update({done[0]: done for done in segment.done})
+            results.described.update(segment.described)
     walk.carried = [done for _, done in sorted(kept.items()) if objects.has(done[1])]
     results.add(walk.carried)
     walk.say("run.continued", continues=run.continues, steps=len(walk.carried))
@@ -118,6 +120,7 @@ def replay(walk: Walk, results: Results) -> bool:
     assert run is not None
     for segment, name in walk.ports.state.journal.segments(run.run_id):
         results.add(segment.done)
+        results.described.update(segment.described)
         walk.segments = segment.n + 1
         walk.last_segment = name
     return walk.segments > 0
@@ -251,6 +254,7 @@ class Crew:
         self._perform = walk.updater.perform
         self._reader = StepReader(walk, schedule.index, results)
         self._threads = walk.ports.settings.threads
+        self._described = results.described
         self._todo: deque[tuple[int, Step]] = deque()
         self._finished: deque[tuple[Done, bytes | None]] = deque()  # with the body if it is small
         self._rows: list[tuple[str, bytes]] = []
@@ -356,6 +360,8 @@ class Crew:
     def _attempt(self, position: int, step: Step, attempt: int) -> bool:
         """False if it failed and is to be tried again."""
         try:
+            if self._described:
+                self._described.pop(position, None)  # of an attempt that failed
             output = self._perform(step, self._reader)
             if type(output) is not Output:
                 raise self._no_output(position, step, "something that is not an Output")
@@ -364,11 +370,15 @@ class Crew:
                 raise self._no_output(position, step, "an Output, but its media_type is not a short printable text")
             if output.rows == 0:
                 check_emptied(self._walk, step)
+            if output.bbox is not None or output.datetime is not None or output.stac_id is not None:
+                self._described[position] = given_by_author(output)
             if type(body) is bytes and len(body) <= INLINE_MAX:
                 digest = "sha256:" + sha256(body).hexdigest()
+                if describes_itself(media_type):
+                    self._say(position, body)
                 self._finished.append(((position, digest, len(body), media_type), body))
             else:
-                digest, size = self._store(position, step, body)
+                digest, size = self._store(position, step, body, describes_itself(media_type))
                 self._finished.append(((position, digest, size, media_type), None))
         except KfmError as problem:
             return self._failed(position, problem, self._placed(position, step, problem), attempt)
@@ -439,11 +449,21 @@ class Crew:
                 raise self._no_output(position, step, wrong)
             yield bytes(piece)
 
-    def _store(self, position: int, step: Step, body: Any) -> tuple[str, int]:
+    def _store(self, position: int, step: Step, body: Any, describes: bool) -> tuple[str, int]:
         """A large output is a file: durable before its DONE, and read back."""
         objects = self._walk.ports.objects
         digest, size = objects.put_stream(self._pieces(position, step, body))
+        kept: list[bytes] = []
         with objects.open(digest) as file:
-            while file.read(1 << 20):
-                pass
+            while piece := file.read(1 << 20):
+                if describes and size <= MOST_READ:
+                    kept.append(piece)
+        if kept:
+            self._say(position, b"".join(kept))
         return digest, size
+
+    def _say(self, position: int, body: bytes) -> None:
+        """What the bytes say of themselves, unless the author has."""
+        said = read_from(body) | self._described.get(position, {})
+        if said:
+            self._described[position] = said

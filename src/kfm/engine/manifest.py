@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from kfm.contract.canonical import canonical
 from kfm.contract.manifests import decode_entry
 from kfm.engine.parts import Line, Root, Tally, write
 from kfm.engine.walk import Walk
@@ -41,6 +42,11 @@ def _new_entries(walk: Walk) -> Iterator[Line]:
             media = media_text.get(media_type)
             if media is None:
                 media = media_text[media_type] = _encode(media_type).decode()
+            said = results.described.get(position)
+            if said is not None:
+                entry = {"digest": name, "key": key, "media_type": media_type, "size": size, **said}
+                yield Line(key, canonical(entry).decode() + "\n", 1, size)
+                continue
             # A canonical line by hand: members in order, and texts that the encoder writes canonically.
             text = f'{{"digest":"{name}","key":{_encode(key).decode()},"media_type":{media},"size":{size}}}\n'
             yield Line(key, text, 1, size)

@@ -505,6 +505,11 @@ def write_plan(walk: Walk, tx: Tx) -> dict[str, Any]:
     return payload
 
 
+def _described(walk: Walk, done: list[Done]) -> list[tuple[int, dict[str, Any]]]:
+    said = walk.results.described if walk.results is not None else {}
+    return [(entry[0], said[entry[0]]) for entry in done if entry[0] in said] if said else []
+
+
 def append(
     walk: Walk,
     tx: Tx,
@@ -525,6 +530,7 @@ def append(
         done=done,
         intent=intent,
         failed=failed,
+        described=_described(walk, done),
         payload=payload,
         ts=walk.now(),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from typing import Any
 
 Done = tuple[int, str, int, str]  # position, digest, size, media type
 SMALL = 1 << 16
@@ -14,6 +15,7 @@ class Results:
 
     def __init__(self, steps: int) -> None:
         self.steps = steps
+        self.described: dict[int, dict[str, Any]] = {}  # what outputs say of themselves; most say nothing
         self.done = 0
         self._rows: list[Done | None] | None = None
         if steps <= SMALL:

@@ -114,9 +114,9 @@ def _assets(record: dict[str, Any]) -> Iterator[Break]:
 
 def _when(properties: dict[str, Any]) -> Iterator[Break]:
     at = "/properties/{}".format
-    moments = {name: _moment(properties.get(name)) for name in ("datetime", "start_datetime", "end_datetime")}
-    for name, moment in moments.items():
-        if moment is None and properties.get(name) is not None:
+    moments = {name: moment(properties.get(name)) for name in ("datetime", "start_datetime", "end_datetime")}
+    for name, found in moments.items():
+        if found is None and properties.get(name) is not None:
             yield at(name), "stac.datetime", "it is no date and time in UTC (RFC 3339)"
     begin, end = (properties.get(name) is not None for name in ("start_datetime", "end_datetime"))
     if "datetime" not in properties:
@@ -128,7 +128,7 @@ def _when(properties: dict[str, Any]) -> Iterator[Break]:
         yield at("end_datetime"), "stac.datetime", "the end is before the start"
 
 
-def _moment(value: Any) -> str | None:
+def moment(value: Any) -> str | None:
     """Texts in the order of time, of what is a moment in UTC; None of all else."""
     found = _MOMENT.fullmatch(value) if type(value) is str else None
     if found is None or not is_day(int(found[1]), int(found[2]), int(found[3])):
@@ -197,7 +197,7 @@ def _listed(owner: Any, name: str) -> list[Any]:
 
 
 def _in_order(start: Any, stop: Any) -> bool:
-    first, last = _moment(start), _moment(stop)
+    first, last = moment(start), moment(stop)
     if (first is None and start is not None) or (last is None and stop is not None):
         return False
     return first is None or last is None or first <= last

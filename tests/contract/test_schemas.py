@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from jsonschema import Draft202012Validator, ValidationError  # type: ignore[import-untyped]
 from msgspec import inspect
 
 from kfm.contract.canonical import canonical
 from kfm.contract.records import Record, Trigger
-from kfm.contract.schemas import generate, kinds, schema_of
+from kfm.contract.schemas import exported, generate, kinds, schema_of
 from kfm.documents.strict_json import decode
+from tests.node.sites import command, declared
 
 FOLDER = Path(__file__).resolve().parents[2] / "schemas"
 KINDS = kinds()
@@ -165,3 +169,42 @@ def test_the_files_are_what_the_records_give() -> None:
     """`make docs` compares every byte of the folder; here it is enough that the records are all in it, and current."""
     for name, schema in SCHEMAS.items():
         assert decode((FOLDER / f"{name}.json").read_bytes(), name) == schema, "run `make schemas`"
+
+
+@pytest.mark.parametrize("runner", ["python", "node"])
+@pytest.mark.parametrize("dry", [False, True])
+def test_every_line_of_every_artifact_is_what_its_schema_says(tmp_path: Path, runner: str, dry: bool) -> None:
+    """Of runs that end well, have nothing to do, are held, and of a source that is not there."""
+    names = ("wells", "held", "gone")
+    (tmp_path / "kfm.yml").write_text(declared(*names))
+    (tmp_path / "wells.csv").write_text("id,mm\n1,2\n")
+    (tmp_path / "held.csv").write_text("id,mm\n1,x\n")
+    env = {name: value for name, value in os.environ.items() if not name.startswith("KFM_")}
+    words = [*command(runner, "run"), *(["--dry-run"] if dry else []), "--artifacts", "artifacts"]
+    validators = {name: Draft202012Validator(schema_of(kind, name)) for name, kind in {**KINDS, **exported()}.items()}
+    seen = 0
+    for _ in range(2):
+        subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, timeout=120, check=False)
+        for file, schema in (
+            ("run.jsonl", "run-line"),
+            ("event_log.jsonl", "event-line"),
+            ("publisher_trace.jsonl", "effect"),
+        ):
+            for line in (tmp_path / "artifacts" / file).read_text().splitlines():
+                validators[schema].validate(json.loads(line))
+                seen += 1
+                if schema == "run-line" and json.loads(line)["telemetry"] is not None:
+                    validators["telemetry/pipelines-updater-v11"].validate(json.loads(line)["telemetry"])
+        rows = json.loads((tmp_path / "artifacts" / "idempotency.json").read_text())
+        validators["idempotency"].validate(rows)
+        assert len(rows["runs"]) == 3
+    assert seen > 12
+    with pytest.raises(ValidationError):
+        validators["event-line"].validate({"event": "run.started"})
+    with pytest.raises(ValidationError):
+        validators["idempotency"].validate({**rows, "more": 1})
+
+
+def test_what_is_exported_has_its_schema_in_the_folder() -> None:
+    for name, kind in exported().items():
+        assert decode((FOLDER / f"{name}.json").read_bytes(), name) == schema_of(kind, name)

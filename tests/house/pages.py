@@ -103,7 +103,9 @@ def check_generated(root: Path, current: dict[str, str]) -> list[Finding]:
     """Generated files that are absent, old, or of something that is gone."""
     stale = "not what the code makes today; run `make schemas`"
     folders = ("schemas", "docs/reference", node_files.FOLDER)
-    there = {path.relative_to(root).as_posix() for folder in folders for path in (root / folder).glob("*")}
+    there = {
+        path.relative_to(root).as_posix() for folder in folders for path in (root / folder).rglob("*") if path.is_file()
+    }
     there |= {name for name in current if (root / name).is_file()}
     there -= WRITTEN_BY_HAND
     return [

@@ -61,7 +61,7 @@ def schema(options: argparse.Namespace, screen: Screen) -> int:
     from kfm.documents import shape
     from kfm.documents.characters import printable
 
-    kinds = schemas.kinds()
+    kinds = {**schemas.kinds(), **schemas.exported()}
     known = ["config", *sorted(kinds)]
     if options.name is None:
         if screen.json:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from kfm.contract import records
+from kfm.contract import exports, records
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -21,6 +21,16 @@ def kinds() -> dict[str, type[records.Record]]:
     """Every record class there is, by the name of its schema."""
     found = [kind for kind in vars(records).values() if isinstance(kind, type) and issubclass(kind, records.Record)]
     return {dashed(kind.__name__): kind for kind in found if kind is not records.Record}
+
+
+def exported() -> dict[str, type[records.Record]]:
+    """What is in the artifacts of a run beside records, and what has a schema under a name that others know."""
+    return {
+        "run-line": exports.RunLine,
+        "event-line": exports.EventLine,
+        "idempotency": exports.Idempotency,
+        "telemetry/pipelines-updater-v11": records.RunTelemetry,
+    }
 
 
 def schema_of(kind: type[msgspec.Struct], name: str) -> dict[str, Any]:

@@ -77,6 +77,28 @@ def test_resume_says_what_it_delivered(tmp_path: Path) -> None:
     assert "datasets/wells/current.json" in done.stdout
 
 
+def test_a_rollback_that_is_foretold_tells_files_that_are_there_from_those_it_would_write(tmp_path: Path) -> None:
+    site = small(tmp_path / "site")
+    (site / "kfm.yml").write_text("publish_retention: 5\n" + (site / "kfm.yml").read_text())
+    for value in ("2", "3"):
+        (site / "wells.csv").write_text(f"id,mm\n1,{value}\n")
+        assert kfm_in(site, "run").returncode == 0
+        assert kfm_in(site, "promote", "wells", "--reason", value).returncode == 0
+    told = kfm_in(site, "rollback", "wells", "--dry-run")
+    assert told.returncode == 0, told
+    would, _, there = told.stdout.partition("IS THERE ALREADY")
+    assert there.count("write_file") == 2 and "versions/" in there
+    writes = [line.split() for line in would.partition("WOULD WRITE")[2].splitlines()]
+    assert not any("versions/" in line[0] and line[1] == "write_file" for line in writes if len(line) > 1)
+    assert "datasets/wells/current.json" in would
+    for path in (site / "public").rglob("versions/*/*"):
+        path.unlink()
+    told = kfm_in(site, "rollback", "wells", "--dry-run")
+    assert "versions/" in told.stdout.partition("WOULD WRITE")[2].partition("IS THERE")[0], (
+        "what is gone would be written"
+    )
+
+
 # -- watching
 
 

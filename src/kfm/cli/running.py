@@ -258,7 +258,7 @@ def show_runs(house: House, screen: Screen, tally: Tally, effects: list[Effect])
         )
     if house.mode == "dry":
         show_findings(house, screen, tally.receipts)
-        show_effects(screen, tally.receipts, effects)
+        show_effects(house, screen, tally.receipts, effects)
         return
     for receipt in tally.receipts:
         if receipt.held_rows:
@@ -307,14 +307,22 @@ def show_delivered(screen: Screen, effects: list[Effect]) -> None:
         )
 
 
-def show_effects(screen: Screen, receipts: list[Receipt], effects: list[Effect]) -> None:
+def is_there(house: House, effect: Effect) -> bool:
+    from kfm.house.looking import is_published
+
+    return is_published(house, effect)
+
+
+def show_effects(house: House, screen: Screen, receipts: list[Receipt], effects: list[Effect]) -> None:
     """What a dry run foretells: the refs that would move, and what would change outside."""
     moves = [(move.ref, short(move.before), short(move.after)) for receipt in receipts for move in receipt.moves]
     if moves:
         screen.line()
         screen.table(("would move", "from", "to"), moves)
-    if effects:
-        screen.line()
-        rows = [(effect.target, effect.method, size(effect.size), short(effect.digest)) for effect in effects]
-        screen.table(("would write", "by", "size", "digest"), rows)
+    there = [effect for effect in effects if is_there(house, effect)]
+    for title, some in (("would write", [each for each in effects if each not in there]), ("is there already", there)):
+        if some:
+            screen.line()
+            rows = [(effect.target, effect.method, size(effect.size), short(effect.digest)) for effect in some]
+            screen.table((title, "by", "size", "digest"), rows)
     screen.say("dry run: nothing was changed")

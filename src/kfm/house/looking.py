@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from kfm.contract.names import dataset_id
-from kfm.contract.records import EndedTrigger, Lease, Receipt, RefEntry, Run, SourceRef, Step, Trigger
+from kfm.contract.records import Effect, EndedTrigger, Lease, Receipt, RefEntry, Run, SourceRef, Step, Trigger
 from kfm.documents.characters import printable
 from kfm.errors import BadInput
 from kfm.house.opening import House
@@ -172,3 +174,18 @@ def frozen_by(house: House, dataset: str) -> RefEntry | None:
             *_, last = house.state.refs.history(switch)
             return last
     return None
+
+
+def is_published(house: House, effect: Effect) -> bool:
+    """Would this write find the very file there already? Only of files of a version in a folder."""
+    scheme, place = house.resolved.location(house.config.publish)
+    if scheme != "file" or effect.method != "write_file" or not effect.target.startswith("datasets/"):
+        return False
+    total = hashlib.sha256()
+    try:
+        with open(os.path.join(place, *effect.target.split("/")), "rb") as file:
+            while chunk := file.read(1 << 20):
+                total.update(chunk)
+    except OSError:
+        return False
+    return "sha256:" + total.hexdigest() == effect.digest

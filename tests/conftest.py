@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections import Counter
 from typing import Any
@@ -17,6 +18,8 @@ def pytest_configure() -> None:
     """Started in the background of a script we are deaf to interruption, and so would be whatever the tests start."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    for name in [name for name in os.environ if name.startswith("KFM_") and not name.startswith("KFM_TEST_")]:
+        del os.environ[name]  # settings of whoever starts the tests are none of theirs
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -36,8 +36,8 @@ BUGS: dict[str, Bug] = {
     ),
     "the publisher does not sync where it makes a folder": Bug(
         "kfm/publish/files.py",
-        "                os.mkdir(folder)\n            _sync_dir(os.path.dirname(folder))\n",
-        "                os.mkdir(folder)\n",
+        "            _sync_dir(os.path.dirname(folder))\n        self._made",
+        "        self._made",
         PUBLISHED,
     ),
     "the publisher takes a name that it finds for durable": Bug(

@@ -245,8 +245,8 @@ CLAIMS: dict[str, Bug] = {
     ),
     "D13": Bug(
         "kfm/engine/measure.py",
-        "energy_kwh=None",
-        "energy_kwh=0.0",
+        '"energy_kwh": None',
+        '"energy_kwh": 0.0',
         f"{FIELDS}::test_the_telemetry_of_a_run_says_what_it_did_and_how_long_it_took",
     ),
     "D13 on failure": Bug(

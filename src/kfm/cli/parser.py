@@ -272,6 +272,7 @@ def _add_reading(commands: Any) -> None:
     listing.add_argument("--limit", type=_count, default=50, metavar="N", help="how many (default: 50; 0: all)")
     show = _command(receipts, "show", "reading:receipts_show", "Show the receipt of a run")
     show.add_argument("run", metavar="RUN", help="its id, the start of it, or `last`")
+    show.add_argument("--worker", action="store_true", help="as JSON, in the words that workers exchange")
 
 
 def _add_moving(commands: Any) -> None:

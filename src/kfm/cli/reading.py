@@ -195,7 +195,11 @@ def receipts_show(options: argparse.Namespace, screen: Screen) -> int:
         receipt = house.state.ledger.receipt(run_id)
         if receipt is None:
             raise BadInput(f"run {run_id} has no receipt yet", hint="finish it with `kfm resume`")
-        if screen.json:
+        if options.worker:
+            from kfm.house.exporting import worker_form
+
+            screen.data(worker_form(house, receipt))
+        elif screen.json:
             screen.data(receipt)
         else:
             _show_receipt(screen, receipt)

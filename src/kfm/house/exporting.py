@@ -34,6 +34,13 @@ def export_wal(house: House, run_id: str, form: str, out: IO[bytes]) -> int:
     return export(wal(house, run_id), form, out)
 
 
+def worker_form(house: House, receipt: Receipt) -> dict[str, Any]:
+    """A receipt in the words that workers exchange."""
+    from kfm.projections.worker_receipt import worker_receipt
+
+    return worker_receipt(receipt, house.state.ledger.telemetry(receipt.run_id))
+
+
 def artifacts_of(
     house: House, receipts: list[Receipt], effects: list[Effect], events: list[dict[str, Any]]
 ) -> dict[str, bytes]:

@@ -1,0 +1,43 @@
+"""A receipt in the words that workers exchange: one published mapping of status, zones and decisions. Pure.
+
+What it says is in docs/receipts.md; a test holds the page and this table against each other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kfm.contract.records import Item, Receipt, RunTelemetry
+
+STATUS = {"SUCCESS": "succeeded", "PARTIAL": "succeeded", "FAILED": "failed", "SKIPPED": "skipped"}
+ZONES = {"raw": "Raw", "quarantine": "Work", "processed": "Processed", "published": "Published"}
+DECISIONS = {True: "allow", False: "deny"}  # nothing is masked yet, so that no gate says sanitize
+
+
+def worker_receipt(receipt: Receipt, telemetry: RunTelemetry | None) -> dict[str, Any]:
+    """Switches are no data: what moved in no zone is left out."""
+    return {
+        "run_id": receipt.run_id,
+        "job_id": receipt.job_id,
+        "job_type": receipt.job_type,
+        "started_at": receipt.started_at,
+        "finished_at": receipt.finished_at,
+        "status": STATUS[receipt.status],
+        "inputs": [_item(item) for item in receipt.inputs if item.zone in ZONES],
+        "outputs": [{**_item(item), "zone": ZONES[item.zone]} for item in receipt.outputs if item.zone in ZONES],
+        "provenance": {
+            "tool_versions": telemetry.tool_versions if telemetry is not None else {},
+            "transforms": receipt.provenance["transforms"],
+            "policy_decisions": [
+                " ".join([DECISIONS[decision.allow], f"{decision.gate}@{decision.policy_digest}", *decision.reasons])
+                for decision in receipt.policy_decisions
+            ],
+        },
+        "errors": [{"message": note.message, "stack": ""} for note in receipt.errors],
+    }
+
+
+def _item(item: Item) -> dict[str, str]:
+    """A ref is named by its URI, as an input is."""
+    named = item.id if item.kind != "ref" or item.id.startswith("kfm://") else f"kfm://ref/{item.id}"
+    return {"kind": "uri" if item.kind == "ref" else item.kind, "id": named, "checksum": item.checksum}

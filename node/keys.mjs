@@ -55,10 +55,10 @@ export function runId(claim, n) {
   return uuid(["run/1", claim, n]);
 }
 
-/** Of a request that has no id of its own, made when the ledger had so many entries. */
-export function correlationId(trigger, ledger) {
+/** Of a request that has no id of its own: what was asked for, and when. */
+export function correlationId(trigger) {
   const { updater_id: updater, dataset, window, params, received_at: at } = trigger;
-  return uuid(["correlation/1", updater, dataset, window, params, at, ledger]);
+  return uuid(["correlation/1", updater, dataset, window, params, at]);
 }
 
 function uuid(value) {

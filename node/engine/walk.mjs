@@ -57,16 +57,10 @@ export class SettledPlan {
   }
 }
 
-/** The trigger with a correlation id, made here: whoever runs this was asked by hand. */
-function correlated(trigger, state) {
-  const ledger = [...state.ledger({ reverse: true, limit: 1 })][0]?.index ?? 0;
-  return replace(trigger, { correlation_id: correlationId(trigger, ledger) });
-}
-
 /** The progress of one run. */
 export class Walk {
   constructor(trigger, updater, ports, startedMs) {
-    this.trigger = correlated(trigger, ports.state);
+    this.trigger = replace(trigger, { correlation_id: correlationId(trigger) }); // whoever runs this was asked by hand
     this.updater = updater;
     this.ports = ports;
     this.startedMs = startedMs;

@@ -58,11 +58,11 @@ def run_id(claim: str, n: int) -> str:
     return _uuid(["run/1", claim, n])
 
 
-def correlation_id(trigger: Trigger, ledger: int) -> str:
-    """Of a request that has no id of its own, made when the ledger had so many entries: not of chance, so that
-    every runner gives the same."""
+def correlation_id(trigger: Trigger) -> str:
+    """Of a request that has no id of its own: what was asked for, and when. Not of chance, so that every runner
+    gives the same, however often others were killed before it."""
     asked = [trigger.updater_id, trigger.dataset, trigger.window, trigger.params, trigger.received_at]
-    return _uuid(["correlation/1", *asked, ledger])
+    return _uuid(["correlation/1", *asked])
 
 
 def _uuid(value: list[object]) -> str:

@@ -105,7 +105,7 @@ def merge(trigger: Trigger, into: Receipt, updater: Updater, ports: Ports) -> Re
             policy_decisions=[],
             errors=[],
             overrides=overrides_of(trigger),
-            correlation_id=correlated(trigger, ports.state).correlation_id,
+            correlation_id=correlated(trigger).correlation_id,
         )
         tx.ledger.append(receipt, op=updater.op)
         measure_merged(ports, tx, receipt, trigger, updater)

@@ -128,15 +128,11 @@ def words_of(walk: Walk, problem: BaseException) -> str:
     return f": {escaped(text if len(text) <= WORDS else text[: WORDS - 1] + '…')}" if text else ""
 
 
-def correlated(trigger: Trigger, state: State) -> Trigger:
+def correlated(trigger: Trigger) -> Trigger:
     """The trigger with a correlation id: its own, that of the inbox, or one made here."""
     if trigger.correlation_id:
         return trigger
-    name = trigger.trigger_id
-    if not name:
-        ledger = next((entry.index for entry in state.ledger.entries(reverse=True, limit=1)), 0)
-        name = correlation_id(trigger, ledger)
-    return msgspec.structs.replace(trigger, correlation_id=name)
+    return msgspec.structs.replace(trigger, correlation_id=trigger.trigger_id or correlation_id(trigger))
 
 
 def is_public(walk: Walk) -> bool:
@@ -190,7 +186,7 @@ class Walk(Struct):
         return self.trigger.dataset
 
     def __post_init__(self) -> None:
-        self.trigger = correlated(self.trigger, self.ports.state)
+        self.trigger = correlated(self.trigger)
         self.log = self.ports.log.bind(
             job_type=self.updater.job_type,
             correlation_id=self.trigger.correlation_id,

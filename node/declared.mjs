@@ -26,6 +26,16 @@ export function formatFrom(output, source) {
   return output.format ?? (source === "stac" ? "json" : source);
 }
 
+/** Refuses a window for a dataset that declares an output without saying which column it goes by. */
+export function checkWindow(dataset, outputs) {
+  for (const name of Object.keys(outputs).sort(compare)) {
+    if (outputs[name].window_by) continue;
+    throw new BadInput(`--window has no meaning for ${dataset}: its output ${name} declares no window_by`, {
+      hint: "add window_by with a column of time that the output is partitioned by, or leave --window out",
+    });
+  }
+}
+
 /** What was declared, as plain values: the same however it was written, and without what was left out. */
 export function declaration(value) {
   if (Array.isArray(value)) return value.map(declaration);
@@ -139,6 +149,16 @@ class Check {
         "is not what the contract of its source partitions by",
         "name the same column in the contract's partition_by",
       );
+    }
+    if (output.window_by && output.window_by !== output.partition_by) {
+      this.refuse(
+        ["window_by"],
+        "is not what the output is partitioned by",
+        "name the same column in its partition_by: keys outside of it are carried over",
+      );
+    }
+    if (contract.columns.some((column) => column.name === output.window_by && column.date_format)) {
+      this.refuse(["window_by"], "names a column with a date_format", "only ISO 8601 is read here");
     }
     this.format(contract.format, formatFrom(output, contract.format));
   }

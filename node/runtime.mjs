@@ -10,8 +10,9 @@ import path from "node:path";
 import * as artifacts from "./artifacts.mjs";
 import { canonical } from "./canonical.mjs";
 import { compare, isPrintable, length, roundHalfEven } from "./characters.mjs";
-import { SystemClock } from "./clock.mjs";
+import { rfc3339, SystemClock } from "./clock.mjs";
 import { dataContract, metadata as metadataOf } from "./config.mjs";
+import { checkWindow } from "./declared.mjs";
 import { deliver } from "./engine/deliver.mjs";
 import { run } from "./engine/run.mjs";
 import { Ports, Settings } from "./engine/walk.mjs";
@@ -29,6 +30,7 @@ import { DryObjects, FileObjects } from "./store/objects.mjs";
 import { StoredState, thisProcess } from "./store/state.mjs";
 import { asked } from "./triggers.mjs";
 import { loadDeclared } from "./updaters/declared/index.mjs";
+import { interval } from "./windows.mjs";
 
 /**
  * An open installation. `write` changes it, `read` looks at it, `dry` walks over what it is without
@@ -196,8 +198,10 @@ export class House {
 
   trigger(dataset, said = {}) {
     const id = datasetId(dataset);
-    this.dataset(id);
-    return asked(this.updater(id), id, this.clock, { ...said, actor: said.actor || this.#actor });
+    const declared = this.dataset(id);
+    const window = said.window ? interval(said.window, rfc3339(this.clock.nowMs()).slice(0, 10)) : "";
+    if (window) checkWindow(id, declared.outputs);
+    return asked(this.updater(id), id, this.clock, { ...said, window, actor: said.actor || this.#actor });
   }
 
   /** One trigger through the walk. Durable when `settle` returns. */

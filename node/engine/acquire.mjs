@@ -19,7 +19,7 @@ export async function acquire(walk) {
 async function pinned(walk, name) {
   const { ports } = walk;
   const [base, contract] = ports.sources.get(name);
-  const request = replace(base, { now_ms: ports.clock.nowMs() });
+  const request = replace(base, { now_ms: ports.clock.nowMs(), partition: walk.updater.windowed(walk.trigger) });
   ports.progress("fetch", 0, 0);
   const source = await ports.openSource(request.uri);
   const fetched = await source.fetch(request, ports.state.checkpoint(request.uri), ports.objects);

@@ -43,7 +43,7 @@ export function rowsBefore(walk, ref) {
   const current = state.ref(`processed/${walk.dataset}`);
   const version = current ? state.datasetVersion(walk.dataset, current) : null;
   const run = version !== null ? state.run(version.validated_by || version.run_id) : null;
-  const known = ({ name, uri, partition }) => JSON.stringify([name || uri, partition]);
+  const known = ({ name, uri }) => name || uri;
   const before = run?.inputs.find((source) => known(source) === known(ref));
   return before ? before.rows - before.held_rows : 0;
 }

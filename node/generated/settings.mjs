@@ -60,6 +60,7 @@ export const OutputConfig = record("OutputConfig", {
   steps: [list(StepConfig.type), []],
   format: [nullable(literal("csv", "geojson", "json", "ndjson")), null],
   partition_by: [text, ""],
+  window_by: [text, ""],
   allow_empty: [boolean, false],
 });
 

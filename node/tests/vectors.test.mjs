@@ -13,6 +13,7 @@ import { BadInput } from "../errors.mjs";
 import { claimKey, digest, inputHash, outputKey, runId, runKey, runKeyOf } from "../keys.mjs";
 import { entriesOf } from "../manifests.mjs";
 import { SourceRef } from "../records.mjs";
+import { interval, within } from "../windows.mjs";
 
 const FOLDER = new URL("../../conformance/", import.meta.url);
 
@@ -107,6 +108,15 @@ function answerVersion(vector) {
 
 const reading = (body) => () => [body, (body = Buffer.alloc(0))][0];
 
+function answerWindow({ text, today, window, inside = {}, refused }) {
+  if (refused !== undefined) {
+    assert.throws(() => interval(text, today), (problem) => String(problem) === refused);
+    return;
+  }
+  assert.equal(interval(text, today), window);
+  for (const [value, lies] of Object.entries(inside)) assert.equal(within(window, value), lies, value);
+}
+
 const ANSWERS = {
   "manifests/described": (v) => assert.equal(canonicalText(readFrom(Buffer.from(v.text))), canonicalText(v.said)),
   "manifests/version": answerVersion,
@@ -117,6 +127,7 @@ const ANSWERS = {
   "config/settings": answerConfig,
   "documents/json": answerDocument(true),
   "documents/yaml": answerDocument(false),
+  "documents/windows": answerWindow,
   "keys/run_key": key("run_key", (v) => runKey(v.source_url, v.etag, v.window, v.pipeline_version)),
   "keys/run_key_of_sources": key("run_key", (v) => runKeyOf(sources(v), v.window, v.pipeline_version)),
   "keys/input_hash": key("input_hash", (v) => inputHash(sources(v))),

@@ -22,7 +22,7 @@ from kfm.contract.canonical import canonical
 from kfm.contract.keys import claim_key, input_hash, output_key, run_id, run_key, run_key_of
 from kfm.contract.records import ManifestEntry, SourceRef, Step
 from kfm.contract.updater import Plan, Updater
-from kfm.documents import reading
+from kfm.documents import reading, windows
 from kfm.documents.strict_json import decode
 from kfm.engine.parts import Line, Tally, write
 from kfm.engine.plan import make
@@ -184,11 +184,23 @@ def key(name: str, answer: Callable[[Vector], str]) -> Callable[[Vector], None]:
     return check
 
 
+def answer_window(vector: Vector) -> None:
+    if "refused" in vector:
+        with pytest.raises(BadInput) as refused:
+            windows.interval(vector["text"], vector["today"])
+        assert str(refused.value) == vector["refused"]
+        return
+    assert windows.interval(vector["text"], vector["today"]) == vector["window"]
+    for text, lies in vector.get("inside", {}).items():
+        assert windows.within(vector["window"], text) is lies, text
+
+
 ANSWERS: dict[str, Callable[[Vector], None]] = {
     "config/refused": answer_config,
     "config/settings": answer_config,
     "documents/json": partial(answer_document, as_json=True),
     "documents/yaml": partial(answer_document, as_json=False),
+    "documents/windows": answer_window,
     "canonical/numbers": answer_canonical,
     "canonical/values": answer_canonical,
     "canonical/refused": answer_canonical,

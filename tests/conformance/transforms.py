@@ -16,7 +16,7 @@ import msgspec
 
 from kfm.contract.declared import OutputConfig, check_outputs
 from kfm.contract.keys import digest
-from kfm.contract.records import DataContract, Record, SourceRef
+from kfm.contract.records import DataContract, Record, SourceRef, Trigger
 from kfm.documents import reading, shape
 from kfm.engine.acquire import layout_of
 from kfm.engine.reader import StepReader
@@ -43,6 +43,7 @@ def answer(case: Case, limits: dict[str, int] | None = None) -> Case:
         return {"refused": _PLACE.sub("case.json: ", str(problem))}
 
 
+ASKED = Trigger(kind="manual", updater_id="case", dataset="case")
 _PLACE = re.compile(r"^case\.json:1:[0-9]+: ")  # where in a line it stands is the affair of whoever wrote the line
 
 
@@ -58,10 +59,11 @@ def _made(case: Case, limits: dict[str, int]) -> dict[str, str]:
     stored = {name: body_of(source) for name, source in case["sources"].items()}
     objects = {digest(body): body for body in stored.values()}
 
-    def pin(name: str) -> SourceRef:
+    def pin(name: str, partition: tuple[str, ...] = ()) -> SourceRef:
+        assert not partition
         return examined(name, stored[name], declared.contracts[name], objects)
 
-    inputs = updater.inputs(None, SimpleNamespace(pin=pin))  # type: ignore[arg-type]
+    inputs = updater.inputs(ASKED, SimpleNamespace(pin=pin))  # type: ignore[arg-type]
     walk: Any = SimpleNamespace(
         inputs=inputs,
         ports=SimpleNamespace(

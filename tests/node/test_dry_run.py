@@ -21,7 +21,7 @@ Count = Callable[..., None]
 DRY: tuple[tuple[str, ...], ...] = (
     ("run", "--dry-run"),
     ("run", "--dry-run", "--json", "--verbose"),
-    ("run", "gauges", "--dry-run", "--window", "2026-01"),
+    ("run", "gauges", "--dry-run"),
     ("run", "--dry-run", "--force", "--reason", "look again"),
     ("run", "--dry-run", "--artifacts", "ARTIFACTS"),
     ("webhook", "verify", "gauges", "--body", "message.json", "--header", "SIGNED"),

@@ -156,7 +156,7 @@ def test_the_effects_foretold_are_the_effects_made_by_either_runner(tmp_path: Pa
             dict.fromkeys(names, "noop"),
             {**outcomes[1], names[0]: "done"},
         ]
-        teller.run("--force", "--reason", "once more", "--window", "2026-01")
+        teller.run("--force", "--reason", "once more")
         teller.kfm("promote", names[0])
         teller.kfm("rollback", names[0], "--reason", "back")
         count("commands on the examples done as foretold", len(teller.heard))

@@ -186,10 +186,10 @@ def another_plan(site: Site) -> None:
 
 
 def windows(site: Site) -> None:
-    site.run("run", "gauges", "--window", "2026-01")
-    site.run("run", "gauges", "--window", "2026-02")
-    site.run("run", "gauges", "--window", "2026-01")
-    site.run("run", "gauges", "--force", "--reason", "again", "--window", "2026-01")
+    site.run("run", "gauges")
+    site.run("run", "gauges", "--window", "2026-01", code=3)
+    site.run("run", "gauges", "--window", "P30D", code=3)  # it declares no column of time
+    site.run("run", "gauges", "--force", "--reason", "again")
     site.run("run", "--force", code=3)
     site.run("run", "--abandon", code=3)
     site.run("run", "--allow-deletions", "some", "--reason", "again", code=3)
@@ -202,7 +202,7 @@ def foretold(site: Site) -> None:
     site.run("run")
     site.dry("run", "--json")
     site.put("data/gauges.csv", GAUGES + "e,ford,5\nf,saline,6\n")
-    site.dry("run", "gauges", "--window", "2026-01")
+    site.dry("run", "gauges")
     site.kfm("freeze", "quakes")
     site.dry("run", code=5)
     site.run("run", code=5)

@@ -50,7 +50,7 @@ MORE_GAUGES = GAUGES_CSV + "e,ford,5\n"
 DRY: tuple[tuple[str, ...], ...] = (
     ("run", "--dry-run"),
     ("run", "--dry-run", "--json", "--verbose"),
-    ("run", "gauges", "--dry-run", "--window", "2026-01"),
+    ("run", "gauges", "--dry-run", "--window", "2026-01-01/2026-01-31"),
     ("run", "--dry-run", "--force", "--reason", "look again"),
     ("run", "--dry-run", "--artifacts", "ARTIFACTS"),
     ("promote", "gauges", "--dry-run"),

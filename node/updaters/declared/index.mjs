@@ -5,7 +5,10 @@
 
 import { compare } from "../../characters.mjs";
 import { declaration, formatFrom, sortedKeys } from "../../declared.mjs";
+import { BadInput } from "../../errors.mjs";
+import { printable } from "../../names.mjs";
 import { replace, Step } from "../../records.mjs";
+import { within } from "../../windows.mjs";
 
 /** The updater of a dataset that has outputs instead of code; `config` is its part of the configuration. */
 export function loadDeclared(name, config) {
@@ -41,8 +44,14 @@ export class DeclaredUpdater {
     this.sources = [...used].sort(compare); // what it reads, in this order
   }
 
+  /** A window is told to plan() by the inputs; one from before it had a meaning here has none. */
+  windowed({ window }) {
+    return window && Object.values(this.#outputs).every((output) => output.window_by) ? [window] : [];
+  }
+
+  /** All there is; or, in a window, the partitions that lie in it, and the others are carried over. */
   plan(inputs) {
-    return { steps: this.#steps(inputs), complete: true };
+    return { steps: this.#steps(inputs), complete: !inputs.some((source) => source.partition.length) };
   }
 
   *#steps(inputs) {
@@ -53,8 +62,10 @@ export class DeclaredUpdater {
         yield Step({ id: name, key: [name], params });
         continue;
       }
-      const { partitions } = inputs[this.sources.indexOf(output.from)];
-      for (const [n, value] of partitions.entries()) {
+      const { partition, partitions } = inputs[this.sources.indexOf(output.from)];
+      const inside = (value) => liesWithin(partition[0], value, name, output);
+      const found = partition.length ? partitions.filter(inside) : partitions;
+      for (const [n, value] of found.entries()) {
         // The declaration is said once: a plan of many partitions stays small.
         const said = n === 0 ? params : { output: name };
         yield Step({ id: `${name}/${n}`, key: [name, value], params: { ...said, partition: value } });
@@ -78,4 +89,14 @@ export class DeclaredUpdater {
   perform(step, read) {
     return this.#performing.perform(step, read);
   }
+}
+
+function liesWithin(window, value, name, output) {
+  const found = within(window, value);
+  if (found === null) {
+    throw new BadInput(`output ${name}: a value of ${printable(output.window_by)} is no day, month, year or moment`, {
+      hint: "write them in ISO 8601, such as 2026-01-31, or leave --window out",
+    });
+  }
+  return found;
 }

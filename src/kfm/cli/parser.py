@@ -194,7 +194,9 @@ def _add_running(commands: Any) -> None:
     )
     run.add_argument("dataset", nargs="*", metavar="DATASET", help="its name in kfm.yml (default: all)")
     run.add_argument("--dry-run", action="store_true", help="do the work, change nothing, tell what would change")
-    run.add_argument("--window", default="", metavar="W", help="the part of time meant, e.g. 2026-01-01/2026-01-31")
+    run.add_argument(
+        "--window", default="", metavar="W", help="the days meant: 2026-01-01/2026-01-31, or P30D to today"
+    )
     run.add_argument("--force", action="store_true", help="run again although nothing changed; needs --reason")
     run.add_argument(
         "--allow-deletions",
@@ -217,7 +219,7 @@ def _add_running(commands: Any) -> None:
         "Show what a run would do, and how that differs from the locked plan",
     )
     plan.add_argument("dataset", metavar="DATASET", help="its name in kfm.yml")
-    plan.add_argument("--window", default="", metavar="W", help="the part of time meant, as for `kfm run`")
+    plan.add_argument("--window", default="", metavar="W", help="the part of time, as for `kfm run`")
     plan.add_argument(
         "--check", action="store_true", help="exit 3 if the locked plan, or another process, says otherwise"
     )

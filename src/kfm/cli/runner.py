@@ -78,7 +78,7 @@ A run over unchanged inputs is a NOOP. What it makes is processed, not published
 
 options:
   --dry-run         do the work, change nothing, tell what would change
-  --window W        the part of time meant, e.g. 2026-01-01/2026-01-31
+  --window W        the days meant: 2026-01-01/2026-01-31, or P30D to today
   --force           run again although nothing changed; needs --reason
   --allow-deletions N  let at most N keys go, whatever the deletion budget; needs --reason
   --abandon         end an unfinished run of the same work and begin anew; needs --reason

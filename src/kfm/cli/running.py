@@ -138,7 +138,7 @@ def plan(options: argparse.Namespace, screen: Screen) -> int:
         if options.check:
             from kfm.cli.replanning import check_elsewhere
 
-            check_elsewhere(resolved, name, window, view.inputs, view.plan_hash)
+            check_elsewhere(resolved, name, house.trigger(name, window=window).window, view.inputs, view.plan_hash)
         if screen.json:
             screen.data(view)
         else:

@@ -108,6 +108,13 @@ class OutputConfig(Record, frozen=True):
     partition_by: Annotated[
         str, Meta(description="an output for each value of this column, which must be the contract's partition_by")
     ] = ""
+    window_by: Annotated[
+        str,
+        Meta(
+            description="the column `--window` goes by, which must be the partition_by: its values are days, months, "
+            "years or moments, in ISO 8601"
+        ),
+    ] = ""
     allow_empty: Annotated[
         bool, Meta(description="false: it is held if it had rows in the version before and would have none now")
     ] = False
@@ -116,6 +123,16 @@ class OutputConfig(Record, frozen=True):
         if self.format is not None:
             return self.format
         return "json" if source == "stac" else source  # type: ignore[return-value]
+
+
+def check_window(dataset: str, outputs: Mapping[str, OutputConfig]) -> None:
+    """Refuses a window for a dataset that declares an output without saying which column it goes by."""
+    for name in sorted(outputs):
+        if not outputs[name].window_by:
+            raise BadInput(
+                f"--window has no meaning for {dataset}: its output {name} declares no window_by",
+                hint="add window_by with a column of time that the output is partitioned by, or leave --window out",
+            )
 
 
 def declaration(value: Any) -> Any:
@@ -220,6 +237,11 @@ class _Check:
         if output.partition_by and output.partition_by != contract.partition_by:
             self._refuse(("partition_by",), "is not what the contract of its source partitions by",
                          "name the same column in the contract's partition_by")  # fmt: skip
+        if output.window_by and output.window_by != output.partition_by:
+            self._refuse(("window_by",), "is not what the output is partitioned by",
+                         "name the same column in its partition_by: keys outside of it are carried over")  # fmt: skip
+        if any(column.name == output.window_by and column.date_format for column in contract.columns):
+            self._refuse(("window_by",), "names a column with a date_format", "only ISO 8601 is read here")
         self._format(contract.format, output.format_from(contract.format))
 
     def _format(self, source: str, wanted: str) -> None:

@@ -37,7 +37,7 @@ class Trigger(Record, frozen=True):
     updater_id: str
     dataset: str
     trigger_id: str = ""  # given by the inbox; empty for a run asked for by hand
-    window: str = ""  # the author's own text, e.g. 2026-01-01/2026-01-31; part of the run key
+    window: str = ""  # from day to day, e.g. 2026-01-01/2026-01-31; part of the run key. Empty: all there is
     params: dict[str, str] = {}  # what an operation was asked to do
     reason: str = ""
     actor: str = ""

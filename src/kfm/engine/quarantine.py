@@ -48,7 +48,7 @@ def rows_before(walk: Walk, ref: SourceRef) -> int:
     version = state.ledger.version(walk.dataset, current) if current else None
     run = state.runs.get(version.validated_by or version.run_id) if version is not None else None
     for before in run.inputs if run is not None else ():
-        if (before.name or before.uri, before.partition) == (ref.name or ref.uri, ref.partition):
+        if (before.name or before.uri) == (ref.name or ref.uri):
             return before.rows - before.held_rows
     return 0
 

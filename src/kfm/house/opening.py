@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import msgspec
 
-from kfm.clock import Clock, from_environment
+from kfm.clock import Clock, from_environment, rfc3339
 from kfm.config import DatasetConfig, Resolved, SourceConfig
+from kfm.contract.declared import check_window
 from kfm.contract.names import dataset_id
 from kfm.contract.ports import Lock, Log, Objects, Publisher, Source, Tables
 from kfm.contract.records import (
@@ -30,6 +31,7 @@ from kfm.contract.records import (
 from kfm.contract.secret import Secret
 from kfm.contract.updater import Updater
 from kfm.documents.characters import is_printable, printable
+from kfm.documents.windows import interval
 from kfm.engine.deliver import deliver
 from kfm.engine.run import run
 from kfm.engine.walk import Ports, Settings
@@ -248,7 +250,10 @@ class House:
         kind: TriggerKind = "manual",
     ) -> Trigger:
         name = dataset_id(dataset)
-        self.dataset(name)
+        declared = self.dataset(name)
+        if window:
+            window = interval(window, rfc3339(self.clock.now_ms())[:10])
+            check_window(name, declared.outputs)
         return asked(
             self.updater(name),
             name,

@@ -11,6 +11,9 @@ from kfm.contract.ports import INLINE_MAX
 from kfm.contract.records import DataContract, SourceRef, Step, Trigger
 from kfm.contract.tables import holds_rows
 from kfm.contract.updater import Output, Plan, Reader, Sources, Updater, check_updater
+from kfm.documents.characters import printable
+from kfm.documents.windows import within
+from kfm.errors import BadInput
 from kfm.updaters.declared import records, tables, writing
 from kfm.updaters.declared.lookups import Lookup
 from kfm.updaters.declared.problems import Place
@@ -49,11 +52,14 @@ class DeclaredUpdater(Updater):
         self._lock = threading.Lock()
 
     def inputs(self, trigger: Trigger, sources: Sources) -> list[SourceRef]:
-        del trigger  # whatever asks for it, the same is read
-        return [sources.pin(name) for name in self._sources]
+        # A window is told to plan() by the inputs; one from before it had a meaning here has none.
+        windowed = trigger.window and all(output.window_by for output in self._outputs.values())
+        partition = (trigger.window,) if windowed else ()
+        return [sources.pin(name, partition=partition) for name in self._sources]
 
     def plan(self, inputs: Sequence[SourceRef]) -> Plan:
-        return Plan(self._steps(inputs), complete=True)
+        """All there is; or, in a window, the partitions that lie in it, and the others are carried over."""
+        return Plan(self._steps(inputs), complete=not any(source.partition for source in inputs))
 
     def _steps(self, inputs: Sequence[SourceRef]) -> Iterator[Step]:
         for name, output in self._outputs.items():
@@ -61,7 +67,10 @@ class DeclaredUpdater(Updater):
             if not output.partition_by:
                 yield Step(id=name, key=(name,), params=params)
                 continue
-            found = inputs[self._sources.index(output.from_)].partitions
+            source = inputs[self._sources.index(output.from_)]
+            found: Sequence[str] = source.partitions
+            if source.partition:
+                found = [value for value in found if _lies_within(source.partition[0], value, name, output)]
             for n, value in enumerate(found):
                 # The declaration is said once: a plan of many partitions stays small.
                 said = params if n == 0 else {"output": name}
@@ -109,6 +118,16 @@ class DeclaredUpdater(Updater):
                     self._lookups.pop(next(iter(self._lookups)))
                 self._lookups[key] = found
             return self._lookups[key]
+
+
+def _lies_within(window: str, value: str, name: str, output: OutputConfig) -> bool:
+    found = within(window, value)
+    if found is None:
+        raise BadInput(
+            f"output {name}: a value of {printable(output.window_by)} is no day, month, year or moment",
+            hint="write them in ISO 8601, such as 2026-01-31, or leave --window out",
+        )
+    return found
 
 
 Steps = Sequence[tuple[StepConfig, Place]]

@@ -40,12 +40,12 @@ def test_a_ledger_that_grows_while_it_is_read_is_read_to_its_end(before: int, mo
 def test_a_ledger_that_was_cut_off_is_refused(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
     site = MemorySite()
     grown(site, 4)
-    ledger = site.state.ledger.entries
+    links = site.state.ledger.links
 
     def cut(*, after: int = 0, **options: Any) -> Iterator[Any]:
-        return (entry for entry in ledger(after=after, **options) if entry.index <= kept)
+        return (link for link in links(after=after, **options) if link[0].index <= kept)
 
-    monkeypatch.setattr(site.state.ledger, "entries", cut)
+    monkeypatch.setattr(site.state.ledger, "links", cut)
     with pytest.raises(Corrupt, match=f"after entry {kept}"):
         verify(site.state, site.ports.objects)
 

@@ -6,7 +6,6 @@ import { canonical } from "./canonical.mjs";
 import { strip } from "./characters.mjs";
 import { isFileName } from "./names.mjs";
 
-export const ARTIFACTS = ["run.jsonl", "event_log.jsonl", "idempotency.json", "publisher_trace.jsonl"];
 const SAFE = /^[a-z0-9][a-z0-9._-]{0,79}$/;
 const SUFFIX = new Map([
   ["text/csv", ".csv"],

@@ -40,11 +40,6 @@ export function canonicalText(value) {
   }
 }
 
-/** The canonical form of a record: `canonical`, for callers that hold nothing but records. */
-export function encodeRecord(record) {
-  return canonical(record);
-}
-
 /** No canonical form. Gathers its place from the inside out while it is thrown. */
 class Unfit extends Error {
   constructor([what, hint]) {
@@ -191,35 +186,12 @@ export function decodeText(text, where, { maps = false } = {}) {
 
 /** Where the first sequence begins that is no UTF-8; -1 if all of it is. */
 export function badUtf8(body) {
+  if (isUtf8(body)) return -1;
+  const again = Buffer.from(asBuffer(body).toString("utf8"), "utf8"); // with U+FFFD in place of what is none
   let at = 0;
-  while (at < body.length) {
-    const lead = body[at];
-    if (lead < 0x80) {
-      at += 1;
-      continue;
-    }
-    let more = 0;
-    let low = 0x80;
-    let high = 0xbf;
-    if (lead >= 0xc2 && lead <= 0xdf) more = 1;
-    else if (lead >= 0xe0 && lead <= 0xef) {
-      more = 2;
-      if (lead === 0xe0) low = 0xa0;
-      if (lead === 0xed) high = 0x9f;
-    } else if (lead >= 0xf0 && lead <= 0xf4) {
-      more = 3;
-      if (lead === 0xf0) low = 0x90;
-      if (lead === 0xf4) high = 0x8f;
-    } else return at;
-    for (let n = 1; n <= more; n += 1) {
-      const next = body[at + n];
-      if (next === undefined || next < low || next > high) return at;
-      low = 0x80;
-      high = 0xbf;
-    }
-    at += more + 1;
-  }
-  return -1;
+  while (body[at] === again[at]) at += 1;
+  while ((again[at] & 0xc0) === 0x80) at -= 1; // the beginning of U+FFFD may look like what was there
+  return at;
 }
 
 const PLAIN_TEXT = /[^"\\\x00-\x1f]*/y;
@@ -422,4 +394,3 @@ class Reading {
     return found;
   }
 }
-

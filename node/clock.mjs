@@ -40,36 +40,7 @@ export class StoppedClock extends FixedClock {
 
 /** UTC with fixed milliseconds, so that text order is time order. */
 export function rfc3339(ms) {
-  const epoch = Math.floor(ms / 1000);
-  const days = Math.floor(epoch / 86_400);
-  const seconds = epoch - days * 86_400;
-  const [year, month, day] = civil(days);
-  const time = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60].map((n) => pad(n, 2));
-  return `${pad(year, 4)}-${pad(month, 2)}-${pad(day, 2)}T${time.join(":")}.${pad(ms - epoch * 1000, 3)}Z`;
-}
-
-const pad = (number, width) => String(number).padStart(width, "0");
-
-// Howard Hinnant's days-to-civil and back, as in the twin.
-function civil(since1970) {
-  const days = since1970 + 719_468;
-  const era = Math.floor(days / 146_097);
-  const doe = days - era * 146_097;
-  const yoe = Math.floor(
-    (doe - Math.floor(doe / 1460) + Math.floor(doe / 36_524) - Math.floor(doe / 146_096)) / 365,
-  );
-  const doy = doe - (365 * yoe + Math.floor(yoe / 4) - Math.floor(yoe / 100));
-  const mp = Math.floor((5 * doy + 2) / 153);
-  const month = mp < 10 ? mp + 3 : mp - 9;
-  return [yoe + era * 400 + (month <= 2 ? 1 : 0), month, doy - Math.floor((153 * mp + 2) / 5) + 1];
-}
-
-function daysBefore(year, month, day) {
-  const y = month <= 2 ? year - 1 : year;
-  const era = Math.floor(y / 400);
-  const yoe = y - era * 400;
-  const doy = Math.floor((153 * (month + (month > 2 ? -3 : 9)) + 2) / 5) + day - 1;
-  return era * 146_097 + yoe * 365 + Math.floor(yoe / 4) - Math.floor(yoe / 100) + doy - 719_468;
+  return new Date(ms).toISOString().replace(/^\+0/, ""); // past the year 9999 it would begin with a sign
 }
 
 /** KFM_NOW (RFC 3339 or epoch seconds) or SOURCE_DATE_EPOCH fixes the time for a whole process. */
@@ -99,11 +70,12 @@ function instant(text) {
   const found = INSTANT.exec(text);
   if (!found) return null;
   const [year, month, day, hour, minute, second] = found.slice(1, 7).map(Number);
-  const away = Number(found[9] ?? 0) * 60 + Number(found[10] ?? 0);
-  const days = year > 0 && month >= 1 && month <= 12 ? daysBefore(year, month, day) : 0;
-  const date = civil(days);
-  if (date[0] !== year || date[1] !== month || date[2] !== day) return null;
-  if (hour > 23 || minute > 59 || second > 59 || Number(found[9] ?? 0) > 23 || Number(found[10] ?? 0) > 59) return null;
-  const seconds = days * 86_400 + hour * 3600 + minute * 60 + second - (found[8] === "-" ? -away : away) * 60;
-  return seconds * 1000 + Number((found[7] ?? "").padEnd(3, "0").slice(0, 3));
+  const [, , , , , , , fraction = "", sign, hours = 0, minutes = 0] = found;
+  const date = new Date(0);
+  date.setUTCFullYear(year, month - 1, day);
+  const isThere = year > 0 && date.getUTCMonth() === month - 1 && date.getUTCDate() === day;
+  if (!isThere || hour > 23 || minute > 59 || second > 59 || hours > 23 || minutes > 59) return null;
+  date.setUTCHours(hour, minute, second, Number(fraction.padEnd(3, "0").slice(0, 3)));
+  const away = (Number(hours) * 60 + Number(minutes)) * 60_000;
+  return date.getTime() - (sign === "-" ? -away : away);
 }

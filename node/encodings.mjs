@@ -51,12 +51,6 @@ export function opened(name, start) {
   return { decoder: new ByteDecoder(known), mark: 0 };
 }
 
-/** The whole of a text, read at once; throws Undecodable. */
-export function decodeAll(name, body) {
-  const { decoder, mark } = opened(name, body);
-  return decoder.decode(body.subarray(mark), true);
-}
-
 class Utf8Decoder {
   #rest = Buffer.alloc(0);
 

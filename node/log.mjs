@@ -68,15 +68,6 @@ export class EventLog {
   }
 }
 
-/** Keeps its events, for the artifacts of a run and for tests. */
-export class MemoryLog extends EventLog {
-  constructor(clock, sinks = [], { service = "kfm" } = {}) {
-    const events = [];
-    super(clock, [(line) => events.push(line), ...sinks], { service });
-    this.events = events;
-  }
-}
-
 /** Writes the whole stack of what lay behind an error. */
 export function tracebacks(stream) {
   return (cause) => {

@@ -6,7 +6,7 @@
 
 import { createHash } from "node:crypto";
 
-import { chunksOf, linesOf } from "./engine/streams.mjs";
+import { chunksOf, linesOf } from "./streams.mjs";
 
 export const WHOLE = 128; // entries that are one object, whatever their keys say
 export const LEAST = 16; // lines a part has at least, the last of its level excepted

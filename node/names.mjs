@@ -4,7 +4,6 @@ import { combines, escaped, first, isPrintable, length } from "./characters.mjs"
 import { BadInput } from "./errors.mjs";
 
 const ID = /^[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?$/;
-const REF = /^[a-z]+(?:\/[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9_-])?){1,8}$/;
 const DIGEST = /^sha256:[0-9a-f]{64}$/;
 const DATASET = "kfm://dataset/";
 const RESERVED = new Set(["con", "prn", "aux", "nul", "conin$", "conout$", "clock$"]);
@@ -19,15 +18,6 @@ export function checkId(text, what) {
   if (!ID.test(text) || text.includes("..") || isDevice(text)) {
     throw new BadInput(`${what} ${printable(text)} is not a valid name`, {
       hint: "use lower-case letters, digits, '-', '_' and '.', at most 63 of them",
-    });
-  }
-  return text;
-}
-
-export function checkRef(text) {
-  if (!REF.test(text) || text.includes("..") || text.split("/").some(isDevice)) {
-    throw new BadInput(`${printable(text)} is not a ref`, {
-      hint: "a ref looks like processed/noaa-stations; see `kfm refs list`",
     });
   }
   return text;

@@ -3,7 +3,7 @@
 import fs from "node:fs";
 import tty from "node:tty";
 
-import { escaped, first, length } from "./characters.mjs";
+import { escaped, first, length, roundHalfEven } from "./characters.mjs";
 import { SystemClock } from "./clock.mjs";
 import { StorageFailed } from "./errors.mjs";
 import { strerror } from "./store/system.mjs";
@@ -226,13 +226,9 @@ export function size(count) {
   if (count < 1024) return `${count} B`;
   let unit = 0;
   while (unit < 3 && count >= 1024 ** (unit + 2)) unit += 1;
-  // To the even tenth where two are as near: Python rounds so, and toFixed does not.
-  const whole = BigInt(count) * 10n;
-  const divisor = 1024n ** BigInt(unit + 1);
-  let tenths = whole / divisor;
-  const twice = (whole % divisor) * 2n;
-  if (twice > divisor || (twice === divisor && tenths % 2n)) tenths += 1n;
-  return `${tenths / 10n}.${tenths % 10n} ${["KiB", "MiB", "GiB", "TiB"][unit]}`;
+  // A power of two divides without a rest that is lost: from the middle to the even tenth, as Python rounds.
+  const tenths = roundHalfEven((count * 10) / 1024 ** (unit + 1));
+  return `${(tenths / 10).toFixed(1)} ${["KiB", "MiB", "GiB", "TiB"][unit]}`;
 }
 
 /** The start of a digest or id, enough to tell two apart. */

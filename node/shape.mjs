@@ -5,11 +5,10 @@
  * to name the place.
  */
 
-import { length } from "./characters.mjs";
 import { dotted } from "./documents.mjs";
 import { BadInput } from "./errors.mjs";
 import { kind } from "./scalars.mjs";
-import { asType, convert, isInteger, isMapping, meant, Mismatch, within } from "./types.mjs";
+import { asType, convert, fits, isInteger, isMapping, meant, Mismatch, within } from "./types.mjs";
 
 const ADD = "add it";
 
@@ -39,7 +38,7 @@ function* problems(document, type, value, path) {
   if (type.kind === "choice") {
     const chosen = meant(type, value);
     if (chosen === null) {
-      yield wrong(path, nouns(type), value);
+      yield wrong(path, type.types.map((one) => one.kind).join(" or "), value);
       return;
     }
     type = chosen;
@@ -64,17 +63,6 @@ function* problems(document, type, value, path) {
     default:
       yield* scalarProblems(type, value, path);
   }
-}
-
-// What a choice of types is called, in this order.
-const NOUNS = [
-  ["text", "text"], ["number", "a number"], ["integer", "a number"], ["boolean", "true or false"], ["struct", "a mapping"],
-];
-
-function nouns(type) {
-  const offered = new Set(type.types.map((one) => one.kind));
-  if (offered.has("number")) offered.delete("integer");
-  return NOUNS.filter(([name]) => offered.has(name)).map(([, noun]) => noun).join(" or ");
 }
 
 function* listProblems(document, type, value, path) {
@@ -126,10 +114,7 @@ function* scalarProblems(type, value, path) {
       break;
     case "text":
       if (typeof value !== "string") yield wrong(path, "text", value);
-      else if (type.min && length(value) < type.min) yield [path, `${dotted(path)} is empty`, "give it a value"];
-      else if (type.max !== undefined && length(value) > type.max) {
-        yield [path, `${dotted(path)} is longer than ${type.max} characters`, ""];
-      }
+      else if (!fits(type, value)) yield [path, `${dotted(path)} is empty, or too long`, ""];
   }
 }
 
@@ -145,13 +130,5 @@ function* rangeProblems(type, value, path) {
 }
 
 function wrong(path, expected, value) {
-  let hint = "";
-  if (value === null) hint = "give it a value or leave the key out";
-  else if (expected === "text" && ["number", "boolean"].includes(typeof value)) hint = "put it in quotes";
-  else if (expected === "true or false" && typeof value === "string") {
-    hint = "yes, no, on and off are text in YAML 1.2; write true or false";
-  } else if (["an integer", "a number"].includes(expected) && typeof value === "string") {
-    hint = "write it without quotes, units or separators";
-  } else if (expected === "a list") hint = "write it as [one, two]";
-  return [path, `${dotted(path)}: expected ${expected}, found ${kind(value)}`, hint];
+  return [path, `${dotted(path)}: expected ${expected}, found ${kind(value)}`, "correct it, or leave the key out"];
 }

@@ -15,8 +15,3 @@ export function asked(updater, dataset, clock, said) {
     received_at: rfc3339(clock.nowMs()),
   });
 }
-
-/** Put a trigger into the inbox, with an id. Durable on return: only now may it be acknowledged. */
-export function keep(state, trigger) {
-  return state.transaction(null, {}, (tx) => tx.keepTrigger(trigger));
-}

@@ -134,7 +134,7 @@ class Telling {
 
   async #write(version) {
     const { dataset, objects, publisher } = this;
-    const { chunksOf } = await import("./streams.mjs");
+    const { chunksOf } = await import("../streams.mjs");
     const { entriesOf, listingOf } = await import("../manifests.mjs");
     const made = this.state.datasetVersion(dataset, version);
     for (const entry of entriesOf(objects, version)) {

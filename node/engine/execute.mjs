@@ -31,23 +31,24 @@ export async function execute(walk) {
   walk.results = new Results(walk.plan.steps);
   const planned = walk.admission === "resume" ? replay(walk, walk.results) : false;
   if (!planned) carryOver(walk, walk.results);
-  const schedule = new Schedule(walk, walk.results);
   const { StepReader } = await import("./reader.mjs"); // only where there is something to do: it is not free to load
   await walk.updater.prepare();
   const { readFrom } = await import("./describing.mjs");
   const crew = new Crew(walk, new StepReader(walk), readFrom);
-  walk.tail = await workOff(walk, schedule, crew, walk.results, planned);
+  walk.tail = await workOff(walk, crew, planned);
   walk.tailRows = crew.takeRows();
 }
 
 /** Perform all that is to be done; returns the last finished steps, whose DONE the commit writes. */
-async function workOff(walk, schedule, crew, results, planned) {
+async function workOff(walk, crew, planned) {
   let finished = [];
+  const { results } = walk;
   const { clock, settings } = walk.ports;
+  const left = undone(walk.plan, results);
   const largest = settings.window;
   let window = Math.min(FIRST_WINDOW, largest);
   while (true) {
-    const batch = schedule.next(window - crew.inFlight);
+    const batch = next(left, window - crew.inFlight);
     if (!batch.length && !crew.inFlight) break;
     if (batch.length || finished.length) {
       // The last steps of all get their DONE from the commit itself, one sync less.
@@ -156,30 +157,15 @@ export function ranges(batch) {
   return found;
 }
 
-/** The steps that are left to be done. */
-class Schedule {
-  #steps;
-  #results;
-
-  constructor(walk, results) {
-    this.#results = results;
-    this.#steps = numbered(walk.plan, walk.ports.state);
-  }
-
-  next(room) {
-    const batch = [];
-    while (batch.length < room) {
-      const { done, value } = this.#steps.next();
-      if (done) break;
-      if (!this.#results.isDone(value[0])) batch.push(value);
-    }
-    return batch;
-  }
+/** The next steps that are left to be done, at most so many, each with its position. */
+function next(left, room) {
+  const batch = [];
+  for (let one; batch.length < room && !(one = left.next()).done; ) batch.push(one.value);
+  return batch;
 }
 
-function* numbered(plan, state) {
-  let position = 0;
-  for (const batch of plan.each(state)) for (const step of batch) yield [position++, step];
+function* undone(plan, results) {
+  for (const [position, step] of plan.all.entries()) if (!results.isDone(position)) yield [position, step];
 }
 
 /** Who performs: this process, a step after the other. */

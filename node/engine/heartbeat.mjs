@@ -42,3 +42,16 @@ export function* beating(walk, pieces) {
     yield piece;
   }
 }
+
+/** The same stream, with the lease of the run looked after at every piece. */
+export function attended(walk, file) {
+  return {
+    read(count) {
+      beat(walk);
+      return file.read(count);
+    },
+    close() {
+      file.close();
+    },
+  };
+}

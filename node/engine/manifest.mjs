@@ -101,26 +101,19 @@ class Shelf {
 /** [key, its line of the manifest, 1 entry, size of the object], sorted by key. */
 function newEntries(walk) {
   const { plan, results } = walk;
-  const entries = [];
-  let position = -1;
-  for (const batch of plan.each(walk.ports.state)) {
-    beat(walk);
-    for (const step of batch) {
-      position += 1;
-      if (step.key === null) continue;
-      const [, name, size, mediaType] = results.get(position);
-      const said = results.described.get(position);
-      if (said !== undefined) {
-        const entry = { digest: name, key: step.key, media_type: mediaType, size, ...said };
-        entries.push([step.key, `${canonicalText(entry)}\n`, 1, size]);
-        continue;
-      }
-      // A canonical line by hand: members in order, and texts that are written canonically.
-      const key = JSON.stringify(step.key);
-      const line = `{"digest":"${name}","key":${key},"media_type":${JSON.stringify(mediaType)},"size":${size}}\n`;
-      entries.push([step.key, line, 1, size]);
+  beat(walk);
+  const entries = plan.all.map((step, position) => {
+    const [, name, size, mediaType] = results.get(position);
+    const said = results.described.get(position);
+    if (said !== undefined) {
+      const entry = { digest: name, key: step.key, media_type: mediaType, size, ...said };
+      return [step.key, `${canonicalText(entry)}\n`, 1, size];
     }
-  }
+    // A canonical line by hand: members in order, and texts that are written canonically.
+    const key = JSON.stringify(step.key);
+    const line = `{"digest":"${name}","key":${key},"media_type":${JSON.stringify(mediaType)},"size":${size}}\n`;
+    return [step.key, line, 1, size];
+  });
   return entries.sort((a, b) => byParts(a[0], b[0]));
 }
 

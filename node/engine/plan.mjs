@@ -1,22 +1,18 @@
 /**
  * Makes the plan, holds it against the lock, and journals it.
  *
- * A plan is a header line and a line a step, canonical JSON each; its hash is that of those bytes. It streams, so
- * that a plan of a million steps is never whole in memory: such a one is made twice. What an author's plan may be
- * (impure, out of order, misshapen) is looked for in Python: here only declarations are planned.
+ * A plan is a header line and a line a step, canonical JSON each; its hash is that of those bytes. What an author's plan
+ * may be (impure, out of order, misshapen, endless) is looked for in Python: here only declarations are planned.
  */
 
 import { createHash } from "node:crypto";
 
-import { canonical } from "../canonical.mjs";
+import { canonicalText } from "../canonical.mjs";
 import { Corrupt, PlanChanged, PlanDrift } from "../errors.mjs";
 import { replace, Segment } from "../records.mjs";
 import { beat } from "./heartbeat.mjs";
-import { SettledPlan } from "./walk.mjs";
 
 const CHUNK = 1000;
-const KEEP_CHUNKS = 64; // plans up to this many chunks stay in memory for the run
-const NEWLINE = Buffer.from("\n");
 
 export async function settlePlan(walk) {
   walk.stage = "PLAN";
@@ -27,7 +23,6 @@ export async function settlePlan(walk) {
   const made = make(walk);
   const locked = walk.ports.state.lockedPlan(walk.claimKey);
   if (locked !== null && locked !== made.planHash) throw changed(walk);
-  if (made.chunks === null) make(walk, { like: made });
   walk.plan = made;
   journal(walk, made);
 }
@@ -69,106 +64,31 @@ function changed(walk) {
   });
 }
 
-/**
- * Call plan(), hash the bytes. `like`: only the hash is wanted, and if the plan
- * is too large to keep, its chunks are written under that hash.
- */
-export function make(walk, { like = null } = {}) {
+/** Call plan(), hash the bytes. */
+export function make(walk) {
   const { updater } = walk;
   const { complete, steps } = updater.plan(walk.inputs);
-  const header = Buffer.concat([
-    canonical({
-      plan: 1,
-      updater_id: updater.id,
-      updater_version: updater.version,
-      dataset: walk.dataset,
-      complete,
-      window: walk.trigger.window,
-      input_hash: walk.inputHash,
-    }),
-    NEWLINE,
-  ]);
-  const total = createHash("sha256").update(header);
-  let kept = like === null ? [] : null;
-  let stepsKept = [];
-  const spill = like !== null && like.chunks === null ? new ChunkWriter(walk, like) : null;
-  let count = 0;
-  let chunks = 0;
-  let pending = header;
-  for (const batch of batches(steps)) {
-    chunks += 1;
-    beat(walk);
-    const lines = encode(batch);
-    total.update(lines);
-    const body = pending === null ? lines : Buffer.concat([pending, lines]);
-    pending = null;
-    count += batch.length;
-    if (kept !== null) {
-      kept.push(body);
-      stepsKept.push(batch);
-      if (chunks > KEEP_CHUNKS) {
-        kept = null;
-        stepsKept = [];
-      }
-    }
-    spill?.add(body);
-    if (count % 100_000 < CHUNK) walk.ports.progress("plan", count, 0);
-  }
-  if (pending !== null) {
-    kept?.push(pending);
-    spill?.add(pending);
-  }
-  spill?.flush();
-  return new SettledPlan({
-    planHash: `sha256:${total.digest("hex")}`,
-    steps: count,
+  const header = {
+    plan: 1,
+    updater_id: updater.id,
+    updater_version: updater.version,
+    dataset: walk.dataset,
     complete,
-    chunks: kept,
-    batches: kept !== null ? stepsKept : null,
-  });
-}
-
-function* batches(steps) {
-  let batch = [];
-  for (const step of steps) {
-    batch.push(step);
-    if (batch.length === CHUNK) {
-      yield batch;
-      batch = [];
-    }
+    window: walk.trigger.window,
+    input_hash: walk.inputHash,
+  };
+  const all = [...steps];
+  const chunks = [];
+  for (let at = 0; at < all.length || !at; at += CHUNK) {
+    beat(walk);
+    const lines = all.slice(at, at + CHUNK);
+    if (!at) lines.unshift(header);
+    chunks.push(Buffer.from(lines.map((line) => `${canonicalText(line)}\n`).join(""), "utf8"));
+    if (at && at % 100_000 === 0) walk.ports.progress("plan", at, 0);
   }
-  if (batch.length) yield batch;
-}
-
-/** Canonical lines. */
-function encode(batch) {
-  return Buffer.concat(batch.flatMap((step) => [canonical(step), NEWLINE]));
-}
-
-/** Writes the chunks of a plan too large to keep, some at a time, under the hash known from the first making. */
-class ChunkWriter {
-  #walk;
-  #hash;
-  #n = 0;
-  #held = [];
-
-  constructor(walk, like) {
-    this.#walk = walk;
-    this.#hash = like.planHash;
-  }
-
-  add(body) {
-    this.#held.push(body);
-    if (this.#held.length >= 32) this.flush();
-  }
-
-  flush() {
-    if (!this.#held.length) return;
-    this.#walk.ports.state.transaction(this.#walk.lease, { durable: false }, (tx) => {
-      for (const body of this.#held) tx.planChunk(this.#hash, this.#n++, body);
-    });
-    this.#held = [];
-  }
+  const total = createHash("sha256");
+  for (const body of chunks) total.update(body);
+  return { planHash: `sha256:${total.digest("hex")}`, steps: all.length, complete, chunks, all };
 }
 
 /**
@@ -189,7 +109,7 @@ export function writePlan(walk, tx) {
   const { plan } = walk;
   if (walk.ports.state.lockedPlan(walk.claimKey) === null) {
     walk.run = replace(walk.run, { locked_plan: true });
-    plan.chunks?.forEach((body, n) => tx.planChunk(plan.planHash, n, body));
+    plan.chunks.forEach((body, n) => tx.planChunk(plan.planHash, n, body));
   }
   const { run } = walk;
   tx.lockPlan(walk.claimKey, plan.planHash);

@@ -8,8 +8,7 @@
 import { canonical } from "../canonical.mjs";
 import { Held } from "../errors.mjs";
 import { replace } from "../records.mjs";
-import { beat } from "./heartbeat.mjs";
-import { attended } from "./streams.mjs";
+import { attended, beat } from "./heartbeat.mjs";
 
 export async function quarantine(walk) {
   walk.stage = "QUARANTINE";

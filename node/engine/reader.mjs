@@ -6,8 +6,9 @@ import { Layout } from "../records.mjs";
 import { readTable } from "./inspect_rows.mjs";
 import { Unreadable } from "./inspect_findings.mjs";
 import { ListInJson } from "./inspect_split.mjs";
+import { attended } from "./heartbeat.mjs";
 import { openScratch } from "./scratch.mjs";
-import { attended, linesOf } from "./streams.mjs";
+import { linesOf } from "../streams.mjs";
 
 export class StepReader {
   #walk;

@@ -30,33 +30,6 @@ export function Ports(given) {
   };
 }
 
-/** A plan that is in the journal or about to be. */
-export class SettledPlan {
-  constructor({ planHash, steps, complete, chunks, batches = null }) {
-    this.planHash = planHash;
-    this.steps = steps;
-    this.complete = complete;
-    this.chunks = chunks; // its bytes, while it is small enough to keep; else null
-    this.batches = batches; // its steps, likewise
-  }
-
-  /** Its steps, a batch at a time: from memory, or from the journal. */
-  *each(state) {
-    if (this.batches !== null) {
-      yield* this.batches;
-      return;
-    }
-    let first = true;
-    for (const body of this.chunks ?? state.planChunks(this.planHash)) {
-      // Our own canonical lines: they were checked when they were made. The first one is the header.
-      const lines = (first ? body.subarray(body.indexOf(10) + 1) : body).toString("utf8").split("\n");
-      lines.pop();
-      first = false;
-      yield lines.map((line) => JSON.parse(line));
-    }
-  }
-}
-
 /** The progress of one run. */
 export class Walk {
   constructor(trigger, updater, ports, startedMs) {

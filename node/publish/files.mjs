@@ -120,11 +120,6 @@ export class FilesPublisher extends TracingPublisher {
     this.note("update_metadata", target, name, body.length, key);
   }
 
-  publishRelease(name, files, key) {
-    const body = canonical({ name, files });
-    this.writeFile(`releases/${name}.json`, digestOf(body), body.length, key, [body]);
-  }
-
   #turn(work) {
     const lock = this.#openLock();
     try {

@@ -107,15 +107,6 @@ export class GitHubPublisher extends TracingPublisher {
     this.note("emit_event", kind, digestOf(body), body.length, key);
   }
 
-  async publishRelease(name, files, key) {
-    const body = canonical({ name, files });
-    await this.#turn(async () => {
-      await this.#release(name, "");
-      await this.#complete(name);
-    });
-    this.note("publish_release", name, digestOf(body), body.length, key);
-  }
-
   // -- releases
 
   /** The release of this tag; made if there is none. */

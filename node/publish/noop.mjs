@@ -13,11 +13,6 @@ export class TracingPublisher {
     this.trace = [];
   }
 
-  /** True if this publisher changes nothing. */
-  noopGuard() {
-    return this.#dryRun;
-  }
-
   note(method, target, digest, size, key) {
     this.trace.push(
       Effect({ seq: this.trace.length + 1, method, target, digest, size, key, dry_run: this.#dryRun }),
@@ -50,10 +45,5 @@ export class NoopPublisher extends TracingPublisher {
   updateMetadata(target, value, key) {
     const body = canonical(value);
     this.note("update_metadata", target, digestOf(body), body.length, key);
-  }
-
-  publishRelease(name, files, key) {
-    const body = canonical({ name, files });
-    this.note("publish_release", name, digestOf(body), body.length, key);
   }
 }

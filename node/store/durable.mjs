@@ -238,31 +238,3 @@ export function noteAt(files, name) {
     files.close(fd);
   }
 }
-
-export function readWhole(files, name) {
-  const fd = files.openRead(name);
-  try {
-    return files.readAt(fd, files.size(fd), 0);
-  } finally {
-    files.close(fd);
-  }
-}
-
-/** Write a whole file under a name nothing had; false if the name was taken. Durable on return. */
-export function writeNew(files, name, body) {
-  const temporary = `${name}.${process.pid}.tmp`;
-  return failingAsStorage("write a file", () => {
-    files.unlink(temporary);
-    const fd = files.create(temporary);
-    try {
-      files.write(fd, body);
-      files.sync(fd);
-    } finally {
-      files.close(fd);
-    }
-    const fresh = files.link(temporary, name);
-    files.unlink(temporary);
-    files.syncDir(path.dirname(name));
-    return fresh;
-  });
-}

@@ -67,10 +67,3 @@ function isAlive(holder) {
   if (within && within !== namespace()) return null;
   return started(Number(pid)) === start;
 }
-
-function otherBytes(runId, n) {
-  return new Corrupt(`record ${n} of the journal of run ${runId} is there with other bytes`, {
-    hint: "restore the state from a copy; nothing was written",
-    record: n,
-  });
-}

@@ -82,33 +82,6 @@ export class FileObjects {
     return this._state.inlineObject(digest) !== null || this._fs.exists(this.path(digest));
   }
 
-  /**
-   * Read every object there is, whether or not anything leads to it; Corrupt at the first that is not what its
-   * name says. Returns how many there are.
-   */
-  verify() {
-    let count = 0;
-    for (const [name, body] of this._state.inlineObjects()) {
-      if (digestOf(body) !== name) throw damaged(name);
-      count += 1;
-    }
-    const root = path.join(this._root, "sha256");
-    for (const folder of this._fs.list(root)) {
-      for (const rest of this._fs.list(path.join(root, folder))) {
-        const name = `sha256:${folder}${rest}`;
-        if (!isDigest(name)) continue;
-        const file = new VerifiedStream(this._raw(name), name);
-        try {
-          while (file.read(PIECE).length);
-        } finally {
-          file.close();
-        }
-        count += 1;
-      }
-    }
-    return count;
-  }
-
   path(digest) {
     if (!isDigest(digest)) {
       throw new BadInput(`${pythonRepr(first(digest, 80))} is not a digest`, {

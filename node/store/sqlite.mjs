@@ -232,14 +232,6 @@ export class SqliteTables {
     };
   }
 
-  /** Check every row against its sum and the file's structure; returns the number of rows. */
-  verify() {
-    return this._asking(() => {
-      this._checkStructure();
-      return this._checkRows();
-    });
-  }
-
   /** Of one table, or of the whole file; and whether every row is in the index of its table. */
   _checkStructure(table = "") {
     const problem = this._db.prepare(`PRAGMA integrity_check(${table || 1})`).raw().get()?.[0] ?? null;

@@ -10,7 +10,7 @@ import { compare } from "../characters.mjs";
 import { Busy, Conflict, Corrupt, Fenced, Frozen, Moved } from "../errors.mjs";
 import { GENESIS, digest } from "../keys.mjs";
 import {
-  Checkpoint, DatasetVersion, Delivery, EndedTrigger, Lease, LedgerEntry, Receipt, RefEntry, Run,
+  Checkpoint, DatasetVersion, EndedTrigger, Lease, LedgerEntry, Receipt, RefEntry, Run,
   RunTelemetry, Segment, Told, Trigger, replace,
 } from "../records.mjs";
 import { integer, map } from "../types.mjs";
@@ -36,7 +36,6 @@ export class StoredState {
     this.nowMs = nowMs;
     if (!writes.has(tables)) writes.set(tables, { count: 0 });
     this.#writes = writes.get(tables);
-    this.archive = null; // journals that were compacted: (runId) => rows
   }
 
   // -- one transaction
@@ -171,7 +170,7 @@ export class StoredState {
   *segments(runId) {
     let previous = GENESIS;
     let expected = 0;
-    for (const [key, body] of this.#journal(runId)) {
+    for (const [key, body] of this.tables.scan("segments", `${runId}/`)) {
       const segment = decodeRecord(body, Segment, `segments/${key}`);
       if (segment.n !== expected || segment.prev !== previous) {
         throw new Corrupt(`record ${expected} of the journal of run ${runId} is missing or altered`, {
@@ -182,20 +181,6 @@ export class StoredState {
       previous = digest(body);
       yield [segment, previous];
       expected += 1;
-    }
-  }
-
-  /** Its rows, and then those that were compacted, before we came or while we read. */
-  *#journal(runId) {
-    const seen = new Map();
-    for (const row of this.tables.scan("segments", runId + "/")) {
-      seen.set(row[0], digest(row[1]));
-      yield row;
-    }
-    if (this.archive === null) return;
-    for (const [key, body] of this.archive(runId)) {
-      if (!seen.has(key)) yield [key, body];
-      else if (seen.get(key) !== digest(body)) throw otherBytes(runId, Number(key.split("/")[1]));
     }
   }
 
@@ -212,17 +197,8 @@ export class StoredState {
     return asText(this.tables.get("refs", name));
   }
 
-  *refs(prefix = "") {
-    for (const [key, body] of this.tables.scan("refs", prefix)) yield [key, asText(body)];
-  }
-
   history(name, { reverse = false, limit = -1 } = {}) {
     return this.#many("history", RefEntry, name + "@", { reverse, limit });
-  }
-
-  /** Every move of every ref, also of those that are gone. */
-  histories() {
-    return this.#many("history", RefEntry);
   }
 
   datasetVersion(dataset, version) {
@@ -249,11 +225,6 @@ export class StoredState {
     }
   }
 
-  /** The digest of the last entry. */
-  ledgerHead() {
-    return this.meta("ledger_head");
-  }
-
   /** The index of the last ledger entry that this sink has followed. */
   cursor(sink) {
     return Number(this.meta(`cursor/${sink}`) || 0);
@@ -275,29 +246,9 @@ export class StoredState {
     });
   }
 
-  inbox() {
-    return this.#many("inbox", Trigger);
-  }
-
   /** A trigger of the inbox; null once a run of it has ended. */
   keptTrigger(triggerId) {
     return this.#one("inbox", triggerId, Trigger);
-  }
-
-  endedTrigger(triggerId) {
-    return this.#one("triggers", triggerId, EndedTrigger);
-  }
-
-  endedTriggers({ reverse = false, limit = -1 } = {}) {
-    return this.#many("triggers", EndedTrigger, "", { reverse, limit });
-  }
-
-  delivery(sourceId, deliveryId) {
-    return this.#one("deliveries", `${sourceId}/${deliveryId}`, Delivery);
-  }
-
-  deliveries() {
-    return this.#many("deliveries", Delivery);
   }
 
   checkpoint(uri) {
@@ -306,10 +257,6 @@ export class StoredState {
 
   inlineObject(name) {
     return this.tables.get("objects", name);
-  }
-
-  inlineObjects() {
-    return this.tables.scan("objects");
   }
 
   close() {
@@ -543,12 +490,11 @@ export class StoredTx {
     this.#tables.delete("inbox", triggerId);
     this.#put("triggers", triggerId, canonical(EndedTrigger({ trigger, run_id: runId })));
   }
+}
 
-  takeDelivery(delivery) {
-    this.#put("deliveries", `${delivery.source_id}/${delivery.delivery_id}`, canonical(delivery));
-  }
-
-  forgetDelivery(delivery) {
-    this.#tables.delete("deliveries", `${delivery.source_id}/${delivery.delivery_id}`);
-  }
+function otherBytes(runId, n) {
+  return new Corrupt(`record ${n} of the journal of run ${runId} is there with other bytes`, {
+    hint: "restore the state from a copy; nothing was written",
+    record: n,
+  });
 }

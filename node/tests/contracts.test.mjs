@@ -5,7 +5,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import { dateFormatProblem, dateReader } from "../dates.mjs";
-import { decodeAll, encodingOf, Undecodable } from "../encodings.mjs";
+import { encodingOf, opened, Undecodable } from "../encodings.mjs";
 import { patternProblem } from "../engine/inspect_pattern.mjs";
 import { inspect } from "../engine/inspection.mjs";
 import { KfmError } from "../errors.mjs";
@@ -61,7 +61,7 @@ function answerEncoding({ name }) {
 
 function one(known, byte) {
   try {
-    return decodeAll(known, Buffer.from([byte]));
+    return opened(known, []).decoder.decode(Buffer.from([byte]), true);
   } catch (problem) {
     if (problem instanceof Undecodable) return "\ufffd";
     throw problem;

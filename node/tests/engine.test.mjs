@@ -35,7 +35,7 @@ test("a run, the same again, and another source", async () => {
   assert.equal(await outcome(world, updater), "noop");
   world.body = Buffer.from("three\n");
   assert.equal(await outcome(world, updater), "done");
-  assert.deepEqual(world.log.events.map((line) => line.event), [
+  assert.deepEqual(world.events.map((line) => line.event), [
     "source.pinned", "run.started", "run.committed", "source.pinned", "run.skipped",
     "source.pinned", "run.started", "run.committed",
   ]);

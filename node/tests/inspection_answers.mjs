@@ -2,7 +2,7 @@
 
 import { canonicalText } from "../canonical.mjs";
 import { dateFormatProblem, dateReader } from "../dates.mjs";
-import { decodeAll, encode, encodingOf, Undecodable } from "../encodings.mjs";
+import { encode, encodingOf, opened, Undecodable } from "../encodings.mjs";
 import { patternProblem } from "../engine/inspect_pattern.mjs";
 import { LIMITS } from "../engine/inspect_text.mjs";
 import { contractProblems, inspect } from "../engine/inspection.mjs";
@@ -54,7 +54,9 @@ function inspected(asked, encoded, limits) {
 
 function decoded(name, encoded) {
   try {
-    return decodeAll(name, Buffer.from(encoded, "base64"));
+    const body = Buffer.from(encoded, "base64");
+    const { decoder, mark } = opened(name, body);
+    return decoder.decode(body.subarray(mark), true);
   } catch (problem) {
     if (problem instanceof Undecodable) return null;
     throw problem;

@@ -6,7 +6,6 @@
 import fs from "node:fs";
 
 import { KfmError } from "../errors.mjs";
-import { Archive } from "../store/archive.mjs";
 import { FileLock } from "../store/locks.mjs";
 import { JsonlTables } from "../store/jsonl.mjs";
 import { MemoryTables } from "../store/memory.mjs";
@@ -54,7 +53,6 @@ const WORDS = {
     const tables = tablesOf(kind, place);
     const state = new StoredState(tables, () => now);
     const objects = new FileObjects(`${place}.objects`, state);
-    new Archive(state, objects);
     open.set(name, { tables, state, objects });
     return tables.repairedBytes ?? 0;
   },

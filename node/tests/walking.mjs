@@ -2,7 +2,7 @@
 
 import { FixedClock } from "../clock.mjs";
 import { Ports, Settings } from "../engine/walk.mjs";
-import { MemoryLog } from "../log.mjs";
+import { EventLog } from "../log.mjs";
 import { Checkpoint, Fetched, FetchRequest, SourceRef, Step } from "../records.mjs";
 import { MemoryTables } from "../store/memory.mjs";
 import { DryObjects } from "../store/objects.mjs";
@@ -80,7 +80,8 @@ export class World {
   constructor({ tables = new MemoryTables(), settings = {} } = {}) {
     this.tables = tables;
     this.clock = new FixedClock();
-    this.log = new MemoryLog(this.clock);
+    this.events = [];
+    this.log = new EventLog(this.clock, [(line) => this.events.push(line)]);
     this.kept = new DryObjects(null); // objects outlive every death
     this.body = Buffer.from("one\ntwo\n");
     this.settings = settings;

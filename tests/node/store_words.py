@@ -31,13 +31,13 @@ KINDS: dict[str, type[msgspec.Struct]] = {
     "claim": records.Run, "save_run": records.Run, "segment": records.Segment, "move": records.RefMove,
     "version": records.DatasetVersion, "receipt": records.Receipt, "telemetry": records.RunTelemetry,
     "told": records.Told, "checkpoint": records.Checkpoint, "keep_trigger": records.Trigger,
-    "take_delivery": records.Delivery, "forget_delivery": records.Delivery, "renew": records.Lease,
+    "renew": records.Lease,
     "release": records.Lease,
 }  # fmt: skip
 
 
 # Those whose last argument is what Python is given by name.
-WITH_OPTIONS = {"scan", "ledger", "ended_triggers", "move", "receipt"}
+WITH_OPTIONS = {"scan", "ledger", "move", "receipt"}
 
 # What Node's state calls flatly, Python's has by noun.
 ASKED = {

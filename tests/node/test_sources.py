@@ -54,6 +54,12 @@ def both(there: NodeSources, script: Callable[[], Script], **fields: Any) -> tup
     return answers[0], asked[0]
 
 
+def unworded(answer: dict[str, Any]) -> dict[str, Any]:
+    """Without the sentence, which is each language's own."""
+    error = {name: value for name, value in answer.get("error", {}).items() if name not in ("message", "hint")}
+    return {**answer, "error": error}
+
+
 @pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=lambda b: b.name)
 def test_a_hostile_answer_ends_as_in_python(there: NodeSources, behaviour: Behaviour) -> None:
     with ScriptedServer(behaviour.script) as one, ScriptedServer(behaviour.script) as server:
@@ -62,7 +68,7 @@ def test_a_hostile_answer_ends_as_in_python(there: NodeSources, behaviour: Behav
             ours = told(fetch_in_time(request_for(one, **behaviour.limits), MemoryObjects()), one.here)
             answer = asked.result()
     assert one.fired and server.fired
-    assert nowhere(answer, server.here) == ours
+    assert unworded(nowhere(answer, server.here)) == unworded(ours)
     assert ours["error"]["kind"] == behaviour.error.__name__
     assert (answer["stored"], answer["open"]) == ([], 0)
     assert "canary-secret" not in str(answer["error"])

@@ -65,7 +65,7 @@ class Story:
         name = draw.choice(
             ("claim", "save_run", "segment", "segment", "plan_chunk", "lock_plan", "objects", "acquire", "renew",
              "release", "move", "move", "version", "receipt", "receipt", "telemetry", "owe", "told",
-             "checkpoint", "keep_trigger", "keep_trigger", "finish_trigger", "take_delivery", "forget_delivery",
+             "checkpoint", "keep_trigger", "keep_trigger", "finish_trigger",
              "advance", "touch", "next_index")
         )  # fmt: skip
         return [name, plain(getattr(self, "_" + name)())]
@@ -160,12 +160,6 @@ class Story:
     def _finish_trigger(self) -> list[Any]:
         return [self.random.choice(("", "mine", "000000000001", "000000000002")), self.run_id()]
 
-    def _take_delivery(self) -> list[Any]:
-        delivery = {"source_id": "s", "delivery_id": self.text(), "trigger_ids": ["a"], "received_ms": 1}
-        return [{**delivery, "expires_ms": self.random.randrange(3)}]
-
-    _forget_delivery = _take_delivery
-
     def _advance(self) -> list[Any]:
         return [self.random.choice(("publish", "receipts")), self.random.randrange(12)]
 
@@ -191,14 +185,14 @@ class Story:
         return "ask", "s", *draw.choice(
             (
                 ("run", self.run_id()), ("open_runs",), ("claimed", "claim"), ("segments", self.run_id()),
-                ("plan_chunks", make.DIGEST), ("locked_plan", "plain"), ("ref", "processed/d"), ("refs", "switch/"),
-                ("history", "processed/d"), ("histories",), ("dataset_version", "d", make.DIGEST),
+                ("plan_chunks", make.DIGEST), ("locked_plan", "plain"), ("ref", "processed/d"),
+                ("history", "processed/d"), ("dataset_version", "d", make.DIGEST),
                 ("receipt", self.run_id()), ("telemetry", self.run_id()), ("counters",),
                 ("ledger", some),
-                ("ledger_head",), ("cursor", "receipts"), ("due", "publish"), ("told", "publish", "d"),
-                ("inbox",), ("kept_trigger", "mine"),
-                ("ended_triggers", {"reverse": True, "limit": 2}), ("deliveries",), ("checkpoint", self.text()),
-                ("lease", "a"), ("inline_objects",), ("sync",),
+                ("cursor", "receipts"), ("due", "publish"), ("told", "publish", "d"),
+                ("kept_trigger", "mine"),
+                ("checkpoint", self.text()),
+                ("lease", "a"), ("sync",),
             )
         )  # fmt: skip
 

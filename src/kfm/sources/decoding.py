@@ -67,9 +67,9 @@ def decoded(chunks: Iterable[bytes], coding: str, max_ratio: int, shown: str) ->
                     yield out
     except zlib.error:
         raise Refused(f"{shown} is not the {coding} it says it is", hint="ask whoever serves it") from None
-    if carry and begun:
+    if carry and begun and (coding != "gzip" or carry == b"\0"):
         raise _trailing(shown)
-    if inflate is not None or not begun:
+    if inflate is not None or not begun or carry:  # of a second member one byte may have come
         raise Unavailable(f"{shown} ended in the middle of its {coding} stream", hint="try again later")
 
 

@@ -1,7 +1,5 @@
 /** Reading what the object store opens: `read(n)` gives up to n bytes, none at the end; `close()` ends it. */
 
-import { beat } from "./heartbeat.mjs";
-
 const PIECE = 1 << 20;
 
 /** An object in pieces, checked when it was read to its end. */
@@ -31,17 +29,4 @@ export function* linesOf(file, { bytes = false } = {}) {
     if (start < chunk.length) rest.push(chunk.subarray(start));
   }
   if (rest.length) yield told(rest);
-}
-
-/** The same stream, with the lease of the run looked after at every piece. */
-export function attended(walk, file) {
-  return {
-    read(count) {
-      beat(walk);
-      return file.read(count);
-    },
-    close() {
-      file.close();
-    },
-  };
 }

@@ -47,6 +47,15 @@ function* below(objects, name, named) {
   }
 }
 
+/** The entries whose bytes are more than this. Parts that can have none, being less in all, are not read. */
+export function* larger(objects, version, size) {
+  const named = namedBy(objects, version);
+  if (named === null) {
+    for (const entry of entriesOf(objects, version)) if (entry.size > size) yield entry;
+  }
+  for (const part of named ?? []) if (part.size > size) yield* larger(objects, part.digest, size);
+}
+
 /** The lines of all entries, sorted by key; Corrupt at the latest when all are read, if they are not those named. */
 export function* entryLines(objects, version) {
   for (const [name, isLeaf] of partsOf(objects, version)) {

@@ -2,10 +2,12 @@
 
 import { canonical } from "../canonical.mjs";
 import { rfc3339 } from "../clock.mjs";
-import { Broken, Conflict, Frozen, KfmError, PlanDrift } from "../errors.mjs";
+import { Broken, Conflict, Corrupt, Frozen, KfmError, PlanDrift } from "../errors.mjs";
 import { claimKey, inputHash, runId, runKeyOf } from "../keys.mjs";
+import { larger } from "../manifests.mjs";
 import { abandonsUnfinished, checkReason, overridesOf } from "../overrides.mjs";
 import { ErrorNote, replace, Run } from "../records.mjs";
+import { INLINE_MAX } from "./execute.mjs";
 import * as heartbeat from "./heartbeat.mjs";
 import { measureSuperseded } from "./measure.mjs";
 import { closingReceipt } from "./record.mjs";
@@ -71,14 +73,29 @@ export function duplicate(walk, latest) {
   return new Duplicate(latest);
 }
 
-/** What the run committed is where it put it: not rolled back, not withdrawn, not held against other contracts since. */
+/** What the run committed is where it put it: not rolled back, not withdrawn, not held against other contracts since, and
+ *  no object of it gone. */
 export function isLive(walk, run) {
   const { state } = walk.ports;
   if (state.ref(`processed/${run.dataset}`) !== run.version_digest) return false;
   const version = state.datasetVersion(run.dataset, run.version_digest);
   const last = version && (version.validated_by || version.run_id);
   const other = last && last !== run.run_id ? state.run(last) : run;
-  return other !== null && contractsOf(other) === contractsOf(run);
+  if (other === null || contractsOf(other) !== contractsOf(run)) return false;
+  return isThere(walk.ports.objects, run.version_digest);
+}
+
+/** Every object of it that is a file, by its size; small ones are rows of the state. Their bytes are not read. */
+function isThere(objects, version) {
+  try {
+    for (const entry of larger(objects, version, INLINE_MAX)) {
+      if (objects.size(entry.digest) !== entry.size) return false;
+    }
+    return true;
+  } catch (problem) {
+    if (!(problem instanceof Corrupt)) throw problem;
+    return false;
+  }
 }
 
 const contractsOf = (run) => run.inputs.map((source) => source.contract_hash).join();

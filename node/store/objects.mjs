@@ -121,13 +121,31 @@ export class FileObjects {
     return this._scratch;
   }
 
-  /** Give a synced temporary file its final name and make that durable. */
+  /**
+   * Give a synced temporary file its final name and make that durable. One that is there already stays, unless its
+   * bytes are damaged: then these take their place.
+   */
   adopt(temporary, digest) {
     const target = this.path(digest);
     const folder = this.folder(path.dirname(target));
-    this._fs.link(temporary, target);
+    if (!this._fs.link(temporary, target) && !this.#isWhole(digest)) this._fs.replace(temporary, target);
     this._fs.unlink(temporary);
     this._fs.syncDir(folder);
+  }
+
+  #isWhole(digest) {
+    try {
+      const file = new VerifiedStream(this._raw(digest), digest);
+      try {
+        while (file.read(PIECE).length);
+      } finally {
+        file.close();
+      }
+    } catch (problem) {
+      if (!(problem instanceof Corrupt)) throw problem;
+      return false;
+    }
+    return true;
   }
 
   inline(digest, body) {

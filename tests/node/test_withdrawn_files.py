@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from kfm import config, runtime
+from kfm import config
+from kfm.house import opening
 from tests.node.sites import contents, declared
 from tests.node.test_frozen_deliveries import Weather
 
@@ -87,7 +88,7 @@ class Dies(BaseException):
 
 def killed(site: Weather, at: int, words: Callable[[Any], object]) -> bool:
     """Commit, and die before the so-many-th removal. True if it came to that."""
-    with runtime.open_house(config.load(str(site.folder / "kfm.yml"), EMPTY)) as house:
+    with opening.open_house(config.load(str(site.folder / "kfm.yml"), EMPTY)) as house:
         words(house)
         left = [at]
         publisher: Any = house.publisher
@@ -131,7 +132,7 @@ def test_one_who_was_slow_publishes_nothing_again_that_was_withdrawn_meanwhile(
     site = Weather(tmp_path / "site", {"kfm.yml": declared("rain", "other")}, lambda _n: "python")
     site.becomes("rain", "1")
     resolved = config.load(str(site.folder / "kfm.yml"), EMPTY)
-    with runtime.open_house(resolved) as slow:
+    with opening.open_house(resolved) as slow:
         real = slow.publisher.write_file
         happened = []
 
@@ -151,7 +152,7 @@ def test_what_is_withdrawn_goes_although_what_it_consisted_of_cannot_be_read(sit
     site.kfm("run", "rain")
     site.kfm("promote", "rain")
     version = site.ref("published/rain")
-    with runtime.open_house(config.load(str(site.folder / "kfm.yml"), EMPTY)) as house:
+    with opening.open_house(config.load(str(site.folder / "kfm.yml"), EMPTY)) as house:
         with house.state.transaction() as tx:
             tx.objects([(version, b"something else")])
         house.operation("rollback", "rain", {"to": "nothing"}, reason="asked")

@@ -139,8 +139,16 @@ def test_a_check_that_fails_is_a_no(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_missing_object_is_a_no(monkeypatch: pytest.MonkeyPatch) -> None:
     site, move = made()
-    monkeypatch.setattr(type(site.ports.objects), "has", lambda _self, name: name == move.after)
-    assert decide(site, move).allow is False
+    real = type(site.ports.objects).open
+
+    def gone(objects: Any, name: str) -> Any:
+        if name == move.after:
+            return real(objects, name)
+        raise Corrupt(f"object {name} is missing")
+
+    monkeypatch.setattr(type(site.ports.objects), "open", gone)
+    decision = decide(site, move)
+    assert decision.allow is False and decision.reasons[0].startswith("checksums: object sha256:")
 
 
 @pytest.mark.parametrize("allow", [False, None, 1, "true", {}, [], "yes"], ids=repr)

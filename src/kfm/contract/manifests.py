@@ -77,6 +77,19 @@ def named_parts(objects: Objects, name: str) -> list[ManifestPart] | None:
         return decode_parts(first + file.read()) if first.startswith(NAMES_PARTS) else None
 
 
+def larger(objects: Objects, version: str, size: int) -> Iterator[ManifestEntry]:
+    """The entries whose bytes are more than this. Parts that can have none, being less in all, are not read."""
+    named = named_parts(objects, version)
+    if named is None:
+        yield from (entry for entry in entries(objects, version) if entry.size > size)
+        return
+    for part in named:
+        if part.size > size and part.depth:
+            yield from larger(objects, part.digest, size)
+        elif part.size > size:
+            yield from (entry for entry in decode_entries(objects.read(part.digest)) if entry.size > size)
+
+
 def parts(objects: Objects, version: str) -> Iterator[str]:
     """The digests of the objects that the manifest itself is made of, each before those it names."""
     yield version

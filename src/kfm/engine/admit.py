@@ -8,15 +8,16 @@ from collections.abc import Iterator
 import msgspec
 
 from kfm.clock import rfc3339
+from kfm.contract import manifests
 from kfm.contract.keys import claim_key, input_hash, run_id, run_key_of
 from kfm.contract.overrides import abandons_unfinished, check_reason, overrides_of
-from kfm.contract.ports import Tx
+from kfm.contract.ports import INLINE_MAX, Objects, Tx
 from kfm.contract.records import ErrorNote, Run, Trigger
 from kfm.engine import heartbeat
 from kfm.engine.measure import measure_superseded
 from kfm.engine.record import closing_receipt
 from kfm.engine.walk import Walk
-from kfm.errors import Broken, Conflict, Frozen, KfmError, Moved, PlanDrift
+from kfm.errors import Broken, Conflict, Corrupt, Frozen, KfmError, Moved, PlanDrift
 
 
 class Fresh(msgspec.Struct, frozen=True):
@@ -70,8 +71,8 @@ def duplicate(walk: Walk, latest: Run | None) -> Duplicate | None:
 
 
 def is_live(walk: Walk, run: Run) -> bool:
-    """What the run committed is where it put it: not rolled back, not withdrawn, and not held against other
-    contracts since."""
+    """What the run committed is where it put it: not rolled back, not withdrawn, not held against other contracts
+    since, and no object of it gone."""
     state = walk.ports.state
     if run.version_digest:
         if state.refs.at(f"processed/{run.dataset}") != run.version_digest:
@@ -79,12 +80,22 @@ def is_live(walk: Walk, run: Run) -> bool:
         version = state.ledger.version(run.dataset, run.version_digest)
         last = version and (version.validated_by or version.run_id)
         other = state.runs.get(last) if last and last != run.run_id else run
-        return other is not None and _contracts(other) == _contracts(run)
+        if other is None or _contracts(other) != _contracts(run):
+            return False
+        return is_there(walk.ports.objects, run.version_digest)
     return all(state.refs.at(move.ref) == move.after for move in run.moves)
 
 
 def _contracts(run: Run) -> list[str]:
     return [source.contract_hash for source in run.inputs]
+
+
+def is_there(objects: Objects, version: str) -> bool:
+    """Every object of it that is a file, by its size; small ones are rows of the state. Their bytes are not read."""
+    try:
+        return all(objects.size(entry.digest) == entry.size for entry in manifests.larger(objects, version, INLINE_MAX))
+    except Corrupt:
+        return False
 
 
 def claim(walk: Walk) -> Fresh | Resume | Duplicate:

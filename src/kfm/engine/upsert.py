@@ -9,7 +9,7 @@ import msgspec
 
 from kfm.contract.overrides import deletions_allowed
 from kfm.contract.ports import Tx
-from kfm.contract.records import DatasetVersion, RefMove
+from kfm.contract.records import DatasetVersion, Decision, RefMove
 from kfm.engine.manifest import write_manifest
 from kfm.engine.parts import Tally
 from kfm.engine.record import outcome_of, quarantine_moves, zones_in, zones_out
@@ -24,6 +24,9 @@ def assemble(walk: Walk) -> None:
     assert plan is not None and run is not None and results is not None
     walk.moves = list(walk.step_moves)
     if walk.updater.moves_only:
+        for move in walk.moves:
+            if is_publishing(move):
+                admit_to_published(walk, move)
         return
     walk.ports.progress("commit", 0, 0)
     ref = f"processed/{walk.dataset}"
@@ -108,8 +111,8 @@ def upsert(walk: Walk, tx: Tx) -> None:
     run, plan, trigger = walk.run, walk.plan, walk.trigger
     assert run is not None and plan is not None
     for move in walk.moves:
-        if move.ref.startswith("published/") and move.after:
-            admit_to_published(walk, move)
+        if is_publishing(move) and not any(is_yes(decision, move) for decision in walk.decisions):
+            raise Denied(f"{move.ref} may not move: no gate was asked", hint="report this")
     if walk.version is not None:
         tx.ledger.keep_version(walk.version)
     ts = walk.now()
@@ -122,15 +125,25 @@ def upsert(walk: Walk, tx: Tx) -> None:
     tx.inbox.finish(trigger.trigger_id, run.run_id)
 
 
-def admit_to_published(walk: Walk, move: RefMove) -> None:
+def is_publishing(move: RefMove) -> bool:
+    return move.ref.startswith("published/") and bool(move.after)
+
+
+def is_yes(decision: Decision, move: RefMove) -> bool:
     """Only a literal yes about exactly this digest opens the Published zone."""
+    return decision.allow is True and decision.subject == move.after
+
+
+def admit_to_published(walk: Walk, move: RefMove) -> None:
+    """Asked before the commit: the gate reads every byte, and nobody waits at the lock meanwhile. What it looks at
+    never changes; where the ref is, the switches and the fence are asked again in the transaction itself."""
     decision = walk.ports.gate(walk.ports.state, walk.ports.objects, move)
     walk.decisions.append(decision)
-    if decision.allow is not True or decision.subject != move.after:
+    if not is_yes(decision, move):
         unheld = any(reason.startswith("validation:") for reason in decision.reasons)
         raise Denied(
             f"{move.ref} may not move: " + "; ".join(decision.reasons or ["the gate gave no reason"]),
-            hint="`kfm doctor --deep` names it; restore the objects from a backup"
+            hint=f"restore it from a backup, or make it again: `kfm run {walk.dataset} --force --reason …`"
             if any(reason.startswith("checksums:") for reason in decision.reasons)
             else f"what is missing goes into kfm.yml under datasets.{walk.dataset}; then "
             + (f"`kfm run {walk.dataset}` holds its sources against it, and you can " if unheld else "")

@@ -8,6 +8,7 @@ from kfm.engine.verify import verify
 from kfm.errors import KfmError
 from kfm.house.opening import House, folders, load, place_verdicts
 from kfm.inspection.inspecting import contract_problems
+from kfm.policy.checklist import promotion_gate
 from kfm.store.place import Verdict, durability, try_out
 
 
@@ -62,7 +63,8 @@ def published_verdicts(house: House) -> list[Verdict]:
     found = []
     for ref, version in house.state.refs.all("published/"):
         name = ref.partition("/")[2]
-        decision = house.ports(name).gate(house.state, house.objects, RefMove(ref=ref, before=version, after=version))
+        move = RefMove(ref=ref, before=version, after=version)
+        decision = promotion_gate(house.state, house.objects, move, house.ports(name).metadata, read=False)
         found.append(
             Verdict(
                 check=ref.replace("/", "."),

@@ -11,7 +11,7 @@ from kfm.contract.manifests import entries
 from kfm.contract.names import is_digest
 from kfm.contract.ports import Objects, State
 from kfm.contract.records import DatasetVersion, Decision, Receipt, RefMove
-from kfm.errors import KfmError
+from kfm.errors import Corrupt, KfmError
 
 GATE = "promotion.checklist"
 REQUIRED_METADATA = ("title", "license", "sensitivity")
@@ -19,17 +19,23 @@ PUBLISHABLE = ("public",)  # what may be read by anyone; other labels wait for t
 CHECKS = ("metadata", "validation", "licence", "provenance", "checksums", "receipt")
 POLICY_DIGEST = (
     "sha256:"
-    + hashlib.sha256(canonical([GATE, 2, list(REQUIRED_METADATA), list(PUBLISHABLE), list(CHECKS)])).hexdigest()
+    + hashlib.sha256(canonical([GATE, 3, list(REQUIRED_METADATA), list(PUBLISHABLE), list(CHECKS)])).hexdigest()
 )
 
 
 def promotion_gate(
-    state: State, objects: Objects, move: RefMove, declared: Mapping[str, Any] | None = None
+    state: State,
+    objects: Objects,
+    move: RefMove,
+    declared: Mapping[str, Any] | None = None,
+    *,
+    read: bool = True,
 ) -> Decision:
     """May `move.after` be at `published/<dataset>`? Allowed only if every check says a literal yes.
 
     `declared` is what the configuration says of the dataset today. It decides what is declared at all; but
-    a version that was made as restricted stays so: an older, more precise one must not come back.
+    a version that was made as restricted stays so: an older, more precise one must not come back. `read`: every byte
+    of what is about to be published; otherwise only whether it is there.
     """
     dataset = move.ref.partition("/")[2]
     try:
@@ -37,7 +43,7 @@ def promotion_gate(
         receipt = state.ledger.receipt(version.run_id) if version is not None else None
         reasons = problems(version, receipt, move.after, declared)
         if not reasons:
-            reasons = missing_bytes(objects, move.after)
+            reasons = wrong_bytes(objects, move.after, read=read)
     except KfmError as problem:
         reasons = [f"the check itself failed: {problem.code}"]
     return Decision(gate=GATE, allow=not reasons, subject=move.after, policy_digest=POLICY_DIGEST, reasons=reasons)
@@ -75,9 +81,28 @@ def problems(
     return found
 
 
-def missing_bytes(objects: Objects, manifest: str) -> list[str]:
-    """Every object the manifest names must be there with its size; the manifest itself is read and checked."""
-    for entry in entries(objects, manifest):
-        if not objects.has(entry.digest) or objects.size(entry.digest) != entry.size:
-            return ["checksums: an object of the version is missing"]
+def wrong_bytes(objects: Objects, manifest: str, *, read: bool) -> list[str]:
+    """Every object the manifest names must be there with its size and, if they are read, its bytes; the manifest
+    itself is always read. Names the first that is not."""
+    seen: set[str] = set()
+    try:
+        for entry in entries(objects, manifest):
+            if entry.digest not in seen and (_read if read else _size)(objects, entry.digest) != entry.size:
+                return [f"checksums: object {entry.digest} has another size than it should"]
+            seen.add(entry.digest)
+    except Corrupt as problem:
+        return [f"checksums: {problem.message}"]
     return []
+
+
+def _size(objects: Objects, digest: str) -> int:
+    return objects.size(digest)
+
+
+def _read(objects: Objects, digest: str) -> int:
+    """The size of what is there; Corrupt at its end if the bytes are others."""
+    size = 0
+    with objects.open(digest) as file:
+        while chunk := file.read(1 << 20):
+            size += len(chunk)
+    return size

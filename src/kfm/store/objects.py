@@ -137,12 +137,23 @@ class FileObjects:
         return self._scratch
 
     def adopt(self, temporary: str, digest: str) -> None:
-        """Give a synced temporary file its final name and make that durable."""
+        """Give a synced temporary file its final name and make that durable. One that is there already stays, unless
+        its bytes are damaged: then these take their place."""
         target = self.path(digest)
         folder = self.folder(os.path.dirname(target))
-        self._fs.link(temporary, target)
+        if not self._fs.link(temporary, target) and not self._is_whole(digest):
+            self._fs.replace(temporary, target)
         self._fs.unlink(temporary)
         self._fs.sync_dir(folder)
+
+    def _is_whole(self, digest: str) -> bool:
+        try:
+            with self._verified(digest) as file:
+                while file.read(1 << 20):
+                    pass
+        except Corrupt:
+            return False
+        return True
 
     def inline(self, digest: str, body: bytes) -> None:
         # Not synced by itself: whatever commit names it later is durable, and covers it.

@@ -303,6 +303,12 @@ export const Told = record("Told", {
   keep: integer,
 });
 
+export const Difference = record("Difference", {
+  dataset: text,
+  path: text,
+  kind: literal("altered", "foreign", "missing"),
+});
+
 export const Effect = record("Effect", {
   seq: integer,
   method: literal("emit_event", "publish_release", "remove_file", "update_metadata", "write_file"),

@@ -47,6 +47,7 @@ LINES = {
     "kfm held": ["held", "rain-gauges"],
     "kfm receipts list": ["receipts", "list"],
     "kfm receipts show": ["receipts", "show", "last"],
+    "kfm publish": ["publish", "--check"],
     "kfm compact": ["compact"],
     "kfm doctor": ["doctor"],
     "kfm config show": ["config", "show"],

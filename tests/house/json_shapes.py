@@ -136,6 +136,13 @@ SHAPES: dict[str, Shape] = {
         {"run_id": "and all other fields of a [receipt](../../schemas/receipt.json)"}, many=True, about="Newest first."
     ),
     "kfm receipts show": Shape({"run_id": "and all other fields of a [receipt](../../schemas/receipt.json)"}),
+    "kfm publish": Shape(
+        {
+            "differences": "a list of [differences](../../schemas/difference.json): `dataset`, `path` and `kind`",
+            "errors": "as above",
+            "effects": "what was done, as above",
+        }
+    ),
     "kfm compact": Shape({"archived_runs": "how many"}),
     "kfm doctor": Shape({"ok": "whether all is well", "checks": f"a list of {_CHECK}"}),
     "kfm config show": Shape(

@@ -18,7 +18,20 @@ if TYPE_CHECKING:
 
 
 WRITING = frozenset(
-    {"run", "resume", "promote", "rollback", "freeze", "thaw", "compact", "retry", "replay", "serve", "watch"}
+    {
+        "run",
+        "resume",
+        "promote",
+        "rollback",
+        "freeze",
+        "thaw",
+        "publish",
+        "compact",
+        "retry",
+        "replay",
+        "serve",
+        "watch",
+    }
 )
 
 

@@ -11,10 +11,10 @@ from kfm.cli.render import Screen
 from kfm.cli.running import Tally, settled, show_runs
 from kfm.contract.names import check_ref, dataset_id, is_digest
 from kfm.documents.characters import printable
-from kfm.errors import BadInput
+from kfm.errors import EXIT_CODES, BadInput
 
 if TYPE_CHECKING:
-    from kfm.contract.records import Receipt
+    from kfm.contract.records import Effect, Receipt
     from kfm.house.opening import House
 
 
@@ -61,6 +61,33 @@ def freeze(options: argparse.Namespace, screen: Screen) -> int:
 
 def thaw(options: argparse.Namespace, screen: Screen) -> int:
     return _operate(options, screen, {}, switch=True)
+
+
+def publish(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.house.publishing import check_all, published_datasets, repair_all
+
+    resolved = settings(options)
+    named = [known_dataset(options, screen, resolved, name) for name in options.dataset]
+    with opened(options, screen, "write", resolved) as house:
+        tally = Tally(screen)
+        effects: list[Effect] = []
+        if options.repair:
+            effects += settled(house, screen, tally, all_are_ours=True)
+            found, done, problems = repair_all(house, named or published_datasets(house))
+            effects += done
+        else:
+            found, problems = check_all(house, named or published_datasets(house))
+        for name, problem in problems:
+            tally.fail(name, problem)
+        if screen.json:
+            screen.data({"differences": found, "errors": tally.errors, "effects": effects})
+        elif found:
+            screen.table(("dataset", "what", "path"), [(each.dataset, each.kind, each.path) for each in found])
+        if options.repair and not problems:
+            screen.say(f"{len(found)} put right" if found else "all is as the refs say")
+        elif not found and not problems:
+            screen.say("all is as the refs say")
+        return tally.code or (EXIT_CODES["refused"] if found and not options.repair else EXIT_CODES["done"])
 
 
 def _operate(options: argparse.Namespace, screen: Screen, params: dict[str, str], *, switch: bool = False) -> int:

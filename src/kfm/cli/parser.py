@@ -26,9 +26,9 @@ DEFAULTS: dict[str, Any] = {"config": None, "json": False, "quiet": False, "no_c
 
 COMMANDS = frozenset(
     {
-        "cat", "compact", "completion", "config", "doctor", "freeze", "held", "init", "plan", "promote", "receipts",
-        "refs", "resume", "rollback", "run", "runs", "schema", "serve", "telemetry", "thaw", "triggers", "wal", "watch",
-        "webhook", "workflow",
+        "cat", "compact", "completion", "config", "doctor", "freeze", "held", "init", "plan", "promote", "publish",
+        "receipts", "refs", "resume", "rollback", "run", "runs", "schema", "serve", "telemetry", "thaw", "triggers",
+        "wal", "watch", "webhook", "workflow",
     }
 )  # fmt: skip
 
@@ -308,6 +308,18 @@ def _add_moving(commands: Any) -> None:
                 help="only if the ref is at this version now, or at `nothing`",
             )
             parser.add_argument("--ref", default=None, metavar="REF", help="the ref (default: published/DATASET)")
+
+    publish = _command(
+        commands,
+        "publish",
+        "moving:publish",
+        "Compare what is outside with what the refs say, or make it so again",
+        "No ref moves. What is missing, altered or foreign is named; foreign is also what was withdrawn.",
+    )
+    publish.add_argument("dataset", nargs="*", metavar="DATASET", help="its name in kfm.yml (default: all)")
+    way = publish.add_mutually_exclusive_group(required=True)
+    way.add_argument("--check", action="store_true", help="only tell; exit 3 if something is not as it should be")
+    way.add_argument("--repair", action="store_true", help="write what is missing or altered, remove what is foreign")
 
 
 def _add_receiving(commands: Any) -> None:

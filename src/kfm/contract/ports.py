@@ -14,6 +14,7 @@ from kfm.contract.records import (
     Checkpoint,
     DatasetVersion,
     Delivery,
+    Difference,
     Effect,
     EndedTrigger,
     Fetched,
@@ -356,6 +357,12 @@ class Publisher(Protocol):
 
     def remove_rest(self, folder: str, check: Callable[[], None]) -> None:
         """Whatever still lies in the folder of a version whose files were removed, and the folder itself."""
+
+    def datasets(self) -> list[str]:
+        """Of which anything is there, as far as that can be told."""
+
+    def differences(self, dataset: str, expected: Mapping[str, str], gone: Sequence[str]) -> list[Difference]:
+        """What is not as expected, by path and digest; `gone` are folders that should not be there."""
 
     def emit_event(self, event: dict[str, Any], key: str) -> None: ...
 

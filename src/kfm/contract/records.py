@@ -372,6 +372,14 @@ class Told(Record, frozen=True):
     keep: int  # how many superseded versions were to stay then; -1: all
 
 
+class Difference(Record, frozen=True):
+    """Where the outside is not what the refs say."""
+
+    dataset: str
+    path: str
+    kind: Literal["missing", "altered", "foreign"]
+
+
 class Effect(Record, frozen=True):
     """One line of a publisher trace: what was, or would be, changed outside."""
 

@@ -142,6 +142,25 @@ class Telling:
                 self._remove(version, key)
         self.told = Told(moves=last.n, keep=self._keep)
 
+    def clear(self, files: Sequence[str], folders: Sequence[str]) -> None:
+        """What nobody published, or what no longer stands."""
+        for path in files:
+            self._publisher.remove_file(path, f"repair/{path}", self._check_last)
+        for folder in folders:
+            self._publisher.remove_rest(folder, self._check_last)
+
+    def mend(self, altered: Sequence[str]) -> None:
+        """All that stands is there again, whole. Nothing is announced: nothing has moved."""
+        self._check()
+        for path in altered:
+            self._publisher.remove_file(path, f"repair/{path}", self._check)
+        for version in standing(self._moves, self._keep):
+            self._write(version)
+        self._check()
+        last = self._moves[-1]
+        pointer = pointer_of(last)
+        self._publisher.update_metadata(pointer_path(self._dataset), pointer, f"{last.ref}/{last.run_id}")
+
     def _write(self, version: str) -> None:
         dataset, objects, write = self._dataset, self._objects, self._publisher.write_file
         made = self._state.ledger.version(dataset, version)

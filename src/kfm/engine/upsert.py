@@ -135,8 +135,8 @@ def is_yes(decision: Decision, move: RefMove) -> bool:
 
 
 def admit_to_published(walk: Walk, move: RefMove) -> None:
-    """Asked before the commit: the gate reads every byte, and nobody waits at the lock meanwhile. What it looks at
-    never changes; where the ref is, the switches and the fence are asked again in the transaction itself."""
+    """Asked before the commit: the gate reads every byte, and nobody waits at the lock meanwhile. Bytes under
+    a digest never change; where the ref is, the switches and the fence are asked again in the transaction itself."""
     decision = walk.ports.gate(walk.ports.state, walk.ports.objects, move)
     walk.decisions.append(decision)
     if not is_yes(decision, move):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from kfm.config import Resolved
 from kfm.contract.records import Decision, RefMove
 from kfm.engine.verify import verify
 from kfm.errors import KfmError
 from kfm.house.opening import House, folders, load, place_verdicts
+from kfm.house.publishing import check_all, published_datasets
 from kfm.inspection.inspecting import contract_problems
 from kfm.policy.checklist import promotion_gate
 from kfm.store.place import Verdict, durability, try_out
@@ -32,6 +35,7 @@ def diagnose(resolved: Resolved, *, deep: bool = False) -> list[Verdict]:
         found += published_verdicts(house)
         if deep:
             found += verify_everything(house)
+            found += public_verdicts(house)
     finally:
         house.close()
     return found
@@ -71,6 +75,24 @@ def published_verdicts(house: House) -> list[Verdict]:
                 ok=decision.allow is True,
                 found="may be public" if decision.allow is True else "; ".join(decision.reasons),
                 why=_remedy(name, decision),
+            )
+        )
+    return found
+
+
+def public_verdicts(house: House) -> list[Verdict]:
+    """Is what lies outside what the refs say, to the byte?"""
+    found = []
+    for name in published_datasets(house):
+        wrong, problems = check_all(house, [name])
+        kinds = Counter(difference.kind for difference in wrong)
+        told = [f"{count} {kind}" for kind, count in sorted(kinds.items())] + [p.message for _, p in problems]
+        found.append(
+            Verdict(
+                check=f"public.{name}",
+                ok=not told,
+                found=", ".join(told) or "as the refs say",
+                why=f"`kfm publish {name} --check` names them, `--repair` puts it right" if told else "",
             )
         )
     return found

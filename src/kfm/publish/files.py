@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,6 +17,7 @@ from kfm.contract.canonical import canonical
 from kfm.contract.keys import digest as digest_of
 from kfm.contract.names import check_path
 from kfm.contract.ports import Lock
+from kfm.contract.records import Difference
 from kfm.errors import Busy, Corrupt, StorageFailed
 from kfm.publish.noop import TracingPublisher
 
@@ -89,6 +90,24 @@ class FilesPublisher(TracingPublisher):
             _remove_tree(target)
             if os.path.isdir(os.path.dirname(target)):
                 _sync_dir(os.path.dirname(target))
+
+    def datasets(self) -> list[str]:
+        try:
+            return sorted(os.listdir(self._place("datasets")))
+        except OSError:
+            return []
+
+    def differences(self, dataset: str, expected: Mapping[str, str], gone: Sequence[str]) -> list[Difference]:  # noqa: ARG002
+        """Reads every file of the dataset; folders that should be gone are seen by what lies in them."""
+        found = dict.fromkeys(expected, "missing")
+        for path in _files_below(self._place(f"datasets/{dataset}"), f"datasets/{dataset}"):
+            if path not in expected:
+                found[path] = "foreign"
+            elif _digest_of_file(self._place(path)) == expected[path]:
+                del found[path]
+            else:
+                found[path] = "altered"
+        return [Difference(dataset=dataset, path=path, kind=found[path]) for path in sorted(found)]  # type: ignore[arg-type]
 
     def emit_event(self, event: dict[str, Any], key: str) -> None:
         body = canonical(event)
@@ -202,6 +221,20 @@ def _remove_tree(path: str) -> None:
         else:
             os.unlink(below)
     os.rmdir(path)
+
+
+def _files_below(folder: str, name: str) -> Iterator[str]:
+    """Whatever is no folder, by its path; what breaks off while it is written is no file yet."""
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return
+    for each in names:
+        below = os.path.join(folder, each)
+        if os.path.isdir(below) and not os.path.islink(below):
+            yield from _files_below(below, f"{name}/{each}")
+        elif each != ".publishing":
+            yield f"{name}/{each}"
 
 
 def _keep_name(path: str) -> None:

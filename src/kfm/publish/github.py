@@ -8,7 +8,7 @@ there already is recognised by its name and digest, and whether something was do
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any, Protocol
@@ -19,6 +19,7 @@ from kfm.contract.canonical import canonical
 from kfm.contract.keys import digest as digest_of
 from kfm.contract.names import check_path
 from kfm.contract.ports import Lock, Publisher
+from kfm.contract.records import Difference
 from kfm.errors import Busy, Corrupt, Refused, Unavailable
 from kfm.publish.noop import TracingPublisher
 
@@ -95,6 +96,30 @@ class GitHubPublisher(TracingPublisher):
             if release is not None:
                 self._ask("DELETE", f"{self._api}/releases/{release['id']}", None, ok=(204, 404))
             self._releases.pop(tag, None)
+
+    def datasets(self) -> list[str]:
+        """Releases do not say whose they are: only those that the refs lead to are looked at."""
+        return []
+
+    def differences(self, dataset: str, expected: Mapping[str, str], gone: Sequence[str]) -> list[Difference]:
+        pointer = f"datasets/{dataset}/current.json"
+        wrong: dict[str, str] = {}
+        releases = {tag: self._find(tag) for tag in {_tag_of(p.split("/")) for p in expected if p != pointer}}
+        for path, digest in expected.items():
+            if path == pointer:
+                release = self._find(f"{dataset}-current")
+                if release is None or digest_of(str(release.get("body")).encode()) != digest:
+                    wrong[path] = "missing" if release is None else "altered"
+                continue
+            release = releases[_tag_of(path.split("/"))]
+            asset = next((a for a in (release or {"assets": []})["assets"] if a["name"] == _asset_name(path)), None)
+            if asset is None or asset["state"] != "uploaded":
+                wrong[path] = "missing"
+            elif asset.get("digest") not in (None, digest):
+                wrong[path] = "altered"
+        wrong |= {folder: "foreign" for folder in gone if self._find(_tag_of(folder.split("/"))) is not None}
+        self._releases.clear()
+        return [Difference(dataset=dataset, path=path, kind=wrong[path]) for path in sorted(wrong)]  # type: ignore[arg-type]
 
     def update_metadata(self, target: str, value: dict[str, Any], key: str) -> None:
         """The pointer. One with a lower `seq` than is there already comes late and is ignored, if not the latest."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from kfm.contract.canonical import canonical
 from kfm.contract.keys import digest as digest_of
-from kfm.contract.records import Effect
+from kfm.contract.records import Difference, Effect
 
 
 class TracingPublisher:
@@ -51,6 +51,13 @@ class NoopPublisher(TracingPublisher):
 
     def remove_rest(self, folder: str, check: Callable[[], None]) -> None:
         """Nothing is there."""
+
+    def datasets(self) -> list[str]:
+        return []
+
+    def differences(self, dataset: str, expected: Mapping[str, str], gone: Sequence[str]) -> list[Difference]:  # noqa: ARG002
+        """Nothing was to be there."""
+        return []
 
     def emit_event(self, event: dict[str, Any], key: str) -> None:
         body = canonical(event)

@@ -1,0 +1,97 @@
+"""`kfm publish`: is the outside what the refs say, and how it becomes so again. Nothing of the state moves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kfm.contract import manifests
+from kfm.contract.canonical import canonical
+from kfm.contract.keys import digest
+from kfm.contract.records import Difference, Effect, RefEntry
+from kfm.engine.deliver import Telling, listed
+from kfm.errors import Frozen, KfmError
+from kfm.house.opening import House
+from kfm.projections.artifacts import pointer_path, published_path, version_path
+from kfm.projections.standing import pointer_of, standing
+
+Problems = list[tuple[str, KfmError]]
+
+
+def published_datasets(house: House) -> list[str]:
+    """Of which anything is, was or seems to be public, by name."""
+    known = {
+        entry.ref.partition("/")[2] for entry in house.state.refs.histories() if entry.ref.startswith("published/")
+    }
+    return sorted(known | set(house.publisher.datasets()))
+
+
+def differences(house: House, dataset: str) -> list[Difference]:
+    """Where the outside is not what the refs say: what is missing, altered, or not known to be there at all."""
+    moves = list(house.state.refs.history(f"published/{dataset}"))
+    stay = standing(moves, house.retention(dataset))
+    expected: dict[str, str] = {}
+    for version in stay:
+        for entry in manifests.entries(house.objects, version):
+            expected[published_path(dataset, version, entry)] = entry.digest
+        expected[f"{version_path(dataset, version)}.ndjson"] = listed(house.objects, version)[0]
+    if moves:
+        expected[pointer_path(dataset)] = digest(canonical(pointer_of(moves[-1])))
+    return house.publisher.differences(dataset, expected, _gone(dataset, moves, stay))
+
+
+def repair(house: House, dataset: str) -> tuple[list[Difference], list[Effect]]:
+    """Make the outside what the refs say; returns what was not so, and what was done.
+
+    Frozen: what does not belong there is removed, and the rest waits.
+    """
+    found = differences(house, dataset)
+    moves = list(house.state.refs.history(f"published/{dataset}"))
+    keep = house.retention(dataset)
+    telling = Telling(house.state, house.objects, house.publisher, house.log, dataset, moves, keep)
+    house.publisher.trace.clear()
+    if found:
+        foreign = [difference.path for difference in found if difference.kind == "foreign"]
+        telling.clear(
+            foreign, _gone(dataset, moves, standing(moves, keep)) or ([] if moves else [f"datasets/{dataset}"])
+        )
+        if any(difference.kind != "foreign" for difference in found):
+            altered = [difference.path for difference in found if difference.kind == "altered"]
+            telling.mend([path for path in altered if path != pointer_path(dataset)])
+    effects = list(house.publisher.trace)
+    house.publisher.trace.clear()
+    return found, effects
+
+
+def _gone(dataset: str, moves: Sequence[RefEntry], stay: Sequence[str]) -> list[str]:
+    """The folders of versions that were public and no longer are."""
+    versions = dict.fromkeys(move.after for move in moves if move.after and move.after not in stay)
+    return [version_path(dataset, version) for version in versions]
+
+
+def check_all(house: House, names: Sequence[str]) -> tuple[list[Difference], Problems]:
+    """One that cannot be compared, because what it consists of is damaged, strands no other."""
+    found: list[Difference] = []
+    problems: Problems = []
+    for name in names:
+        try:
+            found += differences(house, name)
+        except KfmError as problem:
+            problems.append((name, problem))
+    return found, problems
+
+
+def repair_all(house: House, names: Sequence[str]) -> tuple[list[Difference], list[Effect], Problems]:
+    found: list[Difference] = []
+    effects: list[Effect] = []
+    problems: Problems = []
+    for name in names:
+        try:
+            wrong, done = repair(house, name)
+        except Frozen as problem:
+            problems.append((name, Frozen(problem.message, hint="what may not be public is removed; the rest waits")))
+        except KfmError as problem:
+            problems.append((name, problem))
+        else:
+            found += wrong
+            effects += done
+    return found, effects, problems

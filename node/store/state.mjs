@@ -246,6 +246,10 @@ export class StoredState {
     });
   }
 
+  inbox() {
+    return this.#many("inbox", Trigger);
+  }
+
   /** A trigger of the inbox; null once a run of it has ended. */
   keptTrigger(triggerId) {
     return this.#one("inbox", triggerId, Trigger);

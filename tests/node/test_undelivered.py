@@ -122,7 +122,7 @@ def test_what_is_damaged_for_one_dataset_fails_no_command_about_another(either: 
     site.promoted_and_flipped("rain")
     answer = site.kfm("promote", "snow")
     assert f"kfm: rain: {TOLD}" in answer.err and site.pointer("snow") == site.ref("published/snow")
-    site.put("snow.csv", "mm\n12345\n")
+    site.put("snow.csv", "mm\n12345\n2\n3\n")
     assert f"kfm: rain: {TOLD}" in site.run("run", "snow").answer.err
     waiting = next(line for line in site.kfm("doctor").out.splitlines() if line.startswith("publish.waiting"))
     assert " rain " in waiting

@@ -154,6 +154,7 @@ export function counting(steps, more = {}) {
     performed: [],
     sources: ["words"],
     async prepare() {},
+    windowed: () => [],
     plan() {
       const all = Array.from({ length: steps }, (_, n) =>
         Step({ id: `step-${n}`, key: ["part", String(n)], params: { n } }),

@@ -15,6 +15,7 @@ import path from "node:path";
 import { crc32 } from "node:zlib";
 
 import { Busy, Refused, StorageFailed } from "../errors.mjs";
+import { VITAL } from "../generated/catalogue.mjs";
 import {
   DAMAGE, checkRow, connect, damaged, hex, isFull, isRight, isSqliteError, leaveOpen, lost, mayBeNoText, primary, sumOf,
 } from "./driver.mjs";
@@ -26,8 +27,7 @@ import { pythonRepr } from "./python_text.mjs";
 
 export const APPLICATION_ID = 0x4b464d31; // "KFM1"
 const SQL = new URL("../../src/kfm/store/sql/", import.meta.url); // one description of the tables for both languages
-export const SMALL = 1 << 20; // a database up to this size is checked whole whenever it is opened
-const VITAL = ["guard", "meta", "refs", "open_runs", "leases", "inbox"]; // and these in any
+export const SMALL = 1 << 20; // a database up to this size is checked whole whenever it is opened; a larger one where vital
 const PAGE = 500;
 
 export function migrations() {

@@ -3,16 +3,8 @@
 `everything` reads a whole installation: every row of every table, every file of the objects, of the
 public folder, of the exported receipts and events. Two installations are the same when their
 `everything` is equal. The clock stands still in these tests, so even time stamps are compared. Left
-out are, and nothing else:
-
-- `attempt` of a run and `wal_replay_count` of its telemetry (declared in NONDET): they count the crashes;
-- `idempotency_state` and `bytes_in` of telemetry: "resume" instead of "fresh", and a resumed run reads
-  its pinned inputs instead of the source again. Telemetry tells what happened; it is no part of the result;
-- how a run's journal is cut into segments: a kill moves the cuts. Compared instead is what they say:
-  which step is done with which digest, which phases were closed, which refs moved;
-- fencing tokens and holders (leases, the counter `token`): each attempt gets a higher one.
-  Compared instead: which scopes have a lease, and that it is free;
-- the validator in a checkpoint of a file source: it holds the inode.
+out is what the catalogue of the tables says, with the reasons, and nothing else. Of a run's journal is compared,
+however it is cut: which step is done with which digest, which phases were closed, which refs moved.
 
 `check` holds of the state right after a kill too, before anything was recovered.
 """
@@ -33,17 +25,8 @@ from kfm.contract.records import NONDET, Receipt
 from kfm.house.opening import House
 from kfm.projections.artifacts import receipt_path
 from kfm.store.state import StoredState
+from tests.store.compared import TABLES, compared
 
-TABLES = (
-    "meta", "runs", "open_runs", "claims", "segments", "plans", "plan_locks", "objects", "refs", "history",
-    "versions", "receipts", "telemetry", "ledger", "outbox", "inbox", "leases", "checkpoints", "triggers", "deliveries",
-)  # fmt: skip
-LEFT_OUT = {
-    "runs": {"attempt"},
-    "telemetry": {"wal_replay_count", "idempotency_state", "bytes_in"},
-    "leases": {"token", "holder"},
-    "checkpoints": {"etag"},
-}
 _NOT_COMPARED = (".kfm/state.", ".kfm/publish.lock", ".kfm/artifacts/")
 assert {"attempt", "wal_replay_count"} <= NONDET
 
@@ -55,30 +38,13 @@ def rows_of(tables: Tables) -> dict[str, dict[str, bytes]]:
 def everything(folder: str, tables: Tables) -> dict[str, str]:
     """The whole installation as place → content (or its digest)."""
     found: dict[str, str] = {}
-    whole = rows_of(tables)
-    for table, rows in whole.items():
-        for key, body in rows.items():
-            if table == "segments":
-                continue
-            if table in LEFT_OUT:
-                fields = msgspec.json.decode(body)
-                for name in LEFT_OUT[table]:
-                    fields.pop(name, None)
-                body = msgspec.json.encode(fields, order="sorted")
-            elif (table, key) == ("meta", "counters"):
-                body = _counters(body)
-            found[f"{table}/{key}"] = body.decode("utf-8", "replace") if len(body) < 4000 else digest(body)
+    for table, key, body in compared(tables):
+        found[f"{table}/{key}"] = body.decode("utf-8", "replace") if len(body) < 4000 else digest(body)
     state = StoredState(tables, lambda: 0)
-    for run_id in whole["runs"]:
+    for run_id, _ in tables.scan("runs"):
         found[f"journal/{run_id}"] = _journal(state, run_id)
     found.update(files_of(folder))
     return found
-
-
-def _counters(body: bytes) -> bytes:
-    counters = msgspec.json.decode(body)
-    counters.pop("token", None)
-    return msgspec.json.encode(counters, order="sorted")
 
 
 def _journal(state: StoredState, run_id: str) -> str:

@@ -20,6 +20,7 @@ from kfm.cli import runner
 from kfm.cli.parser import DEFAULTS
 from kfm.contract import declared, records
 from kfm.documents import characters, encodings
+from kfm.store.catalogue import VITAL
 
 NOTICE = "// Made by `make schemas` from the code of Python; change that, not this file.\n"
 FOLDER = "node/generated"
@@ -39,6 +40,7 @@ def files() -> dict[str, str]:
         "words.mjs": _words(),
         "characters.mjs": _characters(),
         "encodings.mjs": _encodings(),
+        "catalogue.mjs": _catalogue(),
     }
     return {f"{FOLDER}/{name}": NOTICE + body for name, body in made.items()}
 
@@ -162,6 +164,11 @@ def _words() -> str:
             "HELP": runner.HELP,
         }.items()
     )
+
+
+def _catalogue() -> str:
+    """The tables that are checked whole whenever a database is opened."""
+    return "\n" + _constant("VITAL", VITAL)
 
 
 def _characters() -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from kfm import config, errors
 from kfm.cli.parser import EXIT_TEXT, build
 from kfm.contract.records import NONDET
+from kfm.store.catalogue import CATALOGUE, WHOLE, StateTable
 from tests.house.json_shapes import ERROR, NOT_JSON, SHAPES, Shape
 
 NOTICE = "<!-- Made by `make schemas` from the code; change the code, not this page. -->\n"
@@ -193,12 +194,29 @@ def _state() -> str:
     )
     parts.append("## Refs\n\nNames that point to a version or say how a switch stands.\n\n| ref | what |\n|---|---|")
     parts += [f"| `{name}` | {what} |" for name, what in REFS.items()]
-    parts.append("\n## Tables\n\n| table | what is in it |\n|---|---|")
-    parts += [f"| `{name}` | {what} |" for name, what in TABLES.items()]
+    parts.append(
+        "\n## Tables\n\nNode writes all of them but "
+        + " and ".join(f"`{table.name}`" for table in CATALOGUE if not table.node)
+        + ".\n\n| table | what is in it | key | row |\n|---|---|---|---|"
+    )
+    parts += [f"| `{table.name}` | {table.about} | {table.key} | {_row_of(table)} |" for table in CATALOGUE]
+    parts.append(
+        "\nA run that was killed and taken up leaves the same rows as one that was not, but for these:\n\n"
+        "| table | field | why |\n|---|---|---|"
+    )
+    parts += [
+        f"| `{table.name}` | {'all' if field == WHOLE else f'`{field}`'} | {why} |"
+        for table in CATALOGUE
+        for field, why in table.differs.items()
+    ]
     parts.append("\n## Files\n\n| place | what |\n|---|---|")
     parts += [f"| `{name}` | {what} |" for name, what in FILES.items()]
     parts.append("")
     return "\n".join(parts)
+
+
+def _row_of(table: StateTable) -> str:
+    return table.row if isinstance(table.row, str) else table.row.__name__
 
 
 REFS = {
@@ -208,30 +226,6 @@ REFS = {
     "published/<dataset>": "the version that is public",
     "switch/global": "`frozen` or `open`, for everything",
     "switch/dataset/<dataset>": "`frozen` or `open`, for one dataset",
-}
-TABLES = {
-    "guard": "the store's own: how the tables should look, and how many commits there were",
-    "meta": "counters: the last lease token, the head of the ledger, how far each sink has followed it",
-    "runs": "a row a run: the claim on its work, its inputs, where it stands",
-    "open_runs": "which of them are unfinished",
-    "claims": "the last run of every piece of work",
-    "segments": "the journal: what each durable write of a run said",
-    "archived": "where the journal of a compacted run is",
-    "plans": "the plans, in pieces",
-    "plan_locks": "which plan belongs to which work",
-    "objects": "bytes up to 64 KiB, by digest; larger ones are files",
-    "refs": "where every ref is now",
-    "history": "where every ref was",
-    "versions": "a row a version: who made it, of what, under which declaration",
-    "receipts": "a receipt a run, written once",
-    "telemetry": "what each run cost",
-    "ledger": "the chain of all receipts",
-    "outbox": "of each published dataset, how far the outside was told of it, and whether something is due",
-    "inbox": "triggers that wait, such as those of a frozen run",
-    "triggers": "triggers that ended, and the run that answered each",
-    "deliveries": "requests of webhooks that were taken, so that none is taken twice",
-    "leases": "who is at work on what, with the fencing tokens",
-    "checkpoints": "what is known of each source, to save a download",
 }
 FILES = {
     ".kfm/state.db": "the state, with `state.db-wal` and `state.db-shm` while a command runs",

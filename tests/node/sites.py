@@ -15,13 +15,9 @@ from typing import Any, NamedTuple
 from kfm import config
 from kfm.house import opening
 from tests.node.twin import ROOT, node
+from tests.store.compared import TABLES
 from tests.walk.installations import Answer, Installation, environment, stamps
 
-TABLES = (
-    "archived", "checkpoints", "claims", "deliveries", "history", "inbox", "leases", "ledger", "meta", "objects",
-    "open_runs", "outbox", "plan_locks", "plans", "receipts", "refs", "runs", "segments", "telemetry", "triggers",
-    "versions",
-)  # fmt: skip
 A_MOMENT = 1_767_000_000  # when every file was last changed, as far as anyone can tell
 
 

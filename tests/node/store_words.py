@@ -25,6 +25,7 @@ from kfm.store.snapshot import SnapshotTables
 from kfm.store.sqlite import SqliteTables
 from kfm.store.state import StoredState
 from tests.node.twin import ROOT, node
+from tests.store.compared import TABLES
 
 # What a write is given is a record: of which kind.
 KINDS: dict[str, type[msgspec.Struct]] = {
@@ -249,9 +250,3 @@ def dump(store: Store, name: str) -> dict[str, Any]:
     """Every row of every table."""
     found: dict[str, Any] = store.ask("everything", name, TABLES)
     return found
-
-
-TABLES = (
-    "meta", "runs", "open_runs", "claims", "segments", "archived", "plans", "plan_locks", "objects", "refs", "history",
-    "versions", "receipts", "telemetry", "ledger", "outbox", "inbox", "triggers", "deliveries", "leases", "checkpoints",
-)  # fmt: skip

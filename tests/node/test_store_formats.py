@@ -9,10 +9,10 @@ import pytest
 
 from kfm.store import formats
 from kfm.store.jsonl import JsonlTables
-from tests.crash.oracle import TABLES
 from tests.golden.test_golden import STATES
 from tests.node.store_words import Here, There
 from tests.node.twin import ROOT
+from tests.store.compared import TABLES
 from tests.store.test_formats import line_of
 
 OLDER = [path for path in STATES if path.parent.name != f"format-{formats.FORMAT}"]

@@ -12,8 +12,6 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import msgspec
-
 from kfm.clock import FixedClock
 from kfm.contract.canonical import canonical
 from kfm.contract.keys import GENESIS, digest
@@ -37,6 +35,7 @@ from kfm.engine.walk import Ports, Settings
 from kfm.operations.moves import OPERATIONS
 from kfm.store.state import StoredState
 from kfm.telemetry.log import NullLog
+from tests.store.compared import compared
 
 DATASET = "river-gauges"
 ITEMS = ("ingest 1", "promote", "ingest 2", "ingest 2 again", "promote again", "rollback")
@@ -168,16 +167,8 @@ class Installation:
     # -- what must be the same in the end
 
     def result(self) -> dict[str, bytes]:
-        """Refs, versions, receipts, ledger, lineage, plans, by table and key; tokens and attempts taken out."""
-        found = {}
-        for table in ("refs", "history", "versions", "receipts", "ledger", "plans", "plan_locks", "checkpoints"):
-            found.update({f"{table}/{key}": value for key, value in self.state.tables.scan(table)})
-        for key, value in self.state.tables.scan("runs"):
-            found[f"runs/{key}"] = canonical(msgspec.json.decode(value) | {"attempt": 0})
-        for key, value in self.state.tables.scan("outbox"):
-            found[f"outbox/{key}"] = value
-        found["open"] = canonical([run.run_id for run in self.state.runs.unfinished()])
-        return found
+        """Every row that is compared, by table and key."""
+        return {f"{table}/{key}": body for table, key, body in compared(self.state.tables)}
 
     def check(self) -> None:
         """Refs lead to bytes, the ledger is whole, receipts are in it, journals are unbroken."""

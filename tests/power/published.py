@@ -119,7 +119,7 @@ class SimOs:
             raise OSError(39, "Directory not empty", path)
         self._fs.unlink(path)
 
-    def mkdir(self, path: str) -> None:
+    def mkdir(self, path: str, mode: int = 0o777) -> None:
         if self._fs.exists(path):
             raise FileExistsError(17, "File exists", path)
         self._fs.mkdir(path)

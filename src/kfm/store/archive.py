@@ -12,20 +12,12 @@ from collections.abc import Iterator
 import msgspec
 
 from kfm.contract.ports import Objects
-from kfm.contract.records import Record
 from kfm.errors import Corrupt
+from kfm.store.rows import Place
 from kfm.store.state import StoredState
 
 BATCH = 500  # runs that move together at most
 FULL = 4 << 20  # bytes after which an archive object takes no further run: reading one journal checks all of it
-
-
-class Place(Record, frozen=True):
-    """Where a run's journal lies in an archive object."""
-
-    object: str
-    offset: int
-    length: int
 
 
 class Archive:

@@ -18,6 +18,7 @@ from kfm.contract.records import (
     Lease,
     LedgerEntry,
     Receipt,
+    Record,
     RefEntry,
     Run,
     RunTelemetry,
@@ -65,6 +66,14 @@ _ANYTHING_IN: dict[type, Callable[[Any], Any]] = {
     Receipt: attrgetter("provenance"),
     RunTelemetry: attrgetter("energy_kwh", "co2e_g", "error_budget_burn"),
 }
+
+
+class Place(Record, frozen=True):
+    """Where a run's journal lies in an archive object."""
+
+    object: str
+    offset: int
+    length: int
 
 
 class Whole(State, Protocol):

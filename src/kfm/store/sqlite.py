@@ -21,6 +21,7 @@ import apsw
 
 from kfm.documents.characters import printable
 from kfm.errors import BadInput, Broken, Busy, Corrupt, KfmError, Refused, StorageFailed
+from kfm.store.catalogue import VITAL
 from kfm.store.durable import REAL, note_at, storage_failed, write_note
 from kfm.store.formats import too_new, upgrade
 from kfm.store.memory import check_key, successor
@@ -29,8 +30,7 @@ APPLICATION_ID = 0x4B464D31  # "KFM1"
 _SQL = os.path.join(os.path.dirname(__file__), "sql")
 _BUSY = 32  # full commits of one process after which its log is lengthened
 _LOG_PAGES = 2000  # the log begins anew after about so many: some 8 MiB
-_SMALL = 1 << 20  # a database up to this size is checked whole whenever it is opened
-_VITAL = ("guard", "meta", "refs", "open_runs", "leases", "inbox")  # and these in any
+_SMALL = 1 << 20  # a database up to this size is checked whole whenever it is opened; a larger one where vital
 
 
 def migrations() -> list[tuple[int, str]]:
@@ -118,7 +118,7 @@ class SqliteTables:
         A small one is looked at whole. Of a large one, the tables in which a missing row would be taken
         for an answer (no ref, no freeze, no lease, nothing unfinished); the rest is read when it is needed.
         """
-        looked_at = ("",) if small else _VITAL
+        looked_at = ("",) if small else VITAL
         version = self._version()
         if version:
             for table in looked_at:

@@ -1,0 +1,109 @@
+"""Every table of the state, a row each: the one list of which all others are made.
+
+Made of it are the reference of the state, what both languages read whenever they open a large database, and what
+the tests compare. Which tables there are is said by the SQL beside it; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from kfm.contract.records import (
+    Checkpoint,
+    DatasetVersion,
+    Delivery,
+    EndedTrigger,
+    Lease,
+    LedgerEntry,
+    Receipt,
+    RefEntry,
+    Run,
+    RunTelemetry,
+    Segment,
+    Trigger,
+)
+from kfm.store.rows import Place
+
+WHOLE = "*"
+
+
+class StateTable(NamedTuple):
+    """What is known of a table. `row` is the record in it, or in words what else is.
+
+    `differs`: fields (or all of the row, `WHOLE`) that are not the same after a kill and a recovery as if nothing
+    had happened, each with the reason. Everything else is compared.
+    """
+
+    name: str
+    about: str
+    key: str
+    row: type[Any] | str
+    node: bool = True  # does the Node runner write it?
+    vital: bool = False  # is it checked whole whenever a database is opened, however large that is?
+    differs: Mapping[str, str] = {}
+
+
+_TOKENS = "each attempt gets a higher one"
+CATALOGUE = (
+    StateTable(
+        "guard", "the store's own: how the tables should look, and how many commits there were", "its name", "bytes",
+        vital=True, differs={WHOLE: "it counts commits, and only a database has it"},
+    ),
+    StateTable(
+        "meta", "counters: the last lease token, the head of the ledger, how far each sink has followed it",
+        "its name", "counters by name, a digest or a number", vital=True, differs={"token": _TOKENS},
+    ),
+    StateTable("refs", "where every ref is now", "the ref", "a digest, `frozen` or `open`", vital=True),
+    StateTable("history", "where every ref was", "the ref, @ and a number", RefEntry),
+    StateTable(
+        "runs", "a row a run: the claim on its work, its inputs, where it stands", "its id", Run,
+        differs={"attempt": "it counts the kills"},
+    ),
+    StateTable("open_runs", "which of them are unfinished", "the run's id", "`{}`", vital=True),
+    StateTable("claims", "the last run of every piece of work", "a digest of the work", "the run's id"),
+    StateTable(
+        "segments", "the journal: what each durable write of a run said", "the run's id and a number", Segment,
+        differs={WHOLE: "a kill moves the cuts between them; compared is what they say together"},
+    ),
+    StateTable(
+        "archived", "where the journal of a compacted run is", "the run's id", Place, node=False,
+        differs=dict.fromkeys(("object", "offset", "length"), "it follows from how the journal was cut"),
+    ),
+    StateTable("plans", "the plans, in pieces", "the plan's digest and a number", "lines of JSON, a step each"),
+    StateTable("plan_locks", "which plan belongs to which work", "a digest of the work", "the plan's digest"),
+    StateTable("objects", "bytes up to 64 KiB, by digest; larger ones are files", "the digest", "bytes"),
+    StateTable(
+        "versions", "a row a version: who made it, of what, under which declaration", "the dataset, @ and the digest",
+        DatasetVersion,
+    ),
+    StateTable("receipts", "a receipt a run, written once", "the run's id", Receipt),
+    StateTable(
+        "telemetry", "what each run cost", "the run's id", RunTelemetry,
+        differs={
+            "wal_replay_count": "it counts the kills",
+            "idempotency_state": "a run that was taken up says so",
+            "bytes_in": "a run that was taken up reads its pinned inputs, not the source",
+        },
+    ),
+    StateTable("ledger", "the chain of all receipts", "a number", LedgerEntry),
+    StateTable(
+        "outbox", "of each published dataset, how far the outside was told of it, and whether something is due",
+        "`told/` or `due/`, the sink and the dataset", "Told, or `{}` where something is due",
+    ),
+    StateTable(
+        "leases", "who is at work on what, with the fencing tokens", "the updater and the dataset", Lease, vital=True,
+        differs={"token": _TOKENS, "holder": "each attempt is another process"},
+    ),
+    StateTable("inbox", "triggers that wait, such as those of a frozen run", "the trigger's id", Trigger, vital=True),
+    StateTable("triggers", "triggers that ended, and the run that answered each", "the trigger's id", EndedTrigger),
+    StateTable(
+        "deliveries", "requests of webhooks that were taken, so that none is taken twice",
+        "the webhook and the id of the delivery", Delivery, node=False,
+    ),
+    StateTable(
+        "checkpoints", "what is known of each source, to save a download", "the source's URI", Checkpoint,
+        differs={"etag": "of a file it holds the inode"},
+    ),
+)  # fmt: skip
+VITAL = tuple(table.name for table in CATALOGUE if table.vital)

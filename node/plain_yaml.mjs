@@ -24,6 +24,8 @@ export class Yaml extends Texts {
   constructor(text, fail) {
     super(text, fail);
     this.places = new Map();
+    this.outermost = 0; // where the brackets opened that no others are around
+    this.margin = -1; // how far that is indented which they belong to
   }
 
   // -- the document
@@ -157,6 +159,8 @@ export class Yaml extends Texts {
     const here = this.here();
     if (here === "|" || here === ">") return this.blockText(parent);
     if (here === "[" || here === "{") {
+      this.outermost = start;
+      this.margin = parent;
       const value = this.flow(path, depth);
       if (this.colon(this.at) >= 0) this.fail(start, "a key must be text", "quote it if it begins with [ or {");
       this.lineEnd("something stands after a closing bracket");
@@ -199,7 +203,7 @@ export class Yaml extends Texts {
   key(end, found) {
     const start = this.at;
     let key;
-    if (QUOTES.includes(this.here())) key = this.quoted(-1);
+    if (QUOTES.includes(this.here())) key = this.quoted(this.margin);
     else {
       key = trimmed(this.text.slice(start, end));
       if (key === "<<") this.fail(start, "merge keys (<<) are not read", "write the keys out");
@@ -265,19 +269,33 @@ export class Yaml extends Texts {
 
   /** Moves to what is no space, line end or comment; what opened at `start` must be closed before the end. */
   inFlow(start) {
+    let line = -1;
     for (;;) {
       const spaces = this.skip(SPACES);
       if (this.here() === "#" && (spaces || this.text[this.at - 1] === "\n")) this.skip(LINE);
       const here = this.here();
       if (here === "\n") {
         this.at += 1;
+        line = this.at;
         continue;
       }
       if (!here || (this.text[this.at - 1] === "\n" && this.isMarker(this.at))) {
         this.wrong(start, `a ${this.text[start]} is not closed`, "close it");
       }
+      if (line >= 0) this.indented(line, start === this.outermost && ["]", "}"].includes(here));
       return here;
     }
+  }
+
+  /** A line in brackets is indented further than what they belong to; what closes them may be as far. */
+  indented(line, closes) {
+    const indent = this.indentation(line);
+    if (indent > this.margin || (closes && line + indent === this.at && indent === this.margin)) return;
+    if (line + indent < this.at) {
+      this.wrong(line + indent, "a tab where spaces belong", "indent with spaces, never tabs");
+    }
+    const what = "a line in brackets must be indented further than what they belong to";
+    this.wrong(this.at, what, "indent it, or close the bracket before it");
   }
 
   separated(closing) {
@@ -290,7 +308,7 @@ export class Yaml extends Texts {
     this.guard();
     const here = this.here();
     if (here === "[" || here === "{") return this.flow(path, depth);
-    if (QUOTES.includes(here)) return this.quoted(-1);
+    if (QUOTES.includes(here)) return this.quoted(this.margin);
     this.mayBegin(true);
     this.at = this.plainEnd(start, IN_BRACKETS);
     return plain(trimmed(this.text.slice(start, this.at)), (what, hint) => this.fail(start, what, hint));

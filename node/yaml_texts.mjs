@@ -81,6 +81,11 @@ export class Texts {
     return MARKER.test(this.text);
   }
 
+  /** How many spaces the line begins with that starts at `line`. */
+  indentation(line) {
+    return end(INDENTATION, this.text, line) - line;
+  }
+
   /** From the start of a line to the next that holds more than spaces and a comment. */
   content() {
     for (;;) {
@@ -290,7 +295,15 @@ export class Texts {
       if (/[^ ]/.test(line.slice(0, indent))) break;
       lines.push(line.slice(indent));
       ended = this.at + line.length < this.text.length;
+      if (!ended && !/[^ ]/.test(line) && (keep === "+" || (lines.at(-1) && !keep))) {
+        const what = "the last line is only spaces, and has no line end: readers take it in two ways";
+        this.fail(this.at, what, "remove the spaces, or end the line");
+      }
       this.at = Math.min(this.at + line.length + 1, this.text.length);
+    }
+    const after = this.at + this.indentation(this.at);
+    if (this.character(after) === "\t") { // even of a blank line: it could be one of the text
+      this.wrong(after, "a tab where spaces belong", "indent with spaces, never tabs");
     }
     this.content();
     return joined(lines, folded, keep, ended);
@@ -302,7 +315,7 @@ export class Texts {
     let widest = least;
     let spaces = 0;
     for (;;) {
-      spaces = end(INDENTATION, this.text, at) - at;
+      spaces = this.indentation(at);
       const following = this.character(at + spaces);
       if (following && following !== "\n") break;
       widest = Math.max(widest, spaces);

@@ -307,7 +307,7 @@ def test_a_vector_without_a_reason_is_noticed(tmp_path: Path, why: Vector) -> No
 def test_a_wrong_answer_is_noticed() -> None:
     for name in ANSWERS:
         wrong = dict(vectors(CONFORMANCE / f"{name}.json")[-1])
-        answers = ("canonical", "refused", "settings", "made", name.rpartition("/")[2], "run_key")
+        answers = ("canonical", "refused", "settings", "made", "said", name.rpartition("/")[2], "run_key")
         answer = next(k for k in answers if k in wrong)
         wrong[answer] = "$.elsewhere" if answer == "refused" else "0" + str(wrong[answer])
         if name == "canonical/refused":

@@ -28,6 +28,8 @@ class Yaml(Texts):
     def __init__(self, text: str, fail: Callable[[int, str, str], NoReturn]) -> None:
         super().__init__(text, fail)
         self.places: dict[Path, int] = {}
+        self._outermost = 0  # where the brackets opened that no others are around
+        self._margin = -1  # how far that is indented which they belong to
 
     # -- the document
 
@@ -153,6 +155,7 @@ class Yaml(Texts):
         if here in ("|", ">"):
             return self._block_text(parent)
         if here in ("[", "{"):
+            self._outermost, self._margin = start, parent
             value = self._flow(path, depth)
             if self._colon(self.at) >= 0:
                 self._fail(start, "a key must be text", "quote it if it begins with [ or {")
@@ -196,7 +199,7 @@ class Yaml(Texts):
         """The key from here to `end`; if it is quoted, moves over it. It must be text, and new."""
         start = self.at
         if self._here() in QUOTES:
-            key: Any = self._quoted(-1)
+            key: Any = self._quoted(self._margin)
         else:
             key = self.text[start:end].rstrip(" \t")
             if key == "<<":
@@ -261,6 +264,7 @@ class Yaml(Texts):
 
     def _in_flow(self, start: int) -> str:
         """Moves to what is no space, line end or comment; what opened at `start` must be closed before the end."""
+        line = -1
         while True:
             spaces = self._skip(SPACES)
             if self._here() == "#" and (spaces or self.text[self.at - 1] == "\n"):
@@ -268,10 +272,23 @@ class Yaml(Texts):
             here = self._here()
             if here == "\n":
                 self.at += 1
+                line = self.at
                 continue
             if not here or (self.text[self.at - 1] == "\n" and self._is_marker(self.at)):
                 self._wrong(start, f"a {self.text[start]} is not closed", "close it")
+            if line >= 0:
+                self._indented(line, closes=start == self._outermost and here in ("]", "}"))
             return here
+
+    def _indented(self, line: int, *, closes: bool) -> None:
+        """A line in brackets is indented further than what they belong to; what closes them may be as far."""
+        indent = self._indentation(line)
+        if indent > self._margin or (closes and line + indent == self.at and indent == self._margin):
+            return
+        if line + indent < self.at:
+            self._wrong(line + indent, "a tab where spaces belong", "indent with spaces, never tabs")
+        what = "a line in brackets must be indented further than what they belong to"
+        self._wrong(self.at, what, "indent it, or close the bracket before it")
 
     def _separated(self, closing: str) -> None:
         if self._here() == ",":
@@ -286,7 +303,7 @@ class Yaml(Texts):
         if here in ("[", "{"):
             return self._flow(path, depth)
         if here in QUOTES:
-            return self._quoted(-1)
+            return self._quoted(self._margin)
         self._may_begin(brackets=True)
         self.at = self._plain_end(start, IN_BRACKETS)
         text = self.text[start : self.at].rstrip(" \t")

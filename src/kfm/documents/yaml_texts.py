@@ -60,6 +60,10 @@ class Texts:
     def _is_marker(self, at: int) -> bool:
         return _MARKER.match(self.text, at) is not None
 
+    def _indentation(self, line: int) -> int:
+        """How many spaces the line begins with that starts at `line`."""
+        return len(_INDENTATION.match(self.text, line)[0])  # type: ignore[index]
+
     def _content(self) -> None:
         """From the start of a line to the next that holds more than spaces and a comment."""
         while True:
@@ -252,7 +256,13 @@ class Texts:
                 break
             lines.append(line[indent:])
             ended = self.at + len(line) < len(self.text)
+            if not ended and not line.strip(" ") and (keep == "+" or (lines[-1] and not keep)):
+                what = "the last line is only spaces, and has no line end: readers take it in two ways"
+                self._fail(self.at, what, "remove the spaces, or end the line")
             self.at = min(self.at + len(line) + 1, len(self.text))
+        after = self.at + self._indentation(self.at)
+        if self.text[after : after + 1] == "\t":  # even of a blank line: it could be one of the text
+            self._wrong(after, "a tab where spaces belong", "indent with spaces, never tabs")
         self._content()
         return _joined(lines, folded, keep, ended)
 
@@ -261,7 +271,7 @@ class Texts:
         at = self.at
         widest = least
         while True:
-            spaces = len(_INDENTATION.match(self.text, at)[0])  # type: ignore[index]
+            spaces = self._indentation(at)
             following = self.text[at + spaces : at + spaces + 1]
             if following not in ("", "\n"):
                 break

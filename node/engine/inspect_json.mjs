@@ -8,7 +8,7 @@
 import { canonical, decode } from "../canonical.mjs";
 import { BadInput } from "../errors.mjs";
 import { ColumnCheck, textOf } from "./inspect_columns.mjs";
-import { BUFFER, SOURCE, Unreadable } from "./inspect_findings.mjs";
+import { BUFFER, MAX_NAMES, NOTE, SOURCE, Unreadable } from "./inspect_findings.mjs";
 import { collectionFlaw, featureFlaw, placeFlaw } from "./inspect_geojson.mjs";
 import { Partitions } from "./inspect_partitions.mjs";
 import { schemaCheck, splitAtList } from "./inspect_schema.mjs";
@@ -169,12 +169,14 @@ class Accepted {
   }
 }
 
+const UNCHECKED = "what this extension asks for is checked only where a json_schema says it; noted only";
 const FEED = Buffer.from("\n");
 const COMMA = Buffer.from(",\n");
 
 class Inspector {
   #geo;
   #stac;
+  #extensions = new Set(); // of STAC, those told
   #out;
   #checks;
   #names;
@@ -222,6 +224,7 @@ class Inspector {
     }
     const violations = [...this.#aboutRecord(record), ...broken.map(([check, rule]) => check.violation(rule))];
     if (violations.length && out.judge(out.rows, violations, () => dataOf(record))) return null;
+    if (this.#stac) this.#noteExtensions(record.get("stac_extensions") ?? []);
     let changed = blank(members, broken);
     changed = this.#others(members) || changed;
     for (const check of this.#checks) if (check.unique) check.saw(textOf(members.get(check.name)));
@@ -255,6 +258,15 @@ class Inspector {
     }
     for (const [pointer, keyword] of this.each(record)) {
       yield [pointer, `schema.${keyword}`, "discard-row", breaks(keyword)];
+    }
+  }
+
+  /** Each is told once, where it first passes, for the first thousand. The name is the source's own. */
+  #noteExtensions(names) {
+    for (const [position, name] of names.entries()) {
+      if (this.#extensions.has(name) || this.#extensions.size === MAX_NAMES) continue;
+      this.#extensions.add(name);
+      this.#out.add(NOTE, "stac.extension", UNCHECKED, this.#out.rows, `/stac_extensions/${position}`);
     }
   }
 

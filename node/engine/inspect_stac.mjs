@@ -10,7 +10,7 @@ import { bboxFlaw, featureFlaw, placeFlaw, positions } from "./inspect_geojson.m
 export const MAX_BREAKS = 20; // told per record
 export const NEAR = 0.01; // degrees that a geometry may lie outside of its bounding box: boxes are rounded
 
-const VERSION = /^1\.[01]\.[0-9]{1,4}(?:-[0-9A-Za-z.-]{1,20})?$/;
+const VERSION = /^1\.[01]\.(?:0|[1-9][0-9]{0,3})(-[0-9A-Za-z.-]{1,20})?$/;
 const MOMENT =
   /^([0-9]{4})-([0-9]{2})-([0-9]{2})T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?(?:Z|\+00:00)$/;
 
@@ -40,8 +40,11 @@ const isFilled = (value) => typeof value === "string" && value !== "";
 
 function* breaks(record) {
   const version = record.get("stac_version");
-  if (typeof version !== "string" || !VERSION.test(version)) {
-    yield ["/stac_version", "stac.version", "the stac_version is neither 1.0 nor 1.1"];
+  const known = typeof version === "string" ? VERSION.exec(version) : null;
+  if (known === null) yield ["/stac_version", "stac.version", "the stac_version is no release of 1.0 or 1.1"];
+  else if (known[1]) {
+    const message = "the stac_version is a beta or release candidate of 1.0 or 1.1, and not the release";
+    yield ["/stac_version", "stac.version", message];
   }
   yield* texts(record, "id");
   yield* links(record);

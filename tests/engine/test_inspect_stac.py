@@ -39,7 +39,6 @@ ITEM: dict[str, Any] = {
 COLLECTION: dict[str, Any] = {
     "id": "simple-collection",
     "type": "Collection",
-    "stac_extensions": ["https://example.org/eo/v1.0.0/schema.json"],
     "stac_version": "1.1.0",
     "description": "A simple collection",
     "title": "Simple",
@@ -78,7 +77,7 @@ def _body(document: Any) -> bytes:
 
 
 @pytest.mark.parametrize("document", [ITEM, COLLECTION, CATALOG], ids=lambda d: d["type"])
-@pytest.mark.parametrize("version", ["1.0.0", "1.1.0", "1.0.0-rc.1"])
+@pytest.mark.parametrize("version", ["1.0.0", "1.0.1", "1.1.0", "1.1.12"])
 def test_what_the_specification_shows_passes_as_it_came(document: dict[str, Any], version: str) -> None:
     body = _body(_with(document, "stac_version", version))
     seen = look(body, STAC)
@@ -90,6 +89,13 @@ BOX = [172.9, 1.3, 172.96, 1.37]
 BROKEN: list[tuple[dict[str, Any], str, Any, str, str]] = [
     (ITEM, "stac_version", ..., "/stac_version", "stac.version"),
     (ITEM, "stac_version", "0.9.0", "/stac_version", "stac.version"),
+    (ITEM, "stac_version", "1.2.0", "/stac_version", "stac.version"),
+    (ITEM, "stac_version", "1.0", "/stac_version", "stac.version"),
+    (ITEM, "stac_version", "1.0.01", "/stac_version", "stac.version"),
+    (ITEM, "stac_version", "1.0.0\n", "/stac_version", "stac.version"),
+    (ITEM, "stac_version", "1.0.0-beta.2", "/stac_version", "stac.version"),
+    (COLLECTION, "stac_version", "1.0.0-rc.4", "/stac_version", "stac.version"),
+    (CATALOG, "stac_version", "1.1.0-beta.1", "/stac_version", "stac.version"),
     (ITEM, "stac_version", 1.0, "/stac_version", "stac.version"),
     (ITEM, "id", ..., "/id", "stac.required"),
     (ITEM, "id", "", "/id", "stac.required"),
@@ -215,3 +221,40 @@ def test_no_finding_names_an_asset() -> None:
     seen = look(_body(_with(ITEM, "assets", {"c4n4ry": {}})), STAC)
     assert seen.result.findings
     assert "c4n4ry" not in repr(seen.result)
+
+
+def test_a_version_before_its_release_is_told_from_one_that_is_not_known() -> None:
+    told = {}
+    for version in ("1.0.0-rc.1", "1.1.0-beta.1", "0.9.0", "2.0.0-rc.1"):
+        findings = look(_body(_with(ITEM, "stac_version", version)), STAC).result.findings
+        told[version] = next(finding.message for finding in findings if finding.rule == "stac.version")
+    early = "the stac_version is a beta or release candidate of 1.0 or 1.1, and not the release; the row is held"
+    other = "the stac_version is no release of 1.0 or 1.1; the row is held"
+    assert told == {"1.0.0-rc.1": early, "1.1.0-beta.1": early, "0.9.0": other, "2.0.0-rc.1": other}
+
+
+@pytest.mark.parametrize("document", [ITEM, COLLECTION, CATALOG], ids=lambda d: d["type"])
+def test_an_extension_that_is_not_checked_is_noted_by_its_place(document: dict[str, Any]) -> None:
+    body = _body(_with(document, "stac_extensions", ["https://example.org/c4n4ry/v1.0.0/schema.json", "x", "x"]))
+    seen = look(body, STAC)
+    assert (seen.result.held, seen.result.held_rows, seen.accepted) == (False, 0, body)
+    message = "what this extension asks for is checked only where a json_schema says it; noted only"
+    assert [(f.row, f.column, f.rule, f.held, f.message) for f in seen.result.findings] == [
+        (1, "/stac_extensions/0", "stac.extension", False, message),
+        (1, "/stac_extensions/1", "stac.extension", False, message),
+    ]
+    assert "c4n4ry" not in repr(seen.result)
+
+
+def test_an_extension_is_noted_once_where_it_first_passes() -> None:
+    eo, sar = (_with(ITEM, "stac_extensions", [name]) for name in ("eo", "sar"))
+    items = [ITEM, _with(eo, "assets", ...), eo, eo, sar, eo, *[ITEM] * 6]
+    seen = look(_body({"type": "FeatureCollection", "features": items}), STAC)
+    noted = [(row, column) for row, column, rule in seen.rules if rule == "stac.extension"]
+    assert noted == [(3, "/stac_extensions/0"), (5, "/stac_extensions/0")]
+
+
+def test_of_very_many_extensions_a_thousand_are_counted() -> None:
+    seen = look(_body(_with(ITEM, "stac_extensions", [f"x{n}" for n in range(1200)])), STAC)
+    assert seen.result.finding_counts == {"stac.extension": 1000}
+    assert len(seen.result.findings) == 200

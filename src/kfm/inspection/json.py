@@ -26,7 +26,7 @@ from kfm.contract.records import ColumnMode, DataContract
 from kfm.documents.strict_json import decode
 from kfm.errors import BadInput
 from kfm.inspection.columns import ColumnCheck, text_of
-from kfm.inspection.findings import BUFFER, SOURCE, Outcome, Unreadable, Violation
+from kfm.inspection.findings import BUFFER, MAX_NAMES, NOTE, SOURCE, Outcome, Unreadable, Violation
 from kfm.inspection.geojson import collection_flaw, feature_flaw, place_flaw
 from kfm.inspection.partitions import Partitions
 from kfm.inspection.schema import schema_check, split_at_list
@@ -107,6 +107,7 @@ def _around(found: ListInJson, outer: Any, size: tuple[int, int | None], contrac
 
 
 _BREAKS = "it breaks `{}` of the JSON schema"
+_UNCHECKED = "what this extension asks for is checked only where a json_schema says it; noted only"
 
 
 class _Accepted:
@@ -173,6 +174,7 @@ class _Inspector:
         self.alone = False  # the record is the document
         self._geo = contract.format == "geojson"
         self._stac = contract.format == "stac"
+        self._extensions: set[str] = set()  # of STAC, those told
         self._out = out
         self._checks = [ColumnCheck(column) for column in contract.columns]
         self._names = {column.name for column in contract.columns}
@@ -200,6 +202,8 @@ class _Inspector:
         violations = [*self._about_record(record), *(check.violation(rule) for check, rule in broken)]
         if violations and out.judge(out.rows, violations, partial(_data, record)):
             return None
+        if self._stac:
+            self._note_extensions(record.get("stac_extensions", []))
         changed = self._blank(members, [check for check, _ in broken if check.mode == "discard-value"])
         changed = self._others(members) or changed
         for check in self._checks:
@@ -235,6 +239,13 @@ class _Inspector:
                 yield pointer, rule, "discard-row", message
         for pointer, keyword in self.each(record):
             yield pointer, f"schema.{keyword}", "discard-row", _BREAKS.format(keyword)
+
+    def _note_extensions(self, names: list[str]) -> None:
+        """Each is told once, where it first passes, for the first thousand. The name is the source's own."""
+        for position, name in enumerate(names):
+            if name not in self._extensions and len(self._extensions) < MAX_NAMES:
+                self._extensions.add(name)
+                self._out.add(NOTE, "stac.extension", _UNCHECKED, self._out.rows, f"/stac_extensions/{position}")
 
     @staticmethod
     def _blank(members: dict[str, Any], checks: list[ColumnCheck]) -> bool:

@@ -6,8 +6,9 @@
     collection    description, license, extent with its boxes and intervals; providers have names
     catalog       description
 
-Columns are looked up in the properties of an item, and in a collection or catalog itself. What extensions ask
-for is for a `json_schema` to say. The name of an asset is the source's own, and is not told.
+Columns are looked up in the properties of an item, and in a collection or catalog itself. Of versions only
+releases are known. What extensions ask for is for a `json_schema` to say: each is noted by its place.
+The name of an asset is the source's own, and is not told.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ NEAR = 0.01  # degrees that a geometry may lie outside of its bounding box: boxe
 
 Break = tuple[str, str, str]  # JSON pointer, rule, message
 
-_VERSION = re.compile(r"1\.[01]\.[0-9]{1,4}(?:-[0-9A-Za-z.-]{1,20})?")
+_VERSION = re.compile(r"1\.[01]\.(?:0|[1-9][0-9]{0,3})(-[0-9A-Za-z.-]{1,20})?")
 _MOMENT = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?(?:Z|\+00:00)"
 )
@@ -51,8 +52,12 @@ def stac_breaks(record: dict[str, Any]) -> list[Break]:
 
 def _breaks(record: dict[str, Any]) -> Iterator[Break]:
     version = record.get("stac_version")
-    if type(version) is not str or not _VERSION.fullmatch(version):
-        yield "/stac_version", "stac.version", "the stac_version is neither 1.0 nor 1.1"
+    known = _VERSION.fullmatch(version) if type(version) is str else None
+    if known is None:
+        yield "/stac_version", "stac.version", "the stac_version is no release of 1.0 or 1.1"
+    elif known[1]:
+        message = "the stac_version is a beta or release candidate of 1.0 or 1.1, and not the release"
+        yield "/stac_version", "stac.version", message
     yield from _texts(record, "id")
     yield from _links(record)
     extensions = record.get("stac_extensions", [])

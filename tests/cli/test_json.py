@@ -44,6 +44,7 @@ LINES = {
     "kfm refs list": ["refs", "list"],
     "kfm refs history": ["refs", "history", "published/rain-gauges"],
     "kfm cat": ["cat", "processed/rain-gauges"],
+    "kfm diff": ["diff", "rain-gauges"],
     "kfm held": ["held", "rain-gauges"],
     "kfm receipts list": ["receipts", "list"],
     "kfm receipts show": ["receipts", "show", "last"],

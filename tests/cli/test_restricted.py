@@ -188,3 +188,13 @@ def test_restricted_data_is_never_published(digs: Kfm) -> None:
         assert_nothing_leaks(answer)
     assert digs("refs", "list", "published/", "--json").data == []
     assert not Path("public").exists()
+
+
+def test_the_difference_of_two_versions_is_data_and_tells_nobody_else(digs: Kfm) -> None:
+    assert digs("run").code == 0
+    Path("digs.csv").write_text(DATA.replace("470", "471"))
+    assert digs("run").code == 0
+    answer = digs("diff", "digs", "--verbose")
+    assert "14QX102" in answer.out, "who may read the data may compare it"
+    assert_nothing_leaks(answer._replace(out=""))
+    assert_nothing_leaks(digs("diff", "digs", "--from", "14QX102"[2:]))

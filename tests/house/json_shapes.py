@@ -123,6 +123,18 @@ SHAPES: dict[str, Shape] = {
         many=True,
         about="Of a ref with entries and without a KEY. Otherwise the bytes themselves, as without `--json`.",
     ),
+    "kfm diff": Shape(
+        {
+            "dataset": "its name",
+            "from": "the first version; empty: nothing",
+            "to": "the second",
+            "added": "how many keys only the second has",
+            "changed": "how many have another entry there",
+            "removed": "how many only the first has",
+            "changes": "by key: `change` (one of these words), `key`, `before` and `after`, each the "
+            "[entry](../../schemas/manifest-entry.json) or null",
+        }
+    ),
     "kfm held": Shape(
         {
             "dataset": "its name",

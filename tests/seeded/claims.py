@@ -237,6 +237,12 @@ CLAIMS: dict[str, Bug] = {
         'supersedes="" if before else before if',
         f"{WALK}::test_changed_content_makes_a_new_version_that_supersedes_the_old",
     ),
+    "D9 a deleted key": Bug(
+        "kfm/contract/manifests.py",
+        'assert a is not None\n            yield Change(a.key, "removed", a, None)\n',
+        "assert a is not None\n",
+        "tests/cli/test_diff.py::test_a_deleted_key_can_still_be_read_where_it_was",
+    ),
     "D10": Bug(
         "kfm/store/leases.py",
         "current is not None and is_held(current, now)",

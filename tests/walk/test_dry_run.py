@@ -74,6 +74,7 @@ LOOKING: tuple[tuple[str, ...], ...] = (
     ("cat", "processed/halves"),
     ("cat", "processed/gauges", "ford"),
     ("cat", "quarantine/gauges"),
+    ("diff", "gauges"),
     ("receipts", "list"),
     ("receipts", "show", "last"),
     ("held", "gauges"),

@@ -189,3 +189,58 @@ def test_one_key_of_a_million_costs_a_path_of_less_than_a_hundred_kibibytes() ->
         orchard.write(root.digest, {i: 2})
         assert len(orchard.rows) <= 8 and len(orchard.objects.read_names) <= 12
         assert sum(map(len, orchard.rows.values())) < 100 * 1024
+
+
+def told(orchard: Orchard, before: str, after: str) -> list[tuple[int, str, int | None, int | None]]:
+    return [
+        (int(each.key[1]), each.what, each.old.size if each.old else None, each.new.size if each.new else None)
+        for each in manifests.changes(orchard.objects, before, after)
+    ]
+
+
+@pytest.mark.parametrize("size", [1, 40, 128, 150, 700, 2500])
+def test_the_changes_between_two_versions_are_those_of_their_contents(size: int) -> None:
+    orchard = Orchard()
+    for seed in range(12):
+        chance = random.Random(f"changes/{size}/{seed}")
+        old = {chance.randrange(4 * size): chance.randrange(9) for _ in range(chance.randrange(size + 1))}
+        some = {chance.randrange(4 * size): chance.randrange(9) for _ in range(chance.choice((0, 1, 5, size)))}
+        gone = set(chance.sample(sorted(old), min(len(old), chance.choice((0, 1, 5, size)))))
+        new = {i: value for i, value in (old | some).items() if i not in gone}
+        before, after = orchard.write("", old).digest, orchard.write("", new).digest
+        wanted = [
+            (i, "added" if i not in old else "removed" if i not in new else "changed", old.get(i), new.get(i))
+            for i in sorted(old.keys() | new.keys())
+            if old.get(i) != new.get(i)
+        ]
+        assert told(orchard, before, after) == wanted
+        assert told(orchard, "", after) == [(i, "added", None, new[i]) for i in sorted(new)]
+        assert told(orchard, after, "") == [(i, "removed", new[i], None) for i in sorted(new)]
+
+
+def test_changes_are_told_from_the_parts_that_two_versions_do_not_share() -> None:
+    orchard = Orchard()
+    content = {2 * i: 1 for i in range(40_000)}
+    before = orchard.write("", content).digest
+    depth = orchard.depth(before)
+    for i in (0, 40_000, 79_998):
+        after = orchard.write(before, {i: 2}).digest
+        orchard.objects.read_names.clear()
+        assert told(orchard, before, after) == [(i, "changed", 1, 2)]
+        assert len(orchard.objects.read_names) <= 2 * (depth + 1)
+    for i in (1, 40_001, 79_999):
+        after = orchard.write(before, {i: 2}).digest
+        gone = orchard.write(after, {j: content[j] for j in content if j != i - 1} | {i: 2}, sealed=True).digest
+        orchard.objects.read_names.clear()
+        assert told(orchard, before, gone) == [(i - 1, "removed", 1, None), (i, "added", None, 2)]
+        assert len(orchard.objects.read_names) <= 6 * (depth + 1)
+    orchard.objects.read_names.clear()
+    assert told(orchard, before, before) == [] and not orchard.objects.read_names
+
+
+def test_changes_against_a_manifest_of_one_long_object_are_told_too() -> None:
+    orchard = Orchard()
+    old = dict.fromkeys(range(500), 1)
+    flat = orchard.objects.put("".join(line(i, value).text for i, value in old.items()).encode())
+    tree = orchard.write("", {i: 2 if i == 77 else 1 for i in range(1, 501)}).digest
+    assert told(orchard, flat, tree) == [(0, "removed", 1, None), (77, "changed", 1, 2), (500, "added", None, 1)]

@@ -15,6 +15,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from hashlib import sha256
 from operator import attrgetter
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -123,3 +124,89 @@ def listing(objects: Objects, version: str) -> Iterator[bytes]:
     with objects.open(version) as file:
         while piece := file.read(PIECE):
             yield piece
+
+
+class Change(NamedTuple):
+    """What became of a key between two versions."""
+
+    key: Key
+    what: Literal["added", "changed", "removed"]
+    old: ManifestEntry | None
+    new: ManifestEntry | None
+
+
+def changes(objects: Objects, before: str, after: str) -> Iterator[Change]:
+    """How the second version differs from the first, sorted by key; an empty name is a version of nothing. Reads only
+    parts that the two do not share, so it costs what changed and not what there is."""
+    if before == after:
+        return
+    old, new = _Side(objects, before), _Side(objects, after)
+    while True:
+        a, b = old.next, new.next
+        if isinstance(a, ManifestPart) and isinstance(b, ManifestPart):
+            if a.digest == b.digest:
+                old.step()
+                new.step()
+            else:  # the higher one, else the one that ends first: the other may begin after it
+                (old if (-a.depth, a.key) <= (-b.depth, b.key) else new).open()
+        elif isinstance(a, ManifestPart):
+            if not isinstance(b, ManifestEntry) or b.key > old.passed:
+                old.open()
+            else:
+                yield Change(b.key, "added", None, b)
+                new.step()
+        elif isinstance(b, ManifestPart):
+            if a is None or a.key > new.passed:
+                new.open()
+            else:
+                yield Change(a.key, "removed", a, None)
+                old.step()
+        elif a is None and b is None:
+            return
+        elif b is None or (a is not None and a.key < b.key):
+            assert a is not None
+            yield Change(a.key, "removed", a, None)
+            old.step()
+        elif a is None or b.key < a.key:
+            yield Change(b.key, "added", None, b)
+            new.step()
+        else:
+            if a != b:
+                yield Change(a.key, "changed", a, b)
+            old.step()
+            new.step()
+
+
+class _Side:
+    """A tree from its first line to its last, opened only where someone asks. All that is still to come has keys
+    after `passed`."""
+
+    def __init__(self, objects: Objects, version: str) -> None:
+        self._objects = objects
+        self.passed: Key = ()
+        self.next: ManifestPart | ManifestEntry | None = None
+        named = named_parts(objects, version) if version else []
+        self._open: list[Iterator[ManifestPart | ManifestEntry]] = [
+            entries(objects, version) if named is None else iter(named)
+        ]
+        self._go_on()
+
+    def step(self) -> None:
+        """Past the next one, and all that is below it."""
+        assert self.next is not None
+        self.passed = self.next.key
+        self._go_on()
+
+    def open(self) -> None:
+        """The part that is next gives way to its lines."""
+        assert isinstance(self.next, ManifestPart)
+        body = self._objects.read(self.next.digest)
+        self._open.append(iter(decode_parts(body) if self.next.depth else decode_entries(body)))
+        self._go_on()
+
+    def _go_on(self) -> None:
+        self.next = None
+        while self._open and self.next is None:
+            self.next = next(self._open[-1], None)
+            if self.next is None:
+                self._open.pop()

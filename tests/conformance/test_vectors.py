@@ -24,7 +24,7 @@ from kfm.contract.records import ManifestEntry, SourceRef, Step
 from kfm.contract.updater import Plan, Updater
 from kfm.documents import reading, windows
 from kfm.documents.strict_json import decode
-from kfm.engine.parts import Line, Tally, write
+from kfm.engine.parts import Tally, write
 from kfm.engine.plan import make
 from kfm.errors import BadInput
 from kfm.inspection.describing import read_from
@@ -136,13 +136,13 @@ def answer_version(vector: Vector) -> None:
         entry = ManifestEntry(
             key=key, digest="sha256:" + hashlib.sha256(body).hexdigest(), size=i, media_type="text/plain"
         )
-        lines.append(Line(key, canonical(entry).decode() + "\n", 1, i))
+        lines.append((key, canonical(entry).decode() + "\n", 1, i))
     walk: Any = SimpleNamespace(ports=None, tail_rows=[])
     root = write(walk, "", iter(sorted(lines)), False, Tally())
     assert root == (vector["version"], vector["count"], sum(range(vector["count"])))
     stored = dict(walk.tail_rows)
     assert all("sha256:" + hashlib.sha256(body).hexdigest() == name for name, body in stored.items())
-    listing = b"".join(line.text.encode() for line in sorted(lines))
+    listing = b"".join(line[1].encode() for line in sorted(lines))
     assert version_of(listing) == vector["version"] in stored
 
 

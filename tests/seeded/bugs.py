@@ -179,8 +179,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a part of a manifest is cut by its values": Bug(
         "kfm/engine/parts.py",
-        "closes(line.key, self.level)",
-        "closes((line.text,), self.level)",
+        "closes(line[0], self.level)",
+        "closes((line[1],), self.level)",
         "tests/walk/test_manifests.py",
     ),
     "a recut ends before the cuts meet again": Bug(

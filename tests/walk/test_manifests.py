@@ -77,7 +77,7 @@ def test_one_key_is_found_by_the_path_to_it() -> None:
 def test_a_long_manifest_in_one_piece_is_read_as_ever_and_continued_in_parts() -> None:
     orchard = Orchard()
     content = {i: i for i in range(1000)}
-    old = orchard.objects.put(b"".join(line(i, i).text.encode() for i in content))
+    old = orchard.objects.put(b"".join(line(i, i)[1].encode() for i in content))
     assert orchard.content(old) == content
     assert manifests.find(orchard.objects, old, ("row", f"{77:07d}")) is not None
     assert list(manifests.parts(orchard.objects, old)) == [old]
@@ -241,6 +241,6 @@ def test_changes_are_told_from_the_parts_that_two_versions_do_not_share() -> Non
 def test_changes_against_a_manifest_of_one_long_object_are_told_too() -> None:
     orchard = Orchard()
     old = dict.fromkeys(range(500), 1)
-    flat = orchard.objects.put("".join(line(i, value).text for i, value in old.items()).encode())
+    flat = orchard.objects.put("".join(line(i, value)[1] for i, value in old.items()).encode())
     tree = orchard.write("", {i: 2 if i == 77 else 1 for i in range(1, 501)}).digest
     assert told(orchard, flat, tree) == [(0, "removed", 1, None), (77, "changed", 1, 2), (500, "added", None, 1)]

@@ -76,4 +76,4 @@ class Orchard:
 
 def line(i: int, value: int) -> Line:
     text = f'{{"digest":"sha256:{value:064x}","key":["row","{i:07d}"],"media_type":"text/plain","size":{value}}}\n'
-    return Line(("row", f"{i:07d}"), text, 1, value)
+    return ("row", f"{i:07d}"), text, 1, value

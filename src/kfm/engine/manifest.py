@@ -45,11 +45,11 @@ def _new_entries(walk: Walk) -> Iterator[Line]:
             said = results.described.get(position)
             if said is not None:
                 entry = {"digest": name, "key": key, "media_type": media_type, "size": size, **said}
-                yield Line(key, canonical(entry).decode() + "\n", 1, size)
+                yield key, canonical(entry).decode() + "\n", 1, size
                 continue
             # A canonical line by hand: members in order, and texts that the encoder writes canonically.
             text = f'{{"digest":"{name}","key":{_encode(key).decode()},"media_type":{media},"size":{size}}}\n'
-            yield Line(key, text, 1, size)
+            yield key, text, 1, size
 
 
 def _sorted(walk: Walk, lines: Iterator[Line]) -> Iterator[Line]:
@@ -70,7 +70,7 @@ def _laid_aside(lines: list[Line]) -> Iterator[Line]:
     import tempfile
 
     file = tempfile.TemporaryFile()  # noqa: SIM115 - scratch without a name, gone with its iterator
-    file.write("".join(line.text for line in lines).encode())
+    file.write("".join(text for _, text, _, _ in lines).encode())
     file.seek(0)
     return _read(file)
 
@@ -78,15 +78,15 @@ def _laid_aside(lines: list[Line]) -> Iterator[Line]:
 def _read(file: Iterable[bytes]) -> Iterator[Line]:
     for text in file:
         entry = decode_entry(text)
-        yield Line(entry.key, text.decode(), 1, entry.size)
+        yield entry.key, text.decode(), 1, entry.size
 
 
 def _distinct(lines: Iterator[Line]) -> Iterator[Line]:
     previous: tuple[str, ...] | None = None
     for line in lines:
-        if line.key == previous:
-            raise _twice(line.key)
-        previous = line.key
+        if line[0] == previous:
+            raise _twice(line[0])
+        previous = line[0]
         yield line
 
 

@@ -36,18 +36,14 @@ KEPT = 32  # old parts kept while others are read
 _encode = msgspec.json.encode
 
 
-class Line(NamedTuple):
-    """Of any level: its text, and how many entries of what size lie in it or below. Without a text: it goes."""
-
-    key: Key
-    text: str
-    entries: int
-    size: int
+# Of any level: its key, its text, and how many entries of what size lie in it or below. Without a text: it goes.
+# A plain tuple: a manifest has as many as keys, and the collector of garbage passes over tuples of texts and numbers.
+Line = tuple[Key, str, int, int]
 
 
 def goes(key: Key) -> Line:
     """In place of a line: the one of this key goes."""
-    return Line(key, "", 0, 0)
+    return key, "", 0, 0
 
 
 class Root(NamedTuple):
@@ -76,15 +72,14 @@ class Shelf:
         self._waiting = 0
         self._read: dict[str, bytes] = {}  # a few of the old parts: each level begins at the root again
 
-    def put(self, body: bytes) -> str:
+    def put(self, name: str, body: bytes) -> None:
         if len(body) > INLINE_MAX:
-            return self._walk.ports.objects.put(body)
-        name = digest(body)
+            self._walk.ports.objects.put(body)
+            return
         self._rows[name] = body
         self._waiting += len(body)
         if self._waiting > FLUSH:
             self._flush()
-        return name
 
     def read(self, name: str) -> bytes:
         body = self._rows.get(name) or self._read.get(name)
@@ -126,24 +121,24 @@ class Cutter:
         held = self.held
         held.append(line)
         count = len(held)
-        if count >= LEAST and (count >= MOST or closes(line.key, self.level)):
+        if count >= LEAST and (count >= MOST or closes(line[0], self.level)):
             self.close()
 
     def close(self) -> None:
         """What is held is a part."""
         held, self.held = self.held, []
-        _, texts, entries, sizes = zip(*held, strict=True)
+        keys, texts, entries, sizes = zip(*held, strict=True)
         body = "".join(texts).encode()
         name = digest(body)
         if name not in self.known:
-            self._shelf.put(body)
-        key, count, size = held[-1].key, sum(entries), sum(sizes)
+            self._shelf.put(name, body)
+        key, count, size = keys[-1], sum(entries), sum(sizes)
         # A canonical line by hand: members in order, and texts that the encoder writes canonically.
         text = (
             f'{{"depth":{self.level},"digest":"{name}","entries":{count},'
             f'"key":{_encode(key).decode()},"size":{size}}}\n'
         )
-        self.made.append((name, Line(key, text, count, size)))
+        self.made.append((name, (key, text, count, size)))
 
 
 class Cursor:
@@ -233,7 +228,7 @@ class Changes:
 def _recut(cutter: Cutter, cursor: Cursor, shelf: Shelf, changes: Changes, sealed: bool, tally: Tally) -> list[Line]:
     """Make the changes in one level; returns those of the level above."""
     gone: dict[Key, str] = {}
-    part = cursor.seek(()) if sealed else cursor.seek(changes.next.key) if changes.next is not None else None
+    part = cursor.seek(()) if sealed else cursor.seek(changes.next[0]) if changes.next is not None else None
     while part is not None:
         gone[part.key] = part.digest
         cutter.known.add(part.digest)
@@ -244,8 +239,8 @@ def _recut(cutter: Cutter, cursor: Cursor, shelf: Shelf, changes: Changes, seale
         elif cutter.held or sealed:
             part = cursor.following()
         else:
-            part = cursor.seek(changes.next.key) if changes.next is not None else None
-    above = [line for name, line in cutter.made if gone.pop(line.key, "") != name]
+            part = cursor.seek(changes.next[0]) if changes.next is not None else None
+    above = [line for name, line in cutter.made if gone.pop(line[0], "") != name]
     above += map(goes, gone)
     above.sort()
     return above
@@ -258,14 +253,14 @@ def _merge(
     here too, and the last part closes."""
     add, lines, change = cutter.add, changes.lines, changes.next
     for line in old:
-        key = line.key
-        while change is not None and change.key < key:
-            if change.text:
+        key, text, _, _ = line
+        while change is not None and change[0] < key:
+            if change[1]:
                 add(change)
             change = next(lines, None)
-        if change is not None and change.key == key:
-            if change.text:
-                tally.superseded += change.text != line.text
+        if change is not None and change[0] == key:
+            if change[1]:
+                tally.superseded += change[1] != text
                 add(change)
             change = next(lines, None)
         elif sealed:
@@ -287,10 +282,10 @@ def _lines(body: bytes, depth: int) -> Iterator[Line]:
     texts = body.decode().split("\n")
     if depth:
         for part, text in zip(decode_parts(body), texts, strict=False):
-            yield Line(part.key, text + "\n", part.entries, part.size)
+            yield part.key, text + "\n", part.entries, part.size
     else:
         for entry, text in zip(decode_entries(body), texts, strict=False):
-            yield Line(entry.key, text + "\n", 1, entry.size)
+            yield entry.key, text + "\n", 1, entry.size
 
 
 def _flat(walk: Walk, name: str, tally: Tally) -> Iterator[Line]:
@@ -299,7 +294,7 @@ def _flat(walk: Walk, name: str, tally: Tally) -> Iterator[Line]:
         for line in file:
             entry = decode_entry(line)
             tally.old += 1
-            yield Line(entry.key, line.decode(), 1, entry.size)
+            yield entry.key, line.decode(), 1, entry.size
 
 
 def _root(shelf: Shelf, cutter: Cutter) -> Root:
@@ -308,8 +303,9 @@ def _root(shelf: Shelf, cutter: Cutter) -> Root:
         below, cutter = cutter, Cutter(shelf, cutter.level + 1)
         _merge(cutter, (), Changes(line for _, line in below.made), False, Tally())
     if not cutter.made:
-        return Root(shelf.put(b""), 0, 0)
-    name, line = cutter.made[0]
+        shelf.put(name := digest(b""), b"")
+        return Root(name, 0, 0)
+    name, (_, _, entries, size) = cutter.made[0]
     depth = cutter.level
     while depth:  # a part that names a single one is none: the root is the lowest that holds all
         named = decode_parts(shelf.read(name))
@@ -317,11 +313,11 @@ def _root(shelf: Shelf, cutter: Cutter) -> Root:
             break
         shelf.drop(name)
         name, depth = named[0].digest, named[0].depth
-    if depth and line.entries <= WHOLE:
+    if depth and entries <= WHOLE:
         body = b"".join(_bodies(shelf, name, depth))
         shelf.forget()
-        name = shelf.put(body)
-    return Root(name, line.entries, line.size)
+        shelf.put(name := digest(body), body)
+    return Root(name, entries, size)
 
 
 def _bodies(shelf: Shelf, name: str, depth: int) -> Iterator[bytes]:

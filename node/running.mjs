@@ -46,6 +46,7 @@ class Tally {
     this.receipts.push(receipt);
     this.#codes.push(codeOf(receipt, { tellNoop }));
     for (const note of receipt.errors) this.#screen.fail(about(receipt.dataset, note.message));
+    for (const note of receipt.warnings) this.#screen.say(about(receipt.dataset, note.message));
   }
 
   /** All is durable, and the outside was not told of it. What another command left is no failure of this one. */

@@ -7,6 +7,7 @@ import { claimKey, inputHash, runId, runKeyOf } from "../keys.mjs";
 import { larger } from "../manifests.mjs";
 import { abandonsUnfinished, checkReason, overridesOf } from "../overrides.mjs";
 import { ErrorNote, replace, Run } from "../records.mjs";
+import { codeChanged } from "./changes.mjs";
 import { INLINE_MAX } from "./execute.mjs";
 import * as heartbeat from "./heartbeat.mjs";
 import { measureSuperseded } from "./measure.mjs";
@@ -49,6 +50,7 @@ export function admit(walk) {
     trigger.params,
   );
   const { state } = walk.ports;
+  walk.codeChanged = codeChanged(state, updater, walk.dataset);
   const done = hasRivals(walk) ? null : duplicate(walk, state.claimed(walk.claimKey));
   if (done !== null) {
     return walk.switches.every((name) => ["", "open"].includes(state.ref(name))) ? done : stopped(walk);
@@ -175,6 +177,7 @@ export function newRun(walk, latest) {
     inputs: [...walk.inputs],
     metadata: { ...walk.ports.metadata },
     continues: continued(walk, latest),
+    code_hash: walk.updater.code_hash,
   });
 }
 

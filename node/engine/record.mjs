@@ -8,6 +8,7 @@ import { datasetUri } from "../names.mjs";
 import { overridesOf } from "../overrides.mjs";
 import { ErrorNote, Item, Receipt, RefMove, replace } from "../records.mjs";
 import { VERSION } from "../generated/words.mjs";
+import { codeWarnings } from "./changes.mjs";
 import { measure } from "./measure.mjs";
 import { append } from "./plan.mjs";
 
@@ -121,6 +122,7 @@ export function closingReceipt(walk, old, outcome, note) {
   return replace(receiptOf(walk, "FAILED", outcome, old.run_id, [note]), {
     job_id: old.claim_key.slice(0, 32),
     updater_version: old.updater_version,
+    code_hash: old.code_hash,
     run_key: old.run_key,
     input_hash: old.input_hash,
     plan_hash: old.plan_hash,
@@ -209,5 +211,7 @@ export function receiptOf(walk, status, outcome, runId, errors = []) {
     rows: total(walk.inputs, "rows"),
     changes: walk.changes,
     correlation_id: trigger.correlation_id,
+    code_hash: updater.code_hash,
+    warnings: walk.codeChanged && !trigger.force ? codeWarnings(updater, outcome) : [],
   });
 }

@@ -38,6 +38,7 @@ export function assemble(walk) {
     },
     deleted: tally.deleted,
     created_at: run.started_at,
+    code_hash: run.code_hash,
   });
   walk.changes = {
     added: made.entries - (tally.old - tally.deleted),

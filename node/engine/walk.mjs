@@ -48,6 +48,7 @@ export class Walk {
     this.inputHash = "";
     this.runKey = "";
     this.claimKey = "";
+    this.codeChanged = false; // since the version there is now was made, under the same version of the updater
     this.run = null;
     this.lease = null;
     this.renewedMs = 0;

@@ -124,6 +124,7 @@ export const DatasetVersion = record("DatasetVersion", {
   deleted: [integer, 0],
   created_at: [text, ""],
   validated_by: [text, ""],
+  code_hash: [text, ""],
 });
 
 export const WalRecord = record("WalRecord", {
@@ -219,6 +220,8 @@ export const Receipt = record("Receipt", {
   rows: [integer, 0],
   changes: [map(integer), {}],
   correlation_id: [text, ""],
+  code_hash: [text, ""],
+  warnings: [list(ErrorNote.type), []],
 });
 
 export const RunTelemetry = record("RunTelemetry", {
@@ -280,6 +283,7 @@ export const Run = record("Run", {
   metadata: [map(any), {}],
   continues: [text, ""],
   locked_plan: [boolean, false],
+  code_hash: [text, ""],
 });
 
 export const LedgerEntry = record("LedgerEntry", {

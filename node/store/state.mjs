@@ -409,7 +409,8 @@ export class StoredTx {
     const key = `${version.dataset}@${version.digest}`;
     const body = this.#tables.get("versions", key);
     const first = body === null ? null : decodeRecord(body, DatasetVersion, `versions/${key}`);
-    const known = first && replace(first, { validation: version.validation, validated_by: version.run_id });
+    const { validation, run_id: validated_by, code_hash } = version;
+    const known = first && replace(first, { validation, validated_by, code_hash });
     this.#put("versions", key, canonical(known ?? version));
   }
 

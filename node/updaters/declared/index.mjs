@@ -3,9 +3,11 @@
  * Twin of src/kfm/updaters/declared/updater.py.
  */
 
+import { canonical } from "../../canonical.mjs";
 import { compare } from "../../characters.mjs";
 import { declaration, formatFrom, sortedKeys } from "../../declared.mjs";
 import { BadInput } from "../../errors.mjs";
+import { digest } from "../../keys.mjs";
 import { printable } from "../../names.mjs";
 import { replace, Step } from "../../records.mjs";
 import { within } from "../../windows.mjs";
@@ -36,6 +38,8 @@ export class DeclaredUpdater {
     this.#outputs = outputs;
     this.#contracts = contracts;
     this.#limits = limits;
+    const said = sortedKeys(outputs).map((output) => [output, this.#declared(outputs[output])]);
+    this.code_hash = digest(canonical({ declared: 1, outputs: Object.fromEntries(said) }));
     const used = new Set();
     for (const output of Object.values(outputs)) {
       used.add(output.from);

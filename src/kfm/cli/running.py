@@ -53,6 +53,8 @@ class Tally:
         self._codes.append(code_of(receipt, tell_noop=tell_noop))
         for note in receipt.errors:
             self._screen.fail(_about(receipt.dataset, note.message))
+        for note in receipt.warnings:
+            self._screen.say(_about(receipt.dataset, note.message))
 
     def undelivered(self, problems: list[tuple[str, KfmError]], *, all_are_ours: bool) -> None:
         """All is durable, and the outside was not told of it. What another command left is no failure of this one."""
@@ -139,6 +141,8 @@ def plan(options: argparse.Namespace, screen: Screen) -> int:
             from kfm.cli.replanning import check_elsewhere
 
             check_elsewhere(resolved, name, house.trigger(name, window=window).window, view.inputs, view.plan_hash)
+        for note in view.warnings:
+            screen.say(_about(name, note.message))
         if screen.json:
             screen.data(view)
         else:

@@ -170,6 +170,7 @@ class DatasetVersion(Record, frozen=True):
     deleted: int = 0  # keys of the superseded version that are gone from this one
     created_at: str = ""
     validated_by: str = ""  # the last run that made it, whose contracts `validation` speaks of; empty: the first one
+    code_hash: str = ""  # as in the receipt, of that run
 
 
 class WalRecord(Record, frozen=True):
@@ -280,6 +281,8 @@ class Receipt(Record, frozen=True):
     rows: int = 0  # that were read, the held ones among them
     changes: dict[str, int] = {}  # keys added, changed and removed, and how many there are; empty: no version was made
     correlation_id: str = ""  # the same over a resume, in the log and in the telemetry
+    code_hash: str = ""  # of the updater's code with the releases of its packages, or of its declaration
+    warnings: list[ErrorNote] = []  # what somebody should see to, although nothing failed
 
 
 class RunTelemetry(Record, frozen=True):
@@ -345,6 +348,7 @@ class Run(Record, frozen=True):
     metadata: dict[str, Any] = {}
     continues: str = ""  # a failed run of the same work, whose finished steps this one keeps
     locked_plan: bool = False  # it was the first to plan this work; a failure with nothing made frees the plan again
+    code_hash: str = ""  # of whoever began it
 
 
 class LedgerEntry(Record, frozen=True):

@@ -190,6 +190,7 @@ class Updater:
     dataset: str = ""
     op: str = "ingest"  # the verb in ledgers and receipts
     job_type: str = "ingest.pull_source"
+    code_hash: str = ""  # of what it is made of, by whoever loaded it; empty: not known
     declared: bool = False  # the configuration says what it does, so a plan that changed is noticed without a run
     moves_only: bool = False  # an operation: its plan moves refs and makes no version of its own
     slo_target_latency_ms: int = 900_000

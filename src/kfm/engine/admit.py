@@ -14,6 +14,7 @@ from kfm.contract.overrides import abandons_unfinished, check_reason, overrides_
 from kfm.contract.ports import INLINE_MAX, Objects, Tx
 from kfm.contract.records import ErrorNote, Run, Trigger
 from kfm.engine import heartbeat
+from kfm.engine.changes import code_changed
 from kfm.engine.measure import measure_superseded
 from kfm.engine.record import closing_receipt
 from kfm.engine.walk import Walk
@@ -47,6 +48,7 @@ def admit(walk: Walk) -> Fresh | Resume | Duplicate | Stopped:
     walk.claim_key = claim_key(
         updater.id, updater.version, walk.dataset, trigger.window, walk.input_hash, trigger.params
     )
+    walk.code_changed = code_changed(walk.ports.state, updater, walk.dataset)
     done = None if any(rivals(walk)) else duplicate(walk, walk.ports.state.runs.claimed(walk.claim_key))
     if done is not None:
         refs = walk.ports.state.refs
@@ -181,6 +183,7 @@ def new_run(walk: Walk, latest: Run | None) -> Run:
         inputs=list(walk.inputs),  # as they came: what quarantine makes of them is in the plan record
         metadata=dict(walk.ports.metadata),
         continues=continued(walk, latest),
+        code_hash=walk.updater.code_hash,
     )
 
 

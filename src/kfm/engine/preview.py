@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from kfm.contract.keys import claim_key, input_hash
-from kfm.contract.records import SourceRef, Step, Trigger
+from kfm.contract.records import ErrorNote, SourceRef, Step, Trigger
 from kfm.contract.updater import Updater
 from kfm.engine.acquire import acquire
+from kfm.engine.changes import code_changed, code_warnings
 from kfm.engine.plan import make
 from kfm.engine.quarantine import quarantine
 from kfm.engine.walk import Ports, Walk
@@ -26,6 +27,7 @@ class PlanPreview(msgspec.Struct, frozen=True):
     against: str  # what it was compared with: locked | last | nothing
     before: str  # the hash of that plan, or empty
     diff: str  # one line for each change; empty if there is none or nothing to compare with
+    warnings: list[ErrorNote]  # as a run of it would tell
 
     @property
     def changed(self) -> bool:
@@ -53,6 +55,7 @@ def preview_plan(trigger: Trigger, updater: Updater, ports: Ports) -> PlanPrevie
     if before and before != made.plan_hash:
         old = b"".join(ports.state.journal.plan_chunks(before))
         diff = plan_diff(old, b"".join(made.chunks)) if made.chunks is not None and old else "the plans differ"
+    outcome = "noop" if against == "locked" else "done"
     return PlanPreview(
         plan_hash=made.plan_hash,
         steps=made.steps,
@@ -62,6 +65,7 @@ def preview_plan(trigger: Trigger, updater: Updater, ports: Ports) -> PlanPrevie
         against=against,
         before=before,
         diff=diff,
+        warnings=code_warnings(updater, outcome) if code_changed(ports.state, updater, walk.dataset) else [],
     )
 
 

@@ -11,6 +11,7 @@ from kfm.contract.overrides import overrides_of
 from kfm.contract.ports import Tx
 from kfm.contract.records import ErrorNote, Item, Receipt, RefMove, Run, Status, Trigger
 from kfm.contract.updater import Updater
+from kfm.engine.changes import code_warnings
 from kfm.engine.measure import measure, measure_merged
 from kfm.engine.plan import append
 from kfm.engine.walk import Ports, Walk, correlated, is_public
@@ -105,6 +106,7 @@ def merge(trigger: Trigger, into: Receipt, updater: Updater, ports: Ports) -> Re
             policy_decisions=[],
             errors=[],
             overrides=overrides_of(trigger),
+            warnings=[],
             correlation_id=correlated(trigger).correlation_id,
         )
         tx.ledger.append(receipt, op=updater.op)
@@ -178,6 +180,7 @@ def closing_receipt(walk: Walk, old: Run, outcome: str, note: ErrorNote) -> Rece
         receipt_of(walk, "FAILED", outcome, old.run_id, [note]),
         job_id=old.claim_key[:32],
         updater_version=old.updater_version,
+        code_hash=old.code_hash,
         run_key=old.run_key,
         input_hash=old.input_hash,
         plan_hash=old.plan_hash,
@@ -271,6 +274,8 @@ def receipt_of(walk: Walk, status: Status, outcome: str, run_id: str, errors: li
         rows=sum(source.rows for source in walk.inputs),
         changes=walk.changes,
         correlation_id=trigger.correlation_id,
+        code_hash=updater.code_hash,
+        warnings=code_warnings(updater, outcome) if walk.code_changed and not trigger.force else [],
     )
 
 

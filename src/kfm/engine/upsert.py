@@ -54,6 +54,7 @@ def assemble(walk: Walk) -> None:
         },
         deleted=tally.deleted,
         created_at=run.started_at,
+        code_hash=run.code_hash,
     )
     walk.changes = {
         "added": made.entries - (tally.old - tally.deleted),

@@ -161,6 +161,7 @@ class Walk(Struct):
     input_hash: str = ""
     run_key: str = ""
     claim_key: str = ""
+    code_changed: bool = False  # since the version there is now was made, under the same version of the updater
     run: Run | None = None
     lease: Lease | None = None
     renewed_ms: int = 0

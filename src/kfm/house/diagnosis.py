@@ -6,6 +6,7 @@ from collections import Counter
 
 from kfm.config import Resolved
 from kfm.contract.records import Decision, RefMove
+from kfm.engine.changes import code_changed
 from kfm.engine.verify import verify
 from kfm.errors import KfmError
 from kfm.house.opening import House, folders, load, place_verdicts
@@ -33,6 +34,7 @@ def diagnose(resolved: Resolved, *, deep: bool = False) -> list[Verdict]:
         why = "`kfm resume` delivers what was committed and not yet told to the outside" if owed else ""
         found.append(Verdict(check="publish.waiting", ok=True, found=", ".join(owed) or "0", why=why))
         found += published_verdicts(house)
+        found += code_verdicts(house)
         if deep:
             found += verify_everything(house)
             found += public_verdicts(house)
@@ -59,6 +61,29 @@ def updater_verdicts(resolved: Resolved) -> list[Verdict]:
             load(resolved, name, dataset)
         except KfmError as problem:
             found.append(Verdict(check=f"{name}.updater", ok=False, found=problem.message, why=problem.hint))
+    return found
+
+
+def code_verdicts(house: House) -> list[Verdict]:
+    """Is the code, or the declaration, what made the version there is now? No failure: it may give the same."""
+    found = []
+    for name in house.datasets():
+        if not house.state.refs.at(f"processed/{name}"):
+            continue
+        try:
+            updater = house.updater(name)
+        except KfmError:  # told by its own verdict
+            continue
+        changed = code_changed(house.state, updater, name)
+        since = f"changed since version {updater.version} made what is there"
+        found.append(
+            Verdict(
+                check=f"{name}.code",
+                ok=True,
+                found=since if changed else "as it was when it made what is there",
+                why="nothing is run again until `version` changes (or use --force)" if changed else "",
+            )
+        )
     return found
 
 

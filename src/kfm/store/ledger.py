@@ -47,7 +47,9 @@ class LedgerTx(Ledger):
     def keep_version(self, version: DatasetVersion) -> None:
         """The first maker of a version stays its maker; a later one brings what it was held against up to date."""
         if (first := self.version(version.dataset, version.digest)) is not None:
-            version = msgspec.structs.replace(first, validation=version.validation, validated_by=version.run_id)
+            version = msgspec.structs.replace(
+                first, validation=version.validation, validated_by=version.run_id, code_hash=version.code_hash
+            )
         self._tables.put("versions", f"{version.dataset}@{version.digest}", exact(version))
 
     def append(self, receipt: Receipt, *, op: str) -> None:

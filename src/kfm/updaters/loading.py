@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from kfm.contract.keys import digest
@@ -13,7 +14,7 @@ from kfm.errors import BadInput, KfmError, place_of
 
 
 def load_updater(name: str, spec: str, at: Callable[[str], str]) -> Updater:
-    """`file.py:Class`, the file found by `at`, or `package.module:Class`."""
+    """`file.py:Class`, the file found by `at` in the folder of the installation, or `package.module:Class`."""
     where, _, class_name = spec.rpartition(":")
     module = _from_file(name, where, at(where)) if where.endswith(".py") else _from_module(name, where)
     kind: Any = getattr(module, class_name, None)
@@ -21,18 +22,22 @@ def load_updater(name: str, spec: str, at: Callable[[str], str]) -> Updater:
         raise BadInput(f"{where} has no class {class_name} for dataset {name}", hint="check `updater:` in kfm.yml")
     if not (isinstance(kind, type) and issubclass(kind, Updater)):
         raise BadInput(f"{spec} of dataset {name} is not an Updater", hint="let the class inherit from kfm.Updater")
+    from kfm.updaters.digesting import code_hash  # not needed for what is declared
+
     try:
         updater = kind()
         if updater.id == "":
             updater.id = name
-        return check_updater(updater)
+        check_updater(updater)
+        updater.code_hash = code_hash(module, at(""))
+        return updater
     except KfmError:
         raise
     except (Exception, SystemExit) as problem:
         raise _unusable(name, where, problem, "made") from problem
 
 
-def _from_file(name: str, path: str, full: str) -> object:
+def _from_file(name: str, path: str, full: str) -> ModuleType:
     import importlib.util
 
     if not os.path.isfile(full):
@@ -58,7 +63,7 @@ def _from_file(name: str, path: str, full: str) -> object:
     return module
 
 
-def _from_module(name: str, where: str) -> object:
+def _from_module(name: str, where: str) -> ModuleType:
     import importlib
 
     try:

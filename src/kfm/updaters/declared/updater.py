@@ -6,7 +6,9 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from kfm.contract.canonical import canonical
 from kfm.contract.declared import OutputConfig, StepConfig, declaration
+from kfm.contract.keys import digest
 from kfm.contract.ports import INLINE_MAX
 from kfm.contract.records import DataContract, SourceRef, Step, Trigger
 from kfm.contract.tables import holds_rows
@@ -48,6 +50,8 @@ class DeclaredUpdater(Updater):
         used = {output.from_ for output in outputs.values()}
         used |= {step.join.source for output in outputs.values() for step in output.steps if step.join is not None}
         self._sources = sorted(used)
+        said = {output: self._declared(each) for output, each in self._outputs.items()}
+        self.code_hash = digest(canonical({"declared": 1, "outputs": said}))
         self._lookups: dict[str, Lookup] = {}  # the last ones, which the next partition will ask for again
         self._lock = threading.Lock()
 

@@ -1,0 +1,104 @@
+"""The digest of an updater's code: its module, what that imports from the folder of the installation, and the
+releases of the packages that these import. What was loaded before, and by whom, has no part in it."""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+
+from kfm.contract.canonical import canonical
+from kfm.contract.keys import digest
+
+INSTALLED = {"site-packages", "dist-packages"}  # also of an environment that lies in the folder
+
+
+def code_hash(module: ModuleType, folder: str) -> str:
+    """Of modules that are imported by name, wherever in the code. What is found by a computed name is not seen."""
+    root = os.path.realpath(folder)
+    found: dict[str, str] = {}  # path → digest
+    outside: set[str] = set()
+    waiting = [(module.__name__, getattr(module, "__file__", None) or "")]
+    while waiting:
+        name, path = waiting.pop()
+        shown = _shown(path, root)
+        if shown in found or not os.path.isfile(path):
+            continue
+        with open(path, "rb") as file:
+            body = file.read()
+        found[shown] = digest(body)
+        package = name if os.path.basename(path).startswith("__init__.") else name.rpartition(".")[0]
+        for wanted in _imports(body, package):
+            at = _file_of(wanted, root)
+            if at and _is_ours(at, root):
+                waiting.append((wanted, at))
+            else:
+                outside.add(wanted.partition(".")[0])
+    packages = sorted(outside - sys.stdlib_module_names - {"kfm", ""})
+    return digest(canonical({"code": 1, "modules": sorted(found.items()), "releases": list(_releases(packages))}))
+
+
+def _shown(path: str, root: str) -> str:
+    name = os.path.relpath(os.path.realpath(path), root) if _is_ours(path, root) else os.path.basename(path)
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def _is_ours(path: str, root: str) -> bool:
+    real = os.path.realpath(path)
+    return real.startswith(root.rstrip(os.sep) + os.sep) and not INSTALLED & set(real[len(root) :].split(os.sep))
+
+
+def _imports(body: bytes, package: str) -> Iterator[str]:
+    """The full names of what a module imports, with their packages; some may be no module but a name in one."""
+    try:
+        nodes = list(ast.walk(ast.parse(body)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # no source, or of a module nobody could import
+        return
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            start = ".".join([*above, *([node.module] if node.module else [])])
+            names = [f"{start}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            parts = name.split(".")
+            yield from (".".join(parts[: n + 1]) for n in range(len(parts)))
+
+
+def _file_of(name: str, root: str) -> str:
+    """Where a module was loaded from, or would be from this folder; empty if it is not from a file there."""
+    if name in sys.modules:
+        return getattr(sys.modules[name], "__file__", None) or ""
+    for entry in sys.path:
+        if isinstance(entry, str) and _is_ours(os.path.join(entry or os.getcwd(), "x"), root):
+            start = os.path.join(entry, *name.split("."))
+            for path in (os.path.join(start, "__init__.py"), start + ".py"):
+                if os.path.isfile(path):
+                    return path
+    return ""
+
+
+def _releases(packages: list[str]) -> Iterator[tuple[str, str]]:
+    """The distributions that these packages came with, and their versions; none is looked for without need."""
+    if not packages:
+        return
+    from importlib import metadata, util
+
+    known: dict[str, list[str]] | None = None
+    for name in packages:
+        try:
+            if util.find_spec(name) is None:
+                continue
+        except (ImportError, ValueError):  # loaded by hand
+            continue
+        try:
+            yield name, metadata.version(name)
+        except metadata.PackageNotFoundError:
+            if known is None:
+                known = dict(metadata.packages_distributions())
+            yield from ((each, metadata.version(each)) for each in sorted(set(known.get(name, []))))

@@ -274,8 +274,8 @@ def test_a_resumed_run_is_the_same_request(place: Place) -> None:
 
 
 def test_a_run_by_hand_that_takes_an_unfinished_one_up_is_that_request(place: Place) -> None:
-    asked = interrupted(place, window="2026-01")
-    receipt = place.run(window="2026-01")
+    asked = interrupted(place, window="2026-01-01/2026-01-31")
+    receipt = place.run(window="2026-01-01/2026-01-31")
     assert receipt.correlation_id == asked.correlation_id
     assert place.telemetry(receipt.run_id)["correlation_id"] == asked.correlation_id
 
@@ -310,8 +310,8 @@ def test_every_receipt_has_its_telemetry_and_a_correlation_id(place: Place) -> N
     place.run()
     place.house.operation("thaw", "demo")
     list(place.house.resume())
-    interrupted(place, window="x")
-    place.run(window="x", abandon=True, reason="anew")
+    interrupted(place, window="2026-01-01/2026-01-31")
+    place.run(window="2026-01-01/2026-01-31", abandon=True, reason="anew")
     place.house.operation("promote", "demo")
     receipts = [place.house.state.ledger.receipt(entry.run_id) for entry in place.house.state.ledger.entries()]
     assert len(receipts) == 7

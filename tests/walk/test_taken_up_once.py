@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from kfm.cli.running import _resume_one
 from kfm.contract.records import Step
 from kfm.contract.updater import Output, Reader
 from kfm.errors import BadInput, Conflict, Frozen, PlanDrift, Unavailable
 from kfm.house.opening import House
+from kfm.house.working import resuming
 from kfm.telemetry.log import NullLog
 from tests.walk.crowds import STATES, Installation
 from tests.walk.site_under_test import Lines, MemorySite
@@ -388,10 +388,10 @@ def test_one_kept_trigger_that_cannot_be_taken_up_strands_no_other(place: Path) 
     text = (place / "kfm.yml").read_text()
     (place / "kfm.yml").write_text(text.replace("  a:\n", "  gone:\n"))
     with site.open() as house:
-        resuming = house.resume()
-        assert [next(resuming).dataset, next(resuming).dataset] == ["b", "c"]
+        resumed = house.resume()
+        assert [next(resumed).dataset, next(resumed).dataset] == ["b", "c"]
         with pytest.raises(BadInput, match="no dataset is called a"):
-            next(resuming)
+            next(resumed)
         assert [trigger.dataset for trigger in house.state.inbox.waiting()] == ["a"]
         told: list[str] = []
         assert list(house.resume(tell=lambda name, problem: told.append(f"{name} {problem.code}"))) == []
@@ -404,4 +404,4 @@ def test_a_run_that_ended_before_its_turn_is_a_conflict_and_no_accident() -> Non
             return iter(())
 
     with pytest.raises(Conflict, match="another worker has ended run x"):
-        _resume_one(Empty(), "x")  # type: ignore[arg-type]
+        list(resuming("x").do(Empty(), lambda _about, _problem: None))  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kfm.cli.opening import known_dataset, opened, person, settings
 from kfm.cli.render import Screen
-from kfm.cli.running import Tally, settled, show_runs
+from kfm.cli.running import Tally, show_runs
 from kfm.contract.names import check_ref, dataset_id, is_digest
 from kfm.documents.characters import printable
 from kfm.errors import EXIT_CODES, BadInput
@@ -65,6 +65,7 @@ def thaw(options: argparse.Namespace, screen: Screen) -> int:
 
 def publish(options: argparse.Namespace, screen: Screen) -> int:
     from kfm.house.publishing import check_all, published_datasets, repair_all
+    from kfm.house.working import work
 
     resolved = settings(options)
     named = [known_dataset(options, screen, resolved, name) for name in options.dataset]
@@ -72,13 +73,13 @@ def publish(options: argparse.Namespace, screen: Screen) -> int:
         tally = Tally(screen)
         effects: list[Effect] = []
         if options.repair:
-            effects += settled(house, screen, tally, all_are_ours=True)
+            effects += work(house, (), tally, all_are_ours=True).effects
             found, done, problems = repair_all(house, named or published_datasets(house))
             effects += done
         else:
             found, problems = check_all(house, named or published_datasets(house))
         for name, problem in problems:
-            tally.fail(name, problem)
+            tally.failed(name, problem)
         if screen.json:
             screen.data({"differences": found, "errors": tally.errors, "effects": effects})
         elif found:
@@ -91,6 +92,8 @@ def publish(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _operate(options: argparse.Namespace, screen: Screen, params: dict[str, str], *, switch: bool = False) -> int:
+    from kfm.house.working import moving, work
+
     who = person(options)
     resolved = settings(options)
     name = options.dataset
@@ -100,11 +103,10 @@ def _operate(options: argparse.Namespace, screen: Screen, params: dict[str, str]
         params = {"scope": name}
     with opened(options, screen, "dry" if options.dry_run else "write", resolved) as house:
         tally = Tally(screen)
-        tally.take(name, lambda: house.operation(options.command, name, params, **who))
-        effects = settled(house, screen, tally)
-        show_runs(house, screen, tally, effects)
+        outcome = work(house, [moving(options.command, name, params, **who)], tally)
+        show_runs(house, screen, tally, outcome)
         if not screen.json and not options.dry_run:
-            for receipt in tally.receipts:
+            for receipt in outcome.receipts:
                 _tell(house, screen, receipt)
         return tally.code
 

@@ -7,16 +7,24 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from kfm.cli.opening import known_dataset, opened, settings
 from kfm.cli.render import Screen, short, size
-from kfm.contract.manifests import entries, find
-from kfm.contract.names import check_ref, dataset_id, is_digest
-from kfm.contract.records import ManifestEntry, Receipt, Run
+from kfm.contract.names import check_ref, dataset_id
+from kfm.contract.records import Receipt, Run
 from kfm.documents.characters import printable
 from kfm.errors import BadInput
-from kfm.house.looking import find_run, runs, steps, worker
+from kfm.house.looking import (
+    entries_of,
+    exact_key,
+    find_entry,
+    find_run,
+    find_version,
+    held_sources,
+    ref_history,
+    runs,
+    steps,
+    worker,
+)
 
 if TYPE_CHECKING:
     from kfm.house.opening import House
@@ -157,18 +165,13 @@ def refs_list(options: argparse.Namespace, screen: Screen) -> int:
 def refs_history(options: argparse.Namespace, screen: Screen) -> int:
     ref = check_ref(options.ref)
     with opened(options, screen, "read") as house:
-        entries = list(house.state.refs.history(ref))
-        if not entries:
-            raise BadInput(f"there is no ref {printable(ref)}", hint="see `kfm refs list`")
+        moves = ref_history(house, ref)
         if screen.json:
-            screen.data(entries)
+            screen.data(moves)
         else:
             screen.table(
                 ("n", "when", "op", "from", "to", "actor", "reason", "run"),
-                [
-                    (e.n, e.ts, e.op, short(e.before), short(e.after), e.actor, e.reason, short(e.run_id))
-                    for e in entries
-                ],
+                [(e.n, e.ts, e.op, short(e.before), short(e.after), e.actor, e.reason, short(e.run_id)) for e in moves],
             )
     return 0
 
@@ -208,16 +211,16 @@ def receipts_show(options: argparse.Namespace, screen: Screen) -> int:
 
 def cat(options: argparse.Namespace, screen: Screen) -> int:
     with opened(options, screen, "read") as house:
-        target, is_version = _resolve(house, options.ref)
+        target, is_version = find_version(house, options.ref)
         if not is_version:
             if options.key:
                 raise BadInput(f"{printable(options.ref)} has no entries", hint="leave the key out")
             _write_object(house, screen, target)
             return 0
         if options.key:
-            _write_object(house, screen, _entry(house, target, options.key).digest)
+            _write_object(house, screen, find_entry(house, target, options.key).digest)
             return 0
-        first = _first_entries(house, target, 2)
+        first = list(islice(entries_of(house, target), 2))
         if len(first) == 1 and not screen.json:
             _write_object(house, screen, first[0].digest)
             return 0
@@ -229,10 +232,9 @@ def held(options: argparse.Namespace, screen: Screen) -> int:
     """What is in quarantine, and why; with --rows the rows themselves."""
     name = dataset_id(options.dataset)
     with opened(options, screen, "read") as house:
-        report = house.state.refs.at(f"quarantine/{name}")
-        if not report and not any(True for _ in house.state.refs.history(f"quarantine/{name}")):
+        sources = held_sources(house, name)
+        if not sources and not any(True for _ in house.state.refs.history(f"quarantine/{name}")):
             house.dataset(name)  # refused if there is no such dataset
-        sources = msgspec.json.decode(house.objects.read(report))["sources"] if report else []
         if options.rows:
             for source in sources:
                 if source["held_rows_digest"]:
@@ -285,57 +287,6 @@ def _tell_held(screen: Screen, name: str, source: dict[str, Any]) -> None:
         screen.say(f"the rows themselves: `kfm held {name} --rows`")
 
 
-def _resolve(house: House, text: str) -> tuple[str, bool]:
-    """The digest that was meant, and whether it is a version with entries or plain bytes."""
-    if is_digest(text):
-        if not house.objects.has(text):
-            raise BadInput(f"there is no object {text}", hint="see `kfm refs list`")
-        return text, False
-    name = check_ref(text)
-    target = house.state.refs.at(name)
-    if not target:
-        raise BadInput(f"there is no ref {printable(name)}", hint="see `kfm refs list`")
-    if not is_digest(target):
-        raise BadInput(f"{name} is a switch; it is {target}", hint=f"see `kfm refs history {name}`")
-    return target, name.startswith(("processed/", "published/"))
-
-
-def _first_entries(house: House, version: str, count: int) -> list[ManifestEntry]:
-    return list(islice(entries(house.objects, version), count))
-
-
-def _entry(house: House, version: str, text: str) -> ManifestEntry:
-    found = _meant(house, version, text)
-    if not found:
-        raise BadInput(f"the version has no entry {printable(text)}", hint="without a key, `kfm cat` lists them")
-    if len(found) > 1:
-        forms = " or ".join(f"'{exact_key(entry.key)}'" for entry in found[:2])
-        raise BadInput(f"{printable(text)} is the key of {len(found)} entries", hint=f"say which: {forms}")
-    return found[0]
-
-
-def _meant(house: House, version: str, text: str) -> list[ManifestEntry]:
-    """A key as it is listed: its parts joined by /, or as JSON, which leaves no doubt."""
-    if text.startswith("["):
-        try:
-            exact = find(house.objects, version, msgspec.json.decode(text, type=tuple[str, ...]))
-        except msgspec.MsgspecError:
-            exact = None
-        if exact is not None:
-            return [exact]
-    parts = text.split("/")
-    if len(parts) > 6:  # so many ways to read it that looking at every key is quicker
-        return [entry for entry in entries(house.objects, version) if "/".join(entry.key) == text]
-    ways: list[tuple[str, ...]] = [(parts[0],)]
-    for part in parts[1:]:
-        ways = [way for made in ways for way in ((*made, part), (*made[:-1], f"{made[-1]}/{part}"))]
-    return [entry for way in ways if (entry := find(house.objects, version, way)) is not None]
-
-
-def exact_key(key: tuple[str, ...]) -> str:
-    return msgspec.json.encode(key).decode()
-
-
 def shown_key(key: tuple[str, ...]) -> str:
     """As it is typed: joined by /, unless that could be read as another key."""
     return exact_key(key) if key[0].startswith("[") or any("/" in part for part in key) else "/".join(key)
@@ -343,11 +294,11 @@ def shown_key(key: tuple[str, ...]) -> str:
 
 def _list_entries(house: House, screen: Screen, version: str) -> None:
     if screen.json:
-        screen.data(list(entries(house.objects, version)))
+        screen.data(list(entries_of(house, version)))
         return
     screen.table(
         ("key", "size", "type", "digest"),
-        [(shown_key(e.key), size(e.size), e.media_type, short(e.digest)) for e in entries(house.objects, version)],
+        [(shown_key(e.key), size(e.size), e.media_type, short(e.digest)) for e in entries_of(house, version)],
     )
 
 

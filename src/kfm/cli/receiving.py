@@ -92,15 +92,16 @@ def _tls(cert: str, key: str) -> ssl.SSLContext:
 
 def watch(options: argparse.Namespace, screen: Screen) -> int:
     """Until SIGTERM or Ctrl-C. What it is told meanwhile is durable before it says so."""
-    from kfm.cli.running import Tally, settled
+    from kfm.cli.running import Tally
     from kfm.house.watching import Watch
+    from kfm.house.working import work
 
     resolved = settings(options)
     names = [known_dataset(options, screen, resolved, name) for name in options.dataset]
     names = names or sorted(resolved.config.datasets)
     with opened(options, screen, "write", resolved) as house:
         tally = Tally(screen)
-        watching = Watch(house, names, tally.fail)
+        watching = Watch(house, names, tally.failed)
         screen.say(f"watching {', '.join(names)}")
 
         def told(receipts: Iterator[Receipt]) -> None:
@@ -108,12 +109,12 @@ def watch(options: argparse.Namespace, screen: Screen) -> int:
             found = list(receipts)
             if found:
                 watching.busy = True
-                settled(house, screen, tally)
+                work(house, (), tally)
                 watching.busy = False
             for receipt in found:
-                tally.note(receipt)
+                tally.ended(receipt)
                 _tell_receipt(screen, receipt)
-            del tally.receipts[:], tally.errors[:]
+            tally.errors.clear()
             screen.out.flush()
 
         try:
@@ -276,12 +277,11 @@ def triggers_show(options: argparse.Namespace, screen: Screen) -> int:
 
 def triggers_retry(options: argparse.Namespace, screen: Screen) -> int:
     """Run a trigger now: one that waits as it is, one that ended as a new one like it."""
-    from kfm.cli.running import Tally, settled, show_runs
-    from kfm.house.receiving import retry
+    from kfm.cli.running import Tally, show_runs
+    from kfm.house.working import retrying, work
 
     with opened(options, screen, "write") as house:
         tally = Tally(screen)
-        tally.take(options.trigger, partial(retry, house, options.trigger))
-        effects = settled(house, screen, tally)
-        show_runs(house, screen, tally, effects)
+        outcome = work(house, [retrying(options.trigger)], tally)
+        show_runs(house, screen, tally, outcome)
         return tally.code

@@ -4,67 +4,58 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kfm.cli.opening import code_of, known_dataset, one_line, opened, person, settings, together
 from kfm.cli.render import Screen, clean, short, size
 from kfm.documents.characters import printable
-from kfm.errors import BadInput, Broken, Conflict, Held, KfmError, PlanChanged
+from kfm.errors import BadInput, Held, KfmError, PlanChanged
 
 if TYPE_CHECKING:
     from kfm.config import Resolved
     from kfm.contract.records import Effect, Receipt, RefEntry
     from kfm.house.opening import House
+    from kfm.house.working import Outcome, Undelivered
 
 
 CHANGES = ("added", "changed", "removed", "keys")  # of the keys of a version, and how many it has
 
 
 class Tally:
-    """What became of several runs: receipts, and the errors of those that left none."""
+    """Says what becomes of requests as they end, and keeps what it comes to: errors and the exit code."""
 
-    def __init__(self, screen: Screen) -> None:
+    def __init__(self, screen: Screen, *, tell_noop: bool = False) -> None:
         self._screen = screen
-        self.receipts: list[Receipt] = []
+        self._tell_noop = tell_noop
         self.errors: list[dict[str, Any]] = []
         self._codes: list[int] = []
 
-    def take(self, name: str, work: Callable[[], Receipt], *, tell_noop: bool = False) -> None:
-        """One run. Its failure does not keep the others from running, unless the ground itself gave way."""
-        self._screen.subject = name
-        try:
-            receipt = work()
-        except Broken:
-            raise
-        except KfmError as problem:
-            self.fail(name, problem)
-            return
-        self.note(receipt, tell_noop=tell_noop)
+    def begins(self, about: str) -> None:
+        self._screen.subject = about
 
-    def fail(self, name: str, problem: KfmError) -> None:
-        self._codes.append(problem.exit_code)
-        self.errors.append({"dataset": name, "code": problem.code, "message": problem.message, "hint": problem.hint})
-        self._screen.fail(_about(name, str(problem)))
-
-    def note(self, receipt: Receipt, *, tell_noop: bool = False) -> None:
-        self.receipts.append(receipt)
-        self._codes.append(code_of(receipt, tell_noop=tell_noop))
+    def ended(self, receipt: Receipt) -> None:
+        self._codes.append(code_of(receipt, tell_noop=self._tell_noop))
         for note in receipt.errors:
             self._screen.fail(_about(receipt.dataset, note.message))
         for note in receipt.warnings:
             self._screen.say(_about(receipt.dataset, note.message))
 
-    def undelivered(self, problems: list[tuple[str, KfmError]], *, all_are_ours: bool) -> None:
-        """All is durable, and the outside was not told of it. What another command left is no failure of this one."""
-        ours = {receipt.dataset for receipt in self.receipts}
-        for dataset, problem in problems:
-            if all_are_ours or not dataset or dataset in ours:
-                self._codes.insert(0, problem.exit_code)  # worse than what became of a run
-            told = f"committed, but not delivered yet, do not repeat it: {problem.message}"
-            self.errors.append({"dataset": dataset, "code": problem.code, "message": told, "hint": problem.hint})
-            self._screen.fail(f"{dataset}: {told}; {problem.hint}" if dataset else f"{told}; {problem.hint}")
+    def failed(self, about: str, problem: KfmError) -> None:
+        self._codes.append(problem.exit_code)
+        self.errors.append({"dataset": about, "code": problem.code, "message": problem.message, "hint": problem.hint})
+        self._screen.fail(_about(about, str(problem)))
+
+    def settles(self) -> None:
+        self._screen.subject = ""
+        self._screen.progress("publish", 0, 0)
+
+    def undelivered(self, what: Undelivered) -> None:
+        dataset, problem, ours = what
+        if ours:
+            self._codes.insert(0, problem.exit_code)  # worse than what became of a run
+        told = f"committed, but not delivered yet, do not repeat it: {problem.message}"
+        self.errors.append({"dataset": dataset, "code": problem.code, "message": told, "hint": problem.hint})
+        self._screen.fail(f"{dataset}: {told}; {problem.hint}" if dataset else f"{told}; {problem.hint}")
 
     @property
     def code(self) -> int:
@@ -87,26 +78,26 @@ def run(options: argparse.Namespace, screen: Screen) -> int:
         raise BadInput("the configuration names no dataset", hint="add one under `datasets:`")
     folder = artifacts_folder(options, resolved)
     events: list[dict[str, Any]] = []
+    from kfm.house.working import Undelivered, running, work
+
     with opened(options, screen, "dry" if options.dry_run else "write", resolved, events) as house:
-        tally = Tally(screen)
-        for name in dict.fromkeys(names):
-            work = partial(_run_one, house, name, window=window, **overrides, **who)
-            tally.take(name, work, tell_noop=options.exit_code)
-        effects = settled(house, screen, tally)
+        tally = Tally(screen, tell_noop=options.exit_code)
+        asked = (running(name, window=window, **overrides, **who) for name in dict.fromkeys(names))
+        outcome = work(house, asked, tally)
         if folder:
             from kfm.house.exporting import artifacts_of, write_artifacts
 
             try:
-                write_artifacts(folder, artifacts_of(house, tally.receipts, effects, events))
+                write_artifacts(folder, artifacts_of(house, outcome.receipts, outcome.effects, events))
             except KfmError as problem:
                 if options.dry_run:
                     raise
-                tally.undelivered([("", problem)], all_are_ours=True)
+                tally.undelivered(Undelivered("", problem, ours=True))
         if os.environ.get("GITHUB_ACTIONS") == "true" and not options.dry_run:
             from kfm.house.exporting import report_job
 
-            report_job(tally.receipts)
-        show_runs(house, screen, tally, effects)
+            report_job(outcome.receipts)
+        show_runs(house, screen, tally, outcome)
         return tally.code
 
 
@@ -175,10 +166,6 @@ def _show_plan(screen: Screen, view: Any, *, brief: bool) -> None:
             screen.line(f"  {clean(line)}")
 
 
-def _run_one(house: House, name: str, **asked: Any) -> Receipt:
-    return house.run(house.trigger(name, **asked))
-
-
 def set_aside(options: argparse.Namespace, reason: str) -> dict[str, Any]:
     """The rules this run sets aside. Each needs a reason, and a number of deletions is a number."""
     text = options.allow_deletions
@@ -194,13 +181,9 @@ def set_aside(options: argparse.Namespace, reason: str) -> dict[str, Any]:
     return asked
 
 
-def _resume_one(house: House, run_id: str) -> Receipt:
-    for receipt in house.resume(run_id):
-        return receipt
-    raise Conflict(f"another worker has ended run {run_id} meanwhile", hint="see `kfm receipts show`")
-
-
 def resume(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.house.working import resuming, work
+
     resolved = settings(options)
     run_id = ""
     if options.run is not None:
@@ -210,40 +193,22 @@ def resume(options: argparse.Namespace, screen: Screen) -> int:
             run_id = find_run(house, options.run)
     with opened(options, screen, "write", resolved) as house:
         tally = Tally(screen)
-        if run_id:
-            tally.take(run_id, partial(_resume_one, house, run_id))
-        else:
-            for receipt in house.resume(tell=tally.fail):
-                tally.note(receipt)
-        effects = settled(house, screen, tally, all_are_ours=True)
-        if not (tally.receipts or tally.errors):
-            screen.say("no run was left to resume" if effects else "nothing was left to resume")
-        if effects:
-            show_delivered(screen, effects)
-        show_runs(house, screen, tally, effects)
+        outcome = work(house, [resuming(run_id)], tally, all_are_ours=True)
+        if not (outcome.receipts or tally.errors):
+            screen.say("no run was left to resume" if outcome.effects else "nothing was left to resume")
+        if outcome.effects:
+            show_delivered(screen, outcome.effects)
+        show_runs(house, screen, tally, outcome)
         return tally.code
 
 
-def settled(house: House, screen: Screen, tally: Tally, *, all_are_ours: bool = False) -> list[Effect]:
-    """Durable, and told to the outside. If only that fails, people must see what was done: again, it is undone."""
-    screen.subject = ""
-    screen.progress("publish", 0, 0)
-    try:
-        return house.settle()
-    except KfmError:
-        if not house.undelivered:
-            raise
-        tally.undelivered(house.undelivered, all_are_ours=all_are_ours)
-        return []
-
-
-def show_runs(house: House, screen: Screen, tally: Tally, effects: list[Effect]) -> None:
+def show_runs(house: House, screen: Screen, tally: Tally, outcome: Outcome) -> None:
     from kfm.house.looking import frozen_by, version_of
 
     if screen.json:
-        screen.data({"receipts": tally.receipts, "errors": tally.errors, "effects": effects})
+        screen.data({"receipts": outcome.receipts, "errors": tally.errors, "effects": outcome.effects})
         return
-    if tally.receipts:
+    if outcome.receipts:
         screen.table(
             ("dataset", "status", "outcome", *CHANGES, "held", "rows", "version", "run"),
             [
@@ -257,14 +222,14 @@ def show_runs(house: House, screen: Screen, tally: Tally, effects: list[Effect])
                     short(version_of(house, r)),
                     r.run_id,
                 )
-                for r in tally.receipts
+                for r in outcome.receipts
             ],
         )
     if house.mode == "dry":
-        show_findings(house, screen, tally.receipts)
-        show_effects(house, screen, tally.receipts, effects)
+        show_findings(house, screen, outcome.receipts)
+        show_effects(house, screen, outcome.receipts, outcome.effects)
         return
-    for receipt in tally.receipts:
+    for receipt in outcome.receipts:
         if receipt.held_rows:
             rows = "1 row" if receipt.held_rows == 1 else f"{receipt.held_rows} rows"
             screen.say(f"{receipt.dataset}: {rows} held back, see `kfm held {receipt.dataset}`")
@@ -278,15 +243,13 @@ def _held_of(receipt: Receipt) -> str:
 
 def show_findings(house: House, screen: Screen, receipts: list[Receipt]) -> None:
     """What a dry run would hold back. `kfm held` cannot tell: it shows what is held, not what would be."""
-    import msgspec
-
     from kfm.cli.reading import FINDINGS, finding_rows
+    from kfm.house.looking import held_sources
 
     sources: list[dict[str, Any]] = []
     for receipt in receipts:
-        report = house.state.refs.at(f"quarantine/{receipt.dataset}")
-        if report and (receipt.held_rows or receipt.outcome == "held"):
-            for source in msgspec.json.decode(house.objects.read(report))["sources"]:
+        if receipt.held_rows or receipt.outcome == "held":
+            for source in held_sources(house, receipt.dataset):
                 sources.append({**source, "source": f"{receipt.dataset}/{source['source']}"})
     if sources:
         screen.line()

@@ -5,12 +5,24 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kfm.contract.names import dataset_id
-from kfm.contract.records import Effect, EndedTrigger, Lease, Receipt, RefEntry, Run, SourceRef, Step, Trigger
+from kfm.contract.manifests import entries, find
+from kfm.contract.names import check_ref, dataset_id, is_digest
+from kfm.contract.records import (
+    Effect,
+    EndedTrigger,
+    Lease,
+    ManifestEntry,
+    Receipt,
+    RefEntry,
+    Run,
+    SourceRef,
+    Step,
+    Trigger,
+)
 from kfm.documents.characters import printable
 from kfm.errors import BadInput
 from kfm.house.opening import House
@@ -107,6 +119,73 @@ def steps(house: House, run: Run) -> Iterator[tuple[Step, str, str]]:
                 status = "IN_PROGRESS" if position < begun and run.status == "RUNNING" else "PENDING"
             yield step, status, done.get(position, "")
             position += 1
+
+
+def ref_history(house: House, ref: str) -> list[RefEntry]:
+    """Where it was, the first move first."""
+    moves = list(house.state.refs.history(ref))
+    if not moves:
+        raise BadInput(f"there is no ref {printable(ref)}", hint="see `kfm refs list`")
+    return moves
+
+
+def held_sources(house: House, dataset: str) -> list[dict[str, Any]]:
+    """The report on each source of which something is held back now; in a dry run, would be."""
+    report = house.state.refs.at(f"quarantine/{dataset}")
+    found: list[dict[str, Any]] = msgspec.json.decode(house.objects.read(report))["sources"] if report else []
+    return found
+
+
+def find_version(house: House, text: str) -> tuple[str, bool]:
+    """The digest that a ref or a digest means, and whether it is a version with entries or plain bytes."""
+    if is_digest(text):
+        if not house.objects.has(text):
+            raise BadInput(f"there is no object {text}", hint="see `kfm refs list`")
+        return text, False
+    name = check_ref(text)
+    target = house.state.refs.at(name)
+    if not target:
+        raise BadInput(f"there is no ref {printable(name)}", hint="see `kfm refs list`")
+    if not is_digest(target):
+        raise BadInput(f"{name} is a switch; it is {target}", hint=f"see `kfm refs history {name}`")
+    return target, name.startswith(("processed/", "published/"))
+
+
+def entries_of(house: House, version: str) -> Iterator[ManifestEntry]:
+    return entries(house.objects, version)
+
+
+def find_entry(house: House, version: str, text: str) -> ManifestEntry:
+    """The one entry whose key this means."""
+    found = _meant(house, version, text)
+    if not found:
+        raise BadInput(f"the version has no entry {printable(text)}", hint="without a key, `kfm cat` lists them")
+    if len(found) > 1:
+        forms = " or ".join(f"'{exact_key(entry.key)}'" for entry in found[:2])
+        raise BadInput(f"{printable(text)} is the key of {len(found)} entries", hint=f"say which: {forms}")
+    return found[0]
+
+
+def _meant(house: House, version: str, text: str) -> list[ManifestEntry]:
+    """A key as it is listed: its parts joined by /, or as JSON, which leaves no doubt."""
+    if text.startswith("["):
+        try:
+            exact = find(house.objects, version, msgspec.json.decode(text, type=tuple[str, ...]))
+        except msgspec.MsgspecError:
+            exact = None
+        if exact is not None:
+            return [exact]
+    parts = text.split("/")
+    if len(parts) > 6:  # so many ways to read it that looking at every key is quicker
+        return [entry for entry in entries(house.objects, version) if "/".join(entry.key) == text]
+    ways: list[tuple[str, ...]] = [(parts[0],)]
+    for part in parts[1:]:
+        ways = [way for made in ways for way in ((*made, part), (*made[:-1], f"{made[-1]}/{part}"))]
+    return [entry for way in ways if (entry := find(house.objects, version, way)) is not None]
+
+
+def exact_key(key: tuple[str, ...]) -> str:
+    return msgspec.json.encode(key).decode()
 
 
 def triggers(house: House, *, ended: bool, limit: int) -> Iterator[dict[str, str]]:

@@ -1,0 +1,122 @@
+"""Working: run what was asked for, make it durable, tell the outside. What every door does with an open house, once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from kfm.contract.records import Effect, Receipt
+from kfm.errors import Broken, Conflict, KfmError
+from kfm.house.opening import House
+
+Tell = Callable[[str, KfmError], None]
+
+
+class Request(NamedTuple):
+    """Something to do, and what it is about. It gives receipts as they come; of a part that fails, it tells."""
+
+    about: str
+    do: Callable[[House, Tell], Iterable[Receipt]]
+
+
+class Undelivered(NamedTuple):
+    """All is durable, and the outside was not told of it. What another command left is not `ours`."""
+
+    dataset: str
+    problem: KfmError
+    ours: bool
+
+
+class Outcome:
+    """What became of some requests: receipts, problems of what left none, and what was told to the outside, or not."""
+
+    def __init__(self) -> None:
+        self.receipts: list[Receipt] = []
+        self.problems: list[tuple[str, KfmError]] = []
+        self.effects: list[Effect] = []
+        self.undelivered: list[Undelivered] = []
+
+
+class Audience(Protocol):
+    """Hears of everything as it happens."""
+
+    def begins(self, about: str) -> None: ...
+
+    def ended(self, receipt: Receipt) -> None: ...
+
+    def failed(self, about: str, problem: KfmError) -> None: ...
+
+    def settles(self) -> None: ...
+
+    def undelivered(self, what: Undelivered) -> None: ...
+
+
+def work(house: House, requests: Iterable[Request], audience: Audience, *, all_are_ours: bool = False) -> Outcome:
+    """Do them, then settle. The failure of one does not keep the others from running, unless the ground gave way."""
+    outcome = Outcome()
+
+    def tell(about: str, problem: KfmError) -> None:
+        outcome.problems.append((about, problem))
+        audience.failed(about, problem)
+
+    for request in requests:
+        audience.begins(request.about)
+        try:
+            for receipt in request.do(house, tell):
+                outcome.receipts.append(receipt)
+                audience.ended(receipt)
+        except Broken:
+            raise
+        except KfmError as problem:
+            tell(request.about, problem)
+    _settle(house, outcome, audience, all_are_ours=all_are_ours)
+    return outcome
+
+
+def _settle(house: House, outcome: Outcome, audience: Audience, *, all_are_ours: bool = False) -> None:
+    """Durable, and told to the outside. If only that fails, people must see what was done: again, it is undone."""
+    audience.settles()
+    try:
+        outcome.effects = house.settle()
+    except KfmError:
+        if not house.undelivered:
+            raise
+        ours = {"", *(receipt.dataset for receipt in outcome.receipts)}
+        for dataset, problem in house.undelivered:
+            outcome.undelivered.append(Undelivered(dataset, problem, all_are_ours or dataset in ours))
+            audience.undelivered(outcome.undelivered[-1])
+
+
+# -- what can be asked for
+
+
+def running(dataset: str, **asked: Any) -> Request:
+    """A run of a dataset."""
+    return Request(dataset, lambda house, _tell: [house.run(house.trigger(dataset, **asked))])
+
+
+def moving(operation: str, dataset: str, params: Mapping[str, str], **who: str) -> Request:
+    """An operation: promote, rollback, freeze or thaw."""
+    return Request(dataset, lambda house, _tell: [house.operation(operation, dataset, dict(params), **who)])
+
+
+def resuming(run_id: str = "") -> Request:
+    """An unfinished run; with no id, all that is unfinished or waits."""
+
+    def do(house: House, tell: Tell) -> Iterator[Receipt]:
+        if not run_id:
+            yield from house.resume(tell=tell)
+            return
+        for receipt in house.resume(run_id):
+            yield receipt
+            return
+        raise Conflict(f"another worker has ended run {run_id} meanwhile", hint="see `kfm receipts show`")
+
+    return Request(run_id, do)
+
+
+def retrying(trigger_id: str) -> Request:
+    """A trigger, now."""
+    from kfm.house.receiving import retry
+
+    return Request(trigger_id, lambda house, _tell: [retry(house, trigger_id)])

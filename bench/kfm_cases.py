@@ -23,6 +23,7 @@ from probe import Stopwatch, peak_mib, report
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCES = 10
+CHANGES = 9
 
 
 def installation(folder: str, datasets: str, extra: str = "") -> str:
@@ -88,13 +89,43 @@ def one(n: int, folder: str) -> None:
     """Runs of one step, one after another, each committed with its receipt before the next begins."""
     os.environ["BENCH_STEPS"] = "1"
     with house(installation(folder, dataset("data", "Wide"))) as home:
-        triggers = [home.trigger("data", window=str(i)) for i in range(n)]
-        home.run(home.trigger("data", window="warm"))
+        triggers = [home.trigger("data", window=f"P{i + 1}D") for i in range(n)]
+        home.run(home.trigger("data", window="P5000D"))
         with Stopwatch() as watch:
             for trigger in triggers:
                 receipt = home.run(trigger)
         assert receipt.status == "SUCCESS", receipt
         watch.report(n)
+
+
+def one_of_many(n: int, folder: str) -> None:
+    """A dataset of n keys, one of which changes: the median of whole runs, and the bytes each hands to the disk."""
+    os.environ["BENCH_STEPS"] = str(n)
+    times, written = [], []
+    change(folder, "0")
+    with house(installation(folder, dataset("data", "Changing", "body"))) as home:
+        assert home.run(home.trigger("data")).steps == n
+        home.settle()
+        for i in range(CHANGES):
+            change(folder, f"{i:09d}")
+            trigger, before = home.trigger("data"), bytes_written()
+            with Stopwatch() as watch:
+                receipt = home.run(trigger)
+            assert receipt.changes == {"added": 0, "changed": 1, "removed": 0, "keys": n}, receipt
+            times.append(watch.seconds)
+            written.append(bytes_written() - before)
+    report(1, statistics.median(times), None, least=min(times), written=statistics.median(written))
+
+
+def change(folder: str, text: str) -> None:
+    with open(os.path.join(folder, "body"), "w") as file:
+        file.write(text)
+
+
+def bytes_written() -> int:
+    """That this process handed to the system so far."""
+    with open("/proc/self/io") as file:
+        return int(dict(line.split(": ") for line in file)["wchar"])
 
 
 def admission(n: int, folder: str) -> None:
@@ -353,8 +384,8 @@ def big_plan(n: int, folder: str) -> None:
 CASES: dict[str, Callable[[int, str], None]] = {
     case.__name__: case
     for case in (
-        chain, empty_chain, wide, one, admission, skip, skip_files, resume, canonical, canonical_odd, canonical_receipt,
-        fetch, version, noop_files, noop_http, big_plan, table,
+        chain, empty_chain, wide, one, one_of_many, admission, skip, skip_files, resume, canonical, canonical_odd,
+        canonical_receipt, fetch, version, noop_files, noop_http, big_plan, table,
     )
 }  # fmt: skip
 

@@ -38,6 +38,23 @@ class Wide(Updater):
         return Output(b"%012d" % step.params["i"] + BODY, "text/plain")
 
 
+class Changing(Wide):
+    """All keys while the source is one byte long; then one of them, with what the source says."""
+
+    id = "changing"
+
+    def inputs(self, trigger: Trigger, sources: Sources) -> list[SourceRef]:
+        return [sources.pin("body")]
+
+    def plan(self, inputs: Sequence[SourceRef]) -> Plan:
+        if inputs[0].size == 1:
+            return Plan(steps=self._steps())
+        return Plan(steps=[Step(id="one", key=("row", f"{self.steps // 2:07d}"), params={"i": 0})])
+
+    def perform(self, step: Step, read: Reader) -> Output:
+        return Output(read.bytes("body"), "text/plain") if step.id == "one" else super().perform(step, read)
+
+
 class Empty(Wide):
     """The same without a byte of output."""
 

@@ -13,7 +13,7 @@ from works import Target
 
 BEGIN = "<!-- bench:begin; everything up to bench:end is written by `make bench` -->"
 END = "<!-- bench:end -->"
-DETAILS = ("plan_steps", "finished_steps", "bytes")
+DETAILS = ("plan_steps", "finished_steps", "bytes", "least", "written")
 Result = dict[str, Any]
 TIMES = "\N{MULTIPLICATION SIGN}"
 DASH = "\N{EN DASH}"
@@ -145,12 +145,14 @@ def _table(work: Result) -> Iterator[str]:
     syncs = any(row["syncs"] for row in shown) and work["measure"] == "rate"
     busy = any(row["cpu_us"] is not None for row in shown) and work["measure"] == "rate" and work["unit"] != "GiB/s"
     plans = any("plan_steps" in row["detail"] for row in shown)
+    written = any("written" in row["detail"] for row in shown)
     durable = any(row["durable"] for row in shown)
     head = ["", work["unit"], "spread"]
     head += [f"{TIMES} {work['yardstick']}", "spread"] if ratios else []
     head += [f"syncs a {work['per']}"] if syncs else []
     head += ["CPU µs"] if busy else []
     head += ["steps planned", "done before"] if plans else []
+    head += ["least", "KiB written"] if written else []
     head += ["samples of"] if work["measure"] == "rate" else ["samples"]
     head += ["durable"] if durable else []
     yield "| " + " | ".join(head) + " |"
@@ -167,6 +169,8 @@ def _table(work: Result) -> Iterator[str]:
             cells.append("" if row["cpu_us"] is None else _number(row["cpu_us"]))
         if plans:
             cells += [_number(row["detail"].get(key, 0)) for key in ("plan_steps", "finished_steps")]
+        if written:
+            cells += [_number(1000 * row["detail"]["least"]), _number(row["detail"]["written"] / 1024)]
         cells.append(str(row["samples"]) + (f" {TIMES} {_number(row['n'])}" if work["measure"] == "rate" else ""))
         if durable:
             cells.append(row["durable"])

@@ -119,7 +119,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, metavar="N", help="rounds of each work (5)")
     parser.add_argument("--no-peers", action="store_true", help="KFM and the yardsticks alone")
-    parser.add_argument("--big", action="store_true", help="also the plan of a million steps and the source of 5 GiB")
+    parser.add_argument(
+        "--big", action="store_true", help="also the work of a million steps or keys, and the source of 5 GiB"
+    )
     parser.add_argument("--dir", metavar="FOLDER", help="measure the disk of this folder")
     parser.add_argument("--write", action="store_true", help="keep the result even of a partial contest")
     parser.add_argument("--render", metavar="RESULT", help="write the page from a recorded result and measure nothing")

@@ -57,6 +57,9 @@ def imports(module: str) -> Contestant:
 BARE = Contestant("bare interpreter", ("yardsticks.py", "start"), 20, tail=("pass",))
 KEPT = "nothing is written"
 RECEIPTS = "receipt, ledger entry and telemetry of all of them, by one sync at the end"
+ONE_OF_MANY = (
+    "Each sample is the median of nine runs, from the trigger to the receipt, each with another value under one key."
+)
 
 WORKS: tuple[Work, ...] = (
     Work(
@@ -104,6 +107,16 @@ WORKS: tuple[Work, ...] = (
             dbos("one", 200), restate("one", 200), luigi("one", 200), prefect("one", 5), dagster("one", 10),
         ),
         raw(1000), per="run",
+    ),
+    Work(
+        "one-of-many", "One changed key of a dataset", "ms", "ms",
+        (kfm("KFM, of 1,000 keys", "one_of_many", 1000, ""), kfm("KFM, of 100,000 keys", "one_of_many", 100_000, "")),
+        note=ONE_OF_MANY,
+    ),
+    Work(
+        "one-of-a-million", "One changed key of a million", "ms", "ms",
+        (kfm("KFM, of 1,000,000 keys", "one_of_many", 1_000_000, "", rounds=1),),
+        note=ONE_OF_MANY, big=True,
     ),
     Work(
         "noop", "Work that is done already", "runs/s", "rate",

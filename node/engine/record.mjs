@@ -26,7 +26,8 @@ export function outcomeOf(walk) {
 
 /** Would one run answer both? Who asked and why counts only where it goes into the ledger as an order. */
 function asksTheSame(one, other) {
-  const plain = { trigger_id: "", received_at: "", ...(one.force ? {} : { actor: "", reason: "" }) };
+  const asked = one.force ? {} : { actor: "", reason: "" };
+  const plain = { trigger_id: "", received_at: "", correlation_id: "", ...asked };
   return canonical(replace(one, plain)).equals(canonical(replace(other, plain)));
 }
 

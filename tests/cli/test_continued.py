@@ -52,7 +52,7 @@ datasets:
   parts:
     updater: updaters.py:U
     sources:
-      source: {uri: source.csv, format: csv, complete: true, contract: {partition_by: name}}
+      source: {uri: source.csv, format: csv, complete: true, contract: {partition_by: name, shrink_limit: 1}}
 """
 
 

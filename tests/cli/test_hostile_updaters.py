@@ -99,7 +99,11 @@ CASES: Cases = {
     "inputs: a generator": ({"inputs": "yield sources.pin('source')"}, REFUSED, "not a list of SourceRef"),
     "inputs: texts": ({"inputs": "return ['source']"}, REFUSED, "not a list of SourceRef"),
     "inputs: the class": ({"inputs": "return [SourceRef]"}, REFUSED, "not a list of SourceRef"),
-    "inputs: an exception": ({"inputs": "raise ValueError('CANARY')"}, FAILED, "inputs() of demo raised ValueError at"),
+    "inputs: an exception": (
+        {"inputs": "raise ValueError('no such well')"},
+        FAILED,
+        "inputs() of demo raised ValueError at",
+    ),
     "inputs: exit": ({"inputs": "sys.exit(0)"}, FAILED, "inputs() of demo raised SystemExit at updaters.py:"),
     "inputs: recursion": ({"inputs": "return self.inputs(trigger, sources)"}, FAILED, "raised RecursionError"),
     "inputs: no memory": ({"inputs": "raise MemoryError"}, FAILED, "raised MemoryError"),
@@ -222,7 +226,7 @@ CASES: Cases = {
         REFUSED,
         "is not a Step",
     ),
-    "plan: an exception": ({"plan": "raise ValueError('CANARY')"}, FAILED, "plan() of demo raised ValueError at"),
+    "plan: an exception": ({"plan": "raise ValueError('no such well')"}, FAILED, "plan() of demo raised ValueError at"),
     "plan: an exception while it streams": (
         {"plan": "return Plan(Step(id=str(1 // (2 - n))) for n in range(4))"},
         FAILED,
@@ -269,7 +273,11 @@ CASES: Cases = {
     "perform: a type of two lines": ({"perform": "return Output(b'x', 'a/b\\r\\nX: y')"}, FAILED, "its media_type"),
     "perform: half a character as type": ({"perform": "return Output(b'x', '\\ud800')"}, FAILED, "its media_type"),
     "perform: a type without end": ({"perform": "return Output(b'x', 'a' * 10_000_000)"}, FAILED, "its media_type"),
-    "perform: an exception": ({"perform": "raise ValueError('CANARY')"}, FAILED, "raised ValueError at updaters.py:"),
+    "perform: an exception": (
+        {"perform": "raise ValueError('no such well')"},
+        FAILED,
+        "raised ValueError at updaters.py:",
+    ),
     "perform: an exception without a text": (
         {"module": "class Mute(Exception):\n    def __str__(self): raise ValueError", "perform": "raise Mute"},
         FAILED,

@@ -39,7 +39,7 @@ datasets:
   lines:
     updater: updaters.py:U
     sources:
-      source: {uri: source.csv, format: csv, complete: true, contract: {partition_by: name}}
+      source: {uri: source.csv, format: csv, complete: true, contract: {partition_by: name, shrink_limit: 1}}
 """
 
 

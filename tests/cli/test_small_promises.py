@@ -267,7 +267,7 @@ def test_who_holds_a_lease_in_another_world_of_processes_is_not_called_dead() ->
 
 def test_a_live_worker_in_another_pid_namespace_keeps_its_lease() -> None:
     unshare = shutil.which("unshare")
-    ask = "from kfm.store.state import this_process as t; print(t(), flush=True); input()"
+    ask = "from kfm.store.holders import this_process as t; print(t(), flush=True); input()"
     words = [unshare or "", "--pid", "--fork", "--mount-proc", sys.executable, "-c", ask]
     if unshare is None or typed(ROOT, *words[:4], "true").returncode != 0:
         pytest.skip("no namespaces here")

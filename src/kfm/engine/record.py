@@ -69,7 +69,7 @@ def skip(walk: Walk) -> Receipt:
 
 def asks_the_same(one: Trigger, other: Trigger) -> bool:
     """Would one run answer both? Who asked and why counts only where it goes into the ledger as an order."""
-    plain = {"trigger_id": "", "received_at": ""}
+    plain = {"trigger_id": "", "received_at": "", "correlation_id": ""}
     if not one.force and one.kind != "operation":
         plain |= {"actor": "", "reason": ""}
     return msgspec.structs.replace(one, **plain) == msgspec.structs.replace(other, **plain)

@@ -147,5 +147,6 @@ export const Config = record("Config", {
   watch: [WatchConfig.type, {"poll_s": 900, "jitter": 0.1, "host_pause_s": 1, "debounce_s": 2}],
   webhooks: [map(WebhookConfig.type), {}],
   publish_retention: [bounded(integer, {"ge": -1}), -1],
+  keep_days: [bounded(integer, {"ge": 1, "le": 36500}), 90],
   deletion_budget: [bounded(number, {"ge": 0, "le": 1}), 0.1],
 });

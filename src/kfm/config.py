@@ -33,6 +33,7 @@ Format = Literal["csv", "json", "ndjson", "geojson", "stac", "text", "bytes"]
 _Text = Annotated[str, Meta(min_length=1, max_length=4096)]
 _Seconds = Annotated[float, Meta(gt=0, le=31_536_000)]
 _Interval = Annotated[float, Meta(ge=0, le=31_536_000)]
+_Days = Annotated[int, Meta(ge=1, le=36_500)]
 _ID_PATTERN = "^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$"
 
 
@@ -229,6 +230,7 @@ class Config(Record, frozen=True):
             "What was withdrawn or taken back never does",
         ),
     ] = -1
+    keep_days: Annotated[_Days, Meta(description="how long ended triggers and ids of webhooks' messages are kept")] = 90
     deletion_budget: Annotated[
         float,
         Meta(

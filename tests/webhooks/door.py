@@ -59,17 +59,17 @@ def installation(folder: Path) -> Path:
     return folder
 
 
-def environment() -> dict[str, str]:
+def environment(**more: str) -> dict[str, str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("KFM_")}
-    return {**inherited, **{f"KFM_SECRET_{name.upper()}": value for name, value in SECRETS.items()}}
+    return {**inherited, **{f"KFM_SECRET_{name.upper()}": value for name, value in SECRETS.items()}, **more}
 
 
 @contextmanager
-def served(folder: Path, *flags: str) -> Iterator[tuple[int, subprocess.Popen[str]]]:
+def served(folder: Path, *flags: str, **env: str) -> Iterator[tuple[int, subprocess.Popen[str]]]:
     """The port, and the process that listens there; stopped as an operator would stop it."""
     command = [sys.executable, "-m", "kfm.cli.main", "--json", "serve", "webhooks", "--port", "0", *flags]
     process = subprocess.Popen(
-        command, cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, cwd=folder, env=environment(**env), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     try:
         assert process.stdout is not None
@@ -109,9 +109,9 @@ class Senders:
     fresh too. The exact bounds are in conformance/webhooks.
     """
 
-    def __init__(self, seed: int, now: Callable[[], int] | None = None) -> None:
+    def __init__(self, seed: int, now: Callable[[], int] | None = None, count: int = 0) -> None:
         self._random = random.Random(seed)
-        self._count = 0
+        self._count = count  # of deliveries before: each has an id of its own
         self._valid: list[Case] = []
         self._now = now or SystemClock().now_ms
 

@@ -49,6 +49,7 @@ def telemetry_export(options: argparse.Namespace, screen: Screen) -> int:
 def compact(options: argparse.Namespace, screen: Screen) -> int:
     with opened(options, screen, "write") as house:
         count = house.archive.compact()
+        house.prune(again=True)
         if screen.json:
             screen.data({"archived_runs": count})
         else:

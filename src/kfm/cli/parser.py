@@ -365,7 +365,7 @@ def _add_receiving(commands: Any) -> None:
     for name, summary in (
         ("sign", "Write the headers a sender would give with a body"),
         ("verify", "Tell whether the door would take a request now, and why not"),
-        ("replay", "Take a request that came while nobody listened, whatever its age"),
+        ("replay", "Take a request that came while nobody listened, up to keep_days ago"),
     ):
         one = _command(webhook, name, f"receiving:{name}", summary)
         one.add_argument("source", metavar="SOURCE", help="its name under `webhooks:`")

@@ -224,7 +224,7 @@ def verify(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def replay(options: argparse.Namespace, screen: Screen) -> int:
-    """Take a request that came while nobody listened: its signature must hold, its age is not asked."""
+    """Take a request that came while nobody listened: its signature must hold, and it be no older than keep_days."""
     resolved = settings(options)
     source = _known(resolved, options.source)
     headers, body = _headers(options.header), _body(options.body)

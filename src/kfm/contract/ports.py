@@ -165,6 +165,14 @@ class Inbox(Protocol):
 
     def deliveries(self) -> Iterator[Delivery]: ...
 
+    def is_empty(self) -> bool: ...
+
+    def pruned_at(self) -> int:
+        """When rows that are old were looked for last."""
+
+    def dropped_until(self) -> int:
+        """Ids of messages that were sent before this may have been dropped; 0: none was."""
+
     def checkpoint(self, uri: str) -> Checkpoint | None: ...
 
 
@@ -178,6 +186,12 @@ class InboxTx(Inbox, Protocol):
     def take_delivery(self, delivery: Delivery) -> None: ...
 
     def forget_delivery(self, delivery: Delivery) -> None: ...
+
+    def forget_ended(self, ended: EndedTrigger) -> None: ...
+
+    def note_dropped(self, until_ms: int) -> None: ...
+
+    def note_pruned(self, now_ms: int) -> None: ...
 
 
 class Outbox(Protocol):

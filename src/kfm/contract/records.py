@@ -25,6 +25,8 @@ NONDET = frozenset(
     }
 )  # fmt: skip
 
+KEEP_MS = 86_400_000  # how long the id of a message is kept at least, beyond the time it is fresh
+
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Base of all records."""

@@ -36,7 +36,7 @@ from kfm.engine.deliver import deliver
 from kfm.engine.run import run
 from kfm.engine.walk import Ports, Settings
 from kfm.errors import BadInput, Broken, KfmError, Refused
-from kfm.orchestration.triggers import asked, ordered
+from kfm.orchestration.triggers import DAY_MS, asked, ordered, prune
 from kfm.policy.checklist import promotion_gate
 from kfm.sources import open_source
 from kfm.store.archive import Archive
@@ -117,6 +117,11 @@ class House:
         """Is this where the published ref moved last?"""
         last = self.state.refs.history(f"published/{pointer['dataset']}", reverse=True, limit=1)
         return [(entry.run_id, entry.after) for entry in last] == [(pointer["run_id"], pointer["version"])]
+
+    @property
+    def keep_ms(self) -> int:
+        """How long what arrived is remembered."""
+        return self.config.keep_days * DAY_MS
 
     def retention(self, dataset: str) -> int:
         """How many superseded versions of it stay public; -1: all."""
@@ -363,9 +368,18 @@ class House:
         )
         effects = list(self.publisher.trace)
         self.publisher.trace.clear()  # a house that stays open must not remember all it ever did
+        self.prune()
         if self.undelivered:
             raise self.undelivered[0][1]
         return effects
+
+    def prune(self, *, again: bool = False) -> None:
+        """Drop what arrived long ago. It can wait: what stops it is noted, and stops nothing else."""
+        if self.mode == "write":
+            try:
+                prune(self.state, self.clock.now_ms(), self.keep_ms, again=again)
+            except KfmError as problem:
+                self.log.event("inbox.unpruned", error=problem)
 
 
 def open_house(

@@ -87,12 +87,18 @@ def take(house: House, messages: Sequence[Message]) -> list[list[str] | None]:
 
 
 def replay(house: House, source: str, headers: Sequence[Header], body: bytes) -> list[str] | None:
-    """Take a request that came while nobody listened: its signature must hold, its age is not asked."""
-    hook = msgspec.structs.replace(hook_of(house.resolved, source), tolerance_ms=1 << 60)
+    """Take a request that came while nobody listened: its signature must hold, and its id be known still if it came."""
+    hook = hook_of(house.resolved, source)
     try:
-        message = verify(hook, headers, body, house.clock.now_ms())
+        message = verify(hook, headers, body, house.clock.now_ms(), age_ms=max(house.keep_ms, hook.tolerance_ms))
+        if triggers.is_past(house.state, message):
+            raise Rejected("time.stale")
     except Rejected as refusal:
-        raise Denied(f"the request is refused ({refusal.reason})", hint="give it exactly as it came") from None
+        hint = "give it exactly as it came"
+        if refusal.reason == "time.stale":
+            hint = f"nobody knows whether it was taken: ids are dropped after keep_days ({house.config.keep_days})"
+            hint += "; `kfm run` does what it asks for"
+        raise Denied(f"the request is refused ({refusal.reason})", hint=hint) from None
     return take(house, [message])[0]
 
 

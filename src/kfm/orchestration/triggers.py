@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from kfm.clock import Clock, rfc3339
 from kfm.contract.names import check_id, dataset_id
 from kfm.contract.ports import State
-from kfm.contract.records import Delivery, Trigger, TriggerKind
+from kfm.contract.records import KEEP_MS, Delivery, EndedTrigger, Trigger, TriggerKind
 from kfm.contract.updater import Updater
 
 if TYPE_CHECKING:
     from kfm.orchestration.webhooks import Message
+
+DAY_MS = 86_400_000
+BATCH = 500  # rows that are dropped in one transaction
+MOST = 10_000  # of each kind at a time: whoever settles must not wait for more
 
 
 def asked(
@@ -62,7 +67,8 @@ def take(
     state: State, messages: Sequence[Message], told: Callable[[Message], list[Trigger]], now_ms: int
 ) -> list[list[str] | None]:
     """Put the triggers of verified messages into the inbox, all in one durable transaction: for each message the
-    ids of its triggers, or None if it was taken before. Only when this returns may they be acknowledged."""
+    ids of its triggers, or None if it was taken before, or may have been: its id would have been dropped by now.
+    Only when this returns may they be acknowledged."""
     answers: list[list[str] | None] = []
     asked_for = [
         told(message) if message.wanted else [] for message in messages
@@ -70,7 +76,7 @@ def take(
     with state.transaction() as tx:
         for message, theirs in zip(messages, asked_for, strict=True):
             known = (state.inbox.delivery(message.source_id, each) for each in message.delivery_ids)
-            if any(delivery is not None for delivery in known):
+            if is_past(state, message) or any(delivery is not None for delivery in known):
                 answers.append(None)
                 continue
             kept = [tx.inbox.keep(trigger).trigger_id for trigger in theirs]
@@ -88,14 +94,35 @@ def take(
     return answers
 
 
-def forget(state: State, now_ms: int) -> int:
-    """Drop the ids of messages that are stale by their own signed time by now; returns how many."""
-    old = [each for each in state.inbox.deliveries() if 0 < each.expires_ms < now_ms]
-    if old:
-        with state.transaction() as tx:
-            for each in old:
-                tx.inbox.forget_delivery(each)
-    return len(old)
+def is_past(state: State, message: Message) -> bool:
+    """Was the id of such a message dropped, if there was one? By what was dropped, not by the clock of today."""
+    return message.sent_ms is not None and message.sent_ms <= state.inbox.dropped_until()
+
+
+def prune(state: State, now_ms: int, keep_ms: int, *, again: bool = False) -> None:
+    """Drop triggers that ended, and ids of messages that are stale by their own signed time, once they are older
+    than this. Looks for them once a day, or `again`.
+
+    An id is dropped in one transaction with the note up to when ids were. What signs no time is never dropped.
+    """
+    inbox = state.inbox
+    if not again and abs(now_ms - inbox.pruned_at()) < DAY_MS:
+        return
+    before_ms, before = now_ms - keep_ms, rfc3339(now_ms - keep_ms)
+    old: list[Delivery | EndedTrigger] = []
+    old += islice((each for each in inbox.deliveries() if 0 < each.expires_ms < before_ms), MOST)
+    old += islice((each for each in inbox.all_ended() if each.trigger.received_at < before), MOST)
+    for start in range(0, len(old), BATCH):
+        with state.transaction(durable=False) as tx:
+            for row in old[start : start + BATCH]:
+                if isinstance(row, EndedTrigger):
+                    tx.inbox.forget_ended(row)
+                elif inbox.delivery(row.source_id, row.delivery_id) == row:  # its sender may have sent it anew
+                    tx.inbox.forget_delivery(row)
+                    tx.inbox.note_dropped(row.expires_ms - KEEP_MS)
+    if len(old) < MOST and not inbox.is_empty():
+        with state.transaction(durable=False) as tx:
+            tx.inbox.note_pruned(now_ms)
 
 
 def keep(state: State, trigger: Trigger) -> Trigger:

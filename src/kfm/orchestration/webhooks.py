@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from kfm.clock import Clock, parse_instant
+from kfm.contract.records import KEEP_MS
 from kfm.contract.secret import Secret
 from kfm.documents.strict_json import decode
 from kfm.errors import BadInput
@@ -27,7 +28,6 @@ SIGNATURE_OF: dict[bytes, Scheme] = {
     b"x-hub-signature-256": "github",
     b"webhook-signature": "standard",
 }
-KEEP_MS = 86_400_000  # how long an id is kept beyond the time its message is fresh
 _WORD = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:/-")
 _NO_SECRET = Secret(b"nobody+has+this+one/it+is+for+comparison+on=")
 
@@ -64,8 +64,10 @@ class Rejected(Exception):
         self.status = status
 
 
-def verify(hook: Hook | None, headers: Sequence[Header], body: bytes, now_ms: int) -> Message:
-    """The message of a request whose signature holds and whose time is now; Rejected otherwise.
+def verify(
+    hook: Hook | None, headers: Sequence[Header], body: bytes, now_ms: int, *, age_ms: int | None = None
+) -> Message:
+    """The message of a request whose signature holds and whose time is now, or up to `age_ms` ago; else Rejected.
 
     An unknown source is compared with a secret too, so that the time it takes says nothing.
     """
@@ -82,7 +84,8 @@ def verify(hook: Hook | None, headers: Sequence[Header], body: bytes, now_ms: in
     if not genuine:
         raise Rejected("signature.mismatch")
     message = _MESSAGE[scheme](hook, headers, _object(body), body)
-    if message.sent_ms is not None and abs(now_ms - message.sent_ms) > hook.tolerance_ms:
+    oldest_ms = hook.tolerance_ms if age_ms is None else age_ms
+    if message.sent_ms is not None and not -hook.tolerance_ms <= now_ms - message.sent_ms <= oldest_ms:
         raise Rejected("time.stale")
     return message
 

@@ -51,7 +51,7 @@ CATALOGUE = (
         vital=True, differs={WHOLE: "it counts commits, and only a database has it"},
     ),
     StateTable(
-        "meta", "counters: the last lease token, the head of the ledger, how far each sink has followed it",
+        "meta", "counters: lease token, the ledger's head, how far each sink followed it, until when ids were dropped",
         "its name", "counters by name, a digest or a number", vital=True, differs={"token": _TOKENS},
     ),
     StateTable("refs", "where every ref is now", "the ref", "a digest, `frozen` or `open`", vital=True),

@@ -32,6 +32,16 @@ class Inbox(Noun):
     def deliveries(self) -> Iterator[Delivery]:
         return self._many("deliveries", Delivery)
 
+    def is_empty(self) -> bool:
+        """Nothing arrived, or nothing of it is remembered."""
+        return not any(True for name in ("triggers", "deliveries") for _ in self._tables.scan(name, "", limit=1))
+
+    def pruned_at(self) -> int:
+        return int(self._state.meta("pruned_at") or 0)
+
+    def dropped_until(self) -> int:
+        return int(self._state.meta("dropped_until") or 0)
+
     def checkpoint(self, uri: str) -> Checkpoint | None:
         return self._one("checkpoints", uri, Checkpoint)
 
@@ -61,3 +71,14 @@ class InboxTx(Inbox):
 
     def forget_delivery(self, delivery: Delivery) -> None:
         self._tables.delete("deliveries", f"{delivery.source_id}/{delivery.delivery_id}")
+
+    def forget_ended(self, ended: EndedTrigger) -> None:
+        self._tables.delete("triggers", ended.trigger.trigger_id)
+
+    def note_dropped(self, until_ms: int) -> None:
+        """Only ever forward."""
+        if until_ms > self.dropped_until():
+            self._tables.put("meta", "dropped_until", b"%d" % until_ms)
+
+    def note_pruned(self, now_ms: int) -> None:
+        self._tables.put("meta", "pruned_at", b"%d" % now_ms)

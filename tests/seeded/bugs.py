@@ -74,7 +74,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a delivery is taken although it came before": Bug(
         "kfm/orchestration/triggers.py",
-        "if any(delivery is not None for delivery in known):",
+        "if is_past(state, message) or any(delivery is not None for delivery in known):",
         "if False:",
         "tests/webhooks/test_door.py",
     ),
@@ -146,8 +146,8 @@ BUGS: dict[str, Bug] = {
     ),
     "one digest is checked and another moved": Bug(
         "kfm/engine/upsert.py",
-        "if decision.allow is not True or decision.subject != move.after:",
-        "if not decision.allow:",
+        "return decision.allow is True and decision.subject == move.after",
+        "return bool(decision.allow)",
         "tests/walk/test_gate.py",
     ),
     "a dry run opens the database for writing": Bug(
@@ -173,7 +173,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a large output is not read back": Bug(
         "kfm/engine/execute.py",
-        "        with objects.open(digest) as file:\n            while file.read(1 << 20):\n                pass\n",
+        "        with objects.open(digest) as file:\n            while piece := file.read(1 << 20):\n"
+        "                if describes and size <= MOST_READ:\n                    kept.append(piece)\n",
         "",
         "tests/damage/test_read_back.py",
     ),

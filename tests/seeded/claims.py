@@ -293,7 +293,7 @@ CLAIMS: dict[str, Bug] = {
     ),
     "O10 exactly these digests": Bug(
         "kfm/engine/upsert.py",
-        "or decision.subject != move.after",
+        " and decision.subject == move.after",
         "",
         f"{GATE}::test_a_yes_about_other_bytes_does_not_open",
     ),
@@ -304,9 +304,9 @@ CLAIMS: dict[str, Bug] = {
         f"{WORKFLOW}::test_the_example_is_what_is_written_for_it",
     ),
     "O13": Bug(
-        "kfm/cli/reading.py",
-        'house.state.refs.at(f"quarantine/{name}")',
-        'house.state.refs.at(f"held/{name}")',
+        "kfm/house/looking.py",
+        'house.state.refs.at(f"quarantine/{dataset}")',
+        'house.state.refs.at(f"held/{dataset}")',
         f"{TYPED}::test_held_shows_what_is_held_back_and_why",
     ),
     "O15": Bug(
@@ -329,8 +329,8 @@ CLAIMS: dict[str, Bug] = {
     ),
     "W5": Bug(
         "kfm/engine/upsert.py",
-        'if move.ref.startswith("published/") and move.after:',
-        "if not move.ref:",
+        'return move.ref.startswith("published/") and bool(move.after)',
+        "return not move.ref",
         f"{WALK}::test_promotion_without_one_line_of_the_checklist_is_denied",
     ),
     "W6": Bug(

@@ -16,6 +16,7 @@ Command = tuple[str, ...]
 WRITING: frozenset[Command] = frozenset(
     {
         ("init",),
+        ("publish",),  # compares too, but over a state that is opened to be repaired
         ("resume",),
         ("compact",),
         ("doctor",),  # tries the disk by writing to it

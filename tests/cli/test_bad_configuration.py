@@ -27,7 +27,7 @@ COMMANDS = (
     ("freeze",), ("thaw",), ("watch", "--once"), ("serve", "webhooks", "--port", "0"), ("webhook", "sign", "a"),
     ("webhook", "verify", "a"), ("webhook", "replay", "a"), ("triggers", "list"), ("triggers", "show", "1"),
     ("triggers", "retry", "1"), ("wal", "export", "last"), ("telemetry", "export"), ("compact",), ("doctor",),
-    ("publish", "--check"),
+    ("publish", "--check"), ("diff", "rain-gauges"),
     ("config", "show"), ("workflow", "github"),
 )  # fmt: skip
 WORST = ("alias bomb", "deep brackets", "duplicate key", "unknown key", "text for a number", "not UTF-8", "empty")

@@ -130,15 +130,15 @@ def test_whatever_a_ref_ever_led_to_is_missed_when_it_is_gone(home: Home) -> Non
     assert verify(home.it.state, home.objects) == report
 
 
-def test_a_damaged_object_is_not_stored_again_over_a_good_name_without_notice(home: Home) -> None:
-    """Storing the same bytes again finds the name taken; the engine reads back what it stored, and refuses."""
+def test_a_damaged_object_that_is_stored_again_is_whole_again(home: Home) -> None:
+    """Storing the same bytes again finds the name taken by other bytes, and puts these in their place."""
     path = max(home.files(), key=lambda p: p.stat().st_size)
     body = path.read_bytes()
     path.write_bytes(b"x" + body[1:])
+    assert refused(home, name_of(path)) == 3
     with small_rows():
         assert home.objects.put_stream([body])[0] == name_of(path)
-    assert refused(home, name_of(path)) == 3
-    path.write_bytes(body)
+    assert refused(home, name_of(path)) == 0 and path.read_bytes() == body
 
 
 def test_a_row_that_is_not_what_its_name_says_is_refused_and_found(home: Home) -> None:

@@ -52,6 +52,7 @@ SHAPES: dict[str, Shape] = {
             "against": "what it was compared with: `locked`, `last` or `nothing`",
             "before": "the digest of that plan, or empty",
             "diff": "what changed, a line each",
+            "warnings": "what a run would warn of: `code` and `message`",
         }
     ),
     "kfm telemetry export": Shape({"written": "the file, as a path", "bytes": "its size"}),

@@ -50,7 +50,7 @@ def contract(pick: random.Random) -> dict[str, Any]:
         if pick.random() < 0.15:
             made["max_held_rows"] = pick.choice((-2, 0, 1, 1000) if wild else (0, 1, 3))
         if pick.random() < 0.7:
-            made["max_held_share"] = pick.choice((-0.1, 1.5, 0.5) if wild else (0, 0.25, 0.5, 1, 1))
+            made["max_held_share"] = pick.choice((-0.1, 1.5, 0.5) if wild else (0, 0.5, 1, 1, 1))
         if pick.random() < (0.2 if wild else 0.05):
             made["shrink_limit"] = pick.choice((-0.1, 2, 1) if wild else (0, 0.5, 1))
         if pick.random() < 0.3 and (wild or not made.get("min_rows")):

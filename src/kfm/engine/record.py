@@ -68,9 +68,12 @@ def skip(walk: Walk) -> Receipt:
 
 
 def asks_the_same(one: Trigger, other: Trigger) -> bool:
-    """Would one run answer both? Who asked and why counts only where it goes into the ledger as an order."""
+    """Would one run answer both? Who asked and why counts where it goes into the ledger as an order. Every order of
+    an operation is one of its own."""
+    if one.kind == "operation":
+        return False
     plain = {"trigger_id": "", "received_at": "", "correlation_id": ""}
-    if not one.force and one.kind != "operation":
+    if not one.force:
         plain |= {"actor": "", "reason": ""}
     return msgspec.structs.replace(one, **plain) == msgspec.structs.replace(other, **plain)
 

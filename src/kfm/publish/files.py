@@ -69,7 +69,9 @@ class FilesPublisher(TracingPublisher):
                         os.replace(target, f"{target}.set-aside-{found[7:19]}")
                 if found != digest:
                     self._write(target, body, digest)
-        _keep_name(target)
+        # A version whose folder is gone was taken back meanwhile, by a process that knew more.
+        if not path.startswith("datasets/") or os.path.isdir(os.path.dirname(target)):
+            _keep_name(target)
         self._note("write_file", path, digest, size, key)
 
     def remove_file(self, path: str, key: str, check: Callable[[], None]) -> None:

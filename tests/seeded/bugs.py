@@ -42,8 +42,8 @@ BUGS: dict[str, Bug] = {
     ),
     "the publisher takes a name that it finds for durable": Bug(
         "kfm/publish/files.py",
-        "                    self._write(target, body, digest)\n        _keep_name(target)\n",
-        "                    self._write(target, body, digest)\n                    _keep_name(target)\n",
+        '            _keep_name(target)\n        self._note("write_file"',
+        '            pass\n        self._note("write_file"',
         PUBLISHED,
     ),
     "a dataset is noted as told before the publisher has it": Bug(

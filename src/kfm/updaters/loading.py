@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -12,11 +13,14 @@ from kfm.contract.keys import digest
 from kfm.contract.updater import Updater, check_updater
 from kfm.errors import BadInput, KfmError, place_of
 
+_turn = threading.RLock()  # a file that another thread is still reading has no classes yet
+
 
 def load_updater(name: str, spec: str, at: Callable[[str], str]) -> Updater:
     """`file.py:Class`, the file found by `at` in the folder of the installation, or `package.module:Class`."""
     where, _, class_name = spec.rpartition(":")
-    module = _from_file(name, where, at(where)) if where.endswith(".py") else _from_module(name, where)
+    with _turn:
+        module = _from_file(name, where, at(where)) if where.endswith(".py") else _from_module(name, where)
     kind: Any = getattr(module, class_name, None)
     if kind is None:
         raise BadInput(f"{where} has no class {class_name} for dataset {name}", hint="check `updater:` in kfm.yml")

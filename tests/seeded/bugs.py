@@ -42,8 +42,10 @@ BUGS: dict[str, Bug] = {
     ),
     "the publisher takes a name that it finds for durable": Bug(
         "kfm/publish/files.py",
-        '            _keep_name(target)\n        self._note("write_file"',
-        '            pass\n        self._note("write_file"',
+        "        if _digest_of_file(target) != digest:\n            with self._turn():\n",
+        "        if _digest_of_file(target) == digest:\n"
+        '            return self._note("write_file", path, digest, size, key)\n'
+        "        if True:\n            with self._turn():\n",
         PUBLISHED,
     ),
     "a dataset is noted as told before the publisher has it": Bug(

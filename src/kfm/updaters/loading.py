@@ -13,7 +13,7 @@ from kfm.contract.keys import digest
 from kfm.contract.updater import Updater, check_updater
 from kfm.errors import BadInput, KfmError, place_of
 
-_turn = threading.RLock()  # a file that another thread is still reading has no classes yet
+_turn = threading.RLock()  # a file that another thread still reads has no classes yet; CPython 3.11 cannot parse in two
 
 
 def load_updater(name: str, spec: str, at: Callable[[str], str]) -> Updater:
@@ -33,7 +33,8 @@ def load_updater(name: str, spec: str, at: Callable[[str], str]) -> Updater:
         if updater.id == "":
             updater.id = name
         check_updater(updater)
-        updater.code_hash = code_hash(module, at(""))
+        with _turn:
+            updater.code_hash = code_hash(module, at(""))
         return updater
     except KfmError:
         raise

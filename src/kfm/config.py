@@ -243,6 +243,8 @@ class Config(Record, frozen=True):
 
 _SCHEMES = {"state": ("sqlite", "jsonl", "memory"), "objects": ("file",), "publish": ("file", "github", "noop")}
 
+msgspec.json.Decoder(Config)  # learned here, once: msgspec crashes if two threads learn one large type at the same time
+
 
 class Resolved:
     """A configuration, the folder its paths start at, and where each value came from."""
@@ -307,11 +309,10 @@ def load(path: str | None, env: Mapping[str, str]) -> Resolved:
     if document.value.get("kfm", 1) not in (1, True) and isinstance(document.value["kfm"], int):
         document.refuse(("kfm",), "is a newer format than this version reads", "install a newer kfm, or write kfm: 1")
     overrides = sorted(name for name in env if name.startswith("KFM_") and not _is_reserved(name))
-    if overrides:
+    for name in overrides:
         from kfm.documents import environment
 
-        for name in overrides:
-            environment.apply(document, Config, name, env[name], fixed=("kfm", "$schema"))
+        environment.apply(document, Config, name, env[name], fixed=("kfm", "$schema"))
     config = shape.into(document, Config)
     _check(config, document)
     return Resolved(config, os.path.abspath(path), document)

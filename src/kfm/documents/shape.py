@@ -5,7 +5,6 @@ The fast way is msgspec's own; only when it refuses is the value walked again to
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -19,14 +18,12 @@ from kfm.errors import BadInput
 T = TypeVar("T")
 _Problem = tuple[Path, str, str]
 _ADD = "add it"
-_turn = threading.Lock()  # msgspec crashes if two threads learn one large type at the same time
 
 
 def into(document: Document, type_: type[T]) -> T:
     """The document as `type_`. Of several problems the first in the file is told."""
     try:
-        with _turn:
-            return msgspec.convert(document.value, type_, strict=True)
+        return msgspec.convert(document.value, type_, strict=True)
     except msgspec.ValidationError as error:
         wanted: Any = type_
         found = _problems(described(wanted), document.value, ())

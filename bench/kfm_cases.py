@@ -331,7 +331,7 @@ def noop_http(n: int, folder: str) -> None:
 
 DAILY = """\
   weather:
-    version: "1"
+    version: "1.0.0"
     sources:
       daily:
         uri: daily.csv

@@ -5,6 +5,12 @@ import { BadInput } from "./errors.mjs";
 
 const ID = /^[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?$/;
 const DIGEST = /^sha256:[0-9a-f]{64}$/;
+const NUMBER = "(?:0|[1-9]\\d*)";
+const MARK = "(?:0|[1-9]\\d*|\\d*[A-Za-z-][\\dA-Za-z-]*)";
+const BUILD = "[\\dA-Za-z-]+";
+const SEMANTIC = new RegExp(
+  `^${NUMBER}\\.${NUMBER}\\.${NUMBER}(?:-${MARK}(?:\\.${MARK})*)?(?:\\+${BUILD}(?:\\.${BUILD})*)?$`,
+);
 const DATASET = "kfm://dataset/";
 const RESERVED = new Set(["con", "prn", "aux", "nul", "conin$", "conout$", "clock$"]);
 for (const device of ["com", "lpt"]) for (let digit = 0; digit < 10; digit += 1) RESERVED.add(`${device}${digit}`);
@@ -63,6 +69,11 @@ export function isFileName(text) {
     !isDevice(text) &&
     (/^[\x00-\x7f]*$/.test(text) || hasOneForm(text))
   );
+}
+
+/** Whether this is a semantic version as semver.org 2.0.0 writes them: 1.2.0, 1.2.0-rc.1, 1.2.0+build.5. */
+export function isSemantic(text) {
+  return SEMANTIC.test(text);
 }
 
 /**

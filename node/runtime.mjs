@@ -18,7 +18,7 @@ import { run } from "./engine/run.mjs";
 import { Ports, Settings } from "./engine/walk.mjs";
 import { BadInput, Refused } from "./errors.mjs";
 import { EventLog, human, jsonl, NullLog, tracebacks } from "./log.mjs";
-import { datasetId } from "./names.mjs";
+import { datasetId, isSemantic, printable } from "./names.mjs";
 import { FilesPublisher } from "./publish/files.mjs";
 import { NoopPublisher } from "./publish/noop.mjs";
 import { DataContract, FetchRequest, replace } from "./records.mjs";
@@ -201,7 +201,13 @@ export class House {
     const declared = this.dataset(id);
     const window = said.window ? interval(said.window, rfc3339(this.clock.nowMs()).slice(0, 10)) : "";
     if (window) checkWindow(id, declared.outputs);
-    return asked(this.updater(id), id, this.clock, { ...said, window, actor: said.actor || this.#actor });
+    const updater = this.updater(id);
+    if (!isSemantic(updater.version)) {
+      throw new BadInput(`version ${printable(updater.version)} of updater ${id} is not a semantic version`, {
+        hint: 'write one like "1.0.0" (semver.org); what was begun is finished by `kfm resume` before it changes',
+      });
+    }
+    return asked(updater, id, this.clock, { ...said, window, actor: said.actor || this.#actor });
   }
 
   /** One trigger through the walk. Durable when `settle` returns. */

@@ -12,6 +12,7 @@ import { byParts, plant } from "../engine/manifest.mjs";
 import { BadInput } from "../errors.mjs";
 import { claimKey, digest, inputHash, outputKey, runId, runKey, runKeyOf } from "../keys.mjs";
 import { entriesOf } from "../manifests.mjs";
+import { isSemantic } from "../names.mjs";
 import { SourceRef } from "../records.mjs";
 import { interval, within } from "../windows.mjs";
 
@@ -118,6 +119,7 @@ function answerWindow({ text, today, window, inside = {}, refused }) {
 }
 
 const ANSWERS = {
+  "updaters/semantic": (v) => assert.equal(isSemantic(v.text), v.semantic),
   "manifests/described": (v) => assert.equal(canonicalText(readFrom(Buffer.from(v.text))), canonicalText(v.said)),
   "manifests/version": answerVersion,
   "canonical/numbers": answerCanonical,

@@ -155,7 +155,7 @@ class DatasetConfig(Record, frozen=True):
     updater: Annotated[
         _Text | None, Meta(description="file.py:Class, or package.module:Class; null: what `outputs` says is done")
     ] = None
-    version: Annotated[str, Meta(description="of what `outputs` says; change it whenever they change")] = ""
+    version: Annotated[str, Meta(description="a semantic one, such as 1.0.0; change it whenever `outputs` do")] = ""
     outputs: Annotated[
         dict[str, OutputConfig],
         Meta(

@@ -20,6 +20,7 @@ import pytest
 from kfm import config
 from kfm.contract.canonical import canonical
 from kfm.contract.keys import claim_key, input_hash, output_key, run_id, run_key, run_key_of
+from kfm.contract.names import is_semantic
 from kfm.contract.records import ManifestEntry, SourceRef, Step
 from kfm.contract.updater import Plan, Updater
 from kfm.documents import reading, windows
@@ -195,7 +196,12 @@ def answer_window(vector: Vector) -> None:
         assert windows.within(vector["window"], text) is lies, text
 
 
+def answer_semantic(vector: Vector) -> None:
+    assert is_semantic(vector["text"]) is vector["semantic"]
+
+
 ANSWERS: dict[str, Callable[[Vector], None]] = {
+    "updaters/semantic": answer_semantic,
     "config/refused": answer_config,
     "config/settings": answer_config,
     "documents/json": partial(answer_document, as_json=True),

@@ -21,7 +21,7 @@ publish: github:{repository}
 github: {{api: "{url}", uploads: "{url}"}}
 datasets:
   wells:
-    version: "1"
+    version: "1.0.0"
     title: Wells
     license: US-PD
     sensitivity: public

@@ -20,7 +20,7 @@ from kfm import Output, Plan, Step, Updater
 
 class Wells(Updater):
     id = "wells"
-    version = "1"
+    version = "1.0.0"
 
     def inputs(self, trigger, sources):
         return [sources.pin("wells")]

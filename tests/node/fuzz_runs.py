@@ -46,7 +46,7 @@ def files_of(cases: list[Case], pick: random.Random) -> dict[str, str | bytes]:
     lines = ["kfm: 1", "accept_weak_storage: true", f"state: {pick.choice(STATES)}"]
     lines += [f"execute: {{threads: 1, window: {pick.choice((1, 2, 512))}}}", "datasets:"]
     for n, case in enumerate(cases):
-        lines += [f"  d{n:02d}:", f'    version: "{pick.randrange(9)}"', "    title: T", "    license: CC0-1.0"]
+        lines += [f"  d{n:02d}:", f'    version: "{pick.randrange(9)}.0.0"', "    title: T", "    license: CC0-1.0"]
         lines += ["    sensitivity: public", "    sources:"]
         for name, source in case["sources"].items():
             uri = f"data/d{n:02d}-{name}.{source['contract']['format']}"

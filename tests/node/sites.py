@@ -26,7 +26,7 @@ def declared(*names: str) -> str:
     return "accept_weak_storage: true\ndatasets:\n" + "".join(
         f"""
   {name}:
-    version: "1"
+    version: "1.0.0"
     title: {name.title()}
     license: CC0-1.0
     sensitivity: public

@@ -22,7 +22,7 @@ kfm: 1
 accept_weak_storage: true
 datasets:
   rain:
-    version: "1"
+    version: "1.0.0"
     sensitivity: public
     outputs: {all: {from: gauges}}
     sources:

@@ -61,7 +61,7 @@ datasets:
           - {join: {source: counties, on: {county: county}, add: [name]}}
           - {deduplicate: {by: [county]}}
   quakes:
-    version: "2"
+    version: "2.0.0"
     title: Quakes
     sensitivity: public
     sources:

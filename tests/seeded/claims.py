@@ -170,6 +170,12 @@ CLAIMS: dict[str, Bug] = {
         "self._perform(self._reader, step)",
         f"{TYPED}::test_a_run_publishes_then_has_nothing_to_do",
     ),
+    "D1 a semantic version": Bug(
+        "kfm/contract/updater.py",
+        "if not is_semantic(updater.version):",
+        "if not updater.version:",
+        "tests/node/test_semantic_versions.py::test_every_way_to_ask_for_a_run_of_python_code_says_so_and_doctor_too",
+    ),
     "D2": Bug("kfm/contract/keys.py", "list(r.partition), ", "", f"{KEYS}::test_what_was_read_is_in_the_input_hash"),
     "D3 pure": Bug(
         "kfm/engine/purity.py",

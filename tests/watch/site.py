@@ -14,7 +14,7 @@ from kfm import Output, Plan, Step, Updater
 
 class {name}(Updater):
     id = "{name_lower}"
-    version = "1"
+    version = "1.0.0"
 
     def inputs(self, trigger, sources):
         return [sources.pin("wells")]

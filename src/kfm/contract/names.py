@@ -81,6 +81,24 @@ def is_file_name(text: str) -> bool:
     )
 
 
+def is_semantic(text: str) -> bool:
+    """Whether this is a semantic version as semver.org 2.0.0 writes them: 1.2.0, 1.2.0-rc.1, 1.2.0+build.5."""
+    core, plus, build = text.partition("+")  # by hand: a pattern takes longer to compile than a run can spare
+    core, dash, before = core.partition("-")
+    numbers, marks = core.split("."), before.split(".") if dash else []
+    return (
+        len(numbers) == 3
+        and all(part.isdecimal() for part in numbers)
+        and all(map(_is_mark, marks + build.split(".") if plus else marks))
+        and not any(part.isdecimal() and part[0] == "0" != part for part in numbers + marks)
+        and text.isascii()
+    )
+
+
+def _is_mark(part: str) -> bool:
+    return part.replace("-", "0").isalnum()
+
+
 def is_identifier(text: str) -> bool:
     """Whether code may have such a name. Of characters past ASCII it is not asked which of them are letters: that
     depends on the version of Unicode, and a name that is none is not found."""

@@ -8,10 +8,10 @@ from typing import Any, BinaryIO, Protocol
 import msgspec
 
 from kfm.contract.canonical import canonical
-from kfm.contract.names import check_id, is_file_name
+from kfm.contract.names import check_id, is_file_name, is_semantic
 from kfm.contract.records import DataContract, RefEntry, SourceRef, Step, Trigger
 from kfm.contract.tables import Table
-from kfm.documents.characters import is_printable
+from kfm.documents.characters import is_printable, printable
 from kfm.errors import BadInput
 
 
@@ -169,6 +169,16 @@ def check_updater(updater: Updater) -> Updater:
         raise BadInput(f"updater {updater.id} has no version", hint='give the class a line like version = "1.0.0"')
     check_id(updater.id, "updater")
     return updater
+
+
+def check_version(updater: Updater) -> None:
+    """Whether a new run may be asked for under this version. Not asked when it is loaded: what an earlier program
+    began under another one is finished."""
+    if not is_semantic(updater.version):
+        raise BadInput(
+            f"version {printable(updater.version)} of updater {updater.id} is not a semantic version",
+            hint='write one like "1.0.0" (semver.org); what was begun is finished by `kfm resume` before it changes',
+        )
 
 
 def _is_exception(kind: object) -> bool:

@@ -6,6 +6,7 @@ from collections import Counter
 
 from kfm.config import Resolved
 from kfm.contract.records import Decision, RefMove
+from kfm.contract.updater import check_version
 from kfm.engine.changes import code_changed
 from kfm.engine.verify import verify
 from kfm.errors import KfmError
@@ -54,11 +55,11 @@ def contract_verdicts(resolved: Resolved) -> list[Verdict]:
 
 
 def updater_verdicts(resolved: Resolved) -> list[Verdict]:
-    """Updaters that no run could load. They are imported and made, as for `kfm plan`, and asked for nothing."""
+    """Updaters that no run could load, or of no semantic version. They are made as for `kfm plan`, asked nothing."""
     found = []
     for name, dataset in sorted(resolved.config.datasets.items()):
         try:
-            load(resolved, name, dataset)
+            check_version(load(resolved, name, dataset))
         except KfmError as problem:
             found.append(Verdict(check=f"{name}.updater", ok=False, found=problem.message, why=problem.hint))
     return found

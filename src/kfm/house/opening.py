@@ -29,7 +29,7 @@ from kfm.contract.records import (
     TriggerKind,
 )
 from kfm.contract.secret import Secret
-from kfm.contract.updater import Updater
+from kfm.contract.updater import Updater, check_version
 from kfm.documents.characters import is_printable, printable
 from kfm.documents.windows import interval
 from kfm.engine.deliver import deliver
@@ -259,6 +259,7 @@ class House:
         if window:
             window = interval(window, rfc3339(self.clock.now_ms())[:10])
             check_window(name, declared.outputs)
+        check_version(self.updater(name))
         return asked(
             self.updater(name),
             name,

@@ -7,11 +7,10 @@
 import dns from "node:dns";
 import fs from "node:fs";
 import net from "node:net";
-import { Duplex } from "node:stream";
 
 import { Denied, Refused, Unavailable } from "../errors.mjs";
 import { refusal } from "./addresses.mjs";
-import { brokenOff, endOf, named, wasSilent, within, Wire } from "./wire.mjs";
+import { brokenOff, named, Tap, wasSilent, within, Wire } from "./wire.mjs";
 
 const MAX_ADDRESSES = 8;
 
@@ -102,7 +101,7 @@ async function secured(socket, here, allow, budget, tls) {
 
 async function handshake(socket, here, budget, tls) {
   const { connect: connectTls } = await import("node:tls");
-  const under = new Underneath(socket);
+  const under = new Tap(socket);
   const patience = budget.patience();
   const secure = connectTls({
     ...tls(),
@@ -114,8 +113,7 @@ async function handshake(socket, here, budget, tls) {
   const shaken = new Promise((resolve) => {
     secure.once("secureConnect", () => resolve({}));
     secure.on("error", (problem) => resolve({ problem }));
-    socket.once("error", (problem) => resolve({ problem }));
-    under.once("ended-under", () => resolve({ problem: new Error("it ended") }));
+    under.once("over", () => resolve({ problem: under.failure ?? new Error("it ended") }));
   });
   const answer = await within(shaken, patience);
   if (wasSilent(answer)) {
@@ -136,47 +134,6 @@ async function handshake(socket, here, budget, tls) {
     });
   }
   return new Wire(secure, budget, under);
-}
-
-/**
- * The connection underneath TLS. It does not tell TLS of its end: TLS has a goodbye of its own, and where that does
- * not come the end is a cut. Node alone would take the one for the other.
- */
-class Underneath extends Duplex {
-  #socket;
-
-  constructor(socket) {
-    super();
-    this.hasEnded = false;
-    this.#socket = socket;
-    socket.on("data", (chunk) => {
-      if (!this.push(chunk)) socket.pause();
-    });
-    socket.on("end", () =>
-      endOf(socket, () => {
-        this.hasEnded = true;
-        this.emit("ended-under");
-      }),
-    );
-    socket.on("error", (problem) => this.destroy(problem));
-  }
-
-  _read() {
-    this.#socket.resume();
-  }
-
-  _write(chunk, encoding, done) {
-    this.#socket.write(chunk, encoding, done);
-  }
-
-  _final(done) {
-    this.#socket.end(done);
-  }
-
-  _destroy(problem, done) {
-    this.#socket.destroy();
-    done(problem);
-  }
 }
 
 function judge(here, address, port, allow) {

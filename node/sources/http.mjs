@@ -14,7 +14,7 @@ import { isAllowed } from "./addresses.mjs";
 import { connect, dialTcp, systemResolve, verifyingTls } from "./dialing.mjs";
 import { checkExpectation, Intake, tooLarge } from "./intake.mjs";
 import { parse } from "./locations.mjs";
-import { Body, Budget, readHead } from "./wire.mjs";
+import { Budget } from "./wire.mjs";
 
 export const MAX_REDIRECTS = 5;
 export const MAX_RETRY_AFTER_S = 3600;
@@ -64,19 +64,18 @@ export class HttpSource {
       budget.shown = here.shown();
       const wire = await connect(here, request.allow, budget, ways);
       try {
-        await wire.send(question(here, first, request, condition));
-        const head = await readHead(wire, budget.shown);
+        const head = await wire.ask(here.target, question(here, first, request, condition));
         if (REDIRECTS.has(head.status)) {
-          budget.read += wire.tell();
+          budget.read += head.headSize;
           here = nextHop(first, here, head, request);
           continue;
         }
         if (head.status === 304) {
-          budget.read += wire.tell();
+          budget.read += head.headSize;
           return unchanged(request, condition, budget);
         }
         checkStatus(head, request, budget.shown);
-        return await receive(request, new Body(wire, head, budget.shown), head, objects, budget);
+        return await receive(request, head, objects, budget);
       } finally {
         wire.close();
       }
@@ -114,15 +113,14 @@ export function conditionLine(known) {
 function question(here, first, request, condition) {
   const own = here.origin === first.origin ? request.headers : [];
   const given = new Set(own.map(([name]) => name.toLowerCase()));
-  const lines = [`GET ${here.target} HTTP/1.1`, `Host: ${here.authority}`];
-  lines.push(...own.map(([name, value]) => `${name}: ${value}`));
-  if (!given.has("user-agent")) lines.push("User-Agent: kfm");
+  const lines = [["Host", here.authority], ...own];
+  if (!given.has("user-agent")) lines.push(["User-Agent", "kfm"]);
   if (!given.has("accept")) {
-    lines.push(isPlain(request.media_type) ? `Accept: ${request.media_type}, */*;q=0.1` : "Accept: */*");
+    lines.push(["Accept", isPlain(request.media_type) ? `${request.media_type}, */*;q=0.1` : "*/*"]);
   }
-  if (condition !== null) lines.push(conditionLine(condition));
-  lines.push("Accept-Encoding: gzip, identity", "Connection: close", "", "");
-  return Buffer.from(lines.join("\r\n"), "latin1");
+  if (condition !== null) lines.push(conditionLine(condition).split(/: (.*)/, 2));
+  lines.push(["Accept-Encoding", "gzip, identity"], ["Connection", "close"]);
+  return lines.flat();
 }
 
 function checkHeaders(request) {
@@ -233,16 +231,16 @@ function unchanged(request, condition, budget) {
   });
 }
 
-async function receive(request, body, head, objects, budget) {
+async function receive(request, head, objects, budget) {
   const { shown } = budget;
+  const { length, hasEnd, chunks: framed } = head.body(shown);
   let mediaType = head.one("content-type");
   if (!isPlain(mediaType)) mediaType = "";
   checkMediaType(request, mediaType, shown);
   const { codingOf, decoded } = await import("./decoding.mjs"); // a 304 has nothing to decode
   const coding = codingOf(head.all("content-encoding").join(","), shown);
-  if (body.length !== null && body.length > request.max_bytes) throw tooLarge(shown, request.max_bytes);
-  let chunks = body.chunks();
-  if (coding !== "identity") chunks = decoded(chunks, coding, request.max_ratio, shown);
+  if (length > request.max_bytes) throw tooLarge(shown, request.max_bytes);
+  const chunks = coding === "identity" ? framed : decoded(framed, coding, request.max_ratio, shown);
   const intake = new Intake(request, objects, shown, (start) => checkNotHtml(request, start, shown));
   let stored;
   try {
@@ -265,16 +263,16 @@ async function receive(request, body, head, objects, budget) {
     content_hash: contentHash,
     size,
     media_type: mediaType,
-    etag: body.hasEnd && isEtag(etag) ? etag : "",
-    last_modified: body.hasEnd && isPlain(lastModified) ? lastModified : "",
+    etag: hasEnd && isEtag(etag) ? etag : "",
+    last_modified: hasEnd && isPlain(lastModified) ? lastModified : "",
     fetched_ms: request.now_ms,
     checked_ms: request.now_ms,
   });
   return Fetched({
-    ref: refOf(request, checkpoint, request.complete && body.hasEnd),
+    ref: refOf(request, checkpoint, request.complete && hasEnd),
     checkpoint,
     not_modified: false,
-    bytes_on_wire: budget.read + body.at,
+    bytes_on_wire: budget.read + head.size(length),
   });
 }
 

@@ -1,20 +1,24 @@
 /**
  * One HTTP/1.1 answer off a socket, strictly framed and bounded in time and bytes.
  *
- * Twin of src/kfm/sources/wire.py. Not node:http: what it skips, repairs or refuses changes from release to release,
- * and its words are not ours. What is here is the little that a GET with `Connection: close` needs.
+ * Twin of src/kfm/sources/wire.py. Node's own parser reads it, and a head is held against the grammar too.
  */
+
+import http from "node:http";
+import { Duplex } from "node:stream";
 
 import { Refused, Unavailable } from "../errors.mjs";
 import { CHUNK } from "./intake.mjs";
 
-export const MAX_HEAD = 64 * 1024;
-export const MAX_FIELDS = 200;
+const MAX_HEAD = 64 * 1024;
+const MAX_FIELDS = 200;
 const MAX_INTERIM = 8;
-const MAX_CHUNK_LINE = 1024;
-const MAX_QUEUED = 1 << 20;
-const NAME = /^[!#$%&'*+\-.^_`|~0-9a-z]+$/;
-const FEED = 10;
+/** What Node's parser lets pass (folded lines, HTTP/2.0) or takes by its release (bare line feeds) is none. */
+const HEAD = new RegExp(
+  "HTTP/1\\.[01] [1-5][0-9]{2}(?: [\\t\\x20-\\x7e\\x80-\\xff]*)?\\r\\n" +
+    `(?:[!#$%&'*+\\-.^_\`|~0-9A-Za-z]+:[\\t\\x20-\\x7e\\x80-\\xff]*\\r\\n){0,${MAX_FIELDS}}\\r\\n`,
+  "y",
+);
 
 /** The wall time and the bytes one fetch may take, over all its hops. */
 export class Budget {
@@ -88,136 +92,179 @@ export async function within(promise, ms) {
 export const wasSilent = (answer) => answer === SILENT;
 
 /**
- * A connected socket as something to be read. Every wait looks at the clock, so that a peer that sends a byte now
- * and then is bounded by the total time and not by the time between two bytes.
- *
- * What arrives is taken off the socket at once, within bounds: an error that comes behind it must not swallow it.
+ * A socket for whoever reads it in another's place: what came before an error is handed on before it, and an end is told
+ * by "over", with the error in `failure`. It is not told to the reader: TLS has a goodbye of its own, and where that does
+ * not come the end is a cut. Node alone would take the one for the other.
  */
-export class Wire {
+export class Tap extends Duplex {
   #socket;
-  #budget;
-  #queue = [];
-  #queued = 0;
-  #buffer = Buffer.alloc(0);
-  #at = 0;
-  #ended = false;
-  #failure = null;
-  #wake = () => {};
-  #read = 0;
-  #under;
+  isOver = false;
+  failure = null;
 
-  /** `under`: what the socket's TLS lies on; where that ends and TLS does not, the connection was cut (see dialing.mjs). */
-  constructor(socket, budget, under = null) {
+  constructor(socket, isSecured = false) {
+    super();
     this.#socket = socket;
-    this.#budget = budget;
-    this.#under = under;
-    under?.on("ended-under", () => this.#wake());
     socket.on("data", (chunk) => {
-      this.#queue.push(chunk);
-      this.#queued += chunk.length;
-      if (this.#queued >= MAX_QUEUED) socket.pause();
+      this.emit("came", chunk);
+      if (!this.isOver && !this.push(chunk)) socket.pause();
+    });
+    socket.on("end", () => endOf(isSecured ? null : socket, () => this.over(null)));
+    socket.on("error", (problem) => this.over(problem));
+    socket.on("close", () => this.over(null));
+  }
+
+  over(problem) {
+    if (this.isOver) return;
+    this.isOver = true;
+    this.failure = problem;
+    this.emit("over");
+  }
+
+  _read() {
+    this.#socket.resume();
+  }
+
+  /** An error of writing is one of the socket, and is told in its turn. */
+  _write(chunk, encoding, done) {
+    this.#socket.write(chunk, encoding, () => done());
+  }
+
+  _final(done) {
+    this.#socket.end(() => done());
+  }
+
+  _destroy(problem, done) {
+    this.#socket.destroy();
+    done(problem);
+  }
+}
+
+/** A connection to ask one question over. Every wait looks at the clock, and not only at the time between two bytes. */
+export class Wire {
+  #budget;
+  #tap;
+  #counted = 0;
+  #begin = []; // what came before the final answer's head was read
+  #interim = 0;
+  #problem = null;
+  #response = null;
+  #wake = () => {};
+
+  /** `under`: what the socket's TLS lies on. */
+  constructor(socket, budget, under = null) {
+    this.received = 0;
+    this.#budget = budget;
+    this.#tap = new Tap(socket, under !== null);
+    this.#tap.on("came", (chunk) => {
+      this.received += chunk.length;
+      if (this.#response === null) this.#begin.push(chunk);
       this.#wake();
     });
-    socket.on("end", () =>
-      endOf(under === null ? socket : null, () => {
-        this.#ended = true;
-        this.#wake();
-      }),
-    );
-    socket.on("error", (problem) => {
-      this.#failure ??= problem;
-      this.#wake();
+    this.#tap.on("over", () => this.#tap.push(null));
+    under?.on("over", () => this.#cutUnder(under));
+  }
+
+  /** What TLS makes of the last bytes comes within a turn or two; without a goodbye by then, it was cut. */
+  async #cutUnder(under) {
+    do {
+      for (let turn = 0; turn < 3; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+    } while (under.readableLength > 0 && !this.#tap.isOver);
+    this.#tap.over(under.failure ?? {});
+  }
+
+  /** Asks, and gives the final answer; interim ones (1xx) are passed over, a few of them. */
+  async ask(path, headers) {
+    const request = http.request({
+      createConnection: () => this.#tap,
+      path,
+      headers,
+      setHost: false,
+      insecureHTTPParser: false,
+      maxHeaderSize: MAX_HEAD,
     });
-    socket.on("close", () => {
-      this.#ended = true;
+    request.maxHeadersCount = 0; // those that are too many shall not go unseen
+    const failed = (problem) => {
+      this.#problem ??= problem;
       this.#wake();
+    };
+    request.on("information", () => (this.#interim += 1) < MAX_INTERIM || failed(this.#endless()));
+    request.on("upgrade", () => failed(this.#endless()));
+    request.on("error", failed);
+    request.on("response", (response) => {
+      this.#response = response;
+      for (const event of ["readable", "end"]) response.on(event, () => this.#wake());
+      response.on("error", failed);
     });
-    socket.resume();
+    request.end();
+    await this.#until(() => this.#response !== null);
+    if (this.#interim >= MAX_INTERIM || this.#response.statusCode < 200) throw this.#endless();
+    return new Answer(this, this.#response, this.#headSize());
   }
 
-  /** How many bytes were looked at so far. */
-  tell() {
-    return this.#read;
+  #headSize() {
+    const begin = Buffer.concat(this.#begin).toString("latin1");
+    HEAD.lastIndex = 0;
+    for (let n = 0; n <= this.#interim; n += 1) if (!HEAD.test(begin)) throw this.#wrong("sent a malformed head");
+    if (HEAD.lastIndex > MAX_HEAD) throw this.#wrong(`sent more than ${MAX_HEAD} bytes of headers`);
+    return HEAD.lastIndex;
   }
 
-  async send(body) {
-    const sent = new Promise((resolve) => this.#socket.write(body, (problem) => resolve(problem ?? null)));
-    const answer = await within(sent, this.#budget.patience());
-    if (wasSilent(answer)) throw this.#budget.silence();
-    if (answer !== null) throw brokenOff(this.#budget.shown, this.#failure ?? answer);
-  }
-
-  /** Up to and with the next line feed, but no more than this; less only at the end. */
-  async readLine(most) {
-    let looked = 0;
-    for (;;) {
-      const there = this.#buffer.length - this.#at;
-      const end = this.#buffer.indexOf(FEED, this.#at + looked);
-      if (end >= 0 && end - this.#at < most) return this.#take(end + 1 - this.#at);
-      if (there >= most) return this.#take(most);
-      looked = there;
-      if (!(await this.#gather(there + 1))) return this.#take(there);
-    }
-  }
-
-  /** Exactly this much; less only at the end. */
-  async readBytes(want) {
-    await this.#gather(want);
-    return this.#take(Math.min(want, this.#buffer.length - this.#at));
-  }
-
-  /** Have this much in the buffer; false if there is less. */
-  async #gather(want) {
-    let have = this.#buffer.length - this.#at;
-    if (have >= want) return true;
-    const parts = have ? [this.#buffer.subarray(this.#at)] : [];
-    while (have < want) {
-      const chunk = await this.#next();
+  /** The body in pieces of 1 MiB or so. One that ends before its end is Unavailable. */
+  async *chunks(hasEnd) {
+    const response = this.#response;
+    let parts = [];
+    for (let size = 0, chunk; ; ) {
+      await this.#until(() => (chunk = response.read()) !== null || response.readableEnded);
       if (chunk === null) break;
       parts.push(chunk);
-      have += chunk.length;
+      size += chunk.length;
+      if (size < CHUNK) continue;
+      yield Buffer.concat(parts);
+      parts = [];
+      size = 0;
     }
-    this.#buffer = parts.length === 1 ? parts[0] : Buffer.concat(parts);
-    this.#at = 0;
-    return have >= want;
+    if (this.#tap.failure !== null && !hasEnd) throw this.#told();
+    if (response.rawTrailers.length > 2 * MAX_FIELDS) throw this.#wrong(`sent more than ${MAX_FIELDS} headers`);
+    if (parts.length) yield Buffer.concat(parts);
   }
 
-  #take(count) {
-    const taken = this.#buffer.subarray(this.#at, this.#at + count);
-    this.#at += count;
-    this.#read += count;
-    return taken;
+  async #until(isReady) {
+    for (;;) {
+      const patience = this.#budget.patience();
+      this.#budget.count(this.received - this.#counted);
+      this.#counted = this.received;
+      if (isReady()) return;
+      if (this.#problem !== null && !this.#response?.complete) throw this.#told();
+      const happened = new Promise((resolve) => (this.#wake = resolve));
+      if (wasSilent(await within(happened, patience))) throw this.#budget.silence();
+    }
   }
 
-  /** The next piece that arrives; null at the end. */
-  async #next() {
-    this.#budget.patience();
-    while (!this.#queue.length) {
-      if (this.#failure !== null) {
-        if (this.#failure.code === "ETIMEDOUT") throw this.#budget.silence();
-        throw brokenOff(this.#budget.shown, this.#failure);
-      }
-      if (this.#ended) return null;
-      if (this.#under?.hasEnded) {
-        // What came is handed to TLS at once; what TLS makes of it comes within a turn or two.
-        for (let turn = 0; turn < 3; turn += 1) await new Promise((resolve) => setImmediate(resolve));
-        if (this.#queue.length || this.#ended || this.#failure !== null) continue;
-        if (this.#under.readableLength === 0) throw brokenOff(this.#budget.shown, {});
-      }
-      const arrived = new Promise((resolve) => {
-        this.#wake = () => resolve(null);
-      });
-      if (wasSilent(await within(arrived, this.#budget.patience()))) throw this.#budget.silence();
+  /** What the parser found, or how the connection ended. */
+  #told() {
+    const { shown } = this.#budget;
+    const { failure } = this.#tap;
+    const problem = this.#problem;
+    if (problem instanceof Refused) return problem;
+    if (problem?.code?.startsWith("HPE_") && problem.code !== "HPE_INVALID_EOF_STATE") {
+      return this.#wrong("does not answer as HTTP/1.1 asks");
     }
-    const chunk = this.#queue.shift();
-    this.#queued -= chunk.length;
-    this.#budget.count(chunk.length);
-    if (this.#queued < MAX_QUEUED) this.#socket.resume();
-    return chunk;
+    if (failure?.code === "ETIMEDOUT") return this.#budget.silence();
+    if (failure !== null) return brokenOff(shown, failure);
+    const where = this.#response === null ? "its answer" : "the end of the body";
+    return new Unavailable(`${shown} closed the connection before ${where}`, { hint: "try again later" });
+  }
+
+  #wrong(what) {
+    return new Refused(`${this.#budget.shown} ${what}`, { hint: "ask whoever serves it" });
+  }
+
+  #endless() {
+    return this.#wrong("did not come to an answer");
   }
 
   close() {
-    this.#socket.destroy();
+    this.#tap.destroy();
   }
 }
 
@@ -225,7 +272,7 @@ export class Wire {
  * Calls back when a socket has really ended. Node takes a connection that was reset right behind some data for one
  * that was closed; whoever writes to it learns the truth by its `error`, and a closed one minds no empty line.
  */
-export function endOf(socket, ended) {
+function endOf(socket, ended) {
   if (socket === null || socket.destroyed || !socket.writable) ended();
   else socket.write("\r\n", (problem) => problem ?? ended());
 }
@@ -243,13 +290,19 @@ export function named(problem) {
   return ["TLS", null];
 }
 
-/** Status and header fields of an answer. */
-export class Head {
-  #fields;
+/** Status and header fields of an answer, how long all its heads were, and the way to its body. */
+class Answer {
+  #wire;
+  #fields = new Map();
 
-  constructor(status, fields) {
-    this.status = status;
-    this.#fields = fields;
+  constructor(wire, { statusCode, rawHeaders }, headSize) {
+    this.#wire = wire;
+    this.status = statusCode;
+    this.headSize = headSize;
+    for (let n = 0; n < rawHeaders.length; n += 2) {
+      const name = rawHeaders[n].toLowerCase();
+      this.#fields.set(name, [...this.all(name), rawHeaders[n + 1]]);
+    }
   }
 
   all(name) {
@@ -261,158 +314,21 @@ export class Head {
     const values = this.all(name);
     return values.length === 1 ? values[0] : "";
   }
-}
 
-/** The final answer's head; interim ones (1xx) are passed over, a few of them. */
-export async function readHead(wire, shown) {
-  const lines = new Lines(wire, shown, MAX_HEAD);
-  for (let n = 0; n < MAX_INTERIM; n += 1) {
-    const status = statusOf(await lines.next(), shown);
-    const fields = await fieldsOf(lines, shown);
-    if (status >= 200) return new Head(status, fields);
-    if (status === 101) break;
-  }
-  throw new Refused(`${shown} did not come to an answer`, { hint: "ask whoever serves it" });
-}
-
-/** Lines of a head or trailer, within a number of bytes for all of them. */
-class Lines {
-  #wire;
-  #shown;
-  #room;
-
-  constructor(wire, shown, room) {
-    this.#wire = wire;
-    this.#shown = shown;
-    this.#room = room;
+  /** The body: its length or null, whether the answer says where it ends (else a cut looks like an end), its bytes. */
+  body(shown) {
+    const codings = this.all("transfer-encoding");
+    const lengths = this.all("content-length");
+    const isOne = lengths.length + codings.length <= 1 && codings.every((coding) => coding.toLowerCase() === "chunked");
+    if (!isOne || !lengths.every((length) => /^[0-9]{1,18}$/.test(length))) {
+      throw new Refused(`${shown} sent its body without a plain length`, { hint: "ask whoever serves it" });
+    }
+    const hasEnd = lengths.length + codings.length > 0;
+    return { length: lengths.length ? Number(lengths[0]) : null, hasEnd, chunks: this.#wire.chunks(hasEnd) };
   }
 
-  async next() {
-    const line = await this.#wire.readLine(this.#room + 1);
-    this.#room -= line.length;
-    if (this.#room < 0) {
-      throw new Refused(`${this.#shown} sent more than ${MAX_HEAD} bytes of headers`, { hint: "ask whoever serves it" });
-    }
-    if (line.at(-1) !== FEED) {
-      throw new Unavailable(`${this.#shown} closed the connection before its answer`, { hint: "try again later" });
-    }
-    return line.toString("latin1").replace(/\r?\n$/, "");
+  /** How many bytes of the connection a whole answer with a body of this length was. */
+  size(length) {
+    return length === null ? this.#wire.received : this.headSize + length;
   }
 }
-
-function statusOf(line, shown) {
-  const digits = line.slice(9, 12);
-  if (!/^HTTP\/1\.[01] /.test(line) || !/^[0-9]*$/.test(digits) || !["", " "].includes(line.slice(12, 13))) {
-    throw new Refused(`${shown} does not answer in HTTP/1.1`, { hint: "check the address and port of the source" });
-  }
-  const status = Number(digits || "0");
-  if (!(status >= 100 && status <= 599)) {
-    throw new Refused(`${shown} answers with an impossible status`, { hint: "ask whoever serves it" });
-  }
-  return status;
-}
-
-async function fieldsOf(lines, shown) {
-  const fields = new Map();
-  for (let n = 0; n <= MAX_FIELDS; n += 1) {
-    const line = await lines.next();
-    if (!line) return fields;
-    const colon = line.indexOf(":");
-    const name = line.slice(0, colon).toLowerCase();
-    const value = line.slice(colon + 1).replace(/^[ \t]+|[ \t]+$/g, "");
-    if (colon < 0 || !NAME.test(name) || /[\x00-\x08\x0a-\x1f]/.test(value)) {
-      throw new Refused(`${shown} sent a malformed header`, { hint: "ask whoever serves it" });
-    }
-    if (fields.has(name)) fields.get(name).push(value);
-    else fields.set(name, [value]);
-  }
-  throw new Refused(`${shown} sent more than ${MAX_FIELDS} headers`, { hint: "ask whoever serves it" });
-}
-
-/** How the body of an answer is framed, and its bytes. */
-export class Body {
-  #wire;
-  #shown;
-  #chunked;
-
-  constructor(wire, head, shown) {
-    this.#wire = wire;
-    this.#shown = shown;
-    const codings = head
-      .all("transfer-encoding")
-      .flatMap((value) => value.split(",").map((coding) => stripped(coding).toLowerCase()));
-    const lengths = head.all("content-length");
-    if (codings.length && !(codings.length === 1 && codings[0] === "chunked")) {
-      throw this.#misframed("in a transfer encoding that was not asked for");
-    }
-    if (codings.length && lengths.length) throw this.#misframed("both chunked and with a length");
-    if (lengths.length > 1) throw this.#misframed("with more than one length");
-    if (lengths.length && !/^[0-9]{1,18}$/.test(lengths[0])) throw this.#misframed("with a length that is no number");
-    this.length = lengths.length ? Number(lengths[0]) : null;
-    this.#chunked = codings.length > 0;
-  }
-
-  /** Does the answer itself say where it ends? Otherwise a cut looks like an end. */
-  get hasEnd() {
-    return this.#chunked || this.length !== null;
-  }
-
-  /** How many bytes of the connection were looked at so far. */
-  get at() {
-    return this.#wire.tell();
-  }
-
-  /** The body in pieces of at most 1 MiB. A body that ends before its declared end is Unavailable. */
-  async *chunks() {
-    if (this.#chunked) yield* this.#inChunks();
-    else if (this.length !== null) yield* this.#exactly(this.length);
-    else {
-      for (let chunk; (chunk = await this.#wire.readBytes(CHUNK)).length; ) yield chunk;
-    }
-  }
-
-  async *#exactly(length) {
-    for (let left = length; left > 0; ) {
-      const want = Math.min(left, CHUNK);
-      const chunk = await this.#wire.readBytes(want);
-      if (chunk.length < want) throw this.#cut();
-      left -= want;
-      yield chunk;
-    }
-  }
-
-  async *#inChunks() {
-    for (let size; (size = await this.#chunkSize()); ) {
-      yield* this.#exactly(size);
-      const end = (await this.#wire.readLine(3)).toString("latin1");
-      if (end !== "\r\n" && end !== "\n") {
-        throw /[^\t-\r ]/.test(end) ? this.#misframed("with a chunk longer than it says") : this.#cut();
-      }
-    }
-    const trailer = new Lines(this.#wire, this.#shown, MAX_HEAD);
-    while (await trailer.next());
-  }
-
-  async #chunkSize() {
-    const line = await this.#wire.readLine(MAX_CHUNK_LINE + 1);
-    if (line.at(-1) !== FEED) {
-      throw line.length > MAX_CHUNK_LINE ? this.#misframed("with an endless chunk header") : this.#cut();
-    }
-    const digits = line.toString("latin1").split(";", 1)[0].replace(/[ \t\r\n]+$/, "");
-    if (!/^[0-9a-fA-F]{1,15}$/.test(digits)) throw this.#misframed("with a chunk size that is no number");
-    return parseInt(digits, 16);
-  }
-
-  #cut() {
-    return new Unavailable(`${this.#shown} closed the connection before the end of the body`, {
-      hint: "try again later",
-    });
-  }
-
-  #misframed(how) {
-    return new Refused(`${this.#shown} sent its body ${how}`, { hint: "ask whoever serves it" });
-  }
-}
-
-// Of a header, so of Latin-1: what Python calls white space there.
-const stripped = (text) => text.replace(/^[\t-\r\x1c-\x20\x85\xa0]+|[\t-\r\x1c-\x20\x85\xa0]+$/g, "");

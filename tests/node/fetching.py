@@ -91,3 +91,28 @@ def nowhere(answer: dict[str, Any], here: str) -> dict[str, Any]:
     port = here.rpartition(":")[2]
     changed: dict[str, Any] = json.loads(json.dumps(kept).replace(f":{port}", ":PORT"))
     return changed
+
+
+def parser() -> int:
+    """The major version of Node's own parser of HTTP."""
+    told = subprocess.run([node(), "-p", "process.versions.llhttp"], capture_output=True, check=True, timeout=60)
+    return int(told.stdout.split(b".")[0])
+
+
+def unworded(answer: dict[str, Any]) -> dict[str, Any]:
+    """Without the sentence, which is each language's own."""
+    error = {name: value for name, value in answer.get("error", {}).items() if name not in ("message", "hint")}
+    return {**answer, "error": error}
+
+
+def alike(theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
+    """The same source, or an error of the same kind, but for the order of two errors in one answer.
+
+    Node's parser refuses a malformed line at its first wrong byte; Python waits for the line's end, and says that the
+    answer did not come if that does not. Of a coded body in chunks either may see first that the body was cut.
+    """
+    if "error" in ours and "error" in theirs:
+        said = ours["error"]["message"] + theirs["error"]["message"]
+        if "before its answer" in said or ("is not the gzip" in said and "before the end of the body" in said):
+            return {ours["error"]["kind"], theirs["error"]["kind"]} <= {"Refused", "Unavailable"}
+    return unworded(theirs) == unworded(ours)

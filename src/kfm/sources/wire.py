@@ -24,6 +24,7 @@ MAX_FIELDS = 200
 _MAX_INTERIM = 8
 _MAX_CHUNK_LINE = 1024
 _TOKEN = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz")
+_VISIBLE = frozenset("\t" + "".join(chr(c) for c in range(0x20, 0x100) if c != 0x7F))
 _DIGITS = frozenset("0123456789")
 _HEX = frozenset("0123456789abcdefABCDEF")
 
@@ -177,7 +178,10 @@ class _Lines:
             raise Refused(f"{self._shown} sent more than {MAX_HEAD} bytes of headers", hint="ask whoever serves it")
         if not line.endswith(b"\n"):
             raise Unavailable(f"{self._shown} closed the connection before its answer", hint="try again later")
-        return line.removesuffix(b"\n").removesuffix(b"\r").decode("latin-1")
+        text = line[:-2].decode("latin-1")
+        if not line.endswith(b"\r\n") or not _VISIBLE.issuperset(text):
+            raise Refused(f"{self._shown} sent a malformed head", hint="ask whoever serves it")
+        return text
 
 
 def _status(line: str, shown: str) -> int:
@@ -198,7 +202,7 @@ def _fields(lines: _Lines, shown: str) -> dict[str, list[str]]:
         name, colon, value = line.partition(":")
         value = value.strip(" \t")
         name = name.lower()
-        if not colon or not name or not _TOKEN.issuperset(name) or any(c < " " and c != "\t" for c in value):
+        if not colon or not name or not _TOKEN.issuperset(name):
             raise Refused(f"{shown} sent a malformed header", hint="ask whoever serves it")
         fields.setdefault(name, []).append(value)
     raise Refused(f"{shown} sent more than {MAX_FIELDS} headers", hint="ask whoever serves it")
@@ -257,19 +261,23 @@ class Body:
         while size := self._chunk_size():
             yield from self._exactly(size)
             end = self._stream.readline(3)
-            if end not in (b"\r\n", b"\n"):
-                raise self._misframed("with a chunk longer than it says") if end.strip() else self._cut()
-        trailer = _Lines(self._stream, self._shown, MAX_HEAD)
-        while trailer.next():
-            pass
+            if end != b"\r\n":
+                raise self._cut() if b"\r\n".startswith(end) else self._misframed("with a chunk longer than it says")
+        _fields(_Lines(self._stream, self._shown, MAX_HEAD), self._shown)
 
     def _chunk_size(self) -> int:
         line = self._stream.readline(_MAX_CHUNK_LINE + 1)
-        if not line.endswith(b"\n"):
-            raise self._misframed("with an endless chunk header") if len(line) > _MAX_CHUNK_LINE else self._cut()
-        digits = line.decode("latin-1").partition(";")[0].rstrip(" \t\r\n")
+        if len(line) > _MAX_CHUNK_LINE:
+            raise self._misframed("with an endless chunk header")
+        if not line.rstrip(b"\r"):
+            raise self._cut()
+        digits = line.decode("latin-1").partition(";")[0].rstrip("\r\n")
         if not (0 < len(digits) <= 15 and _HEX.issuperset(digits)):
             raise self._misframed("with a chunk size that is no number")
+        if not line.endswith(b"\n"):
+            raise self._cut()
+        if not line.endswith(b"\r\n") or not _VISIBLE.issuperset(line[:-2].decode("latin-1")):
+            raise self._misframed("with a malformed chunk header")
         return int(digits, 16)
 
     def _cut(self) -> Unavailable:

@@ -190,7 +190,7 @@ function continued({ trigger }, latest) {
 /** Unfinished runs of the same work, over whatever inputs. */
 export function* rivals(walk) {
   const wanted = canonical(walk.trigger.params);
-  for (const run of walk.ports.state.openRuns()) {
+  for (const run of walk.ports.state.openRuns(walk.dataset)) {
     if (
       run.updater_id === walk.updater.id &&
       run.dataset === walk.dataset &&
@@ -233,7 +233,7 @@ export function closeSuperseded(walk, tx) {
     tx.receipt(closingReceipt(walk, old, "superseded", note), { op: walk.updater.op });
     measureSuperseded(walk, tx, old, note);
     walk.superseded.push([old, note]);
-    if (old.trigger.trigger_id !== walk.trigger.trigger_id) tx.finishTrigger(old.trigger.trigger_id, old.run_id);
+    if (old.trigger.trigger_id !== walk.trigger.trigger_id) tx.finishTrigger(old.trigger, old.run_id);
   }
 }
 

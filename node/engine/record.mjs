@@ -44,8 +44,11 @@ export function skip(walk) {
     tx.receipt(made, { op: walk.updater.op });
     measure(walk, tx, "SKIPPED", runId);
     for (const checkpoint of walk.checkpoints) tx.checkpoint(checkpoint);
-    if (!frozen) tx.finishTrigger(walk.trigger.trigger_id, runId);
-    else if (walk.trigger.trigger_id || ![...walk.ports.state.inbox()].some((each) => asksTheSame(walk.trigger, each))) {
+    if (!frozen) tx.finishTrigger(walk.trigger, runId);
+    else if (
+      walk.trigger.trigger_id ||
+      ![...walk.ports.state.inbox(walk.dataset)].some((each) => asksTheSame(walk.trigger, each))
+    ) {
       tx.keepTrigger(walk.trigger);
     }
     return made;
@@ -93,7 +96,7 @@ export function fail(walk, problem) {
       tx.saveRun(replace(run, { status: "FAILED" }));
     }
     if (walk.lease !== null) tx.release(walk.lease);
-    tx.finishTrigger(trigger.trigger_id, runId);
+    tx.finishTrigger(trigger, runId);
     return made;
   });
   walk.bind(receipt.run_id);

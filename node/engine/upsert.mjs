@@ -109,5 +109,5 @@ export function upsert(walk, tx) {
     version_digest: walk.version.digest,
   });
   tx.saveRun(walk.run);
-  tx.finishTrigger(trigger.trigger_id, run.run_id);
+  tx.finishTrigger(trigger, run.run_id);
 }

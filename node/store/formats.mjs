@@ -5,7 +5,7 @@ import { Refused } from "../errors.mjs";
 export const FORMAT = 4;
 
 /** By the number of the format that it leads to. */
-const STEPS = new Map([[4, followTheLedger]]);
+const STEPS = [[4, followTheLedger], [4, keyByDataset]];
 
 /** In the transaction that makes it a state of this format: all of it, or nothing. */
 export function upgrade(tables, have) {
@@ -38,6 +38,23 @@ function followTheLedger(tables) {
   if (exported !== null) {
     tables.put("meta", "cursor/receipts", exported);
     tables.delete("meta", "exported");
+  }
+}
+
+/** What is unfinished and what waits lay under its own id, and of what ended only the whole ledger was known. */
+function keyByDataset(tables) {
+  const datasetOf = (body) => JSON.parse(body).dataset;
+  for (const [runId, body] of [...tables.scan("open_runs")]) {
+    const run = tables.get("runs", runId);
+    tables.delete("open_runs", runId);
+    if (run !== null) tables.put("open_runs", `${datasetOf(run)}/${runId}`, body);
+  }
+  for (const [triggerId, body] of [...tables.scan("inbox")]) {
+    tables.delete("inbox", triggerId);
+    tables.put("inbox", `${datasetOf(body)}/${triggerId}`, body);
+  }
+  for (const [index, body] of [...tables.scan("ledger")]) {
+    tables.put("ended_runs", `${datasetOf(body)}/${index}`, Buffer.from("{}"));
   }
 }
 

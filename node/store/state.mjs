@@ -152,10 +152,10 @@ export class StoredState {
     return this.#one("runs", runId, Run);
   }
 
-  /** Runs that were claimed and have not ended. */
-  *openRuns() {
-    for (const [runId] of [...this.tables.scan("open_runs")]) {
-      const run = this.run(runId);
+  /** Runs of a dataset that were claimed and have not ended. */
+  *openRuns(dataset) {
+    for (const [key] of [...this.tables.scan("open_runs", `${dataset}/`)]) {
+      const run = this.run(key.slice(key.lastIndexOf("/") + 1));
       if (run !== null) yield run;
     }
   }
@@ -246,13 +246,14 @@ export class StoredState {
     });
   }
 
-  inbox() {
-    return this.#many("inbox", Trigger);
+  /** The triggers of a dataset that wait, in the order in which they came. */
+  inbox(dataset) {
+    return this.#many("inbox", Trigger, `${dataset}/`);
   }
 
-  /** A trigger of the inbox; null once a run of it has ended. */
-  keptTrigger(triggerId) {
-    return this.#one("inbox", triggerId, Trigger);
+  /** As it lies in the inbox; null once a run of it has ended. */
+  keptTrigger(trigger) {
+    return this.#one("inbox", `${trigger.dataset}/${trigger.trigger_id}`, Trigger);
   }
 
   checkpoint(uri) {
@@ -308,12 +309,12 @@ export class StoredTx {
       throw new Conflict("another worker claimed the same work", { hint: "look again", run_id: run.run_id });
     }
     this.#put("claims", run.claim_key, Buffer.from(run.run_id));
-    this.#put("open_runs", run.run_id, Buffer.from("{}"));
+    this.#put("open_runs", `${run.dataset}/${run.run_id}`, Buffer.from("{}"));
     this.saveRun(run);
   }
 
   saveRun(run) {
-    if (run.status !== "RUNNING") this.#tables.delete("open_runs", run.run_id);
+    if (run.status !== "RUNNING") this.#tables.delete("open_runs", `${run.dataset}/${run.run_id}`);
     this.#put("runs", run.run_id, canonical(run));
   }
 
@@ -443,6 +444,7 @@ export class StoredTx {
     });
     const link = canonical(entry);
     this.#put("ledger", padded(index, 12), link);
+    this.#put("ended_runs", `${receipt.dataset}/${padded(index, 12)}`, Buffer.from("{}"));
     this.#put("meta", "ledger_head", Buffer.from(digest(link)));
   }
 
@@ -484,16 +486,16 @@ export class StoredTx {
   /** Into the inbox, with an id if it has none; kept until a run of it ends. */
   keepTrigger(trigger) {
     const kept = trigger.trigger_id ? trigger : replace(trigger, { trigger_id: padded(this.#next("trigger"), 12) });
-    this.#put("inbox", kept.trigger_id, canonical(kept));
+    this.#put("inbox", `${kept.dataset}/${kept.trigger_id}`, canonical(kept));
     return kept;
   }
 
   /** Out of the inbox: this run answered it. */
-  finishTrigger(triggerId, runId) {
-    const trigger = triggerId ? this.#state.keptTrigger(triggerId) : null;
+  finishTrigger(answered, runId) {
+    const trigger = answered.trigger_id ? this.#state.keptTrigger(answered) : null;
     if (trigger === null) return;
-    this.#tables.delete("inbox", triggerId);
-    this.#put("triggers", triggerId, canonical(EndedTrigger({ trigger, run_id: runId })));
+    this.#tables.delete("inbox", `${trigger.dataset}/${trigger.trigger_id}`);
+    this.#put("triggers", trigger.trigger_id, canonical(EndedTrigger({ trigger, run_id: runId })));
   }
 }
 

@@ -225,7 +225,7 @@ for (const [kind, body] of [
       await assert.rejects(run(world.trigger(updater), updater, ports), Corrupt);
       assert.ok(files.altered);
       assert.equal(ports.state.ref("processed/words"), "");
-      const [open] = ports.state.openRuns();
+      const [open] = ports.state.openRuns("words");
       for (const [segment] of ports.state.segments(open.run_id)) assert.deepEqual(segment.done, []);
     } finally {
       fs.rmSync(folder, { recursive: true });

@@ -74,15 +74,16 @@ def files_of(folder: str) -> dict[str, str]:
 
 def without_noops(found: dict[str, str]) -> dict[str, str]:
     """The same without the runs that found nothing to do, and without what counts them."""
-    noops = {
-        msgspec.json.decode(body)["run_id"]
-        for place, body in found.items()
-        if place.startswith("ledger/") and msgspec.json.decode(body)["outcome"] == "noop"
-    }
+    entries = {place: msgspec.json.decode(body) for place, body in found.items() if place.startswith("ledger/")}
+    noops = {place: entry for place, entry in entries.items() if entry["outcome"] == "noop"}
+    run_ids = {entry["run_id"] for entry in noops.values()}
+    mapped = {f"ended_runs/{entry['dataset']}/{place.rpartition('/')[2]}" for place, entry in noops.items()}
     return {
         place: body
         for place, body in found.items()
-        if not place.startswith("meta/") and not any(run_id in place or run_id in body for run_id in noops)
+        if not place.startswith("meta/")
+        and place not in mapped
+        and not any(run_id in place or run_id in body for run_id in run_ids)
     }
 
 
@@ -108,7 +109,7 @@ def check(house: House, folder: str, acks: dict[str, str]) -> None:
     for run_id, body in runs.items():
         status = msgspec.json.decode(body)["status"]
         assert (status == "RUNNING") == (run_id not in receipts), f"run {run_id} is {status} and has a receipt, or none"
-        assert (status == "RUNNING") == (run_id in open_runs)
+        assert (status == "RUNNING") == any(key.endswith(f"/{run_id}") for key in open_runs)
     _check_refs(house, receipts)
     _check_files(folder, house, receipts)
 

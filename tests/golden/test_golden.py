@@ -12,6 +12,7 @@ import pytest
 
 from kfm.engine.verify import verify
 from kfm.house.exporting import wal
+from kfm.store.maps import differences
 from tests.golden.make import DECLARED, facts, make, opened
 from tests.node.twin import ROOT, node
 
@@ -58,6 +59,7 @@ def test_there_is_a_golden_state_of_every_older_format_for_each_backend() -> Non
 @each_state
 def test_a_golden_state_reads_as_it_was_written(golden: Path) -> None:
     with opened(golden / "kfm.yml", "read") as house:
+        assert differences(house.state) == []
         written = json.loads((golden / "facts.json").read_text())
         assert {name: fact for name, fact in facts(house).items() if name in written} == written
         assert verify(house.state, house.objects).entries == len(written["ledger"]) >= 7

@@ -32,6 +32,7 @@ KINDS: dict[str, type[msgspec.Struct]] = {
     "claim": records.Run, "save_run": records.Run, "segment": records.Segment, "move": records.RefMove,
     "version": records.DatasetVersion, "receipt": records.Receipt, "telemetry": records.RunTelemetry,
     "told": records.Told, "checkpoint": records.Checkpoint, "keep_trigger": records.Trigger,
+    "finish_trigger": records.Trigger,
     "renew": records.Lease,
     "release": records.Lease,
 }  # fmt: skip
@@ -158,6 +159,8 @@ class Here:
     def _ask(self, name: str, method: str, *given: Any) -> Any:
         if method == "release":
             given = (msgspec.convert(given[0], records.Lease),)
+        elif method == "kept_trigger":
+            given = (msgspec.convert(given[0], records.Trigger),)
         return _call(attrgetter(ASKED.get(method, method))(self.state[name]), given, method)
 
     def _write(self, name: str, lease: Any, options: dict[str, Any], steps: list[Any], broken: bool) -> list[Any]:

@@ -76,6 +76,7 @@ class Story:
         return make.run(
             run_id=self.run_id(),
             claim_key=draw.choice(("claim", "other")),
+            dataset=draw.choice("de"),
             n=n,
             status=draw.choice(("RUNNING", "COMMITTED", "FAILED", "SKIPPED")),
             trigger=self._keep_trigger()[0],
@@ -134,7 +135,11 @@ class Story:
         draw = self.random
         provenance = draw.choice(({}, {}, self.mapping()))
         made = make.receipt(
-            run_id=self.run_id(), provenance=provenance, reason=draw.choice(("", "", "grüße")), plan_hash=self.text()
+            run_id=self.run_id(),
+            provenance=provenance,
+            reason=draw.choice(("", "", "grüße")),
+            plan_hash=self.text(),
+            dataset=draw.choice("de"),
         )
         return [made, {"op": draw.choice(("run", "promote"))}]
 
@@ -154,11 +159,15 @@ class Story:
         return [make.checkpoint(uri=self.text(), etag=self.text())]
 
     def _keep_trigger(self) -> list[Any]:
-        kept = self.random.choice(("", "", "mine"))
-        return [make.trigger(trigger_id=kept, params={self.text(): self.text()}, force=self.random.random() < 0.5)]
+        draw = self.random
+        kept, dataset = draw.choice(("", "", "mine")), draw.choice("de")
+        params = {self.text(): self.text()}
+        return [make.trigger(trigger_id=kept, dataset=dataset, params=params, force=draw.random() < 0.5)]
 
     def _finish_trigger(self) -> list[Any]:
-        return [self.random.choice(("", "mine", "000000000001", "000000000002")), self.run_id()]
+        draw = self.random
+        known = draw.choice(("", "mine", "000000000001", "000000000002"))
+        return [make.trigger(trigger_id=known, dataset=draw.choice("de")), self.run_id()]
 
     def _advance(self) -> list[Any]:
         return [self.random.choice(("publish", "receipts")), self.random.randrange(12)]
@@ -184,13 +193,14 @@ class Story:
         some = {"after": draw.randrange(3), "reverse": draw.random() < 0.5, "limit": draw.randrange(-1, 3)}
         return "ask", "s", *draw.choice(
             (
-                ("run", self.run_id()), ("open_runs",), ("claimed", "claim"), ("segments", self.run_id()),
+                ("run", self.run_id()), ("open_runs", draw.choice("de")), ("claimed", "claim"),
+                ("segments", self.run_id()),
                 ("plan_chunks", make.DIGEST), ("locked_plan", "plain"), ("ref", "processed/d"),
                 ("history", "processed/d"), ("dataset_version", "d", make.DIGEST),
                 ("receipt", self.run_id()), ("telemetry", self.run_id()), ("counters",),
                 ("ledger", some),
                 ("cursor", "receipts"), ("due", "publish"), ("told", "publish", "d"),
-                ("kept_trigger", "mine"),
+                ("kept_trigger", plain(make.trigger(trigger_id="mine"))), ("inbox", draw.choice("de")),
                 ("checkpoint", self.text()),
                 ("lease", "a"), ("sync",),
             )

@@ -404,9 +404,9 @@ def test_a_kept_trigger_stays_until_a_run_of_it_ends(backend: Backend, state: St
     state = again(backend, state)
     assert {t.trigger_id for t in state.inbox.waiting()} == {one.trigger_id, "hook-7"}
     with state.transaction() as tx:
-        tx.inbox.finish(one.trigger_id, "a-run")
-        tx.inbox.finish("", "a-run")
-        tx.inbox.finish("unknown", "a-run")
+        tx.inbox.finish(one, "a-run")
+        tx.inbox.finish(trigger(), "a-run")
+        tx.inbox.finish(trigger(trigger_id="unknown"), "a-run")
     assert list(state.inbox.waiting()) == [two]
     ended = state.inbox.ended(one.trigger_id)
     assert ended is not None and (ended.trigger, ended.run_id) == (one, "a-run")

@@ -188,7 +188,7 @@ def test_a_trigger_that_comes_while_its_dataset_runs_is_not_swallowed(tmp_path: 
     site.change(b"api,depth\n15-005,2\n", '"3"')
     late = triggers.keep(house.state, house.trigger("wells", kind="webhook"))
     assert first.outcome == "done" and list(running) == []
-    assert house.state.inbox.kept(late.trigger_id) is not None
+    assert house.state.inbox.kept(late) is not None
     here.clock.advance(60_000)
     (second,) = here.watch.drain()
     assert second.outcome == "done" and published(house, "wells") == site.body

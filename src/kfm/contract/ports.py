@@ -91,7 +91,7 @@ class Refs(Protocol):
 
     def history(self, name: str, *, reverse: bool = False, limit: int = -1) -> Iterator[RefEntry]: ...
 
-    def histories(self) -> Iterator[RefEntry]: ...
+    def histories(self, prefix: str = "") -> Iterator[RefEntry]: ...
 
 
 class RefsTx(Refs, Protocol):
@@ -133,6 +133,9 @@ class Ledger(Protocol):
 
     def entries(self, *, after: int = 0, reverse: bool = False, limit: int = -1) -> Iterator[LedgerEntry]: ...
 
+    def entries_of(self, dataset: str) -> Iterator[LedgerEntry]:
+        """Of the runs of one dataset, the last that ended first; nothing of the others is read."""
+
     def links(self, *, after: int = 0) -> Iterator[tuple[LedgerEntry, str]]:
         """Each entry with the digest of its stored bytes, which the next one names."""
 
@@ -153,9 +156,11 @@ class LedgerTx(Ledger, Protocol):
 class Inbox(Protocol):
     """What arrives: triggers, deliveries, what is known of each source."""
 
-    def waiting(self) -> Iterator[Trigger]: ...
+    def waiting(self, dataset: str = "") -> Iterator[Trigger]:
+        """In the order in which they came; of one dataset, nothing of the others is read."""
 
-    def kept(self, trigger_id: str) -> Trigger | None: ...
+    def kept(self, trigger: Trigger) -> Trigger | None:
+        """As it lies in the inbox; None once a run of it has ended."""
 
     def ended(self, trigger_id: str) -> EndedTrigger | None: ...
 
@@ -181,7 +186,7 @@ class InboxTx(Inbox, Protocol):
 
     def keep(self, trigger: Trigger) -> Trigger: ...
 
-    def finish(self, trigger_id: str, run_id: str) -> None: ...
+    def finish(self, trigger: Trigger, run_id: str) -> None: ...
 
     def take_delivery(self, delivery: Delivery) -> None: ...
 
@@ -243,9 +248,13 @@ class Runs(Protocol):
 
     def get(self, run_id: str) -> Run | None: ...
 
-    def unfinished(self) -> Iterator[Run]: ...
+    def unfinished(self, dataset: str = "") -> Iterator[Run]:
+        """Claimed and not ended; of one dataset, nothing of the others is read."""
 
     def claimed(self, claim_key: str) -> Run | None: ...
+
+    def ids(self, beginning: str) -> Iterator[str]:
+        """Of all runs that were claimed or have a receipt, those that begin so; of some, twice."""
 
 
 class RunsTx(Runs, Protocol):

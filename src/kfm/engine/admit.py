@@ -197,7 +197,7 @@ def continued(walk: Walk, latest: Run | None) -> str:
 def rivals(walk: Walk) -> Iterator[Run]:
     """Unfinished runs of the same work, over whatever inputs."""
     wanted = (walk.updater.id, walk.dataset, walk.trigger.window, walk.trigger.params)
-    for run in walk.ports.state.runs.unfinished():
+    for run in walk.ports.state.runs.unfinished(walk.dataset):
         if (run.updater_id, run.dataset, run.trigger.window, run.trigger.params) == wanted:
             yield run
 
@@ -222,7 +222,7 @@ def close_superseded(walk: Walk, tx: Tx) -> None:
         measure_superseded(walk, tx, old, note)
         walk.superseded.append((old, note))
         if old.trigger.trigger_id != walk.trigger.trigger_id:
-            tx.inbox.finish(old.trigger.trigger_id, old.run_id)
+            tx.inbox.finish(old.trigger, old.run_id)
 
 
 def tell_superseded(walk: Walk) -> None:

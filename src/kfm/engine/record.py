@@ -50,10 +50,11 @@ def skip(walk: Walk) -> Receipt:
         for checkpoint in walk.checkpoints:
             tx.inbox.keep_checkpoint(checkpoint)
         if not frozen:
-            tx.inbox.finish(walk.trigger.trigger_id, run_id)
+            tx.inbox.finish(walk.trigger, run_id)
         elif walk.unfinished is None:  # otherwise the unfinished run itself keeps its trigger
             kept = walk.updater.kept(walk.trigger, walk.inputs)
-            if kept.trigger_id or not any(asks_the_same(kept, each) for each in walk.ports.state.inbox.waiting()):
+            waiting = walk.ports.state.inbox.waiting(kept.dataset)
+            if kept.trigger_id or not any(asks_the_same(kept, each) for each in waiting):
                 tx.inbox.keep(kept)
     walk.bind(run_id)
     walk.say(
@@ -84,7 +85,7 @@ def merge(trigger: Trigger, into: Receipt, updater: Updater, ports: Ports) -> Re
     None if someone else ended it. Not durable by itself, as in `skip`.
     """
     with ports.state.transaction(durable=False) as tx:
-        if ports.state.inbox.kept(trigger.trigger_id) is None:
+        if ports.state.inbox.kept(trigger) is None:
             return None
         run_id = make_run_id(f"merge/{into.run_id}", tx.ledger.next_index())
         now = rfc3339(ports.clock.now_ms())
@@ -114,7 +115,7 @@ def merge(trigger: Trigger, into: Receipt, updater: Updater, ports: Ports) -> Re
         )
         tx.ledger.append(receipt, op=updater.op)
         measure_merged(ports, tx, receipt, trigger, updater)
-        tx.inbox.finish(trigger.trigger_id, run_id)
+        tx.inbox.finish(trigger, run_id)
     return receipt
 
 
@@ -152,7 +153,7 @@ def fail(walk: Walk, problem: KfmError) -> Receipt:
             tx.runs.save(msgspec.structs.replace(run, status="FAILED"))
         if walk.lease is not None:
             tx.leases.release(walk.lease)
-        tx.inbox.finish(walk.trigger.trigger_id, run_id)
+        tx.inbox.finish(walk.trigger, run_id)
     walk.bind(run_id)
     walk.say(
         "run.failed",

@@ -123,7 +123,7 @@ def upsert(walk: Walk, tx: Tx) -> None:
         run, status="COMMITTED", moves=walk.moves, version_digest=walk.version.digest if walk.version else ""
     )
     tx.runs.save(walk.run)
-    tx.inbox.finish(trigger.trigger_id, run.run_id)
+    tx.inbox.finish(trigger, run.run_id)
 
 
 def is_publishing(move: RefMove) -> bool:

@@ -218,11 +218,11 @@ class Walk(Struct):
             now = state.runs.get(self.unfinished.run_id)
             wanted = now is not None and now.status == "RUNNING"
         else:
-            wanted = not trigger_id or state.inbox.kept(trigger_id) is not None
+            wanted = not trigger_id or state.inbox.kept(self.trigger) is not None
         if not wanted:
             raise Conflict("another worker has ended this work meanwhile", hint="nothing is left to do")
         if trigger_id and self.unfinished is None and not claiming:
-            for run in state.runs.unfinished():
+            for run in state.runs.unfinished(self.dataset):
                 if run.trigger.trigger_id == trigger_id:
                     raise Conflict(f"run {run.run_id} is at this work already", hint="wait for it, or `kfm resume`")
 

@@ -14,6 +14,7 @@ from kfm.house.opening import House, folders, load, place_verdicts
 from kfm.house.publishing import check_all, published_datasets
 from kfm.inspection.inspecting import contract_problems
 from kfm.policy.checklist import promotion_gate
+from kfm.store.maps import differences
 from kfm.store.place import Verdict, durability, try_out
 
 
@@ -133,14 +134,21 @@ def _remedy(name: str, decision: Decision) -> str:
 
 
 def verify_everything(house: House) -> list[Verdict]:
-    """Every row, every link of the ledger, every object a version names: read and checked."""
+    """Every row, every map, every link of the ledger, every object a version names: read and checked."""
     check_rows = getattr(house.tables, "verify", None)
     rows = check_rows() if check_rows is not None else 0
+    wrong = differences(house.state)
     report = verify(house.state, house.objects)
     check_objects = getattr(house.objects, "verify", None)
     stored = check_objects() if check_objects is not None else report.objects
     return [
         Verdict(check="state.rows", ok=True, found=f"{rows} rows intact"),
+        Verdict(
+            check="state.maps",
+            ok=not wrong,
+            found="; ".join(wrong) or "as the records say",
+            why="restore the state from a copy" if wrong else "",
+        ),
         Verdict(check="ledger.chain", ok=True, found=f"{report.entries} entries intact"),
         Verdict(check="objects.bytes", ok=True, found=f"{stored} objects intact"),
     ]

@@ -66,8 +66,7 @@ def find_run(house: House, text: str) -> str:
         raise BadInput(f"{printable(text)} is not the id of a run", hint="see `kfm runs list`")
     if house.state.runs.get(text) is not None or house.state.ledger.receipt(text) is not None:
         return text
-    found = {run.run_id for run in house.state.runs.unfinished() if run.run_id.startswith(text)}
-    found |= {entry.run_id for entry in house.state.ledger.entries() if entry.run_id.startswith(text)}
+    found = set(house.state.runs.ids(text))
     if len(found) == 1:
         return found.pop()
     if found:
@@ -78,16 +77,16 @@ def find_run(house: House, text: str) -> str:
 def runs(house: House, limit: int, wanted: str) -> Iterator[dict[str, str]]:
     """Unfinished ones, then as the ledger has them, the last that ended first. Only those are limited."""
     count = 0
-    for run in house.state.runs.unfinished():
-        if wanted in ("", run.dataset):
-            count += 1
-            op = run.updater_id.removeprefix("kfm-") if run.trigger.kind == "operation" else "ingest"
-            yield _run_row(run.started_at, run.dataset, op, "RUNNING", "unfinished", run.run_id)
-    for entry in house.state.ledger.entries(reverse=True):
+    for run in house.state.runs.unfinished(wanted):
+        count += 1
+        op = run.updater_id.removeprefix("kfm-") if run.trigger.kind == "operation" else "ingest"
+        yield _run_row(run.started_at, run.dataset, op, "RUNNING", "unfinished", run.run_id)
+    ledger = house.state.ledger
+    for entry in ledger.entries_of(wanted) if wanted else ledger.entries(reverse=True):
         if 0 <= limit <= count:
             return
-        receipt = house.state.ledger.receipt(entry.run_id)
-        if receipt is not None and wanted in ("", receipt.dataset):
+        receipt = ledger.receipt(entry.run_id)
+        if receipt is not None:
             count += 1
             yield _run_row(
                 receipt.started_at, receipt.dataset, entry.op_type, receipt.status, receipt.outcome, receipt.run_id
@@ -198,7 +197,7 @@ def triggers(house: House, *, ended: bool, limit: int) -> Iterator[dict[str, str
 
 
 def trigger(house: House, trigger_id: str) -> dict[str, str]:
-    waiting = house.state.inbox.kept(trigger_id)
+    waiting = next((each for each in house.state.inbox.waiting() if each.trigger_id == trigger_id), None)
     if waiting is not None:
         return _trigger_row(waiting, "waiting", "")
     past = house.state.inbox.ended(trigger_id)
@@ -250,8 +249,7 @@ def frozen_by(house: House, dataset: str) -> RefEntry | None:
     """The freeze that stops a dataset, if there is one: its own, or that of everything."""
     for switch in ("switch/global", f"switch/dataset/{dataset}"):
         if house.state.refs.at(switch) == "frozen":
-            *_, last = house.state.refs.history(switch)
-            return last
+            return next(house.state.refs.history(switch, reverse=True, limit=1))
     return None
 
 

@@ -301,9 +301,12 @@ class House:
         hears of it, or else it is raised when all have had their turn. What another worker ends meanwhile
         is none of ours.
         """
-        runs = [r for r in self.state.runs.unfinished() if run_id in (None, r.run_id)]
-        if run_id is not None and not runs:
-            known = self.state.runs.get(run_id) is not None or self.state.ledger.receipt(run_id) is not None
+        asked = self.state.runs.get(run_id) if run_id is not None else None
+        runs = [asked] if asked is not None and asked.status == "RUNNING" else []
+        if run_id is None:
+            runs = list(self.state.runs.unfinished())
+        elif not runs:
+            known = asked is not None or self.state.ledger.receipt(run_id) is not None
             raise Refused(
                 f"run {run_id[:80]} is not unfinished" if known else f"no run is called {printable(run_id)}",
                 hint="see `kfm runs list`",
@@ -328,7 +331,7 @@ class House:
     ) -> Iterator[Receipt]:
         def waits() -> bool:
             if unfinished is None:
-                return self.state.inbox.kept(trigger.trigger_id) is not None
+                return self.state.inbox.kept(trigger) is not None
             now = self.state.runs.get(unfinished.run_id)
             return now is not None and now.status == "RUNNING"
 

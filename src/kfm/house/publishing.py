@@ -19,9 +19,7 @@ Problems = list[tuple[str, KfmError]]
 
 def published_datasets(house: House) -> list[str]:
     """Of which anything is, was or seems to be public, by name."""
-    known = {
-        entry.ref.partition("/")[2] for entry in house.state.refs.histories() if entry.ref.startswith("published/")
-    }
+    known = {entry.ref.partition("/")[2] for entry in house.state.refs.histories("published/")}
     return sorted(known | set(house.publisher.datasets()))
 
 

@@ -136,7 +136,7 @@ def signed_headers(scheme: Scheme, secret: Secret, body: bytes, message_id: str 
 
 def retry(house: House, trigger_id: str) -> Receipt:
     """Run a trigger now: one that waits as it is, one that ended as a new one like it."""
-    waiting = house.state.inbox.kept(trigger_id)
+    waiting = next((each for each in house.state.inbox.waiting() if each.trigger_id == trigger_id), None)
     if waiting is None:
         ended = house.state.inbox.ended(trigger_id)
         if ended is None:

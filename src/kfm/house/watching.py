@@ -117,7 +117,7 @@ class Watch:
                 raise
             except KfmError as problem:
                 self.busy = False
-                if house.state.inbox.kept(first.trigger_id) is not None:
+                if house.state.inbox.kept(first) is not None:
                     self._tell(dataset, problem)
                     self._later(dataset)
                 return

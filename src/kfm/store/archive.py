@@ -97,7 +97,8 @@ class Archive:
             if row is None:
                 return found
             run_id = row[0].partition("/")[0]
-            if tables.get("open_runs", run_id) is None:
+            run = self._state.runs.get(run_id)
+            if run is None or run.status != "RUNNING":
                 found.append(run_id)
             after = run_id + "0"  # "0" is what follows "/": past the rows of this run
         return found

@@ -60,7 +60,11 @@ CATALOGUE = (
         "runs", "a row a run: the claim on its work, its inputs, where it stands", "its id", Run,
         differs={"attempt": "it counts the kills"},
     ),
-    StateTable("open_runs", "which of them are unfinished", "the run's id", "`{}`", vital=True),
+    StateTable("open_runs", "which of them are unfinished", "the dataset and the run's id", "`{}`", vital=True),
+    StateTable(
+        "ended_runs", "the runs of each dataset that have ended, in the order of the ledger",
+        "the dataset and the number in the ledger", "`{}`",
+    ),
     StateTable("claims", "the last run of every piece of work", "a digest of the work", "the run's id"),
     StateTable(
         "segments", "the journal: what each durable write of a run said", "the run's id and a number", Segment,
@@ -95,7 +99,10 @@ CATALOGUE = (
         "leases", "who is at work on what, with the fencing tokens", "the updater and the dataset", Lease, vital=True,
         differs={"token": _TOKENS, "holder": "each attempt is another process"},
     ),
-    StateTable("inbox", "triggers that wait, such as those of a frozen run", "the trigger's id", Trigger, vital=True),
+    StateTable(
+        "inbox", "triggers that wait, such as those of a frozen run", "the dataset and the trigger's id", Trigger,
+        vital=True,
+    ),
     StateTable("triggers", "triggers that ended, and the run that answered each", "the trigger's id", EndedTrigger),
     StateTable(
         "deliveries", "requests of webhooks that were taken, so that none is taken twice",

@@ -45,8 +45,27 @@ def _follow_the_ledger(tables: Tables) -> None:
         tables.delete("meta", "exported")
 
 
+def _key_by_dataset(tables: Tables) -> None:
+    """What is unfinished and what waits lay under its own id, and of what ended only the whole ledger was known."""
+    for run_id, body in list(tables.scan("open_runs")):
+        run = tables.get("runs", run_id)
+        tables.delete("open_runs", run_id)
+        if run is not None:
+            tables.put("open_runs", f"{msgspec.json.decode(run)['dataset']}/{run_id}", body)
+    for trigger_id, body in list(tables.scan("inbox")):
+        tables.delete("inbox", trigger_id)
+        tables.put("inbox", f"{msgspec.json.decode(body)['dataset']}/{trigger_id}", body)
+    for index, body in tables.scan("ledger"):
+        tables.put("ended_runs", f"{msgspec.json.decode(body)['dataset']}/{index}", b"{}")
+
+
+def _to_format_4(tables: Tables) -> None:
+    _follow_the_ledger(tables)
+    _key_by_dataset(tables)
+
+
 # By the number of the format that it leads to.
-STEPS: dict[int, Callable[[Tables], None]] = {4: _follow_the_ledger}
+STEPS: dict[int, Callable[[Tables], None]] = {4: _to_format_4}
 
 
 def upgrade(tables: Tables, have: int, to: int = FORMAT) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 
 import msgspec
 
@@ -13,12 +14,12 @@ from kfm.store.rows import Noun, exact
 class Inbox(Noun):
     """Reading."""
 
-    def waiting(self) -> Iterator[Trigger]:
-        return self._many("inbox", Trigger)
+    def waiting(self, dataset: str = "") -> Iterator[Trigger]:
+        found = self._many("inbox", Trigger, f"{dataset}/" if dataset else "")
+        return found if dataset else iter(sorted(found, key=attrgetter("trigger_id")))
 
-    def kept(self, trigger_id: str) -> Trigger | None:
-        """A trigger of the inbox; None once a run of it has ended."""
-        return self._one("inbox", trigger_id, Trigger)
+    def kept(self, trigger: Trigger) -> Trigger | None:
+        return self._one("inbox", f"{trigger.dataset}/{trigger.trigger_id}", Trigger)
 
     def ended(self, trigger_id: str) -> EndedTrigger | None:
         return self._one("triggers", trigger_id, EndedTrigger)
@@ -56,15 +57,15 @@ class InboxTx(Inbox):
         """Into the inbox, with an id if it has none; kept until a run of it ends."""
         if not trigger.trigger_id:
             trigger = msgspec.structs.replace(trigger, trigger_id=f"{self._state.next('trigger'):012d}")
-        self._tables.put("inbox", trigger.trigger_id, exact(trigger))
+        self._tables.put("inbox", f"{trigger.dataset}/{trigger.trigger_id}", exact(trigger))
         return trigger
 
-    def finish(self, trigger_id: str, run_id: str) -> None:
+    def finish(self, trigger: Trigger, run_id: str) -> None:
         """Out of the inbox: this run answered it."""
-        trigger = self.kept(trigger_id) if trigger_id else None
-        if trigger is not None:
-            self._tables.delete("inbox", trigger_id)
-            self._tables.put("triggers", trigger_id, exact(EndedTrigger(trigger=trigger, run_id=run_id)))
+        kept = self.kept(trigger) if trigger.trigger_id else None
+        if kept is not None:
+            self._tables.delete("inbox", f"{kept.dataset}/{kept.trigger_id}")
+            self._tables.put("triggers", kept.trigger_id, exact(EndedTrigger(trigger=kept, run_id=run_id)))
 
     def take_delivery(self, delivery: Delivery) -> None:
         self._tables.put("deliveries", f"{delivery.source_id}/{delivery.delivery_id}", exact(delivery))

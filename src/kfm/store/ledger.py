@@ -31,6 +31,13 @@ class Ledger(Noun):
     def entries(self, *, after: int = 0, reverse: bool = False, limit: int = -1) -> Iterator[LedgerEntry]:
         return (entry for entry, _ in self.links(after=after, reverse=reverse, limit=limit))
 
+    def entries_of(self, dataset: str) -> Iterator[LedgerEntry]:
+        for key, _ in self._tables.scan("ended_runs", f"{dataset}/", reverse=True):
+            entry = self._one("ledger", key.rpartition("/")[2], LedgerEntry)
+            if entry is None:
+                raise Corrupt(f"record ended_runs/{key} names no ledger entry", hint="see `kfm doctor --deep`")
+            yield entry
+
     def links(self, *, after: int = 0, **how: Any) -> Iterator[tuple[LedgerEntry, str]]:
         start = f"{after:012d}" if after else ""
         for key, body in self._tables.scan("ledger", after=start, **how):
@@ -80,6 +87,7 @@ class LedgerTx(Ledger):
         )
         link = exact(entry)
         self._tables.put("ledger", f"{index:012d}", link)
+        self._tables.put("ended_runs", f"{receipt.dataset}/{index:012d}", b"{}")
         self._tables.put("meta", "ledger_head", digest(link).encode())
 
     def next_index(self) -> int:

@@ -22,9 +22,9 @@ class Refs(Noun):
     def history(self, name: str, *, reverse: bool = False, limit: int = -1) -> Iterator[RefEntry]:
         return self._many("history", RefEntry, name + "@", reverse=reverse, limit=limit)
 
-    def histories(self) -> Iterator[RefEntry]:
-        """Every move of every ref, also of those that are gone."""
-        return self._many("history", RefEntry)
+    def histories(self, prefix: str = "") -> Iterator[RefEntry]:
+        """Every move of every ref that begins so, also of those that are gone."""
+        return self._many("history", RefEntry, prefix)
 
 
 class RefsTx(Refs):

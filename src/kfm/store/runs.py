@@ -15,9 +15,9 @@ class Runs(Noun):
     def get(self, run_id: str) -> Run | None:
         return self._one("runs", run_id, Run)
 
-    def unfinished(self) -> Iterator[Run]:
-        """Runs that were claimed and have not ended."""
-        for run_id, _ in list(self._tables.scan("open_runs")):
+    def unfinished(self, dataset: str = "") -> Iterator[Run]:
+        found = [key.rpartition("/")[2] for key, _ in self._tables.scan("open_runs", f"{dataset}/" if dataset else "")]
+        for run_id in sorted(found):
             run = self.get(run_id)
             if run is not None:
                 yield run
@@ -26,6 +26,11 @@ class Runs(Noun):
         """The latest run of a claim."""
         run_id = self._tables.get("claims", claim_key)
         return None if run_id is None else self.get(run_id.decode())
+
+    def ids(self, beginning: str) -> Iterator[str]:
+        for table in ("runs", "receipts"):  # what was skipped was never claimed
+            for run_id, _ in self._tables.scan(table, beginning):
+                yield run_id
 
 
 class RunsTx(Runs):
@@ -38,10 +43,10 @@ class RunsTx(Runs):
         if (latest.n if latest else -1) != expected or (latest is not None and latest.status == "RUNNING"):
             raise Conflict("another worker claimed the same work", hint="look again", run_id=run.run_id)
         self._tables.put("claims", run.claim_key, run.run_id.encode())
-        self._tables.put("open_runs", run.run_id, b"{}")
+        self._tables.put("open_runs", f"{run.dataset}/{run.run_id}", b"{}")
         self.save(run)
 
     def save(self, run: Run) -> None:
         if run.status != "RUNNING":
-            self._tables.delete("open_runs", run.run_id)
+            self._tables.delete("open_runs", f"{run.dataset}/{run.run_id}")
         self._tables.put("runs", run.run_id, exact(run))

@@ -5,3 +5,5 @@ ALTER TABLE objects RENAME TO objects_by_key;
 CREATE TABLE objects (key TEXT PRIMARY KEY, value BLOB NOT NULL, sum INTEGER NOT NULL);
 INSERT INTO objects SELECT key, value, sum FROM objects_by_key ORDER BY key;
 DROP TABLE objects_by_key;
+-- Which entries of the ledger are about a dataset.
+CREATE TABLE ended_runs (key TEXT PRIMARY KEY, value BLOB NOT NULL, sum INTEGER NOT NULL) WITHOUT ROWID;

@@ -16,17 +16,11 @@ const SUFFIX = new Map([
 ]);
 const NEWLINE = Buffer.from("\n");
 
-/** By the logical start of the run, so a resume after midnight finds the same place. */
 export function receiptPath(receipt) {
   const [year, month, day] = receipt.started_at.slice(0, 10).split("-");
   return `receipts/${receipt.job_type}/${year}/${month}/${day}/${receipt.run_id}.json`;
 }
 
-/**
- * Where an output is published. No input chooses a place, and no two keys share one: a file name ends
- * in the suffix of its media type, a folder name has no dot, and a part that is no plain name becomes its
- * digest behind an underscore.
- */
 export function publishedPath(dataset, version, entry) {
   const folders = entry.key.slice(0, -1);
   const name = entry.key.at(-1);
@@ -36,12 +30,10 @@ export function publishedPath(dataset, version, entry) {
   return `${versionPath(dataset, version)}/${parts.join("/")}`;
 }
 
-/** The file that says which version of a dataset is public now. */
 export function pointerPath(dataset) {
   return `datasets/${dataset}/current.json`;
 }
 
-/** The folder of a published version; beside it lies its manifest, under the same name with a suffix. */
 export function versionPath(dataset, version) {
   return `datasets/${dataset}/versions/${version.slice(7, 23)}`;
 }
@@ -78,7 +70,6 @@ function alike({ tool_versions: _, ...telemetry }) {
   return telemetry;
 }
 
-/** event_log.jsonl: a line an event, in the order they happened. */
 export function eventLines(events, dryRun) {
   return lines(events.map((event, i) => ({ ...event, seq: i + 1, dry_run: dryRun })));
 }
@@ -105,7 +96,6 @@ export function idempotency(runs, dryRun) {
   return lines([{ dry_run: dryRun, runs: rows }]);
 }
 
-/** publisher_trace.jsonl: what was, or would be, changed outside. */
 export function traceLines(effects) {
   return lines(effects);
 }

@@ -123,7 +123,6 @@ function isMissing(problem) {
   );
 }
 
-/** One line for people; with --json the same for machines. */
 function tell(screen, problem) {
   if (screen.json) {
     const fields = Object.fromEntries(Object.entries(problem.fields).filter(([, value]) => value !== null));

@@ -12,7 +12,6 @@ export class SystemClock {
   }
 }
 
-/** Time stands still until someone moves it: reproducible artifacts, and tests. */
 export class FixedClock {
   constructor(nowMs = 1_767_225_600_000) {
     this._nowMs = nowMs;
@@ -31,19 +30,16 @@ export class FixedClock {
   }
 }
 
-/** The date stands still, but how long something takes can still be told. */
 export class StoppedClock extends FixedClock {
   monotonic() {
     return performance.now() / 1000;
   }
 }
 
-/** UTC with fixed milliseconds, so that text order is time order. */
 export function rfc3339(ms) {
   return new Date(ms).toISOString().replace(/^\+0/, ""); // past the year 9999 it would begin with a sign
 }
 
-/** KFM_NOW (RFC 3339 or epoch seconds) or SOURCE_DATE_EPOCH fixes the time for a whole process. */
 export function fromEnvironment(env = process.env) {
   for (const name of ["KFM_NOW", "SOURCE_DATE_EPOCH"]) {
     if (env[name]) return new StoppedClock(parseInstant(env[name], name));
@@ -54,7 +50,6 @@ export function fromEnvironment(env = process.env) {
 const INSTANT =
   /^(\d{4})-(\d{2})-(\d{2})[Tt ](\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,9}))?(?:[Zz]|([+-])(\d{2}):(\d{2}))$/;
 
-/** Milliseconds since 1970 of RFC 3339, or of seconds since 1970; more exact than milliseconds is cut off. */
 export function parseInstant(text, where) {
   if (/^[0-9]{1,11}$/.test(text)) return Number(text) * 1000;
   const ms = instant(text);

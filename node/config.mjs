@@ -1,9 +1,4 @@
-/**
- * One file says what an installation is: `kfm.yml`, strict, with a published schema. Twin of src/kfm/config.py.
- *
- * Layers: what is built in, then the file, then `KFM_SECTION__KEY` in the environment. Relative paths start at
- * the folder of the file. Nothing here opens a store.
- */
+/** One file says what an installation is: `kfm.yml`, strict, with a published schema. Twin of src/kfm/config.py. */
 
 import fs from "node:fs";
 import path from "node:path";
@@ -56,19 +51,16 @@ export class Resolved {
     this.document = document;
   }
 
-  /** A path of the file, made absolute. */
   at(name) {
     return absolute(this.root, name);
   }
 
-  /** ["sqlite", "/srv/kfm/state.db"] for `sqlite:state.db`; the path is empty for memory and noop. */
   location(url) {
     const [scheme, rest] = parted(url, ":");
     const place = rest.startsWith("///") ? rest.slice(2) : rest;
     return [scheme, place ? this.at(place) : ""];
   }
 
-  /** What `env:NAME` or `file:PATH` holds. A file must belong to us and be closed to all others. */
   secret(reference, env, { shortest = SHORTEST } = {}) {
     const [from, name] = parted(reference, ":");
     const value = from === "env" ? Buffer.from(env[name] ?? "", "utf8") : readSecret(this.at(name), reference);
@@ -97,7 +89,6 @@ function parted(whole, mark) {
   return at < 0 ? [whole, "", false] : [whole.slice(0, at), whole.slice(at + mark.length), true];
 }
 
-/** Read the file (KFM_CONFIG, or the nearest one upward, if none is named) and apply the environment. */
 export async function load(name, env) {
   const file = name || env.KFM_CONFIG || find(process.cwd(), env);
   const where = isPrintable(file) && length(file) <= 200 ? file : printable(file);
@@ -324,7 +315,6 @@ function checkHost(document, at, host) {
   }
 }
 
-/** Either code or a declaration, never both, never neither. */
 function checkWork(document, at, dataset) {
   const isDeclared = Object.keys(dataset.outputs).length > 0;
   if (dataset.updater === null) {

@@ -1,7 +1,6 @@
 /**
- * A refresh described in the configuration alone: which source, which steps, what comes out.
- *
- * Twin of src/kfm/contract/declared.py: the records, and `checkOutputs` for what their types alone cannot say.
+ * A refresh described in the configuration alone: which source, which steps, what comes out. Twin of
+ * src/kfm/contract/declared.py: the records, and `checkOutputs` for what their types alone cannot say.
  */
 
 import { compare, strip } from "./characters.mjs";
@@ -26,7 +25,6 @@ export function formatFrom(output, source) {
   return output.format ?? (source === "stac" ? "json" : source);
 }
 
-/** Refuses a window for a dataset that declares an output without saying which column it goes by. */
 export function checkWindow(dataset, outputs) {
   for (const name of Object.keys(outputs).sort(compare)) {
     if (outputs[name].window_by) continue;
@@ -36,7 +34,6 @@ export function checkWindow(dataset, outputs) {
   }
 }
 
-/** What was declared, as plain values: the same however it was written, and without what was left out. */
 export function declaration(value) {
   if (Array.isArray(value)) return value.map(declaration);
   if (!isMapping(value)) return value;
@@ -48,10 +45,6 @@ export function declaration(value) {
   return found;
 }
 
-/**
- * The texts between the stars, each cut at its question marks; null if a backslash stands before anything
- * but `*`, `?` and itself.
- */
 export function globParts(pattern) {
   const parts = [[""]];
   const put = (sign) => {
@@ -80,7 +73,6 @@ export const sortedKeys = (mapping) => Object.keys(mapping).sort(compare);
 
 // ------------------------------------------------------------------- what the types alone cannot say
 
-/** Refuses what cannot work, at its place in the file. */
 export function checkOutputs(document, path, outputs, contracts) {
   const used = new Set();
   for (const name of sortedKeys(outputs)) {
@@ -192,7 +184,6 @@ class Check {
     this[verbs[0]]([...path, verbs[0]], step);
   }
 
-  /** Each once, none empty, and each there, as far as that is known. */
   known(path, columns) {
     const seen = new Set();
     for (const column of columns) {
@@ -208,7 +199,6 @@ class Check {
     }
   }
 
-  /** Whether this is a pointer that a select may follow: only data can tell where it leads. */
   leads(path, column) {
     return path.at(-1) === "select" && this.pointers && column.startsWith("/");
   }

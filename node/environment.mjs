@@ -1,8 +1,4 @@
-/**
- * Lays one environment variable over a document: KFM_EXECUTE__THREADS sets execute.threads, typed.
- *
- * Twin of src/kfm/documents/environment.py.
- */
+/** Lays one environment variable over a document. Twin of src/kfm/documents/environment.py. */
 
 import { isPrintable, length, strip } from "./characters.mjs";
 import { read } from "./documents.mjs";
@@ -11,7 +7,6 @@ import { pathKey } from "./plain_yaml.mjs";
 import { plain } from "./scalars.mjs";
 import { asType, isMapping } from "./types.mjs";
 
-/** Sets the key that `name` spells, in place. Names of datasets are matched without case and marks. */
 export function apply(document, type, name, text, { fixed = [] } = {}) {
   const shown = isPrintable(name) && length(name) <= 100 ? name : "an environment variable";
   let inside = document.value;

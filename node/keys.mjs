@@ -13,11 +13,6 @@ export function digest(body) {
   return "sha256:" + sha256(body).digest("hex");
 }
 
-/**
- * sha256(source_url|etag|window|pipeline_version), with `\` and `|` escaped inside a field.
- *
- * Ordinary values hash exactly as the formula reads; no two different tuples read the same.
- */
 export function runKey(sourceUrl, etag, window, pipelineVersion) {
   const fields = [sourceUrl, etag, window, pipelineVersion];
   const joined = fields.map((field) => field.replace(/[\\|]/g, "\\$&")).join("|");
@@ -29,7 +24,6 @@ export function runKey(sourceUrl, etag, window, pipelineVersion) {
   return sha256(Buffer.from(joined, "utf8")).digest("hex");
 }
 
-/** The run key of several sources: their URLs and validators, each list joined by line ends, which neither holds. */
 export function runKeyOf(inputs, window, version) {
   const refs = [...inputs];
   return runKey(
@@ -40,22 +34,18 @@ export function runKeyOf(inputs, window, version) {
   );
 }
 
-/** What was read, by content: validators have no part in it. */
 export function inputHash(inputs) {
   return digest(canonical([...inputs].map((ref) => [ref.uri, ref.content_hash, ref.partition, ref.contract_hash])));
 }
 
-/** What a run is about: two triggers with the same claim key ask for the same effect. */
 export function claimKey(updaterId, version, dataset, window, inputs, params) {
   return sha256(canonical(["claim/1", updaterId, version, dataset, window, inputs, params])).digest("hex");
 }
 
-/** The n-th run of a claim, as a UUID (version 8): the same however often it is computed. */
 export function runId(claim, n) {
   return uuid(["run/1", claim, n]);
 }
 
-/** Of a request that has no id of its own: what was asked for, and when. */
 export function correlationId(trigger) {
   const { updater_id: updater, dataset, window, params, received_at: at } = trigger;
   return uuid(["correlation/1", updater, dataset, window, params, at]);
@@ -69,7 +59,6 @@ function uuid(value) {
   return [text.slice(0, 8), text.slice(8, 12), text.slice(12, 16), text.slice(16, 20), text.slice(20)].join("-");
 }
 
-/** One logical output: N retries make one of it. */
 export function outputKey(updaterId, version, businessKey, contentHash) {
   return digest(canonical([updaterId, version, businessKey, contentHash]));
 }

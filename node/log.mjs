@@ -1,10 +1,4 @@
-/**
- * One line per fact: an event name and fields, no prose. Twin of src/kfm/telemetry/log.py.
- *
- * Every line has the same first fields, whether it goes to a file, to the terminal or into the artifacts of a
- * run. Values are cleaned on the way in, so that nothing in them can start a new line, colour a terminal or
- * pass for a field of ours.
- */
+/** One line per fact: an event name and fields, no prose. Twin of src/kfm/telemetry/log.py. */
 
 import { canonicalText } from "./canonical.mjs";
 import { first, hex, isPrintable, length } from "./characters.mjs";
@@ -17,7 +11,6 @@ export const FIELDS = [
   "zone_in", "zone_out", "policy_label", "status", "duration_ms", "error",
 ];
 
-/** The words of a log line, beside those of a receipt. */
 export const STATUS_WORDS = {
   RUNNING: "started",
   SUCCESS: "succeeded",
@@ -38,11 +31,7 @@ export class NullLog {
   }
 }
 
-/** Hands each event to every sink. What is bound once is on every line after. */
 export class EventLog {
-  /**
-   * `causes` is told what lay behind an error, values and all: for an author at a terminal, never for a log.
-   */
   constructor(clock, sinks = [], { service = "kfm", causes = null } = {}) {
     this._clock = clock;
     this._sinks = sinks;
@@ -76,12 +65,10 @@ export function tracebacks(stream) {
   };
 }
 
-/** Canonical JSON, a line each. */
 export function jsonl(stream) {
   return (line) => put(stream, canonicalText(line) + "\n");
 }
 
-/** `12:00:01.250 run.committed dataset_ids=noaa-stations steps=4`: only what is known, no quotes around words. */
 export function human(stream) {
   return (line) => {
     const shown = [line.timestamp.slice(11, 23), line.event];
@@ -137,7 +124,6 @@ function plain(value) {
   return printable(value.constructor?.name ?? typeof value); // never its text: it could hold anything
 }
 
-/** Code and message of an error meant for people; of any other its type and where it rose, no values. */
 function errorOf(problem) {
   if (problem instanceof KfmError) return { code: problem.code, message: printable(String(problem)) };
   const frames = String(problem.stack ?? "").split("\n").filter((line) => /^\s+at /.test(line));
@@ -148,7 +134,6 @@ function errorOf(problem) {
   return { code: "internal", message: problem.constructor.name, stack };
 }
 
-/** Text on one line: what is not printable becomes its escape. */
 export function printable(text) {
   const cut = length(text) <= MAX_TEXT ? text : first(text, MAX_TEXT - 1) + "…";
   if (isPrintable(cut)) return cut;

@@ -1,8 +1,4 @@
-/**
- * What a version consists of: how its manifest is cut into parts, and how it is read.
- *
- * Twin of src/kfm/contract/manifests.py, which tells the rule.
- */
+/** How a version's manifest is cut into parts, and how it is read. Twin of src/kfm/contract/manifests.py. */
 
 import { createHash } from "node:crypto";
 
@@ -14,12 +10,10 @@ export const MOST = 128; // and at most
 const ODDS = 16; // of 256: how often a key closes its part
 const NAMES_PARTS = '{"depth":'; // how every line of a part begins that names parts; no entry does
 
-/** Whether a line of this key closes its part; each level of the tree asks another byte of the key's digest. */
 export function closes(key, level) {
   return createHash("sha256").update(JSON.stringify(key)).digest()[level % 32] < ODDS;
 }
 
-/** What a part names; null if its lines are entries. */
 function namedBy(objects, name) {
   const file = objects.open(name);
   const named = [];
@@ -47,7 +41,6 @@ function* below(objects, name, named) {
   }
 }
 
-/** The entries whose bytes are more than this. Parts that can have none, being less in all, are not read. */
 export function* larger(objects, version, size) {
   const named = namedBy(objects, version);
   if (named === null) {
@@ -74,7 +67,6 @@ export function* entriesOf(objects, version) {
   for (const line of entryLines(objects, version)) yield JSON.parse(line);
 }
 
-/** A line an entry, sorted by key, in pieces: what is published beside the files of a version. */
 export function* listingOf(objects, version) {
   for (const [name, isLeaf] of partsOf(objects, version)) if (isLeaf) yield* chunksOf(objects, name);
 }

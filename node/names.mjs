@@ -33,7 +33,6 @@ export function isDigest(text) {
   return DIGEST.test(text);
 }
 
-/** The id inside kfm://dataset/<id>; a bare id is accepted too. */
 export function datasetId(dataset) {
   return checkId(dataset.startsWith(DATASET) ? dataset.slice(DATASET.length) : dataset, "dataset");
 }
@@ -42,7 +41,6 @@ export function datasetUri(dataset) {
   return DATASET + datasetId(dataset);
 }
 
-/** A relative path below a root that every file system keeps as it is: each part a safe file name. */
 export function checkPath(text) {
   if (length(text) > 1000 || !text.split("/").every(isFileName)) {
     throw new BadInput(`${printable(text)} is not a safe relative path`, {
@@ -52,12 +50,6 @@ export function checkPath(text) {
   return text;
 }
 
-/**
- * Whether this may be one part of a path: not hidden, at most 200 bytes, and no file system would read it as
- * another name (reserved ones, other normal forms of Unicode, a dot or space at its end).
- *
- * Letter case is left alone: whoever writes names that others chose must not write two that differ in it.
- */
 export function isFileName(text) {
   return (
     isPrintable(text) &&
@@ -71,15 +63,10 @@ export function isFileName(text) {
   );
 }
 
-/** Whether this is a semantic version as semver.org 2.0.0 writes them: 1.2.0, 1.2.0-rc.1, 1.2.0+build.5. */
 export function isSemantic(text) {
   return SEMANTIC.test(text);
 }
 
-/**
- * Whether code may have such a name. Of characters past ASCII it is not asked which of them are letters: that
- * depends on the version of Unicode, and a name that is none is not found.
- */
 export function isIdentifier(text) {
   return /^[A-Za-z_\u{80}-\u{10ffff}][A-Za-z0-9_\u{80}-\u{10ffff}]*$/u.test(text) && isPrintable(text);
 }
@@ -93,7 +80,6 @@ function hasOneForm(text) {
   return text.normalize("NFKC") === text && !combines(text) && !UNSEEN.test(text);
 }
 
-/** Foreign text for a message: quoted, escaped, cut. */
 export function printable(text, limit = 80) {
   const cut = length(text) <= limit ? text : first(text, limit - 1) + "…";
   return `'${escaped(cut, "'")}'`;

@@ -1,8 +1,4 @@
-/**
- * What every command does first and last: opens the house, finds what was named, and says how it ended.
- *
- * Twin of src/kfm/cli/opening.py.
- */
+/** What every command does first and last. Twin of src/kfm/cli/opening.py. */
 
 import { compare, isPrintable, length } from "./characters.mjs";
 import { fromEnvironment } from "./clock.mjs";
@@ -46,7 +42,6 @@ export async function opened({ options, screen, env, work }, mode, resolved, eve
   }
 }
 
-/** A dataset the configuration names, or one that left it and still has refs. */
 export async function knownDataset(door, resolved, text) {
   const name = datasetId(text);
   const known = Object.keys(resolved.config.datasets).sort(compare);
@@ -61,7 +56,6 @@ export async function knownDataset(door, resolved, text) {
   });
 }
 
-/** Who and why, as they go into the ledger: one line each. */
 export function person(options) {
   const said = { reason: options.reason, actor: options.actor || "" };
   for (const [name, text] of Object.entries(said)) oneLine(`--${name}`, text, 1000);
@@ -75,7 +69,6 @@ export function oneLine(flag, text, limit = 200) {
   return text;
 }
 
-/** The exit code a receipt stands for. */
 export function codeOf(receipt, { tellNoop = false } = {}) {
   if (["noop", "unchanged"].includes(receipt.outcome)) return tellNoop ? EXIT_CODES.noop : EXIT_CODES.done;
   if (receipt.outcome === "frozen") return EXIT_CODES.frozen;
@@ -84,7 +77,6 @@ export function codeOf(receipt, { tellNoop = false } = {}) {
   return EXIT_CODE_OF[receipt.errors[0].code] ?? EXIT_CODES.failed;
 }
 
-/** One exit code for several: the first that is a failure; NOOP only if all were. */
 export function together(codes) {
   const failure = codes.find((code) => code !== EXIT_CODES.done && code !== EXIT_CODES.noop);
   if (failure !== undefined) return failure;

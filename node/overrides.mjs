@@ -4,7 +4,6 @@ import { strip } from "./characters.mjs";
 import { Refused } from "./errors.mjs";
 import { Override } from "./records.mjs";
 
-/** What a trigger sets aside. */
 export function overridesOf(trigger) {
   const found = [];
   if (trigger.force) found.push(Override({ rule: "force" }));
@@ -18,12 +17,10 @@ export function abandonsUnfinished(trigger) {
   return trigger.abandon || meantAll(trigger);
 }
 
-/** So many keys may go whatever the deletion budget says. */
 export function deletionsAllowed(trigger) {
   return meantAll(trigger) ? Number.MAX_SAFE_INTEGER : (trigger.allow_deletions ?? 0);
 }
 
-/** Nothing is set aside without a reason. */
 export function checkReason(trigger) {
   const [first] = overridesOf(trigger);
   if (first && !strip(trigger.reason)) {
@@ -31,7 +28,6 @@ export function checkReason(trigger) {
   }
 }
 
-/** A trigger from before the three were told apart, when `force` meant each of them. */
 function meantAll(trigger) {
   return trigger.force && trigger.allow_deletions === null;
 }

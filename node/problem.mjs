@@ -1,6 +1,5 @@
 /** What every error is made of; the kinds are generated from src/kfm/errors.py, which draws their tree. */
 
-/** Base of all errors meant for people; anything else reaching a door is a bug. */
 export class KfmError extends Error {
   static code = "error";
   static exitCode = 1;

@@ -13,7 +13,6 @@ import { Rejected, standardKey, verify as verified } from "./webhook.mjs";
 
 const MOST = 256 * 1024;
 
-/** Changes nothing, not even the log of refusals. */
 export async function verify(options, screen, env) {
   const resolved = await settings(options, env);
   if (!Object.hasOwn(resolved.config.webhooks, options.source)) {
@@ -28,7 +27,6 @@ export async function verify(options, screen, env) {
   return verdict.accepted ? 0 : Denied.exitCode;
 }
 
-/** Would the door take this request now? Says why not to whoever holds the configuration. */
 function judge(resolved, source, headers, body, env) {
   const said = resolved.config.webhooks[source];
   const hook = {

@@ -1,8 +1,7 @@
 /**
  * The records: plain objects with the fields of src/kfm/contract/records.py, in their order, defaults filled in.
- *
- * `SourceRef({...})` makes one; `convert(SourceRef, value)` reads one strictly from plain values;
- * `replace(record, changes)` makes a changed copy. A record is never changed in place.
+ * `SourceRef({...})` makes one; `convert(SourceRef, value)` reads one strictly from plain values; `replace(record,
+ * changes)` makes a changed copy. A record is never changed in place.
  */
 
 export * from "./generated/records.mjs";

@@ -12,7 +12,6 @@ export function isSecretName(name) {
   return WORDS.some((word) => folded.includes(word));
 }
 
-/** A plain value with secret texts replaced by `***`; references (env:NAME, file:PATH) stay readable. */
 export function redacted(value, name = "") {
   if (typeof value === "string") {
     if (!isSecretName(name)) return redactedUrl(value);
@@ -25,7 +24,6 @@ export function redacted(value, name = "") {
   return shown;
 }
 
-/** A URL without user, password and the values of secret-looking query parameters; other text as it is. */
 export function redactedUrl(text) {
   const mark = text.indexOf("://");
   if (mark < 0) return text;
@@ -46,5 +44,4 @@ function parameter(pair) {
   return equals >= 0 && equals < pair.length - 1 && isKey(name) ? `${name}=***` : pair;
 }
 
-/** Is a query parameter of this name likely to be a secret? */
 export const isKey = (name) => isSecretName(name) || QUERY.includes(plain(name));

@@ -4,7 +4,6 @@ import { compare, isPrintable } from "./characters.mjs";
 import { printable } from "./names.mjs";
 import { isKey } from "./redaction.mjs";
 
-/** The name of the first query parameter of a URL that looks like a key and has a value; empty if none does. */
 export function keyInClear(uri) {
   if (!uri.includes("://")) return "";
   const base = uri.split("#", 1)[0];
@@ -18,18 +17,15 @@ export function keyInClear(uri) {
   return "";
 }
 
-/** Percent-encoded, so that it can stand anywhere in a URL. */
 export function percent(body) {
   const encoded = (byte) => `%${byte.charCodeAt(0).toString(16).toUpperCase().padStart(2, "0")}`;
   return body.toString("latin1").replace(/[^A-Za-z0-9._~-]/g, encoded);
 }
 
-/** Percent-encoding undone, a character a byte. */
 export function decoded(text) {
   return text.replace(/%([0-9a-fA-F]{2})/g, (_, byte) => String.fromCharCode(parseInt(byte, 16)));
 }
 
-/** More parameters, of which names and values are percent-encoded already; without the fragment. */
 export function withQuery(uri, pairs) {
   const base = uri.split("#", 1)[0];
   const more = pairs.map(([name, value]) => `${name}=${value}`).join("&");
@@ -37,7 +33,6 @@ export function withQuery(uri, pairs) {
   return base + mark + more;
 }
 
-/** What a source is known by: its URL, and where the secrets lie that it is asked with. */
 export function referring({ uri, headers, query }) {
   const names = Object.keys(query).sort(compare);
   const asked = Object.entries(headers).map(([name, reference]) => [name.toLowerCase(), braced(reference)]);
@@ -65,7 +60,6 @@ export function revealed(source, request, read) {
   };
 }
 
-/** No key in the URL, and nothing but references beside it. */
 export function checkSecrets(document, at, { uri, headers, query }) {
   const key = keyInClear(uri);
   if (key) {

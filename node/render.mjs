@@ -17,21 +17,18 @@ const COLORS = {
   frozen: "blue", PENDING: "dim",
 };
 
-/** One line of text, whatever it was: what could steer a terminal is shown as its escape. */
 export function clean(value) {
   return escaped(value === null || value === undefined ? "" : String(value));
 }
 
 const pad = (text, width) => text + " ".repeat(Math.max(0, width - length(text)));
 
-/** --no-color, then NO_COLOR, then KFM_COLOR (always | never), then whether it is a terminal. */
 export function wantsColor(descriptor, env, { noColor }) {
   if (noColor || env.NO_COLOR) return false;
   if (["always", "never"].includes(env.KFM_COLOR)) return env.KFM_COLOR === "always";
   return tty.isatty(descriptor) && env.TERM !== "dumb";
 }
 
-/** Whoever read our output has enough. */
 export class BrokenPipe extends Error {}
 
 const NAP = new Int32Array(new SharedArrayBuffer(4));
@@ -58,7 +55,6 @@ function encoded(text) {
 
 const AT_MOST = 1 << 16;
 
-/** What a command writes with: data to stdout, words to stderr. */
 export class Screen {
   #held = [];
   #size = 0;
@@ -80,7 +76,6 @@ export class Screen {
 
   // -- stdout
 
-  /** One JSON document. */
   data(value) {
     const shown = JSON.stringify(wellFormed(value) ? value : scrubbed(value), null, 2);
     this.line(shown.replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029").replaceAll("\x7f", "\\u007f"));
@@ -90,7 +85,6 @@ export class Screen {
     this.text(text + "\n");
   }
 
-  /** Text as it is. */
   text(text) {
     this.#clear();
     const body = encoded(text);
@@ -99,7 +93,6 @@ export class Screen {
     if (this.#size > AT_MOST) this.#flush();
   }
 
-  /** Aligned columns under a header; an empty table is only its header, so that scripts see the same shape. */
   table(columns, rows) {
     const cells = [...rows].map((row) => row.map((cell) => clean(cell) || "-"));
     const widths = columns.map((name, at) => Math.max(length(name), ...cells.map((row) => length(row[at]))));
@@ -110,7 +103,6 @@ export class Screen {
     }
   }
 
-  /** `name  value`, one a line; what is empty is left out. */
   fields(pairs) {
     const kept = pairs
       .filter(([, value]) => value !== null && value !== "" && !(Array.isArray(value) && !value.length))
@@ -150,7 +142,6 @@ export class Screen {
     this.words((this.#errColor ? "\x1b[31mkfm:\x1b[0m " : "kfm: ") + clean(text) + "\n");
   }
 
-  /** To stderr, if it can be written: no work is left undone because nobody can be told of it. */
   words(text) {
     try {
       writeAll(2, encoded(text));
@@ -159,7 +150,6 @@ export class Screen {
     }
   }
 
-  /** What was written to stdout before comes before, also where both go into one file. */
   #inOrder() {
     const held = Buffer.concat(this.#held);
     try {
@@ -170,7 +160,6 @@ export class Screen {
     }
   }
 
-  /** One line on a terminal, at most ten times a second. With --verbose the events tell the same. */
   progress(stage, done, total) {
     if (this.quiet || this.verbose || !tty.isatty(2)) return;
     const now = new SystemClock().monotonic();
@@ -191,7 +180,6 @@ export class Screen {
     }
   }
 
-  /** Everything out, or an error while we can still tell it. */
   finish() {
     this.#clear();
     try {
@@ -221,7 +209,6 @@ function scrubbed(value) {
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [clean(key), scrubbed(item)]));
 }
 
-/** Bytes as people read them: 999 B, 1.2 MiB. */
 export function size(count) {
   if (count < 1024) return `${count} B`;
   let unit = 0;
@@ -231,7 +218,6 @@ export function size(count) {
   return `${(tenths / 10).toFixed(1)} ${["KiB", "MiB", "GiB", "TiB"][unit]}`;
 }
 
-/** The start of a digest or id, enough to tell two apart. */
 export function short(digest) {
   return digest.startsWith("sha256:") ? digest.slice(0, 19) : first(digest, 8);
 }

@@ -1,14 +1,9 @@
-/**
- * What can be typed at the runners' door: `node updater.mjs …` here, `python -m updater …` there, the same words.
- *
- * src/kfm/cli/runner.py line by line. What is typed means what it means to `kfm`.
- */
+/** What can be typed at the runners' door. Twin of src/kfm/cli/runner.py, line by line. */
 
 import { KfmError } from "./errors.mjs";
 import { COMMANDS, DEFAULTS, FLAGS, HELP } from "./generated/words.mjs";
 import { printable } from "./names.mjs";
 
-/** The command line itself is wrong. */
 export class Usage extends KfmError {
   static code = "usage";
   static exitCode = 2;
@@ -31,7 +26,6 @@ const cut = (word) => {
   return at < 0 ? [word, "", false] : [word.slice(0, at), word.slice(at + 1), true];
 };
 
-/** The words, one after the other. `scope` is the command so far. */
 class Typed {
   constructor(argv) {
     this.words = argv;
@@ -67,7 +61,6 @@ class Typed {
     return FLAGS[this.scope].find((one) => one.name === name);
   }
 
-  /** A dash and a number is a value, and so is what begins with a dash and holds a space. */
   isFlag(word) {
     if (!word.startsWith("-") || word.length === 1) return false;
     if (HELP_FLAGS.includes(word) || this.known(cut(word)[0])) return true;

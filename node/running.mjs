@@ -65,12 +65,10 @@ class Tally {
   }
 }
 
-/** The message with what it is about before it, unless it begins with that itself. */
 function about(name, message) {
   return message.startsWith(`${name} `) || message.startsWith(`run ${name} `) ? message : `${name}: ${message}`;
 }
 
-/** The rules this run sets aside. Each needs a reason, and a number of deletions is a number. */
 function setAside(options, reason) {
   const text = options.allow_deletions;
   if (text !== null && (!/^[0-9]{1,15}$/.test(text) || !Number(text))) {
@@ -129,7 +127,6 @@ export async function run(options, screen, env, work) {
   });
 }
 
-/** Where the artifacts of this run go. A dry run writes them only where it is told to. */
 function artifactsFolder(options, resolved) {
   if (options.artifacts === null) return options.dry_run ? "" : resolved.at(resolved.config.artifacts);
   const folder = path.resolve(oneLine("--artifacts", options.artifacts, 4000));
@@ -146,7 +143,6 @@ function isFolder(name) {
   return fs.statSync(name, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 
-/** Durable, and told to the outside. If only that fails, people must see what was done. */
 async function settled(house, screen, tally) {
   screen.subject = "";
   screen.progress("publish", 0, 0);
@@ -190,7 +186,6 @@ function showRuns(house, screen, tally, effects) {
   }
 }
 
-/** What a dry run would hold back. `kfm held` cannot tell: it shows what is held, not what would be. */
 function showFindings(house, screen, receipts) {
   const sources = [];
   for (const receipt of receipts) {
@@ -205,11 +200,6 @@ function showFindings(house, screen, receipts) {
   screen.table(["would hold", "column", "rule", "times", "rows", "what"], findingRows(sources));
 }
 
-/**
- * What was found, a line for everything of one kind, with the first rows it is in; what holds comes first.
- *
- * Of very many findings only the first are kept one by one: then a number is the least there are.
- */
 function findingRows(sources) {
   const told = [];
   for (const source of sources) {
@@ -232,7 +222,6 @@ function findingRows(sources) {
   return told;
 }
 
-/** What it made or moved; of a run that had nothing to do, what is there. */
 function versionOf(house, receipt) {
   if (receipt.outcome === "noop") return house.state.ref(`processed/${receipt.dataset}`);
   for (const kind of ["dataset", "ref"]) {
@@ -255,7 +244,6 @@ function frozenBy(house, dataset) {
   return "it was frozen; its trigger is kept: `kfm resume`";
 }
 
-/** What a dry run foretells: the refs that would move, and what would change outside. */
 function showEffects(screen, receipts, effects) {
   const moves = receipts.flatMap((receipt) => receipt.moves).map((m) => [m.ref, short(m.before), short(m.after)]);
   if (moves.length) {

@@ -1,8 +1,4 @@
-/**
- * Opens the house: the one file that knows which backend was chosen. Twin of src/kfm/runtime.py.
- *
- * The command line comes in through here; nothing else constructs a store, a source or a publisher.
- */
+/** Opens the house: the one file that knows which backend was chosen. Twin of src/kfm/house. */
 
 import fs from "node:fs";
 import path from "node:path";
@@ -68,7 +64,6 @@ export class House {
     this.state.close();
   }
 
-  /** Is this where the published ref moved last? */
   #isLatest({ dataset, run_id: runId, version }) {
     const [last] = this.state.history(`published/${dataset}`, { reverse: true, limit: 1 });
     return last?.run_id === runId && last.after === version;
@@ -139,7 +134,6 @@ export class House {
     };
   }
 
-  /** The world as a run of this dataset may see it. */
   ports(name) {
     const { network, execute } = this.config;
     const request = FetchRequest({
@@ -210,7 +204,6 @@ export class House {
     return asked(updater, id, this.clock, { ...said, window, actor: said.actor || this.#actor });
   }
 
-  /** One trigger through the walk. Durable when `settle` returns. */
   async run(trigger) {
     return run(trigger, this.updater(trigger.dataset), this.ports(trigger.dataset));
   }
@@ -229,12 +222,6 @@ export class House {
     ]);
   }
 
-  /**
-   * Make everything said so far durable, then tell the outside. Acknowledge nothing before this returns.
-   *
-   * Returns what was changed outside since the last time. If it throws, and `undelivered` says what, all is
-   * durable nevertheless, and only the outside was not told all of it.
-   */
   async settle() {
     this.undelivered = [];
     this.undelivered = await deliver(this.state, this.objects, this.publisher, this.log, {
@@ -256,10 +243,6 @@ function saysNothing(contract) {
   return canonical(contract).equals(NOTHING);
 }
 
-/**
- * Open an installation. A place that cannot keep the promise is refused for writing, unless the
- * configuration accepts it.
- */
 export async function openHouse(resolved, { mode = "write", env = {}, ...options } = {}) {
   if (mode === "write" && !resolved.config.accept_weak_storage) {
     const { examine } = await import("./store/place.mjs");
@@ -303,7 +286,6 @@ function* folders(resolved) {
   yield ["objects", resolved.location(resolved.config.objects)[1]];
 }
 
-/** The state's tables; for `read` and `dry` a view that cannot write. */
 export async function openTables(resolved, mode) {
   const [scheme, place] = resolved.location(resolved.config.state);
   if (scheme === "sqlite" && mode === "write") {
@@ -352,7 +334,6 @@ export function writeArtifacts(folder, files) {
   });
 }
 
-/** Who is at the keyboard, for the ledger: what KFM_ACTOR says, else the user's name if it is one. */
 export function defaultActor(env) {
   const said = env.KFM_ACTOR ?? "";
   if (!isPrintable(said) || length(said) > 1000) {

@@ -1,8 +1,4 @@
-/**
- * What a text without quotes stands for: null, true, false, a number, or itself (YAML 1.2, core schema).
- *
- * Twin of src/kfm/documents/scalars.py.
- */
+/** What a text without quotes stands for (YAML 1.2, core schema). Twin of src/kfm/documents/scalars.py. */
 
 import { isInteger } from "./types.mjs";
 
@@ -11,7 +7,6 @@ const INTEGER = /^[+-]?[0-9]+$/;
 const OTHER_BASE = /^0(?:x[0-9a-fA-F]+|o[0-7]+)$/;
 const NO_NUMBER = /^[+-]?\.(?:inf|nan)$/i;
 
-/** The value of a text without quotes. A number without a fraction is an integer, however it is written. */
 export function plain(text, fail) {
   if (["", "~", "null", "Null", "NULL"].includes(text)) return null;
   if (["true", "True", "TRUE"].includes(text)) return true;
@@ -37,7 +32,6 @@ function integer(digits, length, negative, fail) {
   return negative && number ? -Number(number) : Number(number);
 }
 
-/** What a value is, for a message; never the value itself. */
 export function kind(value) {
   if (value === null) return "nothing";
   switch (typeof value) {

@@ -1,8 +1,6 @@
 /**
- * Turns plain values into a record, or says in one line which key is wrong and what belongs there.
- *
- * Twin of src/kfm/documents/shape.py. The fast way is `convert`; only when it refuses is the value walked again
- * to name the place.
+ * Turns plain values into a record, or says in one line which key is wrong and what belongs there. The fast way is
+ * `convert`; only when it refuses is the value walked again to name the place. Twin of src/kfm/documents/shape.py.
  */
 
 import { dotted } from "./documents.mjs";
@@ -12,7 +10,6 @@ import { asType, convert, fits, isInteger, isMapping, meant, Mismatch, within } 
 
 const ADD = "add it";
 
-/** The document as `type`. Of several problems the first in the file is told. */
 export function into(document, type) {
   try {
     return convert(type, document.value);

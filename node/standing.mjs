@@ -17,7 +17,6 @@ export function standing(moves, keep) {
   return keep < 0 ? found : found.slice(-1 - keep);
 }
 
-/** What `current.json` says after a move. `seq` counts the moves: a sink ignores what is older than it has. */
 export function pointerOf({ ref, after, before, run_id, n }) {
   return { dataset: ref.slice("published/".length), version: after, before, run_id, seq: n };
 }

@@ -1,9 +1,4 @@
-/**
- * Rows of a table as text: comma-separated, `\n` at the end of each, quotes only where they are needed.
- *
- * A field is quoted if it holds a comma, a quote or a line ending; quotes inside are doubled. A row of one empty
- * field is `""`, so that it is not a blank line. Twin of src/kfm/contract/tables.py.
- */
+/** Rows of a table as text. Twin of src/kfm/contract/tables.py. */
 
 const SIGNS = /[,"\r\n]/;
 
@@ -19,7 +14,6 @@ export function lineOf(row) {
   return out;
 }
 
-/** Whether an output that a declaration made has rows, or only what stands around them. */
 export function holdsRows(mediaType, body) {
   const text = body.toString("latin1");
   if (!mediaType.startsWith("text/csv")) return !["", "[]", '{"features":[],"type":"FeatureCollection"}'].includes(text);

@@ -4,7 +4,6 @@ import { rfc3339 } from "./clock.mjs";
 import { datasetId } from "./names.mjs";
 import { Trigger } from "./records.mjs";
 
-/** Someone asks for a dataset to be updated. */
 export function asked(updater, dataset, clock, said) {
   return Trigger({
     kind: "manual",

@@ -1,8 +1,7 @@
 /**
- * What a field may hold, said in values, and records made of such fields: what msgspec's structs are to the twin.
- *
- * A record is a plain object with every field present, in the order of its declaration. `convert` reads one
- * from plain values as strictly as msgspec does; shape.mjs says in words what is wrong with those it refuses.
+ * What a field may hold, said in values, and records made of such fields: what msgspec's structs are to the twin. A
+ * record is a plain object with every field present, in the order of its declaration. `convert` reads one from plain
+ * values as strictly as msgspec does; shape.mjs says in words what is wrong with those it refuses.
  */
 
 export const text = { kind: "text" };

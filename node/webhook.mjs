@@ -19,7 +19,6 @@ const WORD = /^[A-Za-z0-9._:/-]{1,100}$/;
 const NO_SECRET = Buffer.from("nobody+has+this+one/it+is+for+comparison+on=");
 const KNOWN_KEYS = new Set(["source_id", "trigger", "event_type", "sent_at", "integrity", "metadata"]);
 
-/** Why a request is refused. The reason is for our own log; the sender is told a status and nothing else. */
 export class Rejected extends Error {
   constructor(reason, status = 403) {
     super(reason);
@@ -50,7 +49,6 @@ export function verify(hook, headers, body, nowMs) {
   return message;
 }
 
-/** The value of the signature header a sender of this scheme gives. */
 export function signature(scheme, secret, body, { messageId = "", timestamp = "" } = {}) {
   if (scheme !== "standard") return "sha256=" + createHmac("sha256", secret).update(body).digest("hex");
   const mac = standardMac(secret, Buffer.from(messageId), Buffer.from(timestamp), body);
@@ -112,7 +110,6 @@ function standardMac(secret, messageId, timestamp, body) {
   return createHmac("sha256", standardKey(secret)).update(Buffer.concat([messageId, dot, timestamp, dot, body])).digest();
 }
 
-/** Standard Webhooks writes its secrets in base64, with `whsec_` before it or without. */
 export function standardKey(secret) {
   const text = secret.toString("latin1").replace(/^whsec_/, "");
   if (text.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(text)) {
@@ -143,7 +140,6 @@ function objectOf(body) {
   return value;
 }
 
-/** A short plain word; it goes into receipts. */
 function word(value) {
   if (typeof value !== "string" || !WORD.test(value) || value.includes("\n")) throw new Rejected("body.incomplete", 400);
   return value;
@@ -219,7 +215,6 @@ function objectStore(said, body) {
   return ["object-store", word(member(records[0], "eventName")), sent, [bodyId(body)]];
 }
 
-/** GitHub signs no time and not its delivery id: the body itself must never have come before. */
 function fromGithub(hook, headers, _said, body) {
   const event = (one(headers, "x-github-event") ?? Buffer.alloc(0)).toString("latin1");
   const delivery = (one(headers, "x-github-delivery") ?? Buffer.alloc(0)).toString("latin1");

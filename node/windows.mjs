@@ -10,7 +10,6 @@ const PART = /^([0-9]{4})(?:-([0-9]{2}))?$/;
 const EARLIEST = 1000; // years before it are written otherwise here and there
 const DAY_MS = 86_400_000;
 
-/** The window as `2026-01-01/2026-01-31`; `P30D` begins thirty days before today and ends today. */
 export function interval(text, today) {
   const [first, last, ...more] = text.split("/");
   if (last !== undefined && !more.length && isDate(first) && isDate(last) && first <= last) return text;
@@ -24,7 +23,6 @@ export function interval(text, today) {
   return `${begin}/${today}`;
 }
 
-/** So long before today; empty where that is too long ago. A month has as many days as it has. */
 function beginOf(found, today) {
   const [weeks, years, months, days] = found.slice(1).map((part) => Number(part ?? 0));
   const [thisYear, thisMonth, thisDay] = today.split("-").map(Number);

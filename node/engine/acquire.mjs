@@ -30,7 +30,6 @@ async function pinned(walk, name) {
   return [replace(fetched.ref, { contract_hash: digest(canonical(contract)), layout: layoutOf(contract) }), contract];
 }
 
-/** How perform() must read the source: kept with the input, so that a resumed run reads it the same. */
 export function layoutOf(contract) {
   const columns = contract.header ? [] : contract.columns.map((column) => column.name);
   const layout = Layout({ encoding: contract.encoding, delimiter: contract.delimiter, columns });

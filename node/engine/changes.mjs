@@ -11,7 +11,6 @@ export function codeChanged(state, updater, dataset) {
   return last !== null && last.updater_id === updater.id && last.updater_version === updater.version;
 }
 
-/** What is told of it with a run that had nothing to do, or that made something. */
 export function codeWarnings({ version }, outcome) {
   let told = "made what is there; nothing is run again until `version` changes (or use --force)";
   if (["done", "unchanged"].includes(outcome)) {

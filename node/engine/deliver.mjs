@@ -1,9 +1,4 @@
-/**
- * After the commit: tells the outside, at least once. Whoever tells it follows the ledger with a cursor of its own.
- *
- * Receipts are told one by one. Of a dataset only where it stands is told, however many moves led there: what the
- * published ref says, and what it leaves. All of it can be told again. Twin of src/kfm/engine/deliver.py.
- */
+/** After the commit: tells the outside, at least once. Twin of src/kfm/engine/deliver.py. */
 
 import { createHash } from "node:crypto";
 
@@ -59,7 +54,6 @@ export async function deliver(state, objects, publisher, log, { sync, retention 
   return problems;
 }
 
-/** From the cursor to the end of the ledger, which is returned: what is told of now owes the outside something. */
 function follow(state, tx) {
   const newest = [...state.ledger({ reverse: true, limit: 1 })][0]?.index ?? 0;
   for (const entry of state.ledger({ after: state.cursor(PUBLIC) })) {
@@ -70,7 +64,6 @@ function follow(state, tx) {
   return newest;
 }
 
-/** Also by an operation that found all as it should be: it is to be so outside, too. */
 function concerned(entry) {
   const published = entry.moves.filter((move) => move.ref.startsWith("published/"));
   const found = new Set(published.map((move) => move.ref.slice("published/".length)));
@@ -80,12 +73,6 @@ function concerned(entry) {
   return found;
 }
 
-/**
- * One dataset, from what was told of it to where it stands.
- *
- * While a switch is set nothing is told that adds or changes anything. What takes away is, at once and before the
- * rest: so a withdrawal is told although what came after it waits, or is damaged.
- */
 class Telling {
   constructor(given) {
     Object.assign(this, given);
@@ -173,7 +160,6 @@ class Telling {
     await this.publisher.removeRest(folder, check);
   }
 
-  /** Asked by the publisher when its turn has come and it is about to write, as late as can be. */
   *#checked(body) {
     this.#check();
     yield* body;
@@ -188,7 +174,6 @@ class Telling {
     this.#checkLast();
   }
 
-  /** A slow process must not publish again what was withdrawn meanwhile, nor remove what is published again. */
   #checkLast() {
     const [last] = this.state.history(`published/${this.dataset}`, { reverse: true, limit: 1 });
     if (last.n !== this.moves.length) {
@@ -224,7 +209,6 @@ function noteExported(state, index) {
   state.transaction(null, { durable: false }, (tx) => tx.advance(RECEIPTS, index));
 }
 
-/** As it is stored. A dry run foretells the receipt that the real run would leave, to the byte. */
 async function exportReceipt(publisher, receipt, stored) {
   const body = receipt.dry_run ? canonical(replace(receipt, { dry_run: false })) : stored;
   await publisher.writeFile(receiptPath(receipt), digest(body), body.length, `receipt/${receipt.run_id}`, [body]);

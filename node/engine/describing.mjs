@@ -1,7 +1,6 @@
 /**
- * What an output says of itself: where it lies, when, and under which STAC id.
- *
- * Twin of src/kfm/inspection/describing.py: what is read from the bytes of a GeoJSON or STAC document.
+ * What an output says of itself: where it lies, when, and under which STAC id. Twin of
+ * src/kfm/inspection/describing.py: what is read from the bytes of a GeoJSON or STAC document.
  */
 
 import { decode } from "../canonical.mjs";
@@ -12,7 +11,6 @@ import { momentOf } from "./inspect_stac.mjs";
 
 const OPEN = ".."; // an interval without a beginning, or without an end
 
-/** A moment in UTC (RFC 3339), or two with / between them, of which one may be open. */
 function isDatetime(text) {
   if (typeof text !== "string") return false;
   const slash = text.indexOf("/");
@@ -23,7 +21,6 @@ function isDatetime(text) {
   return first !== null && last !== null ? first <= last : start !== end;
 }
 
-/** What a GeoJSON document says of itself. */
 export function readFrom(body) {
   let document;
   try {
@@ -44,7 +41,6 @@ export function readFrom(body) {
   return said;
 }
 
-/** When a STAC item was, and its id. An interval says more than the moment that stands for it. */
 function ofItem(item) {
   const said = {};
   const properties = item.get("properties") ?? new Map();
@@ -56,7 +52,6 @@ function ofItem(item) {
   return said;
 }
 
-/** West, south, east, north of all positions; null if there are none. */
 function around(features) {
   let box = null;
   for (const one of features) {
@@ -69,7 +64,6 @@ function around(features) {
   return box;
 }
 
-/** South is not above north, nor the lowest above the highest; west may be east of east. */
 function isUpright(box) {
   const half = box.length / 2;
   return box.slice(1, half).every((low, at) => low <= box[half + 1 + at]);

@@ -5,7 +5,6 @@ import { entriesOf } from "../manifests.mjs";
 import { printable } from "../names.mjs";
 import { holdsRows } from "../tables.mjs";
 
-/** For a step whose output holds no rows: the version there is now may hold none under its key either. */
 export function checkEmptied(walk, step, inlineMax) {
   const before = entryBefore(walk, step);
   if (before === null) return;

@@ -1,15 +1,11 @@
 /**
- * Renews the lease of the run this process is at work on, so that only a dead or stopped worker is replaced.
- *
- * A run renews its lease with what it writes anyway. But a step may take longer than the lease, and so may
- * reading a source or sorting a manifest; whoever came then would take the work over and lose it in turn to
- * the next. There is no thread to look after it: whoever reads, sorts or writes piece by piece calls `beat`
- * between two pieces, outside of any transaction.
+ * Renews the lease of the run this process is at work on, so that only a dead or stopped worker is replaced. There is
+ * no thread to look after it: whoever reads, sorts or writes piece by piece calls `beat` between two pieces, outside
+ * of any transaction.
  */
 
 import { Conflict, KfmError } from "../errors.mjs";
 
-/** From here on the walk's lease is renewed. */
 export function begin(walk) {
   walk.beating = true;
 }

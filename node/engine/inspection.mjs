@@ -1,7 +1,6 @@
 /**
- * Holds a source against its data contract, before anything is planned from it.
- *
- * Twin of src/kfm/inspection/inspecting.py: the same accepted bytes, findings, held rows, counts and words.
+ * Holds a source against its data contract, before anything is planned from it. Twin of
+ * src/kfm/inspection/inspecting.py: the same accepted bytes, findings, held rows, counts and words.
  */
 
 import { compare, strip } from "../characters.mjs";
@@ -50,7 +49,6 @@ export function inspect(openBody, contract, source, accept, hold, { limits = LIM
   };
 }
 
-/** What makes a contract impossible, unsafe or without effect; empty if it can be used. */
 export function contractProblems(contract) {
   return [...formatProblems(contract), ...rowProblems(contract), ...columnsProblems(contract)];
 }

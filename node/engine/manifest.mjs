@@ -1,9 +1,4 @@
-/**
- * The entries a run has made, sorted by key, and the version they give together with the version before.
- *
- * New entries win over those of the version before. A key that only the old version has is carried over;
- * it is a deletion only when the plan is complete and every source was sealed.
- */
+/** The entries a run has made, sorted by key, and the version they give together with the version before. */
 
 import { canonicalText } from "../canonical.mjs";
 import { compare } from "../characters.mjs";
@@ -15,7 +10,6 @@ import { beat } from "./heartbeat.mjs";
 
 const FLUSH = 4 << 20; // bytes of parts that wait in memory for the commit
 
-/** What became of the entries of the version before. */
 export class Tally {
   old = 0;
   deleted = 0;

@@ -27,7 +27,6 @@ export function measure(walk, tx, status = "SUCCESS", runId = "", errors = []) {
   tx.telemetry(telemetry(walk.ports, walk.trigger, walk.updater, found));
 }
 
-/** Of a run that this one ends: as far as its row and its journal tell. */
 export function measureSuperseded(walk, tx, old, note) {
   let retries = 0;
   for (const [segment] of walk.ports.state.segments(old.run_id)) retries += segment.failed.length;

@@ -1,9 +1,4 @@
-/**
- * Holds every source against its contract before anything is planned from it.
- *
- * What passes goes on as the accepted object; what does not lies in the Quarantine zone with reasons.
- * Findings name the place and the rule, never the value.
- */
+/** Holds every source against its contract before anything is planned from it. */
 
 import { canonical } from "../canonical.mjs";
 import { Held } from "../errors.mjs";
@@ -36,7 +31,6 @@ export async function quarantine(walk) {
 // What a contract may say to a limit that held a source, although it says nothing of it.
 const SETTINGS = { "rows.none": "allow_empty: true", "rows.share": "max_held_share", "rows.shrunk": "shrink_limit" };
 
-/** How many rows of this source passed for the version there is now; 0 if that is not known. */
 export function rowsBefore(walk, ref) {
   const { state } = walk.ports;
   const current = state.ref(`processed/${walk.dataset}`);
@@ -103,7 +97,6 @@ export async function examine(walk, i, contract, reports) {
   });
 }
 
-/** As the configuration names it, but without the query of a URL, which may hold a key. */
 const fileOf = (uri) => (uri.includes("://") ? uri.split("?", 1)[0] : uri);
 
 function reportOf(ref, report, heldHash) {

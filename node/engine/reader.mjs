@@ -29,7 +29,6 @@ export class StepReader {
     return attended(this.#walk, this.#walk.ports.objects.open(ref.accepted_hash || ref.content_hash));
   }
 
-  /** The names of the columns of a csv, and its rows block by block. */
   table(source) {
     return readTable(this.open(source), this.#byName.get(source).layout ?? Layout(), source);
   }

@@ -9,7 +9,6 @@ export class Results {
     this.#rows = new Array(steps).fill(null);
   }
 
-  /** Each position is added once in a run; a journal replayed before it may have had it too. */
   add(entries) {
     for (const entry of entries) {
       if (this.#rows[entry[0]] === null) this.done += 1;

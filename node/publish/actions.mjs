@@ -7,7 +7,6 @@ import { strerror } from "../store/system.mjs";
 
 const CHANGES = ["added", "changed", "removed", "keys"];
 
-/** Append to the files GitHub names. Only names, digests and counts: nothing of the data. */
 export function report(env, receipts) {
   if (env.GITHUB_ACTIONS !== "true" || !receipts.length) return;
   append(env.GITHUB_STEP_SUMMARY ?? "", summary(receipts));
@@ -24,7 +23,6 @@ export function summary(receipts) {
   return `${lines.join("\n")}\n`;
 }
 
-/** `changed`, `datasets` and `run_ids`: words without spaces, joined by commas. */
 export function outputs(receipts) {
   const changed = receipts.filter((receipt) => receipt.outcome === "done").map((receipt) => receipt.dataset);
   const ids = receipts.map((receipt) => receipt.run_id);

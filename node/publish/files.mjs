@@ -1,8 +1,4 @@
-/**
- * Publishes into folders: immutable files, and pointers that only ever move forward.
- *
- * Every file here is an export of the state and can be made again from it. Twin of src/kfm/publish/files.py.
- */
+/** Publishes into folders: immutable files, and pointers that only ever move forward. Twin of files.py. */
 
 import { createHash } from "node:crypto";
 import fs from "node:fs";
@@ -43,16 +39,11 @@ export class FilesPublisher extends TracingPublisher {
     return path.join(this.#roots.get(parts[0]) ?? this.#roots.get(""), ...parts);
   }
 
-  /** Below the folder of receipts and events, which is for us alone; all else is for everybody to read. */
   #isPrivate(place) {
     const own = this.#roots.get("receipts");
     return own !== undefined && `${place}/`.startsWith(`${own}/`);
   }
 
-  /**
-   * The same bytes again change nothing; other bytes under the same name are an error. Only a receipt is told
-   * by the state alone: where an older state was put back, what a run left that it knows nothing of is set aside.
-   */
   writeFile(name, digest, size, key, body) {
     const target = this.#place(name);
     if (digestOfFile(target) !== digest) {
@@ -86,7 +77,6 @@ export class FilesPublisher extends TracingPublisher {
     this.note("remove_file", name, "", 0, key);
   }
 
-  /** What broke off while it was published lies there, too. Without its name nothing below it comes back. */
   removeRest(folder, check) {
     const target = this.#place(folder);
     this.#turn(() => {
@@ -140,11 +130,6 @@ export class FilesPublisher extends TracingPublisher {
     }
   }
 
-  /**
-   * Whole or not at all; its name is not durable yet.
-   *
-   * The name it has meanwhile is the same every time: nothing is left by the dead.
-   */
   #write(target, body, digest) {
     const folder = path.dirname(target);
     const temporary = path.join(folder, ".publishing");
@@ -178,7 +163,6 @@ export class FilesPublisher extends TracingPublisher {
     });
   }
 
-  /** Durable from the first folder that was there: whoever made that one may have died before syncing it. */
   #makeDirs(wanted) {
     if (this.#made.has(wanted) && isDir(wanted)) return; // it may have been removed since
     const missing = [];
@@ -233,7 +217,6 @@ function isDir(name) {
   }
 }
 
-/** Also of a file that was there already: whoever gave it its name may have died before syncing that. */
 function keepName(name) {
   asStorageFailed(() => syncDir(path.dirname(name)));
 }

@@ -1,11 +1,4 @@
-/**
- * Publishes as releases of a GitHub repository: a release for each version, one that points, and an event.
- *
- * A version is the release `<dataset>-<version>`, its files are assets; while it is a prerelease, some are missing.
- * The release `<dataset>-current` says in its text which version is public. Everything here can be done again: what
- * is there already is recognised by its name and digest, and whether something was done is asked, never guessed.
- * Twin of src/kfm/publish/github.py.
- */
+/** Publishes as releases of a GitHub repository. Twin of src/kfm/publish/github.py. */
 
 import { createHash } from "node:crypto";
 
@@ -19,7 +12,6 @@ export const MOST_ASSETS = 1000; // of a release, says GitHub
 const TRY_AGAIN = "`kfm resume` tries again";
 const LATER = "what was committed is kept; `kfm resume` publishes it later";
 
-/** `local` takes what is ours alone: receipts, and which events were told. */
 export class GitHubPublisher extends TracingPublisher {
   #api;
   #uploads;
@@ -43,7 +35,6 @@ export class GitHubPublisher extends TracingPublisher {
 
   // -- the Publisher
 
-  /** The same bytes again change nothing; other bytes under the same name are an error. */
   async writeFile(path, digest, size, key, body) {
     checkPath(path);
     const parts = path.split("/");
@@ -72,7 +63,6 @@ export class GitHubPublisher extends TracingPublisher {
     this.note("remove_file", path, "", 0, key);
   }
 
-  /** The release of the version, with whatever is left of it. */
   async removeRest(folder, check) {
     const tag = tagOf(folder.split("/"));
     await this.#turn(async () => {
@@ -94,7 +84,6 @@ export class GitHubPublisher extends TracingPublisher {
     this.note("update_metadata", target, digestOf(body), body.length, key);
   }
 
-  /** A repository_dispatch, at least once: whoever listens tells two of one kind by `key`. */
   async emitEvent(event, key) {
     const body = canonical(event);
     const kind = String(event.type ?? "");
@@ -109,7 +98,6 @@ export class GitHubPublisher extends TracingPublisher {
 
   // -- releases
 
-  /** The release of this tag; made if there is none. */
   async #release(tag, text, { anew = false } = {}) {
     if (!anew && this.#releases.has(tag)) return this.#releases.get(tag);
     let found = await this.#find(tag);
@@ -166,7 +154,6 @@ export class GitHubPublisher extends TracingPublisher {
     release.assets.push(made);
   }
 
-  /** Is this asset there, whole? Half a one, left by an upload that broke off, is removed. */
   async #has(release, name, digest, size) {
     const at = release.assets.findIndex((asset) => asset.name === name);
     if (at < 0) return false;
@@ -273,12 +260,10 @@ function begun(body) {
   })();
 }
 
-/** datasets/<dataset>/versions/<v>/… or <v>.ndjson */
 function tagOf(parts) {
   return `${parts[1]}-${parts[3].replace(/\.ndjson$/, "")}`;
 }
 
-/** No two files of a version share one, and GitHub takes every character of it as it is. */
 function assetName(path) {
   const name = path.slice(path.lastIndexOf("/") + 1);
   return `${createHash("sha256").update(path).digest("hex").slice(0, 12)}.${name}`;

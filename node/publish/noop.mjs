@@ -4,7 +4,6 @@ import { canonical } from "../canonical.mjs";
 import { digest as digestOf } from "../keys.mjs";
 import { Effect } from "../records.mjs";
 
-/** Keeps the trace; what is done besides is up to the one who inherits. */
 export class TracingPublisher {
   #dryRun;
 

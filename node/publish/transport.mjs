@@ -11,7 +11,6 @@ import { KfmError, Unavailable } from "../errors.mjs";
 const TIMEOUT_MS = 60_000; // between two bytes
 const MOST = 16 << 20; // bytes of an answer
 
-/** One connection per call: a call is rare, and one that broke must not spoil the next. */
 export class HttpTransport {
   async call(method, url, headers, body) {
     const { hostname } = new URL(url);

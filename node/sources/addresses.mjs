@@ -1,8 +1,4 @@
-/**
- * May this address be reached? A pure decision, taken on numbers, never on names.
- *
- * Twin of src/kfm/sources/addresses.py: the tables are our own, and the same.
- */
+/** May this address be reached? Decided on numbers, never on names. Twin of src/kfm/sources/addresses.py. */
 
 import net from "node:net";
 
@@ -27,7 +23,6 @@ const DENIED_V4 = [
   ["240.0.0.0", 4, "reserved"],
 ];
 
-/** Judged first to last; what none of them names is allowed only inside 2000::/3. */
 const DENIED_V6 = [
   ["::", 128, "unspecified"],
   ["::1", 128, "this machine"],
@@ -65,14 +60,12 @@ export function refusal(host, address, port, allow = []) {
   return WEB_PORTS.has(port) ? "" : `port ${port} is neither 80 nor 443`;
 }
 
-/** Does an entry `host` (any port) or `host:port` name exactly this? IPv6 as ::1 or [::1]:8080. */
 export function isAllowed(host, port, allow) {
   const named = host.toLowerCase();
   const spelled = named.includes(":") ? [named, `[${named}]`, `[${named}]:${port}`] : [named, `${named}:${port}`];
   return allow.some((entry) => spelled.includes(entry.toLowerCase()));
 }
 
-/** What kind of address it is if it is not a globally routed unicast one; empty if it is. */
 export function notGlobal(address) {
   const text = address.split("%", 1)[0];
   if (!text.includes(":")) return net.isIPv4(text) ? search(V4, numberOfV4(text)) : "unreadable";

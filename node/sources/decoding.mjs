@@ -1,8 +1,7 @@
 /**
- * Content codings undone in a stream, with a leash: one layer, and never much more out than in.
- *
- * Twin of src/kfm/sources/decoding.py. Headers, checksums and several members are zlib's affair; what it would pass
- * over (bytes after the end, a stream that stops before it) is seen here, by how much of a piece it took.
+ * Content codings undone in a stream, with a leash: one layer, and never much more out than in. Headers, checksums and
+ * several members are zlib's affair; what it would pass over (bytes after the end, a stream that stops before it) is
+ * seen here, by how much of a piece it took. Twin of src/kfm/sources/decoding.py.
  */
 
 import zlib from "node:zlib";
@@ -13,7 +12,6 @@ const PIECE = 1 << 20; // most bytes one step may give
 const FEED = 1 << 16; // most bytes one step is fed
 const FREE = 1 << 20; // a small body may be as dense as it likes
 
-/** The one coding a Content-Encoding header names: identity, gzip or deflate. */
 export function codingOf(header, shown) {
   const names = header.split(",").map((part) => strip(part).toLowerCase());
   const given = names.filter((name) => name !== "" && name !== "identity");
@@ -35,7 +33,6 @@ export function codingOf(header, shown) {
 // Of a header, so of Latin-1: what Python calls white space there.
 const strip = (text) => text.replace(/^[\t-\r\x1c-\x20\x85\xa0]+|[\t-\r\x1c-\x20\x85\xa0]+$/g, "");
 
-/** The bytes behind a gzip or deflate coding. A stream that stops before its end mark is Unavailable. */
 export async function* decoded(chunks, coding, maxRatio, shown) {
   let taken = 0;
   let given = 0;

@@ -1,8 +1,4 @@
-/**
- * From a host name to a connected socket whose other end was judged: names once, addresses all, peer again.
- *
- * Twin of src/kfm/sources/dialing.py.
- */
+/** From a host name to a connected socket whose other end was judged. Twin of src/kfm/sources/dialing.py. */
 
 import dns from "node:dns";
 import fs from "node:fs";
@@ -23,7 +19,6 @@ const BUNDLES = [
   "/etc/ssl/cert.pem",
 ];
 
-/** Every spelling the system takes (127.1, 0x7f000001, 2130706433) comes out as the plain address. */
 export async function systemResolve(host) {
   const found = await dns.promises.lookup(host, { all: true, verbatim: true });
   return [...new Set(found.map((one) => one.address))];

@@ -1,8 +1,4 @@
-/**
- * Reads a source from a directory into the object store, and from nowhere outside that directory.
- *
- * Twin of src/kfm/sources/files.py.
- */
+/** Reads a source from a directory into the object store, and from nowhere outside that directory. Twin of files.py. */
 
 import fs from "node:fs";
 import path from "node:path";
@@ -18,13 +14,6 @@ import { checkExpectation, CHUNK, Intake, tooLarge } from "./intake.mjs";
 const { O_DIRECTORY, O_NOCTTY, O_NONBLOCK, O_RDONLY } = fs.constants;
 const RACY_MS = 2000; // a file changed this shortly before it was read may change again under the same time stamp
 
-/**
- * `file:` URIs and plain paths below `request.base_dir`; no symbolic link is followed on the way.
- *
- * A file with the size, time stamp and inode of the last reading is not read again within `revalidate_ms`: time
- * stamps can lie, so after that its content decides. That shorthand lives in the checkpoint; the ref carries no etag,
- * as the same bytes must give the same ref everywhere.
- */
 export class FileSource {
   #monotonic;
 
@@ -99,7 +88,6 @@ export class FileSource {
   }
 }
 
-/** The components of the path, relative to base. */
 function partsOf(uri, base) {
   let name = /^file:/i.test(uri) ? pathOf(uri.slice(5)) : uri;
   if (name.includes("\0")) throw new BadInput("the path of the source holds a NUL character");
@@ -129,7 +117,6 @@ function realPath(name) {
   }
 }
 
-/** The path of what follows `file:`, percent-encoding undone. */
 function pathOf(rest) {
   let name = rest;
   if (name.startsWith("//")) {
@@ -264,7 +251,6 @@ function milliseconds(ns) {
   return Number(ns % 1_000_000n < 0n ? whole - 1n : whole);
 }
 
-/** The bytes are of one moment only if the file was not written to, and is still the one of that name. */
 function checkUnchanged(place, descriptor, before) {
   const after = fs.fstatSync(descriptor, { bigint: true });
   if (after.size !== before.size || after.mtimeNs !== before.mtimeNs || after.ctimeNs !== before.ctimeNs) {

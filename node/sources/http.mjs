@@ -1,10 +1,4 @@
-/**
- * Reads a source over HTTP into the object store.
- *
- * Twin of src/kfm/sources/http.py. A validator (ETag, Last-Modified) can only save a download: the content hash
- * decides, and after `revalidate_ms` the bytes are fetched whole whatever the validators say. Nothing is stored
- * unless the body came in full. Content codings are undone, so that the hash is of the data and not of its wrapping.
- */
+/** Reads a source over HTTP into the object store. Twin of src/kfm/sources/http.py. */
 
 import { parseInstant, SystemClock } from "../clock.mjs";
 import { BadInput, Denied, Refused, Unavailable } from "../errors.mjs";
@@ -26,13 +20,11 @@ const OURS = [
   "if-none-match", "if-range", "if-unmodified-since", "range", "te", "trailer", "transfer-encoding", "upgrade",
 ];
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-/** RFC 9110, the one form that may be sent. */
 const HTTP_DATE = new RegExp(
   `^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), ([0-9]{2}) (${MONTHS.join("|")}) ([0-9]{4}) ([0-9]{2}):([0-9]{2}):([0-9]{2}) GMT$`,
 );
 const NAME = /^[!#$%&'*+\-.^_`|~0-9a-z]+$/;
 
-/** http and https. Proxies of the environment are not used: they would choose the address for us. */
 export class HttpSource {
   #resolve;
   #dial;
@@ -86,7 +78,6 @@ export class HttpSource {
   }
 }
 
-/** Is a 304 worth anything: do we have the bytes, and were they seen recently enough? */
 export function mayAsk(request, known, objects) {
   const age = request.now_ms - known.fetched_ms;
   return (
@@ -99,17 +90,12 @@ export function mayAsk(request, known, objects) {
   );
 }
 
-/**
- * An ETag is handed back as it came, W/ included. With an ETag the date is not sent: a server that looks only at
- * the date would not notice a second change within one second.
- */
 export function conditionLine(known) {
   if (known.etag && isEtag(known.etag)) return `If-None-Match: ${known.etag}`;
   if (known.last_modified && isPlain(known.last_modified)) return `If-Modified-Since: ${known.last_modified}`;
   return "";
 }
 
-/** The source's own headers may hold credentials: they go to the origin they were given for, and no further. */
 function question(here, first, request, condition) {
   const own = here.origin === first.origin ? request.headers : [];
   const given = new Set(own.map(([name]) => name.toLowerCase()));
@@ -169,7 +155,6 @@ function nextHop(first, here, head, request) {
   return there;
 }
 
-/** Short ones are not looked for: they would be found anywhere. */
 function givesAway(target, secrets) {
   const seen = [target, decodedText(target)];
   return secrets.some((secret) => secret.length >= 8 && seen.some((text) => text.includes(secret)));
@@ -196,7 +181,6 @@ function checkStatus(head, request, shown) {
   });
 }
 
-/** Seconds to wait, as a number of seconds or a date asks for it, but never more than an hour. */
 function retryAfter(text, nowMs) {
   if (/^[0-9]+$/.test(text)) return Math.min(Number(text.slice(0, 9)), MAX_RETRY_AFTER_S);
   const found = HTTP_DATE.exec(text);
@@ -296,7 +280,6 @@ function checkMediaType(request, mediaType, shown) {
   if (isHtml && request.media_type && !request.media_type.includes("html")) throw html(shown);
 }
 
-/** An error page served as 200 and under the type we expect is still an error page. */
 function checkNotHtml(request, start, shown) {
   if (!request.media_type || request.media_type.includes("html") || request.media_type.includes("xml")) return;
   const text = start.toString("latin1").replace(/^\xef\xbb\xbf/, "").replace(/^[\t-\r ]+/, "").slice(0, 16);
@@ -313,10 +296,6 @@ function isPlain(text) {
   return /^[\x20-\x7e]{1,200}$/.test(text);
 }
 
-/**
- * One entity tag. A bare token is let through as many servers send it, but never `*` or a list: handed back, those
- * would match anything.
- */
 export function isEtag(text) {
   if (!text || text.length > 1024 || /[\x00-\x20\x7f]/.test(text)) return false;
   const opaque = text.startsWith("W/") ? text.slice(2) : text;

@@ -32,7 +32,6 @@ export function openSource(uri, { certFile = "" } = {}) {
   });
 }
 
-/** The scheme in lower case; empty for a path. A colon after the first slash belongs to the path. */
 export function schemeOf(uri) {
   const found = /^([A-Za-z][A-Za-z0-9+.-]*):/.exec(uri);
   return found === null ? "" : found[1].toLowerCase();

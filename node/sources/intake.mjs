@@ -19,7 +19,6 @@ export class Intake {
   #done = false;
   #staging;
 
-  /** `inspect` sees the beginning of the body before any of it is staged, and may throw. */
   constructor(request, objects, shown, inspect = null) {
     checkExpectation(request);
     this.size = 0;
@@ -44,7 +43,6 @@ export class Intake {
     if (this.#smallSize >= CHUNK) this.#flush();
   }
 
-  /** Store what was written; returns digest and size. */
   commit() {
     this.#flush();
     if (this.#own !== null && `sha256:${this.#own.digest("hex")}` !== this.#expect) {

@@ -8,7 +8,6 @@ export const DEFAULT_PORTS = { http: 80, https: 443 };
 const MAX_URL = 8192;
 const LABEL = /^[a-z0-9_-]{1,63}$/;
 
-/** A URL taken apart. It never holds a user name or password: `parse` refuses them. */
 export class Location {
   /** `host` is in lower case, without the brackets of an IPv6 literal; `target` is path and query as they go on the wire. */
   constructor(scheme, host, port, target) {
@@ -27,13 +26,11 @@ export class Location {
     return this.port === DEFAULT_PORTS[this.scheme] ? name : `${name}:${this.port}`;
   }
 
-  /** For people and logs: without the query, which may hold a key. */
   shown() {
     const path = partition(this.target, "?")[0];
     return `${this.scheme}://${this.authority}${path.length <= 120 ? path : `${path.slice(0, 119)}…`}`;
   }
 
-  /** Where a `Location` header seen here leads. Bytes above 0x7f are taken as percent-encoded. */
   follow(reference) {
     if (!reference) throw new BadInput("the URL is empty");
     checkCharacters(reference);
@@ -48,7 +45,6 @@ function partition(text, separator) {
   return at < 0 ? [text, "", ""] : [text.slice(0, at), separator, text.slice(at + separator.length)];
 }
 
-/** RFC 3986, section 5.2. */
 function resolved(base, reference) {
   if (/^[A-Za-z][A-Za-z0-9+.-]*:/.test(reference)) return reference;
   if (reference.startsWith("//")) return `${base.scheme}:${reference}`;
@@ -61,7 +57,6 @@ function resolved(base, reference) {
   return `${base.scheme}://${base.authority}${withoutDots(path)}${mark}${query}`;
 }
 
-/** A path that begins with a slash, without its `.` and `..`. */
 function withoutDots(path) {
   const kept = [];
   const segments = path.split("/").slice(1);
@@ -73,7 +68,6 @@ function withoutDots(path) {
   return `/${kept.join("/")}`;
 }
 
-/** Take an http or https URL apart. Messages never quote it: it may hold a password. */
 export function parse(url) {
   checkCharacters(url);
   let [scheme, separator, rest] = partition(url, "://");

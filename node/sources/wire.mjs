@@ -1,7 +1,6 @@
 /**
- * One HTTP/1.1 answer off a socket, strictly framed and bounded in time and bytes.
- *
- * Twin of src/kfm/sources/wire.py. Node's own parser reads it, and a head is held against the grammar too.
+ * One HTTP/1.1 answer off a socket, strictly framed and bounded in time and bytes. Node's own parser reads it, and a
+ * head is held against the grammar too. Twin of src/kfm/sources/wire.py.
  */
 
 import http from "node:http";
@@ -20,7 +19,6 @@ const HEAD = new RegExp(
   "y",
 );
 
-/** The wall time and the bytes one fetch may take, over all its hops. */
 export class Budget {
   #monotonic;
   #timeoutMs;
@@ -282,7 +280,6 @@ export function brokenOff(shown, problem) {
   return new Unavailable(`the connection to ${shown} broke (${name})`, { hint: "try again later", errno });
 }
 
-/** What the system calls an error, and its number. Errors of TLS have numbers of their own, which are not told. */
 export function named(problem) {
   if (typeof problem.errno === "number" && typeof problem.code === "string") {
     return [problem.code, Math.abs(problem.errno)];
@@ -309,7 +306,6 @@ class Answer {
     return this.#fields.get(name) ?? [];
   }
 
-  /** The value of a field that came exactly once; otherwise empty. */
   one(name) {
     const values = this.all(name);
     return values.length === 1 ? values[0] : "";

@@ -53,7 +53,6 @@ export function leaveOpen(db) {
   abandoned.add(db);
 }
 
-/** SQLite says "I/O error" where its shared memory finds no room: then this is the better answer. */
 export function isFull(folder) {
   try {
     const place = fs.statfsSync(folder || ".");

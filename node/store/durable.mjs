@@ -1,10 +1,4 @@
-/**
- * The one place that writes files we must not lose. Twin of src/kfm/store/durable.py.
- *
- * The discipline, in order: write to a name nobody reads, sync the file, give it its name without replacing
- * anything, sync the directory. A failed sync is never retried: the kernel may have dropped the pages and would
- * call the second try a success. It becomes StorageFailed, and nothing more is acknowledged.
- */
+/** The one place that writes files we must not lose. Twin of src/kfm/store/durable.py. */
 
 import fs from "node:fs";
 import path from "node:path";
@@ -47,7 +41,6 @@ export function failingAsStorage(doing, work) {
   }
 }
 
-/** The file system calls we make, and no others. Tests hand in one that lies, tears and dies. */
 export class Fs {
   /** What cannot be looked at is no folder: whoever goes on to make it is told why. */
   isDir(name) {
@@ -66,12 +59,6 @@ export class Fs {
     }
   }
 
-  /**
-   * Create a folder and its parents, each made durable in its own parent.
-   *
-   * So is the deepest one that was there already: a process killed between making it and syncing it leaves a
-   * folder that a power cut would take, with everything that was put into it since.
-   */
   makeDirs(name) {
     const missing = [];
     while (!this.isDir(name)) {
@@ -150,7 +137,6 @@ export class Fs {
     }
   }
 
-  /** Give the file a second name; false if that name is taken. Never replaces. */
   link(source, target) {
     try {
       fs.linkSync(source, target);
@@ -191,7 +177,6 @@ export class Fs {
     }
   }
 
-  /** The lock that this file is, not taken yet. */
   lock(name) {
     return new FileLock(name);
   }
@@ -205,30 +190,23 @@ export const REAL = new Fs();
 const MARK = 30; // where the note ends
 const sumOf = (body) => crc32(body).toString(16).padStart(8, "0");
 
-/** 20 digits, a space, 8 hex digits of their checksum. */
 export function writeNote(files, fd, acked) {
   const body = String(acked).padStart(20, "0");
   files.writeAt(fd, Buffer.from(`${body} ${sumOf(body)}\n`, "latin1"), 0);
 }
 
-/** What the note says; 0 if it is not whole: then it says nothing. */
 export function readNote(files, fd) {
   const body = files.readAt(fd, 32, 0).toString("latin1");
   const said = body.slice(0, 20);
   return /^[0-9]{20}$/.test(said) && body.slice(20, 29) === ` ${sumOf(said)}` ? Number(said) : 0;
 }
 
-/**
- * Behind the note: somebody cuts off a torn tail, and has not synced that yet. Unsynced itself: it outlives a process,
- * and a power cut settles what the file is anyway.
- */
 export function writeMark(files, fd, { cutting }) {
   files.writeAt(fd, Buffer.from(cutting ? "!" : " ", "latin1"), MARK);
 }
 
 export const readMark = (files, fd) => files.readAt(fd, 1, MARK).toString("latin1") === "!";
 
-/** The same by name, opening nothing for writing. */
 export function noteAt(files, name) {
   if (!files.exists(name)) return 0;
   const fd = files.openRead(name);

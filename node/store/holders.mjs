@@ -5,16 +5,11 @@ import os from "node:os";
 
 let ourselves = null; // every run names it: the system is asked once
 
-/**
- * host:pid:start:namespace:boot, so that a dead holder on this host is recognised, and neither a recycled pid nor one
- * that means another process to whoever looks.
- */
 export function thisProcess() {
   ourselves ??= `${os.hostname()}:${process.pid}:${started(process.pid)}:${namespace()}:${boot()}`;
   return ourselves;
 }
 
-/** Whose numbers of processes are ours: a container may have its own. */
 function namespace() {
   try {
     return fs.readlinkSync("/proc/self/ns/pid").replace(/[^0-9]/g, "");
@@ -43,15 +38,10 @@ function started(pid) {
   return fields[0] === "Z" || fields[0] === "X" ? "" : (fields[19] ?? "");
 }
 
-/** True only if it is certain: same host, and that very process is gone. */
 export function holderIsDead(holder) {
   return isAlive(holder) === false;
 }
 
-/**
- * Its time is not over, and its holder may be at work. One that runs longer than it was given for was written before
- * the clock was set back: it counts only if its holder is seen.
- */
 export function isHeld(lease, nowMs) {
   if (lease.expires_ms <= nowMs) return false;
   const alive = isAlive(lease.holder);

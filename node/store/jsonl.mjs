@@ -31,7 +31,6 @@ const SECTOR = 512; // what a disk writes whole or not at all
 const BLOCK = 1 << 22;
 const UNSAID = 3; // the format of a journal that says none
 
-/** Processes take turns at `<path>.lock`. */
 export class JsonlTables {
   constructor(name, files = REAL, { create = true } = {}) {
     this._fs = files;
@@ -103,7 +102,6 @@ export class JsonlTables {
     return this._rows.scan(table, prefix, options);
   }
 
-  /** Before a reading: fold what others have written, up to a line that one of them may be writing now. */
   _lookAgain() {
     if (this._failed) throw this._failed;
     if (this._open || this._ack < 0) return; // in our own transaction nobody else writes; who only looks sees one moment
@@ -115,7 +113,6 @@ export class JsonlTables {
     }
   }
 
-  /** While nobody writes: fold the lines written since we last looked, and judge what is left over. */
   _catchUp({ repair }) {
     const size = this._fs.size(this._fd);
     if (this._end <= size && size < this._acked) {
@@ -140,7 +137,6 @@ export class JsonlTables {
     else if (repair && readMark(this._fs, this._ack)) this._endCutting(); // who cut was killed before the sync
   }
 
-  /** Fold the whole good lines up to `size`; returns what is left over. */
   _fold(size) {
     while (this._end < size) {
       const block = this._fs.readAt(this._fd, Math.min(size - this._end, BLOCK), this._end);
@@ -155,7 +151,6 @@ export class JsonlTables {
     return Buffer.alloc(0);
   }
 
-  /** Fold the whole good lines at the start of `block`; returns how many bytes they take. */
   _foldBlock(block) {
     let start = 0;
     for (;;) {
@@ -193,7 +188,6 @@ export class JsonlTables {
     }
   }
 
-  /** Else a power cut could bring back what was cut off, with the lines behind it that are yet to be written. */
   _endCutting() {
     this._fs.sync(this._fd);
     writeMark(this._fs, this._ack, { cutting: false });
@@ -322,7 +316,6 @@ export class JsonlTables {
   }
 }
 
-/** The digest and content of a whole line; null if a bit of it is wrong. */
 function unframe(line) {
   const first = line.indexOf(32);
   const second = first < 0 ? -1 : line.indexOf(32, first + 1);
@@ -356,12 +349,6 @@ function contentOf(body) {
   return right ? content : null;
 }
 
-/**
- * Could a power cut have left this, at byte `start` of the journal, of lines that were not synced?
- *
- * Not if a later line says that this one was. Otherwise bytes must be missing: the end of the last line, or a
- * hole of zeros (no line holds one) that ends with a sector, with the file or at a line.
- */
 function isTorn(rest, start) {
   for (const line of linesOf(rest)) {
     const framed = unframe(line);

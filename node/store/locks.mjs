@@ -1,10 +1,8 @@
 /**
- * A lock between processes of any of our languages, given back by the system when its holder dies.
- * Twin of src/kfm/store/locks.py.
+ * A lock between processes of any of our languages, given back by the system when its holder dies. Twin of locks.py.
  *
- * Node can call neither flock(2) nor fcntl(2), but SQLite takes the same advisory locks on the same bytes of a
- * file in both languages. So a lock is the write lock of an empty database. Nothing is ever written to it: the
- * transaction that holds it is rolled back, and its journal is kept in memory.
+ * Node can call neither flock(2) nor fcntl(2), but SQLite takes the same advisory locks on the same bytes of a file in
+ * both languages. So a lock is the write lock of an empty database, to which nothing is ever written.
  */
 
 import fs from "node:fs";
@@ -23,7 +21,6 @@ export class FileLock {
     this._db = null;
   }
 
-  /** False if another keeps it. */
   take() {
     try {
       this._db ??= this._connect();
@@ -52,7 +49,6 @@ export class FileLock {
     }
   }
 
-  /** Also gives it back. */
   close() {
     const db = this._db;
     this._db = this._begin = this._rollback = null;
@@ -78,7 +74,6 @@ export class FileLock {
     return db;
   }
 
-  /** SQLite keeps the reason to itself; the likely ones can be asked for without opening the file. */
   _why(problem) {
     const code = problem.code ?? "";
     if (!code.startsWith("SQLITE_")) return problem;

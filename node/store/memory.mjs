@@ -3,7 +3,6 @@
 import { compare } from "../characters.mjs";
 import { BadInput } from "../errors.mjs";
 
-/** The smallest text greater than every text that starts with `prefix`; "" if there is none. */
 export function successor(prefix) {
   const points = [...prefix];
   for (let at = points.length - 1; at >= 0; at -= 1) {
@@ -13,7 +12,6 @@ export function successor(prefix) {
   return "";
 }
 
-/** Half a surrogate pair has no UTF-8 form: it could be written to no file and found in none. */
 export function checkKey(key) {
   if (!key.isWellFormed()) {
     throw new BadInput("a key is not valid Unicode text", { hint: "it holds half of a surrogate pair" });
@@ -60,7 +58,6 @@ export class MemoryTables {
     return this._rows.get(table)?.get(key) ?? null;
   }
 
-  /** The rows as they are when the reading begins. */
   *scan(table, prefix = "", { after = "", reverse = false, limit = -1 } = {}) {
     checkKey(prefix + after);
     const rows = this._rows.get(table) ?? new Map();

@@ -1,10 +1,4 @@
-/**
- * Immutable bytes by digest. Twin of objects.py.
- *
- * Small ones are rows of the state: they share its commit and cost no sync of their own. Large ones are files
- * under `sha256/ab/cdef…`, written by the discipline of durable.mjs. Nothing here is ever changed or deleted, so
- * an object that no committed run names is harmless.
- */
+/** Immutable bytes by digest: small ones are rows of the state, large ones files. Twin of objects.py. */
 
 import { createHash } from "node:crypto";
 import path from "node:path";
@@ -30,14 +24,12 @@ export class FileObjects {
     this._scratch = "";
   }
 
-  /** Store durably and return `sha256:<hex>`. */
   put(body) {
     const staging = this.stage();
     staging.write(body);
     return staging.commit()[0];
   }
 
-  /** Store durably without holding it in memory; returns digest and size. */
   putStream(chunks) {
     const staging = this.stage();
     try {
@@ -53,7 +45,6 @@ export class FileObjects {
     return new FileStaging(this);
   }
 
-  /** All bytes, checked against the digest; Corrupt if they differ. */
   read(digest) {
     const body = this._state.inlineObject(digest) ?? wholeOf(this._raw(digest));
     if (digestOf(body) !== digest) throw damaged(digest);
@@ -109,7 +100,6 @@ export class FileObjects {
     return name;
   }
 
-  /** Where a stream lies until it has its name; ours begin with who we are. Those of the dead are removed. */
   scratch() {
     if (!this._scratch) {
       const folder = this.folder(path.join(this._root, "tmp"));
@@ -121,10 +111,6 @@ export class FileObjects {
     return this._scratch;
   }
 
-  /**
-   * Give a synced temporary file its final name and make that durable. One that is there already stays, unless its
-   * bytes are damaged: then these take their place.
-   */
   adopt(temporary, digest) {
     const target = this.path(digest);
     const folder = this.folder(path.dirname(target));
@@ -154,7 +140,6 @@ export class FileObjects {
   }
 }
 
-/** A stream on its way in: harmless until `commit`, gone after `abort`. */
 export class FileStaging {
   constructor(objects) {
     this._objects = objects;
@@ -204,7 +189,6 @@ export class FileStaging {
     }
   }
 
-  /** Durable on return: digest and size. */
   commit() {
     if (this._fd < 0) {
       const body = Buffer.concat(this._small);
@@ -334,7 +318,6 @@ function wholeOf(file, closing = true) {
   }
 }
 
-/** Reads the real objects, keeps new ones in memory: handed to a dry run. */
 export class DryObjects {
   constructor(real) {
     this._real = real;

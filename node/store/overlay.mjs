@@ -5,7 +5,6 @@ import { MemoryTables } from "./memory.mjs";
 
 const GONE = Buffer.from("deleted here"); // an object of its own, known by identity: any bytes may be a value
 
-/** The base is only ever read, so it may be a read-only snapshot. */
 export class OverlayTables {
   constructor(base) {
     this._base = base;

@@ -27,7 +27,6 @@ const WEAK_OPTIONS = {
   "data=writeback": "mounted with data=writeback: a crash may leave stale bytes in files",
 };
 
-/** File system type and mount options of the place; ["unknown", ""] where it cannot be told. */
 export function mountOf(name, table = "/proc/self/mountinfo") {
   const place = fs.realpathSync(name);
   let best = "";
@@ -53,7 +52,6 @@ export function mountOf(name, table = "/proc/self/mountinfo") {
   return found;
 }
 
-/** What the mount table says about a folder (or the nearest parent that exists). */
 export function examine(folder, what) {
   while (!REAL.isDir(folder)) folder = path.dirname(folder) || "/";
   const [kind, options] = mountOf(folder);

@@ -1,10 +1,7 @@
 /**
- * A read-only look at a SQLite state that writes nothing at all. Twin of snapshot.py.
- *
- * Opening a WAL-mode database, even read-only, creates side files. So the database and its log are read as plain
- * bytes, the committed pages of the log are laid over the database as SQLite would, and the result is handed to
- * SQLite as a database in memory. Reading is repeated if the log was restarted meanwhile; pages a checkpoint
- * copies under our eyes are in the log too.
+ * A read-only look at a SQLite state that writes nothing at all. Opening a WAL-mode database, even read-only, creates
+ * side files. So the database and its log are read as plain bytes, the committed pages of the log are laid over the
+ * database as SQLite would, and the result is handed to SQLite as a database in memory. Twin of snapshot.py.
  */
 
 import fs from "node:fs";
@@ -15,7 +12,6 @@ import { REAL, failingAsStorage, noteAt } from "./durable.mjs";
 import { sleep } from "./locks.mjs";
 import { SMALL, SqliteTables } from "./sqlite.mjs";
 
-/** The same queries over a copy in memory; any write to it would be lost, and nobody makes one. */
 export class SnapshotTables extends SqliteTables {
   _openFile(name) {
     this._folder = "";
@@ -36,10 +32,6 @@ const EMPTY = Buffer.alloc(0);
 
 const ATTEMPTS = 100;
 
-/**
- * The log, up to the first frame that is not of its present round: SQLite reads no further either. What follows are
- * zeros, or frames of the round before, and may be much.
- */
 function readLog(name) {
   const head = read(name, 32);
   if (head.length < 32) return head;

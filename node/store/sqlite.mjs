@@ -1,13 +1,4 @@
-/**
- * Tables over SQLite: WAL mode, synchronous=FULL, a bundled SQLite without the WAL-reset bug. Twin of sqlite.py.
- *
- * A commit that need not survive a power cut by itself (a claim, a skipped run's receipt) is made with
- * synchronous=NORMAL: visible at once, and made durable by the next full commit, which syncs the same file.
- *
- * SQLite takes the first damaged record of its log for the torn end of it, and drops what follows without a
- * word. So every full commit is counted in the file (guard/commits) and, once it is durable, noted beside it in
- * `<path>.ack`: a file that counts less than the note says has lost something, and is refused.
- */
+/** Tables over SQLite: WAL mode, synchronous=FULL, a bundled SQLite without the WAL-reset bug. Twin of sqlite.py. */
 
 import { isUtf8 } from "node:buffer";
 import fs from "node:fs";
@@ -39,7 +30,6 @@ export function migrations() {
   return found;
 }
 
-/** One connection. */
 export class SqliteTables {
   constructor(name, { busyMs = 10_000 } = {}) {
     this._wrote = false;
@@ -73,7 +63,6 @@ export class SqliteTables {
     this._look(name, acked, { small: fs.statSync(name).size <= SMALL });
   }
 
-  /** Of several that make the file at once SQLite turns some away here, and does not wait for the others. */
   _keepALog(busyMs) {
     for (let left = Math.floor(busyMs / 10); ; left -= 1) {
       try {
@@ -86,7 +75,6 @@ export class SqliteTables {
     }
   }
 
-  /** Whatever is wrong with the file, it is left as it is. */
   _opening(work) {
     try {
       work();
@@ -101,12 +89,6 @@ export class SqliteTables {
     }
   }
 
-  /**
-   * Is this the state we left? Nothing is written before that is known.
-   *
-   * A small one is looked at whole. Of a large one, the tables in which a missing row would be taken for an
-   * answer (no ref, no freeze, no lease, nothing unfinished); the rest is read when it is needed.
-   */
   _look(name, acked, { small }) {
     const lookedAt = small ? [""] : VITAL;
     const version = this._version();
@@ -149,10 +131,6 @@ export class SqliteTables {
     this._db.exec("COMMIT");
   }
 
-  /**
-   * The format of the file, 0 if it is empty. What the tables should look like is sealed in the file itself,
-   * because SQLite would believe a damaged description of them.
-   */
   _version() {
     if (!this._value("SELECT count(*) FROM sqlite_schema")) return 0;
     const mark = this._value("PRAGMA application_id");
@@ -190,7 +168,6 @@ export class SqliteTables {
     return row[0];
   }
 
-  /** Leave everything on the disk as it is. */
   _abandon() {
     if (this._db !== null) {
       leaveOpen(this._db);
@@ -221,7 +198,6 @@ export class SqliteTables {
     return this._prepared(query).get()?.[0] ?? null;
   }
 
-  /** The durability settings in force on this connection (they are not stored in the file). */
   settings() {
     const names = ["OFF", "NORMAL", "FULL", "EXTRA"];
     return {
@@ -232,7 +208,6 @@ export class SqliteTables {
     };
   }
 
-  /** Of one table, or of the whole file; and whether every row is in the index of its table. */
   _checkStructure(table = "") {
     const problem = this._db.prepare(`PRAGMA integrity_check(${table || 1})`).raw().get()?.[0] ?? null;
     if (problem !== "ok") throw damaged(String(problem ?? "None").replace(/\n$/, "").split("\n").at(-1));
@@ -262,7 +237,6 @@ export class SqliteTables {
     return row[0];
   }
 
-  /** In pages, so that a reader never holds a snapshot open while others write. */
   *scan(table, prefix = "", { after = "", reverse = false, limit = -1 } = {}) {
     while (limit !== 0) {
       const page = limit < 0 ? PAGE : Math.min(limit, PAGE);
@@ -387,7 +361,6 @@ export class SqliteTables {
     });
   }
 
-  /** How many full commits the file counts: known from our last one, unless somebody else wrote since. */
   _commits() {
     if (this._counted[0] === this.foreign()) return this._counted[1];
     return Number(this._guarded("commits"));
@@ -440,7 +413,6 @@ export class SqliteTables {
     return this._failed;
   }
 
-  /** After a failed write or sync nothing is known: stop, and let the next opening re-read the disk. */
   _giveUp(problem) {
     this._abandon();
     const failed = (message, hint) => new StorageFailed(message, { hint, cause: problem });

@@ -14,7 +14,6 @@ export function asked(step) {
   return [...step.select, ...sortedKeys(step.rename), ...sortedKeys(step.cast), ...keys];
 }
 
-/** The columns when a step is done, in their order. */
 export function after(names, step) {
   if (step.select.length) return [...step.select];
   if (Object.keys(step.rename).length) return names.map((name) => renamed(step.rename, name));
@@ -26,7 +25,6 @@ export function renamed(rename, name) {
   return Object.hasOwn(rename, name) ? rename[name] : name;
 }
 
-/** Refuses a step that asks for a column there is not, or would give a name to a second one. */
 export function check(names, step, place, { pointers }) {
   const there = new Set(names);
   for (const column of asked(step)) {
@@ -39,7 +37,6 @@ export function check(names, step, place, { pointers }) {
   for (const name of fresh) if (there.has(name)) throw place.taken(name);
 }
 
-/** The columns at the end, each step checked on the way. */
 export function follow(names, steps, { pointers }) {
   let found = [...names];
   for (const [step, place] of steps) {

@@ -1,10 +1,4 @@
-/**
- * What a filter asks of a value.
- *
- * The value is read as what the configuration has: beside a number as a number, beside a text as a text. A value
- * that cannot be read so, or is blank, fits nothing but `not_equals` and `blank: true`. Twin of
- * src/kfm/updaters/declared/conditions.py.
- */
+/** What a filter asks of a value. Twin of src/kfm/updaters/declared/conditions.py. */
 
 import { compare } from "../../characters.mjs";
 import { globParts } from "../../declared.mjs";
@@ -18,7 +12,6 @@ const COMPARE = {
   at_most: (order) => order <= 0,
 };
 
-/** Whether a value, of JSON or of a table, fits all conditions. */
 export function testOf(said) {
   const tests = [];
   for (const name of Object.keys(COMPARE)) if (said[name] !== null) tests.push(compared(name, said[name]));
@@ -50,7 +43,6 @@ function compared(name, operand) {
   };
 }
 
-/** A text where `*` is any text and `?` any one character. Looks for each part once, from left to right. */
 export class Glob {
   constructor(pattern) {
     const parts = globParts(pattern);
@@ -78,7 +70,6 @@ export class Glob {
   }
 }
 
-/** A text with places for any one character: what stands between two stars. */
 class Part {
   constructor(pieces) {
     this.signs = [];

@@ -1,10 +1,4 @@
-/**
- * One row of each key, within a bound of memory.
- *
- * As long as the keys fit they are kept in a set, and the first row of each passes as it comes. Once they do not,
- * and for `last` from the beginning, rows are sorted by key, one of each is taken, and these are put back into
- * their order. Twin of src/kfm/updaters/declared/deduplicating.py.
- */
+/** One row of each key, within a bound of memory. Twin of src/kfm/updaters/declared/deduplicating.py. */
 
 import { compare } from "../../characters.mjs";
 import { byNumber, Sorter } from "./sorting.mjs";
@@ -36,7 +30,6 @@ export function* deduplicated(stream, keep, keyOf, form, room) {
   }
 }
 
-/** Sorted by key and then as they came: the first or the last of each key, and all without one. */
 function* chosen(byKey, last) {
   let before = null;
   for (const entry of byKey.entries()) {

@@ -48,7 +48,6 @@ export class DeclaredUpdater {
     this.sources = [...used].sort(compare); // what it reads, in this order
   }
 
-  /** A window is told to plan() by the inputs; one from before it had a meaning here has none. */
   windowed({ window }) {
     return window && Object.values(this.#outputs).every((output) => output.window_by) ? [window] : [];
   }

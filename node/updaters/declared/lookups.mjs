@@ -6,7 +6,6 @@ import { isBlank, textOf } from "./values.mjs";
 
 export const MAX_ROWS = 1_000_000;
 
-/** What a join adds to a row, by the key of the row. Keys are texts, equal to the letter. */
 export class Lookup {
   #found = new Map();
 

@@ -49,7 +49,6 @@ export class Performing {
     return { body, media_type: mediaType, rows: empty ? 0 : null };
   }
 
-  /** Read once for all partitions; a run reads the same bytes throughout. */
   #lookup(read, step, place) {
     const ref = read.inputs[this.#sources.indexOf(step.join.source)];
     const key = `${place} ${ref.accepted_hash || ref.content_hash}`;

@@ -9,7 +9,6 @@ import { printable } from "../../names.mjs";
 const NOUN = { integer: "an integer", number: "a number", boolean: "true or false" };
 const EXACTLY = "correct the name in kfm.yml; it is compared to the letter";
 
-/** A step of an output, for messages. */
 export class Place {
   constructor(output, source, number, verb) {
     this.output = output;

@@ -1,21 +1,16 @@
 /**
- * Sources as rows: [number, row], where the row of a table is a list of texts, and that of JSON a Map.
- *
- * Of a feature the columns are its properties, and its own `id`, `geometry` and `bbox`; of a STAC item also its
- * `collection`, `links`, `assets`, `stac_version` and `stac_extensions`. A property of such a name is the column
- * `properties.<name>`. Of anything else the columns are its members. Twin of src/kfm/updaters/declared/reading.py.
+ * Sources as rows: [number, row], where the row of a table is a list of texts, and that of JSON a Map. Twin of
+ * src/kfm/updaters/declared/reading.py.
  */
 
 import { FEATURE_MEMBERS, ITEM_MEMBERS } from "../../generated/settings.mjs";
 import { noObject } from "./problems.mjs";
 
-/** The names of all columns that any row had. */
 export class Members {
   any = false;
   names = new Set();
 }
 
-/** Properties under the names of columns and back: each name has one of the other. */
 export class Properties {
   #hidden;
 
@@ -40,7 +35,6 @@ export class Properties {
   }
 }
 
-/** Each record as a row, with its number in the accepted source. */
 export function* rowsOf(read, output, source, contract, members) {
   const geographic = contract.format === "geojson" || contract.format === "stac";
   const properties = new Properties(contract.format);

@@ -1,9 +1,7 @@
 /**
- * The steps over rows, one by one: [number in the source, row].
- *
- * The row of a table is a list of texts, found by their place. A cast changes the text to that of the number or
- * truth, and the type of its column, which says how it is sorted and what it becomes in JSON. The row of JSON is
- * a Map, and a member it lacks is null. Twin of src/kfm/updaters/declared/tables.py and records.py.
+ * The steps over rows, one by one: [number in the source, row]. The row of a table is a list of texts, found by their
+ * place. The row of JSON is a Map, and a member it lacks is null. Twin of src/kfm/updaters/declared/tables.py and
+ * records.py.
  */
 
 import { canonicalText, decodeText } from "../../canonical.mjs";
@@ -32,7 +30,6 @@ function* filtered(stream, test) {
   for (const entry of stream) if (test(entry[1])) yield entry;
 }
 
-/** The steps, fitted to the columns of one table. `names` and `types` are those at the end. */
 export class TablePipeline {
   #ops = [];
   #room;
@@ -130,7 +127,6 @@ function* picked(stream, places) {
   for (const [number, row] of stream) yield [number, places.map((i) => row[i])];
 }
 
-/** One text for all columns of a key; null where all are blank. Blank ones are alike. */
 function textKey(by, row) {
   const parts = by.map((i) => (isBlank(row[i]) ? "" : row[i]));
   if (parts.every((part) => part === "")) return null;
@@ -149,10 +145,6 @@ function* sorted(stream, keysOf, compares, descending, form, room) {
 
 // ------------------------------------------------------------------------------------------- JSON
 
-/**
- * The steps over rows whose columns are known only when all were seen: what names no column of any is refused in
- * the end, before anything is made of it.
- */
 export class RecordPipeline {
   #members;
   #steps;
@@ -249,7 +241,6 @@ function* renamedValues(stream, rename, at) {
   }
 }
 
-/** Told at once, not in the end: which of two values of one name went on would be anyone's guess. */
 function checkFree(row, names, at) {
   for (const name of names) if (row.has(name)) throw at.taken(name);
 }
@@ -283,7 +274,6 @@ function* joinedValues(stream, on, lookup, join, at) {
   }
 }
 
-/** One text for all columns of a key; null where all are blank. */
 function recordKey(by, row) {
   const parts = by.map((column) => identity(row.get(column)));
   return parts.every((part) => part === null) ? null : canonicalText(parts);

@@ -1,9 +1,4 @@
-/**
- * What a value is to a step: blank or not, its text, its number, its truth, its place in an order.
- *
- * Values of a table are texts; those of JSON are what JSON has, and a member that is not there is null.
- * Twin of src/kfm/updaters/declared/values.py.
- */
+/** What a value is to a step. Twin of src/kfm/updaters/declared/values.py. */
 
 import { canonicalText, ecmascriptNumber, MAX_INTEGER } from "../../canonical.mjs";
 import { compare, strip } from "../../characters.mjs";
@@ -19,12 +14,10 @@ const TRUTHS = new Map([
   ["false", false], ["no", false], ["f", false], ["n", false], ["0", false],
 ]);
 
-/** Null, empty, or nothing but white space. */
 export function isBlank(value) {
   return value === null || value === undefined || (typeof value === "string" && BLANK.test(value));
 }
 
-/** The value as a text: itself, or its canonical JSON; null is empty. */
 export function textOf(value) {
   if (typeof value === "string") return value;
   return value === null || value === undefined ? "" : canonicalText(value);
@@ -76,14 +69,12 @@ export function truthOf(value) {
 
 const READERS = { integer: integerOf, number: numberOf, boolean: truthOf, text: textOf };
 
-/** The value as one of this type; UNFIT if it is none. A blank value is null, and blank text stays. */
 export function cast(kind, value) {
   if (isBlank(value)) return kind === "text" ? value : null;
   const found = READERS[kind](value);
   return found === null ? UNFIT : found;
 }
 
-/** The same in a table, where the answer is a text again. */
 export function castText(kind, text) {
   if (kind === "text") return text;
   if (BLANK.test(text)) return "";
@@ -115,7 +106,6 @@ export function comparePlaces(a, b) {
   return a[1] < b[1] ? -1 : a[1] > b[1] ? 1 : 0;
 }
 
-/** What makes two values of a key the same one: 1 and 1.0 are, 1 and "1" are not, all blank ones are. */
 export function identity(value) {
   return isBlank(value) ? null : value;
 }

@@ -30,7 +30,6 @@ export function* asCsv(names, stream, fields) {
 export const tableFields = (row) => row;
 export const recordFields = (names) => (row) => names.map((name) => textOf(row.get(name)));
 
-/** Texts as strings; what a cast made a number or a truth as that, and blank then as null. */
 export function* tableAsJson(names, types, stream) {
   const order = names.map((_, i) => i).sort((a, b) => (names[a] < names[b] ? -1 : 1)); // by UTF-16 unit
   const heads = order.map((i, n) => `${n ? "," : "{"}${JSON.stringify(names[i])}:`);
@@ -94,7 +93,6 @@ export function* gathered(parts) {
   if (held) yield Buffer.from(held, "utf8");
 }
 
-/** All of it if it is small, else a stream. */
 export function whole(chunks, limit) {
   const held = [];
   let size = 0;

@@ -145,6 +145,7 @@ export function closingReceipt(walk, old, outcome, note) {
     held_rows: total(old.inputs, "held_rows"),
     changes: {},
     correlation_id: old.trigger.correlation_id || old.trigger.trigger_id,
+    partition: old.trigger.partition,
   });
 }
 

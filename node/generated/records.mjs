@@ -26,6 +26,7 @@ export const Trigger = record("Trigger", {
   allow_deletions: [nullable(integer), null],
   received_at: [text, ""],
   correlation_id: [text, ""],
+  partition: [text, ""],
 });
 
 export const Override = record("Override", {
@@ -222,6 +223,7 @@ export const Receipt = record("Receipt", {
   correlation_id: [text, ""],
   code_hash: [text, ""],
   warnings: [list(ErrorNote.type), []],
+  partition: [text, ""],
 });
 
 export const RunTelemetry = record("RunTelemetry", {

@@ -352,8 +352,9 @@ export class StoredTx {
 
   acquire(scope, holder, ttlMs) {
     const now = this.#nowMs();
-    const current = this.#state.lease(scope);
-    if (current !== null && isHeld(current, now)) {
+    const parts = [...this.#tables.scan("leases", `${scope}/`)].map(([key]) => this.#state.lease(key));
+    const current = [this.#state.lease(scope), ...parts].find((lease) => lease !== null && isHeld(lease, now));
+    if (current !== undefined) {
       const left = current.expires_ms - now;
       const seconds = Math.floor((Math.min(left, current.ttl_ms || left) + 999) / 1000);
       const slash = scope.indexOf("/");
@@ -364,6 +365,7 @@ export class StoredTx {
       });
     }
     this.#state.recheck();
+    for (const part of parts) this.#tables.delete("leases", part.scope); // fences off who held it
     const lease = Lease({ scope, token: this.#next("token"), holder, expires_ms: now + ttlMs, ttl_ms: ttlMs });
     this.#put("leases", scope, canonical(lease));
     return lease;

@@ -138,10 +138,10 @@ def answer_version(vector: Vector) -> None:
             key=key, digest="sha256:" + hashlib.sha256(body).hexdigest(), size=i, media_type="text/plain"
         )
         lines.append((key, canonical(entry).decode() + "\n", 1, i))
-    walk: Any = SimpleNamespace(ports=None, tail_rows=[])
+    walk: Any = SimpleNamespace(ports=None, manifest_rows=[])
     root = write(walk, "", iter(sorted(lines)), False, Tally())
     assert root == (vector["version"], vector["count"], sum(range(vector["count"])))
-    stored = dict(walk.tail_rows)
+    stored = dict(walk.manifest_rows)
     assert all("sha256:" + hashlib.sha256(body).hexdigest() == name for name, body in stored.items())
     listing = b"".join(line[1].encode() for line in sorted(lines))
     assert version_of(listing) == vector["version"] in stored
@@ -154,7 +154,7 @@ def answer_plan_bytes(vector: Vector) -> None:
         def plan(self, inputs: Any) -> Plan:
             return Plan(msgspec.convert(vector["steps"], list[Step]), complete=vector["complete"])
 
-    trigger = SimpleNamespace(window=vector["window"])
+    trigger = SimpleNamespace(window=vector["window"], partition="")
     ports = SimpleNamespace(progress=lambda *_said: None)
     walk: Any = SimpleNamespace(
         updater=Gauges(), dataset="gauges", trigger=trigger, ports=ports, inputs=[], input_hash=DIGEST

@@ -118,6 +118,16 @@ def test_every_part_of_a_claim_counts(field: str) -> None:
     assert claim_key(**{**CLAIM, field: other}) != claim_key(**CLAIM)
 
 
+def test_a_partition_is_part_of_the_keys_and_the_whole_dataset_is_not() -> None:
+    assert claim_key(**CLAIM, partition="") == claim_key(**CLAIM)
+    keys = {claim_key(**CLAIM, partition=part) for part in ("", "East", "West")}
+    assert len(keys) == 3
+    fields = ("https://example.org", "e", "w", "1")
+    assert run_key(*fields, "") == sha256("|".join(fields))
+    assert run_key(*fields, "East") == sha256("|".join((*fields, "East")))
+    assert run_key(*fields, "East") != run_key(*fields[:3], "1|East")
+
+
 def test_the_order_of_parameters_does_not_count() -> None:
     assert claim_key(**{**CLAIM, "params": {"b": "2", "a": "1"}}) == claim_key(**CLAIM)
 

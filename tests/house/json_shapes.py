@@ -30,6 +30,7 @@ _TRIGGER = {
     "actor": "who",
     "reason": "why",
     "window": "the part of time meant",
+    "partition": "the part of the dataset meant; empty: the whole",
     "run_id": "the run that answered it; empty while it waits",
 }
 
@@ -75,6 +76,7 @@ SHAPES: dict[str, Shape] = {
         {
             "started": "when",
             "dataset": "of which dataset",
+            "partition": "of which part of it; empty: the whole",
             "op": "`ingest`, `promote`, …",
             "status": "`RUNNING` or that of the receipt",
             "outcome": "`unfinished` or that of the receipt",

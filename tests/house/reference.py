@@ -221,7 +221,9 @@ def _row_of(table: StateTable) -> str:
 
 REFS = {
     "raw/<dataset>/<n>": "the bytes of its n-th source as they were fetched last",
+    "raw/<dataset>/<partition>/<n>": "the same of a run of a partition",
     "quarantine/<dataset>": "the report on what is held back now; absent if nothing is: `kfm held`",
+    "quarantine/<dataset>/<partition>": "the same of a partition; goes with the next run of it, or of the whole",
     "processed/<dataset>": "the version the last run made: what `kfm promote` publishes",
     "published/<dataset>": "the version that is public",
     "switch/global": "`frozen` or `open`, for everything",

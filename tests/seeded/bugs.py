@@ -94,16 +94,16 @@ BUGS: dict[str, Bug] = {
     ),
     "the receipt is written before the effect, in a commit of its own": Bug(
         "kfm/engine/run.py",
-        "        execute(walk)\n        assemble(walk)\n        with commit(walk) as tx:\n",
+        "        execute(walk)\n        for turn in count(1):\n",
         "        with walk.ports.state.transaction(walk.lease) as tx:\n            record(walk, tx)\n"
-        "        execute(walk)\n        assemble(walk)\n        with commit(walk) as tx:\n",
+        "        execute(walk)\n        for turn in count(1):\n",
         "tests/walk/test_walk.py tests/crash/test_kills.py",
     ),
     "the receipt is written after the effect, in a commit of its own": Bug(
         "kfm/engine/run.py",
-        "            measure(walk, tx)\n            return record(walk, tx)\n",
-        "            measure(walk, tx)\n"
-        "        with walk.ports.state.transaction() as tx:\n            return record(walk, tx)\n",
+        "                    measure(walk, tx)\n                    return record(walk, tx)\n",
+        "                    measure(walk, tx)\n"
+        "                with walk.ports.state.transaction() as tx:\n                    return record(walk, tx)\n",
         "tests/crash/test_kills.py",
     ),
     "the token is not checked": Bug(

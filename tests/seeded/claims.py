@@ -19,6 +19,7 @@ from tests.seeded.planting import Bug
 FIELDS = "tests/walk/test_recorded_fields.py"
 GATE = "tests/walk/test_gate.py"
 KEYS = "tests/contract/test_keys.py"
+PARTITIONS = "tests/walk/test_partitions.py"
 STATE = "tests/store/test_state.py"
 TYPED = "tests/cli/test_commands.py"
 VERIFY = "tests/webhooks/test_verify.py"
@@ -251,9 +252,21 @@ CLAIMS: dict[str, Bug] = {
     ),
     "D10": Bug(
         "kfm/store/leases.py",
-        "current is not None and is_held(current, now)",
-        "current is not None and not is_held(current, now)",
+        "if is_held(current, now)",
+        "if not is_held(current, now)",
         f"{STATE}::test_a_lease_is_held_by_one_until_it_expires",
+    ),
+    "D10 a partition": Bug(
+        "kfm/engine/admit.py",
+        'walk.trigger.partition if narrow else ""',
+        '""',
+        f"{PARTITIONS}::test_a_commit_that_came_between_is_kept_and_the_second_is_put_together_anew",
+    ),
+    "D10 turns at the ref": Bug(
+        "kfm/engine/upsert.py",
+        "if not walk.trigger.partition or",
+        "if walk.trigger.partition or",
+        f"{PARTITIONS}::test_a_commit_that_came_between_is_kept_and_the_second_is_put_together_anew",
     ),
     "D13": Bug(
         "kfm/engine/measure.py",
@@ -269,7 +282,7 @@ CLAIMS: dict[str, Bug] = {
     ),
     "D14": Bug(
         "kfm/engine/run.py",
-        "            trace(walk, tx)\n",
+        "                    trace(walk, tx)\n",
         "",
         f"{TYPED}::test_a_promotion_tells_where_the_files_are_and_what_they_consist_of",
     ),
@@ -311,8 +324,8 @@ CLAIMS: dict[str, Bug] = {
     ),
     "O13": Bug(
         "kfm/house/looking.py",
-        'house.state.refs.at(f"quarantine/{dataset}")',
-        'house.state.refs.at(f"held/{dataset}")',
+        "whole = house.state.refs.at(ref)",
+        'whole = house.state.refs.at("held/" + dataset)',
         f"{TYPED}::test_held_shows_what_is_held_back_and_why",
     ),
     "O15": Bug(

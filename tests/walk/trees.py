@@ -41,12 +41,14 @@ class Orchard:
         self.tally = Tally()
 
     def write(self, before: str, content: Mapping[int, int], *, sealed: bool = False) -> Root:
-        walk: Any = SimpleNamespace(ports=SimpleNamespace(objects=self.objects, state=self), lease=None, tail_rows=[])
+        walk: Any = SimpleNamespace(
+            ports=SimpleNamespace(objects=self.objects, state=self), lease=None, manifest_rows=[]
+        )
         self.rows, self.tally = {}, Tally()
         self.objects.read_names.clear()
         lines = sorted(line(i, value) for i, value in content.items())
         root = write(walk, before, iter(lines), sealed, self.tally)
-        self._store(walk.tail_rows)
+        self._store(walk.manifest_rows)
         return root
 
     def _store(self, rows: Any) -> None:

@@ -197,6 +197,7 @@ def _add_running(commands: Any) -> None:
     run.add_argument(
         "--window", default="", metavar="W", help="the days meant: 2026-01-01/2026-01-31, or P30D to today"
     )
+    run.add_argument("--partition", default="", metavar="P", help="the part of the dataset meant, e.g. a day or a tile")
     run.add_argument("--force", action="store_true", help="run again although nothing changed; needs --reason")
     run.add_argument(
         "--allow-deletions",
@@ -220,6 +221,7 @@ def _add_running(commands: Any) -> None:
     )
     plan.add_argument("dataset", metavar="DATASET", help="its name in kfm.yml")
     plan.add_argument("--window", default="", metavar="W", help="the part of time, as for `kfm run`")
+    plan.add_argument("--partition", default="", metavar="P", help="the part of the dataset, as for `kfm run`")
     plan.add_argument(
         "--check", action="store_true", help="exit 3 if the locked plan, or another process, says otherwise"
     )

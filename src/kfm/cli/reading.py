@@ -43,6 +43,8 @@ def runs_list(options: argparse.Namespace, screen: Screen) -> int:
         screen.data(rows)
     else:
         names = ("started", "dataset", "op", "status", "outcome", "run")
+        for row in rows:
+            row["dataset"] += f"/{row['partition']}" if row["partition"] else ""
         screen.table(names, [[row[name] for name in names] for row in rows])
     return 0
 
@@ -67,6 +69,7 @@ def _show_unfinished(house: House, screen: Screen, run: Run) -> None:
         [
             ("run", run.run_id),
             ("dataset", run.dataset),
+            ("partition", run.trigger.partition),
             ("updater", f"{run.updater_id} {run.updater_version}"),
             ("status", run.status),
             ("started", run.started_at),
@@ -92,6 +95,7 @@ def _show_receipt(screen: Screen, receipt: Receipt) -> None:
         [
             ("run", receipt.run_id),
             ("dataset", receipt.dataset),
+            ("partition", receipt.partition),
             ("updater", f"{receipt.updater_id} {receipt.updater_version}"),
             ("status", receipt.status),
             ("outcome", receipt.outcome),

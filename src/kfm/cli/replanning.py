@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kfm.contract.records import Record, SourceRef
+from kfm.contract.records import Record, SourceRef, Trigger
 from kfm.errors import KfmError, PlanImpure
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class Question(Record, frozen=True):
     config: str
     dataset: str
     window: str
+    partition: str
     inputs: list[SourceRef]
 
 
@@ -41,9 +42,12 @@ class Answer(Record, frozen=True):
     problem: str = ""
 
 
-def check_elsewhere(resolved: Resolved, dataset: str, window: str, inputs: list[SourceRef], plan_hash: str) -> None:
+def check_elsewhere(resolved: Resolved, trigger: Trigger, inputs: list[SourceRef], plan_hash: str) -> None:
     """Refuse a plan that other processes make otherwise."""
-    question = Question(config=resolved.path, dataset=dataset, window=window, inputs=inputs)
+    dataset = trigger.dataset
+    question = Question(
+        config=resolved.path, dataset=dataset, window=trigger.window, partition=trigger.partition, inputs=inputs
+    )
     for answer in _ask(msgspec.json.encode(question)):
         if answer.problem:
             raise PlanImpure(
@@ -96,7 +100,7 @@ def main() -> None:
     asked = msgspec.json.decode(sys.stdin.buffer.read(), type=Question)
     try:
         with open_house(config.load(asked.config, os.environ), mode="dry") as house:
-            answer = Answer(plan_hash=replan(house, asked.dataset, asked.inputs, asked.window))
+            answer = Answer(plan_hash=replan(house, asked.dataset, asked.inputs, asked.window, asked.partition))
     except KfmError as problem:
         answer = Answer(problem=problem.message)
     out.buffer.write(msgspec.json.encode(answer))

@@ -70,6 +70,9 @@ def _about(name: str, message: str) -> str:
 def run(options: argparse.Namespace, screen: Screen) -> int:
     who = person(options)
     window = one_line("--window", options.window)
+    partition = one_line("--partition", getattr(options, "partition", ""))  # not every runner has them
+    if partition and len(set(options.dataset)) != 1:
+        raise BadInput("--partition is of one dataset", hint="name the dataset it is a part of")
     overrides = set_aside(options, who["reason"])
     resolved = settings(options)
     named = [known_dataset(options, screen, resolved, name) for name in options.dataset]
@@ -82,8 +85,8 @@ def run(options: argparse.Namespace, screen: Screen) -> int:
 
     with opened(options, screen, "dry" if options.dry_run else "write", resolved, events) as house:
         tally = Tally(screen, tell_noop=options.exit_code)
-        asked = (running(name, window=window, **overrides, **who) for name in dict.fromkeys(names))
-        outcome = work(house, asked, tally)
+        meant = {"window": window, "partition": partition, **overrides, **who}
+        outcome = work(house, (running(name, **meant) for name in dict.fromkeys(names)), tally)
         if folder:
             from kfm.house.exporting import artifacts_of, write_artifacts
 
@@ -113,13 +116,14 @@ def artifacts_folder(options: argparse.Namespace, resolved: Resolved) -> str:
 
 def plan(options: argparse.Namespace, screen: Screen) -> int:
     window = one_line("--window", options.window)
+    partition = one_line("--partition", options.partition)
     resolved = settings(options)
     name = known_dataset(options, screen, resolved, options.dataset)
     from kfm.house.looking import preview
 
     with opened(options, screen, "dry", resolved) as house:
         try:
-            view = preview(house, name, window)
+            view = preview(house, name, window, partition)
         except Held as problem:
             raise Held(problem.message, hint=f"`kfm run {name} --dry-run` shows all that would be held") from problem
         if options.check and view.changed:
@@ -131,7 +135,8 @@ def plan(options: argparse.Namespace, screen: Screen) -> int:
         if options.check:
             from kfm.cli.replanning import check_elsewhere
 
-            check_elsewhere(resolved, name, house.trigger(name, window=window).window, view.inputs, view.plan_hash)
+            trigger = house.trigger(name, window=window, partition=partition)
+            check_elsewhere(resolved, trigger, view.inputs, view.plan_hash)
         for note in view.warnings:
             screen.say(_about(name, note.message))
         if screen.json:
@@ -213,7 +218,7 @@ def show_runs(house: House, screen: Screen, tally: Tally, outcome: Outcome) -> N
             ("dataset", "status", "outcome", *CHANGES, "held", "rows", "version", "run"),
             [
                 (
-                    r.dataset,
+                    f"{r.dataset}/{r.partition}" if r.partition else r.dataset,
                     r.status,
                     r.outcome,
                     *(r.changes.get(name) for name in CHANGES),
@@ -249,7 +254,7 @@ def show_findings(house: House, screen: Screen, receipts: list[Receipt]) -> None
     sources: list[dict[str, Any]] = []
     for receipt in receipts:
         if receipt.held_rows or receipt.outcome == "held":
-            for source in held_sources(house, receipt.dataset):
+            for source in held_sources(house, receipt.dataset, receipt.partition):
                 sources.append({**source, "source": f"{receipt.dataset}/{source['source']}"})
     if sources:
         screen.line()

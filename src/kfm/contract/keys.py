@@ -16,12 +16,13 @@ def digest(body: bytes) -> str:
     return "sha256:" + hashlib.sha256(body).hexdigest()
 
 
-def run_key(source_url: str, etag: str, window: str, pipeline_version: str) -> str:
-    """sha256(source_url|etag|window|pipeline_version), with `\\` and `|` escaped inside a field.
+def run_key(source_url: str, etag: str, window: str, pipeline_version: str, partition: str = "") -> str:
+    """sha256(source_url|etag|window|pipeline_version), with `\\` and `|` escaped inside a field; a partition, if one
+    is meant, is a fifth.
 
     Ordinary values hash exactly as the formula reads; no two different tuples read the same.
     """
-    fields = (source_url, etag, window, pipeline_version)
+    fields = (source_url, etag, window, pipeline_version, *_named(partition))
     joined = "|".join(f.replace("\\", "\\\\").replace("|", "\\|") for f in fields)
     try:
         return hashlib.sha256(joined.encode()).hexdigest()
@@ -32,7 +33,7 @@ def run_key(source_url: str, etag: str, window: str, pipeline_version: str) -> s
         ) from None
 
 
-def run_key_of(inputs: Iterable[SourceRef], window: str, version: str) -> str:
+def run_key_of(inputs: Iterable[SourceRef], window: str, version: str, partition: str = "") -> str:
     """The run key of several sources: their URLs and validators, each list joined by line ends, which neither holds."""
     refs = list(inputs)
     return run_key(
@@ -40,6 +41,7 @@ def run_key_of(inputs: Iterable[SourceRef], window: str, version: str) -> str:
         "\n".join(r.etag or r.content_hash for r in refs),
         window,
         version,
+        partition,
     )
 
 
@@ -48,9 +50,29 @@ def input_hash(inputs: Iterable[SourceRef]) -> str:
     return digest(canonical([[r.uri, r.content_hash, list(r.partition), r.contract_hash] for r in inputs]))
 
 
-def claim_key(updater_id: str, version: str, dataset: str, window: str, inputs: str, params: dict[str, str]) -> str:
+def claim_key(
+    updater_id: str,
+    version: str,
+    dataset: str,
+    window: str,
+    inputs: str,
+    params: dict[str, str],
+    partition: str = "",
+) -> str:
     """What a run is about: two triggers with the same claim key ask for the same effect."""
-    return hashlib.sha256(canonical(["claim/1", updater_id, version, dataset, window, inputs, params])).hexdigest()
+    about = ["claim/1", updater_id, version, dataset, window, inputs, params, *_named(partition)]
+    return hashlib.sha256(canonical(about)).hexdigest()
+
+
+def _named(partition: str) -> list[str]:
+    """Only what is not the whole dataset is told in a key: those of the whole are as they were before partitions."""
+    return [partition] if partition else []
+
+
+def scopes(updater_id: str, dataset: str, partition: str = "") -> list[str]:
+    """What a lease may be on, the narrower first: a partition of a dataset, or the whole of it."""
+    whole = f"{updater_id}/{dataset}"
+    return [f"{whole}/{partition}", whole] if partition else [whole]
 
 
 def run_id(claim: str, n: int) -> str:
@@ -62,7 +84,7 @@ def correlation_id(trigger: Trigger) -> str:
     """Of a request that has no id of its own: what was asked for, and when. Not of chance, so that every runner
     gives the same, however often others were killed before it."""
     asked = [trigger.updater_id, trigger.dataset, trigger.window, trigger.params, trigger.received_at]
-    return _uuid(["correlation/1", *asked])
+    return _uuid(["correlation/1", *asked, *_named(trigger.partition)])
 
 
 def _uuid(value: list[object]) -> str:

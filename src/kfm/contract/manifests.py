@@ -56,6 +56,25 @@ def entries(objects: Objects, version: str) -> Iterator[ManifestEntry]:
         yield from decode_entries(objects.read(leaf.digest))
 
 
+def entries_of(objects: Objects, version: str, partition: str) -> Iterator[ManifestEntry]:
+    """The entries of a partition, whose keys begin with its name: they lie side by side, and no others are read."""
+    named = named_parts(objects, version)
+    lines = entries(objects, version) if named is None else _beside(objects, named, partition)
+    return (entry for entry in lines if entry.key[0] == partition)
+
+
+def _beside(objects: Objects, named: list[ManifestPart], first: str) -> Iterator[ManifestEntry]:
+    """The entries of the parts that may hold keys beginning so."""
+    for part in named[bisect_left(named, (first,), key=key_of) :]:
+        body = objects.read(part.digest)
+        if part.depth:
+            yield from _beside(objects, decode_parts(body), first)
+        else:
+            yield from decode_entries(body)
+        if part.key[0] > first:
+            return
+
+
 def find(objects: Objects, version: str, key: Key) -> ManifestEntry | None:
     """The entry of a key, if the version has it: reads the path to it, and nothing else."""
     named = named_parts(objects, version)

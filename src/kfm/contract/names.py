@@ -39,6 +39,16 @@ def check_ref(text: str) -> str:
     return text
 
 
+def check_partition(text: str) -> str:
+    """A part of a dataset, such as a day, a tile or a station: what a part of a ref may be."""
+    if not _REF.match(f"raw/{text}") or "/" in text or ".." in text or _is_device(text):
+        raise BadInput(
+            f"partition {printable(text)} is not a valid name",
+            hint="use letters, digits, '-', '_' and '.', at most 128 of them",
+        )
+    return text
+
+
 def is_digest(text: str) -> bool:
     return _DIGEST.match(text) is not None
 

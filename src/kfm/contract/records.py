@@ -48,6 +48,7 @@ class Trigger(Record, frozen=True):
     allow_deletions: int | None = None  # None: from before it was told apart from `force`, which then meant all three
     received_at: str = ""
     correlation_id: str = ""  # the same on all that this request led to; given when its run begins
+    partition: str = ""  # the part of the dataset meant, a name; part of the run key. Empty: the whole dataset
 
 
 class Override(Record, frozen=True):
@@ -285,6 +286,7 @@ class Receipt(Record, frozen=True):
     correlation_id: str = ""  # the same over a resume, in the log and in the telemetry
     code_hash: str = ""  # of the updater's code with the releases of its packages, or of its declaration
     warnings: list[ErrorNote] = []  # what somebody should see to, although nothing failed
+    partition: str = ""  # the part of the dataset that was meant; empty: the whole dataset
 
 
 class RunTelemetry(Record, frozen=True):

@@ -76,7 +76,8 @@ class Plan:
 
     complete: the steps cover everything the dataset should hold, so a key that an earlier version
     had and this plan has not is a deletion. It counts only if every input was sealed, and only
-    within the deletion budget. Otherwise absent keys are carried over.
+    within the deletion budget. Otherwise absent keys are carried over. Of a run of a partition it speaks of
+    that partition alone: keys that begin with another text are carried over whatever it says.
     """
 
     __slots__ = ("complete", "steps")
@@ -162,6 +163,8 @@ def check_updater(updater: Updater) -> Updater:
         raise _wrong(updater, "backoff_s", "a number of seconds from 0 to 3600")
     if type(updater.retry_on) is not tuple or not all(map(_is_exception, updater.retry_on)):
         raise _wrong(updater, "retry_on", "a tuple of exceptions")
+    if updater.lease_by not in ("dataset", "partition"):
+        raise _wrong(updater, "lease_by", '"dataset" or "partition"')
     for name in ("op", "job_type"):  # they become part of a path
         if not is_file_name(getattr(updater, name)):
             raise _wrong(updater, name, "a plain name")
@@ -207,6 +210,7 @@ class Updater:
     retries: int = 0  # how often a step is tried again; only after Unavailable, or what `retry_on` names
     backoff_s: float = 1.0  # before the first of these; twice as long before each next, up to a minute
     retry_on: tuple[type[Exception], ...] = ()  # what perform() may raise that passes by itself
+    lease_by: str = "dataset"  # or "partition": runs of different partitions may be at work at once
 
     def inputs(self, trigger: Trigger, sources: Sources) -> list[SourceRef]:
         raise NotImplementedError

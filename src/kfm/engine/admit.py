@@ -9,13 +9,14 @@ import msgspec
 
 from kfm.clock import rfc3339
 from kfm.contract import manifests
-from kfm.contract.keys import claim_key, input_hash, run_id, run_key_of
+from kfm.contract.keys import input_hash, run_id, run_key_of, scopes
 from kfm.contract.overrides import abandons_unfinished, check_reason, overrides_of
 from kfm.contract.ports import INLINE_MAX, Objects, Tx
 from kfm.contract.records import ErrorNote, Run, Trigger
 from kfm.engine import heartbeat
 from kfm.engine.changes import code_changed
 from kfm.engine.measure import measure_superseded
+from kfm.engine.partitions import holds_still
 from kfm.engine.record import closing_receipt
 from kfm.engine.walk import Walk
 from kfm.errors import Broken, Conflict, Corrupt, Frozen, KfmError, Moved, PlanDrift
@@ -44,11 +45,9 @@ def admit(walk: Walk) -> Fresh | Resume | Duplicate | Stopped:
     trigger, updater = walk.trigger, walk.updater
     check_reason(trigger)
     walk.input_hash = input_hash(walk.inputs)
-    walk.run_key = run_key_of(walk.inputs, trigger.window, updater.version)
-    walk.claim_key = claim_key(
-        updater.id, updater.version, walk.dataset, trigger.window, walk.input_hash, trigger.params
-    )
-    walk.code_changed = code_changed(walk.ports.state, updater, walk.dataset)
+    walk.run_key = run_key_of(walk.inputs, trigger.window, updater.version, trigger.partition)
+    walk.claim_key = walk.key_of_claim()
+    walk.code_changed = code_changed(walk.ports.state, updater, walk.dataset, trigger.partition, walk.claim_key)
     done = None if any(rivals(walk)) else duplicate(walk, walk.ports.state.runs.claimed(walk.claim_key))
     if done is not None:
         refs = walk.ports.state.refs
@@ -76,6 +75,8 @@ def is_live(walk: Walk, run: Run) -> bool:
     """What the run committed is where it put it: not rolled back, not withdrawn, not held against other contracts
     since, and no object of it gone."""
     state = walk.ports.state
+    if run.version_digest and run.trigger.partition:
+        return holds_still(state, walk.ports.objects, run)
     if run.version_digest:
         if state.refs.at(f"processed/{run.dataset}") != run.version_digest:
             return False
@@ -103,7 +104,7 @@ def is_there(objects: Objects, version: str) -> bool:
 def claim(walk: Walk) -> Fresh | Resume | Duplicate:
     """One transaction: the lease, and the claim or its takeover. It need not be durable by itself,
     because the PLAN record that is written before any effect makes it so."""
-    updater, settings, state = walk.updater, walk.ports.settings, walk.ports.state
+    settings, state = walk.ports.settings, walk.ports.state
     with state.transaction(durable=False, switches=walk.switches) as tx:
         walk.check_wanted(claiming=True)
         # Asked again where nobody can come between the answer and the claim.
@@ -111,7 +112,7 @@ def claim(walk: Walk) -> Fresh | Resume | Duplicate:
         done = duplicate(walk, latest)
         if done is not None and not any(rivals(walk)):
             return done
-        lease = tx.leases.acquire(f"{updater.id}/{walk.dataset}", settings.holder, settings.lease_ms)
+        lease = tx.leases.acquire(scope_of(walk), settings.holder, settings.lease_ms)
         if done is not None:
             close_superseded(walk, tx)
             tx.leases.release(lease)
@@ -121,6 +122,7 @@ def claim(walk: Walk) -> Fresh | Resume | Duplicate:
             admission: Fresh | Resume = Resume(run)
             tx.runs.save(run)
         else:
+            check_whole(walk)
             close_superseded(walk, tx)
             run = new_run(walk, latest)
             admission = Fresh(run.n)
@@ -194,24 +196,47 @@ def continued(walk: Walk, latest: Run | None) -> str:
     return latest.run_id if latest.plan_hash else latest.continues
 
 
+def scope_of(walk: Walk) -> str:
+    """What the lease is on. One on the whole dataset and one on a partition of it exclude each other."""
+    narrow = walk.updater.lease_by == "partition"
+    return scopes(walk.updater.id, walk.dataset, walk.trigger.partition if narrow else "")[0]
+
+
 def rivals(walk: Walk) -> Iterator[Run]:
-    """Unfinished runs of the same work, over whatever inputs."""
+    """Unfinished runs of the same work, over whatever inputs, that must not come back once this one was here. A run
+    of the whole dataset stands for its partitions."""
+    part = walk.trigger.partition
+    return (run for run in alike(walk) if part in ("", run.trigger.partition))
+
+
+def alike(walk: Walk) -> Iterator[Run]:
+    """Unfinished runs of the same work, of whichever part of the dataset."""
     wanted = (walk.updater.id, walk.dataset, walk.trigger.window, walk.trigger.params)
     for run in walk.ports.state.runs.unfinished(walk.dataset):
         if (run.updater_id, run.dataset, run.trigger.window, run.trigger.params) == wanted:
             yield run
 
 
+def check_whole(walk: Walk) -> None:
+    """A partition does not stand for the whole, which has to be ended first."""
+    for run in alike(walk) if walk.trigger.partition else ():
+        if not run.trigger.partition:
+            raise Conflict(
+                f"run {run.run_id} of the whole of {walk.dataset} is unfinished",
+                hint=f"finish it first (`kfm resume`), or abandon it: `kfm run {walk.dataset} --abandon --reason …`",
+            )
+
+
 def close_superseded(walk: Walk, tx: Tx) -> None:
     """An unfinished run of the same work over other inputs (or another version) must not come back
     later and publish old content over new: it ends here, with its receipt."""
-    for old in rivals(walk):
+    for old in list(rivals(walk)):
         if old.updater_version != walk.updater.version and not abandons(walk, old):
             raise PlanDrift(
                 f"run {old.run_id} of {old.updater_id} {old.updater_version} is unfinished "
                 f"and this is version {walk.updater.version}",
                 hint="finish it with the old version (`kfm resume`), or abandon it: "
-                f"`kfm run {walk.dataset} --abandon --reason …`",
+                f"`kfm run {walk.asked_for} --abandon --reason …`",
             )
         why = "a later run over other inputs took its place"
         if abandons(walk, old):

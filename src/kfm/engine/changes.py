@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 from kfm.contract.ports import State
-from kfm.contract.records import ErrorNote
+from kfm.contract.records import ErrorNote, Run
 from kfm.contract.updater import Updater
+from kfm.engine.partitions import last_of_claim
 
 
-def code_changed(state: State, updater: Updater, dataset: str) -> bool:
-    """Is this other code than the run had that made the version there is now, under the same version? Not so if
-    either is not known."""
-    current = state.refs.at(f"processed/{dataset}") if updater.code_hash else ""
-    version = state.ledger.version(dataset, current) if current else None
-    if version is None or version.code_hash in ("", updater.code_hash):
+def code_changed(state: State, updater: Updater, dataset: str, partition: str = "", claim: str = "") -> bool:
+    """Is this other code than the run had that made the version there is now, or of a partition what there is of it,
+    under the same version? Not so if either is not known."""
+    if partition:
+        last = _last_of(state, dataset, partition, claim)
+        made_by = last.code_hash if last is not None else ""
+    else:
+        current = state.refs.at(f"processed/{dataset}") if updater.code_hash else ""
+        version = state.ledger.version(dataset, current) if current else None
+        last = state.runs.get(version.validated_by or version.run_id) if version is not None else None
+        made_by = version.code_hash if version is not None else ""
+    if last is None or not updater.code_hash or made_by in ("", updater.code_hash):
         return False
-    last = state.runs.get(version.validated_by or version.run_id)
-    return last is not None and (last.updater_id, last.updater_version) == (updater.id, updater.version)
+    return (last.updater_id, last.updater_version) == (updater.id, updater.version)
+
+
+def _last_of(state: State, dataset: str, partition: str, claim: str) -> Run | None:
+    """The run of this very work, else the last that brought other bytes to the partition."""
+    done = state.runs.claimed(claim)
+    if done is not None and done.status == "COMMITTED":
+        return done
+    for move in state.refs.history(f"raw/{dataset}/{partition}/0", reverse=True, limit=1):
+        return last_of_claim(state, move.run_id)
+    return None
 
 
 def code_warnings(updater: Updater, outcome: str) -> list[ErrorNote]:

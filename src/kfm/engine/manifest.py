@@ -1,7 +1,8 @@
 """The entries a run has made, sorted by key, and the version they give together with the version before.
 
 New entries win over those of the version before. A key that only the old version has is carried over;
-it is a deletion only when the plan is complete and every source was sealed.
+it is a deletion only when the plan is complete and every source was sealed, and, in a run of a partition, only
+when it begins with the partition's name.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from kfm.contract.canonical import canonical
-from kfm.contract.manifests import decode_entry
-from kfm.engine.parts import Line, Root, Tally, write
+from kfm.contract.manifests import Key, decode_entry, entries_of
+from kfm.engine.parts import Line, Root, Tally, goes, write
 from kfm.engine.walk import Walk
 from kfm.errors import Refused
 
@@ -23,8 +24,28 @@ _encode = msgspec.json.encode
 
 def write_manifest(walk: Walk, before: str, sealed: bool) -> tuple[Root, Tally]:
     """The manifest of the new version, stored or about to be with the commit, and what became of the old entries."""
-    tally = Tally()
-    return write(walk, before, _distinct(_sorted(walk, _new_entries(walk))), sealed, tally), tally
+    tally, partition = Tally(), walk.trigger.partition
+    new = _distinct(_sorted(walk, _new_entries(walk)))
+    if partition and sealed and before:
+        old = entries_of(walk.ports.objects, before, partition)
+        new, sealed = _with_deletions(new, (entry.key for entry in old), tally), False
+    return write(walk, before, new, sealed, tally), tally
+
+
+def _with_deletions(new: Iterator[Line], old: Iterator[Key], tally: Tally) -> Iterator[Line]:
+    """The new entries, and between them that those of the old ones go which are not new."""
+    line = next(new, None)
+    for key in old:
+        tally.of_partition += 1
+        while line is not None and line[0] < key:
+            yield line
+            line = next(new, None)
+        if line is None or line[0] != key:
+            tally.deleted += 1
+            yield goes(key)
+    while line is not None:
+        yield line
+        line = next(new, None)
 
 
 def _new_entries(walk: Walk) -> Iterator[Line]:

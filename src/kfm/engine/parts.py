@@ -61,6 +61,7 @@ class Tally:
         self.old = 0
         self.deleted = 0
         self.superseded = 0
+        self.of_partition = 0  # among the old ones, where only these may be deleted
 
 
 class Shelf:
@@ -104,7 +105,7 @@ class Shelf:
 
     def hand_over(self) -> None:
         """What still waits becomes rows of the commit itself."""
-        self._walk.tail_rows += self._rows.items()
+        self._walk.manifest_rows = list(self._rows.items())
 
 
 class Cutter:

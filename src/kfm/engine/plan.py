@@ -89,7 +89,7 @@ def drift(walk: Walk, why: str) -> PlanDrift:
     assert walk.run is not None
     return PlanDrift(
         f"run {walk.run.run_id} cannot be resumed: {why}",
-        hint=f"finish it with the code that planned it, or abandon it: `kfm run {walk.dataset} --abandon --reason …`",
+        hint=f"finish it with the code that planned it, or abandon it: `kfm run {walk.asked_for} --abandon --reason …`",
     )
 
 
@@ -134,12 +134,14 @@ def make(
     steps: Iterable[Step] = plan.steps
     if isinstance(steps, (list, tuple)):
         steps = in_order(steps)
+    partition = walk.trigger.partition
     header = canonical(
         {"plan": 1, "updater_id": updater.id, "updater_version": updater.version, "dataset": walk.dataset,
-         "complete": plan.complete, "window": walk.trigger.window, "input_hash": walk.input_hash}
+         "complete": plan.complete, "window": walk.trigger.window, "input_hash": walk.input_hash,
+         **({"partition": partition} if partition else {})}
     ) + b"\n"  # fmt: skip
     total = hashlib.sha256(header)
-    checker = Checker(moves=updater.moves_only) if otherwise is None else Again(walk, otherwise)
+    checker = Checker(moves=updater.moves_only, partition=partition) if otherwise is None else Again(walk, otherwise)
     kept: list[bytes] | None = [] if like is None else None
     steps_kept: list[list[Step]] = []
     spill = ChunkWriter(walk, like) if like is not None and like.chunks is None else None
@@ -198,8 +200,9 @@ def batches(walk: Walk, steps: Iterator[Step], guarded: bool) -> Iterator[list[S
 class Checker:
     """Every step: a name of its own, needs that come before it, a key that is texts."""
 
-    def __init__(self, *, moves: bool) -> None:
+    def __init__(self, *, moves: bool, partition: str = "") -> None:
         self._moves = moves
+        self._partition = partition
         self.index = StepIndex()
         self.has_needs = False
         self.has_moves = False
@@ -218,6 +221,13 @@ class Checker:
                     f"step {printable(name)}: its key is not a tuple of texts",
                     hint='for example key=("stations", "KS")',
                     discreet=f"step {position + 1} of the plan: its key is not a tuple of texts",
+                )
+            if self._partition and key is not None and key[0] != self._partition:
+                raise _misshapen(
+                    step,
+                    position,
+                    f"key does not begin with the partition {self._partition}",
+                    "key=(trigger.partition, …): pin a source with partition=(trigger.partition,) to know it in plan()",
                 )
             if type(step.params) is not dict:
                 raise _misshapen(step, position, "params are not a dict", 'for example params={"state": "KS"}')

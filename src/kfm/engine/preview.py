@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kfm.contract.keys import claim_key, input_hash
+from kfm.contract.keys import input_hash
 from kfm.contract.records import ErrorNote, SourceRef, Step, Trigger
 from kfm.contract.updater import Updater
 from kfm.engine.acquire import acquire
@@ -40,9 +40,7 @@ def preview_plan(trigger: Trigger, updater: Updater, ports: Ports) -> PlanPrevie
     walk = Walk(trigger, updater, ports, ports.clock.now_ms())
     acquire(walk)
     walk.input_hash = input_hash(walk.inputs)
-    walk.claim_key = claim_key(
-        updater.id, updater.version, walk.dataset, trigger.window, walk.input_hash, trigger.params
-    )
+    walk.claim_key = walk.key_of_claim()
     quarantine(walk)
     made = make(walk, guarded=True)
     if make(walk, guarded=False, like=made).plan_hash != made.plan_hash:
@@ -56,6 +54,7 @@ def preview_plan(trigger: Trigger, updater: Updater, ports: Ports) -> PlanPrevie
         old = b"".join(ports.state.journal.plan_chunks(before))
         diff = plan_diff(old, b"".join(made.chunks)) if made.chunks is not None and old else "the plans differ"
     outcome = "noop" if against == "locked" else "done"
+    changed = code_changed(ports.state, updater, walk.dataset, trigger.partition, walk.claim_key)
     return PlanPreview(
         plan_hash=made.plan_hash,
         steps=made.steps,
@@ -65,7 +64,7 @@ def preview_plan(trigger: Trigger, updater: Updater, ports: Ports) -> PlanPrevie
         against=against,
         before=before,
         diff=diff,
-        warnings=code_warnings(updater, outcome) if code_changed(ports.state, updater, walk.dataset) else [],
+        warnings=code_warnings(updater, outcome) if changed else [],
     )
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from kfm.contract.canonical import canonical
 from kfm.contract.records import DataContract, SourceRef
+from kfm.engine.partitions import maker
 from kfm.engine.walk import Walk
 from kfm.errors import Held
 
@@ -41,12 +42,14 @@ def quarantine(walk: Walk) -> None:
 _SETTINGS = {"rows.none": "allow_empty: true", "rows.share": "max_held_share", "rows.shrunk": "shrink_limit"}
 
 
-def rows_before(walk: Walk, ref: SourceRef) -> int:
+def rows_before(walk: Walk, i: int) -> int:
     """How many rows of this source passed for the version there is now; 0 if that is not known."""
-    state = walk.ports.state
-    current = state.refs.at(f"processed/{walk.dataset}")
-    version = state.ledger.version(walk.dataset, current) if current else None
-    run = state.runs.get(version.validated_by or version.run_id) if version is not None else None
+    state, ref, partition = walk.ports.state, walk.inputs[i], walk.trigger.partition
+    run = maker(state, walk.ports.objects, walk.dataset, partition, i) if partition else None
+    if not partition:
+        current = state.refs.at(f"processed/{walk.dataset}")
+        version = state.ledger.version(walk.dataset, current) if current else None
+        run = state.runs.get(version.validated_by or version.run_id) if version is not None else None
     for before in run.inputs if run is not None else ():
         if (before.name or before.uri) == (ref.name or ref.uri):
             return before.rows - before.held_rows
@@ -67,7 +70,7 @@ def examine(walk: Walk, i: int, contract: DataContract, reports: list[dict[str, 
             name,
             accepted.write,
             held.write,
-            rows_before(walk, ref),
+            rows_before(walk, i),
         )
         held_hash = held.commit()[0] if report.held_rows else _drop(held)
     except BaseException:

@@ -201,14 +201,19 @@ def closing_receipt(walk: Walk, old: Run, outcome: str, note: ErrorNote) -> Rece
         held_rows=sum(source.held_rows for source in old.inputs),
         changes={},
         correlation_id=old.trigger.correlation_id or old.trigger.trigger_id,
+        partition=old.trigger.partition,
     )
 
 
 def quarantine_moves(walk: Walk) -> list[RefMove]:
     """The ref says what is held back now: it goes when a run passes with nothing held, and its history stays."""
-    name = f"quarantine/{walk.dataset}"
-    before = walk.ports.state.refs.at(name)
-    return [RefMove(ref=name, before=before, after=walk.held_report)] if before != walk.held_report else []
+    name = f"quarantine/{walk.zone_name}"
+    refs = walk.ports.state.refs
+    before = refs.at(name)
+    moves = [RefMove(ref=name, before=before, after=walk.held_report)] if before != walk.held_report else []
+    if not walk.trigger.partition:  # the whole stands for its partitions
+        moves += [RefMove(ref=part, before=at, after="") for part, at in refs.all(name + "/")]
+    return moves
 
 
 def input_items(walk: Walk) -> list[Item]:
@@ -280,6 +285,7 @@ def receipt_of(walk: Walk, status: Status, outcome: str, run_id: str, errors: li
         correlation_id=trigger.correlation_id,
         code_hash=updater.code_hash,
         warnings=code_warnings(updater, outcome) if walk.code_changed and not trigger.force else [],
+        partition=trigger.partition,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 from kfm.contract.records import Receipt, Run, Trigger
 from kfm.contract.updater import Updater
 from kfm.engine import heartbeat
@@ -13,9 +15,9 @@ from kfm.engine.plan import check_unchanged, settle_plan
 from kfm.engine.quarantine import quarantine
 from kfm.engine.record import fail, record, skip
 from kfm.engine.trace import trace
-from kfm.engine.upsert import assemble, commit, upsert
+from kfm.engine.upsert import assemble, commit, take_turns, upsert
 from kfm.engine.walk import Ports, Walk
-from kfm.errors import KfmError
+from kfm.errors import KfmError, Moved
 
 
 def run(trigger: Trigger, updater: Updater, ports: Ports, unfinished: Run | None = None) -> Receipt:
@@ -38,12 +40,17 @@ def run(trigger: Trigger, updater: Updater, ports: Ports, unfinished: Run | None
         quarantine(walk)
         settle_plan(walk)
         execute(walk)
-        assemble(walk)
-        with commit(walk) as tx:
-            upsert(walk, tx)
-            trace(walk, tx)
-            measure(walk, tx)
-            return record(walk, tx)
+        for turn in count(1):
+            assemble(walk)
+            try:
+                with commit(walk) as tx:
+                    upsert(walk, tx)
+                    trace(walk, tx)
+                    measure(walk, tx)
+                    return record(walk, tx)
+            except Moved as problem:
+                take_turns(walk, problem, turn)
+        raise AssertionError("somebody has had the last turn")
     except BaseException as problem:
         try:
             if isinstance(problem, KfmError) and not stays_open(walk, problem):

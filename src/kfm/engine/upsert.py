@@ -11,10 +11,11 @@ from kfm.contract.overrides import deletions_allowed
 from kfm.contract.ports import Tx
 from kfm.contract.records import DatasetVersion, Decision, RefMove
 from kfm.engine.manifest import write_manifest
+from kfm.engine.partitions import marks
 from kfm.engine.parts import Tally
 from kfm.engine.record import outcome_of, quarantine_moves, zones_in, zones_out
 from kfm.engine.walk import Walk
-from kfm.errors import Denied
+from kfm.errors import Denied, Moved
 
 
 def assemble(walk: Walk) -> None:
@@ -29,7 +30,7 @@ def assemble(walk: Walk) -> None:
                 admit_to_published(walk, move)
         return
     walk.ports.progress("commit", 0, 0)
-    ref = f"processed/{walk.dataset}"
+    ref, partition = f"processed/{walk.dataset}", walk.trigger.partition
     before = walk.ports.state.refs.at(ref)
     sealed = plan.complete and bool(walk.inputs) and all(source.complete for source in walk.inputs)
     made, tally = write_manifest(walk, before, sealed)
@@ -51,6 +52,7 @@ def assemble(walk: Walk) -> None:
             "held_rows": sum(source.held_rows for source in walk.inputs),
             "contracts": sum(1 for source in walk.inputs if source.contract_hash),
             "sources": len(walk.inputs),
+            **(marks(walk.ports.state.ledger.version(walk.dataset, before), run, walk.inputs) if partition else {}),
         },
         deleted=tally.deleted,
         created_at=run.started_at,
@@ -69,7 +71,7 @@ def _zone_moves(walk: Walk, ref: str, before: str, after: str) -> list[RefMove]:
     state = walk.ports.state
     moves = []
     for i, source in enumerate(walk.inputs):
-        name = f"raw/{walk.dataset}/{i}"
+        name = f"raw/{walk.zone_name}/{i}"
         if state.refs.at(name) != source.content_hash and source.content_hash:
             moves.append(RefMove(ref=name, before=state.refs.at(name), after=source.content_hash))
     moves += quarantine_moves(walk)
@@ -80,13 +82,25 @@ def _zone_moves(walk: Walk, ref: str, before: str, after: str) -> list[RefMove]:
 
 def _check_deletions(walk: Walk, tally: Tally) -> None:
     budget = walk.ports.settings.deletion_budget
-    if tally.deleted > max(budget * tally.old, deletions_allowed(walk.trigger)):
+    keys = tally.of_partition if walk.trigger.partition else tally.old
+    if tally.deleted > max(budget * keys, deletions_allowed(walk.trigger)):
         raise Denied(
-            f"this run would delete {tally.deleted} of {tally.old} keys of {walk.dataset}, "
+            f"this run would delete {tally.deleted} of {keys} keys of {walk.zone_name}, "
             f"more than the deletion budget of {budget:.0%}",
             hint="check the source; if it is right: "
-            f"`kfm run {walk.dataset} --allow-deletions {tally.deleted} --reason …`",
+            f"`kfm run {walk.asked_for} --allow-deletions {tally.deleted} --reason …`",
         )
+
+
+TURNS = 100
+
+
+def take_turns(walk: Walk, problem: Moved, turn: int) -> None:
+    """The ref went on since the version was put together. Was that another partition, put it together anew with what
+    is there now; whoever moved the ref has ended a run by it, so that somebody always gets on."""
+    if not walk.trigger.partition or walk.updater.moves_only or turn >= TURNS:
+        raise problem
+    walk.say("commit.repeated", turn=turn)
 
 
 @contextmanager
@@ -94,8 +108,8 @@ def commit(walk: Walk) -> Iterator[Tx]:
     """The one transaction, guarded by the lease's token and the switches; frees the lease with it."""
     assert walk.lease is not None
     with walk.ports.state.transaction(walk.lease, switches=walk.switches) as tx:
-        if walk.tail_rows:
-            tx.objects(walk.tail_rows)
+        if walk.tail_rows or walk.manifest_rows:
+            tx.objects(walk.tail_rows + walk.manifest_rows)
         yield tx
         tx.leases.release(walk.lease)
     walk.say(

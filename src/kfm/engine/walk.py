@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct, field
 
 from kfm.clock import Clock, rfc3339
-from kfm.contract.keys import GENESIS, correlation_id
+from kfm.contract.keys import GENESIS, claim_key, correlation_id
 from kfm.contract.ports import Log, Objects, Source, State
 from kfm.contract.records import (
     Checkpoint,
@@ -171,6 +171,7 @@ class Walk(Struct):
     results: Results | None = None
     tail: list[Done] = field(default_factory=list)  # the last finished steps: the commit itself writes their DONE
     tail_rows: list[tuple[str, bytes]] = field(default_factory=list)
+    manifest_rows: list[tuple[str, bytes]] = field(default_factory=list)  # new parts of the manifest, likewise
     tail_failed: list[tuple[int, str]] = field(default_factory=list)  # likewise, attempts that were made again
     carried: list[Done] = field(default_factory=list)  # finished by the run this one continues, not journaled yet
     retries: int = 0
@@ -185,6 +186,29 @@ class Walk(Struct):
     @property
     def dataset(self) -> str:
         return self.trigger.dataset
+
+    @property
+    def asked_for(self) -> str:
+        """The dataset, and which part of it, as one types it."""
+        part = self.trigger.partition
+        return f"{self.dataset} --partition {part}" if part else self.dataset
+
+    @property
+    def zone_name(self) -> str:
+        """What its refs in the zones before `processed` are called: those of a partition are its own."""
+        return f"{self.dataset}/{self.trigger.partition}" if self.trigger.partition else self.dataset
+
+    def key_of_claim(self) -> str:
+        trigger, updater = self.trigger, self.updater
+        return claim_key(
+            updater.id,
+            updater.version,
+            self.dataset,
+            trigger.window,
+            self.input_hash,
+            trigger.params,
+            trigger.partition,
+        )
 
     def __post_init__(self) -> None:
         self.trigger = correlated(self.trigger)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from kfm.contract.keys import scopes
 from kfm.contract.manifests import entries, find
 from kfm.contract.names import check_ref, dataset_id, is_digest
 from kfm.contract.records import (
@@ -34,24 +35,29 @@ if TYPE_CHECKING:
 
 def worker(house: House, unfinished: Run) -> Lease | None:
     """The lease of whoever is at this run; none if it ran out, or its holder is known to be dead."""
-    lease = house.state.leases.of(f"{unfinished.updater_id}/{unfinished.dataset}")
-    return lease if lease is not None and is_held(lease, house.clock.now_ms()) else None
+    for scope in scopes(unfinished.updater_id, unfinished.dataset, unfinished.trigger.partition):
+        lease = house.state.leases.of(scope)
+        if lease is not None and is_held(lease, house.clock.now_ms()):
+            return lease
+    return None
 
 
-def preview(house: House, dataset: str, window: str = "") -> PlanPreview:
+def preview(house: House, dataset: str, window: str = "", partition: str = "") -> PlanPreview:
     """The plan a run would make now, and how it differs from the one locked for these inputs."""
     from kfm.engine.preview import preview_plan
 
     name = dataset_id(dataset)
-    return preview_plan(house.trigger(name, window=window), house.updater(name), house.ports(name))
+    trigger = house.trigger(name, window=window, partition=partition)
+    return preview_plan(trigger, house.updater(name), house.ports(name))
 
 
-def replan(house: House, dataset: str, inputs: list[SourceRef], window: str = "") -> str:
+def replan(house: House, dataset: str, inputs: list[SourceRef], window: str = "", partition: str = "") -> str:
     """The hash of the plan this process makes of inputs that were pinned and inspected before."""
     from kfm.engine.preview import plan_hash
 
     name = dataset_id(dataset)
-    return plan_hash(house.trigger(name, window=window), house.updater(name), house.ports(name), inputs)
+    trigger = house.trigger(name, window=window, partition=partition)
+    return plan_hash(trigger, house.updater(name), house.ports(name), inputs)
 
 
 def find_run(house: House, text: str) -> str:
@@ -80,7 +86,7 @@ def runs(house: House, limit: int, wanted: str) -> Iterator[dict[str, str]]:
     for run in house.state.runs.unfinished(wanted):
         count += 1
         op = run.updater_id.removeprefix("kfm-") if run.trigger.kind == "operation" else "ingest"
-        yield _run_row(run.started_at, run.dataset, op, "RUNNING", "unfinished", run.run_id)
+        yield _run_row(run.started_at, run.dataset, run.trigger.partition, op, "RUNNING", "unfinished", run.run_id)
     ledger = house.state.ledger
     for entry in ledger.entries_of(wanted) if wanted else ledger.entries(reverse=True):
         if 0 <= limit <= count:
@@ -88,13 +94,15 @@ def runs(house: House, limit: int, wanted: str) -> Iterator[dict[str, str]]:
         receipt = ledger.receipt(entry.run_id)
         if receipt is not None:
             count += 1
-            yield _run_row(
-                receipt.started_at, receipt.dataset, entry.op_type, receipt.status, receipt.outcome, receipt.run_id
-            )
+            about = (receipt.started_at, receipt.dataset, receipt.partition, entry.op_type)
+            yield _run_row(*about, receipt.status, receipt.outcome, receipt.run_id)
 
 
-def _run_row(started: str, dataset: str, op: str, status: str, outcome: str, run_id: str) -> dict[str, str]:
-    return {"started": started, "dataset": dataset, "op": op, "status": status, "outcome": outcome, "run": run_id}
+RUN_ROW = ("started", "dataset", "partition", "op", "status", "outcome", "run")
+
+
+def _run_row(*values: str) -> dict[str, str]:
+    return dict(zip(RUN_ROW, values, strict=True))
 
 
 def steps(house: House, run: Run) -> Iterator[tuple[Step, str, str]]:
@@ -128,11 +136,22 @@ def ref_history(house: House, ref: str) -> list[RefEntry]:
     return moves
 
 
-def held_sources(house: House, dataset: str) -> list[dict[str, Any]]:
-    """The report on each source of which something is held back now; in a dry run, would be."""
-    report = house.state.refs.at(f"quarantine/{dataset}")
-    found: list[dict[str, Any]] = msgspec.json.decode(house.objects.read(report))["sources"] if report else []
-    return found
+def held_sources(house: House, dataset: str, partition: str | None = None) -> list[dict[str, Any]]:
+    """The report on each source of which something is held back now; in a dry run, would be. Of one partition, or
+    of the dataset and all its partitions: then the names of theirs begin with the partition's."""
+    ref = f"quarantine/{dataset}"
+    if partition is not None:
+        reports = [("", house.state.refs.at(f"{ref}/{partition}" if partition else ref))]
+    else:
+        whole = house.state.refs.at(ref)
+        parts = house.state.refs.all(ref + "/")
+        reports = [("", whole), *((name.removeprefix(ref + "/") + "/", report) for name, report in parts)]
+    return [
+        {**source, "source": part + source["source"]}
+        for part, report in reports
+        if report
+        for source in msgspec.json.decode(house.objects.read(report))["sources"]
+    ]
 
 
 def find_version(house: House, text: str) -> tuple[str, bool]:
@@ -222,6 +241,7 @@ def _trigger_row(trigger: Trigger, state: str, run_id: str) -> dict[str, str]:
         "actor": trigger.actor,
         "reason": trigger.reason,
         "window": trigger.window,
+        "partition": trigger.partition,
         "run_id": run_id,
     }
 

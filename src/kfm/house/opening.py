@@ -16,7 +16,7 @@ import msgspec
 from kfm.clock import Clock, from_environment, rfc3339
 from kfm.config import DatasetConfig, Resolved, SourceConfig
 from kfm.contract.declared import check_window
-from kfm.contract.names import dataset_id
+from kfm.contract.names import check_partition, dataset_id
 from kfm.contract.ports import Lock, Log, Objects, Publisher, Source, Tables
 from kfm.contract.records import (
     DataContract,
@@ -247,6 +247,7 @@ class House:
         dataset: str,
         *,
         window: str = "",
+        partition: str = "",
         force: bool = False,
         abandon: bool = False,
         allow_deletions: int = 0,
@@ -259,6 +260,13 @@ class House:
         if window:
             window = interval(window, rfc3339(self.clock.now_ms())[:10])
             check_window(name, declared.outputs)
+        if partition:
+            check_partition(partition)
+            if declared.updater is None:
+                raise BadInput(
+                    f"--partition has no meaning for {name}: what kfm.yml declares is made whole",
+                    hint="leave it out; partitions are for updaters that look at trigger.partition",
+                )
         check_version(self.updater(name))
         return asked(
             self.updater(name),
@@ -267,6 +275,7 @@ class House:
             actor=actor or default_actor(),
             kind=kind,
             window=window,
+            partition=partition,
             force=force,
             abandon=abandon,
             allow_deletions=allow_deletions,

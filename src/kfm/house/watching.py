@@ -127,7 +127,8 @@ class Watch:
                 self._later(dataset)
                 return
             self._failures.pop(dataset, None)
-            same = [each for each in rest if each.window == first.window and not overrides_of(each)]
+            meant = (first.window, first.partition)
+            same = [each for each in rest if (each.window, each.partition) == meant and not overrides_of(each)]
             for each in same:
                 merged = merge(each, receipt, house.updater_of(each), house.ports(dataset))
                 if merged is not None:

@@ -19,7 +19,7 @@ PUBLISHABLE = ("public",)  # what may be read by anyone; other labels wait for t
 CHECKS = ("metadata", "validation", "licence", "provenance", "checksums", "receipt")
 POLICY_DIGEST = (
     "sha256:"
-    + hashlib.sha256(canonical([GATE, 3, list(REQUIRED_METADATA), list(PUBLISHABLE), list(CHECKS)])).hexdigest()
+    + hashlib.sha256(canonical([GATE, 4, list(REQUIRED_METADATA), list(PUBLISHABLE), list(CHECKS)])).hexdigest()
 )
 
 
@@ -68,6 +68,7 @@ def problems(
     validation = version.validation
     if validation.get("sources", 0) < 1 or validation.get("contracts", -1) != validation.get("sources"):
         found.append("validation: not every source was held against a data contract")
+    found += [_marked(name) for name in sorted(validation) if "/" in name]
     if version.digest != digest or not is_digest(digest):
         found.append("checksums: the version record is about other bytes")
     if not is_digest(version.plan_hash) or not is_digest(version.input_hash) or not version.updater_version:
@@ -79,6 +80,15 @@ def problems(
     elif not any(item.checksum == digest for item in receipt.outputs):
         found.append("receipt: it is about other bytes")
     return found
+
+
+def _marked(name: str) -> str:
+    """What a version made by parts says of one of them; without a name, of the whole that was there before them."""
+    what, _, partition = name.partition("/")
+    of = f"of partition {partition}" if partition else "of what was made as a whole"
+    if what == "unheld":
+        return f"validation: not every source {of} was held against a data contract"
+    return f"metadata: something {of} was made when the sensitivity was not public, and stays so"
 
 
 def wrong_bytes(objects: Objects, manifest: str, *, read: bool) -> list[str]:

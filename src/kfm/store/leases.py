@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from kfm.contract.records import Lease
@@ -31,21 +33,26 @@ class LeasesTx(Leases):
 
     def acquire(self, scope: str, holder: str, ttl_ms: int) -> Lease:
         now = self._state.now_ms()
-        current = self.of(scope)
-        if current is not None and is_held(current, now):
-            left = current.expires_ms - now
-            seconds = (min(left, current.ttl_ms or left) + 999) // 1000
-            updater, _, dataset = scope.partition("/")
-            work = dataset if updater == dataset else scope  # most updaters are named for their dataset
-            raise Busy(
-                f"another worker is at work on {work} (its lease runs {seconds} s more)",
-                hint="wait for it, or stop it and try again",
-            )
+        for current in list(self._against(scope)):
+            if is_held(current, now):
+                raise _busy(current, now)
+            if current.scope != scope:  # fences off who held it, as a new one of the same scope does
+                self._tables.delete("leases", current.scope)
         self._state.recheck("leases")
         token = self._state.next("token")
         lease = Lease(scope=scope, token=token, holder=holder, expires_ms=now + ttl_ms, ttl_ms=ttl_ms)
         self._tables.put("leases", scope, exact(lease))
         return lease
+
+    def _against(self, scope: str) -> Iterator[Lease]:
+        """The leases that exclude one on this scope: on the same, on what it is a part of, and on its parts."""
+        names = scope.split("/")
+        for end in range(min(2, len(names)), len(names) + 1):
+            lease = self.of("/".join(names[:end]))
+            if lease is not None:
+                yield lease
+        if len(names) == 2:
+            yield from self._many("leases", Lease, scope + "/")
 
     def renew(self, lease: Lease, ttl_ms: int) -> None:
         """Inside a fenced transaction only, so the token is known to be current. What was given back stays so."""
@@ -59,3 +66,15 @@ class LeasesTx(Leases):
         current = self.of(lease.scope)
         if current is not None and current.token == lease.token:
             self._tables.put("leases", lease.scope, exact(msgspec.structs.replace(current, expires_ms=0)))
+
+
+def _busy(current: Lease, now: int) -> Busy:
+    left = current.expires_ms - now
+    seconds = (min(left, current.ttl_ms or left) + 999) // 1000
+    updater, _, work = current.scope.partition("/")
+    if updater != work.partition("/")[0]:  # most updaters are named for their dataset
+        work = current.scope
+    return Busy(
+        f"another worker is at work on {work} (its lease runs {seconds} s more)",
+        hint="wait for it, or stop it and try again",
+    )

@@ -9,6 +9,9 @@ from typing import Protocol
 
 from kfm.errors import BadInput
 
+_TWO = "([0-9]{2})"
+_RFC3339 = rf"([0-9]{{4}})-{_TWO}-{_TWO}[Tt ]{_TWO}:{_TWO}:{_TWO}(?:\.([0-9]{{1,9}}))?(?:[Zz]|([+-]){_TWO}:{_TWO})"
+
 
 class Clock(Protocol):
     def now_ms(self) -> int: ...
@@ -108,9 +111,7 @@ def _instant(text: str) -> int | None:
     # Not datetime.fromisoformat: each Python reads other spellings of ISO 8601, and no other language reads them all.
     import re
 
-    two = "([0-9]{2})"
-    day_and_time = f"([0-9]{{4}})-{two}-{two}[Tt ]{two}:{two}:{two}"
-    found = re.fullmatch(rf"{day_and_time}(?:\.([0-9]{{1,9}}))?(?:[Zz]|([+-]){two}:{two})", text)
+    found = re.fullmatch(_RFC3339, text)
     if found is None:
         return None
     year, month, day, hour, minute, second = (int(part) for part in found.groups()[:6])

@@ -47,8 +47,9 @@ def admit(walk: Walk) -> Fresh | Resume | Duplicate | Stopped:
     walk.input_hash = input_hash(walk.inputs)
     walk.run_key = run_key_of(walk.inputs, trigger.window, updater.version, trigger.partition)
     walk.claim_key = walk.key_of_claim()
-    walk.code_changed = code_changed(walk.ports.state, updater, walk.dataset, trigger.partition, walk.claim_key)
     done = None if any(rivals(walk)) else duplicate(walk, walk.ports.state.runs.claimed(walk.claim_key))
+    if done is None or done.run.code_hash != updater.code_hash:
+        walk.code_changed = code_changed(walk.ports.state, updater, walk.dataset, trigger.partition, walk.claim_key)
     if done is not None:
         refs = walk.ports.state.refs
         return done if all(refs.at(switch) in ("", "open") for switch in walk.switches) else stopped(walk)
@@ -85,7 +86,8 @@ def is_live(walk: Walk, run: Run) -> bool:
         other = state.runs.get(last) if last and last != run.run_id else run
         if other is None or _contracts(other) != _contracts(run):
             return False
-        return is_there(walk.ports.objects, run.version_digest)
+        small = version is not None and version.size <= INLINE_MAX  # all of it together, so no object is a file
+        return small or is_there(walk.ports.objects, run.version_digest)
     return all(state.refs.at(move.ref) == move.after for move in run.moves)
 
 

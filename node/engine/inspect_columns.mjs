@@ -165,7 +165,7 @@ export class ColumnCheck {
       if (this.column.maximum !== null && read > this.column.maximum) return "maximum";
     }
     if (this.#allowed !== null && !this.#allowed.has(text)) return "values";
-    if (this.#matches !== null && (isLonger(text, MAX_MATCHED) || !this.#matches.test(text))) return "pattern";
+    if (this.#matches !== null && (isLonger(text, MAX_MATCHED) || !this.#matches(text))) return "pattern";
     if (this.unique && this.#seen.has(text)) return "unique";
     return "";
   }

@@ -7,12 +7,12 @@ import { compare, strip } from "../characters.mjs";
 import { dateFormatProblem } from "../dates.mjs";
 import { isDelimiter } from "../encodings.mjs";
 import { BadInput } from "../errors.mjs";
+import { patternFlaw } from "../patterns.mjs";
 import { replace } from "../records.mjs";
 import { ColumnCheck } from "./inspect_columns.mjs";
 import { inspectCsv } from "./inspect_csv.mjs";
 import { Outcome } from "./inspect_findings.mjs";
 import { inspectJson } from "./inspect_json.mjs";
-import { patternProblem } from "./inspect_pattern.mjs";
 import { schemaProblems, splitProblems } from "./inspect_schema.mjs";
 import { encodingProblem, inspectText, LIMITS } from "./inspect_text.mjs";
 
@@ -132,7 +132,7 @@ function* columnProblems(column) {
   if (column.required && column.mode === "discard-value") {
     yield "a required value cannot be blanked; use discard-row or freeze";
   }
-  let broken = column.pattern ? patternProblem(column.pattern) : "";
+  let broken = column.pattern ? patternFlaw(column.pattern) : "";
   if (broken) yield `the pattern ${broken}`;
   if (column.date_format) {
     if (column.type !== "date" && column.type !== "datetime") {

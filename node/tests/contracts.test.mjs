@@ -6,10 +6,9 @@ import { test } from "node:test";
 
 import { dateFormatProblem, dateReader } from "../dates.mjs";
 import { encodingOf, opened, Undecodable } from "../encodings.mjs";
-import { patternProblem } from "../engine/inspect_pattern.mjs";
 import { inspect } from "../engine/inspection.mjs";
 import { KfmError } from "../errors.mjs";
-import { compiled } from "../patterns.mjs";
+import { compiled, patternFlaw } from "../patterns.mjs";
 import { convert, DataContract } from "../records.mjs";
 
 const FOLDER = new URL("../../conformance/contracts/", import.meta.url);
@@ -40,10 +39,10 @@ function shown(body) {
 }
 
 function answerPattern({ pattern, texts }) {
-  const refused = patternProblem(pattern);
+  const refused = patternFlaw(pattern);
   if (refused) return { refused };
   const [whole, some] = [compiled(pattern), compiled(pattern, { whole: false })];
-  return { whole: texts.map((text) => whole.test(text)), some: texts.map((text) => some.test(text)) };
+  return { whole: texts.map((text) => whole(text)), some: texts.map((text) => some(text)) };
 }
 
 function answerDate({ format, texts }) {

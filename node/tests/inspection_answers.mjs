@@ -3,11 +3,10 @@
 import { canonicalText } from "../canonical.mjs";
 import { dateFormatProblem, dateReader } from "../dates.mjs";
 import { encode, encodingOf, opened, Undecodable } from "../encodings.mjs";
-import { patternProblem } from "../engine/inspect_pattern.mjs";
 import { LIMITS } from "../engine/inspect_text.mjs";
 import { contractProblems, inspect } from "../engine/inspection.mjs";
 import { KfmError } from "../errors.mjs";
-import { compiled } from "../patterns.mjs";
+import { compiled, patternFlaw } from "../patterns.mjs";
 import { convert, DataContract } from "../records.mjs";
 
 /** A stream as the object store opens it, whose pieces are overwritten as soon as the next one is asked for. */
@@ -70,11 +69,11 @@ export const ANSWERS = {
   encode: (name, text) => encode(name, text)?.toString("base64") ?? null,
   encoding: encodingOf,
   pattern: (pattern, texts) => {
-    const problem = patternProblem(pattern);
+    const problem = patternFlaw(pattern);
     if (problem) return problem;
     const whole = compiled(pattern);
     const some = compiled(pattern, { whole: false });
-    return texts.map((text) => [whole.test(text), some.test(text)]);
+    return texts.map((text) => [whole(text), some(text)]);
   },
   dates: (format, texts) => {
     const problem = dateFormatProblem(format);

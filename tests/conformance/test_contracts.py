@@ -18,9 +18,8 @@ from kfm.contract.canonical import canonical
 from kfm.contract.records import DataContract
 from kfm.documents.dates import date_format_problem, date_reader
 from kfm.documents.encodings import codec_of, encoding_of
-from kfm.documents.patterns import compiled
+from kfm.documents.patterns import compiled, pattern_flaw
 from kfm.errors import KfmError
-from kfm.inspection.backtracking import pattern_problem
 from kfm.inspection.inspecting import inspect
 
 FOLDER = Path(__file__).resolve().parents[2] / "conformance" / "contracts"
@@ -52,14 +51,11 @@ def shown(body: bytes) -> dict[str, str]:
 
 
 def answer_pattern(vector: Vector) -> Vector:
-    problem = pattern_problem(vector["pattern"])
+    problem = pattern_flaw(vector["pattern"])
     if problem:
         return {"refused": problem}
-    made = compiled(vector["pattern"])
-    return {
-        "whole": [made.fullmatch(text) is not None for text in vector["texts"]],
-        "some": [made.search(text) is not None for text in vector["texts"]],
-    }
+    whole, some = compiled(vector["pattern"]), compiled(vector["pattern"], whole=False)
+    return {"whole": list(map(whole, vector["texts"])), "some": list(map(some, vector["texts"]))}
 
 
 def answer_date(vector: Vector) -> Vector:

@@ -140,7 +140,7 @@ def test_a_record_with_a_thousand_breaks_tells_twenty() -> None:
         {"minimum": True},
         {"maxLength": -1},
         {"pattern": "("},
-        {"pattern": "(a+)+$"},
+        {"pattern": "(?=a)"},
         {"type": []},
         {"type": "float"},
         {"additionalProperties": 1},

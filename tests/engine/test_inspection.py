@@ -467,7 +467,7 @@ def everything() -> bytes:
         (csv_contract(Column(name="a"), Column(name="a")), "column a is named twice"),
         (csv_contract(Column(name=" ")), "column 1 has no name"),
         (csv_contract(Column(name="a", pattern="(")), "not a regular expression"),
-        (csv_contract(Column(name="a", pattern="(a+)+")), "very many ways"),
+        (csv_contract(Column(name="a", pattern="a++")), "a possessive repeat, which is not supported, at character 3"),
         (csv_contract(Column(name="a", minimum=1)), "for integer and number"),
         (csv_contract(Column(name="a", minimum=1, values=("x",))), "for integer and number"),
         (csv_contract(Column(name="a", type="integer", minimum=2, maximum=1)), "above maximum"),
@@ -506,7 +506,7 @@ def everything() -> bytes:
         (DataContract(format="json", json_schema={"items": {"$ref": "#"}}), "json_schema.items: the keyword $ref"),
         (DataContract(format="json", json_schema={"type": "text"}), "type does not have the form"),
         (DataContract(format="json", json_schema={"const": 1}), "const of the whole document"),
-        (DataContract(format="ndjson", json_schema={"pattern": "(a|a)*b"}), "very many ways"),
+        (DataContract(format="ndjson", json_schema={"pattern": "a(?!b)"}), "a look-around, which is not supported"),
     ],
 )
 def test_a_contract_that_cannot_be_kept_is_refused_before_anything_is_read(contract: DataContract, says: str) -> None:

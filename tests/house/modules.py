@@ -46,7 +46,9 @@ BANS = (
         re.compile(r"\beval\(|\bnew Function\b|node:vm\b|node:child_process\b"), "turns text into code or commands"
     ),
     ModuleBan(
-        re.compile(r"\bcreateRequire\b|\brequire\("), "import it, so that it is seen here", ("node/store/database.mjs",)
+        re.compile(r"\bcreateRequire\b|\brequire\("),
+        "import it, so that it is seen here",
+        ("node/patterns.mjs", "node/store/database.mjs"),  # the packages: re2js late, and better-sqlite3
     ),
     ModuleBan(re.compile(r"\bconsole\."), "only the screen speaks; log an event"),
     ModuleBan(
@@ -97,8 +99,8 @@ def _check_imports(path: str, text: str) -> Iterator[Finding]:
     for found in _IMPORT.finditer(text):
         number = text.count("\n", 0, found.start()) + 1
         source = found["source"]
-        if not source.startswith(("node:", "./", "../")) and source != "better-sqlite3":
-            yield Finding(path, number, f"{source}: the runner depends on better-sqlite3 and nothing else")
+        if not source.startswith(("node:", "./", "../")) and source not in ("better-sqlite3", "re2js"):
+            yield Finding(path, number, f"{source}: the runner depends on better-sqlite3 and re2js, and nothing else")
         yield from _check_exported(path, number, source, found["names"])
         rest = text[: found.start()] + text[found.end() :]
         for part in re.split(r"[{},]", found["names"]):

@@ -17,7 +17,7 @@ import kfm
 from tests.house.bans import ROOT, repository_files
 from tests.house.guides import follow
 
-RUNTIME = ("apsw", "msgspec")
+RUNTIME = {"apsw": "apsw", "google-re2": "re2", "msgspec": "msgspec"}  # and what is imported of them
 
 
 def quiet(*command: str, cwd: Path | None = None) -> str:
@@ -51,7 +51,7 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--python", found)
     quiet(*pip, "install", "--no-index", "--no-deps", str(wheel))
     place = quiet(found, "-c", "import sysconfig; print(sysconfig.get_path('platlib'))").strip()
-    for name in RUNTIME:
+    for name in RUNTIME.values():
         (Path(place) / name).symlink_to(Path(sysconfig.get_path("platlib")) / name)
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from kfm.inspection.backtracking import pattern_problem
+from kfm.documents.patterns import pattern_flaw
 from tests.node.inspection_sources import CELLS, DELIMITERS, ENCODINGS, NAMES, SAFE_ENCODINGS, source, value
 
 Case = tuple[dict[str, Any], bytes, dict[str, int]]  # contract, source, limits
@@ -91,7 +91,7 @@ def column(pick: random.Random, name: str, wild: bool) -> dict[str, Any]:
             made["maximum"] = bounds[1]
     if pick.random() < 0.25:
         found = pick.choice(PATTERNS) if pick.random() < 0.7 else pattern(pick, 3)
-        made["pattern"] = "" if not wild and pattern_problem(found) else found
+        made["pattern"] = "" if not wild and pattern_flaw(found) else found
     bounded = not wild and (made.get("pattern") or "minimum" in made)
     if pick.random() < 0.15 and not bounded:
         made["values"] = pick.sample(CELLS, k=pick.randint(1, 4)) if wild else _fitting(made["type"], pick)
@@ -113,41 +113,42 @@ def _fitting(kind: str, pick: random.Random) -> list[str]:
     return pick.sample(fits, k=pick.randint(1, len(fits)))
 
 
+ATOMS = (
+    "a", "b", "k", "1", "é", "\U0001f600", ".", r"\.", r"\w", r"\W", r"\d", r"\D", r"\s", r"\S", r"\b", r"\B", "^", "$",
+    r"\A", r"\Z", "[ab]", "[^a]", "[]a-]", "[^k]", "[A-z]", r"[\w.]", r"[^\s\d]", r"[\S1]", r"[^\W_]", "[é-ü]",
+    r"[\x41-\u00e9]", r"\U0001f600", r"\x6b", r"[\b\t]", "{", "x{", "-", "[^\\x00-\\U0010ffff]",
+)  # fmt: skip
+REFUSED = (
+    "(?=a)",
+    "(?<=a)",
+    "(?!b)",
+    "(?>a)",
+    "a*+",
+    r"(a)\1",
+    r"\p{L}",
+    r"\C",
+    r"\Qa\E",
+    "[[:alpha:]]",
+    "(?<n>a)",
+    "a{1001}",
+)
+
+
 def pattern(pick: random.Random, depth: int) -> str:
     roll = pick.random()
     if depth == 0 or roll < 0.3:
-        atoms = (
-            "a",
-            "b",
-            "[ab]",
-            "[^a]",
-            ".",
-            r"\w",
-            r"\d",
-            r"\s",
-            "1",
-            r"\.",
-            "é",
-            r"\b",
-            r"\B",
-            "^",
-            "$",
-            "(?=a)",
-            "(?<=a)",
-            "(?!b)",
-        )
-        return pick.choice(atoms)
+        return pick.choice(ATOMS) if pick.random() < 0.99 else pick.choice(REFUSED)
     if roll < 0.55:
         return pattern(pick, depth - 1) + pattern(pick, depth - 1)
     if roll < 0.7:
         return f"(?:{pattern(pick, depth - 1)}|{pattern(pick, depth - 1)})"
-    if roll < 0.75:
-        return f"(?i:{pattern(pick, depth - 1)})"
-    if roll < 0.8:
-        return f"(?>{pattern(pick, depth - 1)})"
+    if roll < 0.78:
+        return f"(?{pick.choice(('i', 's', 'is'))}:{pattern(pick, depth - 1)})"
     if roll < 0.83:
         return f"({pattern(pick, depth - 1)}|)"
-    repeat = pick.choice(("*", "+", "?", "{2}", "{0,2}", "*?", "{1,3}?", "*+", "++", "{2,}+", "{9,}", "{,20}"))
+    repeat = pick.choice(
+        ("*", "+", "?", "{2}", "{0,2}", "*?", "{1,3}?", "??", "+?", "{0}", "{3,}", "{9,}", "{,20}", "{007}")
+    )
     return f"({pattern(pick, depth - 1)}){repeat}"
 
 
@@ -168,7 +169,7 @@ def schema(pick: random.Random, depth: int, wild: bool) -> Any:
         "maxLength": lambda: pick.choice((0, 1, 3)),
         "minItems": lambda: pick.choice((0, 1, 2)),
         "maxItems": lambda: pick.choice((0, 1, 2, 10)),
-        "pattern": lambda: pick.choice([p for p in PATTERNS if wild or not pattern_problem(p)]),
+        "pattern": lambda: pick.choice([p for p in PATTERNS if wild or not pattern_flaw(p)]),
         "title": lambda: "only a note",
     }
     for name in pick.sample(sorted(some), k=pick.choice((0, 1, 1, 2, 3))):

@@ -7,8 +7,9 @@ from collections import Counter
 
 import pytest
 
+from tests.contract.test_patterns import HOSTILE
 from tests.node import inspection_samples as samples
-from tests.node.fuzz_inspection import run
+from tests.node.fuzz_inspection import compare_patterns, run
 from tests.node.twin import Twin, encoded
 
 
@@ -23,6 +24,28 @@ def test_a_thousand_generated_contracts_and_sources_have_one_answer() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_twelve_thousand_generated_contracts_and_sources_have_one_answer(seed: int) -> None:
     assert run(12_000, seed) == []
+
+
+def patterns(count: int, seed: int) -> list[str]:
+    pick = random.Random(seed)
+    with Twin("./inspection_answers.mjs") as twin:
+        return [text for _ in range(0, count, 250) for text in compare_patterns(twin, pick, 250)]
+
+
+def test_a_thousand_generated_patterns_take_the_same_twelve_thousand_values() -> None:
+    assert patterns(1_000, 20260102) == []
+
+
+def test_no_value_keeps_a_pattern_busy_in_node() -> None:
+    with Twin("./inspection_answers.mjs") as twin:
+        for pattern, value in HOSTILE:
+            assert twin.ask("pattern", pattern, [value])["ok"] == [[False, False]], pattern
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(5))
+def test_twenty_thousand_generated_patterns_take_the_same_values(seed: int) -> None:
+    assert patterns(20_000, seed) == []
 
 
 def test_a_difference_would_be_seen() -> None:

@@ -66,7 +66,7 @@ class ColumnCheck:
         self.blanks = frozenset({"", *column.missing, *(text.strip() for text in column.missing)})
         self._seen: set[str | bytes] = set()
         self._allowed = frozenset(column.values)
-        self._matches = compiled(column.pattern).fullmatch if column.pattern else None
+        self._matches = compiled(column.pattern) if column.pattern else None
         numeric = column.type in ("integer", "number")
         self._bounded = numeric and (column.minimum is not None or column.maximum is not None)
         self._textual = bool(column.values or column.pattern or column.unique)
@@ -234,7 +234,7 @@ class ColumnCheck:
                 return "maximum"
         if self._allowed and text not in self._allowed:
             return "values"
-        if self._matches is not None and (len(text) > MAX_MATCHED or self._matches(text) is None):
+        if self._matches is not None and (len(text) > MAX_MATCHED or not self._matches(text)):
             return "pattern"
         if self.unique and _key(text) in self._seen:
             return "unique"

@@ -172,9 +172,9 @@ def _column_problems(column: Column) -> Iterator[str]:
         yield "a required value cannot be blanked; use discard-row or freeze"
     broken = ""
     if column.pattern:
-        from kfm.inspection.backtracking import pattern_problem
+        from kfm.documents.patterns import pattern_flaw
 
-        if broken := pattern_problem(column.pattern):
+        if broken := pattern_flaw(column.pattern):
             yield f"the pattern {broken}"
     if column.date_format:
         if column.type not in ("date", "datetime"):

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kfm.contract.canonical import canonical
-from kfm.documents.patterns import compiled
+from kfm.documents.patterns import compiled, pattern_flaw
 from kfm.errors import BadInput
-from kfm.inspection.backtracking import pattern_problem
 from kfm.inspection.columns import MAX_MATCHED
 
 MAX_BREAKS = 20  # told per record
@@ -45,7 +44,7 @@ def schema_problems(schema: Any, place: str = "json_schema") -> list[str]:
     ]
     wrong = [name for name, fits in _SHAPES.items() if name in schema and not fits(schema[name])]
     problems += [f"{place}: {name} does not have the form JSON Schema gives it" for name in wrong]
-    if "pattern" in schema and "pattern" not in wrong and (problem := pattern_problem(schema["pattern"])):
+    if "pattern" in schema and "pattern" not in wrong and (problem := pattern_flaw(schema["pattern"])):
         problems.append(f"{place}: pattern {problem}")
     if isinstance(schema.get("properties"), dict):
         for name, inner in sorted(schema["properties"].items(), key=_name):
@@ -133,8 +132,8 @@ def _simple(schema: dict[str, Any]) -> Iterator[tuple[str, Callable[[Any], bool]
         if keyword in schema:
             yield keyword, _when(applies, fits, schema[keyword])
     if "pattern" in schema:
-        search = compiled(schema["pattern"]).search
-        yield "pattern", lambda v: type(v) is not str or (len(v) <= MAX_MATCHED and search(v) is not None)
+        search = compiled(schema["pattern"], whole=False)
+        yield "pattern", lambda v: type(v) is not str or (len(v) <= MAX_MATCHED and search(v))
 
 
 def _among(allowed: set[bytes]) -> Callable[[Any], bool]:

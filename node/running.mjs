@@ -178,7 +178,7 @@ function showRuns(house, screen, tally, effects) {
     return;
   }
   for (const receipt of tally.receipts) {
-    if (receipt.held_rows) {
+    if (receipt.held_rows && receipt.outcome !== "held") { // that was said as an error, of all its rows
       const rows = receipt.held_rows === 1 ? "1 row" : `${receipt.held_rows} rows`;
       screen.say(`${receipt.dataset}: ${rows} held back, see \`kfm held ${receipt.dataset}\``);
     }

@@ -235,7 +235,7 @@ def show_runs(house: House, screen: Screen, tally: Tally, outcome: Outcome) -> N
         show_effects(house, screen, outcome.receipts, outcome.effects)
         return
     for receipt in outcome.receipts:
-        if receipt.held_rows:
+        if receipt.held_rows and receipt.outcome != "held":  # that was said as an error, of all its rows
             rows = "1 row" if receipt.held_rows == 1 else f"{receipt.held_rows} rows"
             screen.say(f"{receipt.dataset}: {rows} held back, see `kfm held {receipt.dataset}`")
         if receipt.outcome == "frozen":

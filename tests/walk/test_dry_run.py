@@ -77,6 +77,8 @@ LOOKING: tuple[tuple[str, ...], ...] = (
     ("diff", "gauges"),
     ("receipts", "list"),
     ("receipts", "show", "last"),
+    ("publish", "--check"),
+    ("publish", "gauges", "--check"),
     ("held", "gauges"),
     ("held", "gauges", "--rows"),
     ("wal", "export", "last"),

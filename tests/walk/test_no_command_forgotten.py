@@ -16,7 +16,6 @@ Command = tuple[str, ...]
 WRITING: frozenset[Command] = frozenset(
     {
         ("init",),
-        ("publish",),  # compares too, but over a state that is opened to be repaired
         ("resume",),
         ("compact",),
         ("doctor",),  # tries the disk by writing to it
@@ -27,7 +26,7 @@ WRITING: frozenset[Command] = frozenset(
     }
 )
 # These write only if they are not told otherwise: the flag that every traced call of theirs has.
-TAMED = {("telemetry", "export"): "--stdout"}
+TAMED = {("telemetry", "export"): "--stdout", ("publish",): "--check"}
 
 
 def leaves(parser: argparse.ArgumentParser, above: Command = ()) -> Iterator[tuple[Command, set[str]]]:

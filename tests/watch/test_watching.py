@@ -21,6 +21,7 @@ from kfm.house.opening import House, open_house
 from kfm.house.watching import Watch
 from kfm.orchestration import triggers
 from kfm.store.inbox import InboxTx
+from tests.walk.installations import Installation
 from tests.watch.site import Site, installation, served
 
 
@@ -245,3 +246,36 @@ def test_a_watch_that_is_killed_again_and_again_misses_nothing(tmp_path: Path, s
         assert list(house.state.inbox.waiting()) == [] and list(house.state.runs.unfinished()) == []
         ended = [each.trigger.trigger_id for each in house.state.inbox.all_ended()]
         assert len(ended) == len(set(ended)) > 0
+
+
+def test_a_watch_ends_as_a_run_does_when_only_the_delivery_failed(tmp_path: Path, site: Site) -> None:
+    path = installation(tmp_path, site, "wells", "works")
+    said = "    title: T\n    license: CC0-1.0\n    sensitivity: public\n    sources:"
+    Path(path).write_text(Path(path).read_text().replace("    sources:", said))
+    kfm = Installation(tmp_path).kfm
+    kfm("run")
+    public = tmp_path / "public"
+    public.write_text("in the way")
+    kfm("promote", "wells", expect=74)
+    site.change(b"api,depth\n15-001,101\n", '"2"')
+    told = "committed, but not delivered yet, do not repeat it: "
+    watched = kfm("watch", "wells", "--once", expect=74)
+    assert "SUCCESS" in watched.out and f"kfm: {told}cannot publish a file" in watched.err
+    kfm("run", "wells", expect=74)
+
+    public.unlink()
+    version = {row["ref"]: row["version"] for row in kfm("refs", "list", "--json").data}["published/wells"]
+    other = public / f"datasets/wells/versions/{version[7:23]}.ndjson"
+    other.parent.mkdir(parents=True)
+    other.write_text("other bytes")
+    site.change(b"api,depth\n15-001,102\n", '"3"')
+    told = f"kfm: wells: {told}published file"
+    assert told in kfm("watch", "works", "--once").err, "of another dataset it is told, and is no failure"
+    watched = kfm("watch", "wells", "--once", expect=65)
+    assert "SUCCESS" in watched.out and told in watched.err
+    kfm("run", "wells", expect=65)
+
+    other.unlink()
+    site.change(b"api,depth\n15-001,103\n", '"4"')
+    assert told not in kfm("watch", "wells", "--once").err
+    assert (public / "datasets/wells/current.json").exists()

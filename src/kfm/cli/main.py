@@ -25,7 +25,7 @@ WRITING = frozenset(
         "rollback",
         "freeze",
         "thaw",
-        "publish",
+        "--repair",
         "compact",
         "retry",
         "replay",

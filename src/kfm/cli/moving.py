@@ -69,7 +69,7 @@ def publish(options: argparse.Namespace, screen: Screen) -> int:
 
     resolved = settings(options)
     named = [known_dataset(options, screen, resolved, name) for name in options.dataset]
-    with opened(options, screen, "write", resolved) as house:
+    with opened(options, screen, "write" if options.repair else "read", resolved) as house:
         tally = Tally(screen)
         effects: list[Effect] = []
         if options.repair:

@@ -94,7 +94,7 @@ def watch(options: argparse.Namespace, screen: Screen) -> int:
     """Until SIGTERM or Ctrl-C. What it is told meanwhile is durable before it says so."""
     from kfm.cli.running import Tally
     from kfm.house.watching import Watch
-    from kfm.house.working import work
+    from kfm.house.working import Outcome, settle
 
     resolved = settings(options)
     names = [known_dataset(options, screen, resolved, name) for name in options.dataset]
@@ -109,7 +109,7 @@ def watch(options: argparse.Namespace, screen: Screen) -> int:
             found = list(receipts)
             if found:
                 watching.busy = True
-                work(house, (), tally)
+                settle(house, Outcome(found), tally)
                 watching.busy = False
             for receipt in found:
                 tally.ended(receipt)

@@ -369,7 +369,17 @@ class Source(Protocol):
     def fetch(self, request: FetchRequest, known: Checkpoint | None, objects: Objects) -> Fetched: ...
 
 
-class Publisher(Protocol):
+class Outside(Protocol):
+    """What was published, to be looked at."""
+
+    def datasets(self) -> list[str]:
+        """Of which anything is there, as far as that can be told."""
+
+    def differences(self, dataset: str, expected: Mapping[str, str], gone: Sequence[str]) -> list[Difference]:
+        """What is not as expected, by path and digest; `gone` are folders that should not be there."""
+
+
+class Publisher(Outside, Protocol):
     """The only way anything outside changes. A noop publisher keeps the same trace."""
 
     def write_file(self, path: str, digest: str, size: int, key: str, body: Iterable[bytes]) -> None:
@@ -380,12 +390,6 @@ class Publisher(Protocol):
 
     def remove_rest(self, folder: str, check: Callable[[], None]) -> None:
         """Whatever still lies in the folder of a version whose files were removed, and the folder itself."""
-
-    def datasets(self) -> list[str]:
-        """Of which anything is there, as far as that can be told."""
-
-    def differences(self, dataset: str, expected: Mapping[str, str], gone: Sequence[str]) -> list[Difference]:
-        """What is not as expected, by path and digest; `gone` are folders that should not be there."""
 
     def emit_event(self, event: dict[str, Any], key: str) -> None: ...
 

@@ -17,7 +17,7 @@ from kfm.clock import Clock, from_environment, rfc3339
 from kfm.config import DatasetConfig, Resolved, SourceConfig
 from kfm.contract.declared import check_window
 from kfm.contract.names import check_partition, dataset_id
-from kfm.contract.ports import Lock, Log, Objects, Publisher, Source, Tables
+from kfm.contract.ports import Lock, Log, Objects, Outside, Publisher, Source, Tables
 from kfm.contract.records import (
     DataContract,
     Effect,
@@ -99,11 +99,23 @@ class House:
         return real if self.mode == "write" else DryObjects(real)
 
     def _open_publisher(self) -> Publisher:
+        if self.mode == "write":
+            return self._open_public()
+        from kfm.publish.noop import NoopPublisher
+
+        return NoopPublisher(dry_run=True)
+
+    @property
+    def outside(self) -> Outside:
+        """What was published, to be looked at, also by those who change nothing."""
+        return self.publisher if self.mode == "write" else self._open_public()
+
+    def _open_public(self) -> Publisher:
         scheme, path = self.resolved.location(self.config.publish)
-        if self.mode != "write" or scheme == "noop":
+        if scheme == "noop":
             from kfm.publish.noop import NoopPublisher
 
-            return NoopPublisher(dry_run=self.mode != "write")
+            return NoopPublisher(dry_run=False)
         from kfm.publish.files import FilesPublisher
         from kfm.store.locks import FileLock
 

@@ -20,7 +20,7 @@ Problems = list[tuple[str, KfmError]]
 def published_datasets(house: House) -> list[str]:
     """Of which anything is, was or seems to be public, by name."""
     known = {entry.ref.partition("/")[2] for entry in house.state.refs.histories("published/")}
-    return sorted(known | set(house.publisher.datasets()))
+    return sorted(known | set(house.outside.datasets()))
 
 
 def differences(house: House, dataset: str) -> list[Difference]:
@@ -34,7 +34,7 @@ def differences(house: House, dataset: str) -> list[Difference]:
         expected[f"{version_path(dataset, version)}.ndjson"] = listed(house.objects, version)[0]
     if moves:
         expected[pointer_path(dataset)] = digest(canonical(pointer_of(moves[-1])))
-    return house.publisher.differences(dataset, expected, _gone(dataset, moves, stay))
+    return house.outside.differences(dataset, expected, _gone(dataset, moves, stay))
 
 
 def repair(house: House, dataset: str) -> tuple[list[Difference], list[Effect]]:

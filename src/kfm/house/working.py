@@ -30,8 +30,8 @@ class Undelivered(NamedTuple):
 class Outcome:
     """What became of some requests: receipts, problems of what left none, and what was told to the outside, or not."""
 
-    def __init__(self) -> None:
-        self.receipts: list[Receipt] = []
+    def __init__(self, receipts: Iterable[Receipt] = ()) -> None:
+        self.receipts = list(receipts)
         self.problems: list[tuple[str, KfmError]] = []
         self.effects: list[Effect] = []
         self.undelivered: list[Undelivered] = []
@@ -69,11 +69,11 @@ def work(house: House, requests: Iterable[Request], audience: Audience, *, all_a
             raise
         except KfmError as problem:
             tell(request.about, problem)
-    _settle(house, outcome, audience, all_are_ours=all_are_ours)
+    settle(house, outcome, audience, all_are_ours=all_are_ours)
     return outcome
 
 
-def _settle(house: House, outcome: Outcome, audience: Audience, *, all_are_ours: bool = False) -> None:
+def settle(house: House, outcome: Outcome, audience: Audience, *, all_are_ours: bool = False) -> None:
     """Durable, and told to the outside. If only that fails, people must see what was done: again, it is undone."""
     audience.settles()
     try:

@@ -60,8 +60,12 @@ export class FilesPublisher extends TracingPublisher {
         if (found !== digest) this.#write(target, body, digest);
       });
     }
-    // A version whose folder is gone was taken back meanwhile, by a process that knew more.
-    if (!name.startsWith("datasets/") || isThere(path.dirname(target))) keepName(target);
+    try {
+      keepName(target);
+    } catch (problem) {
+      // A version whose folder is gone was taken back meanwhile, by a process that knew more.
+      if (!name.startsWith("datasets/") || problem.cause?.code !== "ENOENT") throw problem;
+    }
     this.note("write_file", name, digest, size, key);
   }
 
@@ -134,13 +138,16 @@ export class FilesPublisher extends TracingPublisher {
     const folder = path.dirname(target);
     const temporary = path.join(folder, ".publishing");
     asStorageFailed(() => {
+      const pieces = body[Symbol.iterator]();
+      const first = pieces.next(); // before anything is made here: this is where it is said if it may not be
       try {
         this.#makeDirs(folder);
         if (isThere(temporary)) fs.rmSync(temporary, { force: true });
         const total = createHash("sha256");
         const fd = fs.openSync(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, this.#isPrivate(target) ? 0o600 : 0o644);
         try {
-          for (const chunk of body) {
+          for (let piece = first; !piece.done; piece = pieces.next()) {
+            const chunk = piece.value;
             total.update(chunk);
             for (let at = 0; at < chunk.length; ) at += fs.writeSync(fd, chunk, at);
           }
@@ -159,6 +166,8 @@ export class FilesPublisher extends TracingPublisher {
           // it was not there, or the disk says no a second time
         }
         throw problem;
+      } finally {
+        pieces.return?.();
       }
     });
   }

@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -69,9 +70,12 @@ class FilesPublisher(TracingPublisher):
                         os.replace(target, f"{target}.set-aside-{found[7:19]}")
                 if found != digest:
                     self._write(target, body, digest)
-        # A version whose folder is gone was taken back meanwhile, by a process that knew more.
-        if not path.startswith("datasets/") or os.path.isdir(os.path.dirname(target)):
+        try:
             _keep_name(target)
+        except StorageFailed as problem:
+            # A version whose folder is gone was taken back meanwhile, by a process that knew more.
+            if not path.startswith("datasets/") or not isinstance(problem.__cause__, FileNotFoundError):
+                raise
         self._note("write_file", path, digest, size, key)
 
     def remove_file(self, path: str, key: str, check: Callable[[], None]) -> None:
@@ -164,6 +168,8 @@ class FilesPublisher(TracingPublisher):
         folder = os.path.dirname(target)
         temporary = os.path.join(folder, ".publishing")
         with _as_storage_failed():
+            pieces = iter(body)
+            first = next(pieces, b"")  # before anything is made here: this is where it is said if it may not be
             try:
                 self._make_dirs(folder)
                 with contextlib.suppress(FileNotFoundError):
@@ -171,7 +177,7 @@ class FilesPublisher(TracingPublisher):
                 total = hashlib.sha256()
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
                 with open(os.open(temporary, flags, 0o600 if self._is_private(target) else 0o644), "wb") as file:
-                    for chunk in body:
+                    for chunk in chain([first], pieces):
                         total.update(chunk)
                         file.write(chunk)
                     file.flush()

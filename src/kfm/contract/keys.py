@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 
+from kfm.contract.aims import TARGET
 from kfm.contract.canonical import canonical
 from kfm.contract.records import SourceRef, Trigger
 from kfm.errors import BadInput
@@ -46,8 +47,15 @@ def run_key_of(inputs: Iterable[SourceRef], window: str, version: str, partition
 
 
 def input_hash(inputs: Iterable[SourceRef]) -> str:
-    """What was read, by content: validators have no part in it."""
-    return digest(canonical([[r.uri, r.content_hash, list(r.partition), r.contract_hash] for r in inputs]))
+    """What was read, by content: validators have no part in it. The target of an operation is told with its ref, as it
+    was before it was an input: the same order is the same work for every version of the program."""
+    told: list[list[object]] = []
+    for r in inputs:
+        if told and r.uri.startswith(TARGET):
+            told[-1][2] = [r.content_hash]
+        else:
+            told.append([r.uri, r.content_hash, list(r.partition), r.contract_hash])
+    return digest(canonical(told))
 
 
 def claim_key(

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
+from kfm.contract.aims import REF, TARGET
 from kfm.contract.canonical import canonical
 from kfm.contract.keys import digest
 from kfm.contract.names import check_ref
@@ -96,7 +97,7 @@ class Pinner:
     def ref(self, name: str) -> SourceRef:
         """The digest a ref points to now; an empty content_hash if it does not exist."""
         check_ref(name)
-        return SourceRef(uri=f"kfm://ref/{name}", content_hash=self._ports.state.refs.at(name), size=0, name=name)
+        return SourceRef(uri=REF + name, content_hash=self._ports.state.refs.at(name), size=0, name=name)
 
     def history(self, name: str) -> list[RefEntry]:
         check_ref(name)
@@ -113,7 +114,9 @@ class Pinner:
             canonical(made)
         except (TypeError, ValueError, RecursionError, BadInput):
             return False
-        return made.uri.startswith("kfm://ref/") or self._ports.objects.has(made.content_hash)
+        if made.uri.startswith(TARGET):
+            return self._walk.updater.moves_only
+        return made.uri.startswith(REF) or self._ports.objects.has(made.content_hash)
 
 
 def layout_of(contract: DataContract) -> Layout | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from kfm.clock import rfc3339
+from kfm.contract.aims import REF, aim_of
 from kfm.contract.keys import run_id as make_run_id
 from kfm.contract.names import dataset_uri, is_digest
 from kfm.contract.overrides import overrides_of
 from kfm.contract.ports import Tx
-from kfm.contract.records import ErrorNote, Item, Receipt, RefMove, Run, Status, Trigger
+from kfm.contract.records import ErrorNote, Item, Receipt, RefMove, Run, SourceRef, Status, Trigger
 from kfm.contract.updater import Updater
 from kfm.engine.changes import code_warnings
 from kfm.engine.measure import measure, measure_merged
@@ -192,7 +193,7 @@ def closing_receipt(walk: Walk, old: Run, outcome: str, note: ErrorNote) -> Rece
         trigger=old.trigger.kind,
         actor=old.trigger.actor,
         reason=old.trigger.reason,
-        inputs=[Item(kind="uri", id=source.uri, checksum=source.content_hash, zone="raw") for source in old.inputs],
+        inputs=input_items(walk.updater, old.dataset, old.inputs),
         outputs=[],
         moves=[],
         steps=old.steps,
@@ -216,17 +217,22 @@ def quarantine_moves(walk: Walk) -> list[RefMove]:
     return moves
 
 
-def input_items(walk: Walk) -> list[Item]:
+def input_items(updater: Updater, dataset: str, inputs: list[SourceRef]) -> list[Item]:
     """What was read, with its zone. Of an operation: where the ref was, and the version it is to lead to."""
-    items = []
-    for source in walk.inputs:
-        ref = source.uri.removeprefix("kfm://ref/") if source.uri.startswith("kfm://ref/") else ""
-        zone = ref.partition("/")[0] or "raw"
-        items.append(Item(kind="ref" if ref else "uri", id=source.uri, checksum=source.content_hash, zone=zone))
-        if walk.updater.moves_only and is_digest(source.partition[0]):
-            zone = "processed" if walk.updater.op == "promote" else zone
-            items.append(Item(kind="dataset", id=dataset_uri(walk.dataset), checksum=source.partition[0], zone=zone))
+    if not updater.moves_only:
+        return [_item(source) for source in inputs]
+    ref, target = aim_of(inputs) if inputs else (None, "")
+    items = [_item(ref)] if ref is not None else []
+    if is_digest(target):
+        zone = "processed" if updater.op == "promote" else items[0].zone
+        items.append(Item(kind="dataset", id=dataset_uri(dataset), checksum=target, zone=zone))
     return items
+
+
+def _item(source: SourceRef) -> Item:
+    ref = source.uri.removeprefix(REF) if source.uri.startswith(REF) else ""
+    zone = ref.partition("/")[0] or "raw"
+    return Item(kind="ref" if ref else "uri", id=source.uri, checksum=source.content_hash, zone=zone)
 
 
 def zones_out(walk: Walk) -> list[str]:
@@ -234,7 +240,7 @@ def zones_out(walk: Walk) -> list[str]:
 
 
 def zones_in(walk: Walk) -> list[str]:
-    return list(dict.fromkeys(item.zone for item in input_items(walk)))
+    return list(dict.fromkeys(item.zone for item in input_items(walk.updater, walk.dataset, walk.inputs)))
 
 
 def output_items(walk: Walk) -> list[Item]:
@@ -268,7 +274,7 @@ def receipt_of(walk: Walk, status: Status, outcome: str, run_id: str, errors: li
         started_at=run.started_at if run else rfc3339(walk.started_ms),
         finished_at=walk.now(),
         dry_run=walk.ports.settings.dry_run,
-        inputs=input_items(walk),
+        inputs=input_items(walk.updater, walk.dataset, walk.inputs),
         outputs=output_items(walk) if status == "SUCCESS" else [],
         moves=moves,
         steps=walk.plan.steps if walk.plan else 0,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from kfm.contract.aims import Aim, aim_of, aiming
 from kfm.contract.names import dataset_id, is_digest
 from kfm.contract.records import RefEntry, RefMove, SourceRef, Step, Trigger
 from kfm.contract.updater import Output, Plan, Reader, Sources, Updater
@@ -15,51 +16,40 @@ NOTHING = "nothing"
 
 
 class MoveUpdater(Updater):
-    """Plans one move: from where the ref is to where the input says it shall be."""
+    """Plans one move: from where the ref is to its target. Both are inputs."""
 
     version = "1.0.0"
     moves_only = True
 
     def inputs(self, trigger: Trigger, sources: Sources) -> list[SourceRef]:
-        aim = self.aim(trigger, sources)
+        ref, target = self.aim(trigger, sources)
         before = trigger.params.get("before")
         if before is None and trigger.trigger_id:
             raise Refused("it is not known any more what this was to move", hint="order it anew")
-        if before is not None and before != (aim.content_hash or NOTHING):
+        if before is not None and before != (ref.content_hash or NOTHING):
             raise Moved(
-                f"{aim.name} has moved since this was ordered",
-                hint=f"look at `kfm refs history {aim.name}`, and order it anew if it is still wanted",
+                f"{ref.name} has moved since this was ordered",
+                hint=f"look at `kfm refs history {ref.name}`, and order it anew if it is still wanted",
             )
-        return [aim]
+        return aiming(ref, target)
 
-    def aim(self, trigger: Trigger, sources: Sources) -> SourceRef:
-        """The ref to move, with where it shall go as its partition key."""
+    def aim(self, trigger: Trigger, sources: Sources) -> Aim:
+        """The ref to move, and where it shall go."""
         raise NotImplementedError
 
     def kept(self, trigger: Trigger, inputs: Sequence[SourceRef]) -> Trigger:
         """What was ordered is decided when it is ordered: done later, it is this move or none."""
-        (aim,) = inputs
-        pinned = {"before": aim.content_hash or NOTHING, "to": aim.partition[0] or NOTHING}
+        ref, target = aim_of(inputs)
+        pinned = {"before": ref.content_hash or NOTHING, "to": target or NOTHING}
         return msgspec.structs.replace(trigger, params={**trigger.params, **pinned})
 
     def plan(self, inputs: Sequence[SourceRef]) -> Plan:
-        return Plan(
-            [
-                Step(
-                    id=f"move-{ref.name}",
-                    move=RefMove(ref=ref.name, before=ref.content_hash, after=ref.partition[0]),
-                )
-                for ref in inputs
-                if ref.content_hash != ref.partition[0]
-            ]
-        )
+        ref, target = aim_of(inputs)
+        move = RefMove(ref=ref.name, before=ref.content_hash, after=target)
+        return Plan([Step(id=f"move-{ref.name}", move=move)] if target != ref.content_hash else [])
 
     def perform(self, step: Step, read: Reader) -> Output:  # noqa: ARG002
         raise Refused("a move has nothing to perform")
-
-
-def _aim(ref: SourceRef, target: str) -> SourceRef:
-    return msgspec.structs.replace(ref, partition=(target,))
 
 
 class Promote(MoveUpdater):
@@ -69,13 +59,13 @@ class Promote(MoveUpdater):
     op = "promote"
     job_type = "operation.promote"
 
-    def aim(self, trigger: Trigger, sources: Sources) -> SourceRef:
+    def aim(self, trigger: Trigger, sources: Sources) -> Aim:
         name = dataset_id(trigger.dataset)
         target = trigger.params.get("to") or sources.ref(f"processed/{name}").content_hash
         if not target:
             raise Refused(f"{name} has no processed version to promote", hint=f"run it first: `kfm run {name}`")
         _check_digest(target)
-        return _aim(sources.ref(f"published/{name}"), target)
+        return Aim(sources.ref(f"published/{name}"), target)
 
 
 class Rollback(MoveUpdater):
@@ -90,7 +80,7 @@ class Rollback(MoveUpdater):
     op = "rollback"
     job_type = "operation.rollback"
 
-    def aim(self, trigger: Trigger, sources: Sources) -> SourceRef:
+    def aim(self, trigger: Trigger, sources: Sources) -> Aim:
         name = dataset_id(trigger.dataset)
         ref = trigger.params.get("ref") or f"published/{name}"
         if ref not in (f"published/{name}", f"processed/{name}"):
@@ -112,11 +102,11 @@ class Rollback(MoveUpdater):
         if target == NOTHING:
             if not ref.startswith("published/"):
                 raise Refused(f"{ref} is not published, so it cannot be withdrawn")
-            return _aim(sources.ref(ref), "")
+            return Aim(sources.ref(ref), "")
         _check_digest(target)
         if all(target not in (entry.before, entry.after) for entry in entries):
             raise Refused(f"{ref} was never at {target}", hint=f"see `kfm refs history {ref}`")
-        return _aim(sources.ref(ref), target)
+        return Aim(sources.ref(ref), target)
 
 
 def _rolled_back_already(name: str, entries: Sequence[RefEntry]) -> Refused:
@@ -139,10 +129,10 @@ class Freeze(MoveUpdater):
     job_type = "operation.freeze"
     target = "frozen"
 
-    def aim(self, trigger: Trigger, sources: Sources) -> SourceRef:
+    def aim(self, trigger: Trigger, sources: Sources) -> Aim:
         name = trigger.params.get("scope") or trigger.dataset
         switch = "switch/global" if name == "global" else f"switch/dataset/{dataset_id(name)}"
-        return _aim(sources.ref(switch), self.target)
+        return Aim(sources.ref(switch), self.target)
 
 
 class Thaw(Freeze):

@@ -11,17 +11,25 @@ from kfm.engine.partitions import last_of_claim
 def code_changed(state: State, updater: Updater, dataset: str, partition: str = "", claim: str = "") -> bool:
     """Is this other code than the run had that made the version there is now, or of a partition what there is of it,
     under the same version? Not so if either is not known."""
+    if not updater.code_hash:
+        return False
     if partition:
         last = _last_of(state, dataset, partition, claim)
         made_by = last.code_hash if last is not None else ""
     else:
-        current = state.refs.at(f"processed/{dataset}") if updater.code_hash else ""
+        current = state.refs.at(f"processed/{dataset}")
         version = state.ledger.version(dataset, current) if current else None
-        last = state.runs.get(version.validated_by or version.run_id) if version is not None else None
         made_by = version.code_hash if version is not None else ""
-    if last is None or not updater.code_hash or made_by in ("", updater.code_hash):
+        last = (
+            state.runs.get(version.validated_by or version.run_id) if version and _is_other(made_by, updater) else None
+        )
+    if last is None or not _is_other(made_by, updater):
         return False
     return (last.updater_id, last.updater_version) == (updater.id, updater.version)
+
+
+def _is_other(code: str, updater: Updater) -> bool:
+    return code not in ("", updater.code_hash)
 
 
 def _last_of(state: State, dataset: str, partition: str, claim: str) -> Run | None:

@@ -22,7 +22,8 @@ async function pinned(walk, name) {
   const request = replace(base, { now_ms: ports.clock.nowMs(), partition: walk.updater.windowed(walk.trigger) });
   ports.progress("fetch", 0, 0);
   const source = await ports.openSource(request.uri);
-  const fetched = await source.fetch(request, ports.state.checkpoint(request.uri), ports.objects);
+  const known = walk.trigger.force ? null : ports.state.checkpoint(request.uri);
+  const fetched = await source.fetch(request, known, ports.objects);
   walk.checkpoints.push(fetched.checkpoint);
   walk.bytesIn += fetched.bytes_on_wire;
   walk.say("source.pinned", { source: name, not_modified: fetched.not_modified, size: fetched.ref.size });

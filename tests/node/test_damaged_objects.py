@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,3 +70,18 @@ def test_the_gate_is_decided_before_the_commit_begins(site: Weather, monkeypatch
     with opening.open_house(config.load(str(site.folder / "kfm.yml"), {})) as house:
         assert house.operation("promote", "rain").outcome == "done"
     assert order == ["gate", "commit"]
+
+
+@pytest.mark.parametrize("how", ["damaged", "missing"])
+def test_a_source_that_is_not_whole_here_is_fetched_again_by_a_forced_run(site: Weather, how: str) -> None:
+    body = (site.folder / "rain.csv").read_bytes()
+    digest = hashlib.sha256(body).hexdigest()
+    path = site.folder / ".kfm/objects/sha256" / digest[:2] / digest[2:]
+    path.chmod(0o600)
+    path.write_bytes(body[:-2] + bytes([body[-2] ^ 1]) + body[-1:])
+    if how == "missing":
+        path.unlink()
+    assert f"sha256:{digest} is {how}" in site.kfm("doctor", "--deep", code=65).err
+    assert outcome(site, "--force", "--reason", "its source is not whole") == "unchanged"
+    assert path.read_bytes() == body
+    site.kfm("doctor", "--deep")

@@ -77,7 +77,8 @@ class Pinner:
         if partition_by:
             contract = msgspec.structs.replace(contract or DataContract(format="csv"), partition_by=partition_by)
         ports.progress("fetch", 0, 0)
-        checkpoint = ports.state.inbox.checkpoint(request.uri)
+        # A forced run takes nothing for granted: what it fetches again puts right what lies damaged in the store.
+        checkpoint = None if self._walk.trigger.force else ports.state.inbox.checkpoint(request.uri)
         fetched = ports.open_source(request.uri).fetch(request, checkpoint, ports.objects)
         self._walk.checkpoints.append(fetched.checkpoint)
         self._walk.bytes_in += fetched.bytes_on_wire

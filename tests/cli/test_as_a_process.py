@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.abilities import lacking
+
 from .conftest import Kfm, shell
 
 SLOW = """
@@ -66,7 +68,7 @@ def test_output_that_cannot_be_written_is_told(
     ran: Kfm, buffered: bool, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not Path("/dev/full").exists():
-        pytest.skip("this system has no /dev/full")
+        lacking("this system has no /dev/full")
     monkeypatch.setenv("PYTHONUNBUFFERED", "" if buffered else "1")
     why = "no space left on device" if "full" in where else "bad file descriptor"
     for words in (
@@ -88,7 +90,7 @@ def test_where_an_error_cannot_be_written_its_exit_code_is_the_same(
     ran: Kfm, buffered: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not Path("/dev/full").exists():
-        pytest.skip("this system has no /dev/full")
+        lacking("this system has no /dev/full")
     monkeypatch.setenv("PYTHONUNBUFFERED", "" if buffered else "1")
     for words, code in (("frobnicate", 2), ("cat processed/nothing", 3), ("refs list", 0), ("run", 0)):
         for where in ("2> /dev/full", "2>&-", ">&- 2>&-" if code else "2>&-"):

@@ -18,6 +18,7 @@ from kfm import config
 from kfm.clock import FixedClock
 from kfm.house.opening import open_house
 from kfm.store.holders import holder_is_dead, is_held, this_process
+from tests.abilities import lacking
 from tests.cli.conftest import Kfm
 from tests.node.sites import command, declared
 from tests.node.twin import ROOT, node
@@ -172,7 +173,7 @@ def test_the_format_of_a_source_is_shown_as_it_is_used(started: Kfm) -> None:
 @pytest.mark.parametrize("whose", ["file", "folder"])
 def test_a_configuration_above_that_is_somebody_elses_is_not_taken(tmp_path: Path, runner: str, whose: str) -> None:
     if os.geteuid() != 0:
-        pytest.skip("only root can give a file away")
+        lacking("only root can give a file away")
     site = small(tmp_path / "site")
     below = site / "below"
     below.mkdir()
@@ -270,7 +271,7 @@ def test_a_live_worker_in_another_pid_namespace_keeps_its_lease() -> None:
     ask = "from kfm.store.holders import this_process as t; print(t(), flush=True); input()"
     words = [unshare or "", "--pid", "--fork", "--mount-proc", sys.executable, "-c", ask]
     if unshare is None or typed(ROOT, *words[:4], "true").returncode != 0:
-        pytest.skip("no namespaces here")
+        lacking("no namespaces here")
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as worker:
         assert worker.stdout is not None
         holder = worker.stdout.readline().strip()

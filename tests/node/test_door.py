@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.abilities import lacking
 from tests.node.twin import ROOT, node
 
 CONFIG = """\
@@ -154,9 +155,10 @@ def test_a_reader_that_has_enough_is_no_failure(folder: Path, runner: str) -> No
     assert (answer.code, answer.err) == (141, b"rain: 1 row held back, see `kfm held rain`\n")
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no disk that is always full here")
 @pytest.mark.parametrize("runner", RUNNERS)
 def test_a_full_disk_under_stdout_is_told(folder: Path, runner: str) -> None:
+    if not Path("/dev/full").exists():
+        lacking("there is no disk that is always full here")
     with open("/dev/full", "wb") as full:
         answer = typed(runner, folder, ["run", "rain"], stdout=full)
     assert answer.code == 74

@@ -22,6 +22,7 @@ from kfm.contract.keys import digest as digest_of
 from kfm.contract.ports import Lock
 from kfm.contract.records import Receipt
 from kfm.errors import KfmError
+from kfm.projections.artifacts import version_path
 from kfm.publish.files import FilesPublisher
 from tests.power.installation import ITEMS, Installation
 from tests.power.schedules import JOURNAL, OBJECTS, Broken
@@ -299,11 +300,15 @@ def uninterrupted() -> Uninterrupted:
 
 
 def untold(body: bytes, files: dict[str, bytes]) -> bool:
-    """Is this the event of a version that was taken back in the end? It need not have been told before that."""
+    """Is this the event of a version that does not stand in the end, of which there is no listing then? It need not
+    have been told before it was taken back: a sink tells where a dataset stands (decision 12), and if it could not
+    tell of a version in time it never does. One that stands, superseded or not, is told of, and so is every withdrawal.
+    """
     if not body.startswith(b'{"dataset":') or b'"org.kfm.dataset.published.v1"' not in body:
         return False
-    (pointer,) = (msgspec.json.decode(text) for name, text in files.items() if name.endswith("/current.json"))
-    return bool(msgspec.json.decode(body)["version"] != pointer["version"])
+    event = msgspec.json.decode(body)
+    listing = f"{version_path(event['dataset'], event['version'])}.ndjson"
+    return not any(name.endswith(listing) for name in files)
 
 
 def same_in_the_end(found: dict[str, bytes], files: dict[str, bytes]) -> bool:

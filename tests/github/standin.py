@@ -2,7 +2,7 @@
 
 After docs.github.com/rest/releases and /rest/repos (2022-11-28): a release is found by its tag unless it is a draft, a
 tag or an asset name is taken once (422), half an upload stays behind in the state `starter`, assets come a hundred
-at a time, and without a token there is nothing but 401.
+at a time, a release goes with its assets, and without a token there is nothing but 401.
 """
 
 from __future__ import annotations
@@ -70,6 +70,16 @@ def answer(hub: GitHub, method: str, path: str, query: dict[str, str], body: byt
         size, page = int(query.get("per_page", "30")), int(query.get("page", "1"))
         mine = [hub.asset(a) for a in hub.assets.values() if a["release"] == int(found[1])]
         return 200, mine[(page - 1) * size : page * size]
+    if method == "GET" and path == "/releases":
+        size, page = int(query.get("per_page", "30")), int(query.get("page", "1"))
+        newest = sorted(hub.releases.values(), key=lambda release: -int(release["id"]))
+        return 200, [hub.shown(release) for release in newest][(page - 1) * size : page * size]
+    if method == "DELETE" and (found := re.fullmatch(r"/releases/(\d+)", path)):
+        if hub.releases.pop(int(found[1]), None) is None:
+            return 404, {"message": "Not Found"}
+        for number in [a["id"] for a in hub.assets.values() if a["release"] == int(found[1])]:
+            del hub.assets[number]
+        return 204, None
     if method == "POST" and path == "/releases":
         said = json.loads(body)
         if any(release["tag_name"] == said["tag_name"] for release in hub.releases.values()):

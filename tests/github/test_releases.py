@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from kfm import config
 from kfm.errors import KfmError, Refused, Unavailable
 from kfm.house.opening import House, open_house
 from tests.github.standin import REPOSITORY, TOKEN, GitHub, github
+from tests.walk.installations import Installation
 
 UPDATER = """
 from kfm import Output, Plan, Step, Updater
@@ -111,7 +113,8 @@ def test_a_version_is_a_release_and_the_pointer_says_which_is_public(tmp_path: P
         assert len(hub.contents()) == 3 and pointer(hub)["version"] == house.state.refs.at("published/wells")
         house.operation("rollback", "wells", reason="a test")
         house.settle()
-        assert pointer(hub)["version"] == version and len(hub.contents()) == 3
+        assert pointer(hub)["version"] == version
+        assert set(hub.contents()) == {f"wells-{version[7:23]}", "wells-current"}, "what was taken back is there"
 
 
 def test_what_was_told_is_not_told_again(tmp_path: Path, hub: GitHub) -> None:
@@ -225,3 +228,57 @@ def test_a_wrong_setting_is_told_before_anything_happens(tmp_path: Path, text: s
     with pytest.raises(Refused, match=complaint) as caught:
         config.load(str(tmp_path / "kfm.yml"), {})
     assert "ghp_abc" not in str(caught.value)
+
+
+def test_releases_that_no_ref_leads_to_are_found_and_removed_and_nobody_elses(tmp_path: Path, hub: GitHub) -> None:
+    with opened(tmp_path / "site", hub) as house:
+        publish(house)
+    shutil.copytree(tmp_path / "site", tmp_path / "before")
+    with opened(tmp_path / "site", hub) as house:
+        edition(tmp_path / "site", 2)
+        publish(house)
+        lost = house.state.refs.at("published/wells")
+    whole = hub.contents()
+    for n, (tag, name, body) in enumerate(
+        (
+            ("v1.0.0", "v1.0.0", "theirs"),
+            ("wells-2026", "wells-2026", ""),
+            ("wells-0123456789abcdef", "wells-0123456789abcdef", "written by hand"),
+            ("other-0123456789abcdef", "other-0123456789abcdef", ""),
+            *((f"nightly-{n}", f"nightly-{n}", "") for n in range(120)),  # more than a page
+        )
+    ):
+        hub.releases[10_000 + n] = {
+            "id": 10_000 + n, "tag_name": tag, "name": name, "body": body, "draft": False, "prerelease": False,
+        }  # fmt: skip
+    theirs = {tag: said for tag, said in hub.contents().items() if tag not in whole}
+    with opened(tmp_path / "before", hub) as house:  # an older state was put back: it knows nothing of the second
+        stays = house.state.refs.at("published/wells")
+    kfm = Installation(tmp_path / "before").kfm
+    env = {"GITHUB_TOKEN": TOKEN}
+    told = kfm("publish", "--check", "--json", env=env, expect=3).data["differences"]
+    assert {(each["path"], each["kind"]) for each in told} == {
+        (f"datasets/wells/versions/{lost[7:23]}", "foreign"),
+        ("datasets/wells/current.json", "altered"),
+    }
+    kfm("publish", "--repair", env=env)
+    ours = {tag: said for tag, said in hub.contents().items() if tag not in theirs}
+    assert set(ours) == {f"wells-{stays[7:23]}", "wells-current"} and pointer(hub)["version"] == stays
+    assert {tag: said for tag, said in hub.contents().items() if tag in theirs} == theirs
+    kfm("publish", "--check", env=env)
+
+
+def test_what_retention_lets_stay_is_not_foreign(tmp_path: Path, hub: GitHub) -> None:
+    with opened(tmp_path, hub) as house:
+        for n in (1, 2, 3):
+            edition(tmp_path, n)
+            publish(house)
+    kfm = Installation(tmp_path).kfm
+    env = {"GITHUB_TOKEN": TOKEN}
+    kfm("publish", "--check", env=env)
+    path = tmp_path / "kfm.yml"
+    path.write_text(path.read_text() + "publish_retention: 1\n")
+    told = kfm("publish", "--check", "--json", env=env, expect=3).data["differences"]
+    assert [each["kind"] for each in told] == ["foreign"]
+    kfm("publish", "--repair", env=env)
+    assert len(hub.contents()) == 3

@@ -49,9 +49,9 @@ def repair(house: House, dataset: str) -> tuple[list[Difference], list[Effect]]:
     house.publisher.trace.clear()
     if found:
         foreign = [difference.path for difference in found if difference.kind == "foreign"]
-        telling.clear(
-            foreign, _gone(dataset, moves, standing(moves, keep)) or ([] if moves else [f"datasets/{dataset}"])
-        )
+        gone = _gone(dataset, moves, standing(moves, keep)) or ([] if moves else [f"datasets/{dataset}"])
+        unknown = [path for path in foreign if path.count("/") == 3]  # a version that no ref ever led to
+        telling.clear(foreign, list(dict.fromkeys([*gone, *unknown])))
         if any(difference.kind != "foreign" for difference in found):
             altered = [difference.path for difference in found if difference.kind == "altered"]
             telling.mend([path for path in altered if path != pointer_path(dataset)])

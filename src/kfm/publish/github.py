@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain
+from itertools import chain, count
 from typing import Any, Protocol
 
 import msgspec
@@ -89,6 +89,8 @@ class GitHubPublisher(TracingPublisher):
 
     def remove_rest(self, folder: str, check: Callable[[], None]) -> None:
         """The release of the version, with whatever is left of it."""
+        if folder.count("/") < 3:  # of a whole dataset: its releases are named one by one
+            return
         tag = _tag_of(folder.split("/"))
         with self._turn():
             check()
@@ -98,7 +100,7 @@ class GitHubPublisher(TracingPublisher):
             self._releases.pop(tag, None)
 
     def datasets(self) -> list[str]:
-        """Releases do not say whose they are: only those that the refs lead to are looked at."""
+        """A repository may be shared: of datasets that the refs do not know nothing is looked at."""
         return []
 
     def differences(self, dataset: str, expected: Mapping[str, str], gone: Sequence[str]) -> list[Difference]:
@@ -118,6 +120,8 @@ class GitHubPublisher(TracingPublisher):
             elif asset.get("digest") not in (None, digest):
                 wrong[path] = "altered"
         wrong |= {folder: "foreign" for folder in gone if self._find(_tag_of(folder.split("/"))) is not None}
+        there = (f"datasets/{dataset}/versions/{version}" for version in self._versions(dataset))
+        wrong |= {folder: "foreign" for folder in there if _tag_of(folder.split("/")) not in releases}
         self._releases.clear()
         return [Difference(dataset=dataset, path=path, kind=wrong[path]) for path in sorted(wrong)]  # type: ignore[arg-type]
 
@@ -179,6 +183,19 @@ class GitHubPublisher(TracingPublisher):
             if len(some) < 100:
                 return {**found, "assets": assets}
             page += 1
+
+    def _versions(self, dataset: str) -> Iterator[str]:
+        """Of every release that is a version of this dataset, as we make them: by its tag, its name and no text."""
+        for page in count(1):
+            _, some = self._ask("GET", f"{self._api}/releases?per_page=100&page={page}", None, ok=(200,))
+            for release in some:
+                tag = str(release["tag_name"])
+                name, _, version = tag.rpartition("-")
+                ours = name == dataset and len(version) == 16 and not version.strip("0123456789abcdef")
+                if ours and release.get("name") == tag and not release.get("body") and not release.get("draft"):
+                    yield version
+            if len(some) < 100:
+                return
 
     def _upload(self, tag: str, name: str, digest: str, size: int, body: Iterable[bytes]) -> None:
         release = self._releases.get(tag) or self._find(tag)

@@ -4,21 +4,8 @@ import { canonicalText } from "./canonical.mjs";
 import { first, hex, isPrintable, length } from "./characters.mjs";
 import { rfc3339 } from "./clock.mjs";
 import { KfmError } from "./errors.mjs";
+import { FIELDS, STATUS_WORDS } from "./generated/words.mjs";
 import { redacted } from "./redaction.mjs";
-
-export const FIELDS = [
-  "timestamp", "service", "job_type", "job_id", "run_id", "correlation_id", "dataset_ids",
-  "zone_in", "zone_out", "policy_label", "status", "duration_ms", "error",
-];
-
-export const STATUS_WORDS = {
-  RUNNING: "started",
-  SUCCESS: "succeeded",
-  COMMITTED: "succeeded",
-  PARTIAL: "succeeded", // something was published; what was held has findings of its own
-  FAILED: "failed",
-  SKIPPED: "skipped",
-};
 
 export const MAX_TEXT = 2000;
 

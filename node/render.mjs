@@ -6,16 +6,10 @@ import tty from "node:tty";
 import { escaped, first, length, roundHalfEven } from "./characters.mjs";
 import { SystemClock } from "./clock.mjs";
 import { StorageFailed } from "./errors.mjs";
+import { COLORS } from "./generated/words.mjs";
 import { strerror } from "./store/system.mjs";
 
 const CODES = { bold: "1", dim: "2", red: "31", green: "32", yellow: "33", blue: "34" };
-const COLORS = {
-  SUCCESS: "green", COMMITTED: "green", DONE: "green", done: "green", ok: "green", open: "green",
-  FAILED: "red", failed: "red", corrupt: "red", bad: "red",
-  SKIPPED: "dim", noop: "dim", default: "dim",
-  RUNNING: "yellow", PARTIAL: "yellow", IN_PROGRESS: "yellow", held: "yellow", weak: "yellow",
-  frozen: "blue", PENDING: "dim",
-};
 
 export function clean(value) {
   return escaped(value === null || value === undefined ? "" : String(value));

@@ -247,13 +247,11 @@ export async function openHouse(resolved, { mode = "write", env = {}, ...options
   if (mode === "write" && !resolved.config.accept_weak_storage) {
     const { examine } = await import("./store/place.mjs");
     for (const [what, folder] of folders(resolved)) {
-      for (const verdict of examine(folder, what)) {
-        if (verdict.ok) continue;
-        const subject = verdict.check.split(".")[0];
-        throw new Refused(`${subject} lies on ${verdict.found}: ${verdict.why.split(";")[0]}`, {
-          hint: "put it on a local disk, or set accept_weak_storage: true (KFM_ACCEPT_WEAK_STORAGE=true)",
-        });
-      }
+      const [kind, why] = examine(folder);
+      if (!why) continue;
+      throw new Refused(`${what} lies on ${kind}: ${why}`, {
+        hint: "put it on a local disk, or set accept_weak_storage: true (KFM_ACCEPT_WEAK_STORAGE=true)",
+      });
     }
   }
   const publisher = await openPublisher(resolved, mode, env);

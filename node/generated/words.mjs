@@ -28,3 +28,64 @@ export const HELP = {
   "webhook": "usage: updater webhook COMMAND ...\n\nLook at what a webhook sends.\n\ncommands:\n  verify            tell whether the door would take a request now, and why not\n\neverywhere:\n  -h, --help        show this help\n  --config FILE     kfm.yml to use (default: the nearest one upward)\n  --json            write JSON to stdout\n  --quiet           nothing on stderr but errors\n  --no-color        no colours (NO_COLOR works too)\n  --verbose         a line on stderr for every event\n",
   "webhook verify": "usage: updater webhook verify SOURCE [options]\n\nTell whether the door would take a request now, and why not.\n\n  SOURCE            its name under `webhooks:`\n\noptions:\n  --body FILE       the raw body (default: stdin)\n  --header H        'Name: value'; may be repeated\n\neverywhere:\n  -h, --help        show this help\n  --config FILE     kfm.yml to use (default: the nearest one upward)\n  --json            write JSON to stdout\n  --quiet           nothing on stderr but errors\n  --no-color        no colours (NO_COLOR works too)\n  --verbose         a line on stderr for every event\n",
 };
+
+export const DENIED_V4 = [["0.0.0.0", 8, "unspecified"], ["10.0.0.0", 8, "private"], ["100.64.0.0", 10, "shared by a carrier"], ["127.0.0.0", 8, "this machine"], ["168.63.129.16", 32, "a cloud platform's own service"], ["169.254.0.0", 16, "link-local"], ["172.16.0.0", 12, "private"], ["192.0.0.0", 24, "reserved for protocols"], ["192.0.2.0", 24, "documentation"], ["192.88.99.0", 24, "a 6to4 relay"], ["192.168.0.0", 16, "private"], ["198.18.0.0", 15, "for benchmarks"], ["198.51.100.0", 24, "documentation"], ["203.0.113.0", 24, "documentation"], ["224.0.0.0", 4, "multicast"], ["240.0.0.0", 4, "reserved"]];
+export const DENIED_V6 = [["::", 128, "unspecified"], ["::1", 128, "this machine"], ["::", 96, "an IPv4-compatible address"], ["64:ff9b::", 96, "NAT64"], ["64:ff9b:1::", 48, "NAT64"], ["100::", 64, "a discard address"], ["2001::", 32, "Teredo"], ["2001::", 23, "reserved for protocols"], ["2001:db8::", 32, "documentation"], ["2002::", 16, "6to4"], ["3fff::", 20, "documentation"], ["fc00::", 7, "private"], ["fe80::", 10, "link-local"], ["fec0::", 10, "site-local"], ["ff00::", 8, "multicast"]];
+export const OURS = ["accept-encoding", "connection", "content-length", "expect", "host", "if-match", "if-modified-since", "if-none-match", "if-range", "if-unmodified-since", "range", "te", "trailer", "transfer-encoding", "upgrade"];
+export const WEAK = {
+  "tmpfs": "it lives in memory: a power cut loses everything",
+  "ramfs": "it lives in memory: a power cut loses everything",
+  "nfs": "locks and syncs of network file systems cannot be relied on",
+  "nfs4": "locks and syncs of network file systems cannot be relied on",
+  "cifs": "locks and syncs of network file systems cannot be relied on",
+  "smb3": "locks and syncs of network file systems cannot be relied on",
+  "9p": "syncs may stop at the host's cache",
+  "vboxsf": "syncs may stop at the host's cache",
+  "fuse.sshfs": "locks and syncs of network file systems cannot be relied on",
+};
+export const WEAK_OPTIONS = {
+  "nobarrier": "mounted with nobarrier: the disk may reorder what was synced",
+  "barrier=0": "mounted with barrier=0: the disk may reorder what was synced",
+  "data=writeback": "mounted with data=writeback: a crash may leave stale bytes in files",
+};
+export const WHY = {
+  "ENOSPC": ["the disk is full", "free some space, then `kfm resume`"],
+  "EDQUOT": ["the disk quota is used up", "free some space, then `kfm resume`"],
+  "EMFILE": ["too many open files", "raise the limit (ulimit -n), then `kfm resume`"],
+  "ENFILE": ["the system is out of file handles", "close something, then `kfm resume`"],
+  "EROFS": ["the file system is read-only", "remount it writable, then `kfm resume`"],
+  "EACCES": ["permission denied", "check the owner and mode of the folder"],
+  "EPERM": ["not permitted", "check the owner and mode of the folder"],
+  "EIO": ["the disk reported an I/O error", "check the disk before anything else, then `kfm resume`"],
+};
+export const FIELDS = ["timestamp", "service", "job_type", "job_id", "run_id", "correlation_id", "dataset_ids", "zone_in", "zone_out", "policy_label", "status", "duration_ms", "error"];
+export const STATUS_WORDS = {
+  "RUNNING": "started",
+  "SUCCESS": "succeeded",
+  "COMMITTED": "succeeded",
+  "PARTIAL": "succeeded",
+  "FAILED": "failed",
+  "SKIPPED": "skipped",
+};
+export const COLORS = {
+  "SUCCESS": "green",
+  "COMMITTED": "green",
+  "DONE": "green",
+  "done": "green",
+  "ok": "green",
+  "open": "green",
+  "FAILED": "red",
+  "failed": "red",
+  "corrupt": "red",
+  "bad": "red",
+  "SKIPPED": "dim",
+  "noop": "dim",
+  "default": "dim",
+  "RUNNING": "yellow",
+  "PARTIAL": "yellow",
+  "IN_PROGRESS": "yellow",
+  "held": "yellow",
+  "weak": "yellow",
+  "frozen": "blue",
+  "PENDING": "dim",
+};

@@ -8,12 +8,12 @@ import { canonical } from "../canonical.mjs";
 import { Busy, Corrupt, StorageFailed } from "../errors.mjs";
 import { digest as digestOf } from "../keys.mjs";
 import { checkPath } from "../names.mjs";
-import { isSystemError } from "../store/durable.mjs";
+import { isSystemError, REAL } from "../store/durable.mjs";
 import { sleep } from "../store/locks.mjs";
 import { strerror } from "../store/system.mjs";
 import { TracingPublisher } from "./noop.mjs";
 
-const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_RDONLY, O_WRONLY } = fs.constants;
+const { O_CREAT, O_EXCL, O_NOFOLLOW, O_RDONLY, O_WRONLY } = fs.constants;
 
 /**
  * `roots` is a Map from the first part of a path to a folder; "" is the folder for all others.
@@ -49,7 +49,7 @@ export class FilesPublisher extends TracingPublisher {
     if (digestOfFile(target) !== digest) {
       this.#turn(() => {
         const found = digestOfFile(target);
-        if (found !== digest && isThere(target)) {
+        if (found !== digest && REAL.exists(target)) {
           if (!name.startsWith("receipts/") || !found) {
             throw new Corrupt(`published file ${name} has other bytes than it should`, {
               hint: "look at it and remove it, then `kfm resume`",
@@ -72,7 +72,7 @@ export class FilesPublisher extends TracingPublisher {
   /** Gone for readers at once. That it stays gone is sure when its folder is, see `removeRest`. */
   removeFile(name, key, check) {
     const target = this.#place(name);
-    if (isThere(target)) {
+    if (REAL.exists(target)) {
       this.#turn(() => {
         check();
         asStorageFailed(() => fs.rmSync(target, { force: true }));
@@ -87,7 +87,7 @@ export class FilesPublisher extends TracingPublisher {
       check();
       asStorageFailed(() => {
         fs.rmSync(target, { recursive: true, force: true });
-        if (isDir(path.dirname(target))) syncDir(path.dirname(target));
+        if (REAL.isDir(path.dirname(target))) REAL.syncDir(path.dirname(target));
       });
     });
   }
@@ -96,7 +96,7 @@ export class FilesPublisher extends TracingPublisher {
     const body = canonical(event);
     const target = this.#place(`events/${digestOf(Buffer.from(key)).slice(7, 39)}.json`);
     this.#turn(() => {
-      if (!isThere(target)) this.#write(target, [body], digestOf(body));
+      if (!REAL.exists(target)) this.#write(target, [body], digestOf(body));
     });
     keepName(target);
     this.note("emit_event", String(event.type ?? ""), digestOf(body), body.length, key);
@@ -142,14 +142,14 @@ export class FilesPublisher extends TracingPublisher {
       const first = pieces.next(); // before anything is made here: this is where it is said if it may not be
       try {
         this.#makeDirs(folder);
-        if (isThere(temporary)) fs.rmSync(temporary, { force: true });
+        if (REAL.exists(temporary)) fs.rmSync(temporary, { force: true });
         const total = createHash("sha256");
         const fd = fs.openSync(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, this.#isPrivate(target) ? 0o600 : 0o644);
         try {
           for (let piece = first; !piece.done; piece = pieces.next()) {
             const chunk = piece.value;
             total.update(chunk);
-            for (let at = 0; at < chunk.length; ) at += fs.writeSync(fd, chunk, at);
+            REAL.write(fd, chunk);
           }
           fs.fsyncSync(fd);
         } finally {
@@ -173,27 +173,8 @@ export class FilesPublisher extends TracingPublisher {
   }
 
   #makeDirs(wanted) {
-    if (this.#made.has(wanted) && isDir(wanted)) return; // it may have been removed since
-    const missing = [];
-    let folder = wanted;
-    while (!isDir(folder)) {
-      missing.push(folder);
-      folder = path.dirname(folder);
-    }
-    try {
-      syncDir(path.dirname(folder));
-    } catch (problem) {
-      // not ours: then it is not of our making either
-      if (!["EACCES", "EPERM"].includes(problem.code)) throw problem;
-    }
-    for (const made of missing.reverse()) {
-      try {
-        fs.mkdirSync(made, this.#isPrivate(made) ? 0o700 : 0o755); // whatever the umask would allow
-      } catch (problem) {
-        if (problem.code !== "EEXIST") throw problem;
-      }
-      syncDir(path.dirname(made));
-    }
+    if (this.#made.has(wanted) && REAL.isDir(wanted)) return; // it may have been removed since
+    REAL.makeDirs(wanted, (folder) => (this.#isPrivate(folder) ? 0o700 : 0o755));
     this.#made.add(wanted);
   }
 }
@@ -210,37 +191,12 @@ function asStorageFailed(work) {
   }
 }
 
-function isThere(name) {
-  try {
-    return fs.lstatSync(name, { throwIfNoEntry: false }) !== undefined;
-  } catch {
-    return false;
-  }
-}
-
-function isDir(name) {
-  try {
-    return fs.statSync(name).isDirectory();
-  } catch {
-    return false;
-  }
-}
-
 function keepName(name) {
-  asStorageFailed(() => syncDir(path.dirname(name)));
-}
-
-function syncDir(folder) {
-  const fd = fs.openSync(folder, O_RDONLY | O_DIRECTORY);
-  try {
-    fs.fsyncSync(fd);
-  } finally {
-    fs.closeSync(fd);
-  }
+  asStorageFailed(() => REAL.syncDir(path.dirname(name)));
 }
 
 function digestOfFile(name) {
-  if (!isThere(name)) return ""; // as is usual: told without an error, which is not free to make
+  if (!REAL.exists(name)) return "";
   const total = createHash("sha256");
   try {
     const fd = fs.openSync(name, O_RDONLY | O_NOFOLLOW);

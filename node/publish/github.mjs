@@ -4,7 +4,6 @@ import { createHash } from "node:crypto";
 
 import { canonical } from "../canonical.mjs";
 import { Busy, Corrupt, Refused, Unavailable } from "../errors.mjs";
-import { digest as digestOf } from "../keys.mjs";
 import { checkPath } from "../names.mjs";
 import { TracingPublisher } from "./noop.mjs";
 
@@ -75,17 +74,15 @@ export class GitHubPublisher extends TracingPublisher {
 
   /** The pointer. One with a lower `seq` than is there already comes late and is ignored, if not the latest. */
   async updateMetadata(target, value, key) {
-    const body = canonical(value);
     await this.#turn(async () => {
       const { dataset, version } = value;
       if (version) await this.#complete(`${dataset}-${version.replace(/^sha256:/, "").slice(0, 16)}`);
       await this.#point(`${dataset}-current`, value);
     });
-    this.note("update_metadata", target, digestOf(body), body.length, key);
+    this.noteValue("update_metadata", target, value, key);
   }
 
   async emitEvent(event, key) {
-    const body = canonical(event);
     const kind = String(event.type ?? "");
     await this.#turn(async () => {
       const payload = { event_type: kind.slice(0, 100), client_payload: { ...event, key } };
@@ -93,7 +90,7 @@ export class GitHubPublisher extends TracingPublisher {
     });
     await this.#local.emitEvent(event, key);
     this.#local.trace.length = 0;
-    this.note("emit_event", kind, digestOf(body), body.length, key);
+    this.noteValue("emit_event", kind, event, key);
   }
 
   // -- releases

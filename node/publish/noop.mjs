@@ -17,6 +17,11 @@ export class TracingPublisher {
       Effect({ seq: this.trace.length + 1, method, target, digest, size, key, dry_run: this.#dryRun }),
     );
   }
+
+  noteValue(method, target, value, key) {
+    const body = canonical(value);
+    this.note(method, target, digestOf(body), body.length, key);
+  }
 }
 
 export class NoopPublisher extends TracingPublisher {
@@ -37,12 +42,10 @@ export class NoopPublisher extends TracingPublisher {
   }
 
   emitEvent(event, key) {
-    const body = canonical(event);
-    this.note("emit_event", String(event.type ?? ""), digestOf(body), body.length, key);
+    this.noteValue("emit_event", String(event.type ?? ""), event, key);
   }
 
   updateMetadata(target, value, key) {
-    const body = canonical(value);
-    this.note("update_metadata", target, digestOf(body), body.length, key);
+    this.noteValue("update_metadata", target, value, key);
   }
 }

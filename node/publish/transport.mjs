@@ -3,12 +3,16 @@
  * Twin of src/kfm/publish/transport.py.
  */
 
+import { once } from "node:events";
 import http from "node:http";
 import https from "node:https";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
 
 import { KfmError, Unavailable } from "../errors.mjs";
 
 const TIMEOUT_MS = 60_000; // between two bytes
+const LATER = "what was committed is kept; `kfm resume` publishes it later";
 const MOST = 16 << 20; // bytes of an answer
 
 export class HttpTransport {
@@ -19,53 +23,29 @@ export class HttpTransport {
     } catch (problem) {
       if (problem instanceof KfmError) throw problem;
       throw new Unavailable(`${hostname} does not answer (${problem.code ?? problem.name})`, {
-        hint: "what was committed is kept; `kfm resume` publishes it later",
+        hint: LATER,
         cause: problem,
       });
     }
   }
 }
 
-function exchange(method, url, headers, body) {
-  return new Promise((resolve, reject) => {
-    const client = url.startsWith("https:") ? https : http;
-    const request = client.request(url, { method, headers, agent: false, timeout: TIMEOUT_MS }, (answer) => {
-      const parts = [];
-      let size = 0;
-      answer.on("data", (part) => {
-        size += part.length;
-        if (size > MOST) {
-          request.destroy();
-          reject(new Unavailable(`${new URL(url).hostname} answers with more than 16 MiB`, { hint: "`kfm resume` tries again" }));
-        }
-        parts.push(part);
-      });
-      answer.on("end", () => resolve([answer.statusCode, answer.headers, Buffer.concat(parts)]));
-      answer.on("error", reject);
-      answer.on("aborted", () => reject(Object.assign(new Error("aborted"), { code: "ECONNRESET" })));
-    });
-    request.on("timeout", () => request.destroy(Object.assign(new Error("timeout"), { code: "ETIMEDOUT" })));
-    request.on("error", reject);
-    send(request, body).catch((problem) => {
-      request.destroy(problem);
-      reject(problem);
-    });
-  });
-}
-
-async function send(request, body) {
-  if (body === null || Buffer.isBuffer(body)) {
-    request.end(body ?? undefined);
-    return;
+async function exchange(method, url, headers, body) {
+  const client = url.startsWith("https:") ? https : http;
+  const request = client.request(url, { method, headers, agent: false, timeout: TIMEOUT_MS });
+  request.on("timeout", () => request.destroy(Object.assign(new Error("timeout"), { code: "ETIMEDOUT" })));
+  request.on("error", () => {}); // whoever waits below is told
+  const answered = once(request, "response");
+  answered.catch(() => {});
+  const chunks = body === null ? [] : Buffer.isBuffer(body) ? [body] : body;
+  pipeline(Readable.from(chunks), request).catch(() => {}); // an answer may come before all was sent
+  const [answer] = await answered;
+  const parts = [];
+  let size = 0;
+  for await (const part of answer) {
+    size += part.length;
+    if (size > MOST) throw new Unavailable(`${request.host} answers with more than 16 MiB`, { hint: LATER });
+    parts.push(part);
   }
-  for (const chunk of body) {
-    if (!request.write(chunk) && !request.destroyed) {
-      await new Promise((resolve) => {
-        request.once("drain", resolve);
-        request.once("close", resolve);
-      });
-    }
-    if (request.destroyed) return;
-  }
-  request.end();
+  return [answer.statusCode, answer.headers, Buffer.concat(parts)];
 }

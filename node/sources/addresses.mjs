@@ -2,44 +2,9 @@
 
 import net from "node:net";
 
+import { DENIED_V4, DENIED_V6 } from "../generated/words.mjs";
+
 export const WEB_PORTS = new Set([80, 443]);
-
-const DENIED_V4 = [
-  ["0.0.0.0", 8, "unspecified"],
-  ["10.0.0.0", 8, "private"],
-  ["100.64.0.0", 10, "shared by a carrier"],
-  ["127.0.0.0", 8, "this machine"],
-  ["168.63.129.16", 32, "a cloud platform's own service"],
-  ["169.254.0.0", 16, "link-local"],
-  ["172.16.0.0", 12, "private"],
-  ["192.0.0.0", 24, "reserved for protocols"],
-  ["192.0.2.0", 24, "documentation"],
-  ["192.88.99.0", 24, "a 6to4 relay"],
-  ["192.168.0.0", 16, "private"],
-  ["198.18.0.0", 15, "for benchmarks"],
-  ["198.51.100.0", 24, "documentation"],
-  ["203.0.113.0", 24, "documentation"],
-  ["224.0.0.0", 4, "multicast"],
-  ["240.0.0.0", 4, "reserved"],
-];
-
-const DENIED_V6 = [
-  ["::", 128, "unspecified"],
-  ["::1", 128, "this machine"],
-  ["::", 96, "an IPv4-compatible address"],
-  ["64:ff9b::", 96, "NAT64"],
-  ["64:ff9b:1::", 48, "NAT64"],
-  ["100::", 64, "a discard address"],
-  ["2001::", 32, "Teredo"],
-  ["2001::", 23, "reserved for protocols"],
-  ["2001:db8::", 32, "documentation"],
-  ["2002::", 16, "6to4"],
-  ["3fff::", 20, "documentation"],
-  ["fc00::", 7, "private"],
-  ["fe80::", 10, "link-local"],
-  ["fec0::", 10, "site-local"],
-  ["ff00::", 8, "multicast"],
-];
 
 const compile = (number, width, rows) =>
   rows.map(([network, prefix, why]) => [number(network) >> BigInt(width - prefix), BigInt(width - prefix), why]);

@@ -2,6 +2,7 @@
 
 import { parseInstant, SystemClock } from "../clock.mjs";
 import { BadInput, Denied, Refused, Unavailable } from "../errors.mjs";
+import { OURS } from "../generated/words.mjs";
 import { Checkpoint, Fetched, replace, SourceRef } from "../records.mjs";
 import { decoded as decodedText } from "../referred.mjs";
 import { isAllowed } from "./addresses.mjs";
@@ -15,10 +16,6 @@ export const MAX_RETRY_AFTER_S = 3600;
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 const TRY_LATER = new Set([408, 425, 429]);
 const GONE = new Set([404, 410]);
-const OURS = [
-  "accept-encoding", "connection", "content-length", "expect", "host", "if-match", "if-modified-since",
-  "if-none-match", "if-range", "if-unmodified-since", "range", "te", "trailer", "transfer-encoding", "upgrade",
-];
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const HTTP_DATE = new RegExp(
   `^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), ([0-9]{2}) (${MONTHS.join("|")}) ([0-9]{4}) ([0-9]{2}):([0-9]{2}):([0-9]{2}) GMT$`,

@@ -6,22 +6,11 @@ import { crc32 } from "node:zlib";
 
 import { compare } from "../characters.mjs";
 import { StorageFailed } from "../errors.mjs";
+import { WHY } from "../generated/words.mjs";
 import { FileLock } from "./locks.mjs";
 import { nameOf, numberOf, strerror } from "./system.mjs";
 
 const { O_APPEND, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_RDONLY, O_RDWR } = fs.constants;
-
-const WHY = {
-  __proto__: null,
-  ENOSPC: ["the disk is full", "free some space, then `kfm resume`"],
-  EDQUOT: ["the disk quota is used up", "free some space, then `kfm resume`"],
-  EMFILE: ["too many open files", "raise the limit (ulimit -n), then `kfm resume`"],
-  ENFILE: ["the system is out of file handles", "close something, then `kfm resume`"],
-  EROFS: ["the file system is read-only", "remount it writable, then `kfm resume`"],
-  EACCES: ["permission denied", "check the owner and mode of the folder"],
-  EPERM: ["not permitted", "check the owner and mode of the folder"],
-  EIO: ["the disk reported an I/O error", "check the disk before anything else, then `kfm resume`"],
-};
 
 export function storageFailed(problem, doing) {
   const [why, hint] = WHY[nameOf(problem)] ?? [strerror(problem), "see the system log"];
@@ -51,15 +40,15 @@ export class Fs {
     }
   }
 
-  mkdir(name) {
+  mkdir(name, mode) {
     try {
-      fs.mkdirSync(name, 0o700);
+      fs.mkdirSync(name, mode);
     } catch (problem) {
       if (problem.code !== "EEXIST") throw problem;
     }
   }
 
-  makeDirs(name) {
+  makeDirs(name, modeOf = () => 0o700) {
     const missing = [];
     while (!this.isDir(name)) {
       missing.push(name);
@@ -72,7 +61,7 @@ export class Fs {
       if (problem.code !== "EACCES" && problem.code !== "EPERM") throw problem;
     }
     for (const folder of missing.reverse()) {
-      this.mkdir(folder);
+      this.mkdir(folder, modeOf(folder)); // whatever the umask would allow
       this.syncDir(path.dirname(folder));
     }
   }
@@ -161,8 +150,7 @@ export class Fs {
 
   exists(name) {
     try {
-      fs.lstatSync(name);
-      return true;
+      return fs.lstatSync(name, { throwIfNoEntry: false }) !== undefined; // as is usual: an error is not free to make
     } catch {
       return false;
     }

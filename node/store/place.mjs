@@ -3,29 +3,8 @@
 import fs from "node:fs";
 import path from "node:path";
 
+import { WEAK, WEAK_OPTIONS } from "../generated/words.mjs";
 import { REAL } from "./durable.mjs";
-
-// File systems that keep nothing over a power cut, or whose locks and syncs cannot be relied on.
-const IN_MEMORY = "it lives in memory: a power cut loses everything";
-const NETWORK = "locks and syncs of network file systems cannot be relied on";
-const HOST = "syncs may stop at the host's cache";
-const WEAK = {
-  __proto__: null,
-  tmpfs: IN_MEMORY,
-  ramfs: IN_MEMORY,
-  nfs: NETWORK,
-  nfs4: NETWORK,
-  cifs: NETWORK,
-  smb3: NETWORK,
-  "9p": HOST,
-  vboxsf: HOST,
-  "fuse.sshfs": NETWORK,
-};
-const WEAK_OPTIONS = {
-  nobarrier: "mounted with nobarrier: the disk may reorder what was synced",
-  "barrier=0": "mounted with barrier=0: the disk may reorder what was synced",
-  "data=writeback": "mounted with data=writeback: a crash may leave stale bytes in files",
-};
 
 export function mountOf(name, table = "/proc/self/mountinfo") {
   const place = fs.realpathSync(name);
@@ -52,11 +31,11 @@ export function mountOf(name, table = "/proc/self/mountinfo") {
   return found;
 }
 
-export function examine(folder, what) {
+/** The kind of file system a folder lies on, and what is wrong with that; empty if nothing is. */
+export function examine(folder) {
   while (!REAL.isDir(folder)) folder = path.dirname(folder) || "/";
   const [kind, options] = mountOf(folder);
   const set = options.split(",");
   const why = WEAK[kind] ?? WEAK_OPTIONS[Object.keys(WEAK_OPTIONS).find((option) => set.includes(option))] ?? "";
-  const hint = why ? `${why}; put it on a local disk, or accept the risk with --i-accept` : "";
-  return [{ check: `${what}.filesystem`, ok: !why, found: kind, why: hint }];
+  return [kind, why];
 }

@@ -1,59 +1,19 @@
-/** What the system said, in the words in which Python passes it on: libuv has words of its own. */
+/** What the system said of a failed call. */
 
 import os from "node:os";
+import { getSystemErrorMap } from "node:util";
 
-// As the C library of Linux writes them.
-const WORDS = {
-  __proto__: null,
-  EPERM: "Operation not permitted",
-  ENOENT: "No such file or directory",
-  EINTR: "Interrupted system call",
-  EIO: "Input/output error",
-  ENXIO: "No such device or address",
-  EBADF: "Bad file descriptor",
-  EAGAIN: "Resource temporarily unavailable",
-  ENOMEM: "Cannot allocate memory",
-  EACCES: "Permission denied",
-  EBUSY: "Device or resource busy",
-  EEXIST: "File exists",
-  EXDEV: "Invalid cross-device link",
-  ENODEV: "No such device",
-  ENOTDIR: "Not a directory",
-  EISDIR: "Is a directory",
-  EINVAL: "Invalid argument",
-  ENFILE: "Too many open files in system",
-  EMFILE: "Too many open files",
-  ETXTBSY: "Text file busy",
-  EFBIG: "File too large",
-  ENOSPC: "No space left on device",
-  ESPIPE: "Illegal seek",
-  EROFS: "Read-only file system",
-  EMLINK: "Too many links",
-  EPIPE: "Broken pipe",
-  ENAMETOOLONG: "File name too long",
-  ENOSYS: "Function not implemented",
-  ENOTEMPTY: "Directory not empty",
-  ELOOP: "Too many levels of symbolic links",
-  ENODATA: "No data available",
-  EOVERFLOW: "Value too large for defined data type",
-  EILSEQ: "Invalid or incomplete multibyte or wide character",
-  ENOTSUP: "Operation not supported",
-  EOPNOTSUPP: "Operation not supported",
-  ETIMEDOUT: "Connection timed out",
-  ESTALE: "Stale file handle",
-  EDQUOT: "Disk quota exceeded",
-};
+const NUMBERS = os.constants.errno;
 
 /** The name of what went wrong; libuv has none for some, such as a quota that is used up. */
 export function nameOf(problem) {
-  if (problem.code in WORDS) return problem.code;
   const number = numberOf(problem);
-  return Object.keys(WORDS).find((name) => os.constants.errno[name] === number) ?? problem.code;
+  return Object.keys(NUMBERS).find((name) => NUMBERS[name] === number) ?? problem.code;
 }
 
-/** The words for a failed call, as `strerror` has them. */
+/** The words for a failed call. */
 export function strerror(problem) {
-  return WORDS[nameOf(problem)] ?? problem.message ?? "unknown error";
+  return getSystemErrorMap().get(-numberOf(problem))?.[1] ?? problem.message ?? "unknown error";
 }
 
 /** The number of a failed call, as C counts them. */
@@ -62,7 +22,7 @@ export function numberOf(problem) {
 }
 
 /** An error as a failed call throws it. */
-export function systemError(code, syscall, words = strerror({ code })) {
-  const errno = -(os.constants.errno[code] ?? 0);
-  return Object.assign(new Error(words), { code, errno, syscall });
+export function systemError(code, syscall, words = "") {
+  const errno = -(NUMBERS[code] ?? 0);
+  return Object.assign(new Error(words || strerror({ errno })), { code, errno, syscall });
 }

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import unicodedata
 from collections.abc import Iterator
@@ -16,11 +17,14 @@ from msgspec import inspect
 
 import kfm
 from kfm import config, errors
-from kfm.cli import runner
+from kfm.cli import render, runner
 from kfm.cli.parser import DEFAULTS
 from kfm.contract import declared, records
 from kfm.documents import characters, encodings
+from kfm.sources import addresses, http
+from kfm.store import durable, place
 from kfm.store.catalogue import VITAL
+from kfm.telemetry import log
 
 NOTICE = "// Made by `make schemas` from the code of Python; change that, not this file.\n"
 FOLDER = "node/generated"
@@ -37,7 +41,7 @@ def files() -> dict[str, str]:
         "records.mjs": _records(records),
         "settings.mjs": _records(declared, config),
         "errors.mjs": _errors(),
-        "words.mjs": _words(),
+        "words.mjs": _words() + _judged(),
         "characters.mjs": _characters(),
         "encodings.mjs": _encodings(),
         "catalogue.mjs": _catalogue(),
@@ -169,6 +173,25 @@ def _words() -> str:
 def _catalogue() -> str:
     """The tables that are checked whole whenever a database is opened."""
     return "\n" + _constant("VITAL", VITAL)
+
+
+def _judged() -> str:
+    """What is judged by a list: addresses, file systems, headers, errors of the disk; and the words of a log line."""
+    why = {errno.errorcode[number]: said for number, said in durable._WHY.items()}
+    return "\n" + "".join(
+        _constant(name, value)
+        for name, value in {
+            "DENIED_V4": addresses._DENIED_V4,
+            "DENIED_V6": addresses._DENIED_V6,
+            "OURS": sorted(http._OURS),
+            "WEAK": place._WEAK,
+            "WEAK_OPTIONS": place._WEAK_OPTIONS,
+            "WHY": why,
+            "FIELDS": log.FIELDS,
+            "STATUS_WORDS": log.STATUS_WORDS,
+            "COLORS": render._WORDS,
+        }.items()
+    )
 
 
 def _characters() -> str:

@@ -12,27 +12,16 @@ export class SystemClock {
   }
 }
 
-export class FixedClock {
-  constructor(nowMs = 1_767_225_600_000) {
-    this._nowMs = nowMs;
+class StoppedClock extends SystemClock {
+  #nowMs;
+
+  constructor(nowMs) {
+    super();
+    this.#nowMs = nowMs;
   }
 
   nowMs() {
-    return this._nowMs;
-  }
-
-  monotonic() {
-    return this._nowMs / 1000;
-  }
-
-  advance(ms) {
-    this._nowMs += ms;
-  }
-}
-
-export class StoppedClock extends FixedClock {
-  monotonic() {
-    return performance.now() / 1000;
+    return this.#nowMs;
   }
 }
 

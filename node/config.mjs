@@ -9,7 +9,7 @@ import { checkOutputs } from "./declared.mjs";
 import * as documents from "./documents.mjs";
 import { BadInput } from "./errors.mjs";
 import { Config, FILE_NAMES, RESERVED_ENV } from "./generated/settings.mjs";
-import { checkId, isDigest, isIdentifier, printable } from "./names.mjs";
+import { checkId, escapedBytes, isDigest, isIdentifier, printable } from "./names.mjs";
 import { DataContract, replace } from "./records.mjs";
 import { checkReference, checkSecrets } from "./referred.mjs";
 import { kind } from "./scalars.mjs";
@@ -169,7 +169,7 @@ function readFile(file, where) {
   let descriptor;
   try {
     // Without O_NONBLOCK a named pipe would keep us waiting for a writer.
-    descriptor = fs.openSync(fsPath(file), fs.constants.O_RDONLY | fs.constants.O_NONBLOCK);
+    descriptor = fs.openSync(escapedBytes(file) ?? file, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK);
   } catch (problem) {
     if (problem.code === "ENOENT") {
       throw new BadInput(`${where} does not exist`, { hint: "write one with `kfm init`, or correct --config" });
@@ -196,7 +196,7 @@ function readSecret(file, reference) {
   const { O_RDONLY, O_NONBLOCK, O_NOFOLLOW } = fs.constants;
   let descriptor;
   try {
-    descriptor = fs.openSync(fsPath(file), O_RDONLY | O_NONBLOCK | O_NOFOLLOW);
+    descriptor = fs.openSync(escapedBytes(file) ?? file, O_RDONLY | O_NONBLOCK | O_NOFOLLOW);
   } catch (problem) {
     const reason = strerror(problem).toLowerCase();
     throw new BadInput(`the secret ${reference} cannot be read: ${reason}`, { hint: "look at the path" });
@@ -215,17 +215,6 @@ function readSecret(file, reference) {
   } finally {
     fs.closeSync(descriptor);
   }
-}
-
-/** A name as the system has it: bytes that are no UTF-8 are in texts as halves of surrogate pairs, as in Python. */
-export function fsPath(name) {
-  if (name.isWellFormed()) return name;
-  const bytes = [];
-  for (const character of name) {
-    const code = character.codePointAt(0);
-    bytes.push(code >= 0xdc80 && code <= 0xdcff ? Buffer.from([code - 0xdc00]) : Buffer.from(character, "utf8"));
-  }
-  return Buffer.concat(bytes);
 }
 
 // ------------------------------------------------------------------- what the types alone cannot say

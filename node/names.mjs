@@ -84,3 +84,16 @@ export function printable(text, limit = 80) {
   const cut = length(text) <= limit ? text : first(text, limit - 1) + "…";
   return `'${escaped(cut, "'")}'`;
 }
+
+/** The bytes of a text in which halves of surrogate pairs stand for what is no UTF-8; null if one stands for no byte. */
+export function escapedBytes(text) {
+  if (text.isWellFormed()) return Buffer.from(text, "utf8");
+  const parts = [];
+  for (const character of text) {
+    const code = character.codePointAt(0);
+    if (code >= 0xdc80 && code <= 0xdcff) parts.push(Buffer.from([code - 0xdc00]));
+    else if (code >= 0xd800 && code <= 0xdfff) return null;
+    else parts.push(Buffer.from(character, "utf8"));
+  }
+  return Buffer.concat(parts);
+}

@@ -4,9 +4,8 @@ import fs from "node:fs";
 
 import { compare, roundHalfEven, strip } from "./characters.mjs";
 import { fromEnvironment, rfc3339 } from "./clock.mjs";
-import { fsPath } from "./config.mjs";
 import { BadInput, Denied } from "./errors.mjs";
-import { printable } from "./names.mjs";
+import { escapedBytes, printable } from "./names.mjs";
 import { settings } from "./opening.mjs";
 import { strerror } from "./store/system.mjs";
 import { Rejected, standardKey, verify as verified } from "./webhook.mjs";
@@ -56,7 +55,7 @@ function judge(resolved, source, headers, body, env) {
 function bodyOf(name) {
   let body;
   try {
-    body = readUpTo(name === "-" ? 0 : fs.openSync(fsPath(name), "r"), MOST + 1);
+    body = readUpTo(name === "-" ? 0 : fs.openSync(escapedBytes(name) ?? name, "r"), MOST + 1);
   } catch (problem) {
     if (name === "-") throw problem;
     const reason = problem.code === "ERR_INVALID_ARG_VALUE" ? "not a file name" : strerror(problem).toLowerCase();
@@ -82,6 +81,7 @@ function headersOf(given) {
     const colon = text.indexOf(":");
     const name = strip(text.slice(0, Math.max(colon, 0)));
     if (colon < 0 || !name) throw new BadInput("--header is not a header", { hint: "write it as 'Name: value'" });
-    return [name.toLowerCase(), Buffer.from(fsPath(strip(text.slice(colon + 1))))];
+    const said = strip(text.slice(colon + 1));
+    return [name.toLowerCase(), Buffer.from(escapedBytes(said) ?? said)];
   });
 }

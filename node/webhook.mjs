@@ -8,6 +8,7 @@ import { createHash, createHmac, timingSafeEqual } from "node:crypto";
 import { decode } from "./canonical.mjs";
 import { parseInstant } from "./clock.mjs";
 import { BadInput } from "./errors.mjs";
+import { isMapping } from "./types.mjs";
 
 const SIGNATURE_OF = new Map([
   ["x-kfm-signature", "kfm"],
@@ -124,9 +125,7 @@ const GENUINE = { kfm: hexadecimal, github: hexadecimal, standard };
 
 // -- bodies
 
-const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
-const has = (value, key) => Object.prototype.hasOwnProperty.call(value, key);
-const member = (value, key) => (has(value, key) ? value[key] : undefined);
+const member = (value, key) => (Object.hasOwn(value, key) ? value[key] : undefined);
 
 function objectOf(body) {
   let value;
@@ -136,7 +135,7 @@ function objectOf(body) {
     if (problem instanceof BadInput) throw new Rejected("body.malformed", 400);
     throw problem;
   }
-  if (!isObject(value)) throw new Rejected("body.malformed", 400);
+  if (!isMapping(value)) throw new Rejected("body.malformed", 400);
   return value;
 }
 
@@ -162,8 +161,8 @@ const bodyId = (body) => idOf("body", createHash("sha256").update(body).digest("
 
 function fromKfm(hook, _headers, said, body) {
   let known;
-  if (has(said, "specversion")) known = cloudEvent(said);
-  else if (has(said, "Records")) known = objectStore(said, body);
+  if (Object.hasOwn(said, "specversion")) known = cloudEvent(said);
+  else if (Object.hasOwn(said, "Records")) known = objectStore(said, body);
   else known = unified(hook, said, body);
   const [trigger, eventType, sent, ids] = known;
   return {
@@ -180,8 +179,8 @@ function fromKfm(hook, _headers, said, body) {
 
 function unified(hook, said, body) {
   const integrity = member(said, "integrity");
-  const metadata = has(said, "metadata") ? said.metadata : {};
-  if (!isObject(integrity) || member(integrity, "version") !== "v1" || !isObject(metadata)) {
+  const metadata = Object.hasOwn(said, "metadata") ? said.metadata : {};
+  if (!isMapping(integrity) || member(integrity, "version") !== "v1" || !isMapping(metadata)) {
     throw new Rejected("body.incomplete", 400);
   }
   if (!Object.keys(said).every((key) => KNOWN_KEYS.has(key))) throw new Rejected("body.unknown_key", 400);
@@ -206,10 +205,10 @@ function cloudEvent(said) {
 
 function objectStore(said, body) {
   const records = said.Records;
-  if (!Array.isArray(records) || records.length === 0 || !records.every(isObject)) {
+  if (!Array.isArray(records) || records.length === 0 || !records.every(isMapping)) {
     throw new Rejected("body.incomplete", 400);
   }
-  if (!records.every((each) => isObject(member(each, "s3")))) throw new Rejected("body.incomplete", 400);
+  if (!records.every((each) => isMapping(member(each, "s3")))) throw new Rejected("body.incomplete", 400);
   let sent = -Infinity;
   for (const each of records) sent = Math.max(sent, instant(member(each, "eventTime")));
   return ["object-store", word(member(records[0], "eventName")), sent, [bodyId(body)]];
@@ -235,7 +234,7 @@ function fromStandard(hook, headers, said) {
   const timestamp = (one(headers, "webhook-timestamp") ?? Buffer.alloc(0)).toString("latin1");
   if (!/^[0-9]{1,11}$/.test(timestamp) || timestamp.includes("\n")) throw new Rejected("time.malformed");
   const sent = Number(timestamp) * 1000;
-  const kind = has(said, "event_type") ? said.event_type : has(said, "type") ? said.type : "message";
+  const kind = Object.hasOwn(said, "event_type") ? said.event_type : Object.hasOwn(said, "type") ? said.type : "message";
   return {
     source_id: hook.source_id,
     scheme: "standard",

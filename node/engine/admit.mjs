@@ -25,14 +25,12 @@ export class Resume {
   }
 }
 
-/** The same work is committed, and what it committed is still live. */
 export class Duplicate {
   constructor(run) {
     this.run = run;
   }
 }
 
-/** A switch is set. The trigger is kept. */
 export class Stopped {}
 
 export function admit(walk) {
@@ -68,15 +66,12 @@ export function stopped(walk) {
   return new Stopped();
 }
 
-/** Is the latest run of the claim what this one would be? */
 export function duplicate(walk, latest) {
   if (latest === null || latest.status !== "COMMITTED" || walk.trigger.force || !isLive(walk, latest)) return null;
   walk.admission = "duplicate";
   return new Duplicate(latest);
 }
 
-/** What the run committed is where it put it: not rolled back, not withdrawn, not held against other contracts since, and
- *  no object of it gone. */
 export function isLive(walk, run) {
   const { state } = walk.ports;
   if (state.ref(`processed/${run.dataset}`) !== run.version_digest) return false;
@@ -87,7 +82,6 @@ export function isLive(walk, run) {
   return isThere(walk.ports.objects, run.version_digest);
 }
 
-/** Every object of it that is a file, by its size; small ones are rows of the state. Their bytes are not read. */
 function isThere(objects, version) {
   try {
     for (const entry of larger(objects, version, INLINE_MAX)) {
@@ -102,10 +96,6 @@ function isThere(objects, version) {
 
 const contractsOf = (run) => run.inputs.map((source) => source.contract_hash).join();
 
-/**
- * One transaction: the lease, and the claim or its takeover. It need not be durable by itself,
- * because the PLAN record that is written before any effect makes it so.
- */
 export function claim(walk) {
   const { updater } = walk;
   const { settings, state } = walk.ports;
@@ -149,7 +139,6 @@ export function claim(walk) {
   return admission;
 }
 
-/** The trigger of an unfinished run, with what whoever takes it up sets aside: a resume after that knows it too. */
 function takenUp({ trigger: asked }, latest) {
   let kept = latest.trigger;
   if (!kept.correlation_id) {
@@ -181,13 +170,11 @@ export function newRun(walk, latest) {
   });
 }
 
-/** The failed run whose finished steps are kept. Whoever wants to run again, or anew, keeps none. */
 function continued({ trigger }, latest) {
   if (latest?.status !== "FAILED" || trigger.force || abandonsUnfinished(trigger)) return "";
   return latest.plan_hash ? latest.run_id : latest.continues;
 }
 
-/** Unfinished runs of the same work, over whatever inputs. */
 export function* rivals(walk) {
   const wanted = canonical(walk.trigger.params);
   for (const run of walk.ports.state.openRuns(walk.dataset)) {
@@ -207,10 +194,6 @@ function hasRivals(walk) {
   return false;
 }
 
-/**
- * An unfinished run of the same work over other inputs (or another version) must not come back
- * later and publish old content over new: it ends here, with its receipt.
- */
 export function closeSuperseded(walk, tx) {
   for (const old of rivals(walk)) {
     if (old.updater_version !== walk.updater.version && !abandonsUnfinished(walk.trigger)) {
@@ -245,12 +228,10 @@ function tellSuperseded(walk) {
   }
 }
 
-/** Is this error no end of the run? */
 export function staysOpen(problem) {
   return [Broken, Conflict, Frozen, PlanDrift].some((kind) => problem instanceof kind);
 }
 
-/** Stop without ending the run: it stays in the journal to be resumed. Frees the lease if it is ours. */
 export function leave(walk) {
   if (walk.lease === null) return;
   try {

@@ -39,7 +39,6 @@ export async function execute(walk) {
   walk.tailRows = crew.takeRows();
 }
 
-/** Perform all that is to be done; returns the last finished steps, whose DONE the commit writes. */
 async function workOff(walk, crew, planned) {
   let finished = [];
   const { results } = walk;
@@ -73,7 +72,6 @@ async function workOff(walk, crew, planned) {
   return finished;
 }
 
-/** What the failed run before this one finished, as far as its plan is ours and its outputs are still there. */
 function carryOver(walk, results) {
   const { continues } = walk.run;
   if (!continues) return;
@@ -89,7 +87,6 @@ function carryOver(walk, results) {
   walk.say("run.continued", { continues, steps: walk.carried.length });
 }
 
-/** The PLAN record, with what is carried over: the journal of a run is whole by itself. */
 function appendPlan(walk, tx, phases, intent = []) {
   const payload = writePlan(walk, tx);
   const { carried } = walk;
@@ -103,7 +100,6 @@ function appendPlan(walk, tx, phases, intent = []) {
   append(walk, tx, at ? ["EXECUTE"] : phases, { done: carried.slice(at), intent, payload: at ? {} : payload });
 }
 
-/** Fold the run's journal; true if its PLAN record is there. */
 function replay(walk, results) {
   for (const [segment, name] of walk.ports.state.segments(walk.run.run_id)) {
     results.add(segment.done);
@@ -114,7 +110,6 @@ function replay(walk, results) {
   return walk.segments > 0;
 }
 
-/** One durable write: these are done, those begin. */
 function write(walk, crew, finished, batch, planRecord) {
   const { clock, settings, state } = walk.ports;
   state.transaction(walk.lease, { switches: walk.switches }, (tx) => {
@@ -130,7 +125,6 @@ function write(walk, crew, finished, batch, planRecord) {
   });
 }
 
-/** Keep what is done, note what failed, and stop. If the disk failed, stop at once: nothing more is DONE. */
 function giveUp(walk, crew, finished) {
   const failures = crew.failures.sort((a, b) => a[0] - b[0]);
   for (const [, problem] of failures) if (problem instanceof Broken) throw problem;
@@ -244,7 +238,6 @@ class Crew {
     }
   }
 
-  /** A large output is a file: durable before its DONE, and read back. */
   #store(position, body, describes) {
     const { objects } = this.#walk.ports;
     const [digest, size] = objects.putStream(this.#pieces(body));
@@ -262,7 +255,6 @@ class Crew {
     return [digest, size];
   }
 
-  /** What the bytes say of themselves. */
   #say(position, body) {
     const said = this.#readFrom(body);
     if (Object.keys(said).length) this.#walk.results.described.set(position, said);

@@ -27,7 +27,6 @@ export async function settlePlan(walk) {
   journal(walk, made);
 }
 
-/** The plan this code makes must be the journaled one, byte for byte; otherwise stop. */
 function recheck(walk) {
   const { run } = walk;
   if (run.updater_version !== walk.updater.version) {
@@ -43,7 +42,6 @@ function recheck(walk) {
   walk.plan = made;
 }
 
-/** Before a NOOP: what the configuration declares may have changed although the version did not. */
 export async function checkUnchanged(walk, done) {
   const now = walk.inputs;
   walk.inputs = done.inputs; // with the partitions that were found in them
@@ -91,10 +89,6 @@ export function make(walk) {
   return { planHash: `sha256:${total.digest("hex")}`, steps: all.length, complete, chunks, all };
 }
 
-/**
- * The PLAN record. It is not written here but handed to the first durable write of execute, which
- * also holds the first intents: one sync for both.
- */
 function journal(walk, plan) {
   walk.run = replace(walk.run, {
     plan_hash: plan.planHash,
@@ -104,7 +98,6 @@ function journal(walk, plan) {
   });
 }
 
-/** Inside the first transaction of execute; returns what its segment says of the plan. */
 export function writePlan(walk, tx) {
   const { plan } = walk;
   if (walk.ports.state.lockedPlan(walk.claimKey) === null) {
@@ -119,7 +112,6 @@ export function writePlan(walk, tx) {
   return run.continues ? { ...payload, continues: run.continues } : payload;
 }
 
-/** Add a segment to the run's journal, in its place in the chain. */
 function describedIn(walk, done) {
   const said = walk.results?.described;
   return said?.size ? done.filter(([at]) => said.has(at)).map(([at]) => [at, said.get(at)]) : [];

@@ -12,7 +12,6 @@ import { codeWarnings } from "./changes.mjs";
 import { measure } from "./measure.mjs";
 import { append } from "./plan.mjs";
 
-/** The receipt of a committed run. */
 export function record(walk, tx) {
   const receipt = receiptOf(walk, "SUCCESS", outcomeOf(walk), walk.run.run_id);
   tx.receipt(receipt, { op: walk.updater.op });
@@ -31,11 +30,6 @@ function asksTheSame(one, other) {
   return canonical(replace(one, plain)).equals(canonical(replace(other, plain)));
 }
 
-/**
- * A run that had nothing to do or was not allowed to: a receipt, and nothing else changes.
- *
- * Not durable by itself: many skipped runs share one sync (`State.sync`) before anyone is told.
- */
 export function skip(walk) {
   const frozen = walk.admission === "frozen";
   const receipt = walk.ports.state.transaction(null, { durable: false }, (tx) => {
@@ -64,11 +58,6 @@ export function skip(walk) {
   return receipt;
 }
 
-/**
- * A run that ended badly: a receipt with the reason, and nothing is published.
- *
- * Filing what was held back moves a ref, and no ref moves under a freeze: then the run is left to be resumed.
- */
 export function fail(walk, problem) {
   const outcome = problem instanceof Held ? "held" : problem instanceof Denied ? "denied" : "failed";
   const note = ErrorNote({ code: problem.code, message: String(problem) });
@@ -112,7 +101,6 @@ export function fail(walk, problem) {
   return receipt;
 }
 
-/** What was finished stays, for the next run of the same work to continue from. If nothing was, the plan is free. */
 function keepMade(walk, tx) {
   if (walk.tail.length) {
     tx.objects(walk.tailRows);
@@ -121,7 +109,6 @@ function keepMade(walk, tx) {
   if (walk.run.locked_plan && walk.results?.done === 0) tx.unlockPlan(walk.claimKey);
 }
 
-/** The receipt of another run that this one ends. */
 export function closingReceipt(walk, old, outcome, note) {
   return replace(receiptOf(walk, "FAILED", outcome, old.run_id, [note]), {
     job_id: old.claim_key.slice(0, 32),
@@ -149,7 +136,6 @@ export function closingReceipt(walk, old, outcome, note) {
   });
 }
 
-/** The ref says what is held back now: it goes when a run passes with nothing held, and its history stays. */
 export function quarantineMoves(walk) {
   const name = `quarantine/${walk.dataset}`;
   const before = walk.ports.state.ref(name);

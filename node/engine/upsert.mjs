@@ -7,7 +7,6 @@ import { DatasetVersion, RefMove, replace } from "../records.mjs";
 import { writeManifest } from "./manifest.mjs";
 import { outcomeOf, quarantineMoves, zonesIn, zonesOut } from "./record.mjs";
 
-/** Put the version together, and say which refs shall move. */
 export function assemble(walk) {
   walk.stage = "UPSERT";
   const { plan, run } = walk;
@@ -78,7 +77,6 @@ function checkDeletions(walk, tally) {
   }
 }
 
-/** The one transaction, guarded by the lease's token and the switches; frees the lease with it. */
 export function commit(walk, work) {
   const answer = walk.ports.state.transaction(walk.lease, { switches: walk.switches }, (tx) => {
     if (walk.tailRows.length) tx.objects(walk.tailRows);

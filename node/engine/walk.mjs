@@ -4,7 +4,6 @@ import { rfc3339 } from "../clock.mjs";
 import { correlationId, GENESIS } from "../keys.mjs";
 import { FetchRequest, replace } from "../records.mjs";
 
-/** What an installation may tune. */
 export function Settings(given = {}) {
   return {
     threads: 4, // of the Python runner; here steps run one after another
@@ -30,7 +29,6 @@ export function Ports(given) {
   };
 }
 
-/** The progress of one run. */
 export class Walk {
   constructor(trigger, updater, ports, startedMs) {
     this.trigger = replace(trigger, { correlation_id: correlationId(trigger) }); // whoever runs this was asked by hand
@@ -80,12 +78,10 @@ export class Walk {
     return this.trigger.dataset;
   }
 
-  /** One line of the event log, with what the run is about on it. */
   say(event, fields) {
     this.log.event(event, fields);
   }
 
-  /** From here on every line names the run. */
   bind(runId) {
     const { correlation_id } = this.trigger;
     this.log = this.log.bind({ run_id: runId, job_id: this.claimKey.slice(0, 32), correlation_id });

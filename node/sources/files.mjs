@@ -6,7 +6,7 @@ import path from "node:path";
 import { badUtf8 } from "../canonical.mjs";
 import { SystemClock } from "../clock.mjs";
 import { BadInput, Refused, Unavailable } from "../errors.mjs";
-import { printable } from "../names.mjs";
+import { escapedBytes, printable } from "../names.mjs";
 import { Checkpoint, Fetched, replace, SourceRef } from "../records.mjs";
 import { openBeneath } from "./beneath.mjs";
 import { checkExpectation, CHUNK, Intake, tooLarge } from "./intake.mjs";
@@ -133,7 +133,7 @@ function pathOf(rest) {
     throw new BadInput("the file URI holds '?' or '#'", { hint: "write them as %3F and %23" });
   }
   if (!name.includes("%")) return name;
-  const raw = bytesOf(name);
+  const raw = escapedBytes(name);
   if (raw === null) throw noName(printable(name, 200));
   return textOf(unquoted(raw));
 }
@@ -158,21 +158,8 @@ function textOf(raw) {
   }
 }
 
-/** The bytes of a text that `textOf` gave; null if it has halves of pairs that stand for no byte. */
-function bytesOf(text) {
-  if (text.isWellFormed()) return Buffer.from(text, "utf8");
-  const parts = [];
-  for (const character of text) {
-    const code = character.codePointAt(0);
-    if (code >= 0xdc80 && code <= 0xdcff) parts.push(Buffer.from([code - 0xdc00]));
-    else if (code >= 0xd800 && code <= 0xdfff) return null;
-    else parts.push(Buffer.from(character, "utf8"));
-  }
-  return Buffer.concat(parts);
-}
-
 function nameOf(part, shown) {
-  const raw = bytesOf(part);
+  const raw = escapedBytes(part);
   if (raw === null) throw noName(shown);
   return raw;
 }

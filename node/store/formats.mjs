@@ -4,15 +4,12 @@ import { Refused } from "../errors.mjs";
 
 export const FORMAT = 4;
 
-/** By the number of the format that it leads to. */
 const STEPS = [[4, followTheLedger], [4, keyByDataset]];
 
-/** In the transaction that makes it a state of this format: all of it, or nothing. */
 export function upgrade(tables, have) {
   for (const [number, step] of STEPS) if (have < number) step(tables);
 }
 
-/** A row waited for every delivery. Now every sink has a cursor, and of each dataset it is known what was told. */
 function followTheLedger(tables) {
   const waiting = new Map(); // by dataset: the run whose move waits longest
   for (const [key, body] of [...tables.scan("outbox")]) {
@@ -41,7 +38,6 @@ function followTheLedger(tables) {
   }
 }
 
-/** What is unfinished and what waits lay under its own id, and of what ended only the whole ledger was known. */
 function keyByDataset(tables) {
   const datasetOf = (body) => JSON.parse(body).dataset;
   for (const [runId, body] of [...tables.scan("open_runs")]) {

@@ -26,7 +26,6 @@ const COUNTERS = map(integer);
 const padded = (number, width) => String(number).padStart(width, "0");
 const asText = (body) => (body === null ? "" : body.toString("utf8"));
 
-/** Implements the State port over any Tables. */
 export class StoredState {
   #checked = null;
   #writes;
@@ -68,11 +67,6 @@ export class StoredState {
     return answer;
   }
 
-  /**
-   * Inside a transaction: is the lease still ours, and is nothing frozen?
-   *
-   * Asked again only if another process wrote since, or we wrote to leases or refs ourselves.
-   */
   check(lease, switches) {
     const asked = JSON.stringify([lease, switches, this.tables.foreign(), this.#writes.count]);
     if (asked === this.#checked) return;
@@ -106,7 +100,6 @@ export class StoredState {
     }
   }
 
-  /** Make every commit so far durable. */
   sync() {
     this.transaction(null, {}, (tx) => tx.touch());
   }
@@ -121,7 +114,6 @@ export class StoredState {
     return this.transaction(null, { durable: false }, (tx) => tx.acquire(scope, holder, ttlMs));
   }
 
-  /** Only the owner can: a stale token frees nothing. */
   release(lease) {
     this.transaction(null, { durable: false }, (tx) => tx.release(lease));
   }
@@ -160,13 +152,11 @@ export class StoredState {
     }
   }
 
-  /** The latest run of a claim. */
   claimed(claimKey) {
     const runId = this.tables.get("claims", claimKey);
     return runId === null ? null : this.run(asText(runId));
   }
 
-  /** In order, each with its digest, and checked against the one before it. */
   *segments(runId) {
     let previous = GENESIS;
     let expected = 0;
@@ -209,7 +199,6 @@ export class StoredState {
     return this.#one("receipts", runId, Receipt);
   }
 
-  /** The receipt as it was stored, which its ledger entry vouches for: an older one has fewer fields. */
   receiptBody(runId) {
     return this.tables.get("receipts", runId);
   }
@@ -225,12 +214,10 @@ export class StoredState {
     }
   }
 
-  /** The index of the last ledger entry that this sink has followed. */
   cursor(sink) {
     return Number(this.meta(`cursor/${sink}`) || 0);
   }
 
-  /** The datasets of which it has something to tell, by name. */
   *due(sink) {
     for (const [key] of this.tables.scan("outbox", `due/${sink}/`)) yield key.slice(key.lastIndexOf("/") + 1);
   }
@@ -239,7 +226,6 @@ export class StoredState {
     return this.#one("outbox", `told/${sink}/${dataset}`, Told);
   }
 
-  /** So much was told of these datasets. One that has moved on meanwhile stays due. */
   acknowledge(sink, told) {
     this.transaction(null, { durable: false }, (tx) => {
       for (const [dataset, howFar] of told) tx.told(howFar, sink, dataset);
@@ -251,7 +237,6 @@ export class StoredState {
     return this.#many("inbox", Trigger, `${dataset}/`);
   }
 
-  /** As it lies in the inbox; null once a run of it has ended. */
   keptTrigger(trigger) {
     return this.#one("inbox", `${trigger.dataset}/${trigger.trigger_id}`, Trigger);
   }
@@ -269,7 +254,6 @@ export class StoredState {
   }
 }
 
-/** The writes of one transaction. */
 export class StoredTx {
   #state;
   #tables;
@@ -302,7 +286,6 @@ export class StoredTx {
 
   // -- runs
 
-  /** Compare-and-swap: this run becomes the latest of its claim, or Conflict if another did. */
   claim(run) {
     const latest = this.#state.claimed(run.claim_key);
     if ((latest?.n ?? -1) !== run.n - 1 || latest?.status === "RUNNING") {
@@ -371,7 +354,6 @@ export class StoredTx {
     return lease;
   }
 
-  /** Inside a fenced transaction only, so the token is known to be current. What was given back stays so. */
   renew(lease, ttlMs) {
     const current = this.#state.lease(lease.scope);
     if (current !== null && current.expires_ms) {
@@ -389,7 +371,6 @@ export class StoredTx {
 
   // -- the commit
 
-  /** Compare-and-swap of a ref, with its history. */
   move(move, { runId, op, actor, reason, ts }) {
     this.#state.recheck();
     const current = this.#state.ref(move.ref);
@@ -417,7 +398,6 @@ export class StoredTx {
     this.#put("versions", key, canonical(known ?? version));
   }
 
-  /** Write once, together with its ledger entry. The same bytes again are the same receipt. */
   receipt(receipt, { op }) {
     const body = canonical(receipt);
     const before = this.#tables.get("receipts", receipt.run_id);
@@ -450,7 +430,6 @@ export class StoredTx {
     this.#put("meta", "ledger_head", Buffer.from(digest(link)));
   }
 
-  /** The index the next ledger entry of this transaction will have. */
   nextIndex() {
     this.#counters ??= this.#state.counters();
     return (this.#counters.ledger ?? 0) + 1;
@@ -471,7 +450,6 @@ export class StoredTx {
     this.#put("outbox", `due/${sink}/${dataset}`, Buffer.from("{}"));
   }
 
-  /** Only ever forward. Due stays what has moved on, or was told by one who knew less. */
   told(told, sink, dataset) {
     const known = this.#state.told(sink, dataset);
     if (known === null || known.moves < told.moves || (known.moves === told.moves && known.keep !== told.keep)) {
@@ -485,14 +463,12 @@ export class StoredTx {
     this.#put("checkpoints", checkpoint.uri, canonical(checkpoint));
   }
 
-  /** Into the inbox, with an id if it has none; kept until a run of it ends. */
   keepTrigger(trigger) {
     const kept = trigger.trigger_id ? trigger : replace(trigger, { trigger_id: padded(this.#next("trigger"), 12) });
     this.#put("inbox", `${kept.dataset}/${kept.trigger_id}`, canonical(kept));
     return kept;
   }
 
-  /** Out of the inbox: this run answered it. */
   finishTrigger(answered, runId) {
     const trigger = answered.trigger_id ? this.#state.keptTrigger(answered) : null;
     if (trigger === null) return;

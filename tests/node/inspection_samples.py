@@ -24,7 +24,7 @@ FORMATS = (
 )  # fmt: skip
 BOUNDS = (None, None, None, None, 0, 1, -1, 0.1, 5, 1e21, -1e-7, 100000.5, 9007199254740992, 1e300, -0.0)
 MODES = ("evolve", "freeze", "discard-row", "discard-value")
-MODES_CALM = ("evolve", "discard-row", "discard-row", "discard-value")
+MODES_CALM = ("evolve", "discard-row", "discard-row", "discard-row", "discard-value", "discard-value")
 TYPES = ("text", "text", "integer", "number", "boolean", "date", "datetime")
 KINDS = ("null", "boolean", "integer", "number", "string", "array", "object")
 
@@ -40,20 +40,22 @@ def contract(pick: random.Random) -> dict[str, Any]:
         if wild and made["columns"] and pick.random() < 0.3:
             made["columns"].append(column(pick, pick.choice((names[0], "", " ", "\u00a0")), wild))
         if made["columns"] and pick.random() < 0.4:
-            made["other_columns"] = pick.choice(MODES if wild else ("evolve", "evolve", "freeze", "discard-value"))
+            made["other_columns"] = pick.choice(
+                MODES if wild else ("evolve", "evolve", "freeze", "discard-value", "discard-value")
+            )
         if pick.random() < 0.2:
             made["partition_by"] = (
                 pick.choice([c["name"] for c in made["columns"]] or NAMES) if pick.random() < 0.8 else "zz"
             )
         if pick.random() < 0.1:
             made["min_rows"] = pick.choice((-1, 1, 2, 5, 1000) if wild else (1, 2))
-        if pick.random() < 0.15:
+        if pick.random() < 0.1:
             made["max_held_rows"] = pick.choice((-2, 0, 1, 1000) if wild else (0, 1, 3))
-        if pick.random() < 0.7:
-            made["max_held_share"] = pick.choice((-0.1, 1.5, 0.5) if wild else (0, 0.5, 1, 1, 1))
+        if pick.random() < 0.9:  # without it a fifth is the most, and of a few rows one is more than that
+            made["max_held_share"] = pick.choice((-0.1, 1.5, 0.5) if wild else (0, 0.25, 0.5, 1, 1, 1, 1, 1))
         if pick.random() < (0.2 if wild else 0.05):
             made["shrink_limit"] = pick.choice((-0.1, 2, 1) if wild else (0, 0.5, 1))
-        if pick.random() < 0.3 and (wild or not made.get("min_rows")):
+        if pick.random() < 0.7 and (wild or not made.get("min_rows")):  # often all rows of so few are bad
             made["allow_empty"] = True
     if (kind in ("csv", "text") or wild) and pick.random() < 0.5:
         made["encoding"] = pick.choice(ENCODINGS if wild else SAFE_ENCODINGS)
@@ -75,7 +77,7 @@ def column(pick: random.Random, name: str, wild: bool) -> dict[str, Any]:
     made: dict[str, Any] = {
         "name": name,
         "type": pick.choice(TYPES),
-        "mode": pick.choice(MODES if pick.random() < 0.3 else MODES_CALM),
+        "mode": pick.choice(MODES if pick.random() < 0.15 else MODES_CALM),
     }
     numeric = made["type"] in ("integer", "number")
     if pick.random() < 0.25 and (wild or made["mode"] != "discard-value"):

@@ -16,7 +16,7 @@ from tests.node.twin import Twin, encoded
 def test_a_thousand_generated_contracts_and_sources_have_one_answer() -> None:
     seen: Counter[str] = Counter()
     assert run(1_000, 20260101, seen) == []
-    assert min(seen["held"], seen["changed"], seen["as it came"]) > 50  # it sees every kind of outcome
+    assert min(seen["held"], seen["changed"], seen["as it came"]) > 100  # it sees every kind of outcome
     assert len([name for name in seen if name.startswith("rule ")]) > 30
 
 
@@ -57,4 +57,4 @@ def test_a_difference_would_be_seen() -> None:
             asked = samples.contract(pick)
             for body in (b"a\n1\n", b"a\nx\n", b'{"a":1}\n', b"\xff"):
                 answers.add(str(twin.ask("inspect", asked, encoded(body), {})))
-    assert len(answers) > 30
+    assert len(answers) > 40

@@ -8,10 +8,10 @@ import { larger } from "../manifests.mjs";
 import { abandonsUnfinished, checkReason, overridesOf } from "../overrides.mjs";
 import { ErrorNote, replace, Run } from "../records.mjs";
 import { codeChanged } from "./changes.mjs";
-import { INLINE_MAX } from "./execute.mjs";
 import * as heartbeat from "./heartbeat.mjs";
 import { measureSuperseded } from "./measure.mjs";
 import { closingReceipt } from "./record.mjs";
+import { INLINE_MAX } from "./walk.mjs";
 
 export class Fresh {
   constructor(n) {

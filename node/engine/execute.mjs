@@ -17,8 +17,8 @@ import { checkEmptied } from "./emptied.mjs";
 import { beat } from "./heartbeat.mjs";
 import { append, writePlan } from "./plan.mjs";
 import { Results } from "./results.mjs";
+import { INLINE_MAX } from "./walk.mjs";
 
-export const INLINE_MAX = 64 * 1024; // objects up to this size live in the state and share its commit
 const REMEMBERED = 4096; // digests of small outputs
 const FLUSH_S = 0.25; // finished steps wait at most about this long for their DONE while others still run
 const BRISK_S = 0.1; // a full window that takes less than this lets the next one be larger

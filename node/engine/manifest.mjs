@@ -5,8 +5,8 @@ import { compare } from "../characters.mjs";
 import { Refused } from "../errors.mjs";
 import { digest } from "../keys.mjs";
 import { closes, entryLines, LEAST, MOST, partsOf, WHOLE } from "../manifests.mjs";
-import { INLINE_MAX } from "./execute.mjs";
 import { beat } from "./heartbeat.mjs";
+import { INLINE_MAX } from "./walk.mjs";
 
 const FLUSH = 4 << 20; // bytes of parts that wait in memory for the commit
 

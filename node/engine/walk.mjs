@@ -4,6 +4,8 @@ import { rfc3339 } from "../clock.mjs";
 import { correlationId, GENESIS } from "../keys.mjs";
 import { FetchRequest, replace } from "../records.mjs";
 
+export const INLINE_MAX = 64 * 1024; // objects up to this size live in the state and share its commit
+
 export function Settings(given = {}) {
   return {
     threads: 4, // of the Python runner; here steps run one after another

@@ -14,8 +14,8 @@ from tests.node.twin import ROOT
 from tests.walk.installations import Server, serving
 
 # One more is no accident but a decision: each costs every run of everybody about a millisecond.
-MOST_FOR_FILES = 74
-MOST_FOR_URLS = 77
+MOST_FOR_FILES = 70
+MOST_FOR_URLS = 73
 WORK = {"node/engine/stations.mjs", "node/engine/inspection.mjs", "node/updaters/declared/performing.mjs"}
 NEEDLESS = ("node/engine/inspect", "node/publish/github", "node/sources/decoding", "node/webhook", "node/store/jsonl")
 

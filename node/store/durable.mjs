@@ -1,4 +1,4 @@
-/** The one place that writes files we must not lose. Twin of src/kfm/store/durable.py. */
+/** The one place that writes files we must not lose. Twin of src/kfm/durable.py. */
 
 import fs from "node:fs";
 import path from "node:path";

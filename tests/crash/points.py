@@ -20,8 +20,8 @@ from typing import Any
 
 import apsw
 
+import kfm.durable
 import kfm.publish.files
-import kfm.store.durable
 import kfm.store.jsonl
 import kfm.store.sqlite
 
@@ -73,14 +73,14 @@ class Points:
 # Calls that change what others see or what survives: also the place right after them is counted.
 LASTING = {"commit", "sync", "sync_dir", "link", "replace", "fsync", "unlink", "truncate", "xSync", "xTruncate"}
 BOUNDARIES = (
-    "tables.begin", "tables.commit", "fs.sync", "fs.link", "fs.truncate", "sqlite.xSync", "publisher.", "files.link",
+    "tables.begin", "tables.commit", "fs.sync", "fs.link", "fs.truncate", "sqlite.xSync", "publisher.",
     "files.replace",
 )  # fmt: skip
 
 
 _FS = (
-    "make_dirs", "create", "open_append", "open_write", "truncate", "sync", "sync_dir", "link", "unlink", "replace",
-    "close",
+    "make_dirs", "rmdir", "create", "open_append", "open_write", "truncate", "sync", "sync_dir", "link", "unlink",
+    "replace", "close",
 )  # fmt: skip
 
 
@@ -94,14 +94,22 @@ def install(points: Points) -> None:
     for kind in (kfm.store.sqlite.SqliteTables, kfm.store.jsonl.JsonlTables):
         for name in ("begin", "put", "put_many", "delete", "commit"):
             _wrap(points, kind, "tables", name)
-    fs = kfm.store.durable.Fs
-    for name in _FS:
-        _wrap(points, fs, "fs", name)
-    _wrap_write(points, fs)
+    fs = kfm.durable.Fs
+    files = type("Files", (fs,), {})  # as the publisher sees them
+    for kind, prefix in ((files, "files"), (fs, "fs")):
+        for name in _FS:
+            _wrap(points, kind, prefix, name)
+        _wrap_write(points, kind, prefix)
     publisher = kfm.publish.files.FilesPublisher
     for name in ("write_file", "update_metadata", "emit_event"):
         _wrap(points, publisher, "publisher", name)
-    kfm.publish.files.os = _Os(points)  # type: ignore[attr-defined]
+    made = publisher.__init__
+
+    def make(self: Any, *args: Any, **kwargs: Any) -> None:
+        made(self, *args, **kwargs)
+        self._fs = files()
+
+    publisher.__init__ = make  # type: ignore[method-assign]
     _CountingVfs(points)
 
 
@@ -120,45 +128,24 @@ def _wrap(points: Points, kind: type, prefix: str, name: str) -> None:
     setattr(kind, name, counted)
 
 
-def _wrap_write(points: Points, fs: type) -> None:
+def _wrap_write(points: Points, fs: type, prefix: str) -> None:
     write, write_at = fs.write, fs.write_at  # type: ignore[attr-defined]
 
     def counted(self: Any, fd: int, body: bytes | memoryview) -> None:
-        points.here("fs.write before")
+        points.here(f"{prefix}.write before")
         half = len(body) // 2
         write(self, fd, body[:half])
-        points.here("fs.write mid")
+        points.here(f"{prefix}.write mid")
         write(self, fd, body[half:])
 
     def counted_at(self: Any, fd: int, body: bytes, offset: int) -> None:
-        points.here("fs.write_at before")
+        points.here(f"{prefix}.write_at before")
         half = len(body) // 2
         write_at(self, fd, body[:half], offset)
-        points.here("fs.write_at mid")
+        points.here(f"{prefix}.write_at mid")
         write_at(self, fd, body[half:], offset + half)
 
     fs.write, fs.write_at = counted, counted_at  # type: ignore[attr-defined]
-
-
-class _Os:
-    """`os` as the publisher sees it."""
-
-    def __init__(self, points: Points) -> None:
-        self._points = points
-
-    def __getattr__(self, name: str) -> Any:
-        real = getattr(os, name)
-        if name not in ("mkdir", "fsync", "link", "replace", "unlink"):
-            return real
-
-        def counted(*args: Any, **kwargs: Any) -> Any:
-            self._points.here(f"files.{name} before")
-            result = real(*args, **kwargs)
-            if name in LASTING:
-                self._points.here(f"files.{name} after")
-            return result
-
-        return counted
 
 
 class _CountingVfs(apsw.VFS):

@@ -21,7 +21,7 @@ from tests.crash.updaters import FAN, SMALLEST, STATIONS, Script
 from tests.sampling import sampled
 
 SLICES = 7
-_SYNCS = ("fs.sync", "files.fsync")
+_SYNCS = ("fs.sync", "files.sync")
 
 
 def faulty(label: str) -> bool:

@@ -55,7 +55,7 @@ def judge(body: bytes, note: bytes | None, *, writable: bool = True) -> Verdict:
     """Open it. Anything but a plain answer is an error of the product, and raised."""
     fs = files(body, note)
     try:
-        tables = JsonlTables("/state", fs, create=writable)
+        tables = JsonlTables("/state", fs, create=writable, lock=fs.lock)
     except Corrupt as refusal:
         assert isinstance(refusal.fields.get("record"), int), "a refusal names the first bad record"
         assert str(refusal.fields["record"]) in refusal.message
@@ -73,7 +73,7 @@ def journal() -> Journal:
     def objects(state: object) -> FileObjects:
         return SimObjects("/objects", state, fs)  # type: ignore[arg-type]
 
-    tables = JsonlTables("/state", fs)
+    tables = JsonlTables("/state", fs, lock=fs.lock)
     it = Installation(tables, objects)
     with suppress(_LongEnough):
         it.work(lambda _receipt: _stop_at(fs, 10_000))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from kfm.durable import Fs
 from kfm.errors import Corrupt
-from kfm.store.durable import Fs
 from kfm.store.objects import FileObjects
 from tests.walk.site_under_test import folder_site, opened
 

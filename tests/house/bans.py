@@ -62,12 +62,11 @@ BANS = (
             "os.O_WRONLY os.O_RDWR os.O_CREAT os.O_APPEND os.O_TRUNC"
         ),
         "only the durable writers change files",
-        # Edges cannot import each other, so the publisher has its own; `kfm init` makes new files and replaces none;
-        # `kfm doctor` tries a place out in a scratch folder. Nothing that must not be lost is in a lock, in the log of
-        # what was turned away, or in the summary of a job; and the command line gives closed streams a stand-in.
+        # `kfm init` makes new files and replaces none; `kfm doctor` tries a place out in a scratch folder. Nothing that
+        # must not be lost is in a lock, in the log of what was turned away, or in the summary of a job; and the command
+        # line gives closed streams a stand-in.
         (
-            "src/kfm/store/durable.py",
-            "src/kfm/publish/files.py",
+            "src/kfm/durable.py",
             "src/kfm/cli/starter.py",
             "src/kfm/store/place.py",
             "src/kfm/store/locks.py",

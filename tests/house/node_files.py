@@ -16,13 +16,13 @@ import msgspec
 from msgspec import inspect
 
 import kfm
-from kfm import config, errors
+from kfm import config, durable, errors
 from kfm.cli import render, runner
 from kfm.cli.parser import DEFAULTS
 from kfm.contract import declared, records
 from kfm.documents import characters, encodings
 from kfm.sources import addresses, http
-from kfm.store import durable, place
+from kfm.store import place
 from kfm.store.catalogue import VITAL
 from kfm.telemetry import log
 

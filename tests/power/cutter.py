@@ -31,15 +31,13 @@ from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 
-import kfm.publish.files as files_module
 from kfm.contract.canonical import canonical
 from kfm.contract.ports import Tables
 from kfm.contract.records import Receipt
+from kfm.durable import REAL, Fs
 from kfm.errors import KfmError
-from kfm.store.durable import REAL
 from kfm.store.holders import this_process
 from kfm.store.jsonl import JsonlTables
 from kfm.store.locks import FileLock
@@ -355,9 +353,19 @@ def forget() -> None:
     forget_to_publish()
 
 
+class Forgetful(Fs):
+    """The disk of a publisher that skips every sync."""
+
+    def sync(self, fd: int) -> None:
+        pass
+
+    def sync_dir(self, path: str) -> None:
+        pass
+
+
 def forget_to_publish() -> None:
-    """Skip every sync of the publisher from now on, in this process."""
-    vars(files_module)["os"] = SimpleNamespace(**{**vars(os), "fsync": lambda _fd: None})
+    """From now on, in this process."""
+    Watched.disk = Forgetful()
 
 
 FORGET: dict[str, Callable[[], None]] = {

@@ -6,21 +6,19 @@ the next one finds them there.
 
 from __future__ import annotations
 
-import io
-import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import lru_cache
 from random import Random
 from typing import Any, NamedTuple
 
 import msgspec
 
-import kfm.publish.files as files_module
 from kfm.contract.canonical import canonical
 from kfm.contract.keys import digest as digest_of
 from kfm.contract.ports import Lock
 from kfm.contract.records import Receipt
+from kfm.durable import REAL, Fs
 from kfm.errors import KfmError
 from kfm.projections.artifacts import version_path
 from kfm.publish.files import FilesPublisher
@@ -74,8 +72,12 @@ class Reader:
 class Watched(FilesPublisher):
     """The real publisher, with a reader who hears what it is given and when it says that it is done."""
 
-    def __init__(self, public: str, private: str, lock: Callable[[], Lock], reader: Reader) -> None:
-        super().__init__({"": public, "receipts": private, "events": private}, lock=lock)
+    disk = REAL
+
+    def __init__(
+        self, public: str, private: str, lock: Callable[[], Lock], reader: Reader, fs: Fs | None = None
+    ) -> None:
+        super().__init__({"": public, "receipts": private, "events": private}, lock=lock, fs=fs or self.disk)
         self._reader = reader
 
     def write_file(self, path: str, digest: str, size: int, key: str, body: Iterable[bytes]) -> None:
@@ -102,125 +104,30 @@ class Watched(FilesPublisher):
 # -- the simulated disk, as the publisher sees it
 
 
-class SimOs:
-    """Of the system what the publisher asks of it, and nothing else."""
+class Disk:
+    """The simulated disk; whoever wants to forget something overrides it here, and the store forgets nothing."""
 
-    O_RDONLY, O_WRONLY, O_CREAT, O_EXCL = os.O_RDONLY, os.O_WRONLY, os.O_CREAT, os.O_EXCL
-    O_NOFOLLOW, O_CLOEXEC, O_DIRECTORY = os.O_NOFOLLOW, os.O_CLOEXEC, os.O_DIRECTORY
+    make_dirs, remove_tree = Fs.make_dirs, Fs.remove_tree
 
     def __init__(self, fs: SimFs) -> None:
         self._fs = fs
-        self._folders: dict[int, str] = {}
-        self.path = SimPath(fs)
-        self.replace = fs.replace
-        self.listdir = fs.list
 
-    def rmdir(self, path: str) -> None:
-        if self._fs.list(path):
-            raise OSError(39, "Directory not empty", path)
-        self._fs.unlink(path)
-
-    def mkdir(self, path: str, mode: int = 0o777) -> None:
-        if self._fs.exists(path):
-            raise FileExistsError(17, "File exists", path)
-        self._fs.mkdir(path)
-
-    def unlink(self, path: str) -> None:
-        if not self._fs.exists(path):
-            raise FileNotFoundError(2, "No such file or directory", path)
-        self._fs.unlink(path)
-
-    def open(self, path: str, flags: int, _mode: int = 0) -> int:
-        if flags & os.O_DIRECTORY:
-            self._fs._folder(path)
-            fd = -1 - len(self._folders)
-            self._folders[fd] = path
-            return fd
-        return self._fs.create(path) if flags & os.O_CREAT else self._fs.open_read(path)
-
-    def fsync(self, fd: int) -> None:
-        if fd in self._folders:
-            self._fs.sync_dir(self._folders[fd])
-        else:
-            self._fs.sync(fd)
-
-    def close(self, fd: int) -> None:
-        if fd not in self._folders:
-            self._fs.close(fd)
-
-    def open_file(self, fd: int, mode: str) -> io.BytesIO | SimFile:
-        if mode == "wb":
-            return SimFile(self._fs, fd)
-        body = self._fs.read_at(fd, self._fs.size(fd), 0)
-        self._fs.close(fd)
-        return io.BytesIO(body)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._fs, name)
 
 
-class WithoutFileSync(SimOs):
+class WithoutFileSync(Disk):
     """A publisher that forgets to sync its files."""
 
-    def fsync(self, fd: int) -> None:
-        if fd in self._folders:
-            super().fsync(fd)
+    def sync(self, fd: int) -> None:
+        pass
 
 
-class WithoutFolderSync(SimOs):
+class WithoutFolderSync(Disk):
     """A publisher that forgets to sync its folders."""
 
-    def fsync(self, fd: int) -> None:
-        if fd not in self._folders:
-            super().fsync(fd)
-
-
-class SimPath:
-    join = staticmethod(os.path.join)
-    dirname = staticmethod(os.path.dirname)
-
-    def __init__(self, fs: SimFs) -> None:
-        self.isdir = fs.is_dir
-        self.lexists = fs.exists
-
-    def islink(self, _path: str) -> bool:
-        return False
-
-
-class SimFile:
-    """Open for writing, with a buffer: what was not flushed is not even the system's."""
-
-    def __init__(self, fs: SimFs, fd: int) -> None:
-        self._fs = fs
-        self._fd = fd
-        self._buffer = b""
-
-    def __enter__(self) -> SimFile:
-        return self
-
-    def __exit__(self, *_exc: object) -> None:
-        self.flush()
-        self._fs.close(self._fd)
-
-    def write(self, body: bytes) -> None:
-        self._buffer += body
-
-    def flush(self) -> None:
-        body, self._buffer = self._buffer, b""
-        if body:
-            self._fs.write(self._fd, body)
-
-    def fileno(self) -> int:
-        return self._fd
-
-
-@contextmanager
-def publishing_to(fs: SimFs, system: type[SimOs] = SimOs) -> Iterator[None]:
-    """Until the end of the block the publisher's disk is this one."""
-    sim, there = system(fs), vars(files_module)
-    there.update(os=sim, open=sim.open_file)
-    try:
-        yield
-    finally:
-        there["os"] = os
-        del there["open"]
+    def sync_dir(self, path: str) -> None:
+        pass
 
 
 # -- one installation that publishes
@@ -240,26 +147,27 @@ def finished(fs: SimFs) -> dict[str, bytes]:
     return {path: body for path, body in published(fs).items() if not path.endswith("/" + UNFINISHED)}
 
 
-def start(fs: SimFs, heard: Heard, reader: Reader) -> Installation:
+def start(fs: SimFs, heard: Heard, reader: Reader, disk: type[Disk]) -> Installation:
     def objects(state: Any) -> Stored:
         stored = Stored(OBJECTS, state, fs)
         stored.heard = heard
         return stored
 
     reader.check(published(fs))
-    publisher = Watched(PUBLIC, PRIVATE, lambda: fs.lock("/kfm/publish.lock"), reader)
+    seen: Any = disk(fs)
+    publisher = Watched(PUBLIC, PRIVATE, lambda: fs.lock("/kfm/publish.lock"), reader, seen)
     it = Installation(Journal(JOURNAL, fs, heard), objects, publisher=publisher)
     heard.check(it)
     return it
 
 
-def work(fs: SimFs, heard: Heard, reader: Reader) -> Installation:
+def work(fs: SimFs, heard: Heard, reader: Reader, disk: type[Disk] = Disk) -> Installation:
     def told(receipt: Receipt) -> None:
         heard.receipt(receipt)
         if list(it.state.outbox.due("publish")):
             raise Broken("a run was acknowledged before what it publishes was delivered")
 
-    it = start(fs, heard, reader)
+    it = start(fs, heard, reader, disk)
     it.work(told)
     heard.check(it)
     reader.check(published(fs))
@@ -293,7 +201,7 @@ class Uninterrupted(NamedTuple):
 @lru_cache
 def uninterrupted() -> Uninterrupted:
     fs, heard, reader = Counting(Random(0)), Heard(), Reader()
-    with small_rows(), publishing_to(fs):
+    with small_rows():
         result = work(fs, heard, reader).result()
     assert len(heard.receipts) == len(ITEMS) and len(fs.named) > len(finished(fs))
     return Uninterrupted(result, finished(fs), fs.steps, fs.named)
@@ -319,22 +227,22 @@ def same_in_the_end(found: dict[str, bytes], files: dict[str, bytes]) -> bool:
 class Played:
     """One installation with a few interruptions: kills first, and then the power is cut."""
 
-    def __init__(self, seed: int, system: type[SimOs] = SimOs) -> None:
+    def __init__(self, seed: int, disk: type[Disk] = Disk) -> None:
         expected = uninterrupted()
         random = Random(seed)
         fs, heard, reader = SimFs(random), Heard(), Reader()
         self.kills = self.cuts = self.published_before = 0
-        with small_rows(), publishing_to(fs, system):
+        with small_rows():
             try:
                 for power in random.choice(((True,), (True, True), (False, True), (False, True), (False, False, True))):
                     fs.fuel = random.choice((random.randint(1, expected.steps), self._soon(random, power, expected)))
                     with suppress(PowerCut):
-                        work(fs, heard, reader)
+                        work(fs, heard, reader, disk)
                     self.kills += fs.dead and not power
                     self.cuts += fs.dead and power
                     self.published_before += power and len(reader.done)
                     fs.restart(power=power)
-                result = work(fs, heard, reader).result()
+                result = work(fs, heard, reader, disk).result()
             except KfmError as problem:
                 raise Broken(f"{type(problem).__name__} after a power cut: {problem}") from problem
         if result != expected.result:

@@ -85,7 +85,7 @@ class Program:
         self.started += 1
 
     def open(self) -> JsonlTables:
-        return JsonlTables(JOURNAL, self.fs)
+        return JsonlTables(JOURNAL, self.fs, lock=self.fs.lock)
 
     def run(self, steps: int) -> None:
         for _ in range(steps):

@@ -15,7 +15,7 @@ import io
 from random import Random
 from typing import Union
 
-from kfm.store.durable import Fs
+from kfm.durable import Fs
 from kfm.store.objects import FileObjects
 
 SECTOR = 512
@@ -208,7 +208,15 @@ class SimFs(Fs):
             return False
         return True
 
-    def mkdir(self, path: str) -> None:
+    def is_link(self, _path: str) -> bool:
+        return False
+
+    def rmdir(self, path: str) -> None:
+        if self.list(path):
+            raise OSError(39, "Directory not empty", path)
+        self.unlink(path)
+
+    def mkdir(self, path: str, _mode: int = 0) -> None:
         folder, name = self._split(path)
         if name in folder.entries:
             return
@@ -216,7 +224,7 @@ class SimFs(Fs):
         folder.change(name, Folder())
         self.step()
 
-    def create(self, path: str) -> int:
+    def create(self, path: str, _mode: int = 0) -> int:
         folder, name = self._split(path)
         if name in folder.entries:
             raise FileExistsError(17, "File exists", path)

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tests.power.published import Played, SimOs, WithoutFileSync, WithoutFolderSync, uninterrupted
+from tests.power.published import Disk, Played, WithoutFileSync, WithoutFolderSync, uninterrupted
 from tests.power.schedules import Broken
 from tests.power.tally import tally
 from tests.sampling import sampled
@@ -58,13 +58,13 @@ def test_the_walk_publishes_every_kind_of_file_and_some_of_them_twice() -> None:
     assert len(alone.named) > len(alone.files), "no pointer was ever replaced, no file removed"
 
 
-@pytest.mark.parametrize("system", [WithoutFileSync, WithoutFolderSync])
-def test_a_publisher_that_does_not_sync_is_found_out(system: type[SimOs]) -> None:
+@pytest.mark.parametrize("disk", [WithoutFileSync, WithoutFolderSync])
+def test_a_publisher_that_does_not_sync_is_found_out(disk: type[Disk]) -> None:
     found = 0
     for seed in range(60):
         try:
-            Played(seed, system)
+            Played(seed, disk)
         except Broken:
             found += 1
-    tally("power-published", system.__name__, (0, 60), seeded_bugs=1, seeds_that_found_the_bug=found)
+    tally("power-published", disk.__name__, (0, 60), seeded_bugs=1, seeds_that_found_the_bug=found)
     assert found > 6

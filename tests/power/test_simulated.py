@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from kfm.contract.manifests import named_parts
-from kfm.store.durable import Fs, note_at, write_new, write_note
+from kfm.durable import Fs, note_at, write_apart, write_note
 from kfm.store.jsonl import JsonlTables
 from tests.power import schedules, walks
 from tests.power.installation import DATASET, Counties
@@ -117,22 +117,22 @@ def test_a_cut_is_durable_before_anything_is_written_behind_it(who: str) -> None
     for seed in range(3_000):
         random = Random(seed)
         fs = KilledAfterCutting(random)
-        open_all_the_time, torn = JsonlTables("/state", fs), JsonlTables("/state", fs)
+        open_all_the_time, torn = JsonlTables("/state", fs, lock=fs.lock), JsonlTables("/state", fs, lock=fs.lock)
         with suppress(PowerCut):
             fs.fuel = 0
             _put(torn, b"t" * random.randrange(900))
         fs.go_on()
         with suppress(PowerCut):
-            JsonlTables("/state", fs)
+            JsonlTables("/state", fs, lock=fs.lock)
         if not fs.killed:  # nothing of the line had been written
             continue
         killed += 1
         fs.go_on()
-        tables = open_all_the_time if who.startswith("one") else JsonlTables("/state", fs)
+        tables = open_all_the_time if who.startswith("one") else JsonlTables("/state", fs, lock=fs.lock)
         for _ in range(2):
             _put(tables, b"n" * random.randrange(500))
         fs.restart(power=True)
-        JsonlTables("/state", fs)  # refuses nothing: nothing was acknowledged
+        JsonlTables("/state", fs, lock=fs.lock)  # refuses nothing: nothing was acknowledged
     tally("power-simulated", f"unsynced cut, {who}", (0, 3_000), killed_while_cutting=killed)
     assert killed > 2_000
 
@@ -164,13 +164,13 @@ def test_a_forgotten_sync_is_found_within_two_thousand_seeds(play: Callable[...,
 class UnsureOfFolders(SimFs):
     """A product that believes a folder is durable because it is there."""
 
-    def make_dirs(self, path: str) -> None:
+    def make_dirs(self, path: str, mode: int = 0o700) -> None:
         missing = []
         while not self.is_dir(path):
             missing.append(path)
             path = os.path.dirname(path) or "."
         for folder in reversed(missing):
-            self.mkdir(folder)
+            self.mkdir(folder, mode)
             self.sync_dir(os.path.dirname(folder) or ".")
 
 
@@ -187,7 +187,7 @@ class TrustsWhatItFinds(JsonlTables):
 
 class Trusting(schedules.Program):
     def open(self) -> JsonlTables:
-        return TrustsWhatItFinds(schedules.JOURNAL, self.fs)
+        return TrustsWhatItFinds(schedules.JOURNAL, self.fs, lock=self.fs.lock)
 
 
 def test_subtler_omissions_are_found_too() -> None:
@@ -341,7 +341,10 @@ def test_a_new_file_is_whole_or_not_there() -> None:
         fs.fuel = random.randint(1, 16)
         written = False
         with suppress(PowerCut):
-            written = write_new(fs, "/d/x", b"whole" * 300)
+            write_apart(fs, "/d/.x", [b"whole" * 100] * 3)
+            fs.replace("/d/.x", "/d/x")
+            fs.sync_dir("/d")
+            written = True
         fs.restart(power=True)
         found = fs.tree().get("/d/x")
         assert found in (None, b"whole" * 300)

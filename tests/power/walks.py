@@ -23,7 +23,7 @@ class Journal(JsonlTables):
 
     def __init__(self, path: str, fs: SimFs, heard: Heard) -> None:
         self._heard = heard
-        super().__init__(path, fs)
+        super().__init__(path, fs, lock=fs.lock)
         heard.check_journal(self)
 
     def commit(self) -> None:

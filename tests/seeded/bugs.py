@@ -29,21 +29,24 @@ BUGS: dict[str, Bug] = {
         "kfm/store/objects.py", "        self._fs.sync_dir(folder)\n", "        pass\n", SIMULATED
     ),
     "the publisher does not sync a file": Bug(
-        "kfm/publish/files.py", "                    os.fsync(file.fileno())\n", "", PUBLISHED
+        "kfm/publish/files.py", "temporary, whole, mode=", "temporary, whole, synced=False, mode=", PUBLISHED
     ),
     "the publisher does not sync a folder": Bug(
-        "kfm/publish/files.py", "        _sync_dir(os.path.dirname(path))\n", "        pass\n", PUBLISHED
+        "kfm/publish/files.py",
+        "            self._fs.sync_dir(os.path.dirname(path))\n",
+        "            pass\n",
+        PUBLISHED,
     ),
     "the publisher does not sync where it makes a folder": Bug(
-        "kfm/publish/files.py",
-        "            _sync_dir(os.path.dirname(folder))\n        self._made",
-        "        self._made",
+        "kfm/durable.py",
+        '            self.mkdir(folder, mode)\n            self.sync_dir(os.path.dirname(folder) or ".")\n',
+        "            self.mkdir(folder, mode)\n",
         PUBLISHED,
     ),
     "the publisher takes a name that it finds for durable": Bug(
         "kfm/publish/files.py",
-        "        if _digest_of_file(target) != digest:\n            with self._turn():\n",
-        "        if _digest_of_file(target) == digest:\n"
+        "        if digest_at(self._fs, target) != digest:\n            with self._turn():\n",
+        "        if digest_at(self._fs, target) == digest:\n"
         '            return self._note("write_file", path, digest, size, key)\n'
         "        if True:\n            with self._turn():\n",
         PUBLISHED,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from kfm.durable import REAL
 from kfm.errors import StorageFailed
 from kfm.store import sqlite
-from kfm.store.durable import REAL
 from kfm.store.sqlite import SqliteTables
 
 

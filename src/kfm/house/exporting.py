@@ -59,19 +59,14 @@ def artifacts_of(
 
 def write_artifacts(folder: str, files: Mapping[str, bytes]) -> None:
     """Into a folder, over those of the run before. Exports: made again from the state, so not synced."""
-    from kfm.store.durable import REAL, failing_as_storage
+    from kfm.durable import REAL, failing_as_storage, write_apart
 
     with failing_as_storage("write the artifacts"):
         os.makedirs(folder, 0o700, exist_ok=True)
         for name, body in files.items():
             target = os.path.join(folder, name)
             temporary = f"{target}.{os.getpid()}.tmp"
-            REAL.unlink(temporary)
-            fd = REAL.create(temporary)
-            try:
-                REAL.write(fd, body)
-            finally:
-                REAL.close(fd)
+            write_apart(REAL, temporary, [body], synced=False)
             REAL.replace(temporary, target)
 
 

@@ -6,7 +6,6 @@ Every file here is an export of the state and can be made again from it.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -19,6 +18,7 @@ from kfm.contract.keys import digest as digest_of
 from kfm.contract.names import check_path
 from kfm.contract.ports import Lock
 from kfm.contract.records import Difference
+from kfm.durable import REAL, Fs, digest_at, read_whole, write_apart
 from kfm.errors import Busy, Corrupt, StorageFailed
 from kfm.publish.noop import TracingPublisher
 
@@ -36,11 +36,13 @@ class FilesPublisher(TracingPublisher):
         roots: Mapping[str, str],
         lock: Callable[[], Lock],
         is_latest: Callable[[Mapping[str, Any]], bool] = lambda _pointer: False,
+        fs: Fs = REAL,
     ) -> None:
         super().__init__(dry_run=False)
         self._roots = dict(roots)
         self._open_lock = lock
         self._is_latest = is_latest
+        self._fs = fs
         self._made: set[str] = set()
 
     def _place(self, path: str) -> str:
@@ -57,21 +59,21 @@ class FilesPublisher(TracingPublisher):
         """The same bytes again change nothing; other bytes under the same name are an error. Only a receipt is told
         by the state alone: where an older state was put back, what a run left that it knows nothing of is set aside."""
         target = self._place(path)
-        if _digest_of_file(target) != digest:
+        if digest_at(self._fs, target) != digest:
             with self._turn():
-                found = _digest_of_file(target)
-                if found != digest and os.path.lexists(target):
+                found = digest_at(self._fs, target)
+                if found != digest and self._fs.exists(target):
                     if not path.startswith("receipts/") or not found:
                         raise Corrupt(
                             f"published file {path} has other bytes than it should",
                             hint="look at it and remove it, then `kfm resume`",
                         )
                     with _as_storage_failed():
-                        os.replace(target, f"{target}.set-aside-{found[7:19]}")
+                        self._fs.replace(target, f"{target}.set-aside-{found[7:19]}")
                 if found != digest:
                     self._write(target, body, digest)
         try:
-            _keep_name(target)
+            self._keep_name(target)
         except StorageFailed as problem:
             # A version whose folder is gone was taken back meanwhile, by a process that knew more.
             if not path.startswith("datasets/") or not isinstance(problem.__cause__, FileNotFoundError):
@@ -81,11 +83,10 @@ class FilesPublisher(TracingPublisher):
     def remove_file(self, path: str, key: str, check: Callable[[], None]) -> None:
         """Gone for readers at once. That it stays gone is sure when its folder is, see `remove_rest`."""
         target = self._place(path)
-        if os.path.lexists(target):
+        if self._fs.exists(target):
             with self._turn(), _as_storage_failed():
                 check()
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(target)
+                self._fs.unlink(target)
         self._note("remove_file", path, "", 0, key)
 
     def remove_rest(self, folder: str, check: Callable[[], None]) -> None:
@@ -93,9 +94,9 @@ class FilesPublisher(TracingPublisher):
         target = self._place(folder)
         with self._turn(), _as_storage_failed():
             check()
-            _remove_tree(target)
-            if os.path.isdir(os.path.dirname(target)):
-                _sync_dir(os.path.dirname(target))
+            self._fs.remove_tree(target)
+            if self._fs.is_dir(os.path.dirname(target)):
+                self._fs.sync_dir(os.path.dirname(target))
 
     def datasets(self) -> list[str]:
         try:
@@ -109,7 +110,7 @@ class FilesPublisher(TracingPublisher):
         for path in _files_below(self._place(f"datasets/{dataset}"), f"datasets/{dataset}"):
             if path not in expected:
                 found[path] = "foreign"
-            elif _digest_of_file(self._place(path)) == expected[path]:
+            elif digest_at(self._fs, self._place(path)) == expected[path]:
                 del found[path]
             else:
                 found[path] = "altered"
@@ -120,9 +121,9 @@ class FilesPublisher(TracingPublisher):
         name = digest_of(key.encode())[7:39]
         target = self._place(f"events/{name}.json")
         with self._turn():
-            if not os.path.lexists(target):
+            if not self._fs.exists(target):
                 self._write(target, [body], digest_of(body))
-        _keep_name(target)
+        self._keep_name(target)
         self._note("emit_event", str(event.get("type", "")), digest_of(body), len(body), key)
 
     def update_metadata(self, target: str, value: dict[str, Any], key: str) -> None:
@@ -131,10 +132,10 @@ class FilesPublisher(TracingPublisher):
         name = digest_of(body)
         place = self._place(target)
         with self._turn():
-            later = _seq_of_file(place) < int(value.get("seq", 0))
-            if later or (self._is_latest(value) and _digest_of_file(place) != name):
+            later = self._seq_at(place) < int(value.get("seq", 0))
+            if later or (self._is_latest(value) and digest_at(self._fs, place) != name):
                 self._write(place, [body], name)
-        _keep_name(place)
+        self._keep_name(place)
         self._note("update_metadata", target, name, len(body), key)
 
     def publish_release(self, name: str, files: list[str], key: str) -> None:
@@ -167,45 +168,33 @@ class FilesPublisher(TracingPublisher):
         """
         folder = os.path.dirname(target)
         temporary = os.path.join(folder, ".publishing")
+        private = self._is_private(target)
         with _as_storage_failed():
             pieces = iter(body)
             first = next(pieces, b"")  # before anything is made here: this is where it is said if it may not be
             try:
-                self._make_dirs(folder)
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(temporary)
-                total = hashlib.sha256()
-                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-                with open(os.open(temporary, flags, 0o600 if self._is_private(target) else 0o644), "wb") as file:
-                    for chunk in chain([first], pieces):
-                        total.update(chunk)
-                        file.write(chunk)
-                    file.flush()
-                    os.fsync(file.fileno())
-                if "sha256:" + total.hexdigest() != digest:
+                if folder not in self._made or not self._fs.is_dir(folder):  # it may have been removed since
+                    self._fs.make_dirs(folder, 0o700 if private else 0o755)  # whatever the umask would allow
+                    self._made.add(folder)
+                whole = chain([first], pieces)
+                if write_apart(self._fs, temporary, whole, mode=0o600 if private else 0o644) != digest:
                     raise Corrupt("the bytes to publish are not the ones named", hint="run `kfm doctor --deep`")
-                os.replace(temporary, target)
+                self._fs.replace(temporary, target)
             except BaseException:
                 with contextlib.suppress(OSError):
-                    os.unlink(temporary)
+                    self._fs.unlink(temporary)
                 raise
 
-    def _make_dirs(self, path: str) -> None:
-        """Durable from the first folder that was there: whoever made that one may have died before syncing it."""
-        if path in self._made and os.path.isdir(path):  # it may have been removed since
-            return
-        missing = []
-        folder = path
-        while not os.path.isdir(folder):
-            missing.append(folder)
-            folder = os.path.dirname(folder)
-        with contextlib.suppress(PermissionError):  # not ours: then it is not of our making either
-            _sync_dir(os.path.dirname(folder))
-        for folder in reversed(missing):
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(folder, 0o700 if self._is_private(folder) else 0o755)  # whatever the umask would allow
-            _sync_dir(os.path.dirname(folder))
-        self._made.add(path)
+    def _keep_name(self, path: str) -> None:
+        """Also of a file that was there already: whoever gave it its name may have died before syncing that."""
+        with _as_storage_failed():
+            self._fs.sync_dir(os.path.dirname(path))
+
+    def _seq_at(self, path: str) -> int:
+        try:
+            return int(msgspec.json.decode(read_whole(self._fs, path)).get("seq", 0))
+        except (OSError, ValueError, AttributeError, msgspec.MsgspecError):
+            return 0
 
 
 @contextlib.contextmanager
@@ -216,19 +205,6 @@ def _as_storage_failed() -> Iterator[None]:
         raise StorageFailed(
             f"cannot publish a file: {problem.strerror}", hint="make room or fix the folder, then `kfm resume`"
         ) from problem
-
-
-def _remove_tree(path: str) -> None:
-    """A folder with all in it; a link in it is removed and never followed."""
-    if not os.path.isdir(path) or os.path.islink(path):
-        return
-    for name in os.listdir(path):
-        below = os.path.join(path, name)
-        if os.path.isdir(below) and not os.path.islink(below):
-            _remove_tree(below)
-        else:
-            os.unlink(below)
-    os.rmdir(path)
 
 
 def _files_below(folder: str, name: str) -> Iterator[str]:
@@ -243,36 +219,3 @@ def _files_below(folder: str, name: str) -> Iterator[str]:
             yield from _files_below(below, f"{name}/{each}")
         elif each != ".publishing":
             yield f"{name}/{each}"
-
-
-def _keep_name(path: str) -> None:
-    """Also of a file that was there already: whoever gave it its name may have died before syncing that."""
-    with _as_storage_failed():
-        _sync_dir(os.path.dirname(path))
-
-
-def _sync_dir(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def _digest_of_file(path: str) -> str:
-    total = hashlib.sha256()
-    try:
-        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
-            while chunk := file.read(1 << 20):
-                total.update(chunk)
-    except OSError:
-        return ""
-    return "sha256:" + total.hexdigest()
-
-
-def _seq_of_file(path: str) -> int:
-    try:
-        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
-            return int(msgspec.json.decode(file.read()).get("seq", 0))
-    except (OSError, ValueError, AttributeError, msgspec.MsgspecError):
-        return 0

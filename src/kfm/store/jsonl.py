@@ -20,14 +20,16 @@ import errno
 import hashlib
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 import msgspec
 
+from kfm.contract.ports import Lock
+from kfm.durable import REAL, Fs, note_at, read_mark, read_note, storage_failed, write_mark, write_note
 from kfm.errors import Busy, Corrupt, KfmError, StorageFailed
-from kfm.store.durable import REAL, Fs, note_at, read_mark, read_note, storage_failed, write_mark, write_note
 from kfm.store.formats import FORMAT, too_new, upgrade
+from kfm.store.locks import FileLock
 from kfm.store.memory import MemoryTables
 
 GENESIS = hashlib.sha256(b"kfm jsonl journal 1").hexdigest()
@@ -42,7 +44,9 @@ _SECTOR = 512  # what a disk writes whole or not at all
 class JsonlTables:
     """One thread at a time: the others wait at the lock. Processes take turns at ``<path>.lock``."""
 
-    def __init__(self, path: str, fs: Fs = REAL, *, create: bool = True) -> None:
+    def __init__(
+        self, path: str, fs: Fs = REAL, *, create: bool = True, lock: Callable[[str], Lock] = FileLock
+    ) -> None:
         self._fs = fs
         self._path = path
         self._lock = threading.RLock()
@@ -60,7 +64,7 @@ class JsonlTables:
         self.repaired_bytes = 0  # length of a torn tail that was cut off on opening
         self._ack = -1
         self._fd = -1
-        self._turn = fs.lock(path + ".lock")
+        self._turn = lock(path + ".lock")
         try:
             if create:
                 self._open_to_write(os.path.dirname(path) or ".")

@@ -18,8 +18,8 @@ from typing import BinaryIO
 
 from kfm.contract.names import is_digest
 from kfm.contract.ports import INLINE_MAX, State
+from kfm.durable import REAL, Fs, storage_failed
 from kfm.errors import BadInput, Corrupt, KfmError, StorageFailed
-from kfm.store.durable import REAL, Fs, storage_failed
 from kfm.store.holders import holder_is_dead, this_process
 
 PIECE = 1 << 20  # bytes of a large object that are handed on together: to wake a thread costs more than to gather

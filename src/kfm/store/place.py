@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 from kfm.contract.records import Record
-from kfm.store.durable import REAL
+from kfm.durable import REAL
+from kfm.store.locks import FileLock
 
 # File systems that keep nothing over a power cut, or whose locks and syncs cannot be relied on.
 _WEAK = {
@@ -79,7 +80,7 @@ def try_out(folder: str, what: str) -> list[Verdict]:
                 REAL.sync(fd)
             finally:
                 REAL.close(fd)
-            lock = REAL.lock(os.path.join(scratch, "lock"))
+            lock = FileLock(os.path.join(scratch, "lock"))
             locked = lock.take()
             lock.close()
             linked = REAL.link(path, path + "b") and not REAL.link(path, path + "b")

@@ -20,9 +20,9 @@ from zlib import crc32
 import apsw
 
 from kfm.documents.characters import printable
+from kfm.durable import REAL, note_at, storage_failed, write_note
 from kfm.errors import BadInput, Broken, Busy, Corrupt, KfmError, Refused, StorageFailed
 from kfm.store.catalogue import VITAL
-from kfm.store.durable import REAL, note_at, storage_failed, write_note
 from kfm.store.formats import too_new, upgrade
 from kfm.store.memory import check_key, successor
 

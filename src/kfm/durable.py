@@ -1,4 +1,4 @@
-"""The one place that writes files we must not lose.
+"""The one place that writes files we must not lose: ground for the store, the publisher and the house.
 
 The discipline, in order: write to a name nobody reads, sync the file, give it its name without
 replacing anything, sync the directory. A failed sync is never retried: the kernel may have dropped
@@ -11,11 +11,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
 from typing import Any
 from zlib import crc32
 
-from kfm.contract.ports import Lock
 from kfm.errors import StorageFailed
 
 _WHY = {
@@ -49,11 +49,14 @@ class Fs:
     def is_dir(self, path: str) -> bool:
         return os.path.isdir(path)
 
-    def mkdir(self, path: str) -> None:
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(path, 0o700)
+    def is_link(self, path: str) -> bool:
+        return os.path.islink(path)
 
-    def make_dirs(self, path: str) -> None:
+    def mkdir(self, path: str, mode: int = 0o700) -> None:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path, mode)
+
+    def make_dirs(self, path: str, mode: int = 0o700) -> None:
         """Create a folder and its parents, each made durable in its own parent.
 
         So is the deepest one that was there already: a process killed between making it and syncing
@@ -66,11 +69,23 @@ class Fs:
         with contextlib.suppress(PermissionError):  # not ours: then it is not of our making either
             self.sync_dir(os.path.dirname(path) or ".")
         for folder in reversed(missing):
-            self.mkdir(folder)
+            self.mkdir(folder, mode)
             self.sync_dir(os.path.dirname(folder) or ".")
 
-    def create(self, path: str) -> int:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    def remove_tree(self, path: str) -> None:
+        """A folder with all in it; a link in it is removed and never followed."""
+        if not self.is_dir(path) or self.is_link(path):
+            return
+        for name in self.list(path):
+            below = os.path.join(path, name)
+            if self.is_dir(below) and not self.is_link(below):
+                self.remove_tree(below)
+            else:
+                self.unlink(below)
+        self.rmdir(path)
+
+    def create(self, path: str, mode: int = 0o600) -> int:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
 
     def open_append(self, path: str) -> int:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -130,6 +145,9 @@ class Fs:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
 
+    def rmdir(self, path: str) -> None:
+        os.rmdir(path)
+
     def exists(self, path: str) -> bool:
         return os.path.lexists(path)
 
@@ -138,12 +156,6 @@ class Fs:
             return sorted(os.listdir(path))
         except FileNotFoundError:
             return []
-
-    def lock(self, path: str) -> Lock:
-        """The lock that this file is, not taken yet."""
-        from kfm.store.locks import FileLock
-
-        return FileLock(path)
 
 
 def _sync_file_range(fd: int, offset: int, size: int) -> None:
@@ -218,19 +230,35 @@ def read_whole(fs: Fs, path: str) -> bytes:
         fs.close(fd)
 
 
-def write_new(fs: Fs, path: str, body: bytes) -> bool:
-    """Write a whole file under a name nothing had; False if the name was taken. Durable on return."""
-    folder = os.path.dirname(path)
-    temporary = f"{path}.{os.getpid()}.tmp"
-    with failing_as_storage("write a file"):
-        fs.unlink(temporary)
-        fd = fs.create(temporary)
-        try:
-            fs.write(fd, body)
+def write_apart(fs: Fs, path: str, body: Iterable[bytes], *, mode: int = 0o600, synced: bool = True) -> str:
+    """A whole file under a name nobody reads, over what the dead left there; its digest. The caller gives it the name
+    it is known by, and makes that durable."""
+    fs.unlink(path)
+    total = sha256()
+    fd = fs.create(path, mode)
+    try:
+        for chunk in body:
+            total.update(chunk)
+            fs.write(fd, chunk)
+        if synced:
             fs.sync(fd)
+    finally:
+        fs.close(fd)
+    return "sha256:" + total.hexdigest()
+
+
+def digest_at(fs: Fs, path: str) -> str:
+    """The digest of a file; empty if there is none that can be read."""
+    total = sha256()
+    try:
+        fd = fs.open_read(path)
+        try:
+            at = 0
+            while chunk := fs.read_at(fd, 1 << 20, at):
+                total.update(chunk)
+                at += len(chunk)
         finally:
             fs.close(fd)
-        fresh = fs.link(temporary, path)
-        fs.unlink(temporary)
-        fs.sync_dir(folder)
-    return fresh
+    except OSError:
+        return ""
+    return "sha256:" + total.hexdigest()

@@ -3,7 +3,8 @@
 Each holds a published dataset with its history, a skipped and a failed run, deliveries that nobody made yet, and
 what was unfinished when it was left: a run that is planned and no more, two that were interrupted in the middle
 (one of them forced), one of Python code, and a trigger that a freeze kept. Every later version of the program
-must read it and finish all of it. Format 1 knew no declared datasets: it has the run of Python code alone.
+must read it and finish all of it. Format 1 has the run of Python code alone: declared datasets, and a runner in Node
+that could have begun or finished one, came only after format 2, so no such run was ever left in it.
 """
 
 from __future__ import annotations

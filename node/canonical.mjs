@@ -196,7 +196,7 @@ export function badUtf8(body) {
 
 const PLAIN_TEXT = /[^"\\\x00-\x1f]*/y;
 const NUMBER = /-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?/y;
-const ESCAPES = { '"': '"', "\\": "\\", "/": "/", b: "\b", f: "\f", n: "\n", r: "\r", t: "\t" };
+const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y;
 const WORDS = [
   ["null", null], ["true", true], ["false", false], ["NaN", NO_NUMBER], ["Infinity", NO_NUMBER], ["-Infinity", NO_NUMBER],
 ];
@@ -295,38 +295,25 @@ class Reading {
     const { text } = this;
     const start = this.at;
     this.at += 1;
-    let out = "";
     let escaped = false;
     for (;;) {
       PLAIN_TEXT.lastIndex = this.at;
       PLAIN_TEXT.test(text);
-      out += text.slice(this.at, PLAIN_TEXT.lastIndex);
-      this.at = PLAIN_TEXT.lastIndex;
+      this.at = ESCAPE.lastIndex = PLAIN_TEXT.lastIndex;
       const next = text[this.at];
-      if (next === undefined) this.fail(start, "unterminated string starting");
       if (next === '"') break;
+      if (next === undefined || (next === "\\" && this.at + 1 === text.length)) {
+        this.fail(start, "unterminated string starting");
+      }
       if (next !== "\\") this.fail(this.at, "invalid control character");
-      out += this.escape(start);
+      if (!ESCAPE.test(text)) this.fail(this.at, `invalid \\${text[this.at + 1] === "u" ? "uxxxx " : ""}escape`);
+      this.at = ESCAPE.lastIndex;
       escaped = true;
     }
     this.at += 1;
-    if (told && escaped && !out.isWellFormed()) return this.flaw(HALF_PAIR);
-    return out;
-  }
-
-  escape(start) {
-    const { text, at } = this;
-    const letter = text[at + 1];
-    if (letter === undefined) this.fail(start, "unterminated string starting");
-    if (letter !== "u") {
-      if (!Object.hasOwn(ESCAPES, letter)) this.fail(at, "invalid \\escape");
-      this.at += 2;
-      return ESCAPES[letter];
-    }
-    const digits = text.slice(at + 2, at + 6);
-    if (!/^[0-9a-fA-F]{4}$/.test(digits)) this.fail(at, "invalid \\uxxxx escape");
-    this.at += 6;
-    return String.fromCharCode(parseInt(digits, 16));
+    if (!escaped) return text.slice(start + 1, this.at - 1);
+    const out = JSON.parse(text.slice(start, this.at));
+    return told && !out.isWellFormed() ? this.flaw(HALF_PAIR) : out;
   }
 
   deeper() {

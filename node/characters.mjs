@@ -6,7 +6,7 @@
  * before in base 36.
  */
 
-import { COMBINING, PRINTABLE } from "./generated/characters.mjs";
+import { COMBINING, PRINTABLE, SPACE } from "./generated/characters.mjs";
 
 const edges = (table) => {
   let at = 0;
@@ -106,9 +106,8 @@ function whole(text, at) {
   return text.codePointAt(at);
 }
 
-const EDGE = "[\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]+";
-const LEADING = new RegExp(`^${EDGE}`);
-const TRAILING = new RegExp(`${EDGE}$`);
+const LEADING = new RegExp(`^${SPACE}+`);
+const TRAILING = new RegExp(`${SPACE}$`);
 
 /** `str.strip()`: what Python calls white space is not quite what `trim` removes. */
 export function strip(text) {

@@ -4,38 +4,7 @@
  * Twin of src/kfm/documents/dates.py, which says what the letters are.
  */
 
-const MONTHS = [
-  "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
-  "december",
-];
-const WEEKDAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
-const DAYS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-const SPACE = "[\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]";
-
-const anyCase = (words) =>
-  words.map((word) => [...word].map((letter) => `[${letter.toUpperCase()}${letter}]`).join("")).join("|");
-const short = (names) => names.map((name) => name.slice(0, 3));
-
-/** What a letter says, and how that is written. */
-const PARTS = {
-  Y: ["year", "[0-9]{4}"],
-  y: ["year", "[0-9]{2}"],
-  m: ["month", "1[0-2]|0[1-9]|[1-9]"],
-  b: ["month", anyCase(short(MONTHS))],
-  B: ["month", anyCase(MONTHS)],
-  d: ["day", "3[01]|[12][0-9]|0[1-9]|[1-9]| [1-9]"],
-  j: ["day of the year", "36[0-6]|3[0-5][0-9]|[12][0-9]{2}|0[1-9][0-9]|00[1-9]|[1-9][0-9]|0[1-9]|[1-9]"],
-  a: ["weekday", anyCase(short(WEEKDAYS))],
-  A: ["weekday", anyCase(WEEKDAYS)],
-  H: ["hour", "2[0-3]|[01][0-9]|[0-9]"],
-  I: ["hour", "1[0-2]|0[1-9]|[1-9]"],
-  p: ["half of the day", anyCase(["am", "pm"])],
-  M: ["minute", "[0-5][0-9]|[0-9]"],
-  S: ["second", "[0-5][0-9]|[0-9]"],
-  f: ["fraction", "[0-9]{1,6}"],
-  z: ["offset", "Z|[+-](?:[01][0-9]|2[0-3]):?[0-5][0-9]"],
-};
-const TAKEN = { Y: "Y", y: "y", m: "m", b: "b", B: "b", d: "d", j: "j" }; // letter: the group it is read from
+import { DATE, DAYS, MOMENT, MONTHS, PARTS, SPACE, TAKEN } from "./generated/characters.mjs";
 
 /** Why a text is no format of dates, or empty; to follow on "date_format ". */
 export function dateFormatProblem(format) {
@@ -93,7 +62,7 @@ function exists(parts) {
   else if (parts.y !== undefined) year = Number(parts.y) + (Number(parts.y) >= 69 ? 1900 : 2000);
   if (parts.j !== undefined) return year >= 1 && Number(parts.j) <= (isLeap(year) ? 366 : 365);
   let month = Number(parts.m ?? "1");
-  if (parts.b !== undefined) month = short(MONTHS).indexOf(parts.b.slice(0, 3).toLowerCase()) + 1;
+  if (parts.b !== undefined) month = MONTHS.indexOf(parts.b.slice(0, 3).toLowerCase()) + 1;
   return isDay(year, month, Number(parts.d ?? "1"));
 }
 
@@ -107,20 +76,17 @@ export function isLeap(year) {
   return year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
 }
 
-const DATE = /^([0-9]{4})-([0-9]{2})-([0-9]{2})$/;
-const MOMENT = new RegExp(
-  "^([0-9]{4})-([0-9]{2})-([0-9]{2})[T ](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\\.[0-9]{1,9})?)?" +
-    "(?:Z|[+-](?:[01][0-9]|2[0-3]):?[0-5][0-9])?$",
-);
+const date = new RegExp(`^${DATE}$`);
+const moment = new RegExp(`^${MOMENT}$`);
 
 /** YYYY-MM-DD, and there is such a day. */
 export function isDate(text) {
-  return isThere(DATE, text);
+  return isThere(date, text);
 }
 
 /** YYYY-MM-DD, `T` or a space, hh:mm[:ss[.f]] and Z, an offset or nothing. */
 export function isMoment(text) {
-  return isThere(MOMENT, text);
+  return isThere(moment, text);
 }
 
 function isThere(form, text) {

@@ -6,34 +6,13 @@
 
 import { createRequire } from "node:module";
 
-const MAX_PATTERN = 10_000;
-const MAX_NESTED = 50;
-const MAX_REPEAT = 1_000;
-const MAX_SIZE = 10_000;
+import {
+  FLAWS, KINDS, LETTERS, MAX_NESTED, MAX_PATTERN, MAX_REPEAT, MAX_SIZE, MEMBER, PLACES, TOKEN,
+} from "./generated/patterns.mjs";
 
-const HEX = "[0-9A-Fa-f]";
-const ESCAPE = String.raw`\\(?:[dwsDWStnrfva]|x${HEX}{2}|u${HEX}{4}|U${HEX}{8}|[^0-9A-Za-z])`;
 const FLAGS = /^(?:\(\?([is]{1,2})\))?/;
-const TOKEN = new RegExp(
-  String.raw`\[(\^|(?!\^))((?:${ESCAPE}|\\b|[^\\])(?:${ESCAPE}|\\b|[^\\\]])*)\]` +
-    String.raw`|\((\?:|\?P<[A-Za-z_][A-Za-z0-9_]*>|\?[is]{1,2}:|(?!\?))` +
-    String.raw`|([*+?]|\{[0-9]+,?[0-9]*\}|\{,[0-9]*\})(\??)` +
-    String.raw`|(\\[AZbB]|[\^$|)])|(${ESCAPE}|[^\\(\[])`,
-  "uy",
-);
-const MEMBER = new RegExp(String.raw`(${ESCAPE}|\\b|[^\\])(?:-(${ESCAPE}|\\b|[^\\]))?`, "gu");
-const FLAWS = [
-  [/^\(\?<?[=!]/, "a look-around, which is not supported,", "write out what may stand there"],
-  [/^\(\?>/, "an atomic group, which is not supported,", "write (?: ) if that takes what you mean"],
-  [/^\(\?/, "a group of a kind that is not supported"],
-  [/^\[/, "a class that is not closed, or has an escape that is not known,"],
-  [/^\\[1-9]/, "a back-reference, which is not supported,", "write out what may come again"],
-  [/^\\$/, "a backslash before nothing"],
-  [/^/, "an escape that is not known"],
-];
-const KINDS = { d: "\\d", w: "\\w", s: "[:space:]", D: "\\D", W: "\\W", S: "[:^space:]" };
-const LETTERS = { t: 9, n: 10, v: 11, f: 12, r: 13, a: 7, b: 8 };
-const PLACES = { "\\A": "^", "\\Z": "$" };
+const token = new RegExp(TOKEN, "uy");
+const member = new RegExp(MEMBER, "gu");
 
 class BadPattern extends Error {}
 
@@ -85,11 +64,11 @@ class Speller {
     this.#at = flags[0].length;
     let before = "";
     while (this.#at < this.#text.length) {
-      TOKEN.lastIndex = this.#at;
-      const found = TOKEN.exec(this.#text);
+      token.lastIndex = this.#at;
+      const found = token.exec(this.#text);
       if (found === null) {
         const rest = this.#text.slice(this.#at);
-        this.#fail(...FLAWS.find(([flaw]) => flaw.test(rest)).slice(1));
+        this.#fail(...FLAWS.find(([flaw]) => new RegExp(`^${flaw}`).test(rest)).slice(1));
       }
       const [all, negated, members, group, repeat, lazy, place, char] = found;
       if (members !== undefined) made += this.#class(negated, members);
@@ -162,7 +141,7 @@ class Speller {
   #class(negated, members) {
     let made = "";
     let count = 1;
-    for (const found of members.matchAll(MEMBER)) {
+    for (const found of members.matchAll(member)) {
       const at = this.#at + 1 + negated.length + found.index;
       const low = this.#code(found[1], at);
       const high = found[2] === undefined ? low : this.#code(found[2], at);

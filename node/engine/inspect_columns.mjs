@@ -11,35 +11,18 @@ import { canonicalText, ecmascriptNumber } from "../canonical.mjs";
 import { strip } from "../characters.mjs";
 import { dateReader, isDate, isMoment } from "../dates.mjs";
 import { BadInput } from "../errors.mjs";
+import { MAX_DATE, MAX_MATCHED, MAX_NUMBER, MAX_UNIQUE, MESSAGES, NOUN, TRUTHS } from "../generated/inspection.mjs";
 import { compiled } from "../patterns.mjs";
 import { grouped } from "./inspect_findings.mjs";
 import { isLonger } from "./inspect_text.mjs";
 
-export const MAX_MATCHED = 10_000; // characters of a value that a pattern is tried on
-export const MAX_NUMBER = 400; // characters of a number
-export const MAX_DATE = 64;
-export const MAX_UNIQUE = 20_000_000;
 const REMEMBERED = 1 << 16;
 const SHORT = 64;
 const SET_FULL = 1 << 23; // a Set of JavaScript holds less than 2^24
 
 const INTEGER = /^[+-]?[0-9]+$/;
 const NUMBER = /^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$/;
-const TRUTHS = new Set(["true", "false", "yes", "no", "t", "f", "y", "n", "1", "0"]);
-const NOUN = {
-  text: "text",
-  integer: "an integer",
-  number: "a finite number",
-  boolean: "true or false",
-  date: "a date",
-  datetime: "a date with a time",
-};
-const MESSAGES = {
-  required: "there is no value",
-  values: "the value is not one of those allowed",
-  pattern: `the value does not match the pattern, or is longer than ${grouped(MAX_MATCHED)} characters`,
-  unique: "the value is there a second time",
-};
+const truths = new Set(TRUTHS);
 
 const dated = (fits) => (text) => {
   const bare = strip(text);
@@ -60,7 +43,7 @@ const READERS = {
     const number = Number(bare);
     return Number.isFinite(number) ? number : null;
   },
-  boolean: (text) => (TRUTHS.has(strip(text).toLowerCase()) ? true : null),
+  boolean: (text) => (truths.has(strip(text).toLowerCase()) ? true : null),
   date: dated(isDate),
   datetime: dated(isMoment),
 };

@@ -7,6 +7,7 @@
 import { canonicalText } from "../canonical.mjs";
 import { compare } from "../characters.mjs";
 import { BadInput } from "../errors.mjs";
+import { CONSEQUENCE, EFFECT } from "../generated/inspection.mjs";
 import { Finding } from "../records.mjs";
 
 export const MAX_FINDINGS = 200;
@@ -15,16 +16,7 @@ export const BUFFER = 1 << 16;
 
 // What a finding does, the gravest first: when the list is full, the lighter ones give way.
 export const SOURCE = 0;
-export const ROW = 1;
 export const NOTE = 2;
-
-const EFFECT = { freeze: SOURCE, "discard-row": ROW, "discard-value": NOTE, evolve: NOTE };
-const CONSEQUENCE = {
-  freeze: "the source is held",
-  "discard-row": "the row is held",
-  "discard-value": "the value is blanked",
-  evolve: "noted only",
-};
 
 /** The bytes cannot be read on from here. Says why; the reader knows in which row. */
 export class Unreadable extends Error {

@@ -8,20 +8,13 @@
 import { canonical, canonicalText } from "../canonical.mjs";
 import { compare, length } from "../characters.mjs";
 import { BadInput } from "../errors.mjs";
+import { KNOWN, MAX_MATCHED, NOTES, NUMBERS, SIZES } from "../generated/inspection.mjs";
 import { compiled, patternFlaw } from "../patterns.mjs";
-import { MAX_MATCHED } from "./inspect_columns.mjs";
 import { isLonger } from "./inspect_text.mjs";
 
 export const MAX_BREAKS = 20; // told per record
 
-const NOTES = new Set([
-  "$schema", "$id", "$comment", "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly",
-]);
-const NUMBERS = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"];
-const SIZES = ["minLength", "maxLength", "minItems", "maxItems"];
-const KNOWN = new Set([
-  "type", "enum", "const", "required", "properties", "additionalProperties", "items", "pattern", ...NUMBERS, ...SIZES,
-]);
+const known = new Set([...KNOWN, ...NOTES]);
 const TYPES = {
   null: (v) => v === null,
   boolean: (v) => typeof v === "boolean",
@@ -40,7 +33,7 @@ const own = (owner, name, otherwise) => (Object.hasOwn(owner, name) ? owner[name
 export function schemaProblems(schema, place = "json_schema") {
   if (typeof schema === "boolean") return [];
   if (!isSchemaObject(schema)) return [`${place} must be an object, true or false`];
-  const strange = Object.keys(schema).filter((name) => !KNOWN.has(name) && !NOTES.has(name));
+  const strange = Object.keys(schema).filter((name) => !known.has(name));
   const problems = strange.sort(compare).map((name) => `${place}: the keyword ${name} is not supported`);
   const wrong = Object.keys(SHAPES).filter((name) => Object.hasOwn(schema, name) && !SHAPES[name](schema[name]));
   problems.push(...wrong.map((name) => `${place}: ${name} does not have the form JSON Schema gives it`));

@@ -20,7 +20,8 @@ from kfm import config, durable, errors
 from kfm.cli import render, runner
 from kfm.cli.parser import DEFAULTS
 from kfm.contract import declared, records
-from kfm.documents import characters, encodings
+from kfm.documents import characters, dates, encodings, patterns
+from kfm.inspection import columns, findings, schema
 from kfm.sources import addresses, http
 from kfm.store import place
 from kfm.store.catalogue import VITAL
@@ -42,8 +43,10 @@ def files() -> dict[str, str]:
         "settings.mjs": _records(declared, config),
         "errors.mjs": _errors(),
         "words.mjs": _words() + _judged(),
-        "characters.mjs": _characters(),
+        "characters.mjs": _characters() + _dates(),
         "encodings.mjs": _encodings(),
+        "patterns.mjs": _patterns(),
+        "inspection.mjs": _inspection(),
         "catalogue.mjs": _catalogue(),
     }
     return {f"{FOLDER}/{name}": NOTICE + body for name, body in made.items()}
@@ -199,7 +202,8 @@ def _characters() -> str:
     shown = [code for code in range(0x80, 0x110000) if characters.is_printable(chr(code))]
     # What 14 has never changes, whichever Unicode this Python knows.
     combining = [code for code in shown if unicodedata.combining(chr(code))]
-    return "\n" + _constant("PRINTABLE", characters.PRINTABLE) + _constant("COMBINING", _steps(combining))
+    tables = {"PRINTABLE": characters.PRINTABLE, "COMBINING": _steps(combining), "SPACE": dates.SPACE}
+    return "\n" + "".join(_constant(name, value) for name, value in tables.items())
 
 
 def _steps(codes: list[int]) -> str:
@@ -231,3 +235,49 @@ def _encodings() -> str:
     return "\n" + "\n".join(
         (_constant("KNOWN", encodings.KNOWN), _constant("ALSO", encodings._ALSO), _constant("UPPER", tables))
     )
+
+
+def _dates() -> str:
+    return "".join(
+        (
+            _constant("MONTHS", [name[:3] for name in dates._MONTHS]),
+            _constant("DAYS", dates._DAYS),
+            _constant("PARTS", dates._PARTS),
+            _constant("TAKEN", dates._TAKEN),
+            _constant("DATE", dates._DATE.pattern),
+            _constant("MOMENT", dates._MOMENT.pattern),
+        )
+    )
+
+
+def _patterns() -> str:
+    """How a regular expression is cut up. What is written here means the same in both languages."""
+    tables = {
+        "TOKEN": patterns._TOKEN.pattern,
+        "MEMBER": patterns._MEMBER.pattern,
+        "FLAWS": patterns._FLAWS,
+        "KINDS": patterns._KINDS,
+        "LETTERS": patterns._LETTERS,
+        "PLACES": patterns._PLACES,
+    }
+    limits = {name: getattr(patterns, name) for name in ("MAX_PATTERN", "MAX_NESTED", "MAX_REPEAT", "MAX_SIZE")}
+    return "\n" + "".join(_constant(name, value) for name, value in (tables | limits).items())
+
+
+def _inspection() -> str:
+    tables = {
+        "MAX_MATCHED": columns.MAX_MATCHED,
+        "MAX_NUMBER": columns.MAX_NUMBER,
+        "MAX_DATE": columns.MAX_DATE,
+        "MAX_UNIQUE": columns.MAX_UNIQUE,
+        "TRUTHS": sorted(columns._TRUTHS),
+        "NOUN": columns._NOUN,
+        "MESSAGES": columns._MESSAGES,
+        "EFFECT": findings._EFFECT,
+        "CONSEQUENCE": findings._CONSEQUENCE,
+        "NOTES": sorted(schema._NOTES),
+        "NUMBERS": schema._NUMBERS,
+        "SIZES": schema._SIZES,
+        "KNOWN": sorted(schema._KNOWN),
+    }
+    return "\n" + "".join(_constant(name, value) for name, value in tables.items())

@@ -15,7 +15,7 @@ from tests.house.bans import ROOT, Finding
 ENTRY = "updater.mjs"
 GENERATED = "node/generated/"
 TESTS = "node/tests/"
-MOST_LINES = 16_000  # by hand: node/ and updater.mjs, without node/generated and node/tests
+MOST_LINES = 15_900  # by hand: node/ and updater.mjs, without node/generated and node/tests
 
 # Each sees itself and what stands below it; of edges each sees itself alone.
 DOORS = ("cli", "opening", "publish/actions", "receiving", "render", "runner", "running")

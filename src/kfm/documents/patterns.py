@@ -41,7 +41,7 @@ _FLAWS = (
     (r"\(\?", "a group of a kind that is not supported", ""),
     (r"\[", "a class that is not closed, or has an escape that is not known,", ""),
     (r"\\[1-9]", "a back-reference, which is not supported,", "write out what may come again"),
-    (r"\\\Z", "a backslash before nothing", ""),
+    (r"\\(?![\s\S])", "a backslash before nothing", ""),
     (r"", "an escape that is not known", ""),
 )
 _KINDS = {"d": r"\d", "w": r"\w", "s": "[:space:]", "D": r"\D", "W": r"\W", "S": "[:^space:]"}

@@ -138,10 +138,10 @@ def answer_version(vector: Vector) -> None:
             key=key, digest="sha256:" + hashlib.sha256(body).hexdigest(), size=i, media_type="text/plain"
         )
         lines.append((key, canonical(entry).decode() + "\n", 1, i))
-    walk: Any = SimpleNamespace(ports=None, manifest_rows=[])
-    root = write(walk, "", iter(sorted(lines)), False, Tally())
+    walk: Any = SimpleNamespace(ports=None)
+    root, rows = write(walk, "", iter(sorted(lines)), False, Tally())
     assert root == (vector["version"], vector["count"], sum(range(vector["count"])))
-    stored = dict(walk.manifest_rows)
+    stored = dict(rows)
     assert all("sha256:" + hashlib.sha256(body).hexdigest() == name for name, body in stored.items())
     listing = b"".join(line[1].encode() for line in sorted(lines))
     assert version_of(listing) == vector["version"] in stored

@@ -282,7 +282,7 @@ CLAIMS: dict[str, Bug] = {
     ),
     "D14": Bug(
         "kfm/engine/run.py",
-        "                    trace(walk, tx)\n",
+        "                    trace(walk, made, tx)\n",
         "",
         f"{TYPED}::test_a_promotion_tells_where_the_files_are_and_what_they_consist_of",
     ),

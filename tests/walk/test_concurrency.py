@@ -308,10 +308,11 @@ def after_assembling(monkeypatch: pytest.MonkeyPatch, what: Callable[[], object]
     """Once, when the next run knows where the refs are and before it moves them."""
     assemble = engine.assemble
 
-    def then(walk: Any) -> None:
-        assemble(walk)
+    def then(walk: Any) -> Any:
+        made = assemble(walk)
         monkeypatch.undo()
         what()
+        return made
 
     monkeypatch.setattr(engine, "assemble", then)
 

@@ -157,11 +157,12 @@ def between(monkeypatch: pytest.MonkeyPatch, what: Callable[[], object]) -> list
     turns: list[int] = []
     assemble = engine.assemble
 
-    def assembled(walk: Any) -> None:
-        assemble(walk)
+    def assembled(walk: Any) -> Any:
+        made = assemble(walk)
         turns.append(1)
         if len(turns) == 1:
             what()
+        return made
 
     monkeypatch.setattr(engine, "assemble", assembled)
     return turns

@@ -41,14 +41,12 @@ class Orchard:
         self.tally = Tally()
 
     def write(self, before: str, content: Mapping[int, int], *, sealed: bool = False) -> Root:
-        walk: Any = SimpleNamespace(
-            ports=SimpleNamespace(objects=self.objects, state=self), lease=None, manifest_rows=[]
-        )
+        walk: Any = SimpleNamespace(ports=SimpleNamespace(objects=self.objects, state=self), lease=None)
         self.rows, self.tally = {}, Tally()
         self.objects.read_names.clear()
         lines = sorted(line(i, value) for i, value in content.items())
-        root = write(walk, before, iter(lines), sealed, self.tally)
-        self._store(walk.manifest_rows)
+        root, rows = write(walk, before, iter(lines), sealed, self.tally)
+        self._store(rows)
         return root
 
     def _store(self, rows: Any) -> None:

@@ -107,6 +107,7 @@ def claim(walk: Walk) -> Fresh | Resume | Duplicate:
     """One transaction: the lease, and the claim or its takeover. It need not be durable by itself,
     because the PLAN record that is written before any effect makes it so."""
     settings, state = walk.ports.settings, walk.ports.state
+    ended: list[tuple[Run, ErrorNote]] = []
     with state.transaction(durable=False, switches=walk.switches) as tx:
         walk.check_wanted(claiming=True)
         # Asked again where nobody can come between the answer and the claim.
@@ -116,7 +117,7 @@ def claim(walk: Walk) -> Fresh | Resume | Duplicate:
             return done
         lease = tx.leases.acquire(scope_of(walk), settings.holder, settings.lease_ms)
         if done is not None:
-            close_superseded(walk, tx)
+            ended = close_superseded(walk, tx)
             tx.leases.release(lease)
             walk.unfinished = None  # if there was one, it is among those
         elif latest is not None and latest.status == "RUNNING" and not abandons(walk, latest):
@@ -125,12 +126,12 @@ def claim(walk: Walk) -> Fresh | Resume | Duplicate:
             tx.runs.save(run)
         else:
             check_whole(walk)
-            close_superseded(walk, tx)
+            ended = close_superseded(walk, tx)
             run = new_run(walk, latest)
             admission = Fresh(run.n)
             tx.runs.claim(run)
     # Only now: what a transaction said that was rolled back is not so.
-    tell_superseded(walk)
+    tell_superseded(walk, ended)
     if done is not None:
         return done
     walk.lease, walk.run = lease, run
@@ -229,9 +230,10 @@ def check_whole(walk: Walk) -> None:
             )
 
 
-def close_superseded(walk: Walk, tx: Tx) -> None:
+def close_superseded(walk: Walk, tx: Tx) -> list[tuple[Run, ErrorNote]]:
     """An unfinished run of the same work over other inputs (or another version) must not come back
     later and publish old content over new: it ends here, with its receipt."""
+    ended = []
     for old in list(rivals(walk)):
         if old.updater_version != walk.updater.version and not abandons(walk, old):
             raise PlanDrift(
@@ -247,13 +249,14 @@ def close_superseded(walk: Walk, tx: Tx) -> None:
         tx.runs.save(msgspec.structs.replace(old, status="FAILED"))
         tx.ledger.append(closing_receipt(walk, old, "superseded", note), op=walk.updater.op)
         measure_superseded(walk, tx, old, note)
-        walk.superseded.append((old, note))
+        ended.append((old, note))
         if old.trigger.trigger_id != walk.trigger.trigger_id:
             tx.inbox.finish(old.trigger, old.run_id)
+    return ended
 
 
-def tell_superseded(walk: Walk) -> None:
-    for old, note in walk.superseded:
+def tell_superseded(walk: Walk, ended: list[tuple[Run, ErrorNote]]) -> None:
+    for old, note in ended:
         walk.log.bind(
             run_id=old.run_id,
             job_id=old.claim_key[:32],

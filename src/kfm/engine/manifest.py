@@ -15,21 +15,21 @@ import msgspec
 from kfm.contract.canonical import canonical
 from kfm.contract.manifests import Key, decode_entry, entries_of
 from kfm.engine.parts import Line, Root, Tally, goes, write
-from kfm.engine.walk import Walk
+from kfm.engine.walk import Rows, Walk
 from kfm.errors import Refused
 
 SORT_IN_MEMORY = 50_000
 _encode = msgspec.json.encode
 
 
-def write_manifest(walk: Walk, before: str, sealed: bool) -> tuple[Root, Tally]:
-    """The manifest of the new version, stored or about to be with the commit, and what became of the old entries."""
+def write_manifest(walk: Walk, before: str, sealed: bool) -> tuple[Root, Rows, Tally]:
+    """The manifest of the new version, the rows of it that the commit is to write, and what became of old entries."""
     tally, partition = Tally(), walk.trigger.partition
     new = _distinct(_sorted(walk, _new_entries(walk)))
     if partition and sealed and before:
         old = entries_of(walk.ports.objects, before, partition)
         new, sealed = _with_deletions(new, (entry.key for entry in old), tally), False
-    return write(walk, before, new, sealed, tally), tally
+    return *write(walk, before, new, sealed, tally), tally
 
 
 def _with_deletions(new: Iterator[Line], old: Iterator[Key], tally: Tally) -> Iterator[Line]:

@@ -8,10 +8,17 @@ from kfm.clock import parse_instant
 from kfm.contract.ports import Tx
 from kfm.contract.records import ErrorNote, Receipt, Run, RunTelemetry, Status, Trigger
 from kfm.contract.updater import Updater
-from kfm.engine.walk import Ports, Walk
+from kfm.engine.walk import NOTHING_MADE, Assembled, Ports, Walk
 
 
-def measure(walk: Walk, tx: Tx, status: Status = "SUCCESS", run_id: str = "", errors: list[str] | None = None) -> None:
+def measure(
+    walk: Walk,
+    tx: Tx,
+    status: Status = "SUCCESS",
+    run_id: str = "",
+    errors: list[str] | None = None,
+    made: Assembled = NOTHING_MADE,
+) -> None:
     # Of a run that failed, what was made on the way depends on which step was quicker, and is named by nothing.
     results = walk.results if status != "FAILED" else None
     tx.ledger.keep_telemetry(
@@ -28,7 +35,7 @@ def measure(walk: Walk, tx: Tx, status: Status = "SUCCESS", run_id: str = "", er
             retries=walk.retries,
             wal_replay_count=walk.replays,
             inputs_count=len(walk.inputs),
-            outputs_count=walk.version.entries if walk.version else 0,
+            outputs_count=made.version.entries if made.version else 0,
             artifact_count=results.done if results else 0,
             bytes_in=walk.bytes_in,
             bytes_out=results.total_size() if results else 0,

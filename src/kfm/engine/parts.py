@@ -29,7 +29,7 @@ from kfm.contract.manifests import (
 )
 from kfm.contract.ports import INLINE_MAX
 from kfm.contract.records import ManifestPart
-from kfm.engine.walk import Walk
+from kfm.engine.walk import Rows, Walk
 
 FLUSH = 4 << 20  # bytes of parts that wait in memory for the commit
 KEPT = 32  # old parts kept while others are read
@@ -103,9 +103,9 @@ class Shelf:
         """What waits is not wanted after all."""
         self._rows, self._waiting = {}, 0
 
-    def hand_over(self) -> None:
-        """What still waits becomes rows of the commit itself."""
-        self._walk.manifest_rows = list(self._rows.items())
+    def waiting(self) -> Rows:
+        """What becomes rows of the commit itself."""
+        return list(self._rows.items())
 
 
 class Cutter:
@@ -180,13 +180,12 @@ class Cursor:
         return part.key == self._last
 
 
-def write(walk: Walk, before: str, new: Iterator[Line], sealed: bool, tally: Tally) -> Root:
+def write(walk: Walk, before: str, new: Iterator[Line], sealed: bool, tally: Tally) -> tuple[Root, Rows]:
     """The manifest of `before` with new lines in it; sealed: without those that are not new. Its parts are stored,
-    or will be with the commit."""
+    but for the rows that the commit is to write."""
     shelf = Shelf(walk)
     root = _written(walk, shelf, before, new, sealed, tally)
-    shelf.hand_over()
-    return root
+    return root, shelf.waiting()
 
 
 def _written(walk: Walk, shelf: Shelf, before: str, new: Iterator[Line], sealed: bool, tally: Tally) -> Root:

@@ -77,7 +77,6 @@ def examine(walk: Walk, i: int, contract: DataContract, reports: list[dict[str, 
         accepted.abort()
         held.abort()
         raise
-    walk.findings.extend(report.findings)
     if report.held or report.held_rows or report.changed:
         reports.append(_report(ref, report, held_hash))
     walk.say(

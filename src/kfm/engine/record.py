@@ -10,24 +10,24 @@ from kfm.contract.keys import run_id as make_run_id
 from kfm.contract.names import dataset_uri, is_digest
 from kfm.contract.overrides import overrides_of
 from kfm.contract.ports import Tx
-from kfm.contract.records import ErrorNote, Item, Receipt, RefMove, Run, SourceRef, Status, Trigger
+from kfm.contract.records import DatasetVersion, ErrorNote, Item, Receipt, RefMove, Run, SourceRef, Status, Trigger
 from kfm.contract.updater import Updater
 from kfm.engine.changes import code_warnings
 from kfm.engine.measure import measure, measure_merged
 from kfm.engine.plan import append
-from kfm.engine.walk import Ports, Walk, correlated, is_public
+from kfm.engine.walk import NOTHING_MADE, Assembled, Ports, Walk, correlated, is_public
 from kfm.errors import Denied, Held, KfmError
 
 
-def record(walk: Walk, tx: Tx) -> Receipt:
+def record(walk: Walk, made: Assembled, tx: Tx) -> Receipt:
     """The receipt of a committed run."""
-    receipt = receipt_of(walk, "SUCCESS", outcome_of(walk), run_of(walk).run_id)
+    receipt = receipt_of(walk, "SUCCESS", outcome_of(made), run_of(walk).run_id, made=made)
     tx.ledger.append(receipt, op=walk.updater.op)
     return receipt
 
 
-def outcome_of(walk: Walk) -> str:
-    moved = any(move.ref.startswith(("processed/", "published/", "switch/")) for move in walk.moves)
+def outcome_of(made: Assembled) -> str:
+    moved = any(move.ref.startswith(("processed/", "published/", "switch/")) for move in made.moves)
     return "done" if moved else "unchanged"
 
 
@@ -135,8 +135,8 @@ def fail(walk: Walk, problem: KfmError) -> Receipt:
         if run is None:
             walk.check_wanted()
         run_id = run.run_id if run else make_run_id(f"fail/{walk.updater.id}/{walk.dataset}", tx.ledger.next_index())
-        walk.moves = quarantine_moves(walk) if walk.held_report else []
-        for move in walk.moves:
+        moves = quarantine_moves(walk) if walk.held_report else []
+        for move in moves:
             tx.refs.move(
                 move,
                 run_id=run_id,
@@ -145,8 +145,7 @@ def fail(walk: Walk, problem: KfmError) -> Receipt:
                 reason=walk.trigger.reason,
                 ts=walk.now(),
             )
-        walk.version, walk.changes = None, {}
-        receipt = receipt_of(walk, "FAILED", outcome, run_id, [note])
+        receipt = receipt_of(walk, "FAILED", outcome, run_id, [note], Assembled(moves))
         tx.ledger.append(receipt, op=walk.updater.op)
         measure(walk, tx, "FAILED", run_id, [problem.code])
         if run is not None:
@@ -164,7 +163,7 @@ def fail(walk: Walk, problem: KfmError) -> Receipt:
         error=problem,
         duration_ms=walk.elapsed_ms(),
         zone_in=zones_in(walk),
-        zone_out=zones_out(walk),
+        zone_out=zones_out(moves),
     )
     return receipt
 
@@ -235,27 +234,33 @@ def _item(source: SourceRef) -> Item:
     return Item(kind="ref" if ref else "uri", id=source.uri, checksum=source.content_hash, zone=zone)
 
 
-def zones_out(walk: Walk) -> list[str]:
-    return list(dict.fromkeys(move.ref.partition("/")[0] for move in walk.moves))
+def zones_out(moves: list[RefMove]) -> list[str]:
+    return list(dict.fromkeys(move.ref.partition("/")[0] for move in moves))
 
 
 def zones_in(walk: Walk) -> list[str]:
     return list(dict.fromkeys(item.zone for item in input_items(walk.updater, walk.dataset, walk.inputs)))
 
 
-def output_items(walk: Walk) -> list[Item]:
+def output_items(walk: Walk, version: DatasetVersion | None) -> list[Item]:
     items = []
-    if walk.version is not None:
-        items.append(Item(kind="dataset", id=dataset_uri(walk.dataset), checksum=walk.version.digest, zone="processed"))
+    if version is not None:
+        items.append(Item(kind="dataset", id=dataset_uri(walk.dataset), checksum=version.digest, zone="processed"))
     items += [
         Item(kind="ref", id=move.ref, checksum=move.after, zone=move.ref.partition("/")[0]) for move in walk.step_moves
     ]
     return items
 
 
-def receipt_of(walk: Walk, status: Status, outcome: str, run_id: str, errors: list[ErrorNote] | None = None) -> Receipt:
+def receipt_of(
+    walk: Walk,
+    status: Status,
+    outcome: str,
+    run_id: str,
+    errors: list[ErrorNote] | None = None,
+    made: Assembled = NOTHING_MADE,
+) -> Receipt:
     run, updater, trigger = walk.run, walk.updater, walk.trigger
-    moves: list[RefMove] = walk.moves
     return Receipt(
         run_id=run_id,
         job_id=walk.claim_key[:32],
@@ -275,8 +280,8 @@ def receipt_of(walk: Walk, status: Status, outcome: str, run_id: str, errors: li
         finished_at=walk.now(),
         dry_run=walk.ports.settings.dry_run,
         inputs=input_items(walk.updater, walk.dataset, walk.inputs),
-        outputs=output_items(walk) if status == "SUCCESS" else [],
-        moves=moves,
+        outputs=output_items(walk, made.version) if status == "SUCCESS" else [],
+        moves=made.moves,
         steps=walk.plan.steps if walk.plan else 0,
         held_rows=sum(source.held_rows for source in walk.inputs),
         provenance={
@@ -287,7 +292,7 @@ def receipt_of(walk: Walk, status: Status, outcome: str, run_id: str, errors: li
         errors=errors or [],
         overrides=overrides_of(trigger),
         rows=sum(source.rows for source in walk.inputs),
-        changes=walk.changes,
+        changes=made.changes,
         correlation_id=trigger.correlation_id,
         code_hash=updater.code_hash,
         warnings=code_warnings(updater, outcome) if walk.code_changed and not trigger.force else [],

@@ -41,13 +41,13 @@ def run(trigger: Trigger, updater: Updater, ports: Ports, unfinished: Run | None
         settle_plan(walk)
         execute(walk)
         for turn in count(1):
-            assemble(walk)
+            made = assemble(walk)
             try:
-                with commit(walk) as tx:
-                    upsert(walk, tx)
-                    trace(walk, tx)
-                    measure(walk, tx)
-                    return record(walk, tx)
+                with commit(walk, made) as tx:
+                    upsert(walk, made, tx)
+                    trace(walk, made, tx)
+                    measure(walk, tx, made=made)
+                    return record(walk, made, tx)
             except Moved as problem:
                 take_turns(walk, problem, turn)
         raise AssertionError("somebody has had the last turn")

@@ -6,11 +6,11 @@ import msgspec
 
 from kfm.contract.ports import Tx
 from kfm.engine.plan import append
-from kfm.engine.walk import Walk
+from kfm.engine.walk import Assembled, Walk
 
 
-def trace(walk: Walk, tx: Tx) -> None:
+def trace(walk: Walk, made: Assembled, tx: Tx) -> None:
     walk.stage = "LINEAGE"
     # The last segment of the run: its last steps, the moves and the lineage are done, all or none.
-    payload = {"moves": [msgspec.to_builtins(move) for move in walk.moves]}
+    payload = {"moves": [msgspec.to_builtins(move) for move in made.moves]}
     append(walk, tx, ["EXECUTE", "UPSERT", "LINEAGE"], done=walk.tail, failed=walk.tail_failed, payload=payload)

@@ -13,29 +13,29 @@ from kfm.contract.records import DatasetVersion, Decision, RefMove
 from kfm.engine.manifest import write_manifest
 from kfm.engine.partitions import marks
 from kfm.engine.parts import Tally
-from kfm.engine.record import outcome_of, quarantine_moves, zones_in, zones_out
-from kfm.engine.walk import Walk
+from kfm.engine.record import outcome_of, quarantine_moves, run_of, zones_in, zones_out
+from kfm.engine.walk import Assembled, Walk
 from kfm.errors import Denied, Moved
 
 
-def assemble(walk: Walk) -> None:
+def assemble(walk: Walk) -> Assembled:
     """Put the version together, and say which refs shall move."""
     walk.stage = "UPSERT"
     plan, run, results = walk.plan, walk.run, walk.results
     assert plan is not None and run is not None and results is not None
-    walk.moves = list(walk.step_moves)
+    moves = list(walk.step_moves)
     if walk.updater.moves_only:
-        for move in walk.moves:
+        for move in moves:
             if is_publishing(move):
                 admit_to_published(walk, move)
-        return
+        return Assembled(moves)
     walk.ports.progress("commit", 0, 0)
     ref, partition = f"processed/{walk.dataset}", walk.trigger.partition
     before = walk.ports.state.refs.at(ref)
     sealed = plan.complete and bool(walk.inputs) and all(source.complete for source in walk.inputs)
-    made, tally = write_manifest(walk, before, sealed)
+    made, rows, tally = write_manifest(walk, before, sealed)
     _check_deletions(walk, tally)
-    walk.version = DatasetVersion(
+    version = DatasetVersion(
         dataset=walk.dataset,
         digest=made.digest,
         entries=made.entries,
@@ -58,13 +58,13 @@ def assemble(walk: Walk) -> None:
         created_at=run.started_at,
         code_hash=run.code_hash,
     )
-    walk.changes = {
+    changes = {
         "added": made.entries - (tally.old - tally.deleted),
         "changed": tally.superseded,
         "removed": tally.deleted,
         "keys": made.entries,
     }
-    walk.moves += _zone_moves(walk, ref, before, made.digest)
+    return Assembled(moves + _zone_moves(walk, ref, before, made.digest), version, changes, rows)
 
 
 def _zone_moves(walk: Walk, ref: str, before: str, after: str) -> list[RefMove]:
@@ -104,37 +104,36 @@ def take_turns(walk: Walk, problem: Moved, turn: int) -> None:
 
 
 @contextmanager
-def commit(walk: Walk) -> Iterator[Tx]:
+def commit(walk: Walk, made: Assembled) -> Iterator[Tx]:
     """The one transaction, guarded by the lease's token and the switches; frees the lease with it."""
     assert walk.lease is not None
     with walk.ports.state.transaction(walk.lease, switches=walk.switches) as tx:
-        if walk.tail_rows or walk.manifest_rows:
-            tx.objects(walk.tail_rows + walk.manifest_rows)
+        if walk.tail_rows or made.rows:
+            tx.objects(walk.tail_rows + made.rows)
         yield tx
         tx.leases.release(walk.lease)
     walk.say(
         "run.committed",
         status="succeeded",
-        outcome=outcome_of(walk),
+        outcome=outcome_of(made),
         duration_ms=walk.elapsed_ms(),
         zone_in=zones_in(walk),
-        zone_out=zones_out(walk),
+        zone_out=zones_out(made.moves),
     )
 
 
-def upsert(walk: Walk, tx: Tx) -> None:
-    run, plan, trigger = walk.run, walk.plan, walk.trigger
-    assert run is not None and plan is not None
-    for move in walk.moves:
+def upsert(walk: Walk, made: Assembled, tx: Tx) -> None:
+    run, trigger = run_of(walk), walk.trigger
+    for move in made.moves:
         if is_publishing(move) and not any(is_yes(decision, move) for decision in walk.decisions):
             raise Denied(f"{move.ref} may not move: no gate was asked", hint="report this")
-    if walk.version is not None:
-        tx.ledger.keep_version(walk.version)
+    if made.version is not None:
+        tx.ledger.keep_version(made.version)
     ts = walk.now()
-    for move in walk.moves:
+    for move in made.moves:
         tx.refs.move(move, run_id=run.run_id, op=walk.updater.op, actor=trigger.actor, reason=trigger.reason, ts=ts)
     walk.run = msgspec.structs.replace(
-        run, status="COMMITTED", moves=walk.moves, version_digest=walk.version.digest if walk.version else ""
+        run, status="COMMITTED", moves=made.moves, version_digest=made.version.digest if made.version else ""
     )
     tx.runs.save(walk.run)
     tx.inbox.finish(trigger, run.run_id)

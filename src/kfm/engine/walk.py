@@ -17,9 +17,7 @@ from kfm.contract.records import (
     DataContract,
     DatasetVersion,
     Decision,
-    ErrorNote,
     FetchRequest,
-    Finding,
     Lease,
     RefMove,
     Run,
@@ -70,6 +68,7 @@ class Ports(Struct):
     progress: Callable[[str, int, int], None] = _silent
 
 
+Rows = list[tuple[str, bytes]]  # small objects, by their digests
 WORDS = 200  # characters of an author's exception that are kept
 _decode_steps = msgspec.json.Decoder(Step).decode_lines
 
@@ -108,6 +107,18 @@ class SettledPlan(Struct):
         chunks = self.chunks if self.chunks is not None else state.journal.plan_chunks(self.plan_hash)
         for n, body in enumerate(chunks):
             yield body[body.index(b"\n") + 1 :] if n == 0 else body
+
+
+class Assembled(Struct, frozen=True):
+    """What a run is about to commit: the station that puts it together gives it, and those of the commit take it."""
+
+    moves: list[RefMove] = []
+    version: DatasetVersion | None = None  # none: it only moves refs
+    changes: dict[str, int] = {}  # as in the receipt
+    rows: Rows = []  # new parts of the manifest, written by the commit itself
+
+
+NOTHING_MADE = Assembled()
 
 
 def heeds_no_switch(updater: Updater, trigger: Trigger) -> bool:
@@ -155,7 +166,6 @@ class Walk(Struct):
     inputs: list[SourceRef] = field(default_factory=list)
     contracts: dict[int, DataContract] = field(default_factory=dict)
     checkpoints: list[Checkpoint] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
     held_report: str = ""  # digest of the report on what was held back; empty: nothing was
     bytes_in: int = 0
     input_hash: str = ""
@@ -170,18 +180,13 @@ class Walk(Struct):
     last_segment: str = GENESIS
     results: Results | None = None
     tail: list[Done] = field(default_factory=list)  # the last finished steps: the commit itself writes their DONE
-    tail_rows: list[tuple[str, bytes]] = field(default_factory=list)
-    manifest_rows: list[tuple[str, bytes]] = field(default_factory=list)  # new parts of the manifest, likewise
+    tail_rows: Rows = field(default_factory=list)
     tail_failed: list[tuple[int, str]] = field(default_factory=list)  # likewise, attempts that were made again
     carried: list[Done] = field(default_factory=list)  # finished by the run this one continues, not journaled yet
     retries: int = 0
     step_moves: list[RefMove] = field(default_factory=list)
-    version: DatasetVersion | None = None
-    changes: dict[str, int] = field(default_factory=dict)  # as in the receipt
-    moves: list[RefMove] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
     replays: int = 0
-    superseded: list[tuple[Run, ErrorNote]] = field(default_factory=list)  # runs that this one ended
 
     @property
     def dataset(self) -> str:

@@ -18,6 +18,9 @@ import { pythonRepr } from "./python_text.mjs";
 
 export const APPLICATION_ID = 0x4b464d31; // "KFM1"
 const SQL = new URL("../../src/kfm/store/sql/", import.meta.url); // one description of the tables for both languages
+const AGAIN =
+  "ON CONFLICT(key) DO UPDATE SET value=excluded.value, sum=excluded.sum " +
+  "WHERE sum IS NOT excluded.sum OR value IS NOT excluded.value";
 export const SMALL = 1 << 20; // a database up to this size is checked whole whenever it is opened; a larger one where vital
 const PAGE = 500;
 
@@ -311,7 +314,7 @@ export class SqliteTables {
   put(table, key, value) {
     checkKey(key);
     const total = sumOf(table, key, value);
-    this._asking(() => this._prepared(`INSERT OR REPLACE INTO ${table} VALUES(?,?,?)`).run(key, value, total));
+    this._asking(() => this._prepared(`INSERT INTO ${table} VALUES(?,?,?) ${AGAIN}`).run(key, value, total));
   }
 
   putMany(table, rows) {

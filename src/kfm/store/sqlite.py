@@ -31,6 +31,11 @@ _SQL = os.path.join(os.path.dirname(__file__), "sql")
 _BUSY = 32  # full commits of one process after which its log is lengthened
 _LOG_PAGES = 2000  # the log begins anew after about so many: some 8 MiB
 _SMALL = 1 << 20  # a database up to this size is checked whole whenever it is opened; a larger one where vital
+# A row that is there already stays where it is, and one that says the same is not written at all.
+_AGAIN = (
+    "ON CONFLICT(key) DO UPDATE SET value=excluded.value, sum=excluded.sum "
+    "WHERE sum IS NOT excluded.sum OR value IS NOT excluded.value"
+)
 
 
 def migrations() -> list[tuple[int, str]]:
@@ -326,7 +331,7 @@ class SqliteTables:
     def put(self, table: str, key: str, value: bytes) -> None:
         try:
             self._execute(
-                f"INSERT OR REPLACE INTO {table} VALUES(?,?,?)",
+                f"INSERT INTO {table} VALUES(?,?,?) {_AGAIN}",
                 (key, value, crc32(value, crc32(f"{table}/{key}".encode()))),
             )
         except apsw.Error as problem:
@@ -338,7 +343,7 @@ class SqliteTables:
     def put_many(self, table: str, rows: Iterable[tuple[str, bytes]]) -> None:
         try:
             self._db.executemany(
-                f"INSERT OR REPLACE INTO {table} VALUES(?,?,?)",
+                f"INSERT INTO {table} VALUES(?,?,?) {_AGAIN}",
                 ((key, value, crc32(value, crc32(f"{table}/{key}".encode()))) for key, value in rows),
             )
         except apsw.Error as problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from kfm.clock import parse_instant
@@ -117,6 +118,7 @@ def _telemetry(ports: Ports, trigger: Trigger, updater: Updater, **found: Any) -
     return RunTelemetry(**{**known, **found})
 
 
+@cache
 def _tool_versions() -> dict[str, str]:
     import sys
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from io import BytesIO
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
@@ -18,6 +20,7 @@ from kfm.contract.keys import digest
 from kfm.contract.manifests import (
     LEAST,
     MOST,
+    NAMES_PARTS,
     WHOLE,
     Key,
     closes,
@@ -25,7 +28,6 @@ from kfm.contract.manifests import (
     decode_entry,
     decode_parts,
     key_of,
-    named_parts,
 )
 from kfm.contract.ports import INLINE_MAX
 from kfm.contract.records import ManifestPart
@@ -189,12 +191,13 @@ def write(walk: Walk, before: str, new: Iterator[Line], sealed: bool, tally: Tal
 
 
 def _written(walk: Walk, shelf: Shelf, before: str, new: Iterator[Line], sealed: bool, tally: Tally) -> Root:
-    named = named_parts(walk.ports.objects, before) if before else None
     cutter = Cutter(shelf, 0)
-    if named is None:  # one object, or none: all of it is cut anew
-        _merge(cutter, _flat(walk, before, tally) if before else (), Changes(new), sealed, tally)
-        return _root(shelf, cutter)
-    old = _named(before, named)
+    with walk.ports.objects.open(before) if before else BytesIO() as file:
+        first = file.readline()
+        if not first.startswith(NAMES_PARTS):  # one object, or none: all of it is cut anew
+            _merge(cutter, _flat(first, file, tally), Changes(new), sealed, tally)
+            return _root(shelf, cutter)
+        old = _named(before, decode_parts(first + file.read()))
     tally.old = old.entries
     changes = Changes(new)
     for level in range(old.depth + 1):
@@ -288,13 +291,12 @@ def _lines(body: bytes, depth: int) -> Iterator[Line]:
             yield entry.key, text + "\n", 1, entry.size
 
 
-def _flat(walk: Walk, name: str, tally: Tally) -> Iterator[Line]:
+def _flat(first: bytes, rest: Iterable[bytes], tally: Tally) -> Iterator[Line]:
     """The entries of a manifest that is one object, of whatever length."""
-    with walk.ports.objects.open(name) as file:
-        for line in file:
-            entry = decode_entry(line)
-            tally.old += 1
-            yield entry.key, line.decode(), 1, entry.size
+    for line in chain((first,), rest) if first else ():
+        entry = decode_entry(line)
+        tally.old += 1
+        yield entry.key, line.decode(), 1, entry.size
 
 
 def _root(shelf: Shelf, cutter: Cutter) -> Root:

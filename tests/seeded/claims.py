@@ -284,7 +284,7 @@ CLAIMS: dict[str, Bug] = {
         "kfm/engine/run.py",
         "                    trace(walk, made, tx)\n",
         "",
-        f"{TYPED}::test_a_promotion_tells_where_the_files_are_and_what_they_consist_of",
+        f"{TYPED}::test_the_log_of_a_run_is_the_same_before_and_after_compaction",
     ),
     "O2": Bug(
         "kfm/orchestration/polling.py",

@@ -138,8 +138,8 @@ def answer_version(vector: Vector) -> None:
             key=key, digest="sha256:" + hashlib.sha256(body).hexdigest(), size=i, media_type="text/plain"
         )
         lines.append((key, canonical(entry).decode() + "\n", 1, i))
-    walk: Any = SimpleNamespace(ports=None)
-    root, rows = write(walk, "", iter(sorted(lines)), False, Tally())
+    ports: Any = None
+    root, rows = write(ports, None, "", iter(sorted(lines)), False, Tally())
     assert root == (vector["version"], vector["count"], sum(range(vector["count"])))
     stored = dict(rows)
     assert all("sha256:" + hashlib.sha256(body).hexdigest() == name for name, body in stored.items())
@@ -156,10 +156,8 @@ def answer_plan_bytes(vector: Vector) -> None:
 
     trigger = SimpleNamespace(window=vector["window"], partition="")
     ports = SimpleNamespace(progress=lambda *_said: None)
-    walk: Any = SimpleNamespace(
-        updater=Gauges(), dataset="gauges", trigger=trigger, ports=ports, inputs=[], input_hash=DIGEST
-    )
-    made = make(walk, guarded=False)
+    walk: Any = SimpleNamespace(updater=Gauges(), dataset="gauges", trigger=trigger, ports=ports)
+    made = make(walk, [], DIGEST, guarded=False)
     assert b"".join(made.chunks or []) == vector["bytes"].encode()
     assert made.plan_hash == vector["plan_hash"] == "sha256:" + hashlib.sha256(vector["bytes"].encode()).hexdigest()
 

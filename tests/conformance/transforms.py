@@ -64,14 +64,11 @@ def _made(case: Case, limits: dict[str, int]) -> dict[str, str]:
         return examined(name, stored[name], declared.contracts[name], objects)
 
     inputs = updater.inputs(ASKED, SimpleNamespace(pin=pin))  # type: ignore[arg-type]
-    walk: Any = SimpleNamespace(
-        inputs=inputs,
-        ports=SimpleNamespace(
-            objects=SimpleNamespace(open=lambda name: io.BytesIO(objects[name])),
-            settings=SimpleNamespace(dry_run=True),
-        ),
+    ports: Any = SimpleNamespace(
+        objects=SimpleNamespace(open=lambda name: io.BytesIO(objects[name])),
+        settings=SimpleNamespace(dry_run=True),
     )
-    read = StepReader(walk, None, None)  # type: ignore[arg-type]
+    read = StepReader(ports, inputs, None, None)  # type: ignore[arg-type]
     made = {}
     for step in updater.plan(inputs).steps:
         body = updater.perform(step, read).body

@@ -130,10 +130,9 @@ def test_a_step_that_no_thread_is_left_for_gets_a_new_one() -> None:
 
     walk: Any = SimpleNamespace(
         updater=SimpleNamespace(perform=perform_it, id="u"),
-        inputs=[],
         ports=SimpleNamespace(objects=None, settings=SimpleNamespace(threads=2, dry_run=False), clock=FixedClock(T0)),
     )
-    crew = Crew(walk, SimpleNamespace(index=None), Results(1))  # type: ignore[arg-type]
+    crew = Crew(walk, [], SimpleNamespace(index=None), Results(1))  # type: ignore[arg-type]
     crew.in_flight = 1
     crew._todo.append((0, SimpleNamespace(id="left")))  # type: ignore[arg-type]
     done = crew.perform([])

@@ -97,18 +97,18 @@ BUGS: dict[str, Bug] = {
     ),
     "the receipt is written before the effect, in a commit of its own": Bug(
         "kfm/engine/run.py",
-        "        execute(walk)\n        for turn in count(1):\n",
-        "        from kfm.engine.walk import NOTHING_MADE\n"
-        "        with walk.ports.state.transaction(walk.lease) as tx:\n            record(walk, NOTHING_MADE, tx)\n"
-        "        execute(walk)\n        for turn in count(1):\n",
+        "        executed = execute(walk, planned)\n",
+        "        from kfm.engine.stations import NOTHING_MADE\n"
+        "        with walk.ports.state.transaction(planned.lease) as tx:\n"
+        "            record(walk, planned.run_id, NOTHING_MADE, tx)\n"
+        "        executed = execute(walk, planned)\n",
         "tests/walk/test_walk.py tests/crash/test_kills.py",
     ),
     "the receipt is written after the effect, in a commit of its own": Bug(
         "kfm/engine/run.py",
-        "                    measure(walk, tx, made=made)\n                    return record(walk, made, tx)\n",
-        "                    measure(walk, tx, made=made)\n"
+        "                    return record(walk, run_id, made, tx)\n",
         "                with walk.ports.state.transaction() as tx:\n"
-        "                    return record(walk, made, tx)\n",
+        "                    return record(walk, run_id, made, tx)\n",
         "tests/crash/test_kills.py",
     ),
     "the token is not checked": Bug(

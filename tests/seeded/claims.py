@@ -282,7 +282,7 @@ CLAIMS: dict[str, Bug] = {
     ),
     "D14": Bug(
         "kfm/engine/run.py",
-        "                    trace(walk, made, tx)\n",
+        "                    trace(walk, journal, executed, made, tx)\n",
         "",
         f"{TYPED}::test_the_log_of_a_run_is_the_same_before_and_after_compaction",
     ),

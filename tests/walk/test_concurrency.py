@@ -308,8 +308,8 @@ def after_assembling(monkeypatch: pytest.MonkeyPatch, what: Callable[[], object]
     """Once, when the next run knows where the refs are and before it moves them."""
     assemble = engine.assemble
 
-    def then(walk: Any) -> Any:
-        made = assemble(walk)
+    def then(*given: Any) -> Any:
+        made = assemble(*given)
         monkeypatch.undo()
         what()
         return made

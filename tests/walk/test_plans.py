@@ -12,9 +12,9 @@ from kfm.contract.records import Step
 from kfm.contract.updater import Output, Plan, Reader
 from kfm.engine import plan as planning
 from kfm.engine.execute import LOOKAHEAD
+from kfm.engine.journal import SettledPlan
 from kfm.engine.results import Done, Results
 from kfm.engine.run import run
-from kfm.engine.walk import SettledPlan
 from kfm.errors import Corrupt
 from tests.walk.site_under_test import Lines, MemorySite
 

@@ -157,8 +157,8 @@ def between(monkeypatch: pytest.MonkeyPatch, what: Callable[[], object]) -> list
     turns: list[int] = []
     assemble = engine.assemble
 
-    def assembled(walk: Any) -> Any:
-        made = assemble(walk)
+    def assembled(*given: Any) -> Any:
+        made = assemble(*given)
         turns.append(1)
         if len(turns) == 1:
             what()

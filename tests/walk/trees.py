@@ -41,11 +41,11 @@ class Orchard:
         self.tally = Tally()
 
     def write(self, before: str, content: Mapping[int, int], *, sealed: bool = False) -> Root:
-        walk: Any = SimpleNamespace(ports=SimpleNamespace(objects=self.objects, state=self), lease=None)
+        ports: Any = SimpleNamespace(objects=self.objects, state=self)
         self.rows, self.tally = {}, Tally()
         self.objects.read_names.clear()
         lines = sorted(line(i, value) for i, value in content.items())
-        root, rows = write(walk, before, iter(lines), sealed, self.tally)
+        root, rows = write(ports, None, before, iter(lines), sealed, self.tally)
         self._store(rows)
         return root
 

@@ -18,6 +18,7 @@ from kfm.engine.changes import code_changed
 from kfm.engine.measure import measure_superseded
 from kfm.engine.partitions import holds_still
 from kfm.engine.record import closing_receipt
+from kfm.engine.stations import Tenure
 from kfm.engine.walk import Walk
 from kfm.errors import Broken, Conflict, Corrupt, Frozen, KfmError, Moved, PlanDrift
 
@@ -134,14 +135,14 @@ def claim(walk: Walk) -> Fresh | Resume | Duplicate:
     tell_superseded(walk, ended)
     if done is not None:
         return done
-    walk.lease, walk.run = lease, run
-    walk.renewed_ms = walk.ports.clock.now_ms()
+    tenure = Tenure(lease, walk.ports.clock.now_ms())
+    walk.tenure, walk.run = tenure, run
     if not settings.dry_run:
-        heartbeat.begin(walk)
+        heartbeat.begin(walk, tenure)
     if isinstance(admission, Resume):
         walk.trigger = msgspec.structs.replace(walk.trigger, correlation_id=run.trigger.correlation_id)
         walk.admission = "resume"
-        walk.started_ms = walk.renewed_ms
+        walk.started_ms = tenure.renewed_ms
         walk.replays = run.attempt - 1
     walk.bind(run.run_id)
     walk.say("run.started", status="started", admission=walk.admission)
@@ -276,6 +277,6 @@ def stays_open(walk: Walk, problem: KfmError) -> bool:
 
 def leave(walk: Walk) -> None:
     """Stop without ending the run: it stays in the journal to be resumed. Frees the lease if it is ours."""
-    if walk.lease is not None:
+    if walk.tenure is not None:
         with contextlib.suppress(KfmError):
-            walk.ports.state.leases.release(walk.lease)
+            walk.ports.state.leases.release(walk.tenure.lease)

@@ -10,19 +10,21 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from itertools import chain, islice
 from typing import Any
 
-from kfm.contract.ports import INLINE_MAX, Tx
-from kfm.contract.records import Phase, RefMove, Step
+from kfm.contract.ports import INLINE_MAX, State
+from kfm.contract.records import RefMove, SourceRef, Step
 from kfm.contract.updater import Output
 from kfm.documents.characters import is_printable, printable
 from kfm.engine.emptied import check_emptied
-from kfm.engine.plan import StepIndex, append, write_plan
+from kfm.engine.journal import SettledPlan
+from kfm.engine.plan import StepIndex
 from kfm.engine.reader import StepReader
 from kfm.engine.results import Done, Results
+from kfm.engine.stations import Executed, Planned
 from kfm.engine.walk import Walk, is_public, words_of
 from kfm.errors import Broken, Conflict, KfmError, StepFailed, Unavailable, place_of
 from kfm.inspection.describing import MOST_READ, describes_itself, given_by_author, read_from
@@ -33,32 +35,29 @@ QUICK_S = 0.00005  # steps that take less than this are worked off here: threads
 PAUSE_S = 0.002  # so long may a busy machine stop us before the steps are taken for slow ones
 BRISK_S = 0.1  # a full window that takes less than this lets the next one be larger
 FIRST_WINDOW = 512
-CARRIED = 4096  # finished steps of an earlier run in one segment
 LONGEST_S = 60.0  # between two attempts at a step
 
 
-def execute(walk: Walk) -> None:
+def execute(walk: Walk, planned: Planned) -> Executed:
     walk.stage = "EXECUTE"
-    plan, run = walk.plan, walk.run
-    assert plan is not None and run is not None
-    walk.results = results = Results(plan.steps)
-    planned = replay(walk, results) if walk.admission == "resume" else False
-    if not planned:
-        carry_over(walk, results)
-    schedule = Schedule(walk, results)
-    crew = Crew(walk, schedule, results)
+    results = Results(planned.plan.steps)
+    walk.reached.executed = Executed(results)
+    begun = planned.resumed and planned.journal.replay(results)
+    if not begun:
+        carry_over(walk, planned, results)
+    schedule = Schedule(planned.plan, walk.ports.state, results)
+    crew = Crew(walk, planned.inputs, schedule, results)
     try:
-        finished = work_off(walk, schedule, crew, results, planned)
+        finished = work_off(walk, planned, schedule, crew, results, begun)
     except BaseException:
         crew.stop()
         raise
-    walk.step_moves = schedule.moves
-    walk.tail = finished
-    walk.tail_rows = crew.take_rows()
-    walk.tail_failed = crew.take_retried()
+    executed = Executed(results, schedule.moves, finished, crew.take_rows(), crew.take_retried())
+    walk.reached.executed = executed
+    return executed
 
 
-def work_off(walk: Walk, schedule: Schedule, crew: Crew, results: Results, planned: bool) -> list[Done]:
+def work_off(walk: Walk, planned: Planned, schedule: Schedule, crew: Crew, results: Results, begun: bool) -> list[Done]:
     """Perform all that is to be done; returns the last finished steps, whose DONE the commit writes."""
     finished: list[Done] = []
     clock, largest = walk.ports.clock, walk.ports.settings.window
@@ -69,91 +68,77 @@ def work_off(walk: Walk, schedule: Schedule, crew: Crew, results: Results, plann
             break
         if batch or finished:
             # The last steps of all get their DONE from the commit itself, one sync less.
-            write(walk, crew, finished, batch, plan_record=not planned)
-            planned = True
-        begun = clock.monotonic()
+            write(walk, planned, crew, results, finished, batch, plan_record=not begun)
+            begun = True
+        since = clock.monotonic()
         finished = crew.perform(batch)
-        if len(batch) == window < largest and clock.monotonic() - begun < BRISK_S:
+        if len(batch) == window < largest and clock.monotonic() - since < BRISK_S:
             window = min(2 * window, largest)
         results.add(finished)
         schedule.finished(finished)
         if crew.failures:
             rest = crew.drain()
             results.add(rest)
-            give_up(walk, crew, finished + rest)
+            give_up(walk, planned, crew, results, finished + rest)
         walk.ports.progress("execute", results.done, results.steps)
-    if not planned:  # a plan without steps to perform
-        with walk.ports.state.transaction(walk.lease, switches=walk.switches) as tx:
-            append_plan(walk, tx, ["PLAN"])
+    if not begun:  # a plan without steps to perform
+        with walk.ports.state.transaction(planned.lease, switches=walk.switches) as tx:
+            planned.journal.begin(tx, results, ["PLAN"])
     return finished
 
 
-def carry_over(walk: Walk, results: Results) -> None:
+def carry_over(walk: Walk, planned: Planned, results: Results) -> None:
     """What the failed run before this one finished, as far as its plan is ours and its outputs are still there."""
-    run, plan, objects = walk.run, walk.plan, walk.ports.objects
-    assert run is not None and plan is not None
-    if not run.continues:
+    continues, objects = planned.journal.run.continues, walk.ports.objects
+    if not continues:
         return
     kept = {}
-    for segment, _ in walk.ports.state.journal.segments(run.continues):
-        if segment.plan_hash == plan.plan_hash:
+    for segment, _ in walk.ports.state.journal.segments(continues):
+        if segment.plan_hash == planned.plan.plan_hash:
             kept.update({done[0]: done for done in segment.done})
             results.described.update(segment.described)
-    walk.carried = [done for _, done in sorted(kept.items()) if objects.has(done[1])]
-    results.add(walk.carried)
-    walk.say("run.continued", continues=run.continues, steps=len(walk.carried))
+    carried = [done for _, done in sorted(kept.items()) if objects.has(done[1])]
+    planned.journal.carried = carried
+    results.add(carried)
+    walk.say("run.continued", continues=continues, steps=len(carried))
 
 
-def append_plan(walk: Walk, tx: Tx, phases: list[Phase], intent: list[tuple[int, int]] = []) -> None:  # noqa: B006
-    """The PLAN record, with what is carried over: the journal of a run is whole by itself."""
-    payload = write_plan(walk, tx)
-    carried, walk.carried = walk.carried, []
-    while len(carried) > CARRIED:  # a large plan is cut as its windows were
-        append(walk, tx, phases, done=carried[:CARRIED], payload=payload)
-        phases, payload, carried = ["EXECUTE"], {}, carried[CARRIED:]
-    append(walk, tx, phases, done=carried, intent=intent, payload=payload)
-
-
-def replay(walk: Walk, results: Results) -> bool:
-    """Fold the run's journal; True if its PLAN record is there."""
-    run = walk.run
-    assert run is not None
-    for segment, name in walk.ports.state.journal.segments(run.run_id):
-        results.add(segment.done)
-        results.described.update(segment.described)
-        walk.segments = segment.n + 1
-        walk.last_segment = name
-    return walk.segments > 0
-
-
-def write(walk: Walk, crew: Crew, finished: list[Done], batch: list[tuple[int, Step]], plan_record: bool) -> None:
+def write(
+    walk: Walk,
+    planned: Planned,
+    crew: Crew,
+    results: Results,
+    finished: list[Done],
+    batch: list[tuple[int, Step]],
+    plan_record: bool,
+) -> None:
     """One durable write: these are done, those begin."""
-    settings = walk.ports.settings
-    assert walk.lease is not None
-    with walk.ports.state.transaction(walk.lease, switches=walk.switches) as tx:
+    tenure, ttl = planned.tenure, walk.ports.settings.lease_ms
+    journal = planned.journal
+    with walk.ports.state.transaction(tenure.lease, switches=walk.switches) as tx:
         rows = crew.take_rows()
         if rows:
             tx.objects(rows)
         if plan_record:
-            append_plan(walk, tx, ["PLAN", "EXECUTE"], ranges(batch))
+            journal.begin(tx, results, ["PLAN", "EXECUTE"], ranges(batch))
         else:
-            append(walk, tx, ["EXECUTE"], done=finished, intent=ranges(batch), failed=crew.take_retried())
+            journal.append(tx, results, ["EXECUTE"], done=finished, intent=ranges(batch), failed=crew.take_retried())
         now = walk.ports.clock.now_ms()
-        if now - walk.renewed_ms > settings.lease_ms // 3:
-            tx.leases.renew(walk.lease, settings.lease_ms)
-            walk.renewed_ms = now
+        if now - tenure.renewed_ms > ttl // 3:
+            tx.leases.renew(tenure.lease, ttl)
+            tenure.renewed_ms = now
 
 
-def give_up(walk: Walk, crew: Crew, finished: list[Done]) -> None:
+def give_up(walk: Walk, planned: Planned, crew: Crew, results: Results, finished: list[Done]) -> None:
     """Keep what is done, note what failed, and stop. If the disk failed, stop at once: nothing more is DONE."""
     crew.failures.sort(key=lambda failure: failure[0])
     for _, problem in crew.failures:
         if isinstance(problem, Broken):
             raise problem
-    with walk.ports.state.transaction(walk.lease) as tx:
+    with walk.ports.state.transaction(planned.lease) as tx:
         tx.objects(crew.take_rows())
         failed = crew.take_retried() + [(position, problem.code) for position, problem in crew.failures]
-        append(walk, tx, ["EXECUTE"], done=finished, failed=failed)
+        planned.journal.append(tx, results, ["EXECUTE"], done=finished, failed=failed)
     raise crew.failures[0][1]
 
 
@@ -176,13 +161,10 @@ def ranges(batch: list[tuple[int, Step]]) -> list[tuple[int, int]]:
 class Schedule:
     """Which steps are ready. Reads the plan a little ahead; needs always come earlier in the plan."""
 
-    def __init__(self, walk: Walk, results: Results) -> None:
-        plan, state = walk.plan, walk.ports.state
-        assert plan is not None
+    def __init__(self, plan: SettledPlan, state: State, results: Results) -> None:
         self._results = results
-        self.index: StepIndex | None = None
+        self.index = StepIndex()  # empty if nothing asks for it
         if plan.has_needs:
-            self.index = StepIndex()
             for position, step in enumerate(chain.from_iterable(plan.each(state))):
                 self.index.add(step.id, position)
         self._steps: Iterator[tuple[int, Step]] = (
@@ -224,7 +206,6 @@ class Schedule:
         self._exhausted = True
 
     def _wait(self, position: int, step: Step) -> int:
-        assert self.index is not None
         entry: list[Any] = [0, position, step]
         for need in set(step.needs):
             at = self.index.find(need)
@@ -249,10 +230,11 @@ class Schedule:
 class Crew:
     """Who performs: this thread for a little while, then others."""
 
-    def __init__(self, walk: Walk, schedule: Schedule, results: Results) -> None:
+    def __init__(self, walk: Walk, inputs: Sequence[SourceRef], schedule: Schedule, results: Results) -> None:
         self._walk = walk
         self._perform = walk.updater.perform
-        self._reader = StepReader(walk, schedule.index, results)
+        self._reader = StepReader(walk.ports, inputs, schedule.index, results)
+        self._results = results
         self._threads = walk.ports.settings.threads
         self._described = results.described
         self._todo: deque[tuple[int, Step]] = deque()
@@ -402,7 +384,7 @@ class Crew:
             return True
         wait = min(updater.backoff_s * 2 ** (attempt - 1), LONGEST_S)
         with self._news:
-            walk.retries += 1
+            self._results.retries += 1
             self._retried.append((position, failure.code))
         told = failure if is_public(walk) else failure.without_names()
         walk.say("step.retried", attempt=attempt, of=updater.retries + 1, wait_ms=round(wait * 1000), error=told)
@@ -430,8 +412,7 @@ class Crew:
         return told
 
     def _numbered(self, position: int) -> str:
-        plan = self._walk.plan
-        return f"step {position + 1} of {plan.steps if plan is not None else 0} (`kfm runs steps` names it)"
+        return f"step {position + 1} of {self._results.steps} (`kfm runs steps` names it)"
 
     def _no_output(self, position: int, step: Step, what: str) -> StepFailed:
         return StepFailed(

@@ -11,10 +11,11 @@ from __future__ import annotations
 import os
 import threading
 
+from kfm.engine.stations import Tenure
 from kfm.engine.walk import Walk
 from kfm.errors import Conflict, KfmError
 
-_walks: dict[int, Walk] = {}
+_walks: dict[int, tuple[Walk, Tenure]] = {}
 _lock = threading.Lock()
 _thread: threading.Thread | None = None
 _stir = threading.Event()  # a shorter lease has come in
@@ -31,11 +32,11 @@ def _forget() -> None:
 os.register_at_fork(after_in_child=_forget)
 
 
-def begin(walk: Walk) -> None:
+def begin(walk: Walk, tenure: Tenure) -> None:
     """From here on the walk's lease is renewed."""
     global _thread
     with _lock:
-        _walks[id(walk)] = walk
+        _walks[id(walk)] = walk, tenure
         if _thread is None:
             _thread = threading.Thread(target=_beat, daemon=True)
             _thread.start()
@@ -64,20 +65,20 @@ def _beat() -> None:
             if not walks and _pause:
                 _thread = None
                 return
-            _pause = min((_pace(walk) for walk in walks), default=1.0)
-        for walk in walks:
-            _renew(walk)
+            _pause = min((_pace(walk) for walk, _ in walks), default=1.0)
+        for walk, tenure in walks:
+            _renew(walk, tenure)
 
 
-def _renew(walk: Walk) -> None:
-    lease, ttl = walk.lease, walk.ports.settings.lease_ms
+def _renew(walk: Walk, tenure: Tenure) -> None:
+    lease, ttl = tenure.lease, walk.ports.settings.lease_ms
     now = walk.ports.clock.now_ms()
-    if lease is None or now - walk.renewed_ms <= ttl // 3:
+    if now - tenure.renewed_ms <= ttl // 3:
         return
     try:
         with walk.ports.state.transaction(lease, durable=False) as tx:
             tx.leases.renew(lease, ttl)
-        walk.renewed_ms = now
+        tenure.renewed_ms = now
     except Conflict:
         """Someone is writing just now, or the lease was taken over, which the run will find out by itself."""
     except KfmError:

@@ -14,22 +14,27 @@ import msgspec
 
 from kfm.contract.canonical import canonical
 from kfm.contract.manifests import Key, decode_entry, entries_of
+from kfm.contract.records import Step
 from kfm.engine.parts import Line, Root, Tally, goes, write
-from kfm.engine.walk import Rows, Walk
+from kfm.engine.results import Results
+from kfm.engine.stations import Planned, Rows
+from kfm.engine.walk import Walk
 from kfm.errors import Refused
 
 SORT_IN_MEMORY = 50_000
 _encode = msgspec.json.encode
 
 
-def write_manifest(walk: Walk, before: str, sealed: bool) -> tuple[Root, Rows, Tally]:
+def write_manifest(
+    walk: Walk, planned: Planned, results: Results, before: str, sealed: bool
+) -> tuple[Root, Rows, Tally]:
     """The manifest of the new version, the rows of it that the commit is to write, and what became of old entries."""
     tally, partition = Tally(), walk.trigger.partition
-    new = _distinct(_sorted(walk, _new_entries(walk)))
+    new = _distinct(_sorted(walk, _new_entries(planned.plan.each(walk.ports.state), results)))
     if partition and sealed and before:
         old = entries_of(walk.ports.objects, before, partition)
         new, sealed = _with_deletions(new, (entry.key for entry in old), tally), False
-    return *write(walk, before, new, sealed, tally), tally
+    return *write(walk.ports, planned.lease, before, new, sealed, tally), tally
 
 
 def _with_deletions(new: Iterator[Line], old: Iterator[Key], tally: Tally) -> Iterator[Line]:
@@ -48,12 +53,10 @@ def _with_deletions(new: Iterator[Line], old: Iterator[Key], tally: Tally) -> It
         line = next(new, None)
 
 
-def _new_entries(walk: Walk) -> Iterator[Line]:
-    plan, results = walk.plan, walk.results
-    assert plan is not None and results is not None
+def _new_entries(batches: Iterator[list[Step]], results: Results) -> Iterator[Line]:
     media_text: dict[str, str] = {}
     position = -1
-    for batch in plan.each(walk.ports.state):
+    for batch in batches:
         for step in batch:
             position += 1
             key = step.key

@@ -9,31 +9,33 @@ from kfm.clock import parse_instant
 from kfm.contract.ports import Tx
 from kfm.contract.records import ErrorNote, Receipt, Run, RunTelemetry, Status, Trigger
 from kfm.contract.updater import Updater
-from kfm.engine.walk import NOTHING_MADE, Assembled, Ports, Walk
+from kfm.engine.stations import NOTHING_MADE, Assembled
+from kfm.engine.walk import Ports, Walk
 
 
 def measure(
     walk: Walk,
     tx: Tx,
-    status: Status = "SUCCESS",
-    run_id: str = "",
+    status: Status,
+    run_id: str,
     errors: list[str] | None = None,
     made: Assembled = NOTHING_MADE,
 ) -> None:
+    executed = walk.reached.executed
     # Of a run that failed, what was made on the way depends on which step was quicker, and is named by nothing.
-    results = walk.results if status != "FAILED" else None
+    results = executed.results if executed is not None and status != "FAILED" else None
     tx.ledger.keep_telemetry(
         _telemetry(
             walk.ports,
             walk.trigger,
             walk.updater,
-            run_id=run_id or (walk.run.run_id if walk.run else ""),
+            run_id=run_id,
             source_id=walk.inputs[0].name if walk.inputs else "",
             status=status,
             failure_stage=walk.stage if status == "FAILED" else None,
             idempotency_state=walk.admission,
             duration_ms=walk.elapsed_ms(),
-            retries=walk.retries,
+            retries=executed.results.retries if executed is not None else 0,
             wal_replay_count=walk.replays,
             inputs_count=len(walk.inputs),
             outputs_count=made.version.entries if made.version else 0,

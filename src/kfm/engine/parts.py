@@ -30,8 +30,9 @@ from kfm.contract.manifests import (
     key_of,
 )
 from kfm.contract.ports import INLINE_MAX
-from kfm.contract.records import ManifestPart
-from kfm.engine.walk import Rows, Walk
+from kfm.contract.records import Lease, ManifestPart
+from kfm.engine.stations import Rows
+from kfm.engine.walk import Ports
 
 FLUSH = 4 << 20  # bytes of parts that wait in memory for the commit
 KEPT = 32  # old parts kept while others are read
@@ -69,15 +70,16 @@ class Tally:
 class Shelf:
     """Where parts lie: small new ones wait for the commit, large ones are files at once."""
 
-    def __init__(self, walk: Walk) -> None:
-        self._walk = walk
+    def __init__(self, ports: Ports, lease: Lease | None) -> None:
+        self._ports = ports
+        self._lease = lease
         self._rows: dict[str, bytes] = {}
         self._waiting = 0
         self._read: dict[str, bytes] = {}  # a few of the old parts: each level begins at the root again
 
     def put(self, name: str, body: bytes) -> None:
         if len(body) > INLINE_MAX:
-            self._walk.ports.objects.put(body)
+            self._ports.objects.put(body)
             return
         self._rows[name] = body
         self._waiting += len(body)
@@ -87,14 +89,14 @@ class Shelf:
     def read(self, name: str) -> bytes:
         body = self._rows.get(name) or self._read.get(name)
         if body is None:
-            body = self._walk.ports.objects.read(name)
+            body = self._ports.objects.read(name)
             if len(self._read) >= KEPT:
                 self._read.clear()
             self._read[name] = body
         return body
 
     def _flush(self) -> None:
-        with self._walk.ports.state.transaction(self._walk.lease, durable=False) as tx:
+        with self._ports.state.transaction(self._lease, durable=False) as tx:
             tx.objects(self._rows.items())
         self._rows, self._waiting = {}, 0
 
@@ -182,17 +184,19 @@ class Cursor:
         return part.key == self._last
 
 
-def write(walk: Walk, before: str, new: Iterator[Line], sealed: bool, tally: Tally) -> tuple[Root, Rows]:
+def write(
+    ports: Ports, lease: Lease | None, before: str, new: Iterator[Line], sealed: bool, tally: Tally
+) -> tuple[Root, Rows]:
     """The manifest of `before` with new lines in it; sealed: without those that are not new. Its parts are stored,
     but for the rows that the commit is to write."""
-    shelf = Shelf(walk)
-    root = _written(walk, shelf, before, new, sealed, tally)
+    shelf = Shelf(ports, lease)
+    root = _written(ports, shelf, before, new, sealed, tally)
     return root, shelf.waiting()
 
 
-def _written(walk: Walk, shelf: Shelf, before: str, new: Iterator[Line], sealed: bool, tally: Tally) -> Root:
+def _written(ports: Ports, shelf: Shelf, before: str, new: Iterator[Line], sealed: bool, tally: Tally) -> Root:
     cutter = Cutter(shelf, 0)
-    with walk.ports.objects.open(before) if before else BytesIO() as file:
+    with ports.objects.open(before) if before else BytesIO() as file:
         first = file.readline()
         if not first.startswith(NAMES_PARTS):  # one object, or none: all of it is cut anew
             _merge(cutter, _flat(first, file, tally), Changes(new), sealed, tally)

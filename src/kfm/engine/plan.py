@@ -8,24 +8,26 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from itertools import islice
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from kfm.contract.canonical import canonical
 from kfm.contract.names import check_ref
-from kfm.contract.ports import Tx
-from kfm.contract.records import Phase, RefMove, Run, Segment, SourceRef, Step
+from kfm.contract.ports import State
+from kfm.contract.records import Lease, RefMove, Run, SourceRef, Step
 from kfm.contract.updater import Plan
 from kfm.documents.characters import is_printable, printable
 from kfm.engine.acquire import author_call
+from kfm.engine.journal import Journal, SettledPlan
 from kfm.engine.purity import pure
-from kfm.engine.results import SMALL, Done
-from kfm.engine.walk import SettledPlan, Walk
+from kfm.engine.results import SMALL
+from kfm.engine.stations import Planned
+from kfm.engine.walk import Walk
 from kfm.errors import BadInput, Corrupt, KfmError, PlanChanged, PlanDrift, PlanImpure, Refused
 from kfm.projections.plans import plan_diff
 
@@ -38,37 +40,52 @@ _needs = attrgetter("needs")
 _move = attrgetter("move")
 
 
-def settle_plan(walk: Walk) -> None:
+def settle_plan(walk: Walk) -> Planned:
     walk.stage = "PLAN"
-    if walk.run is not None and walk.run.plan_hash:
-        recheck(walk)
-        return
-    made = make(walk, guarded=True)
+    run, tenure = walk.run, walk.tenure
+    assert run is not None and tenure is not None
+    made = recheck(walk, run) if run.plan_hash else settle(walk, tenure.lease)
+    if not run.plan_hash:
+        # Not written here, but with the first durable write of execute, which also holds the first intents.
+        run = msgspec.structs.replace(
+            run,
+            plan_hash=made.plan_hash,
+            steps=made.steps,
+            inputs=list(walk.inputs),
+            held=walk.held_report,
+        )
+    journal = Journal(run, made, walk.checkpoints, walk.ports.state, walk.ports.clock)
+    planned = Planned(made, journal, tenure, walk.inputs, walk.held_report, resumed=walk.admission == "resume")
+    walk.reached.planned = planned
+    return planned
+
+
+def settle(walk: Walk, lease: Lease) -> SettledPlan:
+    """The plan, made twice; it must also be the one that is locked for this work."""
+    inputs, input_hash = walk.inputs, walk.input_hash
+    made = make(walk, inputs, input_hash, guarded=True)
     locked = walk.ports.state.journal.locked_plan(walk.claim_key)
     if locked is not None and locked != made.plan_hash:
-        raise changed(walk, locked)
-    again = make(walk, guarded=False, like=made, otherwise=twice)
+        raise changed(walk, inputs, input_hash, locked)
+    again = make(walk, inputs, input_hash, guarded=False, like=made, lease=lease, otherwise=lambda: twice(walk))
     if again.plan_hash != made.plan_hash:
         raise twice(walk)
-    walk.plan = made
-    journal(walk, made)
+    return made
 
 
-def recheck(walk: Walk) -> None:
+def recheck(walk: Walk, run: Run) -> SettledPlan:
     """The plan this code makes must be the journaled one, byte for byte; otherwise stop."""
-    run = walk.run
-    assert run is not None
     if run.updater_version != walk.updater.version:
-        raise drift(walk, f"it was planned by version {run.updater_version}, this is {walk.updater.version}")
+        raise drift(walk, run, f"it was planned by version {run.updater_version}, this is {walk.updater.version}")
     stored = hashlib.sha256()
     for body in walk.ports.state.journal.plan_chunks(run.plan_hash):
         stored.update(body)
     if "sha256:" + stored.hexdigest() != run.plan_hash:
         raise Corrupt(f"the journaled plan of run {run.run_id} is damaged", hint="restore the state from a copy")
-    made = make(walk, guarded=False, otherwise=another)
+    made = make(walk, walk.inputs, walk.input_hash, guarded=False, otherwise=lambda: another(walk, run))
     if made.plan_hash != run.plan_hash:
-        raise another(walk)
-    walk.plan = made
+        raise another(walk, run)
+    return made
 
 
 def check_unchanged(walk: Walk, done: Run) -> None:
@@ -76,25 +93,24 @@ def check_unchanged(walk: Walk, done: Run) -> None:
     if not walk.updater.declared:
         return
     now, walk.inputs = walk.inputs, done.inputs  # with the partitions that were found in them
-    if make(walk, guarded=False).plan_hash != done.plan_hash:
-        raise changed(walk, done.plan_hash)
+    if make(walk, done.inputs, walk.input_hash, guarded=False).plan_hash != done.plan_hash:
+        raise changed(walk, done.inputs, walk.input_hash, done.plan_hash)
     walk.inputs = now
 
 
-def another(walk: Walk) -> PlanDrift:
-    return drift(walk, "this code makes another plan from the same inputs")
+def another(walk: Walk, run: Run) -> PlanDrift:
+    return drift(walk, run, "this code makes another plan from the same inputs")
 
 
-def drift(walk: Walk, why: str) -> PlanDrift:
-    assert walk.run is not None
+def drift(walk: Walk, run: Run, why: str) -> PlanDrift:
     return PlanDrift(
-        f"run {walk.run.run_id} cannot be resumed: {why}",
+        f"run {run.run_id} cannot be resumed: {why}",
         hint=f"finish it with the code that planned it, or abandon it: `kfm run {walk.asked_for} --abandon --reason …`",
     )
 
 
-def changed(walk: Walk, locked: str) -> PlanChanged:
-    made = make(walk, guarded=True)
+def changed(walk: Walk, inputs: list[SourceRef], input_hash: str, locked: str) -> PlanChanged:
+    made = make(walk, inputs, input_hash, guarded=True)
     old = list(islice(walk.ports.state.journal.plan_chunks(locked), KEEP_CHUNKS + 1))
     diff = f"it has {made.steps} steps now, too many to show"
     if made.chunks is not None and len(old) <= KEEP_CHUNKS:
@@ -109,10 +125,13 @@ def changed(walk: Walk, locked: str) -> PlanChanged:
 
 def make(
     walk: Walk,
+    inputs: Sequence[SourceRef],
+    input_hash: str,
     *,
     guarded: bool,
     like: SettledPlan | None = None,
-    otherwise: Callable[[Walk], KfmError] | None = None,
+    lease: Lease | None = None,
+    otherwise: Callable[[], KfmError] | None = None,
 ) -> SettledPlan:
     """Call plan(), check every step, hash the bytes.
 
@@ -121,8 +140,8 @@ def make(
     say where there is no step at all.
     """
     updater = walk.updater
-    inputs: list[SourceRef] = list(walk.inputs)
-    plan = watched(walk, guarded, lambda: updater.plan(tuple(inputs)))
+    given = tuple(inputs)
+    plan = watched(walk, guarded, lambda: updater.plan(given))
     if not isinstance(plan, Plan):
         raise Refused(f"plan() of {updater.id} gave something that is not a Plan", hint="return Plan(steps=[…])")
     if not isinstance(plan.steps, Iterable):
@@ -137,14 +156,14 @@ def make(
     partition = walk.trigger.partition
     header = canonical(
         {"plan": 1, "updater_id": updater.id, "updater_version": updater.version, "dataset": walk.dataset,
-         "complete": plan.complete, "window": walk.trigger.window, "input_hash": walk.input_hash,
+         "complete": plan.complete, "window": walk.trigger.window, "input_hash": input_hash,
          **({"partition": partition} if partition else {})}
     ) + b"\n"  # fmt: skip
     total = hashlib.sha256(header)
-    checker = Checker(moves=updater.moves_only, partition=partition) if otherwise is None else Again(walk, otherwise)
+    checker = Checker(moves=updater.moves_only, partition=partition) if otherwise is None else Again(otherwise)
     kept: list[bytes] | None = [] if like is None else None
     steps_kept: list[list[Step]] = []
-    spill = ChunkWriter(walk, like) if like is not None and like.chunks is None else None
+    spill = ChunkWriter(walk.ports.state, lease, like.plan_hash) if like is not None and like.chunks is None else None
     count = 0
     pending = header
     for chunks, batch in enumerate(batches(walk, iter(steps), guarded), 1):
@@ -318,8 +337,7 @@ def _exactly(batch: list[Step], first: int) -> bytes:
 class Again:
     """A plan made again is not checked step by step: what is no step at all is another plan."""
 
-    def __init__(self, walk: Walk, otherwise: Callable[[Walk], KfmError]) -> None:
-        self._walk = walk
+    def __init__(self, otherwise: Callable[[], KfmError]) -> None:
         self._otherwise = otherwise
         self.has_needs = False
         self.has_moves = False
@@ -330,7 +348,7 @@ class Again:
             self.has_moves = self.has_moves or any(map(_move, batch))
             return encode(batch, first)
         except (AttributeError, TypeError):
-            raise self._otherwise(self._walk) from None
+            raise self._otherwise() from None
 
 
 def twice(walk: Walk) -> PlanImpure:
@@ -464,9 +482,10 @@ def _sorted_by_needs(steps: list[Step] | tuple[Step, ...]) -> list[Step]:
 class ChunkWriter:
     """Writes the chunks of a plan too large to keep, some at a time, under the hash known from the first making."""
 
-    def __init__(self, walk: Walk, like: SettledPlan) -> None:
-        self._walk = walk
-        self._hash = like.plan_hash
+    def __init__(self, state: State, lease: Lease | None, plan_hash: str) -> None:
+        self._state = state
+        self._lease = lease
+        self._hash = plan_hash
         self._n = 0
         self._held: list[bytes] = []
 
@@ -477,72 +496,8 @@ class ChunkWriter:
 
     def flush(self) -> None:
         if self._held:
-            with self._walk.ports.state.transaction(self._walk.lease, durable=False) as tx:
+            with self._state.transaction(self._lease, durable=False) as tx:
                 for body in self._held:
                     tx.journal.plan_chunk(self._hash, self._n, body)
                     self._n += 1
             self._held = []
-
-
-def journal(walk: Walk, plan: SettledPlan) -> None:
-    """The PLAN record. It is not written here but handed to the first durable write of execute, which
-    also holds the first intents: one sync for both."""
-    assert walk.run is not None
-    walk.run = msgspec.structs.replace(
-        walk.run,
-        plan_hash=plan.plan_hash,
-        steps=plan.steps,
-        inputs=list(walk.inputs),
-        held=walk.held_report,
-    )
-
-
-def write_plan(walk: Walk, tx: Tx) -> dict[str, Any]:
-    """Inside the first transaction of execute; returns what its segment says of the plan."""
-    plan, run = walk.plan, walk.run
-    assert plan is not None and run is not None
-    if walk.ports.state.journal.locked_plan(walk.claim_key) is None:
-        walk.run = run = msgspec.structs.replace(run, locked_plan=True)
-        for n, body in enumerate(plan.chunks or ()):
-            tx.journal.plan_chunk(plan.plan_hash, n, body)
-    tx.journal.lock_plan(walk.claim_key, plan.plan_hash)
-    tx.runs.save(run)
-    for checkpoint in walk.checkpoints:  # here, as a resume has read no source and could not
-        tx.inbox.keep_checkpoint(checkpoint)
-    payload: dict[str, Any] = {"plan_hash": plan.plan_hash, "steps": plan.steps, "complete": plan.complete}
-    if run.continues:
-        payload["continues"] = run.continues
-    return payload
-
-
-def _described(walk: Walk, done: list[Done]) -> list[tuple[int, dict[str, Any]]]:
-    said = walk.results.described if walk.results is not None else {}
-    return [(entry[0], said[entry[0]]) for entry in done if entry[0] in said] if said else []
-
-
-def append(
-    walk: Walk,
-    tx: Tx,
-    phases: list[Phase],
-    *,
-    done: list[Done] = [],  # noqa: B006 - only ever read
-    intent: list[tuple[int, int]] = [],  # noqa: B006
-    failed: list[tuple[int, str]] = [],  # noqa: B006
-    payload: dict[str, Any] = {},  # noqa: B006
-) -> None:
-    """Add a segment to the run's journal, in its place in the chain."""
-    assert walk.run is not None and walk.plan is not None
-    segment = Segment(
-        n=walk.segments,
-        prev=walk.last_segment,
-        plan_hash=walk.plan.plan_hash,
-        phases=phases,
-        done=done,
-        intent=intent,
-        failed=failed,
-        described=_described(walk, done),
-        payload=payload,
-        ts=walk.now(),
-    )
-    walk.last_segment = tx.journal.append(walk.run.run_id, segment)
-    walk.segments += 1

@@ -42,8 +42,8 @@ def preview_plan(trigger: Trigger, updater: Updater, ports: Ports) -> PlanPrevie
     walk.input_hash = input_hash(walk.inputs)
     walk.claim_key = walk.key_of_claim()
     quarantine(walk)
-    made = make(walk, guarded=True)
-    if make(walk, guarded=False, like=made).plan_hash != made.plan_hash:
+    made = make(walk, walk.inputs, walk.input_hash, guarded=True)
+    if make(walk, walk.inputs, walk.input_hash, guarded=False, like=made).plan_hash != made.plan_hash:
         raise PlanImpure(
             f"plan() of {updater.id} gave two different plans for the same inputs",
             hint="look for sets, object addresses or state kept between calls",
@@ -70,9 +70,8 @@ def preview_plan(trigger: Trigger, updater: Updater, ports: Ports) -> PlanPrevie
 
 def plan_hash(trigger: Trigger, updater: Updater, ports: Ports, inputs: list[SourceRef]) -> str:
     """Of the plan made of these inputs, and nothing else."""
-    walk = Walk(trigger, updater, ports, ports.clock.now_ms(), inputs=inputs)
-    walk.input_hash = input_hash(inputs)
-    return make(walk, guarded=True).plan_hash
+    walk = Walk(trigger, updater, ports, ports.clock.now_ms())
+    return make(walk, inputs, input_hash(inputs), guarded=True).plan_hash
 
 
 def _earlier(walk: Walk) -> tuple[str, str]:

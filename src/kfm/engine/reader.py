@@ -12,18 +12,18 @@ from kfm.documents.encodings import codec_of
 from kfm.documents.strict_json import decode
 from kfm.engine.plan import StepIndex
 from kfm.engine.results import Results
-from kfm.engine.walk import Walk
+from kfm.engine.walk import Ports
 from kfm.errors import BadInput, Refused
 
 
 class StepReader:
-    def __init__(self, walk: Walk, index: StepIndex | None, results: Results) -> None:
-        self._inputs = tuple(walk.inputs)
-        self._objects = walk.ports.objects
+    def __init__(self, ports: Ports, inputs: Sequence[SourceRef], index: StepIndex, results: Results) -> None:
+        self._inputs = tuple(inputs)
+        self._objects = ports.objects
         self._index = index
         self._results = results
-        self._dry = walk.ports.settings.dry_run
-        self._by_name = {ref.name: ref for ref in walk.inputs if ref.name}
+        self._dry = ports.settings.dry_run
+        self._by_name = {ref.name: ref for ref in inputs if ref.name}
 
     @property
     def inputs(self) -> Sequence[SourceRef]:
@@ -45,7 +45,7 @@ class StepReader:
         if ref is not None:
             return ref.accepted_hash or ref.content_hash
         assert isinstance(source, str)
-        position = self._index.find(source) if self._index is not None else -1
+        position = self._index.find(source)
         if position < 0 or not self._results.is_done(position):
             raise Refused(
                 f"{printable(source)} is neither an input nor a finished step",

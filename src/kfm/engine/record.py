@@ -10,18 +10,18 @@ from kfm.contract.keys import run_id as make_run_id
 from kfm.contract.names import dataset_uri, is_digest
 from kfm.contract.overrides import overrides_of
 from kfm.contract.ports import Tx
-from kfm.contract.records import DatasetVersion, ErrorNote, Item, Receipt, RefMove, Run, SourceRef, Status, Trigger
+from kfm.contract.records import ErrorNote, Item, Receipt, RefMove, Run, SourceRef, Status, Trigger
 from kfm.contract.updater import Updater
 from kfm.engine.changes import code_warnings
 from kfm.engine.measure import measure, measure_merged
-from kfm.engine.plan import append
-from kfm.engine.walk import NOTHING_MADE, Assembled, Ports, Walk, correlated, is_public
+from kfm.engine.stations import NOTHING_MADE, Assembled, Reached
+from kfm.engine.walk import Ports, Walk, correlated, is_public
 from kfm.errors import Denied, Held, KfmError
 
 
-def record(walk: Walk, made: Assembled, tx: Tx) -> Receipt:
+def record(walk: Walk, run_id: str, made: Assembled, tx: Tx) -> Receipt:
     """The receipt of a committed run."""
-    receipt = receipt_of(walk, "SUCCESS", outcome_of(made), run_of(walk).run_id, made=made)
+    receipt = receipt_of(walk, "SUCCESS", outcome_of(made), run_id, made=made)
     tx.ledger.append(receipt, op=walk.updater.op)
     return receipt
 
@@ -29,11 +29,6 @@ def record(walk: Walk, made: Assembled, tx: Tx) -> Receipt:
 def outcome_of(made: Assembled) -> str:
     moved = any(move.ref.startswith(("processed/", "published/", "switch/")) for move in made.moves)
     return "done" if moved else "unchanged"
-
-
-def run_of(walk: Walk) -> Run:
-    assert walk.run is not None
-    return walk.run
 
 
 def skip(walk: Walk) -> Receipt:
@@ -63,7 +58,7 @@ def skip(walk: Walk) -> Receipt:
         status="skipped",
         outcome=receipt.outcome,
         duration_ms=walk.elapsed_ms(),
-        zone_in=zones_in(walk),
+        zone_in=zones_in(walk, walk.inputs),
         zone_out=[],
     )
     return receipt
@@ -129,13 +124,15 @@ def fail(walk: Walk, problem: KfmError) -> Receipt:
     if not is_public(walk):  # a key may be the name of a site
         problem = problem.without_names()
     note = ErrorNote(code=problem.code, message=str(problem))
-    run = walk.run
+    planned = walk.reached.planned
+    run = planned.journal.run if planned is not None else walk.run
+    lease = walk.tenure.lease if walk.tenure is not None else None
     switches = walk.switches if walk.held_report else ()
-    with walk.ports.state.transaction(walk.lease, switches=switches) as tx:
+    with walk.ports.state.transaction(lease, switches=switches) as tx:
         if run is None:
             walk.check_wanted()
         run_id = run.run_id if run else make_run_id(f"fail/{walk.updater.id}/{walk.dataset}", tx.ledger.next_index())
-        moves = quarantine_moves(walk) if walk.held_report else []
+        moves = quarantine_moves(walk, walk.held_report) if walk.held_report else []
         for move in moves:
             tx.refs.move(
                 move,
@@ -149,10 +146,10 @@ def fail(walk: Walk, problem: KfmError) -> Receipt:
         tx.ledger.append(receipt, op=walk.updater.op)
         measure(walk, tx, "FAILED", run_id, [problem.code])
         if run is not None:
-            keep_made(walk, tx)
+            keep_made(walk.reached, tx)
             tx.runs.save(msgspec.structs.replace(run, status="FAILED"))
-        if walk.lease is not None:
-            tx.leases.release(walk.lease)
+        if lease is not None:
+            tx.leases.release(lease)
         tx.inbox.finish(walk.trigger, run_id)
     walk.bind(run_id)
     walk.say(
@@ -162,20 +159,23 @@ def fail(walk: Walk, problem: KfmError) -> Receipt:
         stage=walk.stage,
         error=problem,
         duration_ms=walk.elapsed_ms(),
-        zone_in=zones_in(walk),
+        zone_in=zones_in(walk, walk.inputs),
         zone_out=zones_out(moves),
     )
     return receipt
 
 
-def keep_made(walk: Walk, tx: Tx) -> None:
+def keep_made(reached: Reached, tx: Tx) -> None:
     """What was finished stays, for the next run of the same work to continue from. If nothing was, the plan is free."""
-    assert walk.run is not None
-    if walk.tail:
-        tx.objects(walk.tail_rows)
-        append(walk, tx, ["EXECUTE"], done=walk.tail, failed=walk.tail_failed)
-    if walk.run.locked_plan and walk.results is not None and not walk.results.done:
-        tx.journal.unlock_plan(walk.claim_key)
+    planned, executed = reached.planned, reached.executed
+    if planned is None or executed is None:
+        return
+    journal = planned.journal
+    if executed.tail:
+        tx.objects(executed.tail_rows)
+        journal.append(tx, executed.results, ["EXECUTE"], done=executed.tail, failed=executed.tail_failed)
+    if journal.run.locked_plan and not executed.results.done:
+        tx.journal.unlock_plan(journal.run.claim_key)
 
 
 def closing_receipt(walk: Walk, old: Run, outcome: str, note: ErrorNote) -> Receipt:
@@ -205,12 +205,12 @@ def closing_receipt(walk: Walk, old: Run, outcome: str, note: ErrorNote) -> Rece
     )
 
 
-def quarantine_moves(walk: Walk) -> list[RefMove]:
+def quarantine_moves(walk: Walk, held: str) -> list[RefMove]:
     """The ref says what is held back now: it goes when a run passes with nothing held, and its history stays."""
     name = f"quarantine/{walk.zone_name}"
     refs = walk.ports.state.refs
     before = refs.at(name)
-    moves = [RefMove(ref=name, before=before, after=walk.held_report)] if before != walk.held_report else []
+    moves = [RefMove(ref=name, before=before, after=held)] if before != held else []
     if not walk.trigger.partition:  # the whole stands for its partitions
         moves += [RefMove(ref=part, before=at, after="") for part, at in refs.all(name + "/")]
     return moves
@@ -238,18 +238,16 @@ def zones_out(moves: list[RefMove]) -> list[str]:
     return list(dict.fromkeys(move.ref.partition("/")[0] for move in moves))
 
 
-def zones_in(walk: Walk) -> list[str]:
-    return list(dict.fromkeys(item.zone for item in input_items(walk.updater, walk.dataset, walk.inputs)))
+def zones_in(walk: Walk, inputs: list[SourceRef]) -> list[str]:
+    return list(dict.fromkeys(item.zone for item in input_items(walk.updater, walk.dataset, inputs)))
 
 
-def output_items(walk: Walk, version: DatasetVersion | None) -> list[Item]:
-    items = []
-    if version is not None:
-        items.append(Item(kind="dataset", id=dataset_uri(walk.dataset), checksum=version.digest, zone="processed"))
-    items += [
-        Item(kind="ref", id=move.ref, checksum=move.after, zone=move.ref.partition("/")[0]) for move in walk.step_moves
-    ]
-    return items
+def output_items(walk: Walk, made: Assembled) -> list[Item]:
+    """The version, or of an operation the refs that it moves."""
+    if made.version is not None:
+        checksum = made.version.digest
+        return [Item(kind="dataset", id=dataset_uri(walk.dataset), checksum=checksum, zone="processed")]
+    return [Item(kind="ref", id=move.ref, checksum=move.after, zone=move.ref.partition("/")[0]) for move in made.moves]
 
 
 def receipt_of(
@@ -260,7 +258,7 @@ def receipt_of(
     errors: list[ErrorNote] | None = None,
     made: Assembled = NOTHING_MADE,
 ) -> Receipt:
-    run, updater, trigger = walk.run, walk.updater, walk.trigger
+    run, planned, updater, trigger = walk.run, walk.reached.planned, walk.updater, walk.trigger
     return Receipt(
         run_id=run_id,
         job_id=walk.claim_key[:32],
@@ -275,14 +273,14 @@ def receipt_of(
         reason=trigger.reason,
         run_key=walk.run_key,
         input_hash=walk.input_hash,
-        plan_hash=walk.plan.plan_hash if walk.plan else "",
+        plan_hash=planned.plan.plan_hash if planned else "",
         started_at=run.started_at if run else rfc3339(walk.started_ms),
         finished_at=walk.now(),
         dry_run=walk.ports.settings.dry_run,
         inputs=input_items(walk.updater, walk.dataset, walk.inputs),
-        outputs=output_items(walk, made.version) if status == "SUCCESS" else [],
+        outputs=output_items(walk, made) if status == "SUCCESS" else [],
         moves=made.moves,
-        steps=walk.plan.steps if walk.plan else 0,
+        steps=planned.plan.steps if planned else 0,
         held_rows=sum(source.held_rows for source in walk.inputs),
         provenance={
             "tool_versions": {"kfm": _version()},  # not of the interpreter: every runner writes the same receipt

@@ -17,6 +17,7 @@ class Results:
         self.steps = steps
         self.described: dict[int, dict[str, Any]] = {}  # what outputs say of themselves; most say nothing
         self.done = 0
+        self.retries = 0  # attempts at steps that failed and were made again
         self._rows: list[Done | None] | None = None
         if steps <= SMALL:
             self._rows = [None] * steps

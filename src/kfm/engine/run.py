@@ -38,16 +38,17 @@ def run(trigger: Trigger, updater: Updater, ports: Ports, unfinished: Run | None
         if isinstance(admission, (Duplicate, Stopped)):
             return skip(walk)
         quarantine(walk)
-        settle_plan(walk)
-        execute(walk)
+        planned = settle_plan(walk)
+        executed = execute(walk, planned)
+        journal, run_id = planned.journal, planned.run_id
         for turn in count(1):
-            made = assemble(walk)
+            made = assemble(walk, planned, executed)
             try:
-                with commit(walk, made) as tx:
-                    upsert(walk, made, tx)
-                    trace(walk, made, tx)
-                    measure(walk, tx, made=made)
-                    return record(walk, made, tx)
+                with commit(walk, planned, executed, made) as tx:
+                    upsert(walk, journal.run, made, tx)
+                    trace(walk, journal, executed, made, tx)
+                    measure(walk, tx, "SUCCESS", run_id, made=made)
+                    return record(walk, run_id, made, tx)
             except Moved as problem:
                 take_turns(walk, problem, turn)
         raise AssertionError("somebody has had the last turn")

@@ -5,12 +5,15 @@ from __future__ import annotations
 import msgspec
 
 from kfm.contract.ports import Tx
-from kfm.engine.plan import append
-from kfm.engine.walk import Assembled, Walk
+from kfm.contract.records import Phase
+from kfm.engine.journal import Journal
+from kfm.engine.stations import Assembled, Executed
+from kfm.engine.walk import Walk
 
 
-def trace(walk: Walk, made: Assembled, tx: Tx) -> None:
+def trace(walk: Walk, journal: Journal, executed: Executed, made: Assembled, tx: Tx) -> None:
     walk.stage = "LINEAGE"
     # The last segment of the run: its last steps, the moves and the lineage are done, all or none.
     payload = {"moves": [msgspec.to_builtins(move) for move in made.moves]}
-    append(walk, tx, ["EXECUTE", "UPSERT", "LINEAGE"], done=walk.tail, failed=walk.tail_failed, payload=payload)
+    phases: list[Phase] = ["EXECUTE", "UPSERT", "LINEAGE"]
+    journal.append(tx, executed.results, phases, done=executed.tail, failed=executed.tail_failed, payload=payload)

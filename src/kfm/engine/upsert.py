@@ -9,21 +9,21 @@ import msgspec
 
 from kfm.contract.overrides import deletions_allowed
 from kfm.contract.ports import Tx
-from kfm.contract.records import DatasetVersion, Decision, RefMove
+from kfm.contract.records import DatasetVersion, Decision, RefMove, Run
 from kfm.engine.manifest import write_manifest
 from kfm.engine.partitions import marks
 from kfm.engine.parts import Tally
-from kfm.engine.record import outcome_of, quarantine_moves, run_of, zones_in, zones_out
-from kfm.engine.walk import Assembled, Walk
+from kfm.engine.record import outcome_of, quarantine_moves, zones_in, zones_out
+from kfm.engine.stations import Assembled, Executed, Planned
+from kfm.engine.walk import Walk
 from kfm.errors import Denied, Moved
 
 
-def assemble(walk: Walk) -> Assembled:
+def assemble(walk: Walk, planned: Planned, executed: Executed) -> Assembled:
     """Put the version together, and say which refs shall move."""
     walk.stage = "UPSERT"
-    plan, run, results = walk.plan, walk.run, walk.results
-    assert plan is not None and run is not None and results is not None
-    moves = list(walk.step_moves)
+    plan, run, inputs = planned.plan, planned.journal.run, planned.inputs
+    moves = list(executed.moves)
     if walk.updater.moves_only:
         for move in moves:
             if is_publishing(move):
@@ -32,8 +32,8 @@ def assemble(walk: Walk) -> Assembled:
     walk.ports.progress("commit", 0, 0)
     ref, partition = f"processed/{walk.dataset}", walk.trigger.partition
     before = walk.ports.state.refs.at(ref)
-    sealed = plan.complete and bool(walk.inputs) and all(source.complete for source in walk.inputs)
-    made, rows, tally = write_manifest(walk, before, sealed)
+    sealed = plan.complete and bool(inputs) and all(source.complete for source in inputs)
+    made, rows, tally = write_manifest(walk, planned, executed.results, before, sealed)
     _check_deletions(walk, tally)
     version = DatasetVersion(
         dataset=walk.dataset,
@@ -48,11 +48,11 @@ def assemble(walk: Walk) -> Assembled:
         input_hash=run.input_hash,
         metadata=run.metadata,
         validation={
-            "rows": sum(source.rows for source in walk.inputs),
-            "held_rows": sum(source.held_rows for source in walk.inputs),
-            "contracts": sum(1 for source in walk.inputs if source.contract_hash),
-            "sources": len(walk.inputs),
-            **(marks(walk.ports.state.ledger.version(walk.dataset, before), run, walk.inputs) if partition else {}),
+            "rows": sum(source.rows for source in inputs),
+            "held_rows": sum(source.held_rows for source in inputs),
+            "contracts": sum(1 for source in inputs if source.contract_hash),
+            "sources": len(inputs),
+            **(marks(walk.ports.state.ledger.version(walk.dataset, before), run, inputs) if partition else {}),
         },
         deleted=tally.deleted,
         created_at=run.started_at,
@@ -64,17 +64,17 @@ def assemble(walk: Walk) -> Assembled:
         "removed": tally.deleted,
         "keys": made.entries,
     }
-    return Assembled(moves + _zone_moves(walk, ref, before, made.digest), version, changes, rows)
+    return Assembled(moves + _zone_moves(walk, planned, ref, before, made.digest), version, changes, rows)
 
 
-def _zone_moves(walk: Walk, ref: str, before: str, after: str) -> list[RefMove]:
+def _zone_moves(walk: Walk, planned: Planned, ref: str, before: str, after: str) -> list[RefMove]:
     state = walk.ports.state
     moves = []
-    for i, source in enumerate(walk.inputs):
+    for i, source in enumerate(planned.inputs):
         name = f"raw/{walk.zone_name}/{i}"
         if state.refs.at(name) != source.content_hash and source.content_hash:
             moves.append(RefMove(ref=name, before=state.refs.at(name), after=source.content_hash))
-    moves += quarantine_moves(walk)
+    moves += quarantine_moves(walk, planned.held)
     if before != after:
         moves.append(RefMove(ref=ref, before=before, after=after))
     return moves
@@ -104,26 +104,25 @@ def take_turns(walk: Walk, problem: Moved, turn: int) -> None:
 
 
 @contextmanager
-def commit(walk: Walk, made: Assembled) -> Iterator[Tx]:
+def commit(walk: Walk, planned: Planned, executed: Executed, made: Assembled) -> Iterator[Tx]:
     """The one transaction, guarded by the lease's token and the switches; frees the lease with it."""
-    assert walk.lease is not None
-    with walk.ports.state.transaction(walk.lease, switches=walk.switches) as tx:
-        if walk.tail_rows or made.rows:
-            tx.objects(walk.tail_rows + made.rows)
+    with walk.ports.state.transaction(planned.lease, switches=walk.switches) as tx:
+        if executed.tail_rows or made.rows:
+            tx.objects(executed.tail_rows + made.rows)
         yield tx
-        tx.leases.release(walk.lease)
+        tx.leases.release(planned.lease)
     walk.say(
         "run.committed",
         status="succeeded",
         outcome=outcome_of(made),
         duration_ms=walk.elapsed_ms(),
-        zone_in=zones_in(walk),
+        zone_in=zones_in(walk, planned.inputs),
         zone_out=zones_out(made.moves),
     )
 
 
-def upsert(walk: Walk, made: Assembled, tx: Tx) -> None:
-    run, trigger = run_of(walk), walk.trigger
+def upsert(walk: Walk, run: Run, made: Assembled, tx: Tx) -> None:
+    trigger = walk.trigger
     for move in made.moves:
         if is_publishing(move) and not any(is_yes(decision, move) for decision in walk.decisions):
             raise Denied(f"{move.ref} may not move: no gate was asked", hint="report this")
@@ -132,10 +131,8 @@ def upsert(walk: Walk, made: Assembled, tx: Tx) -> None:
     ts = walk.now()
     for move in made.moves:
         tx.refs.move(move, run_id=run.run_id, op=walk.updater.op, actor=trigger.actor, reason=trigger.reason, ts=ts)
-    walk.run = msgspec.structs.replace(
-        run, status="COMMITTED", moves=made.moves, version_digest=made.version.digest if made.version else ""
-    )
-    tx.runs.save(walk.run)
+    version = made.version.digest if made.version else ""
+    tx.runs.save(msgspec.structs.replace(run, status="COMMITTED", moves=made.moves, version_digest=version))
     tx.inbox.finish(trigger, run.run_id)
 
 

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from itertools import chain
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import msgspec
 from msgspec import Struct, field
 
 from kfm.clock import Clock, rfc3339
-from kfm.contract.keys import GENESIS, claim_key, correlation_id
+from kfm.contract.keys import claim_key, correlation_id
 from kfm.contract.ports import Log, Objects, Source, State
 from kfm.contract.records import (
     Checkpoint,
     DataContract,
-    DatasetVersion,
     Decision,
     FetchRequest,
-    Lease,
     RefMove,
     Run,
     SourceRef,
     Stage,
-    Step,
     Trigger,
 )
 from kfm.contract.redaction import redacted
 from kfm.contract.updater import Updater
 from kfm.documents.characters import escaped
-from kfm.engine.results import Done, Results
+from kfm.engine.stations import Reached, Tenure
 from kfm.errors import Conflict
 
 
@@ -68,57 +64,7 @@ class Ports(Struct):
     progress: Callable[[str, int, int], None] = _silent
 
 
-Rows = list[tuple[str, bytes]]  # small objects, by their digests
 WORDS = 200  # characters of an author's exception that are kept
-_decode_steps = msgspec.json.Decoder(Step).decode_lines
-
-
-class SettledPlan(Struct):
-    """A plan that was made twice, alike, and is in the journal or about to be."""
-
-    plan_hash: str
-    steps: int
-    complete: bool
-    has_needs: bool
-    chunks: list[bytes] | None  # its bytes, while it is small enough to keep
-    batches: list[list[Step]] | None = None  # its steps, likewise
-    has_moves: bool = False
-
-    def each(self, state: State) -> Iterator[list[Step]]:
-        """Its steps, a batch at a time: from memory, or from the journal."""
-        if self.batches is not None:
-            yield from self.batches
-            return
-        yield from map(_decode_steps, self._bodies(state))
-
-    def left(self, state: State, results: Results) -> Iterator[tuple[int, Step]]:
-        """Its steps with their positions; those of a chunk in which all is done are counted, not read."""
-        if self.batches is not None:
-            yield from enumerate(chain.from_iterable(self.batches))
-            return
-        end = 0
-        for body in self._bodies(state):
-            start, end = end, end + body.count(b"\n")
-            if not results.all_done(start, end):
-                yield from enumerate(_decode_steps(body), start)
-
-    def _bodies(self, state: State) -> Iterator[bytes]:
-        """A line a step; the header, which is the first line, is left out."""
-        chunks = self.chunks if self.chunks is not None else state.journal.plan_chunks(self.plan_hash)
-        for n, body in enumerate(chunks):
-            yield body[body.index(b"\n") + 1 :] if n == 0 else body
-
-
-class Assembled(Struct, frozen=True):
-    """What a run is about to commit: the station that puts it together gives it, and those of the commit take it."""
-
-    moves: list[RefMove] = []
-    version: DatasetVersion | None = None  # none: it only moves refs
-    changes: dict[str, int] = {}  # as in the receipt
-    rows: Rows = []  # new parts of the manifest, written by the commit itself
-
-
-NOTHING_MADE = Assembled()
 
 
 def heeds_no_switch(updater: Updater, trigger: Trigger) -> bool:
@@ -173,20 +119,10 @@ class Walk(Struct):
     claim_key: str = ""
     code_changed: bool = False  # since the version there is now was made, under the same version of the updater
     run: Run | None = None
-    lease: Lease | None = None
-    renewed_ms: int = 0
-    plan: SettledPlan | None = None
-    segments: int = 0
-    last_segment: str = GENESIS
-    results: Results | None = None
-    tail: list[Done] = field(default_factory=list)  # the last finished steps: the commit itself writes their DONE
-    tail_rows: Rows = field(default_factory=list)
-    tail_failed: list[tuple[int, str]] = field(default_factory=list)  # likewise, attempts that were made again
-    carried: list[Done] = field(default_factory=list)  # finished by the run this one continues, not journaled yet
-    retries: int = 0
-    step_moves: list[RefMove] = field(default_factory=list)
+    tenure: Tenure | None = None
     decisions: list[Decision] = field(default_factory=list)
     replays: int = 0
+    reached: Reached = field(default_factory=Reached)
 
     @property
     def dataset(self) -> str:

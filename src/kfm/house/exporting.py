@@ -10,7 +10,7 @@ from typing import IO, Any
 from kfm.config import Resolved
 from kfm.contract.canonical import canonical
 from kfm.contract.records import Effect, Receipt, TelemetryBundle, WalRecord
-from kfm.engine.walk import SettledPlan
+from kfm.engine.journal import SettledPlan
 from kfm.errors import Refused
 from kfm.house.opening import House
 

@@ -143,8 +143,7 @@ def admission(n: int, folder: str) -> None:
         with Stopwatch() as watch:
             for _ in range(n):
                 walk = Walk(trigger, updater, ports, now)
-                acquire(walk)
-                answer = admit(walk)
+                answer = admit(walk, acquire(walk))
         assert isinstance(answer, Duplicate)
         assert home.tables._db.total_changes() == changes and not watch.syncs, "an admission check wrote something"
         watch.report(n)

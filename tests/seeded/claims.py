@@ -122,14 +122,14 @@ CLAIMS: dict[str, Bug] = {
     ),
     "U13": Bug(
         "kfm/engine/run.py",
-        "        quarantine(walk)\n",
-        "",
+        "        inspected = quarantine(walk, acquired, walk.run)\n",
+        "        from kfm.engine.stations import Inspected\n        inspected = Inspected(acquired.inputs)\n",
         f"{WALK}::test_the_quarantine_ref_goes_when_the_source_is_mended_and_its_history_stays",
     ),
     "U14": Bug(
         "kfm/engine/measure.py",
         "artifact_count=results.done if results else 0",
-        "artifact_count=len(walk.inputs)",
+        "artifact_count=len(inputs)",
         f"{FIELDS}::test_the_telemetry_of_a_run_says_what_it_did_and_how_long_it_took",
     ),
     "U14 the bundle": Bug(

@@ -11,29 +11,36 @@ from kfm.contract.aims import REF, TARGET
 from kfm.contract.canonical import canonical
 from kfm.contract.keys import digest
 from kfm.contract.names import check_ref
-from kfm.contract.records import DataContract, Layout, RefEntry, SourceRef
+from kfm.contract.records import Checkpoint, DataContract, Layout, RefEntry, SourceRef
 from kfm.contract.referred import key_in_clear
 from kfm.documents.characters import printable
+from kfm.engine.stations import Acquired
 from kfm.engine.walk import Walk, words_of
 from kfm.errors import BadInput, KfmError, Refused, StepFailed, place_of
 
 T = TypeVar("T")
 
 
-def acquire(walk: Walk) -> None:
+def acquire(walk: Walk) -> Acquired:
     walk.stage = "ADMIT"
-    if walk.unfinished is not None and (walk.unfinished.plan_hash or walk.updater.moves_only):
-        walk.inputs = walk.unfinished.inputs
-        return
+    unfinished = walk.unfinished
+    if unfinished is not None and (unfinished.plan_hash or walk.updater.moves_only):
+        walk.reached.acquired = acquired = Acquired(unfinished.inputs)
+        return acquired
     pinner = Pinner(walk)
-    refs = author_call(walk, "inputs", lambda: walk.updater.inputs(walk.trigger, pinner))
-    if not isinstance(refs, list) or not all(pinner.vouches_for(ref) for ref in refs):
-        raise Refused(
-            f"inputs() of {walk.updater.id} gave something that is not a list of SourceRef",
-            hint="return what sources.pin() gave",
-        )
-    walk.inputs = refs
-    walk.contracts = {i: c for i, ref in enumerate(refs) if (c := pinner.contracts.get(id(ref))) is not None}
+    try:
+        refs = author_call(walk, "inputs", lambda: walk.updater.inputs(walk.trigger, pinner))
+        if not isinstance(refs, list) or not all(pinner.vouches_for(ref) for ref in refs):
+            raise Refused(
+                f"inputs() of {walk.updater.id} gave something that is not a list of SourceRef",
+                hint="return what sources.pin() gave",
+            )
+    except BaseException:
+        walk.reached.acquired = Acquired(bytes_in=pinner.bytes_in)  # they came over the wire all the same
+        raise
+    contracts = {i: c for i, ref in enumerate(refs) if (c := pinner.contracts.get(id(ref))) is not None}
+    walk.reached.acquired = acquired = Acquired(list(refs), contracts, pinner.checkpoints, pinner.bytes_in)
+    return acquired
 
 
 class Pinner:
@@ -42,6 +49,8 @@ class Pinner:
     def __init__(self, walk: Walk) -> None:
         self._walk = walk
         self._ports = walk.ports
+        self.checkpoints: list[Checkpoint] = []
+        self.bytes_in = 0
         self.contracts: dict[int, DataContract] = {}  # by identity of the ref we gave
         self._given: dict[int, SourceRef] = {}  # likewise
 
@@ -80,8 +89,8 @@ class Pinner:
         # A forced run takes nothing for granted: what it fetches again puts right what lies damaged in the store.
         checkpoint = None if self._walk.trigger.force else ports.state.inbox.checkpoint(request.uri)
         fetched = ports.open_source(request.uri).fetch(request, checkpoint, ports.objects)
-        self._walk.checkpoints.append(fetched.checkpoint)
-        self._walk.bytes_in += fetched.bytes_on_wire
+        self.checkpoints.append(fetched.checkpoint)
+        self.bytes_in += fetched.bytes_on_wire
         self._walk.say(
             "source.pinned",
             source=request.name or "unnamed",

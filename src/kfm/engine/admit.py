@@ -12,13 +12,13 @@ from kfm.contract import manifests
 from kfm.contract.keys import input_hash, run_id, run_key_of, scopes
 from kfm.contract.overrides import abandons_unfinished, check_reason, overrides_of
 from kfm.contract.ports import INLINE_MAX, Objects, Tx
-from kfm.contract.records import ErrorNote, Run, Trigger
+from kfm.contract.records import ErrorNote, Run, SourceRef, Trigger
 from kfm.engine import heartbeat
 from kfm.engine.changes import code_changed
 from kfm.engine.measure import measure_superseded
 from kfm.engine.partitions import holds_still
 from kfm.engine.record import closing_receipt
-from kfm.engine.stations import Tenure
+from kfm.engine.stations import Acquired, Tenure
 from kfm.engine.walk import Walk
 from kfm.errors import Broken, Conflict, Corrupt, Frozen, KfmError, Moved, PlanDrift
 
@@ -41,12 +41,12 @@ class Stopped(msgspec.Struct, frozen=True):
     """A switch is set. The trigger is kept."""
 
 
-def admit(walk: Walk) -> Fresh | Resume | Duplicate | Stopped:
+def admit(walk: Walk, acquired: Acquired) -> Fresh | Resume | Duplicate | Stopped:
     walk.stage = "ADMIT"
     trigger, updater = walk.trigger, walk.updater
     check_reason(trigger)
-    walk.input_hash = input_hash(walk.inputs)
-    walk.run_key = run_key_of(walk.inputs, trigger.window, updater.version, trigger.partition)
+    walk.input_hash = input_hash(acquired.inputs)
+    walk.run_key = run_key_of(acquired.inputs, trigger.window, updater.version, trigger.partition)
     walk.claim_key = walk.key_of_claim()
     done = None if any(rivals(walk)) else duplicate(walk, walk.ports.state.runs.claimed(walk.claim_key))
     if done is None or done.run.code_hash != updater.code_hash:
@@ -55,7 +55,7 @@ def admit(walk: Walk) -> Fresh | Resume | Duplicate | Stopped:
         refs = walk.ports.state.refs
         return done if all(refs.at(switch) in ("", "open") for switch in walk.switches) else stopped(walk)
     try:
-        return claim(walk)
+        return claim(walk, acquired.inputs)
     except Frozen:  # told before anything was claimed
         return stopped(walk)
 
@@ -104,7 +104,7 @@ def is_there(objects: Objects, version: str) -> bool:
         return False
 
 
-def claim(walk: Walk) -> Fresh | Resume | Duplicate:
+def claim(walk: Walk, inputs: list[SourceRef]) -> Fresh | Resume | Duplicate:
     """One transaction: the lease, and the claim or its takeover. It need not be durable by itself,
     because the PLAN record that is written before any effect makes it so."""
     settings, state = walk.ports.settings, walk.ports.state
@@ -128,7 +128,7 @@ def claim(walk: Walk) -> Fresh | Resume | Duplicate:
         else:
             check_whole(walk)
             ended = close_superseded(walk, tx)
-            run = new_run(walk, latest)
+            run = new_run(walk, inputs, latest)
             admission = Fresh(run.n)
             tx.runs.claim(run)
     # Only now: what a transaction said that was rolled back is not so.
@@ -172,7 +172,7 @@ def taken_up(walk: Walk, latest: Run) -> Trigger:
     )
 
 
-def new_run(walk: Walk, latest: Run | None) -> Run:
+def new_run(walk: Walk, inputs: list[SourceRef], latest: Run | None) -> Run:
     n = latest.n + 1 if latest is not None else 0
     return Run(
         run_id=run_id(walk.claim_key, n),
@@ -186,7 +186,7 @@ def new_run(walk: Walk, latest: Run | None) -> Run:
         trigger=walk.trigger,
         status="RUNNING",
         started_at=rfc3339(walk.started_ms),
-        inputs=list(walk.inputs),  # as they came: what quarantine makes of them is in the plan record
+        inputs=list(inputs),  # as they came: what quarantine makes of them is in the plan record
         metadata=dict(walk.ports.metadata),
         continues=continued(walk, latest),
         code_hash=walk.updater.code_hash,

@@ -21,7 +21,7 @@ def measure(
     errors: list[str] | None = None,
     made: Assembled = NOTHING_MADE,
 ) -> None:
-    executed = walk.reached.executed
+    executed, inputs = walk.reached.executed, walk.reached.inputs
     # Of a run that failed, what was made on the way depends on which step was quicker, and is named by nothing.
     results = executed.results if executed is not None and status != "FAILED" else None
     tx.ledger.keep_telemetry(
@@ -30,17 +30,17 @@ def measure(
             walk.trigger,
             walk.updater,
             run_id=run_id,
-            source_id=walk.inputs[0].name if walk.inputs else "",
+            source_id=inputs[0].name if inputs else "",
             status=status,
             failure_stage=walk.stage if status == "FAILED" else None,
             idempotency_state=walk.admission,
             duration_ms=walk.elapsed_ms(),
             retries=executed.results.retries if executed is not None else 0,
             wal_replay_count=walk.replays,
-            inputs_count=len(walk.inputs),
+            inputs_count=len(inputs),
             outputs_count=made.version.entries if made.version else 0,
             artifact_count=results.done if results else 0,
-            bytes_in=walk.bytes_in,
+            bytes_in=walk.reached.acquired.bytes_in,
             bytes_out=results.total_size() if results else 0,
             errors=errors or [],
         )

@@ -26,7 +26,7 @@ from kfm.engine.acquire import author_call
 from kfm.engine.journal import Journal, SettledPlan
 from kfm.engine.purity import pure
 from kfm.engine.results import SMALL
-from kfm.engine.stations import Planned
+from kfm.engine.stations import Acquired, Inspected, Planned
 from kfm.engine.walk import Walk
 from kfm.errors import BadInput, Corrupt, KfmError, PlanChanged, PlanDrift, PlanImpure, Refused
 from kfm.projections.plans import plan_diff
@@ -40,29 +40,30 @@ _needs = attrgetter("needs")
 _move = attrgetter("move")
 
 
-def settle_plan(walk: Walk) -> Planned:
+def settle_plan(walk: Walk, acquired: Acquired, inspected: Inspected) -> Planned:
     walk.stage = "PLAN"
     run, tenure = walk.run, walk.tenure
     assert run is not None and tenure is not None
-    made = recheck(walk, run) if run.plan_hash else settle(walk, tenure.lease)
+    inputs = inspected.inputs
+    made = recheck(walk, run, inputs) if run.plan_hash else settle(walk, inputs, tenure.lease)
     if not run.plan_hash:
         # Not written here, but with the first durable write of execute, which also holds the first intents.
         run = msgspec.structs.replace(
             run,
             plan_hash=made.plan_hash,
             steps=made.steps,
-            inputs=list(walk.inputs),
-            held=walk.held_report,
+            inputs=list(inputs),
+            held=inspected.held,
         )
-    journal = Journal(run, made, walk.checkpoints, walk.ports.state, walk.ports.clock)
-    planned = Planned(made, journal, tenure, walk.inputs, walk.held_report, resumed=walk.admission == "resume")
+    journal = Journal(run, made, acquired.checkpoints, walk.ports.state, walk.ports.clock)
+    planned = Planned(made, journal, tenure, inspected, resumed=walk.admission == "resume")
     walk.reached.planned = planned
     return planned
 
 
-def settle(walk: Walk, lease: Lease) -> SettledPlan:
+def settle(walk: Walk, inputs: list[SourceRef], lease: Lease) -> SettledPlan:
     """The plan, made twice; it must also be the one that is locked for this work."""
-    inputs, input_hash = walk.inputs, walk.input_hash
+    input_hash = walk.input_hash
     made = make(walk, inputs, input_hash, guarded=True)
     locked = walk.ports.state.journal.locked_plan(walk.claim_key)
     if locked is not None and locked != made.plan_hash:
@@ -73,7 +74,7 @@ def settle(walk: Walk, lease: Lease) -> SettledPlan:
     return made
 
 
-def recheck(walk: Walk, run: Run) -> SettledPlan:
+def recheck(walk: Walk, run: Run, inputs: list[SourceRef]) -> SettledPlan:
     """The plan this code makes must be the journaled one, byte for byte; otherwise stop."""
     if run.updater_version != walk.updater.version:
         raise drift(walk, run, f"it was planned by version {run.updater_version}, this is {walk.updater.version}")
@@ -82,7 +83,7 @@ def recheck(walk: Walk, run: Run) -> SettledPlan:
         stored.update(body)
     if "sha256:" + stored.hexdigest() != run.plan_hash:
         raise Corrupt(f"the journaled plan of run {run.run_id} is damaged", hint="restore the state from a copy")
-    made = make(walk, walk.inputs, walk.input_hash, guarded=False, otherwise=lambda: another(walk, run))
+    made = make(walk, inputs, walk.input_hash, guarded=False, otherwise=lambda: another(walk, run))
     if made.plan_hash != run.plan_hash:
         raise another(walk, run)
     return made
@@ -92,10 +93,10 @@ def check_unchanged(walk: Walk, done: Run) -> None:
     """Before a NOOP: what the configuration declares may have changed although the version did not."""
     if not walk.updater.declared:
         return
-    now, walk.inputs = walk.inputs, done.inputs  # with the partitions that were found in them
+    walk.reached.inspected = Inspected(done.inputs)  # with the partitions that were found in them
     if make(walk, done.inputs, walk.input_hash, guarded=False).plan_hash != done.plan_hash:
         raise changed(walk, done.inputs, walk.input_hash, done.plan_hash)
-    walk.inputs = now
+    walk.reached.inspected = None
 
 
 def another(walk: Walk, run: Run) -> PlanDrift:

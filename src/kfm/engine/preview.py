@@ -38,12 +38,12 @@ class PlanPreview(msgspec.Struct, frozen=True):
 def preview_plan(trigger: Trigger, updater: Updater, ports: Ports) -> PlanPreview:
     """Needs ports that write nothing lasting: sources are fetched into the store to be read."""
     walk = Walk(trigger, updater, ports, ports.clock.now_ms())
-    acquire(walk)
-    walk.input_hash = input_hash(walk.inputs)
+    acquired = acquire(walk)
+    walk.input_hash = input_hash(acquired.inputs)
     walk.claim_key = walk.key_of_claim()
-    quarantine(walk)
-    made = make(walk, walk.inputs, walk.input_hash, guarded=True)
-    if make(walk, walk.inputs, walk.input_hash, guarded=False, like=made).plan_hash != made.plan_hash:
+    inputs = quarantine(walk, acquired).inputs
+    made = make(walk, inputs, walk.input_hash, guarded=True)
+    if make(walk, inputs, walk.input_hash, guarded=False, like=made).plan_hash != made.plan_hash:
         raise PlanImpure(
             f"plan() of {updater.id} gave two different plans for the same inputs",
             hint="look for sets, object addresses or state kept between calls",
@@ -59,7 +59,7 @@ def preview_plan(trigger: Trigger, updater: Updater, ports: Ports) -> PlanPrevie
         plan_hash=made.plan_hash,
         steps=made.steps,
         complete=made.complete,
-        inputs=walk.inputs,
+        inputs=inputs,
         shown=None if made.chunks is None else [step for batch in made.each(ports.state) for step in batch],
         against=against,
         before=before,

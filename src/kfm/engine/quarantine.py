@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kfm.contract.canonical import canonical
-from kfm.contract.records import DataContract, SourceRef
+from kfm.contract.records import DataContract, Run, SourceRef
 from kfm.engine.partitions import maker
+from kfm.engine.stations import Acquired, Inspected
 from kfm.engine.walk import Walk
 from kfm.errors import Held
 
@@ -20,31 +21,39 @@ if TYPE_CHECKING:
     from kfm.inspection.inspecting import Inspection
 
 
-def quarantine(walk: Walk) -> None:
+def quarantine(walk: Walk, acquired: Acquired, run: Run | None = None) -> Inspected:
     walk.stage = "QUARANTINE"
-    if walk.run is not None and walk.run.plan_hash:  # resumed: inspected before it was planned
-        walk.inputs = walk.run.inputs
-        walk.held_report = walk.run.held
-        return
+    if run is not None and run.plan_hash:  # resumed: inspected before it was planned
+        walk.reached.inspected = inspected = Inspected(run.inputs, run.held)
+        return inspected
+    inputs = list(acquired.inputs)
+    held = ""
     reports: list[dict[str, Any]] = []
     try:
-        for i, contract in walk.contracts.items():
-            walk.inputs[i] = examine(walk, i, contract, reports)
+        for i, contract in acquired.contracts.items():
+            examine(walk, inputs, i, contract, reports)
     finally:
         if reports:
-            walk.held_report = walk.ports.objects.put(canonical({"dataset": walk.dataset, "sources": reports}))
-    for i, ref in enumerate(walk.inputs):
-        if not ref.accepted_hash and ref.content_hash:
-            walk.inputs[i] = msgspec.structs.replace(ref, accepted_hash=ref.content_hash)
+            held = walk.ports.objects.put(canonical({"dataset": walk.dataset, "sources": reports}))
+        walk.reached.inspected = Inspected(inputs, held)
+    walk.reached.inspected = inspected = Inspected([accepted_as_it_is(ref) for ref in inputs], held)
+    return inspected
+
+
+def accepted_as_it_is(ref: SourceRef) -> SourceRef:
+    """The same, unless it was held against a contract or is nothing."""
+    if ref.accepted_hash or not ref.content_hash:
+        return ref
+    return msgspec.structs.replace(ref, accepted_hash=ref.content_hash)
 
 
 # What a contract may say to a limit that held a source, although it says nothing of it.
 _SETTINGS = {"rows.none": "allow_empty: true", "rows.share": "max_held_share", "rows.shrunk": "shrink_limit"}
 
 
-def rows_before(walk: Walk, i: int) -> int:
+def rows_before(walk: Walk, ref: SourceRef, i: int) -> int:
     """How many rows of this source passed for the version there is now; 0 if that is not known."""
-    state, ref, partition = walk.ports.state, walk.inputs[i], walk.trigger.partition
+    state, partition = walk.ports.state, walk.trigger.partition
     run = maker(state, walk.ports.objects, walk.dataset, partition, i) if partition else None
     if not partition:
         current = state.refs.at(f"processed/{walk.dataset}")
@@ -56,10 +65,11 @@ def rows_before(walk: Walk, i: int) -> int:
     return 0
 
 
-def examine(walk: Walk, i: int, contract: DataContract, reports: list[dict[str, Any]]) -> SourceRef:
+def examine(walk: Walk, inputs: list[SourceRef], i: int, contract: DataContract, reports: list[dict[str, Any]]) -> None:
+    """Put the input as it was found in the place of what was acquired, also if it is held."""
     from kfm.inspection.inspecting import inspect  # only where there is a contract: it is not free to load
 
-    ref, objects = walk.inputs[i], walk.ports.objects
+    ref, objects = inputs[i], walk.ports.objects
     name = ref.name or "source"
     walk.ports.progress("check", 0, 0)
     accepted, held = objects.stage(), objects.stage()
@@ -70,7 +80,7 @@ def examine(walk: Walk, i: int, contract: DataContract, reports: list[dict[str, 
             name,
             accepted.write,
             held.write,
-            rows_before(walk, i),
+            rows_before(walk, ref, i),
         )
         held_hash = held.commit()[0] if report.held_rows else _drop(held)
     except BaseException:
@@ -87,7 +97,7 @@ def examine(walk: Walk, i: int, contract: DataContract, reports: list[dict[str, 
         held=report.held,
         findings=report.finding_counts,
     )
-    walk.inputs[i] = msgspec.structs.replace(ref, rows=report.rows, held_rows=report.held_rows)  # told in any case
+    inputs[i] = msgspec.structs.replace(ref, rows=report.rows, held_rows=report.held_rows)  # told in any case
     if report.held:
         accepted.abort()
         first = report.cause or report.findings[0]
@@ -101,13 +111,7 @@ def examine(walk: Walk, i: int, contract: DataContract, reports: list[dict[str, 
             + "what was published stays",
         )
     accepted_hash = accepted.commit()[0] if report.changed else _drop(accepted) or ref.content_hash
-    return msgspec.structs.replace(
-        ref,
-        accepted_hash=accepted_hash,
-        rows=report.rows,
-        held_rows=report.held_rows,
-        partitions=report.partitions,
-    )
+    inputs[i] = msgspec.structs.replace(inputs[i], accepted_hash=accepted_hash, partitions=report.partitions)
 
 
 def _file(uri: str) -> str:

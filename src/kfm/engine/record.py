@@ -14,7 +14,7 @@ from kfm.contract.records import ErrorNote, Item, Receipt, RefMove, Run, SourceR
 from kfm.contract.updater import Updater
 from kfm.engine.changes import code_warnings
 from kfm.engine.measure import measure, measure_merged
-from kfm.engine.stations import NOTHING_MADE, Assembled, Reached
+from kfm.engine.stations import NOTHING_MADE, Acquired, Assembled, Reached
 from kfm.engine.walk import Ports, Walk, correlated, is_public
 from kfm.errors import Denied, Held, KfmError
 
@@ -31,7 +31,7 @@ def outcome_of(made: Assembled) -> str:
     return "done" if moved else "unchanged"
 
 
-def skip(walk: Walk) -> Receipt:
+def skip(walk: Walk, acquired: Acquired) -> Receipt:
     """A run that had nothing to do or was not allowed to: a receipt, and nothing else changes.
 
     Not durable by itself: many skipped runs share one sync (`State.sync`) before anyone is told.
@@ -43,12 +43,12 @@ def skip(walk: Walk) -> Receipt:
         receipt = receipt_of(walk, "SKIPPED", "frozen" if frozen else "noop", run_id)
         tx.ledger.append(receipt, op=walk.updater.op)
         measure(walk, tx, "SKIPPED", run_id)
-        for checkpoint in walk.checkpoints:
+        for checkpoint in acquired.checkpoints:
             tx.inbox.keep_checkpoint(checkpoint)
         if not frozen:
             tx.inbox.finish(walk.trigger, run_id)
         elif walk.unfinished is None:  # otherwise the unfinished run itself keeps its trigger
-            kept = walk.updater.kept(walk.trigger, walk.inputs)
+            kept = walk.updater.kept(walk.trigger, acquired.inputs)
             waiting = walk.ports.state.inbox.waiting(kept.dataset)
             if kept.trigger_id or not any(asks_the_same(kept, each) for each in waiting):
                 tx.inbox.keep(kept)
@@ -58,7 +58,7 @@ def skip(walk: Walk) -> Receipt:
         status="skipped",
         outcome=receipt.outcome,
         duration_ms=walk.elapsed_ms(),
-        zone_in=zones_in(walk, walk.inputs),
+        zone_in=zones_in(walk, acquired.inputs),
         zone_out=[],
     )
     return receipt
@@ -124,15 +124,15 @@ def fail(walk: Walk, problem: KfmError) -> Receipt:
     if not is_public(walk):  # a key may be the name of a site
         problem = problem.without_names()
     note = ErrorNote(code=problem.code, message=str(problem))
-    planned = walk.reached.planned
+    planned, held = walk.reached.planned, walk.reached.held
     run = planned.journal.run if planned is not None else walk.run
     lease = walk.tenure.lease if walk.tenure is not None else None
-    switches = walk.switches if walk.held_report else ()
+    switches = walk.switches if held else ()
     with walk.ports.state.transaction(lease, switches=switches) as tx:
         if run is None:
             walk.check_wanted()
         run_id = run.run_id if run else make_run_id(f"fail/{walk.updater.id}/{walk.dataset}", tx.ledger.next_index())
-        moves = quarantine_moves(walk, walk.held_report) if walk.held_report else []
+        moves = quarantine_moves(walk, held) if held else []
         for move in moves:
             tx.refs.move(
                 move,
@@ -159,7 +159,7 @@ def fail(walk: Walk, problem: KfmError) -> Receipt:
         stage=walk.stage,
         error=problem,
         duration_ms=walk.elapsed_ms(),
-        zone_in=zones_in(walk, walk.inputs),
+        zone_in=zones_in(walk, walk.reached.inputs),
         zone_out=zones_out(moves),
     )
     return receipt
@@ -258,7 +258,8 @@ def receipt_of(
     errors: list[ErrorNote] | None = None,
     made: Assembled = NOTHING_MADE,
 ) -> Receipt:
-    run, planned, updater, trigger = walk.run, walk.reached.planned, walk.updater, walk.trigger
+    run, updater, trigger = walk.run, walk.updater, walk.trigger
+    planned, inputs = walk.reached.planned, walk.reached.inputs
     return Receipt(
         run_id=run_id,
         job_id=walk.claim_key[:32],
@@ -277,11 +278,11 @@ def receipt_of(
         started_at=run.started_at if run else rfc3339(walk.started_ms),
         finished_at=walk.now(),
         dry_run=walk.ports.settings.dry_run,
-        inputs=input_items(walk.updater, walk.dataset, walk.inputs),
+        inputs=input_items(walk.updater, walk.dataset, inputs),
         outputs=output_items(walk, made) if status == "SUCCESS" else [],
         moves=made.moves,
         steps=planned.plan.steps if planned else 0,
-        held_rows=sum(source.held_rows for source in walk.inputs),
+        held_rows=sum(source.held_rows for source in inputs),
         provenance={
             "tool_versions": {"kfm": _version()},  # not of the interpreter: every runner writes the same receipt
             "transforms": [f"{updater.id}@{updater.version}"],
@@ -289,7 +290,7 @@ def receipt_of(
         policy_decisions=walk.decisions,
         errors=errors or [],
         overrides=overrides_of(trigger),
-        rows=sum(source.rows for source in walk.inputs),
+        rows=sum(source.rows for source in inputs),
         changes=made.changes,
         correlation_id=trigger.correlation_id,
         code_hash=updater.code_hash,

@@ -31,14 +31,14 @@ def run(trigger: Trigger, updater: Updater, ports: Ports, unfinished: Run | None
     """
     walk = Walk(trigger, updater, ports, ports.clock.now_ms(), unfinished)
     try:
-        acquire(walk)
-        admission = admit(walk)
+        acquired = acquire(walk)
+        admission = admit(walk, acquired)
         if isinstance(admission, Duplicate):
             check_unchanged(walk, admission.run)
         if isinstance(admission, (Duplicate, Stopped)):
-            return skip(walk)
-        quarantine(walk)
-        planned = settle_plan(walk)
+            return skip(walk, acquired)
+        inspected = quarantine(walk, acquired, walk.run)
+        planned = settle_plan(walk, acquired, inspected)
         executed = execute(walk, planned)
         journal, run_id = planned.journal, planned.run_id
         for turn in count(1):

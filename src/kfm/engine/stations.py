@@ -4,11 +4,27 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from kfm.contract.records import DatasetVersion, Lease, RefMove, SourceRef
+from kfm.contract.records import Checkpoint, DataContract, DatasetVersion, Lease, RefMove, SourceRef
 from kfm.engine.journal import Journal, SettledPlan
 from kfm.engine.results import Done, Results
 
 Rows = list[tuple[str, bytes]]  # small objects, by their digests
+
+
+class Acquired(Struct, frozen=True):
+    """What a run reads: bytes in the store, known by their digests."""
+
+    inputs: list[SourceRef] = []
+    contracts: dict[int, DataContract] = {}  # by the positions of the inputs that they are for
+    checkpoints: list[Checkpoint] = []  # kept with the plan, or with the receipt that says there was nothing to do
+    bytes_in: int = 0
+
+
+class Inspected(Struct, frozen=True):
+    """The inputs as they may be read: of each, what passed its contract."""
+
+    inputs: list[SourceRef]
+    held: str = ""  # digest of the report on what was held back; empty: nothing was
 
 
 class Tenure(Struct):
@@ -24,13 +40,16 @@ class Planned(Struct, frozen=True):
     plan: SettledPlan
     journal: Journal
     tenure: Tenure
-    inputs: list[SourceRef]
-    held: str  # digest of the report on what was held back; empty: nothing was
+    inspected: Inspected
     resumed: bool  # there may be segments in the journal
 
     @property
     def lease(self) -> Lease:
         return self.tenure.lease
+
+    @property
+    def inputs(self) -> list[SourceRef]:
+        return self.inspected.inputs
 
     @property
     def run_id(self) -> str:
@@ -63,5 +82,15 @@ class Reached(Struct):
     """What the stations have given so far. Whoever ends a run tells it, and a run may fail at any station; no station
     takes its work from here."""
 
+    acquired: Acquired = Acquired()
+    inspected: Inspected | None = None
     planned: Planned | None = None
     executed: Executed | None = None
+
+    @property
+    def inputs(self) -> list[SourceRef]:
+        return self.inspected.inputs if self.inspected is not None else self.acquired.inputs
+
+    @property
+    def held(self) -> str:
+        return self.inspected.held if self.inspected is not None else ""

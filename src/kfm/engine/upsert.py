@@ -74,7 +74,7 @@ def _zone_moves(walk: Walk, planned: Planned, ref: str, before: str, after: str)
         name = f"raw/{walk.zone_name}/{i}"
         if state.refs.at(name) != source.content_hash and source.content_hash:
             moves.append(RefMove(ref=name, before=state.refs.at(name), after=source.content_hash))
-    moves += quarantine_moves(walk, planned.held)
+    moves += quarantine_moves(walk, planned.inspected.held)
     if before != after:
         moves.append(RefMove(ref=ref, before=before, after=after))
     return moves

@@ -12,13 +12,11 @@ from kfm.clock import Clock, rfc3339
 from kfm.contract.keys import claim_key, correlation_id
 from kfm.contract.ports import Log, Objects, Source, State
 from kfm.contract.records import (
-    Checkpoint,
     DataContract,
     Decision,
     FetchRequest,
     RefMove,
     Run,
-    SourceRef,
     Stage,
     Trigger,
 )
@@ -109,11 +107,6 @@ class Walk(Struct):
     stage: Stage = "ADMIT"
     switches: tuple[str, ...] = ()  # the switches that can stop this run
     admission: str = "fresh"
-    inputs: list[SourceRef] = field(default_factory=list)
-    contracts: dict[int, DataContract] = field(default_factory=dict)
-    checkpoints: list[Checkpoint] = field(default_factory=list)
-    held_report: str = ""  # digest of the report on what was held back; empty: nothing was
-    bytes_in: int = 0
     input_hash: str = ""
     run_key: str = ""
     claim_key: str = ""

@@ -131,7 +131,8 @@ def bytes_written() -> int:
 def admission(n: int, folder: str) -> None:
     """Is this work done already? Inputs hashed, keys made, claim and ref looked up; nothing is written."""
     from kfm.engine.acquire import acquire
-    from kfm.engine.admit import Duplicate, admit
+    from kfm.engine.admit import admit
+    from kfm.engine.stations import Duplicate
     from kfm.engine.walk import Walk
 
     os.environ["BENCH_STEPS"] = "1"

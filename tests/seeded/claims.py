@@ -122,7 +122,7 @@ CLAIMS: dict[str, Bug] = {
     ),
     "U13": Bug(
         "kfm/engine/run.py",
-        "        inspected = quarantine(walk, acquired, walk.run)\n",
+        "        inspected = quarantine(walk, acquired, admitted.run)\n",
         "        from kfm.engine.stations import Inspected\n        inspected = Inspected(acquired.inputs)\n",
         f"{WALK}::test_the_quarantine_ref_goes_when_the_source_is_mended_and_its_history_stays",
     ),
@@ -300,7 +300,7 @@ CLAIMS: dict[str, Bug] = {
     ),
     "O8": Bug(
         "kfm/engine/record.py",
-        "policy_decisions=walk.decisions",
+        "policy_decisions=reached.decisions",
         "policy_decisions=[]",
         f"{FIELDS}::test_the_receipt_of_a_promotion_says_who_allowed_which_digest",
     ),
@@ -354,7 +354,7 @@ CLAIMS: dict[str, Bug] = {
     ),
     "W6": Bug(
         "kfm/engine/walk.py",
-        "job_id=self.claim_key[:32]",
+        "job_id=claim_key[:32]",
         "job_id=self.dataset",
         f"{FIELDS}::test_the_log_lines_of_a_run_say_whose_they_are",
     ),

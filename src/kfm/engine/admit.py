@@ -9,7 +9,7 @@ import msgspec
 
 from kfm.clock import rfc3339
 from kfm.contract import manifests
-from kfm.contract.keys import input_hash, run_id, run_key_of, scopes
+from kfm.contract.keys import claim_key, input_hash, run_id, run_key_of, scopes
 from kfm.contract.overrides import abandons_unfinished, check_reason, overrides_of
 from kfm.contract.ports import INLINE_MAX, Objects, Tx
 from kfm.contract.records import ErrorNote, Run, SourceRef, Trigger
@@ -18,59 +18,50 @@ from kfm.engine.changes import code_changed
 from kfm.engine.measure import measure_superseded
 from kfm.engine.partitions import holds_still
 from kfm.engine.record import closing_receipt
-from kfm.engine.stations import Acquired, Tenure
+from kfm.engine.stations import Acquired, Duplicate, Fresh, Keys, Resume, Stopped, Tenure
 from kfm.engine.walk import Walk
 from kfm.errors import Broken, Conflict, Corrupt, Frozen, KfmError, Moved, PlanDrift
 
 
-class Fresh(msgspec.Struct, frozen=True):
-    n: int
-
-
-class Resume(msgspec.Struct, frozen=True):
-    run: Run
-
-
-class Duplicate(msgspec.Struct, frozen=True):
-    """The same work is committed, and what it committed is still live."""
-
-    run: Run
-
-
-class Stopped(msgspec.Struct, frozen=True):
-    """A switch is set. The trigger is kept."""
-
-
 def admit(walk: Walk, acquired: Acquired) -> Fresh | Resume | Duplicate | Stopped:
     walk.stage = "ADMIT"
-    trigger, updater = walk.trigger, walk.updater
+    trigger, updater, state = walk.trigger, walk.updater, walk.ports.state
     check_reason(trigger)
-    walk.input_hash = input_hash(acquired.inputs)
-    walk.run_key = run_key_of(acquired.inputs, trigger.window, updater.version, trigger.partition)
-    walk.claim_key = walk.key_of_claim()
-    done = None if any(rivals(walk)) else duplicate(walk, walk.ports.state.runs.claimed(walk.claim_key))
-    if done is None or done.run.code_hash != updater.code_hash:
-        walk.code_changed = code_changed(walk.ports.state, updater, walk.dataset, trigger.partition, walk.claim_key)
+    walk.reached.keys = keys = keys_of(walk, acquired.inputs)
+    done = None if any(rivals(walk)) else done_before(walk, state.runs.claimed(keys.claim_key))
+    is_other = (done is None or done.code_hash != updater.code_hash) and code_changed(
+        state, updater, walk.dataset, trigger.partition, keys.claim_key
+    )
+    admitted: Fresh | Resume | Duplicate | Stopped
     if done is not None:
-        refs = walk.ports.state.refs
-        return done if all(refs.at(switch) in ("", "open") for switch in walk.switches) else stopped(walk)
-    try:
-        return claim(walk, acquired.inputs)
-    except Frozen:  # told before anything was claimed
-        return stopped(walk)
+        is_open = all(state.refs.at(switch) in ("", "open") for switch in walk.switches)
+        admitted = Duplicate(keys, done, is_other) if is_open else Stopped(keys, is_other)
+    else:
+        try:
+            admitted = claim(walk, acquired.inputs, keys, is_other)
+        except Frozen:  # told before anything was claimed
+            admitted = Stopped(keys, is_other)
+    walk.reached.admitted = admitted
+    return admitted
 
 
-def stopped(walk: Walk) -> Stopped:
-    walk.admission = "frozen"
-    return Stopped()
+def keys_of(walk: Walk, inputs: list[SourceRef]) -> Keys:
+    trigger, updater = walk.trigger, walk.updater
+    read = input_hash(inputs)
+    return Keys(
+        input_hash=read,
+        run_key=run_key_of(inputs, trigger.window, updater.version, trigger.partition),
+        claim_key=claim_key(
+            updater.id, updater.version, walk.dataset, trigger.window, read, trigger.params, trigger.partition
+        ),
+    )
 
 
-def duplicate(walk: Walk, latest: Run | None) -> Duplicate | None:
-    """Is the latest run of the claim what this one would be?"""
+def done_before(walk: Walk, latest: Run | None) -> Run | None:
+    """The latest run of the claim, if it is what this one would be."""
     if latest is None or latest.status != "COMMITTED" or walk.trigger.force or not is_live(walk, latest):
         return None
-    walk.admission = "duplicate"
-    return Duplicate(latest)
+    return latest
 
 
 def is_live(walk: Walk, run: Run) -> bool:
@@ -104,7 +95,7 @@ def is_there(objects: Objects, version: str) -> bool:
         return False
 
 
-def claim(walk: Walk, inputs: list[SourceRef]) -> Fresh | Resume | Duplicate:
+def claim(walk: Walk, inputs: list[SourceRef], keys: Keys, is_other: bool) -> Fresh | Resume | Duplicate:
     """One transaction: the lease, and the claim or its takeover. It need not be durable by itself,
     because the PLAN record that is written before any effect makes it so."""
     settings, state = walk.ports.settings, walk.ports.state
@@ -112,41 +103,39 @@ def claim(walk: Walk, inputs: list[SourceRef]) -> Fresh | Resume | Duplicate:
     with state.transaction(durable=False, switches=walk.switches) as tx:
         walk.check_wanted(claiming=True)
         # Asked again where nobody can come between the answer and the claim.
-        latest = state.runs.claimed(walk.claim_key)
-        done = duplicate(walk, latest)
+        latest = state.runs.claimed(keys.claim_key)
+        done = done_before(walk, latest)
         if done is not None and not any(rivals(walk)):
-            return done
+            return Duplicate(keys, done, is_other)
         lease = tx.leases.acquire(scope_of(walk), settings.holder, settings.lease_ms)
         if done is not None:
             ended = close_superseded(walk, tx)
             tx.leases.release(lease)
             walk.unfinished = None  # if there was one, it is among those
         elif latest is not None and latest.status == "RUNNING" and not abandons(walk, latest):
+            kind: type[Fresh | Resume] = Resume
             run = msgspec.structs.replace(latest, attempt=latest.attempt + 1, trigger=taken_up(walk, latest))
-            admission: Fresh | Resume = Resume(run)
             tx.runs.save(run)
         else:
             check_whole(walk)
             ended = close_superseded(walk, tx)
-            run = new_run(walk, inputs, latest)
-            admission = Fresh(run.n)
+            kind = Fresh
+            run = new_run(walk, inputs, keys, latest)
             tx.runs.claim(run)
     # Only now: what a transaction said that was rolled back is not so.
     tell_superseded(walk, ended)
     if done is not None:
-        return done
+        return Duplicate(keys, done, is_other)
     tenure = Tenure(lease, walk.ports.clock.now_ms())
-    walk.tenure, walk.run = tenure, run
+    walk.reached.admitted = admitted = kind(keys, run, tenure, is_other)
     if not settings.dry_run:
         heartbeat.begin(walk, tenure)
-    if isinstance(admission, Resume):
+    if isinstance(admitted, Resume):
         walk.trigger = msgspec.structs.replace(walk.trigger, correlation_id=run.trigger.correlation_id)
-        walk.admission = "resume"
         walk.started_ms = tenure.renewed_ms
-        walk.replays = run.attempt - 1
-    walk.bind(run.run_id)
-    walk.say("run.started", status="started", admission=walk.admission)
-    return admission
+    walk.bind(run.run_id, keys.claim_key)
+    walk.say("run.started", status="started", admission=admitted.told)
+    return admitted
 
 
 def abandons(walk: Walk, latest: Run) -> bool:
@@ -172,14 +161,14 @@ def taken_up(walk: Walk, latest: Run) -> Trigger:
     )
 
 
-def new_run(walk: Walk, inputs: list[SourceRef], latest: Run | None) -> Run:
+def new_run(walk: Walk, inputs: list[SourceRef], keys: Keys, latest: Run | None) -> Run:
     n = latest.n + 1 if latest is not None else 0
     return Run(
-        run_id=run_id(walk.claim_key, n),
-        claim_key=walk.claim_key,
+        run_id=run_id(keys.claim_key, n),
+        claim_key=keys.claim_key,
         n=n,
-        run_key=walk.run_key,
-        input_hash=walk.input_hash,
+        run_key=keys.run_key,
+        input_hash=keys.input_hash,
         updater_id=walk.updater.id,
         updater_version=walk.updater.version,
         dataset=walk.dataset,
@@ -270,13 +259,14 @@ def stays_open(walk: Walk, problem: KfmError) -> bool:
     where the ref was, so no later attempt can succeed. It is none for a run that could not be taken up again."""
     if isinstance(problem, Moved) and walk.updater.moves_only:
         return False
-    if walk.unfinished is not None and walk.run is None:
+    if walk.unfinished is not None and walk.reached.claimed is None:
         return True
     return isinstance(problem, (Broken, Conflict, Frozen, PlanDrift))
 
 
 def leave(walk: Walk) -> None:
     """Stop without ending the run: it stays in the journal to be resumed. Frees the lease if it is ours."""
-    if walk.tenure is not None:
+    lease = walk.reached.lease
+    if lease is not None:
         with contextlib.suppress(KfmError):
-            walk.ports.state.leases.release(walk.tenure.lease)
+            walk.ports.state.leases.release(lease)

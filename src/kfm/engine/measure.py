@@ -21,7 +21,8 @@ def measure(
     errors: list[str] | None = None,
     made: Assembled = NOTHING_MADE,
 ) -> None:
-    executed, inputs = walk.reached.executed, walk.reached.inputs
+    reached = walk.reached
+    admitted, claimed, executed, inputs = reached.admitted, reached.claimed, reached.executed, reached.inputs
     # Of a run that failed, what was made on the way depends on which step was quicker, and is named by nothing.
     results = executed.results if executed is not None and status != "FAILED" else None
     tx.ledger.keep_telemetry(
@@ -33,14 +34,14 @@ def measure(
             source_id=inputs[0].name if inputs else "",
             status=status,
             failure_stage=walk.stage if status == "FAILED" else None,
-            idempotency_state=walk.admission,
+            idempotency_state=admitted.told if admitted is not None else "fresh",
             duration_ms=walk.elapsed_ms(),
             retries=executed.results.retries if executed is not None else 0,
-            wal_replay_count=walk.replays,
+            wal_replay_count=claimed.run.attempt - 1 if claimed is not None else 0,
             inputs_count=len(inputs),
             outputs_count=made.version.entries if made.version else 0,
             artifact_count=results.done if results else 0,
-            bytes_in=walk.reached.acquired.bytes_in,
+            bytes_in=reached.acquired.bytes_in,
             bytes_out=results.total_size() if results else 0,
             errors=errors or [],
         )

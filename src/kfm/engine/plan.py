@@ -26,7 +26,7 @@ from kfm.engine.acquire import author_call
 from kfm.engine.journal import Journal, SettledPlan
 from kfm.engine.purity import pure
 from kfm.engine.results import SMALL
-from kfm.engine.stations import Acquired, Inspected, Planned
+from kfm.engine.stations import Acquired, Claimed, Duplicate, Fresh, Inspected, Planned, Resume
 from kfm.engine.walk import Walk
 from kfm.errors import BadInput, Corrupt, KfmError, PlanChanged, PlanDrift, PlanImpure, Refused
 from kfm.projections.plans import plan_diff
@@ -40,13 +40,13 @@ _needs = attrgetter("needs")
 _move = attrgetter("move")
 
 
-def settle_plan(walk: Walk, acquired: Acquired, inspected: Inspected) -> Planned:
+def settle_plan(walk: Walk, acquired: Acquired, admitted: Fresh | Resume, inspected: Inspected) -> Planned:
     walk.stage = "PLAN"
-    run, tenure = walk.run, walk.tenure
-    assert run is not None and tenure is not None
-    inputs = inspected.inputs
-    made = recheck(walk, run, inputs) if run.plan_hash else settle(walk, inputs, tenure.lease)
-    if not run.plan_hash:
+    run, inputs = admitted.run, inspected.inputs
+    if run.plan_hash:
+        made = recheck(walk, admitted, inputs)
+    else:
+        made = settle(walk, admitted, inputs)
         # Not written here, but with the first durable write of execute, which also holds the first intents.
         run = msgspec.structs.replace(
             run,
@@ -56,16 +56,16 @@ def settle_plan(walk: Walk, acquired: Acquired, inspected: Inspected) -> Planned
             held=inspected.held,
         )
     journal = Journal(run, made, acquired.checkpoints, walk.ports.state, walk.ports.clock)
-    planned = Planned(made, journal, tenure, inspected, resumed=walk.admission == "resume")
+    planned = Planned(made, journal, admitted.tenure, inspected, resumed=isinstance(admitted, Resume))
     walk.reached.planned = planned
     return planned
 
 
-def settle(walk: Walk, inputs: list[SourceRef], lease: Lease) -> SettledPlan:
+def settle(walk: Walk, admitted: Claimed, inputs: list[SourceRef]) -> SettledPlan:
     """The plan, made twice; it must also be the one that is locked for this work."""
-    input_hash = walk.input_hash
+    input_hash, lease = admitted.keys.input_hash, admitted.tenure.lease
     made = make(walk, inputs, input_hash, guarded=True)
-    locked = walk.ports.state.journal.locked_plan(walk.claim_key)
+    locked = walk.ports.state.journal.locked_plan(admitted.keys.claim_key)
     if locked is not None and locked != made.plan_hash:
         raise changed(walk, inputs, input_hash, locked)
     again = make(walk, inputs, input_hash, guarded=False, like=made, lease=lease, otherwise=lambda: twice(walk))
@@ -74,8 +74,9 @@ def settle(walk: Walk, inputs: list[SourceRef], lease: Lease) -> SettledPlan:
     return made
 
 
-def recheck(walk: Walk, run: Run, inputs: list[SourceRef]) -> SettledPlan:
+def recheck(walk: Walk, admitted: Claimed, inputs: list[SourceRef]) -> SettledPlan:
     """The plan this code makes must be the journaled one, byte for byte; otherwise stop."""
+    run = admitted.run
     if run.updater_version != walk.updater.version:
         raise drift(walk, run, f"it was planned by version {run.updater_version}, this is {walk.updater.version}")
     stored = hashlib.sha256()
@@ -83,19 +84,20 @@ def recheck(walk: Walk, run: Run, inputs: list[SourceRef]) -> SettledPlan:
         stored.update(body)
     if "sha256:" + stored.hexdigest() != run.plan_hash:
         raise Corrupt(f"the journaled plan of run {run.run_id} is damaged", hint="restore the state from a copy")
-    made = make(walk, inputs, walk.input_hash, guarded=False, otherwise=lambda: another(walk, run))
+    made = make(walk, inputs, admitted.keys.input_hash, guarded=False, otherwise=lambda: another(walk, run))
     if made.plan_hash != run.plan_hash:
         raise another(walk, run)
     return made
 
 
-def check_unchanged(walk: Walk, done: Run) -> None:
+def check_unchanged(walk: Walk, duplicate: Duplicate) -> None:
     """Before a NOOP: what the configuration declares may have changed although the version did not."""
     if not walk.updater.declared:
         return
+    done, input_hash = duplicate.run, duplicate.keys.input_hash
     walk.reached.inspected = Inspected(done.inputs)  # with the partitions that were found in them
-    if make(walk, done.inputs, walk.input_hash, guarded=False).plan_hash != done.plan_hash:
-        raise changed(walk, done.inputs, walk.input_hash, done.plan_hash)
+    if make(walk, done.inputs, input_hash, guarded=False).plan_hash != done.plan_hash:
+        raise changed(walk, done.inputs, input_hash, done.plan_hash)
     walk.reached.inspected = None
 
 

@@ -8,6 +8,7 @@ from kfm.contract.keys import input_hash
 from kfm.contract.records import ErrorNote, SourceRef, Step, Trigger
 from kfm.contract.updater import Updater
 from kfm.engine.acquire import acquire
+from kfm.engine.admit import keys_of
 from kfm.engine.changes import code_changed, code_warnings
 from kfm.engine.plan import make
 from kfm.engine.quarantine import quarantine
@@ -39,22 +40,21 @@ def preview_plan(trigger: Trigger, updater: Updater, ports: Ports) -> PlanPrevie
     """Needs ports that write nothing lasting: sources are fetched into the store to be read."""
     walk = Walk(trigger, updater, ports, ports.clock.now_ms())
     acquired = acquire(walk)
-    walk.input_hash = input_hash(acquired.inputs)
-    walk.claim_key = walk.key_of_claim()
+    keys = keys_of(walk, acquired.inputs)
     inputs = quarantine(walk, acquired).inputs
-    made = make(walk, inputs, walk.input_hash, guarded=True)
-    if make(walk, inputs, walk.input_hash, guarded=False, like=made).plan_hash != made.plan_hash:
+    made = make(walk, inputs, keys.input_hash, guarded=True)
+    if make(walk, inputs, keys.input_hash, guarded=False, like=made).plan_hash != made.plan_hash:
         raise PlanImpure(
             f"plan() of {updater.id} gave two different plans for the same inputs",
             hint="look for sets, object addresses or state kept between calls",
         )
-    against, before = _earlier(walk)
+    against, before = _earlier(walk, keys.claim_key)
     diff = ""
     if before and before != made.plan_hash:
         old = b"".join(ports.state.journal.plan_chunks(before))
         diff = plan_diff(old, b"".join(made.chunks)) if made.chunks is not None and old else "the plans differ"
     outcome = "noop" if against == "locked" else "done"
-    changed = code_changed(ports.state, updater, walk.dataset, trigger.partition, walk.claim_key)
+    changed = code_changed(ports.state, updater, walk.dataset, trigger.partition, keys.claim_key)
     return PlanPreview(
         plan_hash=made.plan_hash,
         steps=made.steps,
@@ -74,10 +74,10 @@ def plan_hash(trigger: Trigger, updater: Updater, ports: Ports, inputs: list[Sou
     return make(walk, inputs, input_hash(inputs), guarded=True).plan_hash
 
 
-def _earlier(walk: Walk) -> tuple[str, str]:
+def _earlier(walk: Walk, claim_key: str) -> tuple[str, str]:
     """The plan locked for exactly this work, else the one that made the version there is now."""
     state = walk.ports.state
-    locked = state.journal.locked_plan(walk.claim_key)
+    locked = state.journal.locked_plan(claim_key)
     if locked is not None:
         return "locked", locked
     current = state.refs.at(f"processed/{walk.dataset}")

@@ -44,11 +44,11 @@ class StepReader:
         ref = self._input(source)
         if ref is not None:
             return ref.accepted_hash or ref.content_hash
-        assert isinstance(source, str)
-        position = self._index.find(source)
+        name = str(source)  # a number that is no input was refused
+        position = self._index.find(name)
         if position < 0 or not self._results.is_done(position):
             raise Refused(
-                f"{printable(source)} is neither an input nor a finished step",
+                f"{printable(name)} is neither an input nor a finished step",
                 hint="name the step in `needs` to read its output",
                 discreet="perform() reads what is neither an input nor a finished step",
             )

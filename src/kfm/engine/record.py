@@ -14,7 +14,7 @@ from kfm.contract.records import ErrorNote, Item, Receipt, RefMove, Run, SourceR
 from kfm.contract.updater import Updater
 from kfm.engine.changes import code_warnings
 from kfm.engine.measure import measure, measure_merged
-from kfm.engine.stations import NOTHING_MADE, Acquired, Assembled, Reached
+from kfm.engine.stations import NOTHING_MADE, Acquired, Assembled, Duplicate, Reached, Stopped
 from kfm.engine.walk import Ports, Walk, correlated, is_public
 from kfm.errors import Denied, Held, KfmError
 
@@ -31,15 +31,15 @@ def outcome_of(made: Assembled) -> str:
     return "done" if moved else "unchanged"
 
 
-def skip(walk: Walk, acquired: Acquired) -> Receipt:
+def skip(walk: Walk, acquired: Acquired, admitted: Duplicate | Stopped) -> Receipt:
     """A run that had nothing to do or was not allowed to: a receipt, and nothing else changes.
 
     Not durable by itself: many skipped runs share one sync (`State.sync`) before anyone is told.
     """
-    frozen = walk.admission == "frozen"
+    frozen, claim_key = isinstance(admitted, Stopped), admitted.keys.claim_key
     with walk.ports.state.transaction(durable=False) as tx:
         walk.check_wanted()
-        run_id = make_run_id("skip/" + walk.claim_key, tx.ledger.next_index())
+        run_id = make_run_id("skip/" + claim_key, tx.ledger.next_index())
         receipt = receipt_of(walk, "SKIPPED", "frozen" if frozen else "noop", run_id)
         tx.ledger.append(receipt, op=walk.updater.op)
         measure(walk, tx, "SKIPPED", run_id)
@@ -52,7 +52,7 @@ def skip(walk: Walk, acquired: Acquired) -> Receipt:
             waiting = walk.ports.state.inbox.waiting(kept.dataset)
             if kept.trigger_id or not any(asks_the_same(kept, each) for each in waiting):
                 tx.inbox.keep(kept)
-    walk.bind(run_id)
+    walk.bind(run_id, claim_key)
     walk.say(
         "run.skipped",
         status="skipped",
@@ -124,9 +124,8 @@ def fail(walk: Walk, problem: KfmError) -> Receipt:
     if not is_public(walk):  # a key may be the name of a site
         problem = problem.without_names()
     note = ErrorNote(code=problem.code, message=str(problem))
-    planned, held = walk.reached.planned, walk.reached.held
-    run = planned.journal.run if planned is not None else walk.run
-    lease = walk.tenure.lease if walk.tenure is not None else None
+    reached = walk.reached
+    run, lease, held = reached.run, reached.lease, reached.held
     switches = walk.switches if held else ()
     with walk.ports.state.transaction(lease, switches=switches) as tx:
         if run is None:
@@ -146,12 +145,12 @@ def fail(walk: Walk, problem: KfmError) -> Receipt:
         tx.ledger.append(receipt, op=walk.updater.op)
         measure(walk, tx, "FAILED", run_id, [problem.code])
         if run is not None:
-            keep_made(walk.reached, tx)
+            keep_made(reached, tx)
             tx.runs.save(msgspec.structs.replace(run, status="FAILED"))
         if lease is not None:
             tx.leases.release(lease)
         tx.inbox.finish(walk.trigger, run_id)
-    walk.bind(run_id)
+    walk.bind(run_id, reached.keys.claim_key)
     walk.say(
         "run.failed",
         status="failed",
@@ -159,7 +158,7 @@ def fail(walk: Walk, problem: KfmError) -> Receipt:
         stage=walk.stage,
         error=problem,
         duration_ms=walk.elapsed_ms(),
-        zone_in=zones_in(walk, walk.reached.inputs),
+        zone_in=zones_in(walk, reached.inputs),
         zone_out=zones_out(moves),
     )
     return receipt
@@ -258,11 +257,12 @@ def receipt_of(
     errors: list[ErrorNote] | None = None,
     made: Assembled = NOTHING_MADE,
 ) -> Receipt:
-    run, updater, trigger = walk.run, walk.updater, walk.trigger
-    planned, inputs = walk.reached.planned, walk.reached.inputs
+    updater, trigger, reached = walk.updater, walk.trigger, walk.reached
+    keys, admitted, run = reached.keys, reached.admitted, reached.run
+    planned, inputs = reached.planned, reached.inputs
     return Receipt(
         run_id=run_id,
-        job_id=walk.claim_key[:32],
+        job_id=keys.claim_key[:32],
         job_type=updater.job_type,
         dataset=walk.dataset,
         updater_id=updater.id,
@@ -272,8 +272,8 @@ def receipt_of(
         trigger=trigger.kind,
         actor=trigger.actor,
         reason=trigger.reason,
-        run_key=walk.run_key,
-        input_hash=walk.input_hash,
+        run_key=keys.run_key,
+        input_hash=keys.input_hash,
         plan_hash=planned.plan.plan_hash if planned else "",
         started_at=run.started_at if run else rfc3339(walk.started_ms),
         finished_at=walk.now(),
@@ -287,14 +287,14 @@ def receipt_of(
             "tool_versions": {"kfm": _version()},  # not of the interpreter: every runner writes the same receipt
             "transforms": [f"{updater.id}@{updater.version}"],
         },
-        policy_decisions=walk.decisions,
+        policy_decisions=reached.decisions,
         errors=errors or [],
         overrides=overrides_of(trigger),
         rows=sum(source.rows for source in inputs),
         changes=made.changes,
         correlation_id=trigger.correlation_id,
         code_hash=updater.code_hash,
-        warnings=code_warnings(updater, outcome) if walk.code_changed and not trigger.force else [],
+        warnings=code_warnings(updater, outcome) if admitted and admitted.code_changed and not trigger.force else [],
         partition=trigger.partition,
     )
 

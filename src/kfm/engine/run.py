@@ -8,12 +8,13 @@ from kfm.contract.records import Receipt, Run, Trigger
 from kfm.contract.updater import Updater
 from kfm.engine import heartbeat
 from kfm.engine.acquire import acquire
-from kfm.engine.admit import Duplicate, Stopped, admit, leave, stays_open
+from kfm.engine.admit import admit, leave, stays_open
 from kfm.engine.execute import execute
 from kfm.engine.measure import measure
 from kfm.engine.plan import check_unchanged, settle_plan
 from kfm.engine.quarantine import quarantine
 from kfm.engine.record import fail, record, skip
+from kfm.engine.stations import Duplicate, Stopped
 from kfm.engine.trace import trace
 from kfm.engine.upsert import assemble, commit, take_turns, upsert
 from kfm.engine.walk import Ports, Walk
@@ -32,13 +33,13 @@ def run(trigger: Trigger, updater: Updater, ports: Ports, unfinished: Run | None
     walk = Walk(trigger, updater, ports, ports.clock.now_ms(), unfinished)
     try:
         acquired = acquire(walk)
-        admission = admit(walk, acquired)
-        if isinstance(admission, Duplicate):
-            check_unchanged(walk, admission.run)
-        if isinstance(admission, (Duplicate, Stopped)):
-            return skip(walk, acquired)
-        inspected = quarantine(walk, acquired, walk.run)
-        planned = settle_plan(walk, acquired, inspected)
+        admitted = admit(walk, acquired)
+        if isinstance(admitted, Duplicate):
+            check_unchanged(walk, admitted)
+        if isinstance(admitted, (Duplicate, Stopped)):
+            return skip(walk, acquired, admitted)
+        inspected = quarantine(walk, acquired, admitted.run)
+        planned = settle_plan(walk, acquired, admitted, inspected)
         executed = execute(walk, planned)
         journal, run_id = planned.journal, planned.run_id
         for turn in count(1):

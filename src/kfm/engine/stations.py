@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from msgspec import Struct
 
-from kfm.contract.records import Checkpoint, DataContract, DatasetVersion, Lease, RefMove, SourceRef
+from kfm.contract.records import Checkpoint, DataContract, DatasetVersion, Decision, Lease, RefMove, Run, SourceRef
 from kfm.engine.journal import Journal, SettledPlan
 from kfm.engine.results import Done, Results
 
@@ -20,11 +22,12 @@ class Acquired(Struct, frozen=True):
     bytes_in: int = 0
 
 
-class Inspected(Struct, frozen=True):
-    """The inputs as they may be read: of each, what passed its contract."""
+class Keys(Struct, frozen=True):
+    """Which work it is."""
 
-    inputs: list[SourceRef]
-    held: str = ""  # digest of the report on what was held back; empty: nothing was
+    input_hash: str = ""
+    run_key: str = ""
+    claim_key: str = ""
 
 
 class Tenure(Struct):
@@ -32,6 +35,51 @@ class Tenure(Struct):
 
     lease: Lease
     renewed_ms: int
+
+
+class Claimed(Struct, frozen=True):
+    """The work is ours to do."""
+
+    keys: Keys
+    run: Run
+    tenure: Tenure
+    code_changed: bool  # since the version there is now was made, under the same version of the updater
+
+
+class Fresh(Claimed, frozen=True):
+    """For the first time, or once more."""
+
+    told: ClassVar[str] = "fresh"
+
+
+class Resume(Claimed, frozen=True):
+    """It was begun, and not ended."""
+
+    told: ClassVar[str] = "resume"
+
+
+class Duplicate(Struct, frozen=True):
+    """The same work is committed, and what it committed is still live."""
+
+    keys: Keys
+    run: Run  # that did it
+    code_changed: bool
+    told: ClassVar[str] = "duplicate"
+
+
+class Stopped(Struct, frozen=True):
+    """A switch is set. The trigger is kept."""
+
+    keys: Keys
+    code_changed: bool
+    told: ClassVar[str] = "frozen"
+
+
+class Inspected(Struct, frozen=True):
+    """The inputs as they may be read: of each, what passed its contract."""
+
+    inputs: list[SourceRef]
+    held: str = ""  # digest of the report on what was held back; empty: nothing was
 
 
 class Planned(Struct, frozen=True):
@@ -73,6 +121,7 @@ class Assembled(Struct, frozen=True):
     version: DatasetVersion | None = None  # none: it only moves refs
     changes: dict[str, int] = {}  # as in the receipt
     rows: Rows = []  # new parts of the manifest, written by the commit itself
+    decisions: list[Decision] = []  # of the gate, on what goes to the Published zone
 
 
 NOTHING_MADE = Assembled()
@@ -83,9 +132,27 @@ class Reached(Struct):
     takes its work from here."""
 
     acquired: Acquired = Acquired()
+    keys: Keys = Keys()
+    admitted: Fresh | Resume | Duplicate | Stopped | None = None
     inspected: Inspected | None = None
     planned: Planned | None = None
     executed: Executed | None = None
+    decisions: list[Decision] = []  # of the gate, also one that said no
+
+    @property
+    def claimed(self) -> Claimed | None:
+        return self.admitted if isinstance(self.admitted, Claimed) else None
+
+    @property
+    def run(self) -> Run | None:
+        """Its row as it is to be kept; none before the work is claimed."""
+        if self.planned is not None:
+            return self.planned.journal.run
+        return self.claimed.run if self.claimed is not None else None
+
+    @property
+    def lease(self) -> Lease | None:
+        return self.claimed.tenure.lease if self.claimed is not None else None
 
     @property
     def inputs(self) -> list[SourceRef]:

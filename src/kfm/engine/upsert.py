@@ -25,10 +25,8 @@ def assemble(walk: Walk, planned: Planned, executed: Executed) -> Assembled:
     plan, run, inputs = planned.plan, planned.journal.run, planned.inputs
     moves = list(executed.moves)
     if walk.updater.moves_only:
-        for move in moves:
-            if is_publishing(move):
-                admit_to_published(walk, move)
-        return Assembled(moves)
+        decisions = [admit_to_published(walk, move) for move in moves if is_publishing(move)]
+        return Assembled(moves, decisions=decisions)
     walk.ports.progress("commit", 0, 0)
     ref, partition = f"processed/{walk.dataset}", walk.trigger.partition
     before = walk.ports.state.refs.at(ref)
@@ -124,7 +122,7 @@ def commit(walk: Walk, planned: Planned, executed: Executed, made: Assembled) ->
 def upsert(walk: Walk, run: Run, made: Assembled, tx: Tx) -> None:
     trigger = walk.trigger
     for move in made.moves:
-        if is_publishing(move) and not any(is_yes(decision, move) for decision in walk.decisions):
+        if is_publishing(move) and not any(is_yes(decision, move) for decision in made.decisions):
             raise Denied(f"{move.ref} may not move: no gate was asked", hint="report this")
     if made.version is not None:
         tx.ledger.keep_version(made.version)
@@ -145,11 +143,11 @@ def is_yes(decision: Decision, move: RefMove) -> bool:
     return decision.allow is True and decision.subject == move.after
 
 
-def admit_to_published(walk: Walk, move: RefMove) -> None:
+def admit_to_published(walk: Walk, move: RefMove) -> Decision:
     """Asked before the commit: the gate reads every byte, and nobody waits at the lock meanwhile. Bytes under
     a digest never change; where the ref is, the switches and the fence are asked again in the transaction itself."""
     decision = walk.ports.gate(walk.ports.state, walk.ports.objects, move)
-    walk.decisions.append(decision)
+    walk.reached.decisions.append(decision)
     if not is_yes(decision, move):
         unheld = any(reason.startswith("validation:") for reason in decision.reasons)
         raise Denied(
@@ -160,3 +158,4 @@ def admit_to_published(walk: Walk, move: RefMove) -> None:
             + (f"`kfm run {walk.dataset}` holds its sources against it, and you can " if unheld else "")
             + "try again",
         )
+    return decision

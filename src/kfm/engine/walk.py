@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct, field
 
 from kfm.clock import Clock, rfc3339
-from kfm.contract.keys import claim_key, correlation_id
+from kfm.contract.keys import correlation_id
 from kfm.contract.ports import Log, Objects, Source, State
 from kfm.contract.records import (
     DataContract,
@@ -23,7 +23,7 @@ from kfm.contract.records import (
 from kfm.contract.redaction import redacted
 from kfm.contract.updater import Updater
 from kfm.documents.characters import escaped
-from kfm.engine.stations import Reached, Tenure
+from kfm.engine.stations import Reached
 from kfm.errors import Conflict
 
 
@@ -96,7 +96,7 @@ def is_public(walk: Walk) -> bool:
 
 
 class Walk(Struct):
-    """The progress of one run."""
+    """What one run is about, and the world as it may see it. What exists when is said by what the stations give."""
 
     trigger: Trigger
     updater: Updater
@@ -105,17 +105,7 @@ class Walk(Struct):
     unfinished: Run | None = None  # the run this one takes up again
     log: Any = None  # the event log, bound to what this run is about
     stage: Stage = "ADMIT"
-    switches: tuple[str, ...] = ()  # the switches that can stop this run
-    admission: str = "fresh"
-    input_hash: str = ""
-    run_key: str = ""
-    claim_key: str = ""
-    code_changed: bool = False  # since the version there is now was made, under the same version of the updater
-    run: Run | None = None
-    tenure: Tenure | None = None
-    decisions: list[Decision] = field(default_factory=list)
-    replays: int = 0
-    reached: Reached = field(default_factory=Reached)
+    reached: Reached = field(default_factory=Reached)  # for the receipt of a run that ends before its last station
 
     @property
     def dataset(self) -> str:
@@ -132,17 +122,12 @@ class Walk(Struct):
         """What its refs in the zones before `processed` are called: those of a partition are its own."""
         return f"{self.dataset}/{self.trigger.partition}" if self.trigger.partition else self.dataset
 
-    def key_of_claim(self) -> str:
-        trigger, updater = self.trigger, self.updater
-        return claim_key(
-            updater.id,
-            updater.version,
-            self.dataset,
-            trigger.window,
-            self.input_hash,
-            trigger.params,
-            trigger.partition,
-        )
+    @property
+    def switches(self) -> tuple[str, ...]:
+        """Those that can stop this run."""
+        if heeds_no_switch(self.updater, self.trigger):
+            return ()
+        return "switch/global", f"switch/dataset/{self.dataset}"
 
     def __post_init__(self) -> None:
         self.trigger = correlated(self.trigger)
@@ -154,16 +139,14 @@ class Walk(Struct):
             policy_label=self.ports.metadata.get("sensitivity"),
             dry_run=self.ports.settings.dry_run,
         )
-        if not heeds_no_switch(self.updater, self.trigger):
-            self.switches = ("switch/global", f"switch/dataset/{self.dataset}")
 
     def say(self, event: str, **fields: object) -> None:
         """One line of the event log, with what the run is about on it."""
         self.log.event(event, **fields)
 
-    def bind(self, run_id: str) -> None:
+    def bind(self, run_id: str, claim_key: str) -> None:
         """From here on every line names the run."""
-        self.log = self.log.bind(run_id=run_id, job_id=self.claim_key[:32], correlation_id=self.trigger.correlation_id)
+        self.log = self.log.bind(run_id=run_id, job_id=claim_key[:32], correlation_id=self.trigger.correlation_id)
 
     def check_wanted(self, *, claiming: bool = False) -> None:
         """Inside a transaction: is the unfinished run, or the kept trigger, that we took up still to be done?

@@ -11,25 +11,19 @@ from kfm.engine.partitions import last_of_claim
 def code_changed(state: State, updater: Updater, dataset: str, partition: str = "", claim: str = "") -> bool:
     """Is this other code than the run had that made the version there is now, or of a partition what there is of it,
     under the same version? Not so if either is not known."""
-    if not updater.code_hash:
-        return False
+    version = None
     if partition:
         last = _last_of(state, dataset, partition, claim)
         made_by = last.code_hash if last is not None else ""
     else:
-        current = state.refs.at(f"processed/{dataset}")
+        current = state.refs.at(f"processed/{dataset}") if updater.code_hash else ""
         version = state.ledger.version(dataset, current) if current else None
-        made_by = version.code_hash if version is not None else ""
-        last = (
-            state.runs.get(version.validated_by or version.run_id) if version and _is_other(made_by, updater) else None
-        )
-    if last is None or not _is_other(made_by, updater):
+        last, made_by = None, version.code_hash if version is not None else ""
+    if not updater.code_hash or made_by in ("", updater.code_hash):
         return False
-    return (last.updater_id, last.updater_version) == (updater.id, updater.version)
-
-
-def _is_other(code: str, updater: Updater) -> bool:
-    return code not in ("", updater.code_hash)
+    if version is not None:
+        last = state.runs.get(version.validated_by or version.run_id)
+    return last is not None and (last.updater_id, last.updater_version) == (updater.id, updater.version)
 
 
 def _last_of(state: State, dataset: str, partition: str, claim: str) -> Run | None:

@@ -1,0 +1,150 @@
+"""Cells: one point to one H3 cell, and all public geography from the cell alone.
+
+A cell always comes straight from the point at its resolution. The parent of a finer cell is another thing: near an edge
+it does not contain the point, and the two together would say where the edge is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import msgspec
+
+from kfm.errors import Refused
+from kfm.masking.hexagons import library as library
+
+PLACES = 6  # digits of a degree that are published of a cell's corners: a decimetre; see also _short
+# The mean length of an edge in metres by resolution, as H3 states it. An edge is as long as the radius of a hexagon.
+EDGES = (
+    1281256.011, 483056.8391, 182512.9565, 68979.22179, 26071.75968, 9854.090990, 3724.532667, 1406.475763,
+    531.414010, 200.786148, 75.863783, 28.663897, 10.830188, 4.092010, 1.546100, 0.584169,
+)  # fmt: skip
+_EARTH = 6371007.180918475  # metres, the radius that H3 uses
+
+
+class Shape(NamedTuple):
+    """Everything public about the place of a cell."""
+
+    geometry: msgspec.Raw  # GeoJSON
+    bbox: tuple[float, float, float, float]  # west, south, east, north; west > east where it crosses the antimeridian
+    centroid: tuple[float, float]  # longitude, latitude
+    radius: float  # metres from the centroid to the farthest corner
+
+
+def coarse_enough(metres: float) -> int:
+    """The finest resolution whose cells are no finer than an accuracy; -1 if even the coarsest are."""
+    fitting = [resolution for resolution, edge in enumerate(EDGES) if edge >= metres]
+    return max(fitting, default=-1)
+
+
+def cell_of(latitude: float, longitude: float, resolution: int) -> int:
+    """The cell that a point is in. A point that is none is refused, without saying what it was."""
+    if not (-90.0 <= latitude <= 90.0 and -180.0 <= longitude <= 180.0):
+        raise Refused("a location is not on the earth", rule="mask.location-unreadable")
+    return int(library().latlng_to_cell(latitude, longitude, resolution))
+
+
+def cells_of(latitudes: Sequence[float], longitudes: Sequence[float], resolution: int) -> list[int]:
+    """The cells of many points, the same as one by one. With numpy installed in a third of the time."""
+    try:
+        from kfm.masking import kernel
+    except ImportError:
+        return [cell_of(*point, resolution) for point in zip(latitudes, longitudes, strict=True)]
+    return kernel.cells_of(latitudes, longitudes, resolution)
+
+
+def resolution_of(cell: int) -> int:
+    return cell >> 52 & 15
+
+
+def text_of(cell: int) -> str:
+    return f"{cell:x}"
+
+
+@lru_cache(maxsize=1 << 16)
+def shape_of(cell: int) -> Shape:
+    """Geometry, bbox and centroid of a cell, from nothing but the cell."""
+    h3 = library()
+    ring = [(_short(lng), _short(lat)) for lat, lng in h3.cell_to_boundary(cell)]
+    latitude, longitude = h3.cell_to_latlng(cell)
+    radius = _radius(latitude, longitude, ring)
+    north, south = (_is_over(pole, cell, latitude) for pole in (90.0, -90.0))
+    centroid = (_short(longitude), _short(latitude))
+    if north or south:
+        rings, bbox = _around_a_pole(ring, 90.0 if north else -90.0)
+    elif max(lng for lng, _ in ring) - min(lng for lng, _ in ring) > 180:
+        rings, bbox = _across_the_antimeridian(ring)
+    else:
+        rings, bbox = [ring], _box(ring)
+    closed = [[[*part, part[0]]] for part in rings]
+    geometry = (
+        {"type": "Polygon", "coordinates": closed[0]}
+        if len(closed) == 1
+        else {"type": "MultiPolygon", "coordinates": closed}
+    )
+    return Shape(msgspec.Raw(msgspec.json.encode(geometry)), bbox, centroid, radius)
+
+
+_Ring = list[tuple[float, float]]
+_Bbox = tuple[float, float, float, float]
+
+
+def _box(ring: _Ring) -> _Bbox:
+    lngs, lats = [lng for lng, _ in ring], [lat for _, lat in ring]
+    return min(lngs), min(lats), max(lngs), max(lats)
+
+
+def _across_the_antimeridian(ring: _Ring) -> tuple[list[_Ring], _Bbox]:
+    """The two parts that RFC 7946 asks for, cut at 180 degrees."""
+    whole = [(lng + 360 if lng < 0 else lng, lat) for lng, lat in ring]
+    east = _cut(whole, lambda lng: lng <= 180)
+    west = [(round(lng - 360, PLACES), lat) for lng, lat in _cut(whole, lambda lng: lng >= 180)]
+    boxes = _box(east), _box(west)
+    return [east, west], (boxes[0][0], min(b[1] for b in boxes), boxes[1][2], max(b[3] for b in boxes))
+
+
+def _cut(ring: _Ring, inside: Any) -> _Ring:
+    """The part of a convex ring on one side of the meridian of 180 degrees."""
+    out: _Ring = []
+    for (lng, lat), (next_lng, next_lat) in zip(ring, ring[1:] + ring[:1], strict=True):
+        if inside(lng):
+            out.append((lng, lat))
+        if inside(lng) != inside(next_lng) and lng != 180 != next_lng:
+            share = (180 - lng) / (next_lng - lng)
+            out.append((180.0, round(lat + share * (next_lat - lat), PLACES)))
+    return out
+
+
+def _around_a_pole(ring: _Ring, pole: float) -> tuple[list[_Ring], _Bbox]:
+    """All longitudes between the corners and the pole."""
+    by_longitude = sorted(ring)
+    (first, low), (last, high) = by_longitude[0], by_longitude[-1]
+    share = (180 - last) / (first + 360 - last)
+    edge = round(high + share * (low - high), PLACES)
+    flat = [(-180.0, edge), *by_longitude, (180.0, edge), (180.0, pole), (-180.0, pole)]
+    nearest = [lat for _, lat in by_longitude] + [edge]
+    return [flat], (-180.0, min(*nearest, pole), 180.0, max(*nearest, pole))
+
+
+def _short(degrees: float) -> float:
+    return round(degrees * 1e6) / 1e6
+
+
+def _is_over(pole: float, cell: int, latitude: float) -> bool:
+    """Does a cell with this middle hold the pole? Those far away are not asked."""
+    if abs(pole - latitude) > 25:
+        return False
+    return bool(cell == library().latlng_to_cell(pole, 0.0, resolution_of(cell)))
+
+
+def _radius(latitude: float, longitude: float, ring: _Ring) -> float:
+    """Metres from a point to the farthest corner."""
+    here = math.cos(math.radians(latitude))
+    farthest = 0.0
+    for lng, lat in ring:
+        up, aside = math.sin(math.radians(lat - latitude) / 2), math.sin(math.radians(lng - longitude) / 2)
+        farthest = max(farthest, up * up + here * math.cos(math.radians(lat)) * aside * aside)
+    return 2 * _EARTH * math.asin(min(1.0, math.sqrt(farthest)))

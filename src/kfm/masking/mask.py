@@ -10,7 +10,7 @@ import hmac
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from kfm.contract.labels import Standing
 from kfm.contract.masks import AccuracyClass, ColumnRule, MaskingPolicy, faults
@@ -37,12 +37,20 @@ class _Place(NamedTuple):
     rules: tuple[str, ...]
 
 
+_Shown = tuple[str, str]  # a value as it is published, and the rule that changed or withheld it
+
+
 class _Column(NamedTuple):
     source: str
-    public: str
     publish: Callable[[str | None], str]
     refused: str  # the rule of a value that was withheld
     done: str  # the rule of a value that was changed; empty: it is shown as it is
+
+    def shown(self, value: object) -> _Shown:
+        published = self.publish(_said(value))
+        if published == WITHHELD:
+            return published, self.refused
+        return published, self.done if published else ""
 
 
 class Prepared:
@@ -57,6 +65,7 @@ class Prepared:
         "everywhere",
         "first",
         "moved",
+        "names",
         "policy",
         "resolution",
     )
@@ -69,6 +78,7 @@ class Prepared:
         self.first = first
         self.moved = moved
         self.columns = tuple(_column(name, rule) for name, rule in policy.columns.items())
+        self.names = tuple(rule.name or name for name, rule in policy.columns.items())
         self.accuracy = {value: _place(one, resolution) for value, one in policy.location.accuracy.classes.items()}
         whole = policy.location.accuracy.all
         self.everywhere = _place(whole, resolution) if whole else None
@@ -133,17 +143,11 @@ def mask(record: Mapping[str, Any], policy: Prepared) -> PublicRecord:
     """One record. Of a feature: its properties, its `id` and its `geometry` in one mapping."""
     place = policy.place_of(record.get(policy.policy.location.accuracy.column))
     point = _point_of(record, policy)
-    cell = 0
-    rules = set(place.rules)
-    if place.resolution >= 0:
-        if point is None:
-            rules = {"mask.location-unreadable"}
-        else:
-            cell = cells.cell_of(*point, place.resolution)
-    if policy.drops(list(record)):
-        rules.add("mask.column-unlisted")
-    values = [column.publish(_said(record.get(column.source))) for column in policy.columns]
-    return _assembled(policy, record.get(policy.policy.record_id), 0, cell, place, rules, values, policy.first)
+    cell = cells.cell_of(*point, place.resolution) if point and place.resolution >= 0 else 0
+    shown = [column.shown(record.get(column.source)) for column in policy.columns]
+    rules = _rules(place, bool(cell), policy.drops(list(record)), [rule for _, rule in shown])
+    identity = policy.public_id(record.get(policy.policy.record_id))
+    return _assembled(policy, identity, cell, place, rules, [value for value, _ in shown], policy.first)
 
 
 def mask_columns(table: Mapping[str, Sequence[Any]], policy: Prepared) -> list[PublicRecord]:
@@ -155,58 +159,76 @@ def mask_columns(table: Mapping[str, Sequence[Any]], policy: Prepared) -> list[P
             "the columns of a table are not of one length, or it has no column of record ids", rule="mask.table"
         )
     nothing = [None] * count
-    stated = table.get(policy.policy.location.accuracy.column, nothing)
-    places = [policy.place_of(value) for value in stated]
+    places = _each(policy.place_of, table.get(policy.policy.location.accuracy.column, nothing))
     found = _cells(table, policy, places)
-    published = []
-    for column in policy.columns:
-        known = _Known(column.publish)
-        published.append([known[_said(value)] for value in table.get(column.source, nothing)])
-    extra = {"mask.column-unlisted"} if policy.drops(list(table)) else set()
-    rows = zip(*published, strict=True) if published else ((),) * count
+    shown = [_each(column.shown, table.get(column.source, nothing)) for column in policy.columns]
+    rows = zip(*shown, strict=True) if shown else ((),) * count
+    drops = policy.drops(list(table))
+    known: dict[Any, tuple[str, ...]] = {}
     first = dict(policy.first)
     out: list[PublicRecord] = []
-    for row, (record_id, cell, place, values) in enumerate(zip(ids, found, places, rows, strict=True)):
-        rules = extra.union(place.rules)
-        if not cell and place.resolution >= 0:
-            rules = {"mask.location-unreadable", *extra}
-        record = _assembled(policy, record_id, row, cell, place, rules, values, first)
+    for row, (record_id, cell, place, pairs) in enumerate(zip(ids, found, places, rows, strict=True)):
+        values, marks = zip(*pairs, strict=True) if pairs else ((), ())
+        key = (place, cell == 0, marks)
+        rules = known.get(key)
+        if rules is None:
+            rules = known[key] = _rules(place, bool(cell), drops, marks)
+        identity = policy.public_id(record_id, row)
+        record = _assembled(policy, identity, cell, place, rules, values, first)
         if record.cell:
-            first.setdefault(record.id, record.cell)
+            first.setdefault(identity, record.cell)
         out.append(record)
     return out
 
 
+def _rules(place: _Place, located: bool, drops: bool, marks: Sequence[str]) -> tuple[str, ...]:
+    """What was done to a record, in order."""
+    found = set(place.rules) if located or place.resolution < 0 else {"mask.location-unreadable"}
+    if drops:
+        found.add("mask.column-unlisted")
+    return tuple(sorted(found.union(marks) - {""}))
+
+
 def _assembled(
     policy: Prepared,
-    record_id: object,
-    row: int,
+    identity: str,
     cell: int,
     place: _Place,
-    rules: set[str],
+    rules: tuple[str, ...],
     values: Sequence[str],
     first: FirstCells,
 ) -> PublicRecord:
-    identity = policy.public_id(record_id, row)
     text = cells.text_of(cell) if cell else ""
     before = first.get(identity)
     if before is not None and before != text:
         text = remembered(before, text, moved=policy.moved).cell
-    attributes = {}
-    for column, value in zip(policy.columns, values, strict=True):
-        attributes[column.public] = value
-        if value == WITHHELD:
-            rules.add(column.refused)
-        elif column.done and value:
-            rules.add(column.done)
     return PublicRecord(
         id=identity,
         cell=text,
         accuracy=place.name if text else "",
         metres=place.metres if text else 0,
-        attributes=attributes,
-        rules=tuple(sorted(rules)),
+        attributes=dict(zip(policy.names, values, strict=True)),
+        rules=rules,
     )
+
+
+T = TypeVar("T")
+
+
+def _each(take: Callable[[Any], T], values: Sequence[Any]) -> list[T]:
+    """What a function gives for each value, asked once for each different text. Others are not looked up: 1 and True
+    are one key, and a list is none."""
+    known: dict[str, T] = {}
+    out: list[T] = []
+    for value in values:
+        if type(value) is not str:
+            out.append(take(value))
+            continue
+        found = known.get(value)
+        if found is None:
+            found = known[value] = take(value)
+        out.append(found)
+    return out
 
 
 # ---------------------------------------------------------------------------------------------- places
@@ -259,40 +281,49 @@ def _cells(table: Mapping[str, Sequence[Any]], policy: Prepared, places: Sequenc
     location = policy.policy.location
     count = len(places)
     nothing = [None] * count
-    points: list[tuple[float, float] | None]
+    points: Sequence[tuple[float, float] | None]
     if location.geometry:
         points = [_point_of_geometry(one) for one in table.get("geometry", nothing)]
     else:
-        latitudes, longitudes = table.get(location.latitude, nothing), table.get(location.longitude, nothing)
-        points = [_point(*pair) for pair in zip(latitudes, longitudes, strict=True)]
+        lats, lngs = (_all_degrees(table.get(name, nothing)) for name in (location.latitude, location.longitude))
+        points = list(zip(lats, lngs, strict=True))
     rows: dict[int, list[int]] = {}
     for row, (place, point) in enumerate(zip(places, points, strict=True)):
-        if point is not None and place.resolution >= 0:
+        if point and place.resolution >= 0 and -90.0 <= point[0] <= 90.0 and -180.0 <= point[1] <= 180.0:
             rows.setdefault(place.resolution, []).append(row)
     found = [0] * count
     for resolution, of in rows.items():
-        chosen = [points[row] for row in of]
-        lats, lngs = zip(*(point for point in chosen if point), strict=True)
-        for row, cell in zip(of, cells.cells_of(lats, lngs, resolution), strict=True):
+        chosen = [point for row in of if (point := points[row])]
+        latitudes, longitudes = zip(*chosen, strict=True)
+        for row, cell in zip(of, cells.cells_of(latitudes, longitudes, resolution), strict=True):
             found[row] = cell
     return found
+
+
+def _all_degrees(values: Sequence[Any]) -> list[float]:
+    """A column of degrees. Python takes `1_0` for ten, so a column with such a value is read one by one."""
+    if all(type(value) is str for value in values) and "_" not in "".join(values):
+        try:
+            return list(map(float, values))
+        except ValueError:
+            pass
+    return [_degrees(value) for value in values]
 
 
 # ---------------------------------------------------------------------------------------------- values
 
 
 def _column(name: str, rule: ColumnRule) -> _Column:
-    public = rule.name or name
     if rule.kind == "code":
         listed = frozenset(rule.values)
-        return _Column(name, public, lambda said: _code(said, listed), "mask.value-unlisted", "")
+        return _Column(name, lambda said: _code(said, listed), "mask.value-unlisted", "")
     if rule.kind == "number":
         done = _DONE["number"] if rule.step else ""
-        return _Column(name, public, lambda said: _number(said, rule.step), "mask.value-unreadable", done)
+        return _Column(name, lambda said: _number(said, rule.step), "mask.value-unreadable", done)
     if rule.kind == "date":
-        return _Column(name, public, lambda said: _date(said, rule.to), "mask.value-unreadable", _DONE["date"])
+        return _Column(name, lambda said: _date(said, rule.to), "mask.value-unreadable", _DONE["date"])
     reviewed = bool(rule.reviewed_by.strip())
-    return _Column(name, public, lambda said: _text(said, reviewed), "mask.text-unreviewed", "")
+    return _Column(name, lambda said: _text(said, reviewed), "mask.text-unreviewed", "")
 
 
 def _said(value: object) -> str | None:
@@ -343,14 +374,3 @@ def _date(said: str | None, to: str) -> str:
 
 def _text(said: str | None, reviewed: bool) -> str:
     return said if said == "" or (said is not None and reviewed) else WITHHELD
-
-
-class _Known(dict[str | None, str]):
-    """What a column publishes for each value it has; asked once for each."""
-
-    def __init__(self, publish: Callable[[str | None], str]) -> None:
-        self.publish = publish
-
-    def __missing__(self, said: str | None) -> str:
-        found = self[said] = self.publish(said)
-        return found

@@ -42,7 +42,7 @@ class PublicRecord(Record, frozen=True, gc=False):
     rules: tuple[str, ...]  # what was done to it, sorted
 
     def __post_init__(self) -> None:
-        if len(self.id) != 32 or (self.cell and (len(self.cell) != 15 or self.cell[0] != "8")):
+        if len(self.id) != 32 or (self.cell and not (len(self.cell) == 15 and self.cell[0] == "8")):
             raise Denied("a public record has a public id and one cell, and this has not", rule="mask.not-public")
 
     @property

@@ -117,6 +117,10 @@ def test_the_shape_of_a_cell_holds_its_points_everywhere_on_earth(lat: float, ln
         assert ring[0] == ring[-1] and len(ring) >= 4
         assert all(-180 <= x <= 180 and south <= y <= north for x, y in ring)
         assert all(west <= x <= east if west <= east else x >= west or x <= east for x, _ in ring)
+    centre = h3_int.cell_to_latlng(cell)
+    assert shape.radius * 1.0001 >= max(
+        h3.great_circle_distance(centre, one, unit="m") for one in h3_int.cell_to_boundary(cell)
+    )
     inside = west <= shape.centroid[0] <= east if west <= east else not east < shape.centroid[0] < west
     assert inside and south <= shape.centroid[1] <= north
 

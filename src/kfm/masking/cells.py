@@ -72,15 +72,16 @@ def shape_of(cell: int) -> Shape:
     # As _short does it, without a call for each: most of the time of masking a table is spent here.
     ring = [(round(lng * 1e6) / 1e6, round(lat * 1e6) / 1e6) for lat, lng in h3.cell_to_boundary(cell)]
     latitude, longitude = h3.cell_to_latlng(cell)
-    radius = _radius(latitude, longitude, ring)
-    north, south = (_is_over(pole, cell, latitude) for pole in (90.0, -90.0))
-    centroid = (_short(longitude), _short(latitude))
-    if north or south:
-        rings, bbox = _around_a_pole(ring, 90.0 if north else -90.0)
-    elif max(lng for lng, _ in ring) - min(lng for lng, _ in ring) > 180:
-        rings, bbox = _across_the_antimeridian(ring)
+    rings, bbox = [ring], _box(ring)
+    if bbox[2] - bbox[0] < 1 and abs(latitude) < _FLAT:
+        radius = _radius_of_small(latitude, longitude, ring)
     else:
-        rings, bbox = [ring], _box(ring)
+        radius = _radius(latitude, longitude, ring)
+        if abs(latitude) > 65 and cell == h3.latlng_to_cell(math.copysign(90.0, latitude), 0.0, resolution_of(cell)):
+            rings, bbox = _around_a_pole(ring, math.copysign(90.0, latitude))
+        elif bbox[2] - bbox[0] > 180:
+            rings, bbox = _across_the_antimeridian(ring)
+    centroid = (_short(longitude), _short(latitude))
     closed = [[[*part, part[0]]] for part in rings]
     geometry = (
         {"type": "Polygon", "coordinates": closed[0]}
@@ -95,7 +96,7 @@ _Bbox = tuple[float, float, float, float]
 
 
 def _box(ring: _Ring) -> _Bbox:
-    lngs, lats = [lng for lng, _ in ring], [lat for _, lat in ring]
+    lngs, lats = zip(*ring, strict=True)
     return min(lngs), min(lats), max(lngs), max(lats)
 
 
@@ -135,20 +136,16 @@ def _short(degrees: float) -> float:
     return round(degrees * 1e6) / 1e6
 
 
-def _is_over(pole: float, cell: int, latitude: float) -> bool:
-    """Does a cell with this middle hold the pole? Those far away are not asked."""
-    if abs(pole - latitude) > 25:
-        return False
-    return bool(cell == library().latlng_to_cell(pole, 0.0, resolution_of(cell)))
+def _radius_of_small(latitude: float, longitude: float, ring: _Ring) -> float:
+    """As `_radius`, for a cell that is as good as flat: half a percent more makes up for what is left out."""
+    narrow = math.cos(math.radians(latitude)) ** 2
+    square = max([(lat - latitude) * (lat - latitude) + narrow * (lng - longitude) ** 2 for lng, lat in ring])
+    return 1.005 * _EARTH * math.radians(math.sqrt(square))
 
 
 def _radius(latitude: float, longitude: float, ring: _Ring) -> float:
     """Metres from a point to the farthest corner; never less."""
     here = math.cos(math.radians(latitude))
-    if abs(latitude) < _FLAT and max(abs(lng - longitude) for lng, _ in ring) < 1:
-        # A small cell is as good as flat: half a percent more makes up for what is left out.
-        square = max((lat - latitude) ** 2 + (here * (lng - longitude)) ** 2 for lng, lat in ring)
-        return 1.005 * _EARTH * math.radians(math.sqrt(square))
     farthest = 0.0
     for lng, lat in ring:
         up, aside = math.sin(math.radians(lat - latitude) / 2), math.sin(math.radians(lng - longitude) / 2)

@@ -6,7 +6,6 @@ whole table, and both give the same bytes. Nothing here puts a value into an err
 
 from __future__ import annotations
 
-import hmac
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +18,7 @@ from kfm.documents.dates import is_date, is_moment
 from kfm.documents.reading import dotted
 from kfm.errors import Denied, Refused
 from kfm.masking import cells
+from kfm.masking.keyed import Keyed
 from kfm.masking.memory import FirstCells, remembered
 from kfm.masking.public import WITHHELD, PublicRecord
 
@@ -57,8 +57,7 @@ class Prepared:
     """A policy under the labels that hold, with the key of its custodian. Its text shows nothing of them."""
 
     __slots__ = (
-        "_key",
-        "_prefix",
+        "_keyed",
         "_unlisted",
         "accuracy",
         "columns",
@@ -82,9 +81,9 @@ class Prepared:
         self.accuracy = {value: _place(one, resolution) for value, one in policy.location.accuracy.classes.items()}
         whole = policy.location.accuracy.all
         self.everywhere = _place(whole, resolution) if whole else None
-        self._key = key
         namespace = policy.namespace.encode()
-        self._prefix = b"kfm:public-id:1\0" + len(namespace).to_bytes(4, "big") + namespace
+        prefix = b"kfm:public-id:1\0" + len(namespace).to_bytes(4, "big") + namespace
+        self._keyed = Keyed(key, prefix)
         self._unlisted = frozenset({policy.record_id, policy.location.latitude, policy.location.longitude, "geometry"})
 
     def __repr__(self) -> str:
@@ -99,7 +98,7 @@ class Prepared:
             body = said.encode()
         except UnicodeEncodeError:
             raise Refused(f"the id of row {row} is no text", rule="mask.record-id-missing", row=row) from None
-        return hmac.digest(self._key.reveal(), self._prefix + body, "sha256")[:16].hex()
+        return self._keyed.digest(body)[:16].hex()
 
     def place_of(self, stated: object) -> _Place:
         """Resolution and words for what the source says of its accuracy; what is not listed gets no location."""
@@ -151,7 +150,7 @@ def mask(record: Mapping[str, Any], policy: Prepared) -> PublicRecord:
 
 
 def mask_columns(table: Mapping[str, Sequence[Any]], policy: Prepared) -> list[PublicRecord]:
-    """A whole table by its columns, in the order of its rows. Rows of one id are all shown in the cell of the first."""
+    """A whole table by its columns, in the order of its rows. Rows of one id are all shown in one cell."""
     ids = table.get(policy.policy.record_id, ())
     count = len(ids)
     if any(len(column) != count for column in table.values()):
@@ -165,19 +164,27 @@ def mask_columns(table: Mapping[str, Sequence[Any]], policy: Prepared) -> list[P
     rows = zip(*shown, strict=True) if shown else ((),) * count
     drops = policy.drops(list(table))
     known: dict[Any, tuple[str, ...]] = {}
-    first = dict(policy.first)
+    identities = [policy.public_id(record_id, row) for row, record_id in enumerate(ids)]
+    one_each = _one_each(identities, found)
     out: list[PublicRecord] = []
-    for row, (record_id, cell, place, pairs) in enumerate(zip(ids, found, places, rows, strict=True)):
+    for identity, cell, place, pairs in zip(identities, found, places, rows, strict=True):
         values, marks = zip(*pairs, strict=True) if pairs else ((), ())
         key = (place, cell == 0, marks)
         rules = known.get(key)
         if rules is None:
             rules = known[key] = _rules(place, bool(cell), drops, marks)
-        identity = policy.public_id(record_id, row)
-        record = _assembled(policy, identity, cell, place, rules, values, first)
-        if record.cell:
-            first.setdefault(identity, record.cell)
-        out.append(record)
+        shared = one_each[identity] if cell else 0
+        out.append(_assembled(policy, identity, shared, place, rules, values, policy.first))
+    return out
+
+
+def _one_each(identities: Sequence[str], found: Sequence[int]) -> dict[str, int]:
+    """One cell for each id, of however many rows: the first of the coarsest."""
+    out: dict[str, int] = {}
+    for identity, cell in zip(identities, found, strict=True):
+        before = out.setdefault(identity, cell)
+        if before != cell and cell and (not before or cells.resolution_of(cell) < cells.resolution_of(before)):
+            out[identity] = cell
     return out
 
 

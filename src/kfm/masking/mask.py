@@ -161,14 +161,15 @@ def mask_columns(table: Mapping[str, Sequence[Any]], policy: Prepared) -> list[P
     places = _each(policy.place_of, table.get(policy.policy.location.accuracy.column, nothing))
     found = _cells(table, policy, places)
     shown = [_each(column.shown, table.get(column.source, nothing)) for column in policy.columns]
-    rows = zip(*shown, strict=True) if shown else ((),) * count
+    value_rows = zip(*([value for value, _ in column] for column in shown), strict=True) if shown else ((),) * count
+    rule_rows = zip(*([rule for _, rule in column] for column in shown), strict=True) if shown else ((),) * count
     drops = policy.drops(list(table))
     known: dict[Any, tuple[str, ...]] = {}
     identities = [policy.public_id(record_id, row) for row, record_id in enumerate(ids)]
     one_each = _one_each(identities, found)
     out: list[PublicRecord] = []
-    for identity, cell, place, pairs in zip(identities, found, places, rows, strict=True):
-        values, marks = zip(*pairs, strict=True) if pairs else ((), ())
+    rows = zip(identities, found, places, value_rows, rule_rows, strict=True)
+    for identity, cell, place, values, marks in rows:
         key = (place, cell == 0, marks)
         rules = known.get(key)
         if rules is None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from kfm.contract import exports, records
+from kfm.contract import exports, labels, masks, records
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -24,11 +24,14 @@ def kinds() -> dict[str, type[records.Record]]:
 
 
 def exported() -> dict[str, type[records.Record]]:
-    """What is in the artifacts of a run beside records, and what has a schema under a name that others know."""
+    """What is in the artifacts of a run beside records, what has a schema under a name that others know, and what
+    stewards write."""
     return {
         "run-line": exports.RunLine,
         "event-line": exports.EventLine,
         "idempotency": exports.Idempotency,
+        "labels": labels.Labels,
+        "masking-policy": masks.MaskingPolicy,
         "telemetry/pipelines-updater-v11": records.RunTelemetry,
     }
 

@@ -1,0 +1,153 @@
+"""Cells: one point to one H3 cell, and all public geography from the cell alone.
+
+A cell always comes straight from the point at its resolution. The parent of a finer cell is another thing: near an edge
+it does not contain the point, and the two together would say where the edge is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import msgspec
+
+from kfm.errors import Refused
+from kfm.masking.hexagons import library as library
+
+PLACES = 6  # digits of a degree that are published of a cell's corners: a decimetre; see also _short
+# The mean length of an edge in metres by resolution, as H3 states it. An edge is as long as the radius of a hexagon.
+EDGES = (
+    1281256.011, 483056.8391, 182512.9565, 68979.22179, 26071.75968, 9854.090990, 3724.532667, 1406.475763,
+    531.414010, 200.786148, 75.863783, 28.663897, 10.830188, 4.092010, 1.546100, 0.584169,
+)  # fmt: skip
+_FLAT = 66.0  # degrees of latitude up to which meridians are far enough apart
+_EARTH = 6371007.180918475  # metres, the radius that H3 uses
+
+
+class Shape(NamedTuple):
+    """Everything public about the place of a cell."""
+
+    geometry: msgspec.Raw  # GeoJSON
+    bbox: tuple[float, float, float, float]  # west, south, east, north; west > east where it crosses the antimeridian
+    centroid: tuple[float, float]  # longitude, latitude
+    radius: float  # metres from the centroid to the farthest corner
+
+
+def coarse_enough(metres: float) -> int:
+    """The finest resolution whose cells are no finer than an accuracy; -1 if even the coarsest are."""
+    fitting = [resolution for resolution, edge in enumerate(EDGES) if edge >= metres]
+    return max(fitting, default=-1)
+
+
+def cell_of(latitude: float, longitude: float, resolution: int) -> int:
+    """The cell that a point is in. A point that is none is refused, without saying what it was."""
+    if not (-90.0 <= latitude <= 90.0 and -180.0 <= longitude <= 180.0):
+        raise Refused("a location is not on the earth", rule="mask.location-unreadable")
+    return int(library().latlng_to_cell(latitude, longitude, resolution))
+
+
+def cells_of(latitudes: Sequence[float], longitudes: Sequence[float], resolution: int) -> list[int]:
+    """The cells of many points, the same as one by one. With numpy installed in a third of the time."""
+    try:
+        from kfm.masking import kernel
+    except ImportError:
+        return [cell_of(*point, resolution) for point in zip(latitudes, longitudes, strict=True)]
+    return kernel.cells_of(latitudes, longitudes, resolution)
+
+
+def resolution_of(cell: int) -> int:
+    return cell >> 52 & 15
+
+
+def text_of(cell: int) -> str:
+    return f"{cell:x}"
+
+
+@lru_cache(maxsize=1 << 16)
+def shape_of(cell: int) -> Shape:
+    """Geometry, bbox and centroid of a cell, from nothing but the cell."""
+    h3 = library()
+    # As _short does it, without a call for each: most of the time of masking a table is spent here.
+    ring = [(round(lng * 1e6) / 1e6, round(lat * 1e6) / 1e6) for lat, lng in h3.cell_to_boundary(cell)]
+    latitude, longitude = h3.cell_to_latlng(cell)
+    rings, bbox = [ring], _box(ring)
+    if bbox[2] - bbox[0] < 1 and abs(latitude) < _FLAT:
+        radius = _radius_of_small(latitude, longitude, ring)
+    else:
+        radius = _radius(latitude, longitude, ring)
+        if abs(latitude) > 65 and cell == h3.latlng_to_cell(math.copysign(90.0, latitude), 0.0, resolution_of(cell)):
+            rings, bbox = _around_a_pole(ring, math.copysign(90.0, latitude))
+        elif bbox[2] - bbox[0] > 180:
+            rings, bbox = _across_the_antimeridian(ring)
+    centroid = (_short(longitude), _short(latitude))
+    closed = [[[*part, part[0]]] for part in rings]
+    geometry = (
+        {"type": "Polygon", "coordinates": closed[0]}
+        if len(closed) == 1
+        else {"type": "MultiPolygon", "coordinates": closed}
+    )
+    return Shape(msgspec.Raw(msgspec.json.encode(geometry)), bbox, centroid, radius)
+
+
+_Ring = list[tuple[float, float]]
+_Bbox = tuple[float, float, float, float]
+
+
+def _box(ring: _Ring) -> _Bbox:
+    lngs, lats = zip(*ring, strict=True)
+    return min(lngs), min(lats), max(lngs), max(lats)
+
+
+def _across_the_antimeridian(ring: _Ring) -> tuple[list[_Ring], _Bbox]:
+    """The two parts that RFC 7946 asks for, cut at 180 degrees."""
+    whole = [(lng + 360 if lng < 0 else lng, lat) for lng, lat in ring]
+    east = _cut(whole, lambda lng: lng <= 180)
+    west = [(round(lng - 360, PLACES), lat) for lng, lat in _cut(whole, lambda lng: lng >= 180)]
+    boxes = _box(east), _box(west)
+    return [east, west], (boxes[0][0], min(b[1] for b in boxes), boxes[1][2], max(b[3] for b in boxes))
+
+
+def _cut(ring: _Ring, inside: Any) -> _Ring:
+    """The part of a convex ring on one side of the meridian of 180 degrees."""
+    out: _Ring = []
+    for (lng, lat), (next_lng, next_lat) in zip(ring, ring[1:] + ring[:1], strict=True):
+        if inside(lng):
+            out.append((lng, lat))
+        if inside(lng) != inside(next_lng) and lng != 180 != next_lng:
+            share = (180 - lng) / (next_lng - lng)
+            out.append((180.0, round(lat + share * (next_lat - lat), PLACES)))
+    return out
+
+
+def _around_a_pole(ring: _Ring, pole: float) -> tuple[list[_Ring], _Bbox]:
+    """All longitudes between the corners and the pole."""
+    by_longitude = sorted(ring)
+    (first, low), (last, high) = by_longitude[0], by_longitude[-1]
+    share = (180 - last) / (first + 360 - last)
+    edge = round(high + share * (low - high), PLACES)
+    flat = [(-180.0, edge), *by_longitude, (180.0, edge), (180.0, pole), (-180.0, pole)]
+    nearest = [lat for _, lat in by_longitude] + [edge]
+    return [flat], (-180.0, min(*nearest, pole), 180.0, max(*nearest, pole))
+
+
+def _short(degrees: float) -> float:
+    return round(degrees * 1e6) / 1e6
+
+
+def _radius_of_small(latitude: float, longitude: float, ring: _Ring) -> float:
+    """As `_radius`, for a cell that is as good as flat: half a percent more makes up for what is left out."""
+    narrow = math.cos(math.radians(latitude)) ** 2
+    square = max([(lat - latitude) * (lat - latitude) + narrow * (lng - longitude) ** 2 for lng, lat in ring])
+    return 1.005 * _EARTH * math.radians(math.sqrt(square))
+
+
+def _radius(latitude: float, longitude: float, ring: _Ring) -> float:
+    """Metres from a point to the farthest corner; never less."""
+    here = math.cos(math.radians(latitude))
+    farthest = 0.0
+    for lng, lat in ring:
+        up, aside = math.sin(math.radians(lat - latitude) / 2), math.sin(math.radians(lng - longitude) / 2)
+        farthest = max(farthest, up * up + here * math.cos(math.radians(lat)) * aside * aside)
+    return 2 * _EARTH * math.asin(min(1.0, math.sqrt(farthest)))

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from kfm.contract import schemas
+from kfm.contract.labels import (
+    FINEST,
+    LEVELS,
+    UNLABELLED,
+    Label,
+    Labels,
+    LabelTarget,
+    Standing,
+    joined,
+    loosens,
+    read_labels,
+    standing_of,
+    standing_of_record,
+    standing_of_source,
+)
+from kfm.documents.reading import read
+from kfm.errors import BadInput
+
+TODAY = "2026-11-16"
+FILE = b"""version: 1
+labels:
+  - of: {dataset: kansas-radiocarbon}
+    sensitivity: generalised
+    care: community
+    custodian: historical-society
+    authority: preservation-office
+    community_labels: [TK CS]
+    public_resolution: 5
+    expires: 2027-06-30
+"""
+
+words = st.sampled_from(["public", "generalised", "restricted", "closed", "open", "Public", "", "low"])
+labels = st.builds(
+    Label,
+    of=st.just(LabelTarget(dataset="d")),
+    sensitivity=words,
+    care=st.sampled_from(["open", "community", "sacred", "none", ""]),
+    custodian=st.sampled_from(["", "a", "b"]),
+    access_rights=st.sampled_from(["open", "embargoed", "restricted", "closed", "?"]),
+    community_labels=st.lists(st.sampled_from(["TK A", "TK CS", "TK SS", "TK MR", "TK ZZ"]), max_size=2).map(tuple),
+    public_resolution=st.none() | st.integers(0, FINEST),
+    expires=st.sampled_from(["", "2026-11-15", "2026-11-16", "2030-01-01", "soon"]),
+)
+standings = st.builds(standing_of, labels, st.just(TODAY))
+
+
+def label(**changed: object) -> Label:
+    said = {"of": LabelTarget(dataset="d"), "sensitivity": "public", "care": "open"}
+    return msgspec.convert({**msgspec.to_builtins(Label(**said)), **changed}, Label)  # type: ignore[arg-type]
+
+
+def test_a_file_of_labels_is_read_and_fits_its_schema() -> None:
+    document = read(FILE, "labels.yml", json=False)
+    found = read_labels(document)
+    assert found.labels[0].public_resolution == 5
+    assert standing_of(found.labels[0], TODAY).level == "generalised"
+    Draft202012Validator(schemas.schema_of(Labels, "labels")).validate(document.value)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        FILE.replace(b"care:", b"cares:"),
+        FILE.replace(b"public_resolution: 5", b"public_resolution: 16"),
+        FILE.replace(b"2027-06-30", b"2027-06-31"),
+        FILE.replace(b"{dataset: kansas-radiocarbon}", b"{}"),
+        FILE.replace(b"{dataset: kansas-radiocarbon}", b"{dataset: a, source: b}"),
+        FILE.replace(b"    care: community\n", b""),
+        FILE.replace(b"version: 1", b"version: 2"),
+    ],
+)
+def test_what_is_not_a_label_is_refused_with_its_place(wrong: bytes) -> None:
+    assert wrong != FILE
+    with pytest.raises(BadInput, match=r"labels\.yml:\d+:\d+"):
+        read_labels(read(wrong, "labels.yml", json=False))
+
+
+@pytest.mark.parametrize(
+    ("changed", "level", "rule"),
+    [
+        ({}, "public", ""),
+        ({"sensitivity": "Public"}, "closed", "label.sensitivity-unknown"),
+        ({"care": "friendly"}, "closed", "label.care-unknown"),
+        ({"access_rights": "ask"}, "closed", "label.access-rights-unknown"),
+        ({"access_rights": "embargoed"}, "restricted", "label.access-rights"),
+        ({"community_labels": ["TK XX"]}, "closed", "label.community-unknown"),
+        ({"community_labels": ["TK SS"]}, "closed", "label.community"),
+        ({"community_labels": ["TK A"]}, "public", ""),
+        ({"expires": "2026-11-15"}, "closed", "label.expired"),
+        ({"expires": "2026-11-16"}, "public", ""),
+        ({"expires": "never"}, "closed", "label.expired"),
+        ({"care": "community", "public_resolution": 7}, "restricted", "label.custodian-missing"),
+        ({"care": "community", "custodian": "a"}, "restricted", "label.resolution-missing"),
+        ({"care": "community", "custodian": "a", "public_resolution": 7}, "generalised", "label.care"),
+        ({"public_resolution": 7, "custodian": "a"}, "generalised", "label.resolution"),
+    ],
+)
+def test_a_label_means_the_most_closed_of_its_words(changed: dict[str, object], level: str, rule: str) -> None:
+    found = standing_of(label(**changed), TODAY)
+    assert found.level == level
+    assert not rule or rule in found.rules
+
+
+def test_no_label_is_not_publishable() -> None:
+    assert not standing_of(None, TODAY).publishable()
+    assert joined([]) == UNLABELLED
+    assert not standing_of_source(Labels(version=1), dataset="d", source="s", digest="x", today=TODAY).publishable()
+
+
+@given(standings, standings, standings)
+def test_joining_is_a_lattice_in_which_nothing_opens(a: Standing, b: Standing, c: Standing) -> None:
+    assert joined([a]) == a
+    assert joined([a, a]) == a
+    assert joined([a, b]) == joined([b, a])
+    assert joined([joined([a, b]), c]) == joined([a, joined([b, c])])
+    both = joined([a, b])
+    assert not loosens(a, both)
+    assert LEVELS.index(both.level) == max(LEVELS.index(a.level), LEVELS.index(b.level))
+
+
+@given(labels, st.sampled_from(["2026-11-16", "2026-12-01", "2031-01-01"]))
+def test_time_only_ever_closes(one: Label, later: str) -> None:
+    assert not loosens(standing_of(one, TODAY), standing_of(one, later))
+
+
+@given(standings, standings)
+def test_a_change_that_gives_more_is_known_as_one(a: Standing, b: Standing) -> None:
+    if a != b and msgspec.structs.replace(a, rules=()) != msgspec.structs.replace(b, rules=()):
+        assert loosens(a, b) or loosens(b, a)
+
+
+def test_a_restricted_source_under_the_name_of_a_public_dataset_stays_restricted() -> None:
+    known = Labels(
+        version=1,
+        labels=(
+            label(of={"dataset": "weather"}),
+            label(of={"source": "https://example.org/sites.csv"}, sensitivity="restricted"),
+            label(of={"bytes": "sha256:aa"}, sensitivity="restricted"),
+        ),
+    )
+
+    def level(source: str, digest: str, dataset: str = "weather") -> str:
+        return standing_of_source(known, dataset=dataset, source=source, digest=digest, today=TODAY).level
+
+    assert level("https://example.org/other.csv", "sha256:bb") == "public"
+    assert level("https://example.org/sites.csv", "sha256:bb") == "restricted"
+    assert level("file:copy.csv", "sha256:aa") == "restricted"
+    assert level("file:copy.csv", "sha256:bb", dataset="unlabelled") == "restricted"
+
+
+def test_a_record_may_be_more_closed_than_its_source_and_never_more_open() -> None:
+    open_, closed = standing_of(label(), TODAY), standing_of(label(sensitivity="closed"), TODAY)
+    known = Labels(version=1, labels=(label(of={"record": "r1"}, sensitivity="closed"), label(of={"record": "r2"})))
+    assert standing_of_record(known, "r1", open_, TODAY).level == "closed"
+    assert standing_of_record(known, "r2", closed, TODAY).level == "closed"
+    assert standing_of_record(known, "r3", open_, TODAY) == open_

@@ -114,18 +114,6 @@ def leaves_of(lines: Iterator[bytes]) -> Iterator[bytes]:
     raise Bad(65, "the file is cut off")
 
 
-def link(leaf: bytes, number: int, before: str) -> str:
-    """The SHA-256 of an entry that has its number and follows the one before it."""
-    try:
-        entry = json.loads(leaf)
-        right = entry["index"] == number and type(entry["index"]) is int and entry["prev"] == before
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise Bad(65, f"entry {number} cannot be read") from None
-    if not right:
-        raise Bad(65, f"entry {number} does not follow the one before it")
-    return "sha256:" + hashlib.sha256(leaf).hexdigest()
-
-
 def root_of(stack: list[tuple[int, bytes]]) -> bytes:
     """Whole subtrees, the largest first, as one tree."""
     root = stack[-1][1] if stack else hashlib.sha256(b"").digest()
@@ -136,23 +124,34 @@ def root_of(stack: list[tuple[int, bytes]]) -> bytes:
 
 def follow(leaves: Iterator[bytes], heads: list[tuple[int, bytes]]) -> tuple[int, bytes]:
     """Chain and tree, entry by entry, against the checkpoints."""
+    decode, sha256 = json.JSONDecoder().decode, hashlib.sha256
     before = "sha256:" + "0" * 64
     stack: list[tuple[int, bytes]] = []
-    count = 0
     sizes = {size for size, _ in heads}
-    while True:
-        if count in sizes and any(size == count and root != root_of(stack) for size, root in heads):
-            raise Bad(66, f"the first {count} entries are not those of the checkpoint of {count}")
-        leaf = next(leaves, None)
-        if leaf is None:
-            return count, root_of(stack)
-        count += 1
-        before = link(leaf, count, before)
-        height, node = 0, hashlib.sha256(b"\0" + leaf).digest()
+    count = 0
+    for count, leaf in enumerate(leaves, 1):
+        if count - 1 in sizes:
+            compare(count - 1, stack, heads)
+        try:
+            entry = decode(str(leaf, "utf-8"))
+            right = entry["index"] == count and type(entry["index"]) is int and entry["prev"] == before
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise Bad(65, f"entry {count} cannot be read") from None
+        if not right:
+            raise Bad(65, f"entry {count} does not follow the one before it")
+        before = "sha256:" + sha256(leaf).hexdigest()
+        height, node = 0, sha256(b"\0" + leaf).digest()
         while stack and stack[-1][0] == height:
-            node = hashlib.sha256(b"\1" + stack.pop()[1] + node).digest()
+            node = sha256(b"\1" + stack.pop()[1] + node).digest()
             height += 1
         stack.append((height, node))
+    compare(count, stack, heads)
+    return count, root_of(stack)
+
+
+def compare(count: int, stack: list[tuple[int, bytes]], heads: list[tuple[int, bytes]]) -> None:
+    if any(size == count and root != root_of(stack) for size, root in heads):
+        raise Bad(66, f"the first {count} entries are not those of the checkpoint of {count}")
 
 
 def verify(lines: Iterable[bytes], key: str, held: Iterable[str] = ()) -> tuple[int, str]:

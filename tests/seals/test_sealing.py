@@ -81,7 +81,7 @@ def test_a_chunk_can_be_opened_by_whoever_reads_the_format_alone() -> None:
     made = seal(body)
     cipher = AESSIV(KEY.derived("seal/aes-siv-512", 64).reveal())
     header, first, last = made[:32], made[32 : 32 + WHOLE], made[32 + WHOLE :]
-    assert header[:16] == b"KFMSEAL\x01\x12" + bytes(7) and header[16:].hex() == KEY.key_id
+    assert header[:16] == b"KFMSEAL\x01\x10" + bytes(7) and header[16:].hex() == KEY.key_id
     one = cipher.decrypt(first, [header + bytes(8) + b"\0" + bytes(16)])
     assert one + cipher.decrypt(last, [header + bytes(7) + b"\1" + b"\1" + first[:16]]) == body
 

@@ -10,7 +10,7 @@ import pytest
 
 from kfm.seals.acts import RULES, Act, Request, Verdict, decide, sign_act
 from kfm.seals.keylist import Keys
-from tests.seals.world import END, FIRST, KAW, LATER, MUSEUM, NOW, STAFF, acts, changed, request, signer, trusted
+from tests.seals.world import END, FIRST, KAW, LATER, MUSEUM, NOW, STAFF, acts, changed, key, request, signer, trusted
 
 KEYS = trusted()
 replace = msgspec.structs.replace
@@ -175,6 +175,7 @@ def test_what_has_expired_or_lasts_too_long_is_refused() -> None:
     for end, reason in (
         ("2026-03-08T00:00:00.001Z", "request.too-long"),
         (END, "request.too-long"),
+        ("2026-02-28T00:00:00.000Z", "request.too-long"),
         ("never", "request.times"),
         ("2026-99-99T00:00:00.000Z", "request.times"),
         ("2026-03-07", "request.times"),
@@ -228,6 +229,21 @@ def test_forged_signatures_are_as_none() -> None:
     as_approval = replace(sign_act("reject", WANTED, signer("sam"), NOW), kind="approve")
     assert judged(WANTED, [*ENOUGH[:2], as_approval]).reasons == ["approvals.too-few"]
     assert judged(WANTED, [*forged, *ENOUGH]).allow, "nobody stops others with rubbish"
+
+
+def test_somebody_else_does_not_ask_in_the_name_of_another() -> None:
+    for name in ("otto", "stu", "sue", "kim-own"):
+        asked = sign_act("request", WANTED, signer(name), NOW)
+        assert judged(WANTED, [asked, *ENOUGH[1:]]).reasons == ["requester.unsigned"]
+
+
+def test_a_key_of_a_community_is_no_key_of_its_holder_as_a_steward() -> None:
+    listed = replace(
+        FIRST, keys=[*FIRST.keys, key("sue-own", "sue", "community"), key("olli-own", "olli", "community")]
+    )
+    keys = trusted(listed)
+    assert judged(WANTED, acts(WANTED, "sue-own", "sam"), keys).reasons == ["approvals.too-few"]
+    assert judged(WANTED, acts(WANTED, "sue", "sam", requester="olli-own"), keys).reasons == ["requester.unsigned"]
 
 
 def test_one_steward_who_says_no_ends_it() -> None:

@@ -197,7 +197,11 @@ def test_what_is_no_envelope_is_refused(body: bytes) -> None:
 
 
 def test_what_is_signed_but_no_statement_is_refused() -> None:
-    for body in (b"{}", b"[1]", b'{"_type":"https://in-toto.io/Statement/v0.1","subject":[],"predicateType":"x"}'):
+    plain = msgspec.to_builtins(STATEMENTS["quality"])
+    older = json.dumps({**plain, "_type": "https://in-toto.io/Statement/v0.1"}).encode()
+    silent = json.dumps({**plain, "predicateType": ""}).encode()
+    nobody = json.dumps({**plain, "subject": []}).encode()
+    for body in (b"{}", b"[1]", b"\xff", older, silent, nobody):
         with pytest.raises(Denied):
             verified(wrap(PAYLOAD, body, [PROVER]), [PROVER.public], VERSION.digest)
 

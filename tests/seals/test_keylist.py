@@ -213,6 +213,21 @@ def test_admins_alone_never_let_more_people_decide(name: str) -> None:
         assert after(current, change, "ada", "sue", "sam")
 
 
+def test_one_community_does_not_consent_for_another() -> None:
+    names = ("lea", "lou")
+    osage = Custodian(id="osage", community=[signer(f"{name}-own").key_id for name in names], threshold=2)
+    listed = replace(
+        FIRST,
+        people=[*FIRST.people, *(Person(id=name, roles=[]) for name in names)],
+        keys=[*FIRST.keys, *(key(f"{name}-own", name, "community") for name in names)],
+        custodians=[*FIRST.custodians, osage],
+    )
+    _, change = LOOSER["a lower threshold"]
+    with pytest.raises(Denied, match="did not sign"):
+        after(trusted(listed), change, "ada", "lea-own", "lou-own")
+    assert after(trusted(listed), change, "ada", "kim-own", "koa-own")
+
+
 def test_a_custodian_is_not_lost_and_made_anew() -> None:
     current = trusted()
     gone: Change = lambda k: replace(  # noqa: E731

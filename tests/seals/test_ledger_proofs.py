@@ -19,7 +19,7 @@ from kfm.contract.keys import GENESIS, digest
 from kfm.contract.records import LedgerEntry, RefMove
 from kfm.errors import BadInput
 from kfm.seals.chain import EXIT, export_lines, verify_export, verify_leaves
-from kfm.seals.commitments import Opening, concealed, is_opened
+from kfm.seals.commitments import Opening, commitment, concealed, is_opened
 from kfm.seals.merkle import Frontier, leaf_hash
 from kfm.seals.notes import TreeHead, Verifier, sign_checkpoint
 from kfm.seals.signing import Signer
@@ -162,6 +162,17 @@ def test_wrong_keys_other_ledgers_and_missing_checkpoints_are_seen() -> None:
     assert both(export(LEAVES, [FULL, checkpoint(_rewritten(LEAVES, 10))])) == (66, 66)
 
 
+def test_entries_that_are_numbered_wrong_are_seen_although_they_are_chained_and_signed() -> None:
+    for numbers in ((0, 1, 2), (1, 3, 4), (1, 1, 2), (2, 3, 4)):
+        leaves: Leaves = []
+        for number in numbers:
+            leaves.append(canonical(entry(number, digest(leaves[-1]) if leaves else GENESIS)))
+        assert both(export(leaves, [checkpoint(leaves)])) == (65, 65)
+    assert both(export([b"[]"], [checkpoint([b"[]"])])) == (65, 65)
+    deep = b"[" * 100_000
+    assert both(export([deep], [checkpoint([deep])])) == (65, 65)
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_an_edited_export_is_seen(data: st.DataObject) -> None:
@@ -252,5 +263,8 @@ def test_what_is_concealed_can_be_shown_later_and_nothing_else_in_its_place() ->
     other_run = concealed(whole, ["reason"], custodian_key(), "run-8")[1]
     other_key = concealed(whole, ["reason"], custodian_key("two"), whole.run_id)[1]
     assert len({committed["reason"], other_run["reason"], other_key["reason"]}) == 3
+    salt = bytes(range(32))
+    told = {commitment(name, salt, value) for name in ("reason", "reaso", "") for value in ("x", "nx", ["x"], "")}
+    assert len(told) == 12, "no name and value read as another name and value"
     with pytest.raises(BadInput):
         concealed(whole, ["index"], custodian_key(), whole.run_id)

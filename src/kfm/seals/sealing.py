@@ -3,7 +3,7 @@
     header   32 bytes: `KFMSEAL`, 1, the power of two of a chunk, seven zeros, the id of the key
     chunk    16 bytes of tag, then as many bytes as were sealed: a whole chunk, but for the last
 
-Each chunk is AES-SIV (RFC 5297) under a key of 2 x 256 bits derived from the custodian's. Its associated data are the
+Each chunk is AES-SIV (RFC 5297) under a key of 2 x 128 bits derived from the custodian's. Its associated data are the
 header, its number, whether it is the last, and the tag of the chunk before it. So a chunk that is left out, added,
 moved, taken from another file, or cut off at a boundary does not open: what opens whole is what was sealed whole.
 
@@ -28,7 +28,7 @@ TAG = 16
 CHUNK_BITS = 16  # 64 KiB: fast where memory is slow, and what two files are seen to have in common
 CHUNK = 1 << CHUNK_BITS
 MEDIA_TYPE = "application/vnd.kfm.sealed"
-_PURPOSE = "seal/aes-siv-512"
+_PURPOSE = "seal/aes-siv-256"
 _BROKEN = "the bytes were changed, cut or put together; restore them from a copy"
 
 Keys = Callable[[str], CustodianKey | None]
@@ -41,13 +41,32 @@ def _cipher(key: CustodianKey) -> Any:
     except ImportError as problem:
         raise missing(problem) from problem
     try:
-        return AESSIV(key.derived(_PURPOSE, 64).reveal())
+        return AESSIV(key.derived(_PURPOSE, 32).reveal())
     except UnsupportedAlgorithm as problem:
         raise Denied("AES-SIV is not in the OpenSSL here", hint="use the wheel of cryptography") from problem
 
 
 def _bound(header: bytes, number: int, last: bool, before: bytes) -> list[bytes]:
     return [header + struct.pack(">QB", number, last) + before]
+
+
+def _cut(waiting: bytearray, block: memoryview, size: int) -> Iterator[bytearray | memoryview]:
+    """Pieces of this size, of which it is known that something follows; what is left waits, a whole piece at most.
+
+    Pieces are taken from the block itself: a copy of each would cost as much as a third of the cipher.
+    """
+    at = 0
+    if waiting:
+        at = min(size - len(waiting), len(block))
+        waiting += block[:at]
+        if at == len(block):
+            return
+        yield waiting
+        waiting.clear()
+    while len(block) - at > size:
+        yield block[at : at + size]
+        at += size
+    waiting += block[at:]
 
 
 class Sealer:
@@ -61,24 +80,21 @@ class Sealer:
         self._tag = bytes(TAG)
         self._begun = self._ended = False
 
-    def update(self, block: bytes) -> bytes:
+    def update(self, block: bytes) -> Iterator[bytes]:
+        """What can be sealed by now; to be gone through before the next block."""
         assert not self._ended, "it was finished"
-        made = [] if self._begun else [self._header]
-        self._begun = True
-        self._waiting += block
-        ready = max(0, (len(self._waiting) - 1) >> CHUNK_BITS) << CHUNK_BITS  # only the end shows which is the last
-        with memoryview(self._waiting) as view:
-            made += [self._chunk(view[at : at + CHUNK], last=False) for at in range(0, ready, CHUNK)]
-        del self._waiting[:ready]
-        return made[0] if len(made) == 1 else b"".join(made)
+        if not self._begun:
+            self._begun = True
+            yield self._header
+        for piece in _cut(self._waiting, memoryview(block), CHUNK):
+            yield self._chunk(piece, last=False)
 
     def finish(self) -> bytes:
-        head = self.update(b"")
+        head = b"".join(self.update(b""))
         self._ended = True
-        with memoryview(self._waiting) as view:
-            return head + self._chunk(view, last=True)
+        return head + self._chunk(self._waiting, last=True)
 
-    def _chunk(self, plain: memoryview, *, last: bool) -> bytes:
+    def _chunk(self, plain: bytearray | memoryview, *, last: bool) -> bytes:
         made: bytes = self._cipher.encrypt(plain, _bound(self._header, self._number, last, self._tag))
         self._number += 1
         self._tag = made[:TAG]
@@ -97,37 +113,34 @@ class Opener:
         self._number = 0
         self._tag = bytes(TAG)
 
-    def update(self, block: bytes) -> bytes:
-        self._waiting += block
-        if self._cipher is None and len(self._waiting) >= HEADER:
-            self._begin(bytes(self._waiting[:HEADER]))
+    def update(self, block: bytes) -> Iterator[bytes]:
+        """What can be opened by now; to be gone through before the next block."""
+        rest = memoryview(block)
         if self._cipher is None:
-            return b""
-        whole = CHUNK + TAG
-        ready = max(0, (len(self._waiting) - 1) // whole) * whole
-        with memoryview(self._waiting) as view:
-            made = [self._chunk(view[at : at + whole], last=False) for at in range(0, ready, whole)]
-        del self._waiting[:ready]
-        return made[0] if len(made) == 1 else b"".join(made)
+            missing_yet = HEADER - len(self._header)
+            self._header += rest[:missing_yet]
+            rest = rest[missing_yet:]
+            if len(self._header) < HEADER:
+                return
+            self._begin()
+        for piece in _cut(self._waiting, rest, CHUNK + TAG):
+            yield self._chunk(piece, last=False)
 
     def finish(self) -> bytes:
         if self._cipher is None:
             raise Corrupt("sealed bytes end within their header", hint=_BROKEN)
-        with memoryview(self._waiting) as view:
-            return self._chunk(view, last=True)
+        return self._chunk(self._waiting, last=True)
 
-    def _begin(self, header: bytes) -> None:
-        name = sealed_by(header)
+    def _begin(self) -> None:
+        name = sealed_by(self._header)
         if not name:
             raise Corrupt("bytes that should be sealed are not", hint=_BROKEN)
         key = self._keys(name)
         if key is None or key.key_id != name:
             raise Denied(f"bytes are sealed with key {name}, which is not at hand", hint="ask their custodian")
         self._cipher = _cipher(key)
-        self._header = header
-        del self._waiting[:HEADER]
 
-    def _chunk(self, sealed: memoryview, *, last: bool) -> bytes:
+    def _chunk(self, sealed: bytearray | memoryview, *, last: bool) -> bytes:
         from cryptography.exceptions import InvalidTag
 
         if len(sealed) < TAG:
@@ -144,8 +157,7 @@ class Opener:
 def sealed(blocks: Iterable[bytes], key: CustodianKey) -> Iterator[bytes]:
     sealer = Sealer(key)
     for block in blocks:
-        if made := sealer.update(block):
-            yield made
+        yield from sealer.update(block)
     yield sealer.finish()
 
 
@@ -153,8 +165,7 @@ def opened(blocks: Iterable[bytes], keys: Keys) -> Iterator[bytes]:
     """Every block given was checked; a reader that stops before the end has not seen whether it is whole."""
     opener = Opener(keys)
     for block in blocks:
-        if made := opener.update(block):
-            yield made
+        yield from opener.update(block)
     if made := opener.finish():
         yield made
 

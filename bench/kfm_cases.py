@@ -366,6 +366,39 @@ def table(n: int, folder: str) -> None:
         watch.report(n, made=manifest["digest"].removeprefix("sha256:"), peak_mib=peak_mib())
 
 
+# -- keys
+
+
+def custodian() -> Any:
+    from kfm.contract.secret import Secret
+    from kfm.seals.custody import CustodianKey
+
+    return CustodianKey(Secret(os.urandom(64)))
+
+
+def seal(n: int, folder: str) -> None:
+    """Seals n MiB already in memory."""
+    from kfm.seals.sealing import sealed, sealed_size
+
+    key, chunk = custodian(), os.urandom(1 << 20)
+    with Stopwatch() as watch:
+        size = sum(map(len, sealed((chunk for _ in range(n)), key)))
+    assert size == sealed_size(n << 20)
+    watch.report(n / 1024)
+
+
+def unseal(n: int, folder: str) -> None:
+    """Opens n MiB that were sealed; they are in memory."""
+    from kfm.seals.sealing import opened, sealed
+
+    key, chunk = custodian(), os.urandom(1 << 20)
+    made = list(sealed((chunk for _ in range(n)), key))
+    with Stopwatch() as watch:
+        size = sum(map(len, opened(made, {key.key_id: key}.get)))
+    assert size == n << 20
+    watch.report(n / 1024)
+
+
 # -- memory
 
 
@@ -385,7 +418,7 @@ CASES: dict[str, Callable[[int, str], None]] = {
     case.__name__: case
     for case in (
         chain, empty_chain, wide, one, one_of_many, admission, skip, skip_files, resume, canonical, canonical_odd,
-        canonical_receipt, fetch, version, noop_files, noop_http, big_plan, table,
+        canonical_receipt, fetch, version, noop_files, noop_http, big_plan, table, seal, unseal,
     )
 }  # fmt: skip
 

@@ -158,6 +158,11 @@ WORKS: tuple[Work, ...] = (
         Contestant("SHA-256 alone", ("yardsticks.py", "sha256"), 1024), per="GiB",
     ),
     Work(
+        "seal", "Seal 256 MiB with the custodian's key, and open them", "GiB/s", "rate",
+        (kfm("KFM, sealing", "seal", 256, ""), kfm("KFM, opening", "unseal", 256, "")),
+        Contestant("SHA-256 alone", ("yardsticks.py", "sha256"), 256), per="GiB",
+    ),
+    Work(
         "table", "A CSV of 1,000,000 rows through contract, filter, sort and deduplication", "rows/s", "rate",
         (
             kfm("KFM, declared", "table", 1_000_000, "the bytes, the held rows, the version and the receipt", rounds=3),
@@ -219,6 +224,7 @@ TARGETS: tuple[Target, ...] = (
     Target("canonical", "KFM, a receipt", "value", least=100_000),
     Target("canonical", "KFM, mixed values", "value", least=100_000),
     Target("fetch", "KFM, over HTTP from this machine", "ratio", least=0.6),
+    Target("seal", "KFM, sealing", "ratio", least=0.5),
     Target("table", "KFM, declared", "ratio", least=0.333),
     Target("cold", "`kfm --version`", "ratio", most=5),
     Target("cold", "`kfm run`, 10 files, all unchanged", "ratio", most=12),

@@ -23,6 +23,7 @@ from kfm.documents import reading, scalars, shape
 from kfm.documents.characters import is_printable, printable
 from kfm.documents.reading import Document, Path, dotted
 from kfm.errors import BadInput
+from kfm.references import read_reference
 
 FILE_NAMES = ("kfm.yml", "kfm.yaml", "kfm.json")
 # Names the program itself reads; every other KFM_* name must be a setting, but for KFM_SECRET_*: what those hold
@@ -270,9 +271,8 @@ class Resolved:
         return scheme, self.at(path) if path else ""
 
     def secret(self, reference: str, env: Mapping[str, str], *, shortest: int = SHORTEST) -> Secret:
-        """What `env:NAME` or `file:PATH` holds. A file must belong to us and be closed to all others."""
-        kind, _, name = reference.partition(":")
-        value = os.fsencode(env.get(name, "")) if kind == "env" else _read_secret(self.at(name), reference)
+        """What `env:NAME` or `file:PATH` holds, or another store of secrets that is installed; see kfm.references."""
+        value = read_reference(reference, env, self.at)
         if len(value) < shortest:
             raise BadInput(
                 f"the secret {reference} is {f'shorter than {shortest} bytes' if value else 'empty'}",
@@ -370,21 +370,6 @@ def _check_owner(folder: str, path: str, shown: str, env: Mapping[str, str]) -> 
 
 def _shown_path(path: str) -> str:
     return path if is_printable(path) and len(path) <= 200 else printable(path)
-
-
-def _read_secret(path: str, reference: str) -> bytes:
-    import stat
-
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
-    except OSError as error:
-        reason = (error.strerror or "").lower()
-        raise BadInput(f"the secret {reference} cannot be read: {reason}", hint="look at the path") from None
-    with open(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_mode & 0o077 or found.st_uid not in (0, os.geteuid()):
-            raise BadInput(f"the secret {reference} is open to others", hint="chmod 600 it; it must be your own file")
-        return file.read(4097).rstrip(b"\r\n")
 
 
 def _read(path: str, where: str) -> bytes:

@@ -18,6 +18,11 @@ ROOT = Path(__file__).resolve().parents[2]
 REACHES = [
     ("documents", "kfm.contract", "rooms"),
     ("contract", "kfm.projections", "rooms"),
+    ("contract", "kfm.seals", "rooms"),
+    ("seals", "kfm.references", "rooms"),
+    ("seals", "secrets", "pure"),
+    ("policy", "cryptography", "keys"),
+    ("cli", "kfm.seals", "doors"),
     ("inspection", "kfm.engine", "rooms"),
     ("projections", "kfm.inspection", "rooms"),
     ("projections", "kfm.engine", "rooms"),
@@ -123,7 +128,10 @@ def test_every_room_is_named_by_the_contracts_that_speak_of_its_kind() -> None:
     edges = set(re.findall(r"kfm\.(\w+)", text.partition(":edges]")[2].partition("forbidden_modules")[0]))
     doors = set(re.findall(r"kfm\.(\w+)", text.partition(":doors]")[2].partition("forbidden_modules")[0]))
     behind = set(re.findall(r"kfm\.(\w+)", text.partition(":doors]")[2].partition("[importlinter")[0])) - doors
-    core = {"documents", "contract", "masking", "inspection", "projections", "engine", "operations", "orchestration"}
+    core = {
+        *("documents", "contract", "seals", "masking", "inspection"),
+        *("projections", "engine", "operations", "orchestration"),
+    }
     assert rooms == core | (edges - {"config"}) | {"house"} | doors
     assert behind == (core - {"documents", "contract"}) | (edges - {"config"})
 
@@ -133,7 +141,13 @@ def test_the_runtime_needs_four_packages_and_the_pins_are_of_those() -> None:
         project = tomllib.load(file)["project"]
     declared = [line for line in (ROOT / "requirements" / "runtime.in").read_text().splitlines() if line[:1] not in "#"]
     assert declared == project["dependencies"]
-    assert {re.split("[<>=]", line)[0].lower() for line in declared} == {"apsw", "google-re2", "h3", "msgspec"}
+    assert {re.split("[<>=]", line)[0].lower() for line in declared} == {
+        "apsw",
+        "cryptography",
+        "google-re2",
+        "h3",
+        "msgspec",
+    }
 
 
 @pytest.mark.parametrize("name", ["runtime", "dev"])

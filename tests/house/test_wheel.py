@@ -17,7 +17,12 @@ import kfm
 from tests.house.bans import ROOT, repository_files
 from tests.house.guides import follow
 
-RUNTIME = {"apsw": "apsw", "google-re2": "re2", "msgspec": "msgspec"}  # and what is imported of them
+RUNTIME = {
+    "apsw": "apsw",
+    "google-re2": "re2",
+    "gordon-to-regorus": "regorus",
+    "msgspec": "msgspec",
+}  # and what is imported of them
 
 
 def quiet(*command: str, cwd: Path | None = None) -> str:

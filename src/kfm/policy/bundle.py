@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import io
 import os
-import tarfile
 from functools import lru_cache
 
 import msgspec
@@ -60,6 +57,10 @@ def shipped() -> Policies:
 
 def bundle(given: Policies) -> bytes:
     """The same policies as a bundle for an OPA server, the same bytes each time."""
+    import gzip
+    import io
+    import tarfile
+
     manifest = msgspec.json.encode({"revision": given.digest, "roots": ["kfm"], "rego_version": 1})
     members = [(".manifest", manifest), ("data.json", given.data.encode())]
     members += [(name, text.encode()) for name, text in given.files]

@@ -6,7 +6,6 @@ from __future__ import annotations
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -84,6 +83,8 @@ class Opa:
     name = "opa"
 
     def __init__(self, url: str, *, timeout_s: float = 2.0) -> None:
+        from urllib.parse import urlsplit
+
         try:
             parts = urlsplit(url)
             secure, host, port = parts.scheme == "https", parts.hostname or "", parts.port

@@ -37,7 +37,7 @@ def test_opa_finds_nothing_to_say_about_them() -> None:
 
 
 def test_opa_passes_their_tests_and_each_rule_is_reached() -> None:
-    status, told = said(tool("opa"), "test", "--coverage", "--format=json", "policies")
+    status, told = said(tool("opa"), "test", "--timeout=120s", "--coverage", "--format=json", "policies")
     assert status == 0, told
     files = json.loads(told)["files"]
     missed = {name: found["not_covered"] for name, found in files.items() if found.get("not_covered")}
@@ -59,7 +59,7 @@ def test_a_test_that_fails_is_seen(tmp_path: Path) -> None:
             assert "allow if count(missing) == 0" in text
             text = text.replace("allow if count(missing) == 0", "allow if count(missing) < 2")
         (tmp_path / path.name).write_text(text)
-    status, told = said(tool("opa"), "test", str(tmp_path))
+    status, told = said(tool("opa"), "test", "--timeout=120s", str(tmp_path))
     assert status != 0 and "test_deny_is_empty_exactly_when_allow_is_true" in told
 
 
@@ -75,5 +75,9 @@ def test_conftest_says_the_same(name: str, tmp_path: Path) -> None:
 
 
 def test_conftest_passes_their_tests() -> None:
-    status, told = said(tool("conftest"), "verify", "--policy", "policies", "--no-color")
-    assert status == 0 and " 0 failures" in told and " 0 tests" not in told, told
+    # It gives each test five seconds and cannot be told otherwise: on a busy machine that is no verdict.
+    for _ in range(10):
+        status, told = said(tool("conftest"), "verify", "--policy", "policies", "--no-color")
+        if "context deadline exceeded" not in told:
+            break
+    assert status == 0 and " 0 failures" in told and not told.strip().startswith("0 tests"), told

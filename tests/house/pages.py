@@ -88,7 +88,19 @@ def check_pages(root: Path = ROOT) -> tuple[int, list[Finding]]:
 def generated() -> dict[str, str]:
     """Every generated file by its path in the repository, as the code of today makes it."""
     schemas = {f"schemas/{name}.json": _kfm("schema", name) for name in _kfm("schema").split()}
-    return schemas | reference.pages() | node_files.files() | {"docs/promises.md": promises.current()}
+    return schemas | reference.pages() | node_files.files() | _policies() | {"docs/promises.md": promises.current()}
+
+
+POLICIES = "src/kfm/policy/rego"  # what is installed: the policies without their tests
+
+
+def _policies() -> dict[str, str]:
+    found = sorted((ROOT / "policies").glob("*.rego"))
+    return {
+        f"{POLICIES}/{path.name}": path.read_text(encoding="utf-8")
+        for path in found
+        if not path.name.endswith("_test.rego")
+    }
 
 
 def _kfm(*arguments: str) -> str:
@@ -102,7 +114,7 @@ WRITTEN_BY_HAND = {"docs/reference/transforms.md"}  # among the generated ones, 
 def check_generated(root: Path, current: dict[str, str]) -> list[Finding]:
     """Generated files that are absent, old, or of something that is gone."""
     stale = "not what the code makes today; run `make schemas`"
-    folders = ("schemas", "docs/reference", node_files.FOLDER)
+    folders = ("schemas", "docs/reference", node_files.FOLDER, POLICIES)
     there = {
         path.relative_to(root).as_posix() for folder in folders for path in (root / folder).rglob("*") if path.is_file()
     }

@@ -21,6 +21,7 @@ RUNTIME = {
     "apsw": "apsw",
     "cryptography": "cryptography",
     "google-re2": "re2",
+    "gordon-to-regorus": "regorus",
     "h3": "h3",
     "msgspec": "msgspec",
 }  # and what is imported of them

@@ -1,0 +1,91 @@
+package kfm.zone_test
+
+import data.kfm.examples
+import data.kfm.zone
+
+# Where, what instead, and the rule that must then say no.
+broken := [
+	["/step/from", "raw", "zone.step"],
+	["/step/from", "published", "zone.step"],
+	["/step/to", "public", "zone.step"],
+	["/identity/title", "", "metadata.title"],
+	["/identity/title", "", "zone.evidence"],
+	["/label/care", "closed", "care.class"],
+	["/emission/recorded", false, "telemetry.recorded"],
+	["/label/sensitivity", "sacred", "zone.sealed"],
+]
+
+test_the_example_is_allowed_without_a_reason if {
+	zone.allow == true with input as examples.zone
+	zone.deny == set() with input as examples.zone
+}
+
+test_each_thing_that_is_wrong_is_denied_by_its_rule if {
+	every case in broken {
+		question := examples.but(examples.zone, case[0], case[1])
+		zone.allow == false with input as question
+		denied := zone.deny with input as question
+		case[2] in {reason.rule | some reason in denied}
+	}
+}
+
+test_every_part_is_needed if {
+	every part in object.keys(examples.zone) {
+		zone.allow == false with input as examples.without(examples.zone, part)
+	}
+}
+
+test_deny_is_empty_exactly_when_allow_is_true if {
+	agreeing := [1 |
+		some question in questions
+		allowed := zone.allow with input as question
+		denied := zone.deny with input as question
+		silent := count(denied) == 0
+		allowed == silent
+	]
+	count(agreeing) == count(questions)
+}
+
+questions := array.concat(
+	[examples.zone, {}, [], null, "true", 1, true],
+	array.concat(
+		[examples.but(examples.zone, case[0], case[1]) | some case in broken],
+		[examples.without(examples.zone, part) | some part in object.keys(examples.zone)],
+	),
+)
+
+test_every_step_has_its_evidence if {
+	zone.allow == true with input as examples.to_processed
+	zone.allow == true with input as examples.from_quarantine
+}
+
+test_protected_bytes_are_sealed_below_published if {
+	denied := zone.deny with input as examples.but(examples.to_processed, "/step/sealed", false)
+	{reason.rule | some reason in denied} == {"zone.sealed"}
+}
+
+test_what_was_held_is_released_by_a_steward if {
+	denied := zone.deny with input as examples.but(examples.from_quarantine, "/review/outcome", "rejected")
+	{reason.rule | some reason in denied} == {"zone.released"}
+}
+
+test_no_step_is_left_out if {
+	denied := zone.deny with input as examples.but(examples.zone, "/step/from", "work")
+	{reason.rule | some reason in denied} == {"zone.step"}
+}
+
+test_the_obligations_of_what_is_published_are_handed_on if {
+	duties := zone.obligations with input as examples.zone
+	duties == {{"do": "mask", "resolution": 7}}
+}
+
+test_into_work_only_its_own_reasons_are_told if {
+	denied := zone.deny with input as examples.but(examples.from_quarantine, "/checksums/damaged", 1)
+	{reason.rule | some reason in denied} == {"zone.evidence", "checksums.objects"}
+}
+
+test_the_warnings_of_the_parts_are_handed_on if {
+	late := examples.but(examples.but(examples.zone, "/emission/slo_ok", false), "/label/expires", 1767323046000)
+	warned := zone.warn with input as examples.but(late, "/checksums/objects", 0)
+	{reason.rule | some reason in warned} == {"telemetry.slo", "care.ending", "validation.empty"}
+}

@@ -1,0 +1,130 @@
+"""The gate before the Published zone, decided by the policies: what checklist.py asks, asked at the decision point."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from kfm.contract import records
+from kfm.contract.names import is_digest
+from kfm.contract.ports import Objects, State
+from kfm.contract.records import DatasetVersion, Receipt, RefMove
+from kfm.errors import KfmError
+from kfm.policy.checklist import wrong_bytes
+from kfm.policy.decide import Decider, embedded
+from kfm.policy.questions import Decision, Made, MadeReceipt, Question
+
+GATE = "promotion.checklist"  # as receipts have always called it
+_BYTES = "checksums.read"
+_DETAILED = frozenset({"checksums.intact", "metadata.parts", "validation.parts"})  # told with their places
+
+
+def promotion_gate(
+    state: State,
+    objects: Objects,
+    move: RefMove,
+    declared: Mapping[str, Any] | None = None,
+    *,
+    read: bool = True,
+    decider: Decider | None = None,
+) -> records.Decision:
+    """May `move.after` be at `published/<dataset>`? Parameters as those of the checklist it stands in for."""
+    point = decider or embedded()
+    dataset = move.ref.partition("/")[2]
+    try:
+        version = state.ledger.version(dataset, move.after)
+        receipt = state.ledger.receipt(version.run_id) if version is not None else None
+        made = made_of(version, receipt, declared)
+        decision = point.decide(Question(gate="minimum", subjects=[move.after], made=made))
+        if decision.rules == [_BYTES]:
+            # Bytes are read only where nothing else stands against it: they may be many.
+            damaged = "; ".join(wrong_bytes(objects, move.after, read=read))
+            made = msgspec.structs.replace(made, looked_at=True, damaged=damaged[:1000])
+            decision = point.decide(Question(gate="minimum", subjects=[move.after], made=made))
+            return _recorded(decision, move, [damaged] if damaged else [])
+    except KfmError as problem:
+        reasons = [f"the check itself failed: {problem.code}"]
+        return records.Decision(
+            gate=GATE, allow=False, subject=move.after, policy_digest=point.policy_digest, reasons=reasons
+        )
+    return _recorded(decision, move, [_part(name) for name in [*made.unheld_parts, *made.closed_parts]])
+
+
+def _recorded(decision: Decision, move: RefMove, details: list[str]) -> records.Decision:
+    """With the places of what does not hold, which the rules do not name: they decide, they do not search. That the
+    bytes were not read is said only where nothing else kept anybody from reading them."""
+    allow = decision.is_yes(move.after)
+    told = list(zip(decision.rules, decision.reasons, strict=True))
+    plain = [reason for rule, reason in told if rule not in _DETAILED and (rule != _BYTES or len(told) == 1)]
+    return records.Decision(
+        gate=GATE,
+        allow=allow,
+        subject=move.after,
+        policy_digest=decision.policy_digest,
+        reasons=[] if allow else plain + details,
+    )
+
+
+def made_of(version: DatasetVersion | None, receipt: Receipt | None, declared: Mapping[str, Any] | None) -> Made:
+    """What the state says of a version, today's declaration before the one it was made under."""
+    if version is None:
+        return _NOTHING
+    said: Mapping[str, Any] = version.metadata if declared is None else declared
+    marks = sorted(name for name in version.validation if "/" in name)
+    made_as = version.metadata.get("sensitivity")
+    return Made(
+        title=_text(said.get("title")),
+        licence=_text(said.get("license")),
+        sensitivity=_text(said.get("sensitivity")),
+        made_as="unsaid" if made_as is None else made_as if isinstance(made_as, str) else "odd",
+        closed_parts=[name for name in marks if not name.startswith("unheld/")],
+        unheld_parts=[name for name in marks if name.startswith("unheld/")],
+        sources=version.validation.get("sources", 0),
+        contracts=version.validation.get("contracts", -1),
+        version=version.digest,
+        plan_hash=version.plan_hash if is_digest(version.plan_hash) else "",
+        input_hash=version.input_hash if is_digest(version.input_hash) else "",
+        updater_version=version.updater_version,
+        run_id=version.run_id,
+        looked_at=False,
+        damaged="",
+        receipt=None if receipt is None else _receipt(receipt),
+    )
+
+
+def _receipt(receipt: Receipt) -> MadeReceipt:
+    outputs = [item.checksum for item in receipt.outputs]
+    return MadeReceipt(status=receipt.status, dry_run=receipt.dry_run, outputs=outputs)
+
+
+_NOTHING = Made(
+    title="",
+    licence="",
+    sensitivity="",
+    made_as="",
+    closed_parts=[],
+    unheld_parts=[],
+    sources=0,
+    contracts=0,
+    version="",
+    plan_hash="",
+    input_hash="",
+    updater_version="",
+    run_id="",
+    looked_at=False,
+    damaged="",
+)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _part(name: str) -> str:
+    what, _, partition = name.partition("/")
+    of = f"of partition {partition}" if partition else "of what was made as a whole"
+    if what == "unheld":
+        return f"validation: not every source {of} was held against a data contract"
+    return f"metadata: something {of} was made when the sensitivity was not public, and stays so"

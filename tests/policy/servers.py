@@ -1,0 +1,109 @@
+"""A real OPA, and servers that only pretend to be one."""
+
+from __future__ import annotations
+
+import fcntl
+import http.server
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from kfm.policy.bundle import Policies, bundle
+from tests.abilities import lacking
+
+VERSIONS = {"opa": "v1.22.0", "conftest": "v0.71.1"}
+MODULES = {"opa": "github.com/open-policy-agent/opa", "conftest": "github.com/open-policy-agent/conftest"}
+
+
+def tool(name: str) -> str:
+    """A program built from Go once per machine, into a folder outside the clone."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kfm" / "tools"
+    there = folder / name
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f".{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # other workers wait for the one that builds
+        if not there.is_file():
+            _build(name, folder)
+    return str(there)
+
+
+def _build(name: str, folder: Path) -> None:
+    if shutil.which("go") is None:
+        lacking(f"no {name} on this machine, and no go to build it with")
+    env = {**os.environ, "GOBIN": str(folder), "CGO_ENABLED": "0"}
+    command = ["go", "install", "-ldflags=-s -w", f"{MODULES[name]}@{VERSIONS[name]}"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=3000, check=False)
+    if done.returncode or not (folder / name).is_file():
+        lacking(f"{name} could not be built")
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+class Server:
+    def __init__(self, url: str, process: subprocess.Popen[bytes]) -> None:
+        self.url = url
+        self.process = process
+
+
+@contextmanager
+def real_opa(policies: Policies, folder: Path) -> Iterator[Server]:
+    packed = folder / "bundle.tar.gz"
+    packed.write_bytes(bundle(policies))
+    url = f"http://127.0.0.1:{free_port()}"
+    command = [tool("opa"), "run", "--server", "--addr", url.removeprefix("http://"), "--skip-version-check"]
+    process = subprocess.Popen([*command, "--log-level", "error", "-b", str(packed)])
+    try:
+        for _ in range(300):
+            assert process.poll() is None, "OPA did not start"
+            try:
+                with urllib.request.urlopen(f"{url}/health?bundles", timeout=1):
+                    break
+            except OSError:
+                time.sleep(0.1)
+        yield Server(url, process)
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def pretending(answer: Callable[[http.server.BaseHTTPRequestHandler, bytes], None]) -> Iterator[str]:
+    """A server on loopback that answers every question as it is told to."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            with suppress(OSError):  # whoever asked hung up
+                answer(self, body)
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def saying(content: bytes, status: int = 200) -> Callable[[http.server.BaseHTTPRequestHandler, bytes], None]:
+    def answer(handler: http.server.BaseHTTPRequestHandler, _body: bytes) -> None:
+        handler.send_response(status)
+        handler.send_header("Content-Length", str(len(content)))
+        handler.end_headers()
+        handler.wfile.write(content)
+
+    return answer

@@ -1,4 +1,4 @@
-/** One file says what an installation is: `kfm.yml`, strict, with a published schema. Twin of src/kfm/config.py. */
+/** One file says what an installation is: `kfm.yml`, strict, with a published schema. Twin of src/kfm/config. */
 
 import fs from "node:fs";
 import path from "node:path";

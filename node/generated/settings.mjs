@@ -78,6 +78,13 @@ export const ExecuteConfig = record("ExecuteConfig", {
   lease_s: [bounded(number, {"gt": 0, "le": 86400}), 60],
 });
 
+export const WatchConfig = record("WatchConfig", {
+  poll_s: [bounded(number, {"ge": 0, "le": 31536000}), 900],
+  jitter: [bounded(number, {"ge": 0, "le": 1}), 0.1],
+  host_pause_s: [bounded(number, {"ge": 0, "le": 31536000}), 1],
+  debounce_s: [bounded(number, {"ge": 0, "le": 31536000}), 2],
+});
+
 export const WebhookConfig = record("WebhookConfig", {
   datasets: bounded(list(bounded(text, {"min": 1, "max": 4096})), {"min": 1}),
   secrets: bounded(list(bounded(text, {"min": 1, "max": 4096})), {"min": 1, "max": 2}),
@@ -92,18 +99,6 @@ export const GitHubConfig = record("GitHubConfig", {
   uploads: [bounded(text, {"min": 1, "max": 4096}), "https://uploads.github.com"],
 });
 
-export const WatchConfig = record("WatchConfig", {
-  poll_s: [bounded(number, {"ge": 0, "le": 31536000}), 900],
-  jitter: [bounded(number, {"ge": 0, "le": 1}), 0.1],
-  host_pause_s: [bounded(number, {"ge": 0, "le": 31536000}), 1],
-  debounce_s: [bounded(number, {"ge": 0, "le": 31536000}), 2],
-});
-
-export const Extent = record("Extent", {
-  bbox: [list(number), []],
-  interval: [list(nullable(text)), []],
-});
-
 export const SourceConfig = record("SourceConfig", {
   uri: bounded(text, {"min": 1, "max": 4096}),
   format: [nullable(literal("bytes", "csv", "geojson", "json", "ndjson", "stac", "text")), null],
@@ -116,6 +111,11 @@ export const SourceConfig = record("SourceConfig", {
   revalidate_s: [nullable(bounded(number, {"ge": 0, "le": 31536000})), null],
   media_type: [text, ""],
   poll_s: [nullable(bounded(number, {"ge": 0, "le": 31536000})), null],
+});
+
+export const Extent = record("Extent", {
+  bbox: [list(number), []],
+  interval: [list(nullable(text)), []],
 });
 
 export const DatasetConfig = record("DatasetConfig", {

@@ -16,9 +16,10 @@ import msgspec
 from msgspec import inspect
 
 import kfm
-from kfm import config, durable, errors
+from kfm import durable, errors
 from kfm.cli import render, runner
 from kfm.cli.parser import DEFAULTS
+from kfm.config import datasets, github, installation, loading, network, pace, sources, webhooks
 from kfm.contract import declared, records
 from kfm.documents import characters, dates, encodings, patterns
 from kfm.inspection import columns, findings, schema
@@ -40,7 +41,8 @@ def files() -> dict[str, str]:
     """Every generated module by its path, as the code of today makes it."""
     made = {
         "records.mjs": _records(records),
-        "settings.mjs": _records(declared, config),
+        # What holds another comes after it.
+        "settings.mjs": _records(declared, loading, network, pace, webhooks, github, sources, datasets, installation),
         "errors.mjs": _errors(),
         "words.mjs": _words() + _judged(),
         "characters.mjs": _characters() + _dates(),

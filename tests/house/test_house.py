@@ -132,7 +132,7 @@ def test_every_room_is_named_by_the_contracts_that_speak_of_its_kind() -> None:
         *("documents", "contract", "seals", "masking", "inspection"),
         *("projections", "engine", "operations", "orchestration"),
     }
-    assert rooms == core | (edges - {"config"}) | {"house"} | doors
+    assert rooms == core | edges | {"house"} | doors
     assert behind == (core - {"documents", "contract"}) | (edges - {"config"})
 
 

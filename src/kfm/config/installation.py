@@ -1,0 +1,104 @@
+"""The whole file: every section, and what holds between them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from kfm.config.datasets import DatasetConfig, check_dataset
+from kfm.config.github import GitHubConfig, check_github
+from kfm.config.network import NetworkConfig, check_host
+from kfm.config.pace import ExecuteConfig, WatchConfig
+from kfm.config.values import ID_PATTERN, Days, Text
+from kfm.config.webhooks import WebhookConfig, check_webhook
+from kfm.contract.records import Record
+from kfm.documents.characters import is_printable
+from kfm.documents.reading import Document
+
+
+class Config(Record, frozen=True):
+    """An installation."""
+
+    datasets: Annotated[
+        dict[str, DatasetConfig],
+        Meta(description="by their names", extra_json_schema={"propertyNames": {"pattern": ID_PATTERN}}),
+    ]
+    kfm: Annotated[Literal[1], Meta(description="the version of this format")] = 1
+    schema_url: Annotated[str, Meta(description="for editors")] = msgspec.field(default="", name="$schema")
+    state: Annotated[Text, Meta(description="sqlite:PATH, jsonl:PATH or memory")] = "sqlite:.kfm/state.db"
+    objects: Annotated[Text, Meta(description="file:PATH")] = "file:.kfm/objects"
+    publish: Annotated[Text, Meta(description="file:PATH, github:OWNER/REPOSITORY or noop")] = "file:public"
+    artifacts: Annotated[Text, Meta(description="folder for the artifacts of each run")] = ".kfm/artifacts"
+    accept_weak_storage: Annotated[
+        bool, Meta(description="write to places that may lose what they acknowledged, such as tmpfs or NFS")
+    ] = False
+    network: Annotated[NetworkConfig, Meta(description="what may be reached, how long, how much")] = NetworkConfig()
+    execute: Annotated[ExecuteConfig, Meta(description="how steps are run")] = ExecuteConfig()
+    github: Annotated[GitHubConfig, Meta(description="how GitHub is reached")] = GitHubConfig()
+    watch: Annotated[WatchConfig, Meta(description="how `kfm watch` looks at sources")] = WatchConfig()
+    webhooks: Annotated[
+        dict[str, WebhookConfig],
+        Meta(
+            description="who may tell of a change, by the name in the URL",
+            extra_json_schema={"propertyNames": {"pattern": ID_PATTERN}},
+        ),
+    ] = {}
+    publish_retention: Annotated[
+        int,
+        Meta(
+            ge=-1,
+            description="how many superseded versions of a dataset stay public beside the current one; -1: all. "
+            "What was withdrawn or taken back never does",
+        ),
+    ] = -1
+    keep_days: Annotated[Days, Meta(description="how long ended triggers and ids of webhooks' messages are kept")] = 90
+    deletion_budget: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="share of its keys a dataset may lose in one run; --allow-deletions N lets one more go",
+        ),
+    ] = 0.1
+
+
+_SCHEMES = {"state": ("sqlite", "jsonl", "memory"), "objects": ("file",), "publish": ("file", "github", "noop")}
+
+msgspec.json.Decoder(Config)  # learned here, once: msgspec crashes if two threads learn one large type at the same time
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema 2020-12 of the file, for editors and for `schemas/config.json`."""
+    schema = msgspec.json.schema(Config)
+    for definition in schema["$defs"].values():
+        definition["description"] = " ".join(definition.get("description", "").split())
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "kfm.yml", **schema}
+
+
+def check(config: Config, document: Document) -> None:
+    """What the types alone cannot say."""
+    for key, schemes in _SCHEMES.items():
+        _check_location(document, key, getattr(config, key), schemes)
+    check_github(document, config.publish, config.github)
+    if not is_printable(config.artifacts):
+        document.refuse(("artifacts",), "holds a control character", "use a plain path")
+    for index, host in enumerate(config.network.allow):
+        check_host(document, ("network", "allow", index), host)
+    for name, dataset in config.datasets.items():
+        check_dataset(document, ("datasets", name), dataset)
+    for name, hook in config.webhooks.items():
+        check_webhook(document, ("webhooks", name), hook, config.datasets)
+
+
+def _check_location(document: Document, key: str, url: str, schemes: tuple[str, ...]) -> None:
+    scheme, colon, rest = url.partition(":")
+    known = " or ".join(name if name in ("memory", "noop") else f"{name}:PATH" for name in schemes)
+    if scheme not in schemes or not (colon or scheme in ("memory", "noop")):
+        document.refuse((key,), "names no store this version has", f"use {known}")
+    if scheme in ("memory", "noop"):
+        if rest:
+            document.refuse((key,), f"has text after {scheme}:", "nothing belongs there")
+    elif not rest.strip("/.") or not is_printable(rest) or (rest.startswith("//") and not rest.startswith("///")):
+        document.refuse((key,), "has no usable path", f"write {scheme}:some/path, or {scheme}:///absolute/path")

@@ -1,0 +1,95 @@
+"""The `sources` of a dataset."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from kfm.config.network import check_host
+from kfm.config.values import Interval, Text, given
+from kfm.contract import names
+from kfm.contract.records import DataContract, Record
+from kfm.contract.referred import check_secrets, referring
+from kfm.documents.characters import is_printable
+from kfm.documents.reading import Document, Path
+
+Format = Literal["csv", "json", "ndjson", "geojson", "stac", "text", "bytes"]
+
+
+class SourceConfig(Record, frozen=True):
+    """One thing to read, and what it must look like."""
+
+    uri: Annotated[Text, Meta(description="http(s) URL, or a file path below the folder of this file")]
+    format: Annotated[Format | None, Meta(description="how the bytes are read; the same as contract.format")] = None
+    contract: Annotated[DataContract, Meta(description="what it must look like")] = DataContract()
+    complete: Annotated[bool, Meta(description="this source is everything, so what it lacks may be deleted")] = False
+    expect_hash: Annotated[str, Meta(description="sha256:<hex> the bytes must have")] = ""
+    hosts: Annotated[tuple[Text, ...], Meta(description="other hosts a redirect may lead to")] = ()
+    headers: Annotated[
+        dict[str, Text], Meta(description="sent to its origin alone; each value is env:NAME or file:PATH")
+    ] = {}
+    query: Annotated[
+        dict[str, Text], Meta(description="parameters added to the URL; each value is env:NAME or file:PATH")
+    ] = {}
+    revalidate_s: Annotated[Interval | None, Meta(description="as network.revalidate_s, for this source alone")] = None
+    media_type: Annotated[str, Meta(description="instead of the one the server names")] = ""
+    poll_s: Annotated[Interval | None, Meta(description="as watch.poll_s, for this source alone; 0: never")] = None
+
+    @property
+    def known_as(self) -> str:
+        """What records call it: with references where secrets go."""
+        return referring(self.uri, self.headers, self.query)
+
+    def data_contract(self) -> DataContract:
+        """The contract with the format of the source in it."""
+        return self.contract if self.format is None else msgspec.structs.replace(self.contract, format=self.format)
+
+
+def check_source(document: Document, path: Path, source: SourceConfig) -> None:
+    if not path[-1] or not is_printable(str(path[-1])) or len(str(path[-1])) > 63:
+        document.refuse(path, "is not a name for a source", "use a short plain name")
+    uri = source.uri
+    if not is_printable(uri) or uri != uri.strip():
+        document.refuse((*path, "uri"), "holds a space or control character at an edge", "use a plain URL or path")
+    scheme = uri.partition("://")[0] if "://" in uri else "file"
+    if scheme not in ("http", "https", "file"):
+        document.refuse((*path, "uri"), "is of a kind this version does not read", "use http, https or a file path")
+    if "://" in uri and "@" in uri.partition("://")[2].partition("/")[0]:
+        document.refuse(
+            (*path, "uri"),
+            "holds a user name or password",
+            "give them by reference under `headers:`",
+        )
+    check_secrets(document, path, uri, source.headers, source.query)
+    if source.expect_hash and not names.is_digest(source.expect_hash):
+        document.refuse((*path, "expect_hash"), "is not a digest", "write sha256: and 64 hex digits")
+    for index, host in enumerate(source.hosts):
+        check_host(document, (*path, "hosts", index), host)
+    declared = given(document.value, (*path, "contract", "format"))
+    if source.format is not None and declared and source.contract.format != source.format:
+        document.refuse((*path, "format"), "and contract.format differ", "say it once")
+    _check_contract(document, (*path, "contract"), source.contract)
+
+
+def _check_contract(document: Document, path: Path, contract: DataContract) -> None:
+    from kfm.documents.encodings import KNOWN, encoding_of, is_delimiter
+
+    if not encoding_of(contract.encoding):
+        document.refuse((*path, "encoding"), "is not an encoding", f"use one of {', '.join(KNOWN)}")
+    if not is_delimiter(contract.delimiter):
+        document.refuse((*path, "delimiter"), "must be one character", 'write "," or "\\t" in double quotes')
+    seen: set[str] = set()
+    for index, column in enumerate(contract.columns):
+        here: Path = (*path, "columns", index)
+        if not column.name or column.name in seen:
+            document.refuse((*here, "name"), "is empty or given twice", "name each column once")
+        seen.add(column.name)
+        if column.pattern:
+            from kfm.documents.patterns import pattern_flaw  # not free to load, and few contracts have one
+
+            if flaw := pattern_flaw(column.pattern):
+                document.refuse((*here, "pattern"), flaw, "correct it; test it on one value")
+        if column.minimum is not None and column.maximum is not None and column.minimum > column.maximum:
+            document.refuse((*here, "minimum"), "is above maximum", "swap them")

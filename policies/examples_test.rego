@@ -18,9 +18,9 @@ licence := {"id": "CC0-1.0", "checked": true, "redistribution": true, "checked_b
 open_label := {"sensitivity": "public", "closed_parts": 0}
 
 masked_label := {
-	"sensitivity": "restricted",
-	"care": "masked",
-	"access": "public",
+	"sensitivity": "generalised",
+	"care": "community",
+	"access": "open",
 	"authority": "the nation whose sites they are",
 	"custodian": "state-museum",
 	"expires": 1798675200000,
@@ -103,7 +103,7 @@ zone := object.union(
 	object.union(object.union(promotion, telemetry), faircare),
 	{
 		"step": {"from": "processed", "to": "published"},
-		"receipt": object.union(receipt, {"sensitivity": "restricted"}),
+		"receipt": object.union(receipt, {"sensitivity": "generalised"}),
 		"label": object.union(masked_label, {"closed_parts": 0}),
 	},
 )

@@ -34,5 +34,3 @@ is_list(value) if {
 	is_array(value)
 	count(value) > 0
 }
-
-sensitivities := {"public", "restricted"}

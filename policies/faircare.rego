@@ -10,7 +10,7 @@ rules := {
 	"fair.accessible": "fair: who may have it is not said, or is not everybody",
 	"fair.interoperable": "fair: no schema with its digest is named",
 	"fair.reusable": "fair: licence or inputs are not recorded",
-	"care.class": "care: its class is not declared, is a word that nobody knows, or is closed",
+	"care.class": "care: its class is not declared, is a word that nobody knows, or is not for the public",
 	"care.authority": "care: whose data it is and who keeps it is not said",
 	"care.consent": "care: the consent is missing, expired, or not from those who may give it",
 	"care.review": "care: no steward reviewed exactly this version",
@@ -31,9 +31,10 @@ is_public if {
 	input.label.care == "open"
 }
 
-is_masked if {
-	input.label.sensitivity == "restricted"
-	input.label.care == "masked"
+# Masked on its way in: what there is of it shows no more than the label allows.
+is_generalised if {
+	input.label.sensitivity == "generalised"
+	input.label.care in {"open", "community"}
 }
 
 holds contains "asked.told" if {
@@ -50,7 +51,7 @@ holds contains "fair.findable" if {
 	facts.is_text(input.identity.description)
 }
 
-holds contains "fair.accessible" if input.label.access == "public"
+holds contains "fair.accessible" if input.label.access == "open"
 
 holds contains "fair.interoperable" if {
 	facts.is_text(input.schema.name)
@@ -69,7 +70,7 @@ holds contains "fair.reusable" if {
 
 holds contains "care.class" if is_public
 
-holds contains "care.class" if is_masked
+holds contains "care.class" if is_generalised
 
 holds contains "care.authority" if {
 	facts.is_text(input.label.authority)
@@ -89,7 +90,7 @@ holds contains "care.consent" if {
 
 # A community's data is published with the community's own key: so many valid signatures over exactly this version.
 holds contains "care.consent" if {
-	is_masked
+	is_generalised
 	is_running(input.label.expires)
 	facts.is_digest(version)
 	input.consent.subject == version
@@ -109,7 +110,7 @@ is_running(end) if {
 holds contains "care.review" if is_public
 
 holds contains "care.review" if {
-	is_masked
+	is_generalised
 	facts.is_digest(version)
 	input.review.subject == version
 	input.review.outcome == "approved"
@@ -123,7 +124,7 @@ holds contains "care.masking" if is_public
 
 # The one resolution of the label: a coarser one is another product, a finer one tells too much.
 holds contains "care.masking" if {
-	is_masked
+	is_generalised
 	facts.is_digest(version)
 	facts.is_count(resolution)
 	resolution == input.masking.resolution
@@ -170,7 +171,7 @@ warn contains {"rule": "care.ending", "msg": "care: the consent ends within thir
 
 # What is to be done with it, as data: whoever asked does it, or does not go on.
 obligations contains {"do": "mask", "resolution": resolution} if {
-	is_masked
+	is_generalised
 	facts.is_count(resolution)
 }
 

@@ -8,15 +8,17 @@ broken := [
 	["/asked/when", 0, "asked.told"],
 	["/identity/description", "", "fair.findable"],
 	["/subjects", [examples.other], "fair.findable"],
-	["/label/access", "by-request", "fair.accessible"],
+	["/label/access", "embargoed", "fair.accessible"],
 	["/label/access", "everybody", "fair.accessible"],
 	["/schema/name", "", "fair.interoperable"],
 	["/licence/id", "", "fair.reusable"],
 	["/provenance/inputs", [], "fair.reusable"],
-	["/label/care", "closed", "care.class"],
+	["/label/care", "sacred", "care.class"],
 	["/label/care", "a new word", "care.class"],
 	["/label/sensitivity", "sacred", "care.class"],
-	["/label/care", "open", "care.class"],
+	["/label/sensitivity", "public", "care.class"],
+	["/label/sensitivity", "restricted", "care.class"],
+	["/label/sensitivity", "closed", "care.class"],
 	["/label/authority", "", "care.authority"],
 	["/label/custodian", " ", "care.authority"],
 	["/label/expires", 1767323045000, "care.consent"],
@@ -92,7 +94,7 @@ test_obligations_are_data if {
 }
 
 public_label := {
-	"sensitivity": "public", "care": "open", "access": "public",
+	"sensitivity": "public", "care": "open", "access": "open",
 	"authority": "state", "custodian": "state-museum", "expires": "never",
 }
 
@@ -104,6 +106,14 @@ public_question := json.remove(
 test_what_is_public_needs_no_community if {
 	faircare.allow == true with input as public_question
 	faircare.obligations == set() with input as public_question
+}
+
+test_what_is_generalised_for_another_reason_than_a_community_has_the_same_duties if {
+	question := examples.but(examples.faircare, "/label/care", "open")
+	faircare.allow == true with input as question
+	faircare.allow == false with input as examples.without(question, "consent")
+	faircare.allow == false with input as examples.without(question, "review")
+	faircare.allow == false with input as examples.without(question, "masking")
 }
 
 test_a_consent_that_expired_closes_public_data_too if {

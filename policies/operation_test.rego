@@ -22,8 +22,8 @@ broken := [
 	["/operation/approvals/0/request", examples.version, "operation.approved"],
 	["/operation/approvals/0/custodian", "another", "operation.approved"],
 	["/operation/approvals/0/until", 1767323045000, "operation.approved"],
-	["/label/care", "closed", "operation.faircare"],
-	["/label/care", "closed", "care.class"],
+	["/label/care", "sacred", "operation.faircare"],
+	["/label/care", "sacred", "care.class"],
 ]
 
 test_the_example_is_allowed_without_a_reason if {
@@ -107,7 +107,7 @@ test_a_single_user_has_public_data_only if {
 			"/operation/approvals", [],
 		),
 		"/label", {
-			"sensitivity": "public", "care": "open", "access": "public",
+			"sensitivity": "public", "care": "open", "access": "open",
 			"authority": "state", "custodian": "state-museum", "expires": "never",
 		},
 	)

@@ -23,8 +23,11 @@ broken := [
 	["/extent/until", null, "metadata.extent.time"],
 	["/label/sensitivity", "sacred", "metadata.sensitivity"],
 	["/label/sensitivity", "Public", "metadata.sensitivity"],
+	["/label/sensitivity", "closed", "metadata.sensitivity"],
 	["/label/closed_parts", 1, "metadata.kept"],
 	["/receipt/sensitivity", "restricted", "metadata.kept"],
+	["/receipt/sensitivity", "generalised", "metadata.kept"],
+	["/receipt/sensitivity", "closed", "metadata.kept"],
 	["/licence/id", "Unknown", "licence.declared"],
 	["/licence/id", " NOASSERTION ", "licence.declared"],
 	["/licence/checked", "true", "licence.checked"],
@@ -120,4 +123,22 @@ test_a_version_without_objects_is_told if {
 	promotion.allow == true with input as empty
 	warned := promotion.warn with input as empty
 	{reason.rule | some reason in warned} == {"validation.empty"}
+}
+
+labelled(made, said) := examples.but(
+	examples.but(examples.promotion, "/receipt/sensitivity", made),
+	"/label/sensitivity", said,
+)
+
+test_a_label_may_be_tightened_and_not_loosened if {
+	every pair in [["public", "generalised"], ["generalised", "generalised"], ["generalised", "restricted"]] {
+		promotion.allow == true with input as labelled(pair[0], pair[1])
+	}
+	every pair in [["generalised", "public"], ["restricted", "public"], ["restricted", "generalised"]] {
+		denied := promotion.deny with input as labelled(pair[0], pair[1])
+		{reason.rule | some reason in denied} == {"metadata.kept"}
+	}
+	mixed := examples.but(labelled("generalised", "generalised"), "/label/closed_parts", 1)
+	promotion.allow == false with input as mixed
+	promotion.allow == true with input as examples.but(mixed, "/label/sensitivity", "restricted")
 }

@@ -48,15 +48,15 @@ holds contains "zone.evidence" if {
 holds contains "zone.sealed" if input.label.sensitivity == "public"
 
 holds contains "zone.sealed" if {
-	input.label.sensitivity == "restricted"
+	input.label.sensitivity in {"generalised", "restricted"}
 	input.step.sealed == true
 }
 
-# What is published of a protected source is masked, and masked bytes are not sealed.
+# What was made of a generalised source is masked, and masked bytes are not sealed; the source itself is.
 holds contains "zone.sealed" if {
-	input.label.sensitivity == "restricted"
-	input.step.to == "published"
-	faircare.allow == true
+	input.label.sensitivity == "generalised"
+	input.step.to in {"processed", "published"}
+	"care.masking" in faircare.holds
 }
 
 holds contains "zone.released" if input.step.from in {"raw", "work", "processed"}

@@ -10,9 +10,12 @@ broken := [
 	["/step/to", "public", "zone.step"],
 	["/identity/title", "", "metadata.title"],
 	["/identity/title", "", "zone.evidence"],
-	["/label/care", "closed", "care.class"],
+	["/label/care", "sacred", "care.class"],
 	["/emission/recorded", false, "telemetry.recorded"],
 	["/label/sensitivity", "sacred", "zone.sealed"],
+	["/label/sensitivity", "restricted", "zone.sealed"],
+	["/label/sensitivity", "closed", "metadata.sensitivity"],
+	["/masking/leaks", 1, "zone.sealed"],
 ]
 
 test_the_example_is_allowed_without_a_reason if {
@@ -62,6 +65,22 @@ test_every_step_has_its_evidence if {
 test_protected_bytes_are_sealed_below_published if {
 	denied := zone.deny with input as examples.but(examples.to_processed, "/step/sealed", false)
 	{reason.rule | some reason in denied} == {"zone.sealed"}
+}
+
+test_what_is_restricted_is_never_published if {
+	question := examples.but(examples.but(examples.zone, "/label/sensitivity", "restricted"), "/step/sealed", true)
+	denied := zone.deny with input as question
+	"care.class" in {reason.rule | some reason in denied}
+}
+
+test_what_is_masked_is_not_sealed_and_its_source_is if {
+	masked := object.union(examples.zone, {"step": {"from": "work", "to": "processed"}})
+	zone.allow == true with input as masked
+	denied := zone.deny with input as examples.without(masked, "masking")
+	{reason.rule | some reason in denied} == {"zone.sealed"}
+	raw := object.union(examples.zone, {"step": {"from": "raw", "to": "work"}})
+	zone.allow == false with input as raw
+	zone.allow == true with input as examples.but(raw, "/step/sealed", true)
 }
 
 test_what_was_held_is_released_by_a_steward if {

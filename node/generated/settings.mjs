@@ -12,6 +12,7 @@ export const ITEM_MEMBERS = ["id", "geometry", "bbox", "collection", "links", "a
 export const FILE_NAMES = ["kfm.yml", "kfm.yaml", "kfm.json"];
 export const RESERVED_ENV = ["KFM_ACTOR", "KFM_COLOR", "KFM_CONFIG", "KFM_LOG", "KFM_NOW"];
 export const Format = literal("bytes", "csv", "geojson", "json", "ndjson", "stac", "text");
+export const Level = literal("closed", "generalised", "public", "restricted");
 
 export const FilterConfig = record("FilterConfig", {
   column: bounded(text, {"min": 1, "max": 1000}),
@@ -125,7 +126,7 @@ export const DatasetConfig = record("DatasetConfig", {
   title: [text, ""],
   description: [text, ""],
   license: [text, ""],
-  sensitivity: [nullable(literal("public", "restricted")), null],
+  sensitivity: [nullable(literal("closed", "generalised", "public", "restricted")), null],
   attribution: [text, ""],
   extent: [nullable(Extent.type), null],
   sources: [map(SourceConfig.type), {}],

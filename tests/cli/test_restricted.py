@@ -179,7 +179,9 @@ def test_of_anything_else_only_the_type_is_kept(digs: Kfm, declared: str) -> Non
     assert_nothing_leaks(answer)
 
 
-def test_restricted_data_is_never_published(digs: Kfm) -> None:
+@pytest.mark.parametrize("declared", ["restricted", "generalised"])
+def test_data_that_is_not_public_is_never_published_as_it_is(digs: Kfm, declared: str) -> None:
+    Path("kfm.yml").write_text(CONFIG.replace("restricted", declared))
     assert digs("run").code == 0
     for words in (["promote", "digs"], ["promote", "digs", "--dry-run"]):
         answer = digs(*words)
@@ -188,6 +190,23 @@ def test_restricted_data_is_never_published(digs: Kfm) -> None:
         assert_nothing_leaks(answer)
     assert digs("refs", "list", "published/", "--json").data == []
     assert not Path("public").exists()
+
+
+def test_closed_data_is_not_used_at_all_and_can_still_be_withdrawn(digs: Kfm) -> None:
+    Path("kfm.yml").write_text(CONFIG.replace("restricted", "public"))
+    assert digs("run").code == 0
+    assert digs("promote", "digs").code == 0
+    Path("kfm.yml").write_text(CONFIG.replace("restricted", "closed"))
+    Path("digs.csv").write_text(DATA.replace("470", "471"))
+    objects = sorted(Path(".kfm/objects").rglob("*"))
+    for words in (["run"], ["run", "--dry-run"], ["run", "--force", "--reason", "a trial"]):
+        answer = digs(*words)
+        assert answer.code == 4, answer
+        assert "closed" in answer.complaint
+        assert leaks(answer.out + answer.err) == []
+    assert sorted(Path(".kfm/objects").rglob("*")) == objects
+    assert digs("rollback", "digs", "--to", "nothing", "--reason", "it is closed").code == 0
+    assert digs("refs", "list", "published/", "--json").data == []
 
 
 def test_the_difference_of_two_versions_is_data_and_tells_nobody_else(digs: Kfm) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
+from kfm.contract import labels
 from tests.house import node_files, promises, reference
 from tests.house.bans import ROOT, Finding, repository_files
 
@@ -95,12 +96,24 @@ POLICIES = "src/kfm/policy/rego"  # what is installed: the policies without thei
 
 
 def _policies() -> dict[str, str]:
-    found = sorted((ROOT / "policies").glob("*.rego"))
-    return {
-        f"{POLICIES}/{path.name}": path.read_text(encoding="utf-8")
-        for path in found
-        if not path.name.endswith("_test.rego")
-    }
+    found = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "policies").glob("*.rego")}
+    found["words.rego"] = _words()
+    installed = {f"{POLICIES}/{name}": text for name, text in found.items() if not name.endswith("_test.rego")}
+    return installed | {"policies/words.rego": found["words.rego"]}
+
+
+def _words() -> str:
+    """The words of labels, for the policies."""
+    ranks = ", ".join(f'"{level}": {rank}' for rank, level in enumerate(labels.LEVELS))
+    usable = ", ".join(f'"{level}"' for level in labels.USABLE)
+    return f"""# Made by `make schemas` from src/kfm/contract/labels.py, the one place where these words are written.
+package kfm.words
+
+# How closed each is.
+rank := {{{ranks}}}
+
+usable := {{{usable}}}
+"""
 
 
 def _kfm(*arguments: str) -> str:

@@ -308,7 +308,10 @@ YAML_CASES: Cases = {
     "a budget above all": ("deletion_budget: 1.1\n" + TAIL, ("deletion_budget must be at least 0 and at most 1",)),
     "a newer format": ("kfm: 2\n" + TAIL, ("kfm.yml:1:1", "newer format")),
     "a format that is no number": ("kfm: one\n" + TAIL, ("kfm must be one of 1",)),
-    "an unknown sensitivity": ("datasets: {a: {updater: u.py:U, sensitivity: secret}}", ("public, restricted",)),
+    "an unknown sensitivity": (
+        "datasets: {a: {updater: u.py:U, sensitivity: secret}}",
+        ("is not one of closed, generalised, public, restricted",),
+    ),
     "an unknown file format": (SOURCE % "{uri: a, format: xls}", ("format is not one of bytes, csv, geojson",)),
     "an unknown column mode": (
         SOURCE % "{uri: a, contract: {columns: [{name: x, mode: drop}]}}",

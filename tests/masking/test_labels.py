@@ -8,12 +8,14 @@ from jsonschema import Draft202012Validator
 
 from kfm.contract import schemas
 from kfm.contract.labels import (
+    COMMUNITY,
     FINEST,
     LEVELS,
     UNLABELLED,
     Label,
     Labels,
     LabelTarget,
+    Level,
     Standing,
     joined,
     loosens,
@@ -94,6 +96,9 @@ def test_what_is_not_a_label_is_refused_with_its_place(wrong: bytes) -> None:
         ({"access_rights": "embargoed"}, "restricted", "label.access-rights"),
         ({"community_labels": ["TK XX"]}, "closed", "label.community-unknown"),
         ({"community_labels": ["TK SS"]}, "closed", "label.community"),
+        ({"community_labels": ["TK MR"]}, "closed", "label.community"),
+        ({"community_labels": ["TK C"]}, "closed", "label.community-unknown"),
+        ({"community_labels": ["BC CL"]}, "restricted", "label.community"),
         ({"community_labels": ["TK A"]}, "public", ""),
         ({"expires": "2026-11-15"}, "closed", "label.expired"),
         ({"expires": "2026-11-16"}, "public", ""),
@@ -108,6 +113,59 @@ def test_a_label_means_the_most_closed_of_its_words(changed: dict[str, object], 
     found = standing_of(label(**changed), TODAY)
     assert found.level == level
     assert not rule or rule in found.rules
+
+
+# From the texts of the labels themselves, before a community makes them its own: "traditionally and usually not
+# publicly available", "only to be accessed and used by …", "not created through informed consent".
+NOT_FOR_THE_PUBLIC = (
+    *("TK CL", "TK F", "TK CO", "TK O", "TK SS", "TK WG", "TK MG", "TK WR", "TK MR", "TK NV"),
+    *("BC CL", "BC CNV"),
+)
+
+
+def test_every_label_of_local_contexts_is_known_and_none_that_says_so_is_for_the_public() -> None:
+    assert sum(code.startswith("TK ") for code in COMMUNITY) == 20
+    assert sum(code.startswith("BC ") for code in COMMUNITY) == 10
+    for code in COMMUNITY:
+        found = standing_of(label(community_labels=[code], custodian="a", public_resolution=7), TODAY)
+        assert "label.community-unknown" not in found.rules
+        assert found.publishable() is not (code in {*NOT_FOR_THE_PUBLIC, "TK S", "BC R", "BC O"})
+
+
+def test_the_settings_of_a_dataset_label_what_nobody_labelled_and_open_nothing() -> None:
+    known = Labels(
+        version=1,
+        labels=(
+            label(of={"source": "sites"}, care="community", custodian="a", public_resolution=5),
+            label(of={"source": "graves"}, sensitivity="restricted"),
+        ),
+    )
+
+    def level(source: str, declared: Level | None) -> str:
+        asked = {"dataset": "d", "source": source, "digest": "sha256:aa", "today": TODAY}
+        return standing_of_source(known, **asked, declared=declared).level
+
+    assert [level("weather", said) for said in (None, *LEVELS)] == [
+        *("restricted", "public", "restricted", "restricted", "closed"),
+    ]
+    assert [level("sites", said) for said in (None, *LEVELS)] == [
+        *("generalised", "generalised", "generalised", "restricted", "closed"),
+    ]
+    assert [level("graves", said) for said in (None, *LEVELS)] == [*("restricted",) * 4, "closed"]
+    bare = standing_of_source(Labels(version=1), dataset="d", source="s", digest="x", today=TODAY, declared=LEVELS[1])
+    assert set(bare.rules) == {"dataset.sensitivity", "label.custodian-missing", "label.resolution-missing"}
+
+
+def test_the_words_of_a_standing_are_the_most_closed_and_the_first_consent_to_end_ends_all() -> None:
+    one = standing_of(label(care="community", access_rights="embargoed", expires="2027-06-30"), TODAY)
+    other = standing_of(label(expires="2026-12-31"), TODAY)
+    both = joined([one, other])
+    assert (both.care, both.access, both.expires) == ("community", "embargoed", "2026-12-31")
+    odd = standing_of(label(care="friendly", access_rights="ask", expires="soon"), TODAY)
+    assert (odd.care, odd.access) == ("sacred", "closed") and odd.expires < TODAY
+    assert loosens(both, one) and loosens(both, msgspec.structs.replace(both, expires=""))
+    assert loosens(both, msgspec.structs.replace(both, care="open"))
+    assert loosens(both, msgspec.structs.replace(both, access="open"))
 
 
 def test_no_label_is_not_publishable() -> None:

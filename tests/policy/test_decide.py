@@ -12,11 +12,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from kfm.contract import labels
 from kfm.errors import BadInput
 from kfm.policy.bundle import bundle, policies, read_policies, shipped
 from kfm.policy.decide import Decider, decide, over_http
 from kfm.policy.engines import Embedded, Opa
-from kfm.policy.questions import Decision, Mask, Question, Throttle, Withhold
+from kfm.policy.questions import Decision, Mask, Question, Throttle, Withhold, label_of
 from tests.policy.examples import EXAMPLES, ROOT, example
 from tests.policy.servers import free_port, pretending, saying
 
@@ -300,3 +301,38 @@ def test_no_bytes_of_an_answer_are_kept_for_the_next_one() -> None:
     for _ in range(20):
         assert decider.decide(example("zone")).allow is True
         assert decider.decide(bad).allow is False
+
+
+def test_what_labels_mean_is_what_a_policy_is_asked_about() -> None:
+    """The whole way from a steward's words to a verdict."""
+
+    def verdict(today: str = "2026-01-02", **changed: object) -> Decision:
+        said = {"sensitivity": "generalised", "care": "community", "custodian": "state-museum"}
+        said |= {"authority": "the nation", "public_resolution": 7, "expires": "2026-12-31"}
+        label = msgspec.convert({"of": {"dataset": "sites"}, **said, **changed}, labels.Label)
+        asked = msgspec.convert(example("faircare"), Question)
+        return decide(msgspec.structs.replace(asked, label=label_of(labels.standing_of(label, today))))
+
+    assert verdict().allow is True
+    assert verdict().obligations == [Mask(resolution=7)]
+    for changed in (
+        {"sensitivity": "restricted"},
+        {"sensitivity": "masked"},
+        {"care": "sacred"},
+        {"access_rights": "embargoed"},
+        {"community_labels": ["TK CL"]},
+        {"public_resolution": 8},
+        {"expires": "2026-01-01"},
+        {"expires": ""},
+        {"custodian": ""},
+        {"authority": ""},
+    ):
+        assert verdict(**changed).allow is False, changed
+
+
+def test_a_consent_runs_to_the_end_of_its_last_day_and_two_custodians_are_not_one() -> None:
+    last = labels.Standing(level="public", expires="2026-12-31", custodians=("a", "b"))
+    found = label_of(last)
+    assert found.expires == 1798761600000
+    assert found.custodian == ""
+    assert label_of(labels.UNLABELLED).sensitivity == "restricted"

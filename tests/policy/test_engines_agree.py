@@ -25,7 +25,21 @@ PARTS = 20
 EACH = 500  # 10,000 in all
 # Things that stand in questions, valid in one place and not in another.
 WORDS: list[Any] = [
-    *("", " ", "public", "restricted", "sacred", "open", "masked", "closed", "never", "approved", "SUCCESS", "FAILED"),
+    *(
+        "",
+        " ",
+        "public",
+        "generalised",
+        "restricted",
+        "open",
+        "community",
+        "sacred",
+        "closed",
+        "never",
+        "approved",
+        "SUCCESS",
+        "FAILED",
+    ),
     *(
         "raw",
         "work",

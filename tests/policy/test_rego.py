@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from kfm.contract import labels
 from tests.policy.examples import EXAMPLES, ROOT, example
 from tests.policy.servers import tool
 
@@ -22,13 +24,24 @@ def said(*command: str) -> tuple[int, str]:
 def test_what_is_installed_is_what_is_written() -> None:
     installed = {path.name: path.read_text() for path in (ROOT / "src/kfm/policy/rego").iterdir()}
     written = {path.name: path.read_text() for path in POLICIES.glob("*.rego") if not path.name.endswith("_test.rego")}
-    assert installed == written and len(written) == 7
+    assert installed == written and len(written) == 8
 
 
 def test_each_policy_has_its_test() -> None:
     for path in POLICIES.glob("*.rego"):
-        if not path.name.endswith("_test.rego") and path.name != "facts.rego":
+        if not path.name.endswith("_test.rego") and path.name not in ("facts.rego", "words.rego"):
             assert (POLICIES / f"{path.stem}_test.rego").is_file()
+
+
+def test_every_word_of_a_label_that_a_policy_knows_is_one_that_labels_have() -> None:
+    known = {"sensitivity": labels.SENSITIVITY, "care": labels.CARE, "access": labels.ACCESS}
+    found = []
+    for path in POLICIES.glob("*.rego"):
+        for field, said in re.findall(r"label\.(\w+) (?:==|in) (\"\w+\"|\{.*?\})", path.read_text()):
+            found += [(field, word) for word in re.findall(r'"(\w+)"', said)]
+    in_words = [(field, word) for field, word in found if field in known]
+    assert {field for field, _ in in_words} == set(known)
+    assert [pair for pair in in_words if pair[1] not in known[pair[0]]] == []
 
 
 def test_opa_finds_nothing_to_say_about_them() -> None:

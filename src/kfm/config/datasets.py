@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -10,6 +10,7 @@ from kfm.config.sources import SourceConfig, check_source
 from kfm.config.values import ID_PATTERN, Text
 from kfm.contract import names
 from kfm.contract.declared import OutputConfig, check_outputs
+from kfm.contract.labels import Level
 from kfm.contract.records import DataContract, Record
 from kfm.documents.characters import is_printable
 from kfm.documents.reading import Document, Path
@@ -45,8 +46,8 @@ class DatasetConfig(Record, frozen=True):
     description: Annotated[str, Meta(description="for people")] = ""
     license: Annotated[str, Meta(description="an SPDX id or a URL; asked for by `kfm promote`")] = ""
     sensitivity: Annotated[
-        Literal["public", "restricted"] | None,
-        Meta(description="only what is public is ever published; null: nobody said so"),
+        Level | None,
+        Meta(description="how open it is; only what is public is published as it is; null: nobody said so"),
     ] = None
     attribution: Annotated[str, Meta(description="who is to be named as the source")] = ""
     extent: Annotated[Extent | None, Meta(description="where and when")] = None

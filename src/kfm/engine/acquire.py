@@ -16,13 +16,18 @@ from kfm.contract.referred import key_in_clear
 from kfm.documents.characters import printable
 from kfm.engine.stations import Acquired
 from kfm.engine.walk import Walk, words_of
-from kfm.errors import BadInput, KfmError, Refused, StepFailed, place_of
+from kfm.errors import BadInput, Denied, KfmError, Refused, StepFailed, place_of
 
 T = TypeVar("T")
 
 
 def acquire(walk: Walk) -> Acquired:
     walk.stage = "ADMIT"
+    if not walk.updater.moves_only and walk.ports.metadata.get("sensitivity") == "closed":
+        raise Denied(
+            f"dataset {walk.dataset} is closed, and what is closed is not used at all",
+            hint="ask who closed it; what was published of it goes with `kfm rollback DATASET --to nothing`",
+        )
     unfinished = walk.unfinished
     if unfinished is not None and (unfinished.plan_hash or walk.updater.moves_only):
         walk.reached.acquired = acquired = Acquired(unfinished.inputs)

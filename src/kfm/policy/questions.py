@@ -6,12 +6,15 @@ dataset the digests are those of the sealed bytes and the extent is that of the 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
+from kfm.clock import parse_instant
 from kfm.contract import records
+from kfm.contract.labels import Standing
 from kfm.contract.records import Record
 
 Gate = Literal["promotion", "faircare", "telemetry", "zone", "operation", "minimum"]
@@ -63,7 +66,7 @@ class Licence(Part, frozen=True):
 
 
 class Label(Part, frozen=True):
-    """Words nobody knows are kept as they are: the rules take them for the most restrictive."""
+    """In the words of kfm.contract.labels; `label_of` makes it. The rules take one nobody knows for the last."""
 
     sensitivity: Name = ""
     care: Name = ""
@@ -74,7 +77,35 @@ class Label(Part, frozen=True):
     public_resolution: Annotated[int, Meta(ge=0, le=15)] | None = None  # of the H3 cell
     withhold: list[Name] = []  # columns that are not published
     per_minute: Count | None = None
-    closed_parts: Count | None = None  # partitions that were made when it was not public
+    closed_parts: Count | None = None  # partitions that were made under a more closed level than it has now
+
+
+def label_of(
+    standing: Standing,
+    *,
+    closed_parts: int | None = None,
+    withhold: Iterable[str] = (),
+    per_minute: int | None = None,
+) -> Label:
+    """What labels mean, as it is asked about. Of several custodians no one can approve alone: then none is named, and
+    what needs one is denied."""
+    alone = len(standing.custodians) == 1
+    return Label(
+        sensitivity=standing.level,
+        care=standing.care,
+        access=standing.access,
+        authority=", ".join(standing.authorities),
+        custodian=standing.custodians[0] if alone else "",
+        expires=_end_of(standing.expires) if standing.expires else "never",
+        public_resolution=standing.resolution,
+        withhold=sorted(withhold),
+        per_minute=per_minute,
+        closed_parts=closed_parts,
+    )
+
+
+def _end_of(day: str) -> int:
+    return max(1, parse_instant(f"{day}T00:00:00Z", "the last day of a consent") + 86_400_000)
 
 
 class QaResult(Part, frozen=True):

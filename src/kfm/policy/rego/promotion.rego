@@ -3,6 +3,7 @@
 package kfm.promotion
 
 import data.kfm.facts
+import data.kfm.words
 
 rules := {
 	"asked.told": "asked: who asks for what, when and why is not all said",
@@ -12,8 +13,8 @@ rules := {
 	"metadata.schema": "metadata: no schema with its digest is named",
 	"metadata.extent.space": "metadata: where the data lies is not said",
 	"metadata.extent.time": "metadata: of which time the data speaks is not said",
-	"metadata.sensitivity": "metadata: sensitivity is not declared, or is a word that nobody knows",
-	"metadata.kept": "metadata: it was made when the sensitivity was not public, and stays so",
+	"metadata.sensitivity": "metadata: sensitivity is not declared, is a word that nobody knows, or is closed",
+	"metadata.kept": "metadata: it was made under a more closed sensitivity than it has now, and keeps that",
 	"licence.declared": "licence: license is not declared",
 	"licence.checked": "licence: nobody checked that it may be passed on",
 	"validation.contracts": "validation: not every source was held against a data contract",
@@ -98,18 +99,27 @@ is_interval(start, end) if {
 	end == "open"
 }
 
-holds contains "metadata.sensitivity" if input.label.sensitivity in facts.sensitivities
+holds contains "metadata.sensitivity" if input.label.sensitivity in words.usable
 
-# What was made as public may be tightened; what was made as restricted is not made public by a new word.
+# A label may be tightened; what was made under a more closed one is not opened by a new word.
 holds contains "metadata.kept" if {
 	input.label.closed_parts == 0
-	input.receipt.sensitivity == "public"
+	is_no_more_open
 }
 
+# What is never published may hold parts of any kind.
 holds contains "metadata.kept" if {
 	facts.is_count(input.label.closed_parts)
 	input.label.sensitivity == "restricted"
-	input.receipt.sensitivity == "restricted"
+	is_no_more_open
+}
+
+is_no_more_open if {
+	made := words.rank[input.receipt.sensitivity]
+	said := words.rank[input.label.sensitivity]
+	facts.is_count(made)
+	facts.is_count(said)
+	made <= said
 }
 
 no_licence := {"unknown", "none", "noassertion", "other", "proprietary", "n/a", "tbd", "?", "-"}
@@ -217,7 +227,7 @@ holds contains "receipt.bytes" if {
 holds contains "receipt.evidence" if {
 	facts.is_count(input.receipt.inputs)
 	input.receipt.inputs == count(input.provenance.inputs)
-	input.receipt.sensitivity in facts.sensitivities
+	input.receipt.sensitivity in words.usable
 	facts.is_count(input.receipt.decisions)
 }
 

@@ -14,7 +14,7 @@ MODULES = updater.mjs $(shell find node -name '*.mjs' -not -path '*/node_modules
 WORKERS ?= 2
 PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadgroup
 
-.PHONY: help demo test test-long promises lint bench docs schemas pins clean node-packages
+.PHONY: help demo test test-long promises lint bench docs schemas tools pins clean node-packages
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -50,6 +50,9 @@ docs: $(STAMP) ## check that links lead somewhere and generated files are curren
 
 schemas: $(STAMP) ## write schemas/ anew from the records
 	@$(PY) -m tests.house.pages --write
+
+tools: $(STAMP) ## build OPA and Conftest, which some tests of policies use, once per machine; needs go
+	@$(PY) -m tests.policy.tools
 
 pins: $(STAMP) ## resolve requirements/*.txt anew, to the newest versions that fit
 	@cd requirements && for name in runtime dev; do \

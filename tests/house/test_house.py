@@ -308,14 +308,13 @@ def ci_run(tmp_path: Path, **fakes: str) -> subprocess.CompletedProcess[str]:
     for name, script in {"make": 'echo "make $* with CI=$CI"', **fakes}.items():
         (commands / name).write_text(f"#!/bin/sh\n{script}\n")
         (commands / name).chmod(0o755)
-    return subprocess.run(
-        [str(clone / ".ci" / "run")], env={"PATH": str(commands)}, capture_output=True, text=True, check=False
-    )
+    known = {"PATH": str(commands), "GOROOT": str(tmp_path / "go")}
+    return subprocess.run([str(clone / ".ci" / "run")], env=known, capture_output=True, text=True, check=False)
 
 
 def test_ci_goes_on_to_make_test_when_there_is_no_apt(tmp_path: Path) -> None:
     answer = ci_run(tmp_path, id="echo 0")
-    assert (answer.returncode, answer.stdout) == (0, "make test with CI=true\n")
+    assert (answer.returncode, answer.stdout) == (0, "make tools with CI=true\nmake test with CI=true\n")
     assert "absent: python3 python3-venv git gcc libc6-dev g++ strace" in answer.stderr
 
 
@@ -333,6 +332,24 @@ def test_ci_leaves_the_machine_alone_without_root(tmp_path: Path) -> None:
     answer = ci_run(tmp_path, **{"id": "echo 1000", "apt-get": f'echo "$*" >>{tmp_path}/asked'})
     assert answer.returncode == 0
     assert not (tmp_path / "asked").exists()
+
+
+def test_ci_gets_a_go_where_there_is_none_and_lets_it_fetch_a_newer_one(tmp_path: Path) -> None:
+    asked = tmp_path / "asked"
+    apt, make = f'echo "$*" >>{asked}', 'echo "$1 by Go ${GOTOOLCHAIN:-as it is}"'
+    answer = ci_run(tmp_path / "without", **{"id": "echo 0", "apt-get": apt, "make": make})
+    assert "golang-go" in asked.read_text()
+    assert "tools by Go auto" in answer.stdout
+    asked.unlink()
+    answer = ci_run(tmp_path / "with", **{"id": "echo 0", "apt-get": apt, "make": make, "go": "exit 0"})
+    assert "golang-go" not in asked.read_text()
+    assert "tools by Go as it is" in answer.stdout
+
+
+def test_ci_goes_on_to_the_tests_when_their_tools_could_not_be_built(tmp_path: Path) -> None:
+    answer = ci_run(tmp_path, id="echo 1000", make='echo "make $1"; [ "$1" = test ]')
+    assert (answer.returncode, answer.stdout) == (0, "make tools\nmake test\n")
+    assert "going on without" in answer.stderr
 
 
 def test_ci_goes_on_when_the_mirror_is_down_and_fails_when_make_does(tmp_path: Path) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import http.server
-import os
-import shutil
 import socket
 import subprocess
 import threading
@@ -17,31 +14,15 @@ from pathlib import Path
 
 from kfm.policy.bundle import Policies, bundle
 from tests.abilities import lacking
-
-VERSIONS = {"opa": "v1.22.0", "conftest": "v0.71.1"}
-MODULES = {"opa": "github.com/open-policy-agent/opa", "conftest": "github.com/open-policy-agent/conftest"}
+from tests.policy import tools
 
 
 def tool(name: str) -> str:
-    """A program built from Go once per machine, into a folder outside the clone."""
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kfm" / "tools"
-    there = folder / name
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f".{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # other workers wait for the one that builds
-        if not there.is_file():
-            _build(name, folder)
-    return str(there)
-
-
-def _build(name: str, folder: Path) -> None:
-    if shutil.which("go") is None:
-        lacking(f"no {name} on this machine, and no go to build it with")
-    env = {**os.environ, "GOBIN": str(folder), "CGO_ENABLED": "0"}
-    command = ["go", "install", "-ldflags=-s -w", f"{MODULES[name]}@{VERSIONS[name]}"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=3000, check=False)
-    if done.returncode or not (folder / name).is_file():
-        lacking(f"{name} could not be built")
+    """The path of a program that a test needs."""
+    try:
+        return str(tools.built(name))
+    except tools.Absent as problem:
+        lacking(str(problem))
 
 
 def free_port() -> int:

@@ -98,13 +98,24 @@ def parse_instant(text: str, where: str) -> int:
     """Milliseconds since 1970 of RFC 3339, or of seconds since 1970; more exact than milliseconds is cut off."""
     if text.isascii() and text.isdigit() and len(text) <= 11:
         return int(text) * 1000
-    found = _instant(text)
+    found = _ours(text) if len(text) == 24 and text[19] == "." and text[23] == "Z" else _instant(text)
     if found is None:
         raise BadInput(
             f"{where} is not an instant",
             hint="give RFC 3339 with a zone (2026-01-01T00:00:00Z) or seconds since 1970",
         )
     return found
+
+
+def _ours(text: str) -> int | None:
+    """As `rfc3339` writes it: most of what is read is of the same second."""
+    second, ms = _of_the_second(text[:19]), text[20:23]
+    return second + int(ms) if second is not None and ms.isascii() and ms.isdigit() else _instant(text)
+
+
+@lru_cache(maxsize=64)
+def _of_the_second(text: str) -> int | None:
+    return _instant(text + "Z")
 
 
 def _instant(text: str) -> int | None:

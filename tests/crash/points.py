@@ -92,7 +92,7 @@ def boundary(label: str) -> bool:
 def install(points: Points) -> None:
     """Replace the ports of this process for good; only ever in a child."""
     for kind in (kfm.store.sqlite.SqliteTables, kfm.store.jsonl.JsonlTables):
-        for name in ("begin", "put", "put_many", "delete", "commit"):
+        for name in ("begin", "put", "add", "put_many", "delete", "commit"):
             _wrap(points, kind, "tables", name)
     fs = kfm.durable.Fs
     files = type("Files", (fs,), {})  # as the publisher sees them

@@ -66,7 +66,7 @@ def test_the_gate_is_decided_before_the_commit_begins(site: Weather, monkeypatch
     order: list[str] = []
     real_gate, real_commit = upsert.admit_to_published, upsert.upsert
     monkeypatch.setattr(upsert, "admit_to_published", lambda *given: (order.append("gate"), real_gate(*given))[1])
-    monkeypatch.setattr("kfm.engine.run.upsert", lambda *given: (order.append("commit"), real_commit(*given))[1])
+    monkeypatch.setattr("kfm.engine.upsert.upsert", lambda *given: (order.append("commit"), real_commit(*given))[1])
     with opening.open_house(config.load(str(site.folder / "kfm.yml"), {})) as house:
         assert house.operation("promote", "rain").outcome == "done"
     assert order == ["gate", "commit"]

@@ -122,7 +122,7 @@ def test_an_operation_killed_before_its_plan_is_the_move_it_was_then(
         raise Killed
 
     with opening.open_house(config.load(str(site.folder / "kfm.yml"), {})) as house, monkeypatch.context() as patch:
-        patch.setattr("kfm.engine.run.settle_plan", dies)
+        patch.setattr("kfm.engine.plan.settle_plan", dies)
         with pytest.raises(Killed):
             house.operation("rollback", "rain", reason="take 3 back")
     assert planned

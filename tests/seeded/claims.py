@@ -216,8 +216,8 @@ CLAIMS: dict[str, Bug] = {
     ),
     "D6 other bytes": Bug(
         "kfm/store/journal.py",
-        "elif before != body:",
-        "elif not body:",
+        'self._tables.get("segments", key) != body:',
+        "not body:",
         f"{STATE}::test_a_segment_is_written_once_and_other_bytes_under_its_number_are_corruption",
     ),
     "D7": Bug(
@@ -342,7 +342,7 @@ CLAIMS: dict[str, Bug] = {
     ),
     "W4 write-once": Bug(
         "kfm/store/ledger.py",
-        "            if before == body:\n                return\n",
+        '            if self._tables.get("receipts", receipt.run_id) == body:\n                return\n',
         "            return\n",
         f"{STATE}::test_a_receipt_is_written_once",
     ),

@@ -53,6 +53,12 @@ class Machine(RuleBasedStateMachine):
         self.rows[table][key] = value
 
     @precondition(lambda self: self.before is not None)
+    @rule(table=TABLE, key=KEYS, value=VALUES)
+    def add(self, table: str, key: str, value: bytes) -> None:
+        assert self.tables.add(table, key, value) == (key not in self.rows[table])
+        self.rows[table].setdefault(key, value)
+
+    @precondition(lambda self: self.before is not None)
     @rule(table=TABLE, rows=st.lists(st.tuples(KEYS, VALUES), max_size=6))
     def put_many(self, table: str, rows: list[tuple[str, bytes]]) -> None:
         self.tables.put_many(table, iter(rows))
@@ -83,16 +89,24 @@ class Machine(RuleBasedStateMachine):
         self.tables = self.backend.reopen(self.tables)
 
     @precondition(lambda self: self.before is None and self.kind in STORED)
-    @rule(table=TABLE, key=KEYS, value=VALUES)
-    def write_through_another_connection(self, table: str, key: str, value: bytes) -> None:
+    @rule(table=TABLE, key=KEYS, value=VALUES, looks=st.booleans())
+    def write_through_another_connection(self, table: str, key: str, value: bytes, looks: bool) -> None:
         other = self.backend.open()
         other.begin(durable=False)
         other.put(table, key, value)
         other.commit()
         other.close()
         self.rows[table][key] = value
-        self.tables.begin()
-        self.tables.rollback()
+        if looks:
+            self.tables.begin()
+            self.tables.rollback()
+
+    @rule()
+    def read_what_belongs_together(self) -> None:
+        with self.tables.reading():
+            for table in TABLES:
+                for key in ("a", "b", *self.rows[table]):
+                    assert self.tables.get(table, key) == self.rows[table].get(key)
 
     @rule(table=TABLE, key=KEYS)
     def get(self, table: str, key: str) -> None:

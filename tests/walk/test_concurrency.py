@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-import kfm.engine.run as engine
+import kfm.engine.upsert as engine
 from kfm.contract.records import Receipt
 from kfm.engine.verify import verify
 from kfm.errors import Moved, Unavailable

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import pytest
 
-import kfm.engine.run as engine
 from kfm.cli.main import main
 from kfm.contract.keys import input_hash
 from kfm.contract.records import SourceRef, Trigger
@@ -91,7 +90,7 @@ def test_an_operation_that_was_begun_before_targets_were_inputs_is_finished(
 
     with monkeypatch.context() as patch, site.open() as house, pytest.raises(Power):
         patch.setattr(MoveUpdater, "inputs", as_it_was(MoveUpdater.inputs))
-        patch.setattr(engine, "assemble" if planned else "settle_plan", dies)
+        patch.setattr("kfm.engine.upsert.assemble" if planned else "kfm.engine.plan.settle_plan", dies)
         house.operation("promote", "tiles", reason="x")
     with site.open("read") as house:
         (left,) = house.state.runs.unfinished()

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-import kfm.engine.run as engine
+import kfm.engine.upsert as engine
 from kfm import Output, Plan, SourceRef, Step, Updater
 from kfm.contract.manifests import entries
 from kfm.contract.records import Column, DataContract, Receipt

@@ -47,6 +47,9 @@ class Tables(Protocol):
         self, table: str, prefix: str = "", *, after: str = "", reverse: bool = False, limit: int = -1
     ) -> Iterator[tuple[str, bytes]]: ...
 
+    def reading(self) -> AbstractContextManager[object]:
+        """Around several reads that belong together, and no transaction: a backend may answer all from one look."""
+
     def begin(self, durable: bool = True) -> None:
         """Take the write lock; Busy if another process keeps it.
 
@@ -55,6 +58,9 @@ class Tables(Protocol):
         """
 
     def put(self, table: str, key: str, value: bytes) -> None: ...
+
+    def add(self, table: str, key: str, value: bytes) -> bool:
+        """Write a row unless there is one of this key; False if there is."""
 
     def put_many(self, table: str, rows: Iterable[tuple[str, bytes]]) -> None: ...
 
@@ -321,6 +327,9 @@ class State(Protocol):
         self, lease: Lease | None = None, *, durable: bool = True, switches: Sequence[str] = ()
     ) -> AbstractContextManager[Tx]:
         """All or nothing. With a lease: refused (Fenced) if it was taken over. With switches: Frozen if one is set."""
+
+    def reading(self) -> AbstractContextManager[object]:
+        """Around reads that belong together: cheaper, and no transaction may begin inside."""
 
     def sync(self) -> None:
         """Make every commit so far durable."""

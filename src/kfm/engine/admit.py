@@ -25,16 +25,11 @@ from kfm.errors import Broken, Conflict, Corrupt, Frozen, KfmError, Moved, PlanD
 
 def admit(walk: Walk, acquired: Acquired) -> Fresh | Resume | Duplicate | Stopped:
     walk.stage = "ADMIT"
-    trigger, updater, state = walk.trigger, walk.updater, walk.ports.state
-    check_reason(trigger)
+    check_reason(walk.trigger)
     walk.reached.keys = keys = keys_of(walk, acquired.inputs)
-    done = None if any(rivals(walk)) else done_before(walk, state.runs.claimed(keys.claim_key))
-    is_other = (done is None or done.code_hash != updater.code_hash) and code_changed(
-        state, updater, walk.dataset, trigger.partition, keys.claim_key
-    )
+    done, is_other, is_open = look(walk, keys)
     admitted: Fresh | Resume | Duplicate | Stopped
     if done is not None:
-        is_open = all(state.refs.at(switch) in ("", "open") for switch in walk.switches)
         admitted = Duplicate(keys, done, is_other) if is_open else Stopped(keys, is_other)
     else:
         try:
@@ -43,6 +38,19 @@ def admit(walk: Walk, acquired: Acquired) -> Fresh | Resume | Duplicate | Stoppe
             admitted = Stopped(keys, is_other)
     walk.reached.admitted = admitted
     return admitted
+
+
+def look(walk: Walk, keys: Keys) -> tuple[Run | None, bool, bool]:
+    """The run that did this already, if one did; whether the code is another; and if it was done, whether nothing
+    is frozen. Who claims asks the rest again, in its transaction."""
+    trigger, updater, state = walk.trigger, walk.updater, walk.ports.state
+    with state.reading():
+        done = None if any(rivals(walk)) else done_before(walk, state.runs.claimed(keys.claim_key))
+        is_other = (done is None or done.code_hash != updater.code_hash) and code_changed(
+            state, updater, walk.dataset, trigger.partition, keys.claim_key
+        )
+        is_open = done is not None and all(state.refs.at(switch) in ("", "open") for switch in walk.switches)
+    return done, is_other, is_open
 
 
 def keys_of(walk: Walk, inputs: list[SourceRef]) -> Keys:

@@ -92,8 +92,6 @@ def recheck(walk: Walk, admitted: Claimed, inputs: list[SourceRef]) -> SettledPl
 
 def check_unchanged(walk: Walk, duplicate: Duplicate) -> None:
     """Before a NOOP: what the configuration declares may have changed although the version did not."""
-    if not walk.updater.declared:
-        return
     done, input_hash = duplicate.run, duplicate.keys.input_hash
     walk.reached.inspected = Inspected(done.inputs)  # with the partitions that were found in them
     if make(walk, done.inputs, input_hash, guarded=False).plan_hash != done.plan_hash:

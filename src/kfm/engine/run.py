@@ -9,14 +9,9 @@ from kfm.contract.updater import Updater
 from kfm.engine import heartbeat
 from kfm.engine.acquire import acquire
 from kfm.engine.admit import admit, leave, stays_open
-from kfm.engine.execute import execute
 from kfm.engine.measure import measure
-from kfm.engine.plan import check_unchanged, settle_plan
-from kfm.engine.quarantine import quarantine
 from kfm.engine.record import fail, record, skip
 from kfm.engine.stations import Duplicate, Stopped
-from kfm.engine.trace import trace
-from kfm.engine.upsert import assemble, commit, take_turns, upsert
 from kfm.engine.walk import Ports, Walk
 from kfm.errors import KfmError, Moved
 
@@ -34,10 +29,19 @@ def run(trigger: Trigger, updater: Updater, ports: Ports, unfinished: Run | None
     try:
         acquired = acquire(walk)
         admitted = admit(walk, acquired)
-        if isinstance(admitted, Duplicate):
+        if isinstance(admitted, Duplicate) and updater.declared:
+            from kfm.engine.plan import check_unchanged
+
             check_unchanged(walk, admitted)
         if isinstance(admitted, (Duplicate, Stopped)):
             return skip(walk, acquired, admitted)
+        # Most runs end here, and start sooner without what the others need.
+        from kfm.engine.execute import execute
+        from kfm.engine.plan import settle_plan
+        from kfm.engine.quarantine import quarantine
+        from kfm.engine.trace import trace
+        from kfm.engine.upsert import assemble, commit, take_turns, upsert
+
         inspected = quarantine(walk, acquired, admitted.run)
         planned = settle_plan(walk, acquired, admitted, inspected)
         executed = execute(walk, planned)

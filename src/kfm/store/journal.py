@@ -57,10 +57,7 @@ class JournalTx(Journal):
         """Append to a run's journal; returns the digest the next segment must name. Write once: the same bytes
         again are the same segment, and other bytes under its number are corruption."""
         body, key = exact(segment), f"{run_id}/{segment.n:08d}"
-        before = self._tables.get("segments", key)
-        if before is None:
-            self._tables.put("segments", key, body)
-        elif before != body:
+        if not self._tables.add("segments", key, body) and self._tables.get("segments", key) != body:
             raise _other_bytes(run_id, segment.n)
         return digest(body)
 

@@ -21,7 +21,7 @@ import hashlib
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 
 import msgspec
 
@@ -116,6 +116,9 @@ class JsonlTables:
         with self._lock:
             self._look_again()
             return self._rows.scan(table, prefix, after=after, reverse=reverse, limit=limit)
+
+    def reading(self) -> AbstractContextManager[object]:
+        return self._lock
 
     def verify(self) -> int:
         """The number of rows. No line was folded unchecked, so there is nothing left to check."""
@@ -260,6 +263,12 @@ class JsonlTables:
             self._pending.append([table, key, value.decode()])
         except UnicodeDecodeError:
             self._pending.append([table, key, None, base64.b85encode(value).decode()])
+
+    def add(self, table: str, key: str, value: bytes) -> bool:
+        if self._rows.get(table, key) is not None:
+            return False
+        self.put(table, key, value)
+        return True
 
     def put_many(self, table: str, rows: Iterable[tuple[str, bytes]]) -> None:
         for key, value in rows:

@@ -62,13 +62,11 @@ class LedgerTx(Ledger):
     def append(self, receipt: Receipt, *, op: str) -> None:
         """Write once, together with its ledger entry. The same bytes again are the same receipt."""
         body = exact(receipt)
-        before = self._tables.get("receipts", receipt.run_id)
-        if before is not None:
-            if before == body:
+        if not self._tables.add("receipts", receipt.run_id, body):
+            if self._tables.get("receipts", receipt.run_id) == body:
                 return
             what = f"run {receipt.run_id} already has another receipt"
             raise Corrupt(what, hint="receipts are never rewritten; report this")
-        self._tables.put("receipts", receipt.run_id, body)
         index = self._state.next("ledger")
         entry = LedgerEntry(
             index=index,

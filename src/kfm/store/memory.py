@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 
 from kfm.errors import BadInput
 
@@ -69,6 +70,9 @@ class MemoryTables:
             values = [rows[key] for key in found]
         yield from zip(found, values, strict=True)
 
+    def reading(self) -> AbstractContextManager[object]:
+        return self._lock
+
     def verify(self) -> int:
         """The number of rows."""
         with self._lock:
@@ -91,6 +95,12 @@ class MemoryTables:
         if before is None:
             self._sorted.pop(table, None)
         rows[key] = value
+
+    def add(self, table: str, key: str, value: bytes) -> bool:
+        if self.get(table, key) is not None:
+            return False
+        self.put(table, key, value)
+        return True
 
     def put_many(self, table: str, rows: Iterable[tuple[str, bytes]]) -> None:
         for key, value in rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from heapq import merge
 
 from kfm.contract.ports import Tables
@@ -44,11 +45,20 @@ class OverlayTables:
             if limit == 0:
                 return
 
+    def reading(self) -> AbstractContextManager[object]:
+        return self._base.reading()
+
     def begin(self, durable: bool = True) -> None:
         self._top.begin(durable)
 
     def put(self, table: str, key: str, value: bytes) -> None:
         self._top.put(table, key, value)
+
+    def add(self, table: str, key: str, value: bytes) -> bool:
+        if self.get(table, key) is not None:
+            return False
+        self._top.put(table, key, value)
+        return True
 
     def put_many(self, table: str, rows: Iterable[tuple[str, bytes]]) -> None:
         self._top.put_many(table, rows)

@@ -25,12 +25,7 @@ class SnapshotTables(SqliteTables):
     """The same queries over a copy in memory; any write to it would be lost, and nobody makes one."""
 
     def __init__(self, path: str) -> None:
-        self._lock = threading.RLock()
-        self._failed = None
-        self._durable = True
-        self._open = False
-        self._folder = ""
-        self._note = -1
+        self._unopened("")
         with failing_as_storage("read the state database"):
             acked = note_at(REAL, path + ".ack")
             base, log = read_files(path)

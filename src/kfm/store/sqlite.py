@@ -25,17 +25,14 @@ from kfm.errors import BadInput, Broken, Busy, Corrupt, KfmError, Refused, Stora
 from kfm.store.catalogue import VITAL
 from kfm.store.formats import too_new, upgrade
 from kfm.store.memory import check_key, successor
+from kfm.store.statements import BY_TABLE, KEPT, page_query
 
 APPLICATION_ID = 0x4B464D31  # "KFM1"
 _SQL = os.path.join(os.path.dirname(__file__), "sql")
 _BUSY = 32  # full commits of one process after which its log is lengthened
 _LOG_PAGES = 2000  # the log begins anew after about so many: some 8 MiB
 _SMALL = 1 << 20  # a database up to this size is checked whole whenever it is opened; a larger one where vital
-# A row that is there already stays where it is, and one that says the same is not written at all.
-_AGAIN = (
-    "ON CONFLICT(key) DO UPDATE SET value=excluded.value, sum=excluded.sum "
-    "WHERE sum IS NOT excluded.sum OR value IS NOT excluded.value"
-)
+_MOST_KEPT = 1000  # rows
 
 
 def migrations() -> list[tuple[int, str]]:
@@ -54,17 +51,8 @@ class SqliteTables:
     _wrote = False
 
     def __init__(self, path: str, *, busy_ms: int = 10_000) -> None:
-        self._lock = threading.RLock()
-        self._failed: Broken | None = None
-        self._durable = True
-        self._open = False
-        self._folder = os.path.dirname(path) or "."
-        self._note = -1
-        self._others = 0  # how often we found that somebody else had written
-        self._version_left = -1  # the file's version as our last transaction left it
+        self._unopened(os.path.dirname(path) or ".")
         self._log = path + "-wal"
-        self._full = 0  # full commits so far
-        self._counted = (0, 0)  # how often at our last full commit, and what that was counted as
         with self._opening():
             acked = note_at(REAL, path + ".ack")
             fresh = not os.path.exists(path) or not os.path.getsize(path)
@@ -84,6 +72,20 @@ class SqliteTables:
             self._execute("PRAGMA cache_size=-32768")
             self._execute("PRAGMA trusted_schema=OFF")
             self._look(path, acked, small=os.path.getsize(path) <= _SMALL)
+
+    def _unopened(self, folder: str) -> None:
+        self._lock = threading.RLock()
+        self._failed: Broken | None = None
+        self._durable = True
+        self._open = False
+        self._folder = folder
+        self._note = -1
+        self._others = 0  # how often we found that somebody else had written
+        self._version_left = -1  # the file's version as our last transaction left it
+        self._full = 0  # full commits so far
+        self._kept: dict[tuple[str, str], bytes | None] = {}  # rows we read or wrote, while nobody else wrote any
+        self._reading = False
+        self._counted = (0, 0)  # how often at our last full commit, and what that was counted as
 
     def _keep_a_log(self, busy_ms: int) -> None:
         """Of several that make the file at once SQLite turns some away here, and does not wait for the others."""
@@ -253,20 +255,67 @@ class SqliteTables:
     # -- reading
 
     def get(self, table: str, key: str) -> bytes | None:
+        statements = BY_TABLE[table]
         with self._lock:
+            keeping = (self._open or self._reading) and table in KEPT
+            if keeping and (table, key) in self._kept:
+                return self._kept[table, key]
             try:
-                row = self._execute(f"SELECT value, sum FROM {table} WHERE key=?", (key,)).fetchone()  # noqa: S608
+                row = self._execute(statements.get, (key,)).fetchone()
             except apsw.Error as problem:
                 raise self._fail(problem) from problem
             except UnicodeEncodeError:
                 check_key(key)
                 raise
-        if row is None:
-            return None
-        value: bytes = row[0]
-        if type(value) is not bytes or crc32(value, crc32(f"{table}/{key}".encode())) != row[1]:
-            check_row(table, key, value, row[1])
+            value: bytes | None = None
+            if row is not None:
+                value = row[0]
+                if type(value) is not bytes or crc32(value, crc32(key.encode(), statements.name_sum)) != row[1]:
+                    check_row(table, key, value, row[1])
+            if keeping:
+                self._keep(table, key, value)
         return value
+
+    def _keep(self, table: str, key: str, value: bytes | None) -> None:
+        if len(self._kept) >= _MOST_KEPT:
+            self._kept.clear()
+        self._kept[table, key] = value
+
+    def _notice_others(self) -> None:
+        """Has somebody else written since we looked last? Where a transaction has begun, SQLite knows."""
+        if self._db.data_version() != self._version_left:
+            self._version_left = self._db.data_version()
+            self._others += 1
+            self._kept.clear()
+
+    def reading(self) -> _Reading:
+        return _Reading(self)
+
+    def begin_reading(self) -> bool:
+        """False if nothing is to be ended: we are inside of something already."""
+        self._lock.acquire()
+        if self._failed or self._db.in_transaction:
+            return False
+        try:
+            self._execute("BEGIN")
+            self._execute(BY_TABLE["meta"].get, ("",))  # only now SQLite looks
+            self._notice_others()
+        except apsw.Error as problem:
+            self._lock.release()
+            raise self._fail(problem) from problem
+        self._reading = True
+        return True
+
+    def end_reading(self, begun: bool) -> None:
+        try:
+            if begun:
+                self._reading = False
+            if begun and not self._failed:
+                self._execute("COMMIT")
+        except apsw.Error as problem:
+            raise self._fail(problem) from problem
+        finally:
+            self._lock.release()
 
     def scan(
         self, table: str, prefix: str = "", *, after: str = "", reverse: bool = False, limit: int = -1
@@ -285,15 +334,10 @@ class SqliteTables:
 
     def _page(self, table: str, prefix: str, after: str, reverse: bool, page: int) -> list[tuple[Any, ...]]:
         end = successor(prefix)
-        where, values = ["key >= ?"], [prefix]
-        if end:
-            where.append("key < ?")
-            values.append(end)
+        values = [prefix, end] if end else [prefix]
         if after:
-            where.append("key < ?" if reverse else "key > ?")
             values.append(after)
-        order = "DESC" if reverse else "ASC"
-        query = f"SELECT key, value, sum FROM {table} WHERE {' AND '.join(where)} ORDER BY key {order} LIMIT {page}"  # noqa: S608
+        query = page_query(table, bool(end), bool(after), reverse, page)
         with self._lock:
             try:
                 return self._execute(query, values).fetchall()
@@ -319,8 +363,7 @@ class SqliteTables:
                 self._durable = durable
             self._execute("BEGIN IMMEDIATE")
             self._open = True
-            if self._db.data_version() != self._version_left:
-                self._others += 1
+            self._notice_others()
         except apsw.Error as problem:
             self._lock.release()
             raise self._fail(problem) from problem
@@ -329,11 +372,21 @@ class SqliteTables:
             raise
 
     def put(self, table: str, key: str, value: bytes) -> None:
+        self._insert(BY_TABLE[table].put, table, key, value)
+        if table in KEPT:
+            self._keep(table, key, value)
+
+    def add(self, table: str, key: str, value: bytes) -> bool:
+        self._insert(BY_TABLE[table].add, table, key, value)
+        if not self._db.changes():
+            return False
+        if table in KEPT:
+            self._keep(table, key, value)
+        return True
+
+    def _insert(self, statement: str, table: str, key: str, value: bytes) -> None:
         try:
-            self._execute(
-                f"INSERT INTO {table} VALUES(?,?,?) {_AGAIN}",
-                (key, value, crc32(value, crc32(f"{table}/{key}".encode()))),
-            )
+            self._execute(statement, (key, value, crc32(value, crc32(key.encode(), BY_TABLE[table].name_sum))))
         except apsw.Error as problem:
             raise self._fail(problem) from problem
         except UnicodeEncodeError:
@@ -341,10 +394,13 @@ class SqliteTables:
             raise
 
     def put_many(self, table: str, rows: Iterable[tuple[str, bytes]]) -> None:
+        if table in KEPT:
+            self._kept.clear()
+        statements = BY_TABLE[table]
         try:
             self._db.executemany(
-                f"INSERT INTO {table} VALUES(?,?,?) {_AGAIN}",
-                ((key, value, crc32(value, crc32(f"{table}/{key}".encode()))) for key, value in rows),
+                statements.put,
+                ((key, value, crc32(value, crc32(key.encode(), statements.name_sum))) for key, value in rows),
             )
         except apsw.Error as problem:
             raise self._fail(problem) from problem
@@ -352,6 +408,7 @@ class SqliteTables:
             raise BadInput("a key is not valid Unicode text", hint="it holds half of a surrogate pair") from problem
 
     def delete(self, table: str, key: str) -> None:
+        self._kept.pop((table, key), None)
         try:
             self._execute(f"DELETE FROM {table} WHERE key=?", (key,))  # noqa: S608
         except apsw.Error as problem:
@@ -406,6 +463,7 @@ class SqliteTables:
             REAL.close(fd)
 
     def rollback(self) -> None:
+        self._kept.clear()
         self._end()
 
     def _end(self) -> None:
@@ -413,6 +471,7 @@ class SqliteTables:
             self._open = False
             if not self._failed:
                 if self._db.in_transaction:
+                    self._kept.clear()
                     self._execute("ROLLBACK")
                 self._version_left = self._db.data_version()
         except apsw.Error as problem:
@@ -478,6 +537,22 @@ class SqliteTables:
         return StorageFailed(
             f"cannot write the state: {problem}", hint="check the disk before anything else, then `kfm resume`"
         )
+
+
+class _Reading:
+    """Every look at the file takes and frees locks of the system: here once for all."""
+
+    __slots__ = ("_begun", "_tables")
+
+    def __init__(self, tables: SqliteTables) -> None:
+        self._tables = tables
+        self._begun = False
+
+    def __enter__(self) -> None:
+        self._begun = self._tables.begin_reading()
+
+    def __exit__(self, *_: object) -> None:
+        self._tables.end_reading(self._begun)
 
 
 _COMMITS = crc32(b"guard/commits")

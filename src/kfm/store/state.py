@@ -7,6 +7,7 @@ compare-and-swap of refs, write-once receipts, the chain of the ledger. A backen
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Literal
 from weakref import WeakKeyDictionary
 
@@ -85,6 +86,9 @@ class StoredState:
         if current is None or (current.token, current.holder) != (lease.token, lease.holder):
             what = f"the lease on {lease.scope} was taken over by another worker"
             raise Fenced(what, hint="nothing was written; the other worker carries on", token=lease.token)
+
+    def reading(self) -> AbstractContextManager[object]:
+        return self.tables.reading()
 
     def sync(self) -> None:
         """Make every commit so far durable."""

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterator
 from types import ModuleType
+from weakref import WeakKeyDictionary
 
 from kfm.contract.canonical import canonical
 from kfm.contract.keys import digest
@@ -15,9 +16,22 @@ from kfm.contract.keys import digest
 INSTALLED = {"site-packages", "dist-packages"}  # also of an environment that lies in the folder
 
 
+_known: WeakKeyDictionary[ModuleType, dict[str, str]] = WeakKeyDictionary()  # of a module: folder → digest
+
+
 def code_hash(module: ModuleType, folder: str) -> str:
-    """Of modules that are imported by name, wherever in the code. What is found by a computed name is not seen."""
-    root = os.path.realpath(folder)
+    """Of modules that are imported by name, wherever in the code. What is found by a computed name is not seen.
+
+    Once for a module: however its file changes later, this process runs what it has loaded."""
+    known = _known.setdefault(module, {})
+    if folder not in known:
+        known[folder] = _hash_of(module, os.path.realpath(folder))
+    return known[folder]
+
+
+def _hash_of(module: ModuleType, root: str) -> str:
+    entries = [entry for entry in sys.path if isinstance(entry, str)]
+    ours = [entry for entry in entries if _is_ours(os.path.join(entry or os.getcwd(), "x"), root)]
     found: dict[str, str] = {}  # path → digest
     outside: set[str] = set()
     waiting = [(module.__name__, getattr(module, "__file__", None) or "")]
@@ -31,7 +45,7 @@ def code_hash(module: ModuleType, folder: str) -> str:
         found[shown] = digest(body)
         package = name if os.path.basename(path).startswith("__init__.") else name.rpartition(".")[0]
         for wanted in _imports(body, package):
-            at = _file_of(wanted, root)
+            at = _file_of(wanted, ours)
             if at and _is_ours(at, root):
                 waiting.append((wanted, at))
             else:
@@ -70,16 +84,15 @@ def _imports(body: bytes, package: str) -> Iterator[str]:
             yield from (".".join(parts[: n + 1]) for n in range(len(parts)))
 
 
-def _file_of(name: str, root: str) -> str:
-    """Where a module was loaded from, or would be from this folder; empty if it is not from a file there."""
+def _file_of(name: str, folders: list[str]) -> str:
+    """Where a module was loaded from, or would be from these folders; empty if it is not from a file there."""
     if name in sys.modules:
         return getattr(sys.modules[name], "__file__", None) or ""
-    for entry in sys.path:
-        if isinstance(entry, str) and _is_ours(os.path.join(entry or os.getcwd(), "x"), root):
-            start = os.path.join(entry, *name.split("."))
-            for path in (os.path.join(start, "__init__.py"), start + ".py"):
-                if os.path.isfile(path):
-                    return path
+    for folder in folders:
+        start = os.path.join(folder, *name.split("."))
+        for path in (os.path.join(start, "__init__.py"), start + ".py"):
+            if os.path.isfile(path):
+                return path
     return ""
 
 

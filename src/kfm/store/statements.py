@@ -1,0 +1,45 @@
+"""What SQLite is asked, as text: made once for each table."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+from zlib import crc32
+
+# Asked again and again in every run: a connection keeps what it read of these, while nobody else writes.
+KEPT = frozenset({"meta", "leases", "refs", "claims", "runs", "versions"})
+
+
+class Statements(NamedTuple):
+    """Of one table. A sum is over its name and the key as well as over the value."""
+
+    name_sum: int
+    get: str
+    put: str
+    add: str
+
+
+class _ByTable(dict[str, Statements]):
+    """Made once for each table."""
+
+    def __missing__(self, table: str) -> Statements:
+        insert = f"INSERT INTO {table} VALUES(?,?,?) ON CONFLICT(key) DO "
+        self[table] = statements = Statements(
+            crc32(f"{table}/".encode()),
+            f"SELECT value, sum FROM {table} WHERE key=?",  # noqa: S608
+            # A row that is there already stays where it is, and one that says the same is not written at all.
+            insert + "UPDATE SET value=excluded.value, sum=excluded.sum "
+            "WHERE sum IS NOT excluded.sum OR value IS NOT excluded.value",
+            insert + "NOTHING",
+        )
+        return statements
+
+
+BY_TABLE = _ByTable()
+
+
+@lru_cache(maxsize=200)
+def page_query(table: str, ends: bool, after: bool, reverse: bool, page: int) -> str:
+    where = ["key >= ?", *["key < ?"] * ends, *["key < ?" if reverse else "key > ?"] * after]
+    order = "DESC" if reverse else "ASC"
+    return f"SELECT key, value, sum FROM {table} WHERE {' AND '.join(where)} ORDER BY key {order} LIMIT {page}"  # noqa: S608

@@ -1,0 +1,93 @@
+"""Rows that a connection keeps in memory are as true as the file: whoever else writes, whatever is taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kfm.errors import Corrupt
+from kfm.store.sqlite import SqliteTables
+from kfm.store.statements import KEPT
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[tuple[SqliteTables, SqliteTables]]:
+    one, other = SqliteTables(str(tmp_path / "kfm.db")), SqliteTables(str(tmp_path / "kfm.db"))
+    yield one, other
+    other.close()
+    one.close()
+
+
+def write(tables: SqliteTables, table: str, value: bytes | None, *, ends: bool = True) -> None:
+    tables.begin(durable=False)
+    if value is None:
+        tables.delete(table, "a")
+    else:
+        tables.put(table, "a", value)
+    if ends:
+        tables.commit()
+    else:
+        tables.rollback()
+
+
+def seen(tables: SqliteTables, table: str) -> list[bytes | None]:
+    """As it is read alone, among reads that belong together, and in a transaction; each twice."""
+    found = [tables.get(table, "a")]
+    with tables.reading():
+        found += [tables.get(table, "a"), tables.get(table, "a")]
+    tables.begin(durable=False)
+    found += [tables.get(table, "a"), tables.get(table, "a")]
+    tables.rollback()
+    return found
+
+
+@pytest.mark.parametrize("table", [*sorted(KEPT), "objects"])
+def test_what_another_connection_wrote_is_seen(pair: tuple[SqliteTables, SqliteTables], table: str) -> None:
+    one, other = pair
+    for value in (b"1", b"2", None, b"3"):
+        write(other, table, value)
+        with one.reading():
+            assert one.get(table, "a") == value
+        write(other, table, b"between")
+        one.begin(durable=False)
+        assert one.get(table, "a") == b"between"
+        one.rollback()
+        write(other, table, value)
+        assert seen(one, table) == [value] * 5
+
+
+@pytest.mark.parametrize("table", sorted(KEPT))
+def test_what_was_taken_back_is_forgotten(pair: tuple[SqliteTables, SqliteTables], table: str) -> None:
+    one, _ = pair
+    write(one, table, b"1")
+    assert seen(one, table) == [b"1"] * 5
+    for value in (b"2", None):
+        write(one, table, value, ends=False)
+        assert seen(one, table) == [b"1"] * 5
+    one.begin(durable=False)
+    assert not one.add(table, "a", b"2")
+    one.put_many(table, [("a", b"3"), ("b", b"4")])
+    assert one.get(table, "a") == b"3"
+    one.rollback()
+    assert seen(one, table) == [b"1"] * 5
+
+
+def test_a_row_that_is_kept_was_checked_when_it_was_read(pair: tuple[SqliteTables, SqliteTables]) -> None:
+    one, other = pair
+    write(one, "refs", b"1")
+    other._execute("UPDATE refs SET value=x'32' WHERE key='a'")
+    for _ in range(2):
+        with pytest.raises(Corrupt), one.reading():
+            one.get("refs", "a")
+    other._execute("UPDATE refs SET value=x'31' WHERE key='a'")
+    assert seen(one, "refs") == [b"1"] * 5
+
+
+def test_no_more_rows_are_kept_than_memory_is_meant_for(pair: tuple[SqliteTables, SqliteTables]) -> None:
+    one, _ = pair
+    with one.reading():
+        for n in range(5000):
+            one.get("runs", str(n))
+    assert 0 < len(one._kept) <= 1000

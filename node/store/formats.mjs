@@ -2,7 +2,7 @@
 
 import { Refused } from "../errors.mjs";
 
-export const FORMAT = 4;
+export const FORMAT = 5;
 
 const STEPS = [[4, followTheLedger], [4, keyByDataset]];
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from kfm.contract.labels import Standing
 from kfm.contract.records import (
     Checkpoint,
     DatasetVersion,
@@ -111,6 +112,37 @@ CATALOGUE = (
     StateTable(
         "checkpoints", "what is known of each source, to save a download", "the source's URI", Checkpoint,
         differs={"etag": "of a file it holds the inode"},
+    ),
+    StateTable(
+        "standings", "how protected an address or exact bytes are known to be, whatever a file of labels says later",
+        "`source/` and the address, or `bytes/` and the digest", Standing, node=False,
+    ),
+    StateTable(
+        "first_cells", "the cell in which each protected record was first made public",
+        "the custodian's key and the record's public id", "an H3 cell", node=False,
+    ),
+    StateTable(
+        "fingerprints", "keyed fingerprints of protected ids and places, to know them again before publication",
+        "the custodian's key and the digest of the sealed source", "fingerprints, as JSON", node=False,
+    ),
+    StateTable(
+        "orders", "what one person alone may not do: the request, its signatures, what became of it",
+        "the request's digest", "a request with its acts, as JSON", node=False,
+    ),
+    StateTable(
+        "attestations", "signed statements about versions", "the version's digest and what is stated",
+        "a DSSE envelope", node=False,
+    ),
+    StateTable(
+        "ledger_tree", "the Merkle tree over the ledger, as far as it has to be known to go on", "`frontier`",
+        "bytes", node=False,
+    ),
+    StateTable(
+        "ledger_private", "what the ledger only commits to, sealed", "a number, as in the ledger", "sealed bytes",
+        node=False,
+    ),
+    StateTable(
+        "ledger_checkpoints", "signed heads of the tree", "how many entries it has then", "a signed note", node=False,
     ),
 )  # fmt: skip
 VITAL = tuple(table.name for table in CATALOGUE if table.vital)

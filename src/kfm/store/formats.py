@@ -14,7 +14,7 @@ import msgspec
 from kfm.contract.ports import Tables
 from kfm.errors import Refused
 
-FORMAT = 4
+FORMAT = 5
 
 
 def _follow_the_ledger(tables: Tables) -> None:

@@ -108,6 +108,13 @@ test_what_is_public_needs_no_community if {
 	faircare.obligations == set() with input as public_question
 }
 
+test_public_data_of_nobody_in_particular_needs_no_authority_and_no_custodian if {
+	faircare.allow == true with input as examples.without(public_question, "label/authority")
+	faircare.allow == true with input as examples.without(public_question, "label/custodian")
+	faircare.allow == false with input as examples.without(examples.faircare, "label/authority")
+	faircare.allow == false with input as examples.without(examples.faircare, "label/custodian")
+}
+
 test_what_is_generalised_for_another_reason_than_a_community_has_the_same_duties if {
 	question := examples.but(examples.faircare, "/label/care", "open")
 	faircare.allow == true with input as question

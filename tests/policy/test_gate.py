@@ -1,4 +1,4 @@
-"""The gate that is decided by the policies opens for exactly what the checklist opened for, and says the same."""
+"""The gate that is decided by the policies opens for exactly what the least checklist opens for, and says the same."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from kfm.contract.records import DatasetVersion, RefMove
 from kfm.errors import Corrupt, Unavailable
-from kfm.policy import checklist, gate
+from kfm.policy import gate
 from kfm.policy.bundle import shipped
 from kfm.policy.decide import Decider, over_http
+from tests.policy import checklist
 from tests.policy.servers import free_port
 from tests.walk.site_under_test import Lines, MemorySite
 

@@ -140,15 +140,15 @@ BUGS: dict[str, Bug] = {
         "kfm/contract/canonical.py", 'order="sorted"', "order=None", "tests/contract/test_canonical.py"
     ),
     "the gate says yes where nothing is known": Bug(
-        "kfm/policy/checklist.py",
-        'return ["provenance: no run is known to have made this version"]',
-        "return []",
+        "kfm/policy/rego/minimum.rego",
+        'holds contains "provenance.run" if facts.is_text(input.made.run_id)',
+        'holds contains "provenance.run"',
         "tests/walk/test_gate.py",
     ),
     "the gate's error is a yes": Bug(
-        "kfm/policy/checklist.py",
-        'reasons = [f"the check itself failed: {problem.code}"]',
-        "reasons = []",
+        "kfm/policy/gate.py",
+        "gate=GATE, allow=False, subject=move.after",
+        "gate=GATE, allow=True, subject=move.after",
         "tests/walk/test_gate.py",
     ),
     "one digest is checked and another moved": Bug(

@@ -305,9 +305,9 @@ CLAIMS: dict[str, Bug] = {
         f"{FIELDS}::test_the_receipt_of_a_promotion_says_who_allowed_which_digest",
     ),
     "O10 an error is a no": Bug(
-        "kfm/policy/checklist.py",
-        'reasons = [f"the check itself failed: {problem.code}"]',
-        "reasons = []",
+        "kfm/policy/gate.py",
+        "gate=GATE, allow=False, subject=move.after",
+        "gate=GATE, allow=True, subject=move.after",
         f"{GATE}::test_a_check_that_fails_is_a_no",
     ),
     "O10 exactly these digests": Bug(
@@ -371,7 +371,7 @@ CLAIMS: dict[str, Bug] = {
         f"{TYPED}::test_rollback_and_rollback_forward_bring_back_the_same_bytes",
     ),
     "P3": Bug(
-        "kfm/policy/checklist.py",
+        "kfm/policy/gate.py",
         "version.metadata if declared is None else declared",
         "version.metadata",
         f"{GATE}::test_what_is_declared_today_decides_whatever_the_version_was_made_under",
@@ -389,9 +389,9 @@ CLAIMS: dict[str, Bug] = {
         "tests/walk/test_wal.py::test_every_step_has_its_intent_before_its_done",
     ),
     "P7": Bug(
-        "kfm/policy/checklist.py",
-        "not in (None, *PUBLISHABLE)",
-        "in ()",
+        "kfm/policy/rego/minimum.rego",
+        'holds contains "metadata.kept" if input.made.made_as in {"public", "unsaid"}',
+        'holds contains "metadata.kept"',
         f"{GATE}::test_a_version_that_was_made_as_restricted_stays_so",
     ),
     "P8": Bug(

@@ -18,7 +18,7 @@ from kfm.engine.run import run
 from kfm.engine.walk import Ports, Settings
 from kfm.house.opening import House, open_house
 from kfm.operations.moves import OPERATIONS
-from kfm.policy.checklist import promotion_gate
+from kfm.policy.gate import promotion_gate
 from kfm.store.holders import this_process
 from kfm.store.memory import MemoryTables
 from kfm.store.objects import DryObjects

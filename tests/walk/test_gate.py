@@ -9,7 +9,8 @@ import pytest
 
 from kfm.contract.records import DatasetVersion, Decision, Receipt, RefMove
 from kfm.errors import Corrupt
-from kfm.policy.checklist import POLICY_DIGEST, promotion_gate
+from kfm.policy.bundle import shipped
+from kfm.policy.gate import promotion_gate
 from tests.walk.site_under_test import Lines, MemorySite
 
 SHA = "sha256:" + "0" * 64
@@ -27,7 +28,7 @@ def decide(site: MemorySite, move: RefMove) -> Decision:
 
 def test_a_complete_version_passes_under_a_named_policy() -> None:
     decision = decide(*made())
-    assert decision.allow is True and decision.reasons == [] and decision.policy_digest == POLICY_DIGEST
+    assert decision.allow is True and decision.reasons == [] and decision.policy_digest == shipped().digest
 
 
 def test_a_version_nobody_made_does_not_pass() -> None:

@@ -16,7 +16,7 @@ from kfm.contract.records import Receipt
 from kfm.documents.strict_json import decode
 from kfm.house.exporting import artifacts_of, wal
 from kfm.house.opening import House
-from kfm.policy.checklist import POLICY_DIGEST
+from kfm.policy.bundle import shipped
 from kfm.telemetry.log import MemoryLog
 from tests.walk.site_under_test import Lines, MemorySite, folder_site, opened
 from tests.walk.test_wal import UPDATER as NAMELESS
@@ -161,5 +161,5 @@ def test_the_receipt_of_a_promotion_says_who_allowed_which_digest() -> None:
     version = site.state.refs.at("processed/demo")
     assert promoted.outcome == "done" and site.state.refs.at("published/demo") == version
     (decision,) = promoted.policy_decisions
-    assert (decision.allow, decision.subject, decision.policy_digest) == (True, version, POLICY_DIGEST)
+    assert (decision.allow, decision.subject, decision.policy_digest) == (True, version, shipped().digest)
     assert [move.after for move in promoted.moves] == [version]

@@ -13,7 +13,7 @@ from kfm.errors import KfmError
 from kfm.house.opening import House, folders, load, place_verdicts
 from kfm.house.publishing import check_all, published_datasets
 from kfm.inspection.inspecting import contract_problems
-from kfm.policy.checklist import promotion_gate
+from kfm.policy.gate import promotion_gate
 from kfm.store.maps import differences
 from kfm.store.place import Verdict, durability, try_out
 

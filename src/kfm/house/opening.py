@@ -17,13 +17,15 @@ from kfm.clock import Clock, from_environment, rfc3339
 from kfm.config import DatasetConfig, Resolved, SourceConfig
 from kfm.contract.declared import check_window
 from kfm.contract.names import check_partition, dataset_id
-from kfm.contract.ports import Lock, Log, Objects, Outside, Publisher, Source, Tables
+from kfm.contract.ports import Lock, Log, Objects, Outside, Publisher, Source, State, Tables
 from kfm.contract.records import (
     DataContract,
+    Decision,
     Effect,
     Fetched,
     FetchRequest,
     Receipt,
+    RefMove,
     Run,
     Trigger,
     TriggerKind,
@@ -37,7 +39,6 @@ from kfm.engine.run import run
 from kfm.engine.walk import Ports, Settings
 from kfm.errors import BadInput, Broken, KfmError, Refused
 from kfm.orchestration.triggers import DAY_MS, asked, ordered, prune
-from kfm.policy.checklist import promotion_gate
 from kfm.sources import open_source
 from kfm.store.archive import Archive
 from kfm.store.holders import this_process
@@ -221,7 +222,7 @@ class House:
             clock=self.clock,
             log=self.log,
             open_source=partial(self._open_source, declared),
-            gate=partial(promotion_gate, declared=metadata),
+            gate=partial(self._gate, metadata),
             settings=Settings(
                 threads=execute.threads,
                 window=execute.window,
@@ -235,6 +236,12 @@ class House:
             metadata=metadata,
             progress=self._progress,
         )
+
+    def _gate(self, declared: Mapping[str, Any], state: State, objects: Objects, move: RefMove) -> Decision:
+        """The engine of the policies is loaded for a run that asks them, and for no other."""
+        from kfm.policy.gate import promotion_gate
+
+        return promotion_gate(state, objects, move, declared)
 
     def _open_source(self, declared: DatasetConfig | None, uri: str) -> Source:
         """The reader of a source; what it is asked with beside its URL is read from where it lies, now."""

@@ -1,4 +1,4 @@
-"""The gate before the Published zone, decided by the policies: what checklist.py asks, asked at the decision point."""
+"""The gate before the Published zone, decided by the policies. Any doubt is a no."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kfm.contract.names import is_digest
 from kfm.contract.ports import Objects, State
 from kfm.contract.records import DatasetVersion, Receipt, RefMove
 from kfm.errors import KfmError
-from kfm.policy.checklist import wrong_bytes
+from kfm.policy.checksums import wrong_bytes
 from kfm.policy.decide import Decider, embedded
 from kfm.policy.questions import Decision, Made, MadeReceipt, Question
 
@@ -30,7 +30,12 @@ def promotion_gate(
     read: bool = True,
     decider: Decider | None = None,
 ) -> records.Decision:
-    """May `move.after` be at `published/<dataset>`? Parameters as those of the checklist it stands in for."""
+    """May `move.after` be at `published/<dataset>`? Allowed only if every rule holds.
+
+    `declared` is what the configuration says of the dataset today. It decides what is declared at all; but
+    a version that was made as restricted stays so: an older, more precise one must not come back. `read`: every byte
+    of what is about to be published; otherwise only whether it is there.
+    """
     point = decider or embedded()
     dataset = move.ref.partition("/")[2]
     try:

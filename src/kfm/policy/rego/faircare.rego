@@ -72,6 +72,9 @@ holds contains "care.class" if is_public
 
 holds contains "care.class" if is_generalised
 
+# Public data of nobody in particular has neither; what is known of whose it is must be whole everywhere else.
+holds contains "care.authority" if is_public
+
 holds contains "care.authority" if {
 	facts.is_text(input.label.authority)
 	facts.is_text(input.label.custodian)

@@ -110,7 +110,9 @@ export class House {
           hint: `run it with \`python -m updater run ${id}\`, or declare \`outputs\` instead`,
         });
       }
-      if (declared.sensitivity !== "public") {
+      const { labels, custodians } = this.config;
+      const masked = Object.values(declared.sources).some((source) => source.mask);
+      if (declared.sensitivity !== "public" || labels || masked || Object.keys(custodians).length) {
         throw new BadInput(`dataset ${id} is not declared public, and this runner runs no other`, {
           hint: `run it with \`python -m updater run ${id}\`, or say \`sensitivity: public\``,
         });

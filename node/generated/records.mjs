@@ -7,6 +7,7 @@ export const Phase = literal("EXECUTE", "LINEAGE", "PLAN", "UPSERT");
 export const StepStatus = literal("DONE", "FAILED", "IN_PROGRESS", "PENDING");
 export const Stage = literal("ADMIT", "EXECUTE", "LINEAGE", "PLAN", "QUARANTINE", "UPSERT");
 export const Zone = literal("processed", "published", "quarantine", "raw");
+export const Level = literal("closed", "generalised", "public", "restricted");
 export const TriggerKind = literal("job", "manual", "operation", "poll", "schedule", "webhook");
 export const NONDET = ["attempt", "co2e_g", "duration_ms", "energy_kwh", "finished_at", "host", "latency_ms", "pid", "retries", "slo_ok", "started_at", "tool_versions", "trace_id", "ts", "wal_replay_count"];
 export const ColumnMode = literal("discard-row", "discard-value", "evolve", "freeze");
@@ -53,6 +54,18 @@ export const Layout = record("Layout", {
   columns: [list(text), []],
 });
 
+export const Standing = record("Standing", {
+  level: literal("closed", "generalised", "public", "restricted"),
+  care: [text, "open"],
+  access: [text, "open"],
+  expires: [text, ""],
+  resolution: [nullable(integer), null],
+  custodians: [list(text), []],
+  authorities: [list(text), []],
+  community_labels: [list(text), []],
+  rules: [list(text), []],
+});
+
 export const SourceRef = record("SourceRef", {
   uri: text,
   content_hash: text,
@@ -69,6 +82,8 @@ export const SourceRef = record("SourceRef", {
   accepted_hash: [text, ""],
   rows: [integer, 0],
   held_rows: [integer, 0],
+  standing: [nullable(Standing.type), null],
+  sealed_with: [text, ""],
 });
 
 export const RefMove = record("RefMove", {
@@ -126,6 +141,7 @@ export const DatasetVersion = record("DatasetVersion", {
   created_at: [text, ""],
   validated_by: [text, ""],
   code_hash: [text, ""],
+  standing: [nullable(Standing.type), null],
 });
 
 export const WalRecord = record("WalRecord", {

@@ -86,6 +86,10 @@ export const WatchConfig = record("WatchConfig", {
   debounce_s: [bounded(number, {"ge": 0, "le": 31536000}), 2],
 });
 
+export const CustodianConfig = record("CustodianConfig", {
+  key: bounded(text, {"min": 1, "max": 4096}),
+});
+
 export const WebhookConfig = record("WebhookConfig", {
   datasets: bounded(list(bounded(text, {"min": 1, "max": 4096})), {"min": 1}),
   secrets: bounded(list(bounded(text, {"min": 1, "max": 4096})), {"min": 1, "max": 2}),
@@ -111,6 +115,7 @@ export const SourceConfig = record("SourceConfig", {
   query: [map(bounded(text, {"min": 1, "max": 4096})), {}],
   revalidate_s: [nullable(bounded(number, {"ge": 0, "le": 31536000})), null],
   media_type: [text, ""],
+  mask: [bounded(text, {"max": 4096}), ""],
   poll_s: [nullable(bounded(number, {"ge": 0, "le": 31536000})), null],
 });
 
@@ -147,6 +152,8 @@ export const Config = record("Config", {
   github: [GitHubConfig.type, {"token": "env:GITHUB_TOKEN", "api": "https://api.github.com", "uploads": "https://uploads.github.com"}],
   watch: [WatchConfig.type, {"poll_s": 900, "jitter": 0.1, "host_pause_s": 1, "debounce_s": 2}],
   webhooks: [map(WebhookConfig.type), {}],
+  labels: [bounded(text, {"max": 4096}), ""],
+  custodians: [map(CustodianConfig.type), {}],
   publish_retention: [bounded(integer, {"ge": -1}), -1],
   keep_days: [bounded(integer, {"ge": 1, "le": 36500}), 90],
   deletion_budget: [bounded(number, {"ge": 0, "le": 1}), 0.1],

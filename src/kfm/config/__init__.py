@@ -9,6 +9,7 @@ reads them. A new section is a file here and a field of `Config`.
 
 from __future__ import annotations
 
+from kfm.config.custodians import CustodianConfig
 from kfm.config.datasets import DatasetConfig, Extent
 from kfm.config.github import GitHubConfig
 from kfm.config.installation import Config, json_schema
@@ -23,6 +24,7 @@ __all__ = [
     "FILE_NAMES",
     "RESERVED_ENV",
     "Config",
+    "CustodianConfig",
     "DatasetConfig",
     "ExecuteConfig",
     "Extent",

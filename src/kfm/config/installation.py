@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from kfm.config.custodians import CustodianConfig, check_custodian
 from kfm.config.datasets import DatasetConfig, check_dataset
 from kfm.config.github import GitHubConfig, check_github
 from kfm.config.network import NetworkConfig, check_host
@@ -44,6 +45,12 @@ class Config(Record, frozen=True):
             description="who may tell of a change, by the name in the URL",
             extra_json_schema={"propertyNames": {"pattern": ID_PATTERN}},
         ),
+    ] = {}
+    labels: Annotated[
+        str, Meta(max_length=4096, description="path of the file of labels: how protected datasets and sources are")
+    ] = ""
+    custodians: Annotated[
+        dict[str, CustodianConfig], Meta(description="whose keys seal what is protected, by the names in labels")
     ] = {}
     publish_retention: Annotated[
         int,
@@ -84,6 +91,10 @@ def check(config: Config, document: Document) -> None:
     check_github(document, config.publish, config.github)
     if not is_printable(config.artifacts):
         document.refuse(("artifacts",), "holds a control character", "use a plain path")
+    if not is_printable(config.labels):
+        document.refuse(("labels",), "holds a control character", "use a plain path")
+    for name, custodian in config.custodians.items():
+        check_custodian(document, ("custodians", name), custodian)
     for index, host in enumerate(config.network.allow):
         check_host(document, ("network", "allow", index), host)
     for name, dataset in config.datasets.items():

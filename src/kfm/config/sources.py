@@ -35,6 +35,9 @@ class SourceConfig(Record, frozen=True):
     ] = {}
     revalidate_s: Annotated[Interval | None, Meta(description="as network.revalidate_s, for this source alone")] = None
     media_type: Annotated[str, Meta(description="instead of the one the server names")] = ""
+    mask: Annotated[
+        str, Meta(max_length=4096, description="path of the masking policy: what the public may see of it")
+    ] = ""
     poll_s: Annotated[Interval | None, Meta(description="as watch.poll_s, for this source alone; 0: never")] = None
 
     @property
@@ -65,6 +68,8 @@ def check_source(document: Document, path: Path, source: SourceConfig) -> None:
     check_secrets(document, path, uri, source.headers, source.query)
     if source.expect_hash and not names.is_digest(source.expect_hash):
         document.refuse((*path, "expect_hash"), "is not a digest", "write sha256: and 64 hex digits")
+    if source.mask and not is_printable(source.mask):
+        document.refuse((*path, "mask"), "holds a control character", "use a plain path")
     for index, host in enumerate(source.hosts):
         check_host(document, (*path, "hosts", index), host)
     declared = given(document.value, (*path, "contract", "format"))

@@ -13,7 +13,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from kfm.contract.records import Level as Level
 from kfm.contract.records import Record
+from kfm.contract.records import Standing as Standing
 from kfm.documents.dates import is_date
 from kfm.documents.reading import Document
 from kfm.documents.shape import into
@@ -22,7 +24,6 @@ from kfm.errors import BadInput
 # Every word of the vocabulary is written here and nowhere else, from open to closed; `make schemas` gives it to the
 # policies. `generalised` leaves only through masking; `restricted` is used under its custodian's key and never
 # published; `closed` is not used at all.
-Level = Literal["public", "generalised", "restricted", "closed"]
 LEVELS: tuple[Level, ...] = ("public", "generalised", "restricted", "closed")
 PUBLISHABLE: tuple[Level, ...] = LEVELS[:2]
 USABLE: tuple[Level, ...] = LEVELS[:3]
@@ -122,23 +123,6 @@ class Labels(Record, frozen=True):
 
     version: Literal[1]
     labels: tuple[Label, ...] = ()
-
-
-class Standing(Record, frozen=True):
-    """What labels mean on a day. `rules` names every reason for which it is not more open."""
-
-    level: Level
-    care: str = "open"  # the most closed word of CARE; one that is not known counts as the last
-    access: str = "open"  # of ACCESS, the same
-    expires: str = ""  # the last day of the consent that ends first; empty: none ends
-    resolution: int | None = None  # the finest that is allowed; None: no label set one
-    custodians: tuple[str, ...] = ()
-    authorities: tuple[str, ...] = ()
-    community_labels: tuple[str, ...] = ()
-    rules: tuple[str, ...] = ()
-
-    def publishable(self) -> bool:
-        return self.level in PUBLISHABLE
 
 
 UNLABELLED = Standing(level="restricted", care="sacred", access="closed", rules=("label.missing",))

@@ -15,6 +15,8 @@ Phase = Literal["PLAN", "EXECUTE", "UPSERT", "LINEAGE"]
 StepStatus = Literal["PENDING", "IN_PROGRESS", "DONE", "FAILED"]
 Stage = Literal["ADMIT", "QUARANTINE", "PLAN", "EXECUTE", "UPSERT", "LINEAGE"]
 Zone = Literal["raw", "quarantine", "processed", "published"]
+# How open something is, from open to closed; the words are explained in labels.py.
+Level = Literal["public", "generalised", "restricted", "closed"]
 TriggerKind = Literal["manual", "schedule", "webhook", "poll", "job", "operation"]
 
 # Fields that two runs of the same work may differ in; everything else is compared byte for byte.
@@ -83,6 +85,23 @@ class Layout(Record, frozen=True):
     columns: tuple[str, ...] = ()  # of a table whose first row does not name them
 
 
+class Standing(Record, frozen=True):
+    """What labels mean on a day. `rules` names every reason for which it is not more open."""
+
+    level: Level
+    care: str = "open"  # the most closed word of CARE; one that is not known counts as the last
+    access: str = "open"  # of ACCESS, the same
+    expires: str = ""  # the last day of the consent that ends first; empty: none ends
+    resolution: int | None = None  # the finest that is allowed; None: no label set one
+    custodians: tuple[str, ...] = ()
+    authorities: tuple[str, ...] = ()
+    community_labels: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+
+    def publishable(self) -> bool:
+        return self.level in ("public", "generalised")
+
+
 class SourceRef(Record, frozen=True):
     """One input, pinned to its bytes."""
 
@@ -101,6 +120,8 @@ class SourceRef(Record, frozen=True):
     accepted_hash: str = ""  # the rows that passed; equal to content_hash if nothing was discarded
     rows: int = 0
     held_rows: int = 0
+    standing: Standing | None = None  # what labels and the state say of it; None: nobody says anything
+    sealed_with: str = ""  # the id of the custodian's key; its digests are then of sealed bytes
 
 
 class RefMove(Record, frozen=True):
@@ -174,6 +195,7 @@ class DatasetVersion(Record, frozen=True):
     created_at: str = ""
     validated_by: str = ""  # the last run that made it, whose contracts `validation` speaks of; empty: the first one
     code_hash: str = ""  # as in the receipt, of that run
+    standing: Standing | None = None  # of all it was made of, together; None: nobody says anything of any
 
 
 class WalRecord(Record, frozen=True):

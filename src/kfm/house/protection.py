@@ -1,0 +1,77 @@
+"""Labels, masking policies and custodians' keys of an installation: read here, strictly, and nowhere else."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from kfm.config import Resolved
+from kfm.contract.labels import Labels, read_labels
+from kfm.documents import reading
+from kfm.documents.reading import Document
+from kfm.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kfm.contract.masks import MaskingPolicy
+    from kfm.engine.protection import Protection
+    from kfm.seals.custody import CustodianKey
+
+T = TypeVar("T")
+NO_LABELS = Labels(version=1)
+
+
+def is_configured(resolved: Resolved) -> bool:
+    """Does kfm.yml speak of protected data at all?"""
+    config = resolved.config
+    masked = any(source.mask for dataset in config.datasets.values() for source in dataset.sources.values())
+    return bool(config.labels or config.custodians or masked)
+
+
+def protection_of(resolved: Resolved, dataset: str) -> Protection:
+    """What a run of this dataset knows, as the files say now."""
+    from kfm.engine.protection import Protection
+
+    return Protection(
+        labels=labels_of(resolved),
+        custodians={name: partial(custodian_key, resolved, name) for name in resolved.config.custodians},
+        policies=policies_of(resolved, dataset),
+    )
+
+
+def labels_of(resolved: Resolved) -> Labels:
+    path = resolved.config.labels
+    return _read(resolved, path, "labels", read_labels) if path else NO_LABELS
+
+
+def policies_of(resolved: Resolved, dataset: str) -> dict[str, MaskingPolicy]:
+    """The masking policies of its sources, by their names."""
+    declared = resolved.config.datasets.get(dataset)
+    masked = {name: source.mask for name, source in (declared.sources if declared else {}).items() if source.mask}
+    if not masked:
+        return {}
+    from kfm.contract.masks import read_policy
+
+    return {name: _read(resolved, path, "the masking policy", read_policy) for name, path in masked.items()}
+
+
+def custodian_key(resolved: Resolved, name: str) -> CustodianKey:
+    """The key, read from where kfm.yml says it lies; BadInput if nothing is there, or something that is no key."""
+    from kfm.seals.custody import CustodianKey
+
+    found = resolved.config.custodians.get(name)
+    if found is None:
+        raise BadInput(f"kfm.yml names no custodian {name}", hint="add it under `custodians:`")
+    return CustodianKey(resolved.secret(found.key, os.environ))
+
+
+def _read(resolved: Resolved, path: str, what: str, read: Callable[[Document], T]) -> T:
+    try:
+        with open(resolved.at(path), "rb") as file:
+            body = file.read(reading.MAX_BYTES + 1)
+    except OSError as problem:
+        reason = (problem.strerror or "").lower()
+        raise BadInput(f"{what} at {path} cannot be read: {reason}", hint="correct the path in kfm.yml") from None
+    return read(reading.read(body, path, json=path.endswith(".json")))

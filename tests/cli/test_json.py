@@ -10,6 +10,7 @@ import pytest
 from kfm.contract.records import Receipt
 from kfm.contract.secret import Secret
 from kfm.orchestration.webhooks import signature
+from tests.cli.protected import laid_out
 from tests.house.json_shapes import ERROR, NOT_JSON, SHAPES
 from tests.house.reference import commands
 
@@ -46,6 +47,8 @@ LINES = {
     "kfm cat": ["cat", "processed/rain-gauges"],
     "kfm diff": ["diff", "rain-gauges"],
     "kfm held": ["held", "rain-gauges"],
+    "kfm mask preview": ["mask", "preview", "sites.csv", "--mask", "mask.yml"],
+    "kfm leaks scan": ["leaks", "scan", "kfm.yml", "--against", "sites.csv", "--mask", "mask.yml"],
     "kfm receipts list": ["receipts", "list"],
     "kfm receipts show": ["receipts", "show", "last"],
     "kfm publish": ["publish", "--check"],
@@ -70,6 +73,8 @@ def test_a_command_writes_the_keys_the_page_names(ran: Kfm, name: str, monkeypat
         Path("body.json").write_bytes(BODY)
         with Path("kfm.yml").open("a") as file:
             file.write("\nwebhooks:\n  gauges: {datasets: [rain-gauges], secrets: ['env:KFM_SECRET_GAUGES']}\n")
+    if name in ("kfm mask preview", "kfm leaks scan"):
+        laid_out(3)
     if name.startswith("kfm triggers"):
         assert ran(*LINES["kfm webhook replay"]).code == 0
     answer = ran(*LINES[name], "--json")

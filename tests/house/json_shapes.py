@@ -147,6 +147,28 @@ SHAPES: dict[str, Shape] = {
         },
         about="With `--rows` lines of JSON: `row`, `reasons`, `data`.",
     ),
+    "kfm mask preview": Shape(
+        {
+            "policy": "the id of the masking policy",
+            "version": "its version",
+            "resolution": "of the cells, after the labels",
+            "cells": "how many there are",
+            "publishable": "whether the labels let it be published; null if none were given",
+            "rules": "why they do not",
+            "throw_away_key": "whether public ids are those of a run",
+            "hidden": "`records`, `by_rule`, `values` (withheld, by public column), `without_location`, "
+            "`coarser_than_needed`",
+            "columns": "`column`, `published` (its public name, or empty), `changed`, `withheld`, `why` (rules)",
+            "records": "`row`, `place`, `before` and `after`: protected data",
+        }
+    ),
+    "kfm leaks scan": Shape(
+        {
+            "verdict": "`clean`, `review` or `deny`: the worst of all files",
+            "files": "how many were looked at",
+            "found": "of each that is not clean: `file`, `verdict` and `leaks` (`rule` and `count`)",
+        }
+    ),
     "kfm receipts list": Shape(
         {"run_id": "and all other fields of a [receipt](../../schemas/receipt.json)"}, many=True, about="Newest first."
     ),

@@ -6,6 +6,7 @@ import argparse
 import os
 from typing import Any, NoReturn
 
+from kfm.cli import governing
 from kfm.errors import EXIT_CODES, KfmError
 
 EXIT_TEXT = {
@@ -28,7 +29,7 @@ COMMANDS = frozenset(
     {
         "cat", "compact", "completion", "config", "diff", "doctor", "freeze", "held", "init", "plan", "promote",
         "publish", "receipts", "refs", "resume", "rollback", "run", "runs", "schema", "serve", "telemetry", "thaw",
-        "triggers", "wal", "watch", "webhook", "workflow",
+        "triggers", "wal", "watch", "webhook", "workflow", *governing.COMMANDS,
     }
 )  # fmt: skip
 
@@ -152,6 +153,8 @@ def build(only: str = "") -> Parser:
     _add_receiving(commands)
     _add_keeping(commands)
     _add_settings(commands)
+    if only in ("", *governing.COMMANDS):
+        governing.add(commands, _command, _group)
     return parser
 
 

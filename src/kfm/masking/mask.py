@@ -165,7 +165,7 @@ def mask_columns(table: Mapping[str, Sequence[Any]], policy: Prepared) -> list[P
     rule_rows = zip(*([rule for _, rule in column] for column in shown), strict=True) if shown else ((),) * count
     drops = policy.drops(list(table))
     known: dict[Any, tuple[str, ...]] = {}
-    identities = [policy.public_id(record_id, row) for row, record_id in enumerate(ids)]
+    identities = [policy.public_id(record_id, row) for row, record_id in enumerate(ids, 1)]
     one_each = _one_each(identities, found)
     out: list[PublicRecord] = []
     rows = zip(identities, found, places, value_rows, rule_rows, strict=True)

@@ -1,0 +1,56 @@
+"""What stewards, auditors and keepers of keys can type; `parser` adds it to the rest."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+
+    class Make(Protocol):
+        def __call__(self, commands: Any, name: str, handler: str, summary: str, more: str = "") -> Any: ...
+
+    class Group(Protocol):
+        def __call__(self, commands: Any, name: str, summary: str) -> Any: ...
+
+
+COMMANDS = ("mask", "leaks")
+
+
+def add(commands: Any, make: Make, group: Group) -> None:
+    _add_stewards(commands, make, group)
+
+
+def _add_stewards(commands: Any, make: Make, group: Group) -> None:
+    mask = group(commands, "mask", "Look at what masking makes of protected data")
+    preview = make(
+        mask,
+        "preview",
+        "stewarding:mask_preview",
+        "Show what the public would see of a protected file, beside what there is",
+        "It shows protected data, to you alone: nothing is written but the picture, if --out asks for one.",
+    )
+    preview.add_argument("file", metavar="FILE", help="csv, tsv, json, ndjson or geojson")
+    preview.add_argument("--mask", required=True, metavar="POLICY", help="the masking policy, a YAML or JSON file")
+    preview.add_argument("--labels", metavar="LABELS", help="also tell what this file of labels says of it")
+    preview.add_argument("--dataset", metavar="DATASET", help="the dataset whose labels hold")
+    _add_key(preview, "for the public ids that a run would make")
+    preview.add_argument("--rows", type=int, default=10, metavar="N", help="how many records (default: 10; 0: all)")
+    preview.add_argument("--out", metavar="FILE", help="a map of the points and their cells, as SVG, for you alone")
+
+    leaks = group(commands, "leaks", "Look for protected data where it should not be")
+    scan = make(
+        leaks,
+        "scan",
+        "stewarding:leaks_scan",
+        "Hold a file, or every file of a folder, against what is protected",
+        "Exit 4 if something is found or cannot be read. What is told is rules and counts, never what was found.\n"
+        "Known again are ids and places in other files, forms and digits; not what was reprojected or retyped.",
+    )
+    scan.add_argument("path", metavar="PATH", help="a file or a folder")
+    scan.add_argument("--against", metavar="FILE", help="a protected file (default: all that this installation knows)")
+    scan.add_argument("--mask", metavar="POLICY", help="the masking policy of that file")
+    _add_key(scan, "that the fingerprints were made with")
+
+
+def _add_key(parser: Any, what: str) -> None:
+    parser.add_argument("--key", metavar="REFERENCE", help=f"the custodian's key, env:NAME or file:PATH, {what}")

@@ -1,0 +1,158 @@
+"""kfm mask, leaks: what a steward looks at before anything is published."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING
+
+from kfm.cli.opening import settings
+from kfm.cli.render import Screen, clean
+from kfm.errors import EXIT_CODES, BadInput
+
+if TYPE_CHECKING:
+    from kfm.config import Resolved
+    from kfm.house.previewing import Preview
+    from kfm.house.scanning import Known
+
+WHY = {
+    "mask.record-id": "published as a public id made with the custodian's key",
+    "mask.location": "published as one cell",
+    "mask.accuracy": "in the words of the masking policy",
+    "mask.column-unlisted": "not listed in the masking policy",
+    "mask.text-unreviewed": "free text that nobody reviewed",
+    "mask.value-unlisted": "values that the masking policy does not list",
+    "mask.value-unreadable": "values that are not of the kind of their column",
+    "mask.date": "dates made coarser",
+    "mask.number": "numbers rounded",
+    "mask.location-unreadable": "no location that could be read",
+    "mask.accuracy-unknown": "its accuracy is not one that the masking policy lists",
+    "mask.accuracy-too-coarse": "known too roughly for any cell",
+}
+
+
+def mask_preview(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.house.previewing import Previewed, check_picture, write_picture
+
+    resolved = _installation(options)
+    if options.out:
+        check_picture(options.out, resolved)
+    shown = Previewed(
+        options.file,
+        options.mask,
+        labels=options.labels or "",
+        dataset=options.dataset or "",
+        key=options.key or "",
+        today=today(),
+        env=os.environ,
+    )
+    preview = shown.preview(options.rows)
+    screen.say("what follows is protected data, for a steward's eyes: do not pass it on")
+    if screen.json:
+        screen.data(preview)
+    else:
+        _tables(screen, preview, shown.policy.record_id)
+    _tell(screen, preview)
+    if options.out:
+        write_picture(options.out, shown.picture(), resolved)
+        screen.say(f"{clean(options.out)} shows the points and their cells; only you can read it")
+    return 0
+
+
+def _tables(screen: Screen, preview: Preview, key: str) -> None:
+    screen.table(
+        ("row", "record", "point", "public id", "cell", "accuracy", "metres"),
+        [
+            (
+                one.row,
+                one.before[key],
+                one.place,
+                one.after["id"][:8] + "…",
+                one.after["cell"],
+                one.after["georeferenceAccuracy"],
+                one.after["coordinateUncertaintyInMeters"],
+            )
+            for one in preview.records
+        ],
+    )
+    screen.line()
+    screen.table(
+        ("column", "published as", "changed", "withheld", "why"),
+        [
+            (one.column, one.published or "not published", one.changed, one.withheld, reasons(one.why))
+            for one in preview.columns
+        ],
+    )
+
+
+def reasons(rules: str) -> str:
+    return "; ".join(WHY.get(rule, rule) for rule in rules.split(", ")) if rules else ""
+
+
+def _tell(screen: Screen, preview: Preview) -> None:
+    hidden = preview.hidden
+    screen.say(f"{hidden.records} records in {preview.cells} cells of resolution {preview.resolution} or coarser")
+    if hidden.without_location:
+        screen.say(f"{hidden.without_location} records are shown without a place")
+    if hidden.coarser_than_needed:
+        screen.say(f"{hidden.coarser_than_needed} records are shown in a coarser cell than they need")
+    for name, count in hidden.values.items():
+        if count == hidden.records:
+            screen.say(f"every value of {clean(name)} is withheld: is that what you mean?")
+    if preview.throw_away_key:
+        screen.say("public ids are made with a throw-away key: a run makes others (--key gives the custodian's)")
+    if preview.publishable is None:
+        screen.say("no labels were looked at: --labels tells whether anything would be published")
+    elif not preview.publishable:
+        screen.say(f"under these labels it would not be published: {', '.join(preview.rules)}")
+
+
+def leaks_scan(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.house.scanning import denied, known_of_file, scanned
+
+    if options.against:
+        if not options.mask:
+            raise BadInput("--against needs --mask", hint="the masking policy says which columns are ids and places")
+        known = [known_of_file(options.against, options.mask, options.key or "", os.environ)]
+    else:
+        known = _known_of_state()
+    result = scanned(options.path, known)
+    if screen.json:
+        screen.data(result)
+    else:
+        screen.table(
+            ("file", "verdict", "rule", "count"),
+            [(one.file, one.verdict, leak.rule, leak.count) for one in result.found for leak in one.leaks],
+        )
+    weak = sum(one.fingerprints.weak for one in known)
+    if weak:
+        screen.say(f"{weak} ids are too short to be known again; their places are looked for")
+    files = "1 file" if result.files == 1 else f"{result.files} files"
+    if result.verdict == "clean":
+        screen.say(f"nothing protected in {files}; reprojected or retyped data is not known again")
+        return 0
+    screen.fail(str(denied(result)))
+    return EXIT_CODES["denied"]
+
+
+def _known_of_state() -> list[Known]:
+    raise BadInput(
+        "nothing protected is known here to compare with",
+        hint="name a protected file with --against FILE --mask POLICY",
+    )
+
+
+def _installation(options: argparse.Namespace) -> Resolved | None:
+    """The installation we stand in, if any: a steward may look at a file anywhere."""
+    try:
+        return settings(options)
+    except BadInput:
+        if options.config or os.environ.get("KFM_CONFIG"):
+            raise
+        return None
+
+
+def today() -> str:
+    from kfm.clock import from_environment, rfc3339
+
+    return rfc3339(from_environment().now_ms())[:10]

@@ -55,6 +55,9 @@ LINES = {
     "kfm compact": ["compact"],
     "kfm doctor": ["doctor"],
     "kfm config show": ["config", "show"],
+    "kfm keys new": ["keys", "new", "--person", "ada", "--role", "admin", "--out", "ada.key"],
+    "kfm keys list": ["keys", "list"],
+    "kfm keys revoke": ["keys", "revoke", "KEY", "--reason", "lost", "--key", "amy.key"],
 }
 
 
@@ -77,7 +80,14 @@ def test_a_command_writes_the_keys_the_page_names(ran: Kfm, name: str, monkeypat
         laid_out(3)
     if name.startswith("kfm triggers"):
         assert ran(*LINES["kfm webhook replay"]).code == 0
-    answer = ran(*LINES[name], "--json")
+    words = LINES[name]
+    if name in ("kfm keys list", "kfm keys revoke"):
+        key = ran(*LINES["kfm keys new"], "--json").data["key"]
+        assert (
+            ran("keys", "new", "--person", "amy", "--role", "admin", "--out", "amy.key", "--key", "ada.key").code == 0
+        )
+        words = [key if word == "KEY" else word for word in words]
+    answer = ran(*words, "--json")
     assert answer.code == 0, answer.err
     rows = answer.data if shape.many else [answer.data]
     assert isinstance(answer.data, list if shape.many else dict) and rows

@@ -36,6 +36,33 @@ _TRIGGER = {
 
 SHAPES: dict[str, Shape] = {
     "kfm --version": Shape({"version": "of the program"}),
+    "kfm keys new": Shape(
+        {
+            "key": "its id",
+            "file": "where its private half is; empty if it was made elsewhere, or not listed",
+            "receipt": "the [receipt](../../schemas/receipt.json) of the new list",
+        }
+    ),
+    "kfm keys revoke": Shape(
+        {
+            "key": "its id",
+            "file": "empty",
+            "receipt": "the [receipt](../../schemas/receipt.json) of the new list",
+        }
+    ),
+    "kfm keys list": Shape(
+        {
+            "key": "its id",
+            "person": "whose it is; empty: the installation's",
+            "roles": "what that person may do",
+            "custodians": "whose data that person is a steward of",
+            "purpose": "`act`, `community`, `checkpoint` or `attest`",
+            "state": "`valid`, `revoked` or `not valid now`",
+            "valid_until": "when it ends",
+            "public": "its public half, in hex",
+        },
+        many=True,
+    ),
     "kfm init": Shape({"written": "the files, as paths"}),
     "kfm run": Shape(_RUNS),
     "kfm resume": Shape(_RUNS),

@@ -77,6 +77,7 @@ LOOKING: tuple[tuple[str, ...], ...] = (
     ("diff", "gauges"),
     ("receipts", "list"),
     ("receipts", "show", "last"),
+    ("keys", "list"),
     ("publish", "--check"),
     ("publish", "gauges", "--check"),
     ("held", "gauges"),

@@ -23,6 +23,8 @@ WRITING: frozenset[Command] = frozenset(
         ("serve", "webhooks"),
         ("webhook", "replay"),
         ("triggers", "retry"),
+        ("keys", "new"),
+        ("keys", "revoke"),
     }
 )
 # These write only if they are not told otherwise: the flag that every traced call of theirs has.

@@ -13,11 +13,14 @@ if TYPE_CHECKING:
         def __call__(self, commands: Any, name: str, summary: str) -> Any: ...
 
 
-COMMANDS = ("mask", "leaks")
+COMMANDS = ("keys", "mask", "leaks")
 
 
 def add(commands: Any, make: Make, group: Group) -> None:
     _add_stewards(commands, make, group)
+    from kfm.cli import signing
+
+    signing.add(commands, make, group)
 
 
 def _add_stewards(commands: Any, make: Make, group: Group) -> None:

@@ -25,6 +25,8 @@ WRITING = frozenset(
         "rollback",
         "freeze",
         "thaw",
+        "new",
+        "revoke",
         "--repair",
         "compact",
         "retry",

@@ -114,6 +114,14 @@ class Executed(Struct, frozen=True):
     tail_failed: list[tuple[int, str]] = []  # likewise, attempts that were made again
 
 
+class Warrant(Struct, frozen=True):
+    """By whose leave an operation is done: what it uses up, and what must still be so when it commits."""
+
+    moves: list[RefMove] = []  # of the order that is used up by it
+    rows: Rows = []  # what these lead to
+    held: dict[str, str] = {}  # refs that must be where they were when it was decided
+
+
 class Assembled(Struct, frozen=True):
     """What a run is about to commit."""
 
@@ -122,6 +130,7 @@ class Assembled(Struct, frozen=True):
     changes: dict[str, int] = {}  # as in the receipt
     rows: Rows = []  # new parts of the manifest, written by the commit itself
     decisions: list[Decision] = []  # of the gate, on what goes to the Published zone
+    held: dict[str, str] = {}  # refs that must still be there
 
 
 NOTHING_MADE = Assembled()

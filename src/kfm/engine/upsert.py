@@ -14,7 +14,7 @@ from kfm.engine.manifest import write_manifest
 from kfm.engine.partitions import marks
 from kfm.engine.parts import Tally
 from kfm.engine.record import outcome_of, quarantine_moves, zones_in, zones_out
-from kfm.engine.stations import Assembled, Executed, Planned
+from kfm.engine.stations import Assembled, Executed, Planned, Warrant
 from kfm.engine.walk import Walk
 from kfm.errors import Denied, Moved
 
@@ -26,7 +26,8 @@ def assemble(walk: Walk, planned: Planned, executed: Executed) -> Assembled:
     moves = list(executed.moves)
     if walk.updater.moves_only:
         decisions = [admit_to_published(walk, move) for move in moves if is_publishing(move)]
-        return Assembled(moves, decisions=decisions)
+        warrant = walk.ports.authority(walk.updater.op, walk.trigger, moves) if moves else Warrant()
+        return Assembled(moves + warrant.moves, rows=warrant.rows, decisions=decisions, held=warrant.held)
     walk.ports.progress("commit", 0, 0)
     ref, partition = f"processed/{walk.dataset}", walk.trigger.partition
     before = walk.ports.state.refs.at(ref)
@@ -124,6 +125,9 @@ def upsert(walk: Walk, run: Run, made: Assembled, tx: Tx) -> None:
     for move in made.moves:
         if is_publishing(move) and not any(is_yes(decision, move) for decision in made.decisions):
             raise Denied(f"{move.ref} may not move: no gate was asked", hint="report this")
+    for ref, at in made.held.items():
+        if tx.refs.at(ref) != at:
+            raise Denied(f"{ref} has moved since this was decided", hint="order it anew")
     if made.version is not None:
         tx.ledger.keep_version(made.version)
     ts = walk.now()

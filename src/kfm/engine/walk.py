@@ -23,7 +23,7 @@ from kfm.contract.records import (
 from kfm.contract.redaction import redacted
 from kfm.contract.updater import Updater
 from kfm.documents.characters import escaped
-from kfm.engine.stations import Reached
+from kfm.engine.stations import Reached, Warrant
 from kfm.errors import Conflict
 
 
@@ -40,6 +40,16 @@ class Settings(Struct, frozen=True):
 
 class Gate(Protocol):
     def __call__(self, state: State, objects: Objects, move: RefMove) -> Decision: ...
+
+
+class Authority(Protocol):
+    def __call__(self, op: str, trigger: Trigger, moves: list[RefMove], /) -> Warrant:
+        """May this operation be done, by the keys there are? Denied if not."""
+
+
+def _one_person(_op: str, _trigger: Trigger, _moves: list[RefMove]) -> Warrant:
+    """There is no key list: whoever sits here may do it."""
+    return Warrant()
 
 
 def _silent(_stage: str, _done: int, _total: int) -> None:
@@ -60,14 +70,19 @@ class Ports(Struct):
     request: FetchRequest = field(default_factory=lambda: FetchRequest(uri=""))  # limits for sources without a name
     metadata: Mapping[str, Any] = field(default_factory=dict)
     progress: Callable[[str, int, int], None] = _silent
+    authority: Authority = _one_person
 
 
+SIGNED = ("keys", "request", "approve", "reject", "expire")  # operations on the key list and on orders
 WORDS = 200  # characters of an author's exception that are kept
 
 
 def heeds_no_switch(updater: Updater, trigger: Trigger) -> bool:
-    """Freeze and thaw work the switches. A withdrawal only takes away: what must not be public goes, frozen or not."""
-    return updater.op in ("freeze", "thaw") or (updater.op == "rollback" and trigger.params.get("to") == "nothing")
+    """Freeze and thaw work the switches; keys and signatures change no data. A withdrawal only takes away: what must
+    not be public goes, frozen or not."""
+    return updater.op in ("freeze", "thaw", *SIGNED) or (
+        updater.op == "rollback" and trigger.params.get("to") == "nothing"
+    )
 
 
 def words_of(walk: Walk, problem: BaseException) -> str:

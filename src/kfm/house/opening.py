@@ -36,6 +36,7 @@ from kfm.documents.characters import is_printable, printable
 from kfm.documents.windows import interval
 from kfm.engine.deliver import deliver
 from kfm.engine.run import run
+from kfm.engine.stations import Warrant
 from kfm.engine.walk import Ports, Settings
 from kfm.errors import BadInput, Broken, KfmError, Refused
 from kfm.orchestration.triggers import DAY_MS, asked, ordered, prune
@@ -48,6 +49,8 @@ from kfm.updaters.loading import load_updater
 
 if TYPE_CHECKING:
     from kfm.engine.preview import PlanPreview as PlanPreview
+    from kfm.operations.moves import MoveUpdater
+    from kfm.seals.orders import Order
     from kfm.store.place import Verdict
 
 Mode = Literal["write", "read", "dry"]
@@ -82,6 +85,7 @@ class House:
         self.archive = Archive(self.state, self.objects)
         self.publisher = self._open_publisher()
         self._updaters: dict[str, Updater] = {}
+        self.offered: Order | None = None  # what whoever is here signed for the operation that is being done
         self.undelivered: list[tuple[str, KfmError]] = []  # by the last `settle`, with the dataset where it is one's
 
     def __enter__(self) -> House:
@@ -235,6 +239,7 @@ class House:
             request=request,
             metadata=metadata,
             progress=self._progress,
+            authority=self._ask,
         )
 
     def _gate(self, declared: Mapping[str, Any], state: State, objects: Objects, move: RefMove) -> Decision:
@@ -242,6 +247,12 @@ class House:
         from kfm.policy.gate import promotion_gate
 
         return promotion_gate(state, objects, move, declared)
+
+    def _ask(self, op: str, trigger: Trigger, moves: list[RefMove]) -> Warrant:
+        """May one person alone do this? Where nobody ever made a key list, yes."""
+        from kfm.house.authority import warrant
+
+        return warrant(self, op, trigger, moves)
 
     def _open_source(self, declared: DatasetConfig | None, uri: str) -> Source:
         """The reader of a source; what it is asked with beside its URL is read from where it lies, now."""
@@ -313,10 +324,8 @@ class House:
     def operation(
         self, name: str, dataset: str, params: dict[str, str] | None = None, *, reason: str = "", actor: str = ""
     ) -> Receipt:
-        """promote, rollback, freeze or thaw: the same walk."""
-        from kfm.operations.moves import OPERATIONS
-
-        updater = OPERATIONS[name]()
+        """promote, rollback, freeze or thaw, or what is signed: the same walk."""
+        updater = operations()[name]()
         trigger = ordered(updater, dataset, params or {}, self.clock, actor=actor or default_actor(), reason=reason)
         return run(trigger, updater, self.ports(trigger.dataset))
 
@@ -381,9 +390,7 @@ class House:
         """Who answers a trigger: the dataset's updater, or an operation."""
         if trigger.kind != "operation":
             return self.updater(trigger.dataset)
-        from kfm.operations.moves import OPERATIONS
-
-        for kind in OPERATIONS.values():
+        for kind in operations().values():
             if kind.id == trigger.updater_id:
                 return kind()
         raise Refused(f"no operation is called {trigger.updater_id}", hint="it was made by another version of kfm")
@@ -412,6 +419,14 @@ class House:
                 prune(self.state, self.clock.now_ms(), self.keep_ms, again=again)
             except KfmError as problem:
                 self.log.event("inbox.unpruned", error=problem)
+
+
+def operations() -> dict[str, type[MoveUpdater]]:
+    """Every operation there is, by its name."""
+    from kfm.operations.moves import OPERATIONS
+    from kfm.operations.signing import SIGNED
+
+    return {**OPERATIONS, **SIGNED}
 
 
 def open_house(

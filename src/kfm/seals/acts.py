@@ -37,7 +37,7 @@ class Request(Record, frozen=True):
     purpose: str
     created_at: str
     expires_at: str
-    custodian: str = ""  # empty: the data are public
+    custodian: str = ""  # empty: the data are public; of several, with a space between them, each is asked
     subject: str = ""  # digest of the version, label file or policy it is about
     records: list[str] = []  # ids, if it is about some only
     before: str = ""  # level, label or ref now
@@ -133,7 +133,8 @@ def sign_act(kind: Kind, request: Request, signer: Signer, now: str) -> Act:
 
 def decide(request: Request, acts: Iterable[Act], keys: Keys | None, *, now: str, used: Collection[str]) -> Verdict:
     """Whether it may be done. `used` holds the ids of requests that were done or refused for good."""
-    signed: _Signed | None = None
+    people: set[str] = set()
+    named = request.custodian.split()
     rule = RULES.get(request.action)
     reasons = _about(request, now, used)
     if rule is None:
@@ -141,21 +142,45 @@ def decide(request: Request, acts: Iterable[Act], keys: Keys | None, *, now: str
     elif keys is None:
         if request.custodian or rule is _LESS_SAFE:
             reasons.append("keys.none")  # single-user: public data only
-    elif request.custodian and request.custodian not in keys.custodians:
+    elif request.custodian != " ".join(named) or not set(named) <= set(keys.custodians):
         reasons.append("custodian.unknown")
     else:
-        signed = _signed_by(request, acts, keys, now)
-        reasons += signed.reasons
-        reasons += _missing(request, rule, keys, signed)
-    people = sorted({*signed.approved, *signed.community}) if signed else []
+        acts = list(acts)
+        for custodian in named or [""]:
+            signed = _signed_by(request, custodian, acts, keys, now)
+            found = signed.reasons + _missing(request, custodian, rule, keys, signed)
+            reasons += [reason for reason in found if reason not in reasons]
+            people |= signed.approved | signed.community
     return Verdict(
         allow=not reasons,
         action=request.action,
         request=request.digest,
         keys=keys.digest if keys else "",
         reasons=reasons,
-        people=[] if reasons else people,
+        people=[] if reasons else sorted(people),
     )
+
+
+def not_counted(request: Request, act: Act, before: Iterable[Act], keys: Keys, now: str) -> list[str]:
+    """Why a signature under a request would count for nothing, whatever else is signed. Empty: it counts."""
+    reasons = _about(request, now, ())
+    rule = RULES.get(request.action)
+    key = _good_key(act, request, keys, now)
+    if rule is None or key is None:
+        return [*reasons, "action.unknown" if rule is None else "signature.bad"]
+    named = request.custodian.split()
+    community = {member for each in named if each in keys.custodians for member in keys.custodians[each].community}
+    belongs = key.purpose == "community" and key.id in community
+    steward = key.purpose == "act" and any(keys.is_steward(key.person, each) for each in named or [""])
+    other = act.kind == "approve" and key.purpose == "act" and keys.has_role(key.person, rule.approvers)
+    if not (belongs or steward or (other and rule.approvers != "steward")):
+        reasons.append("signature.role")
+    if act.kind == "approve" and key.person == request.requester:
+        reasons.append("approval.own")
+    signed = (keys.keys[each.key] for each in before if each.kind == act.kind == "approve" and each.key in keys.keys)
+    if any((each.person, each.purpose) == (key.person, key.purpose) for each in signed):
+        reasons.append("approval.again")
+    return reasons
 
 
 def _about(request: Request, now: str, used: Collection[str]) -> list[str]:
@@ -184,13 +209,13 @@ class _Signed(NamedTuple):
     reasons: list[str]  # what ends it, whoever agrees
 
 
-def _signed_by(request: Request, acts: Iterable[Act], keys: Keys, now: str) -> _Signed:
+def _signed_by(request: Request, whose: str, acts: Iterable[Act], keys: Keys, now: str) -> _Signed:
     """Who said what. A signature that is not good is as if it were not there: else anyone could stop anything."""
     asked = False
     approved: set[str] = set()
     community: set[str] = set()
     reasons: list[str] = []
-    custodian = keys.custodians.get(request.custodian)
+    custodian = keys.custodians.get(whose)
     own = custodian.community if custodian else []
     for act in acts:
         key = _good_key(act, request, keys, now)
@@ -200,7 +225,7 @@ def _signed_by(request: Request, acts: Iterable[Act], keys: Keys, now: str) -> _
         if key.purpose == "community" and not belongs:
             continue
         if act.kind == "reject":
-            if belongs or keys.is_steward(key.person, request.custodian):
+            if belongs or keys.is_steward(key.person, whose):
                 reasons.append("request.rejected")
         elif act.kind == "request":
             asked |= key.purpose == "act" and key.person == request.requester
@@ -223,24 +248,24 @@ def _good_key(act: Act, request: Request, keys: Keys, now: str) -> Key | None:
     return key if is_signed(bytes.fromhex(key.public), raw, _message(act)) else None
 
 
-def _missing(request: Request, rule: Rule, keys: Keys, signed: _Signed) -> list[str]:
+def _missing(request: Request, whose: str, rule: Rule, keys: Keys, signed: _Signed) -> list[str]:
     reasons = []
     if not signed.asked:
         reasons.append("requester.unsigned")
     asks = {role for role in rule.ask if keys.has_role(request.requester, role)}
-    if asks == {"steward"} and not keys.is_steward(request.requester, request.custodian):
+    if asks == {"steward"} and not keys.is_steward(request.requester, whose):
         asks = set()
     if not asks:
         reasons.append("requester.role")
-    stewards = {person for person in signed.approved if keys.is_steward(person, request.custodian)}
-    if request.custodian and rule.guarded:
+    stewards = {person for person in signed.approved if keys.is_steward(person, whose)}
+    if whose and rule.guarded:
         if len(stewards) < rule.guarded:
             reasons.append("approvals.too-few")
     elif rule.approvals and len(_counted(rule, keys, signed, stewards)) < rule.approvals:
         reasons.append("approvals.too-few")
-    if rule.a_steward and not (stewards or keys.is_steward(request.requester, request.custodian)):
+    if rule.a_steward and not (stewards or keys.is_steward(request.requester, whose)):
         reasons.append("approvals.no-steward")
-    custodian = keys.custodians.get(request.custodian)
+    custodian = keys.custodians.get(whose)
     if rule.community and custodian and custodian.community and len(signed.community) < custodian.threshold:
         reasons.append("community.too-few")
     return reasons

@@ -6,7 +6,8 @@
 The first list is signed by the admins it names, and from then on the state holds its digest. Every later one names the
 one before it and is signed by the admins of both. That alone does not let an admin become a steward: whatever would let
 more people decide about a custodian's data is also signed by the community's keys, or, where there is no community, by
-two of its stewards, as the list before it has them. Keys are never taken out, only revoked; a revoked one stays so.
+two of its stewards, as the list before it has them; by the one there is, as long as it has only one, who alone can
+decide nothing. Keys are never taken out, only revoked; a revoked one stays so.
 """
 
 from __future__ import annotations
@@ -118,6 +119,12 @@ def signed_list(listed: KeyList, signers: Iterable[Signer]) -> bytes:
     return canonical({"signed": listed, "signatures": signatures}) + b"\n"
 
 
+def read_list(file: bytes) -> tuple[Keys, bytes]:
+    """What a file says, and the bytes that were signed: whether they were signed by those who must is not asked."""
+    keys, _, body = _read(file)
+    return keys, body
+
+
 def first_list(file: bytes, now: str) -> Keys:
     """Trust on first use: the caller writes the digest into the state, and asks for it from then on."""
     keys, signatures, body = _read(file)
@@ -221,8 +228,8 @@ def _check_people(listed: KeyList) -> None:
         reachable = range(1, len(members) + 1) if members else range(1)
         if each.threshold not in reachable:
             raise _bad(f"the threshold of {each.id} is not one its community can reach")
-        if not members and sum(each.id in person.steward_of for person in listed.people) < TWO:
-            raise _bad(f"{each.id} has neither a community nor two stewards: nobody could ever answer for its data")
+        if not members and not any(each.id in person.steward_of for person in listed.people):
+            raise _bad(f"{each.id} has neither a community nor a steward: nobody could ever answer for its data")
 
 
 def _good(keys: Keys, signatures: list[Signature], body: bytes, now: str) -> dict[str, Key]:
@@ -264,11 +271,19 @@ def _check_kept(current: Keys, after: Keys) -> None:
             raise _no("a key was changed; it may only be revoked, or end earlier")
     if set(current.custodians) - set(after.custodians):
         raise _no("a custodian is missing from the next list")
+    for custodian in current.custodians:
+        # Else an admin could take out the stewards first, and appoint others where nobody is left to be asked.
+        if len(_stewards(after, custodian)) < min(TWO, len(_stewards(current, custodian))):
+            raise _no(f"{custodian} would be left without the stewards who are asked")
 
 
 def _deciders(keys: Keys, custodian: str) -> set[str]:
     """The keys that count for a custodian as its stewards'."""
     return {name for name, key in keys.keys.items() if key.purpose == "act" and keys.is_steward(key.person, custodian)}
+
+
+def _stewards(keys: Keys, custodian: str) -> set[str]:
+    return {person for person in keys.people if keys.is_steward(person, custodian)}
 
 
 def _loosened(current: Keys, after: Keys, old: Custodian) -> bool:
@@ -283,4 +298,5 @@ def _consented(current: Keys, custodian: Custodian, good: dict[str, Key]) -> boo
     if custodian.community:
         own = {name: key for name, key in good.items() if name in custodian.community}
         return len(_people(own, "community")) >= custodian.threshold
-    return sum(current.is_steward(person, custodian.id) for person in _people(good, "act")) >= TWO
+    needed = min(TWO, len(_stewards(current, custodian.id)))
+    return sum(current.is_steward(person, custodian.id) for person in _people(good, "act")) >= needed

@@ -1,0 +1,162 @@
+"""By whose leave: what the walk asks before an operation commits, where there is a key list.
+
+The answer is a warrant: the order that is used up in the commit itself, and the key list that must still be in force
+there. There is no other way to one: not by a name that somebody gives, not by taking up a run that was killed, not by a
+trigger that waited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from kfm.contract.records import RefMove, Trigger
+from kfm.engine.stations import Warrant
+from kfm.engine.walk import SIGNED
+from kfm.errors import Denied
+from kfm.house.keyring import Installed, in_force, now
+from kfm.operations.moves import NOTHING
+from kfm.operations.signing import LIST, ORDERS
+from kfm.seals.acts import Request, decide, not_counted
+from kfm.seals.keylist import Keys, first_list, next_list
+from kfm.seals.orders import MAY_COME, Order, identified, read_order
+
+# What a request is about; the rest of it is who asks, why and when.
+MATTER = ("action", "dataset", "custodian", "subject", "records", "before", "after", "params")
+
+
+def warrant(house: Installed, op: str, trigger: Trigger, moves: list[RefMove]) -> Warrant:
+    """Denied unless the keys in force let it be done."""
+    if op == "keys":
+        return _listing(house, trigger, moves[0])
+    keys = in_force(house)
+    if op in SIGNED:
+        return _signing(house, op, keys, moves[0])
+    if keys is None:
+        return Warrant()
+    wanted = matter(house, op, trigger, moves[0])
+    at = now(house)
+    refused: list[str] = []
+    for order in _orders_for(house, wanted):
+        verdict = decide(order.request, order.acts, keys, now=at, used=())
+        if verdict.allow:
+            return _using(house, order, keys)
+        refused += [f"{order.request.id}: {reason}" for reason in verdict.reasons]
+    raise Denied(
+        f"{wanted.action} of {wanted.dataset} is signed by nobody who may do it"
+        if not refused
+        else f"{wanted.action} of {wanted.dataset} may not be done: {'; '.join(refused[:20])}",
+        hint="sign it with --key FILE; what takes others too is then asked for, see `kfm review list`",
+    )
+
+
+def matter(house: Installed, op: str, trigger: Trigger, move: RefMove) -> Request:
+    """What would be done, as a request has it; nobody asks for it yet."""
+    action = "withdraw" if op == "rollback" and not move.after else op
+    protects = op in ("promote", "rollback")
+    return Request(
+        id="",
+        action=action,
+        requester="",
+        dataset=trigger.dataset,
+        purpose="",
+        created_at="",
+        expires_at="",
+        custodian=" ".join(custodians(house, trigger.dataset, move)) if protects else "",
+        subject=move.after,
+        before=move.before or NOTHING,
+        after=move.after or NOTHING,
+        params={"ref": move.ref},
+    )
+
+
+def custodians(house: Installed, dataset: str, move: RefMove) -> list[str]:
+    """Who has a say in a version: of whatever it was made of, and of the one it takes the place of."""
+    found: set[str] = set()
+    for digest in (move.before, move.after):
+        version = house.state.ledger.version(dataset, digest) if digest else None
+        standing = getattr(version, "standing", None)
+        found |= set(standing.custodians) if standing is not None else set()
+    return sorted(found)
+
+
+def is_about(order: Order, wanted: Request) -> bool:
+    return all(getattr(order.request, name) == getattr(wanted, name) for name in MATTER)
+
+
+def orders(house: Installed) -> Iterator[Order]:
+    """All there are, as they stand now."""
+    for _, at in list(house.state.refs.all(ORDERS)):
+        yield read_order(house.objects.read(at))
+
+
+def _orders_for(house: Installed, wanted: Request) -> Iterator[Order]:
+    """What was signed right now first, then what others signed before and nobody used."""
+    if house.offered is not None and is_about(house.offered, wanted):
+        yield house.offered
+    yield from (each for each in orders(house) if each.state == "open" and is_about(each, wanted))
+
+
+def _using(house: Installed, order: Order, keys: Keys) -> Warrant:
+    used = order.became("used")
+    ref = ORDERS + order.request.id
+    before = "" if order is house.offered else order.digest
+    move = RefMove(ref=ref, before=before, after=used.digest)
+    return Warrant(moves=[move], rows=[(used.digest, used.body)], held={LIST: keys.digest})
+
+
+def _listing(house: Installed, trigger: Trigger, move: RefMove) -> Warrant:
+    """The next key list, signed by all who must."""
+    current = in_force(house)
+    file = house.objects.read(trigger.params.get("file", ""))
+    after = first_list(file, now(house)) if current is None else next_list(current, file, now(house))
+    if after.digest != move.after:
+        raise Denied("the key list that was signed is another one", hint="make it anew with `kfm keys`")
+    return Warrant()
+
+
+def _signing(house: Installed, op: str, keys: Keys | None, move: RefMove) -> Warrant:
+    """A new order, or an old one with one signature more, or at its end."""
+    if keys is None:
+        raise Denied("there is no key list to sign by", hint="make one: `kfm keys new --person NAME --role admin`")
+    old = read_order(house.objects.read(move.before)) if move.before else None
+    new = read_order(house.objects.read(move.after))
+    reasons = _against(op, old, new, keys, now(house))
+    if move.ref != ORDERS + new.request.id or identified(new.request) != new.request:
+        reasons.append("request.changed")
+    if reasons:
+        raise Denied(
+            f"{op} of order {new.request.id} counts for nothing: {'; '.join(reasons)}",
+            hint="docs/guides/keys.md says what each of these means",
+        )
+    return Warrant(held={LIST: keys.digest})
+
+
+def _against(op: str, old: Order | None, new: Order, keys: Keys, at: str) -> list[str]:
+    if op == "request":
+        verdict = decide(new.request, new.acts, keys, now=at, used=())
+        alone = old is None and new.state == "open" and len(new.acts) == 1
+        return [reason for reason in verdict.reasons if reason not in MAY_COME] + ([] if alone else ["request.changed"])
+    if old is None or old.state != "open":
+        return [f"request.{old.state if old is not None else 'unknown'}"]
+    if op == "expire":
+        right = new == old.became("expired") and at >= old.request.expires_at
+        return [] if right else ["request.not-expired"]
+    if not new.acts or new.acts[-1].kind != op:
+        return ["request.changed"]
+    act = new.acts[-1]
+    signed = old.signed(act) if op == "approve" else old.signed(act).became("rejected")
+    reasons = [] if new == signed else ["request.changed"]
+    return reasons + not_counted(new.request, act, old.acts, keys, at)
+
+
+def may_be_done(order: Order, keys: Keys, at: str) -> bool:
+    return order.state == "open" and decide(order.request, order.acts, keys, now=at, used=()).allow
+
+
+def asked_by(wanted: Request, person: str, purpose: str, at: str, until: str) -> Request:
+    """The request, by a person, for a time."""
+    return identified(
+        msgspec.structs.replace(wanted, requester=person, purpose=purpose, created_at=at, expires_at=until)
+    )

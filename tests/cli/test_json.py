@@ -47,6 +47,8 @@ LINES = {
     "kfm cat": ["cat", "processed/rain-gauges"],
     "kfm diff": ["diff", "rain-gauges"],
     "kfm held": ["held", "rain-gauges"],
+    "kfm labels show": ["labels", "show"],
+    "kfm labels set": ["labels", "set", "dataset:rain-gauges", "--sensitivity", "closed", "--care", "open"],
     "kfm mask preview": ["mask", "preview", "sites.csv", "--mask", "mask.yml"],
     "kfm leaks scan": ["leaks", "scan", "kfm.yml", "--against", "sites.csv", "--mask", "mask.yml"],
     "kfm receipts list": ["receipts", "list"],
@@ -76,6 +78,8 @@ def test_a_command_writes_the_keys_the_page_names(ran: Kfm, name: str, monkeypat
         Path("body.json").write_bytes(BODY)
         with Path("kfm.yml").open("a") as file:
             file.write("\nwebhooks:\n  gauges: {datasets: [rain-gauges], secrets: ['env:KFM_SECRET_GAUGES']}\n")
+    if name == "kfm labels set":
+        Path("kfm.yml").write_text(Path("kfm.yml").read_text() + "\nlabels: labels.yml\n")
     if name in ("kfm mask preview", "kfm leaks scan"):
         laid_out(3)
     if name.startswith("kfm triggers"):

@@ -174,6 +174,34 @@ SHAPES: dict[str, Shape] = {
         },
         about="With `--rows` lines of JSON: `row`, `reasons`, `data`.",
     ),
+    "kfm labels show": Shape(
+        {
+            "dataset": "its name",
+            "source": "the name of the source; empty: the dataset has none",
+            "address": "where the source lies",
+            "level": "`public`, `generalised`, `restricted` or `closed`",
+            "publishable": "whether anything of it may be published",
+            "resolution": "of H3, the finest that is allowed; null: no label set one",
+            "care": "the most closed word of its labels",
+            "access": "the same",
+            "custodians": "whose it is",
+            "authorities": "who decides",
+            "community_labels": "TK and BC labels",
+            "expires": "the last day of the consent; empty: none ends",
+            "days_left": "until then; negative: it ended; null: none ends",
+            "rules": "why it is not more open",
+            "labels": "those that are on it: `on` and `at` (file and line)",
+            "made": "by zone: how what was made of it stands",
+        },
+        many=True,
+    ),
+    "kfm labels set": Shape(
+        {
+            "target": "what the label is on",
+            "changed": "whether the file was changed",
+            "diff": "its lines before and after",
+        }
+    ),
     "kfm mask preview": Shape(
         {
             "policy": "the id of the masking policy",

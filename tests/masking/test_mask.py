@@ -202,7 +202,7 @@ def test_errors_say_rows_and_rules_and_no_values() -> None:
     table = columns([ROW, ROW | {"trinomial": "", "notes": "14XX99"}])
     with pytest.raises(Refused) as caught:
         mask_columns(table, prepared())
-    assert caught.value.fields == {"rule": "mask.record-id-missing", "row": 1}
+    assert caught.value.fields == {"rule": "mask.record-id-missing", "row": 2}
     assert "14XX99" not in str(caught.value)
     with pytest.raises(Refused):
         mask_columns({**columns([ROW]), "lat": []}, prepared())

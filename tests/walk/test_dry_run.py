@@ -43,6 +43,8 @@ Foretell = Callable[..., dict[str, Any]]
 
 MESSAGE = f'''{{"source_id": "gauges", "trigger": "etag-change", "event_type": "update", "sent_at": "{NOW}",
 "metadata": {{}}, "integrity": {{"version": "v1"}}}}'''
+MASK = """{"id": "gauges", "version": "1", "namespace": "gauges", "record_id": "gauge", "resolution": 7,
+"location": {"latitude": "lat", "longitude": "lng", "accuracy": {"all": {"name": "point", "metres": 10}}}}"""
 MORE_GAUGES = GAUGES_CSV + "e,ford,5\n"
 
 # Every command that promises to change nothing; test_no_command_forgotten.py holds them against what can be typed.
@@ -61,6 +63,7 @@ DRY: tuple[tuple[str, ...], ...] = (
     ("freeze", "gauges", "--dry-run"),
     ("thaw", "--dry-run"),
     ("thaw", "halves", "--dry-run"),
+    ("labels", "set", "dataset:gauges", "--sensitivity", "closed", "--care", "open", "--dry-run"),
     ("plan", "gauges"),
     ("plan", "halves", "--json"),
     ("plan", "gauges", "--check"),
@@ -86,6 +89,9 @@ LOOKING: tuple[tuple[str, ...], ...] = (
     ("wal", "export", "last", "--format", "avro"),
     ("wal", "export", "last", "--format", "parquet"),
     ("telemetry", "export", "--stdout"),
+    ("labels", "show"),
+    ("mask", "preview", "data/gauges.csv", "--mask", "mask.json"),
+    ("leaks", "scan", "message.json", "--against", "data/gauges.csv", "--mask", "mask.json"),
     ("triggers", "list", "--all"),
     ("triggers", "show", "TRIGGER"),
     ("webhook", "sign", "gauges", "--body", "message.json"),
@@ -193,6 +199,7 @@ def standing(name: str, folder: Path, server: Server) -> Installation:
     (folder / "secret").write_text("9f2c4e6a8b0d1f3e5c7a9b8d6f4e2c0a")
     (folder / "secret").chmod(0o600)
     (folder / "message.json").write_text(MESSAGE)
+    (folder / "mask.json").write_text(MASK)
     prepare(site)
     return site
 

@@ -13,11 +13,12 @@ if TYPE_CHECKING:
         def __call__(self, commands: Any, name: str, summary: str) -> Any: ...
 
 
-COMMANDS = ("keys", "mask", "leaks")
+COMMANDS = ("keys", "labels", "leaks", "mask")
 
 
 def add(commands: Any, make: Make, group: Group) -> None:
     _add_stewards(commands, make, group)
+    _add_labels(commands, make, group)
     from kfm.cli import signing
 
     signing.add(commands, make, group)
@@ -53,6 +54,39 @@ def _add_stewards(commands: Any, make: Make, group: Group) -> None:
     scan.add_argument("--against", metavar="FILE", help="a protected file (default: all that this installation knows)")
     scan.add_argument("--mask", metavar="POLICY", help="the masking policy of that file")
     _add_key(scan, "that the fingerprints were made with")
+
+
+def _add_labels(commands: Any, make: Make, group: Group) -> None:
+    labels = group(commands, "labels", "Look at labels, and change them")
+    show = make(
+        labels,
+        "show",
+        "labelling:show",
+        "Show what may be seen of each source, why, until when, and by which label",
+    )
+    show.add_argument("name", nargs="?", metavar="DATASET", help="a dataset, or the address of a source (default: all)")
+    change = make(
+        labels,
+        "set",
+        "labelling:change",
+        "Change one label in the file that kfm.yml names",
+        "What makes things safer is written at once. What shows more than before takes two stewards.\n"
+        "An empty text takes a field away. Comments in the file stay.",
+    )
+    change.add_argument("target", metavar="TARGET", help="dataset:NAME, source:ADDRESS, bytes:sha256:… or record:ID")
+    change.add_argument("--sensitivity", metavar="WORD", help="public, generalised, restricted or closed")
+    change.add_argument("--care", metavar="WORD", help="open, community or sacred")
+    change.add_argument("--custodian", metavar="NAME", help="whose key seals it, as in kfm.yml")
+    change.add_argument("--authority", metavar="TEXT", help="who decides about it")
+    change.add_argument(
+        "--community-label", action="append", metavar="CODE", help="TK CS, BC P, …; may be repeated, replaces all"
+    )
+    change.add_argument("--access", metavar="WORD", help="open, embargoed, restricted or closed")
+    change.add_argument("--resolution", type=int, choices=range(16), metavar="N", help="of H3, 0 to 15: the finest")
+    change.add_argument("--expires", metavar="DAY", help="the last day of the consent: 2027-06-30")
+    change.add_argument("--dry-run", action="store_true", help="only show the lines that would change")
+    change.add_argument("--reason", default="", metavar="TEXT", help="why; goes into the ledger")
+    change.add_argument("--actor", default=None, metavar="NAME", help="who; default KFM_ACTOR or the user's name")
 
 
 def _add_key(parser: Any, what: str) -> None:

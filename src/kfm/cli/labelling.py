@@ -1,0 +1,107 @@
+"""kfm labels: what may be seen of what, why, and until when."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from kfm.cli.opening import one_line, opened, person
+from kfm.cli.render import Screen
+from kfm.cli.stewarding import today
+
+if TYPE_CHECKING:
+    from kfm.house.label_writing import Change
+    from kfm.house.labelling import Shown
+
+SOON = 60  # days before its end that a consent is spoken of
+
+
+def show(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.house.labelling import shown, unused
+
+    with opened(options, screen, "read") as house:
+        rows = shown(house, options.name or "", today())
+        lost = [] if options.name else unused(house)
+    if screen.json:
+        screen.data(rows)
+    else:
+        screen.table(
+            ("dataset", "source", "level", "cell", "custodian", "until", "from", "why"),
+            [
+                (
+                    row.dataset,
+                    row.source,
+                    row.level,
+                    row.resolution,
+                    ", ".join(row.custodians),
+                    row.expires,
+                    ", ".join(one.at for one in row.labels),
+                    ", ".join(row.rules),
+                )
+                for row in rows
+            ],
+        )
+    for row in rows:
+        _tell(screen, row)
+    for one in lost:
+        screen.say(f"{one.at}: this label is on {one.on}, and nothing here is called that; is it a slip of the pen?")
+    return 0
+
+
+def _tell(screen: Screen, row: Shown) -> None:
+    named = f"{row.dataset}/{row.source}" if row.source else row.dataset
+    if row.days_left is not None and row.days_left < 0:
+        screen.say(f"{named}: the consent ended on {row.expires}; it is closed until the custodian renews it")
+    elif row.days_left is not None and row.days_left <= SOON:
+        days = "1 day" if row.days_left == 1 else f"{row.days_left} days"
+        screen.say(f"{named}: the consent ends in {days}, on {row.expires}; then it is closed")
+    for zone, level in row.made.items():
+        if level != row.level:
+            screen.say(f"{named}: what was {zone} stands as {level}, which it inherited when it was made")
+
+
+def change(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.house.label_writing import change, write
+
+    person(options)
+    fields = {
+        "sensitivity": options.sensitivity,
+        "care": options.care,
+        "custodian": options.custodian,
+        "authority": options.authority,
+        "community_labels": None if options.community_label is None else tuple(filter(None, options.community_label)),
+        "access_rights": options.access,
+        "public_resolution": options.resolution,
+        "expires": options.expires,
+    }
+    one_line("TARGET", options.target, 1000)
+    with opened(options, screen, "read") as house:
+        made = change(house, options.target, fields, today())
+        if made.looser:
+            _needs_two(made)
+    if not options.dry_run and made.changes:
+        write(made)
+    if screen.json:
+        screen.data(
+            {"target": made.target, "changed": made.changes and not options.dry_run, "diff": made.diff().splitlines()}
+        )
+    elif made.changes:
+        screen.text(made.diff() + "\n")
+    if not made.changes:
+        screen.say(f"the label on {made.target} says that already")
+    elif options.dry_run:
+        screen.say("nothing was written")
+    else:
+        screen.say(f"the label on {made.target} holds from now on")
+    return 0
+
+
+def _needs_two(made: Change) -> None:
+    from kfm.errors import Denied
+
+    raise Denied(
+        f"by this label more would be seen of {made.looser[0]} than before: that takes two stewards of the custodian, "
+        "and its community where there is one",
+        hint="nothing was written; see docs/guides/stewards.md, 'What takes two'",
+        rule="label.loosens",
+    )

@@ -138,7 +138,7 @@ def answer_version(vector: Vector) -> None:
             key=key, digest="sha256:" + hashlib.sha256(body).hexdigest(), size=i, media_type="text/plain"
         )
         lines.append((key, canonical(entry).decode() + "\n", 1, i))
-    ports: Any = None
+    ports: Any = SimpleNamespace(seal=None)
     root, rows = write(ports, None, "", iter(sorted(lines)), False, Tally())
     assert root == (vector["version"], vector["count"], sum(range(vector["count"])))
     stored = dict(rows)
@@ -155,7 +155,7 @@ def answer_plan_bytes(vector: Vector) -> None:
             return Plan(msgspec.convert(vector["steps"], list[Step]), complete=vector["complete"])
 
     trigger = SimpleNamespace(window=vector["window"], partition="")
-    ports = SimpleNamespace(progress=lambda *_said: None)
+    ports = SimpleNamespace(progress=lambda *_said: None, seal=None)
     walk: Any = SimpleNamespace(updater=Gauges(), dataset="gauges", trigger=trigger, ports=ports)
     made = make(walk, [], DIGEST, guarded=False)
     assert b"".join(made.chunks or []) == vector["bytes"].encode()

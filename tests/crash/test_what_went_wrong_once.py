@@ -130,7 +130,9 @@ def test_a_step_that_no_thread_is_left_for_gets_a_new_one() -> None:
 
     walk: Any = SimpleNamespace(
         updater=SimpleNamespace(perform=perform_it, id="u"),
-        ports=SimpleNamespace(objects=None, settings=SimpleNamespace(threads=2, dry_run=False), clock=FixedClock(T0)),
+        ports=SimpleNamespace(
+            objects=None, settings=SimpleNamespace(threads=2, dry_run=False), clock=FixedClock(T0), seal=None
+        ),
     )
     crew = Crew(walk, [], SimpleNamespace(index=None), Results(1))  # type: ignore[arg-type]
     crew.in_flight = 1

@@ -34,7 +34,7 @@ def diff(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _tell(house: House, screen: Screen, name: str, before: str, after: str) -> None:
-    found = list(changes(house.objects, before, after))
+    found = list(changes(house.readable, before, after))
     counts = {what: sum(1 for each in found if each.what == what) for what in ("added", "changed", "removed")}
     if screen.json:
         told = [{"change": each.what, "key": each.key, "before": each.old, "after": each.new} for each in found]

@@ -310,7 +310,7 @@ def _write_object(house: House, screen: Screen, digest: str) -> None:
     """Not a byte of what is damaged: it is read once to know, and again to be written."""
 
     def chunks() -> Iterator[bytes]:
-        with house.objects.open(digest) as file:
+        with house.readable.open(digest) as file:
             while chunk := file.read(1 << 20):
                 yield chunk
 

@@ -27,6 +27,7 @@ from kfm.contract.records import (
     Run,
     RunTelemetry,
     Segment,
+    Standing,
     Told,
     Trigger,
 )
@@ -269,6 +270,28 @@ class RunsTx(Runs, Protocol):
     def save(self, run: Run) -> None: ...
 
 
+class Protected(Protocol):
+    """What is known of protected data, whatever a file of labels says later."""
+
+    def is_empty(self) -> bool: ...
+
+    def standing(self, of: str) -> Standing | None: ...
+
+    def keys_of_bytes(self) -> list[str]: ...
+
+    def first_cells(self, key_id: str) -> dict[str, str]: ...
+
+    def fingerprints(self) -> Iterator[tuple[str, bytes]]: ...
+
+
+class ProtectedTx(Protected, Protocol):
+    def keep_standing(self, of: str, standing: Standing) -> None: ...
+
+    def keep_first_cells(self, key_id: str, cells: Mapping[str, str]) -> None: ...
+
+    def keep_fingerprints(self, key_id: str, source: str, body: bytes) -> None: ...
+
+
 class Tx(Protocol):
     """Writes of one transaction. All or nothing; refused as a whole when the lease is stale."""
 
@@ -292,6 +315,9 @@ class Tx(Protocol):
 
     @property
     def runs(self) -> RunsTx: ...
+
+    @property
+    def protected(self) -> ProtectedTx: ...
 
     def objects(self, rows: Iterable[tuple[str, bytes]]) -> None: ...
 
@@ -322,6 +348,9 @@ class State(Protocol):
 
     @property
     def runs(self) -> Runs: ...
+
+    @property
+    def protected(self) -> Protected: ...
 
     def transaction(
         self, lease: Lease | None = None, *, durable: bool = True, switches: Sequence[str] = ()

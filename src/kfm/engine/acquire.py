@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -18,6 +18,9 @@ from kfm.engine.stations import Acquired
 from kfm.engine.walk import Walk, words_of
 from kfm.errors import BadInput, Denied, KfmError, Refused, StepFailed, place_of
 
+if TYPE_CHECKING:
+    from kfm.engine.wayin import WayIn
+
 T = TypeVar("T")
 
 
@@ -31,6 +34,10 @@ def acquire(walk: Walk) -> Acquired:
     unfinished = walk.unfinished
     if unfinished is not None and (unfinished.plan_hash or walk.updater.moves_only):
         walk.reached.acquired = acquired = Acquired(unfinished.inputs)
+        if walk.ports.protection is not None and not walk.updater.moves_only:
+            from kfm.engine.wayin import WayIn, settle_standing
+
+            settle_standing(walk, WayIn(walk, walk.ports.protection), unfinished.inputs)
         return acquired
     pinner = Pinner(walk)
     try:
@@ -43,6 +50,14 @@ def acquire(walk: Walk) -> Acquired:
     except BaseException:
         walk.reached.acquired = Acquired(bytes_in=pinner.bytes_in)  # they came over the wire all the same
         raise
+    if pinner.way is not None and not walk.updater.moves_only:
+        from kfm.engine.wayin import settle_standing
+
+        given, refs = refs, [pinner.inherited(ref) for ref in refs]
+        for old, new in zip(given, refs, strict=True):
+            if (contract := pinner.contracts.get(id(old))) is not None:
+                pinner.contracts[id(new)] = contract
+        settle_standing(walk, pinner.way, refs)
     contracts = {i: c for i, ref in enumerate(refs) if (c := pinner.contracts.get(id(ref))) is not None}
     walk.reached.acquired = acquired = Acquired(list(refs), contracts, pinner.checkpoints, pinner.bytes_in)
     return acquired
@@ -58,6 +73,11 @@ class Pinner:
         self.bytes_in = 0
         self.contracts: dict[int, DataContract] = {}  # by identity of the ref we gave
         self._given: dict[int, SourceRef] = {}  # likewise
+        self.way: WayIn | None = None
+        if walk.ports.protection is not None:
+            from kfm.engine.wayin import WayIn
+
+            self.way = WayIn(walk, walk.ports.protection)
 
     def pin(
         self,
@@ -93,8 +113,10 @@ class Pinner:
         ports.progress("fetch", 0, 0)
         # A forced run takes nothing for granted: what it fetches again puts right what lies damaged in the store.
         checkpoint = None if self._walk.trigger.force else ports.state.inbox.checkpoint(request.uri)
-        fetched = ports.open_source(request.uri).fetch(request, checkpoint, ports.objects)
-        self.checkpoints.append(fetched.checkpoint)
+        objects = ports.objects
+        if self.way is not None:
+            objects, checkpoint = self.way.objects_for(request), self.way.checkpoint(request, checkpoint)
+        fetched = ports.open_source(request.uri).fetch(request, checkpoint, objects)
         self.bytes_in += fetched.bytes_on_wire
         self._walk.say(
             "source.pinned",
@@ -105,9 +127,22 @@ class Pinner:
         ref = fetched.ref
         if contract is not None:
             ref = msgspec.structs.replace(ref, contract_hash=digest(canonical(contract)), layout=layout_of(contract))
+        if self.way is not None:
+            ref = self.way.came(request, ref, contract)
+        kept = fetched.checkpoint
+        if ref.sealed_with and "://" in ref.uri:  # a validator may be a digest of the bytes
+            kept = msgspec.structs.replace(kept, etag="")
+        self.checkpoints.append(kept)
+        if contract is not None:
             self.contracts[id(ref)] = contract
         self._given[id(ref)] = ref
         return ref
+
+    def inherited(self, ref: SourceRef) -> SourceRef:
+        """One that was not pinned stands as what it leads to."""
+        if self.way is None or (id(ref) in self._given and not ref.uri.startswith(REF)):
+            return ref
+        return self.way.inherited(msgspec.structs.replace(ref, standing=None, sealed_with=""))
 
     def ref(self, name: str) -> SourceRef:
         """The digest a ref points to now; an empty content_hash if it does not exist."""

@@ -236,6 +236,7 @@ class Crew:
         self._reader = StepReader(walk.ports, inputs, schedule.index, results)
         self._results = results
         self._threads = walk.ports.settings.threads
+        self._seal = walk.ports.seal
         self._described = results.described
         self._todo: deque[tuple[int, Step]] = deque()
         self._finished: deque[tuple[Done, bytes | None]] = deque()  # with the body if it is small
@@ -352,15 +353,20 @@ class Crew:
                 raise self._no_output(position, step, "an Output, but its media_type is not a short printable text")
             if output.rows == 0:
                 check_emptied(self._walk, step)
-            if output.bbox is not None or output.datetime is not None or output.stac_id is not None:
+            # Of what is restricted nothing is described: the journal is no place for where and when it was.
+            describes = self._seal is None and describes_itself(media_type)
+            given = output.bbox is not None or output.datetime is not None or output.stac_id is not None
+            if given and self._seal is None:
                 self._described[position] = given_by_author(output)
             if type(body) is bytes and len(body) <= INLINE_MAX:
-                digest = "sha256:" + sha256(body).hexdigest()
-                if describes_itself(media_type):
+                if describes:
                     self._say(position, body)
+                if self._seal is not None:
+                    body = self._seal.sealed(body)
+                digest = "sha256:" + sha256(body).hexdigest()
                 self._finished.append(((position, digest, len(body), media_type), body))
             else:
-                digest, size = self._store(position, step, body, describes_itself(media_type))
+                digest, size = self._store(position, step, body, describes)
                 self._finished.append(((position, digest, size, media_type), None))
         except KfmError as problem:
             return self._failed(position, problem, self._placed(position, step, problem), attempt)

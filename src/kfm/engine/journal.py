@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any
 
@@ -13,8 +13,10 @@ from kfm.clock import Clock, rfc3339
 from kfm.contract.keys import GENESIS
 from kfm.contract.ports import State, Tx
 from kfm.contract.records import Checkpoint, Phase, Run, Segment, Step
+from kfm.engine.facts import Facts
 from kfm.engine.results import Done, Results
 
+NOTHING_LEARNED = Facts()
 CARRIED = 4096  # finished steps of an earlier run in one segment
 _decode_steps = msgspec.json.Decoder(Step).decode_lines
 
@@ -29,6 +31,7 @@ class SettledPlan(Struct):
     chunks: list[bytes] | None  # its bytes, while it is small enough to keep
     batches: list[list[Step]] | None = None  # its steps, likewise
     has_moves: bool = False
+    opened: Callable[[bytes], bytes] | None = None  # of a restricted run: its chunks lie sealed in the journal
 
     def each(self, state: State) -> Iterator[list[Step]]:
         """Its steps, a batch at a time: from memory, or from the journal."""
@@ -50,7 +53,10 @@ class SettledPlan(Struct):
 
     def _bodies(self, state: State) -> Iterator[bytes]:
         """A line a step; the header, which is the first line, is left out."""
-        chunks = self.chunks if self.chunks is not None else state.journal.plan_chunks(self.plan_hash)
+        chunks: Iterable[bytes] = self.chunks if self.chunks is not None else ()
+        if self.chunks is None:
+            chunks = state.journal.plan_chunks(self.plan_hash)
+            chunks = chunks if self.opened is None else map(self.opened, chunks)
         for n, body in enumerate(chunks):
             yield body[body.index(b"\n") + 1 :] if n == 0 else body
 
@@ -58,13 +64,24 @@ class SettledPlan(Struct):
 class Journal:
     """The journal of one run: where its next segment goes, and the run's row as it is to be kept."""
 
-    def __init__(self, run: Run, plan: SettledPlan, checkpoints: list[Checkpoint], state: State, clock: Clock) -> None:
+    def __init__(
+        self,
+        run: Run,
+        plan: SettledPlan,
+        checkpoints: list[Checkpoint],
+        state: State,
+        clock: Clock,
+        facts: Facts = NOTHING_LEARNED,
+        stored: Callable[[bytes], bytes] | None = None,
+    ) -> None:
         self.run = run
         self.carried: list[Done] = []  # finished by the run this one continues, not journaled yet
         self._plan = plan
         self._checkpoints = checkpoints
         self._state = state
         self._clock = clock
+        self._facts = facts
+        self._stored = stored  # as a chunk of the plan may lie in the state
         self._segments = 0
         self._last = GENESIS
 
@@ -98,11 +115,12 @@ class Journal:
         if self._state.journal.locked_plan(run.claim_key) is None:
             self.run = run = msgspec.structs.replace(run, locked_plan=True)
             for n, body in enumerate(plan.chunks or ()):
-                tx.journal.plan_chunk(plan.plan_hash, n, body)
+                tx.journal.plan_chunk(plan.plan_hash, n, body if self._stored is None else self._stored(body))
         tx.journal.lock_plan(run.claim_key, plan.plan_hash)
         tx.runs.save(run)
         for checkpoint in self._checkpoints:  # here, as a resume has read no source and could not
             tx.inbox.keep_checkpoint(checkpoint)
+        self._facts.keep(tx)
         payload: dict[str, Any] = {"plan_hash": plan.plan_hash, "steps": plan.steps, "complete": plan.complete}
         if run.continues:
             payload["continues"] = run.continues

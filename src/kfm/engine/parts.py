@@ -72,15 +72,21 @@ class Shelf:
 
     def __init__(self, ports: Ports, lease: Lease | None) -> None:
         self._ports = ports
+        self._seal = ports.seal
         self._lease = lease
         self._rows: dict[str, bytes] = {}
         self._waiting = 0
         self._read: dict[str, bytes] = {}  # a few of the old parts: each level begins at the root again
 
+    def name_of(self, body: bytes) -> str:
+        """The digest of a part as it is stored."""
+        return digest(body if self._seal is None else self._seal.sealed(body))
+
     def put(self, name: str, body: bytes) -> None:
         if len(body) > INLINE_MAX:
             self._ports.objects.put(body)
             return
+        body = body if self._seal is None else self._seal.sealed(body)
         self._rows[name] = body
         self._waiting += len(body)
         if self._waiting > FLUSH:
@@ -88,6 +94,8 @@ class Shelf:
 
     def read(self, name: str) -> bytes:
         body = self._rows.get(name) or self._read.get(name)
+        if body is not None and self._seal is not None:
+            return self._seal.opened(body)
         if body is None:
             body = self._ports.objects.read(name)
             if len(self._read) >= KEPT:
@@ -134,7 +142,7 @@ class Cutter:
         held, self.held = self.held, []
         keys, texts, entries, sizes = zip(*held, strict=True)
         body = "".join(texts).encode()
-        name = digest(body)
+        name = self._shelf.name_of(body)
         if name not in self.known:
             self._shelf.put(name, body)
         key, count, size = keys[-1], sum(entries), sum(sizes)
@@ -309,7 +317,7 @@ def _root(shelf: Shelf, cutter: Cutter) -> Root:
         below, cutter = cutter, Cutter(shelf, cutter.level + 1)
         _merge(cutter, (), Changes(line for _, line in below.made), False, Tally())
     if not cutter.made:
-        shelf.put(name := digest(b""), b"")
+        shelf.put(name := shelf.name_of(b""), b"")
         return Root(name, 0, 0)
     name, (_, _, entries, size) = cutter.made[0]
     depth = cutter.level
@@ -322,7 +330,7 @@ def _root(shelf: Shelf, cutter: Cutter) -> Root:
     if depth and entries <= WHOLE:
         body = b"".join(_bodies(shelf, name, depth))
         shelf.forget()
-        shelf.put(name := digest(body), body)
+        shelf.put(name := shelf.name_of(body), body)
     return Root(name, entries, size)
 
 

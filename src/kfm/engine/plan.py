@@ -18,7 +18,6 @@ import msgspec
 
 from kfm.contract.canonical import canonical
 from kfm.contract.names import check_ref
-from kfm.contract.ports import State
 from kfm.contract.records import Lease, RefMove, Run, SourceRef, Step
 from kfm.contract.updater import Plan
 from kfm.documents.characters import is_printable, printable
@@ -27,7 +26,7 @@ from kfm.engine.journal import Journal, SettledPlan
 from kfm.engine.purity import pure
 from kfm.engine.results import SMALL
 from kfm.engine.stations import Acquired, Claimed, Duplicate, Fresh, Inspected, Planned, Resume
-from kfm.engine.walk import Walk
+from kfm.engine.walk import Ports, Walk
 from kfm.errors import BadInput, Corrupt, KfmError, PlanChanged, PlanDrift, PlanImpure, Refused
 from kfm.projections.plans import plan_diff
 
@@ -55,7 +54,8 @@ def settle_plan(walk: Walk, acquired: Acquired, admitted: Fresh | Resume, inspec
             inputs=list(inputs),
             held=inspected.held,
         )
-    journal = Journal(run, made, acquired.checkpoints, walk.ports.state, walk.ports.clock)
+    sealed = walk.ports.stored if walk.ports.seal is not None else None
+    journal = Journal(run, made, acquired.checkpoints, walk.ports.state, walk.ports.clock, walk.reached.facts, sealed)
     planned = Planned(made, journal, admitted.tenure, inspected, resumed=isinstance(admitted, Resume))
     walk.reached.planned = planned
     return planned
@@ -81,7 +81,7 @@ def recheck(walk: Walk, admitted: Claimed, inputs: list[SourceRef]) -> SettledPl
         raise drift(walk, run, f"it was planned by version {run.updater_version}, this is {walk.updater.version}")
     stored = hashlib.sha256()
     for body in walk.ports.state.journal.plan_chunks(run.plan_hash):
-        stored.update(body)
+        stored.update(walk.ports.plain(body))
     if "sha256:" + stored.hexdigest() != run.plan_hash:
         raise Corrupt(f"the journaled plan of run {run.run_id} is damaged", hint="restore the state from a copy")
     made = make(walk, inputs, admitted.keys.input_hash, guarded=False, otherwise=lambda: another(walk, run))
@@ -112,7 +112,7 @@ def drift(walk: Walk, run: Run, why: str) -> PlanDrift:
 
 def changed(walk: Walk, inputs: list[SourceRef], input_hash: str, locked: str) -> PlanChanged:
     made = make(walk, inputs, input_hash, guarded=True)
-    old = list(islice(walk.ports.state.journal.plan_chunks(locked), KEEP_CHUNKS + 1))
+    old = list(map(walk.ports.plain, islice(walk.ports.state.journal.plan_chunks(locked), KEEP_CHUNKS + 1)))
     diff = f"it has {made.steps} steps now, too many to show"
     if made.chunks is not None and len(old) <= KEEP_CHUNKS:
         diff = plan_diff(b"".join(old), b"".join(made.chunks)).replace("\n", ", ")
@@ -158,13 +158,15 @@ def make(
     header = canonical(
         {"plan": 1, "updater_id": updater.id, "updater_version": updater.version, "dataset": walk.dataset,
          "complete": plan.complete, "window": walk.trigger.window, "input_hash": input_hash,
-         **({"partition": partition} if partition else {})}
+         **({"partition": partition} if partition else {}),
+         # Whoever sees the hash of a restricted plan must not be able to try what it may have been made of.
+         **({"salt": walk.ports.seal.salt(input_hash)} if walk.ports.seal is not None else {})}
     ) + b"\n"  # fmt: skip
     total = hashlib.sha256(header)
     checker = Checker(moves=updater.moves_only, partition=partition) if otherwise is None else Again(otherwise)
     kept: list[bytes] | None = [] if like is None else None
     steps_kept: list[list[Step]] = []
-    spill = ChunkWriter(walk.ports.state, lease, like.plan_hash) if like is not None and like.chunks is None else None
+    spill = ChunkWriter(walk.ports, lease, like.plan_hash) if like is not None and like.chunks is None else None
     count = 0
     pending = header
     for chunks, batch in enumerate(batches(walk, iter(steps), guarded), 1):
@@ -196,6 +198,7 @@ def make(
         chunks=kept,
         batches=steps_kept if kept is not None else None,
         has_moves=checker.has_moves,
+        opened=walk.ports.plain if walk.ports.seal is not None else None,
     )
 
 
@@ -483,8 +486,8 @@ def _sorted_by_needs(steps: list[Step] | tuple[Step, ...]) -> list[Step]:
 class ChunkWriter:
     """Writes the chunks of a plan too large to keep, some at a time, under the hash known from the first making."""
 
-    def __init__(self, state: State, lease: Lease | None, plan_hash: str) -> None:
-        self._state = state
+    def __init__(self, ports: Ports, lease: Lease | None, plan_hash: str) -> None:
+        self._ports = ports
         self._lease = lease
         self._hash = plan_hash
         self._n = 0
@@ -497,8 +500,8 @@ class ChunkWriter:
 
     def flush(self) -> None:
         if self._held:
-            with self._state.transaction(self._lease, durable=False) as tx:
+            with self._ports.state.transaction(self._lease, durable=False) as tx:
                 for body in self._held:
-                    tx.journal.plan_chunk(self._hash, self._n, body)
+                    tx.journal.plan_chunk(self._hash, self._n, self._ports.stored(body))
                     self._n += 1
             self._held = []

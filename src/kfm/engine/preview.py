@@ -51,7 +51,7 @@ def preview_plan(trigger: Trigger, updater: Updater, ports: Ports) -> PlanPrevie
     against, before = _earlier(walk, keys.claim_key)
     diff = ""
     if before and before != made.plan_hash:
-        old = b"".join(ports.state.journal.plan_chunks(before))
+        old = b"".join(map(walk.ports.plain, ports.state.journal.plan_chunks(before)))
         diff = plan_diff(old, b"".join(made.chunks)) if made.chunks is not None and old else "the plans differ"
     outcome = "noop" if against == "locked" else "done"
     changed = code_changed(ports.state, updater, walk.dataset, trigger.partition, keys.claim_key)

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from kfm.contract.labels import Labels
 from kfm.contract.masks import MaskingPolicy
+from kfm.contract.secret import Secret
 from kfm.errors import BadInput, Denied, KfmError
 from kfm.seals.custody import CustodianKey
 
@@ -51,6 +52,22 @@ class Protection(Struct):
             except KfmError:
                 continue
 
+    def is_key_of(self, custodian: str, key_id: str) -> bool:
+        try:
+            return self.key_of(custodian).key_id == key_id
+        except KfmError:
+            return False
+
     def with_id(self, key_id: str) -> CustodianKey | None:
         """The key that something is sealed with, if it is at hand."""
         return next((key for key in self.at_hand() if key.key_id == key_id), None)
+
+
+def public_ids(key: CustodianKey) -> Secret:
+    """What public ids are made with."""
+    return key.derived("public-id")
+
+
+def fingerprints(key: CustodianKey) -> Secret:
+    """What protected ids and places are known again with."""
+    return key.derived("fingerprint")

@@ -6,16 +6,19 @@ Findings name the place and the rule, never the value.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from kfm.contract.aims import REF
 from kfm.contract.canonical import canonical
+from kfm.contract.ports import Objects
 from kfm.contract.records import DataContract, Run, SourceRef
 from kfm.engine.partitions import maker
 from kfm.engine.stations import Acquired, Inspected
 from kfm.engine.walk import Walk
-from kfm.errors import Held
+from kfm.errors import Denied, Held, Refused
 
 if TYPE_CHECKING:
     from kfm.inspection.inspecting import Inspection
@@ -32,9 +35,11 @@ def quarantine(walk: Walk, acquired: Acquired, run: Run | None = None) -> Inspec
     try:
         for i, contract in acquired.contracts.items():
             examine(walk, inputs, i, contract, reports)
+        if walk.standing is not None:
+            protect(walk, inputs, acquired)
     finally:
         if reports:
-            held = walk.ports.objects.put(canonical({"dataset": walk.dataset, "sources": reports}))
+            held = sealing(walk, inputs).put(canonical({"dataset": walk.dataset, "sources": reports}))
         walk.reached.inspected = Inspected(inputs, held)
     walk.reached.inspected = inspected = Inspected([accepted_as_it_is(ref) for ref in inputs], held)
     return inspected
@@ -69,7 +74,8 @@ def examine(walk: Walk, inputs: list[SourceRef], i: int, contract: DataContract,
     """Put the input as it was found in the place of what was acquired, also if it is held."""
     from kfm.inspection.inspecting import inspect  # only where there is a contract: it is not free to load
 
-    ref, objects = inputs[i], walk.ports.objects
+    ref = inputs[i]
+    objects = sealing(walk, [ref])
     name = ref.name or "source"
     walk.ports.progress("check", 0, 0)
     accepted, held = objects.stage(), objects.stage()
@@ -112,6 +118,45 @@ def examine(walk: Walk, inputs: list[SourceRef], i: int, contract: DataContract,
         )
     accepted_hash = accepted.commit()[0] if report.changed else _drop(accepted) or ref.content_hash
     inputs[i] = msgspec.structs.replace(inputs[i], accepted_hash=accepted_hash, partitions=report.partitions)
+
+
+def sealing(walk: Walk, inputs: list[SourceRef]) -> Objects:
+    """Where rows of these sources may lie: under the key of the first that is protected, if one is."""
+    protection, refs = walk.ports.protection, [ref for ref in inputs if ref.sealed_with]
+    if protection is None or not refs or walk.ports.seal is not None:
+        return walk.ports.objects
+    from kfm.engine.sealing import Seal, SealedObjects
+
+    key = protection.with_id(refs[0].sealed_with)
+    if key is None:
+        raise Denied(f"key {refs[0].sealed_with} is not at hand any more", hint="ask its custodian", rule="key.missing")
+    return SealedObjects(walk.ports.objects, Seal(key, protection.with_id))
+
+
+def protect(walk: Walk, inputs: list[SourceRef], acquired: Acquired) -> None:
+    """Put what may be seen of each protected source in its place; of a restricted run, only learn of them."""
+    from kfm.engine.masked import learn, mask_source
+
+    for i, ref in enumerate(inputs):
+        if not ref.sealed_with or ref.uri.startswith(REF):
+            continue
+        contract, objects = acquired.contracts.get(i), sealing(walk, [ref])
+        rows = partial(objects.open, ref.accepted_hash or ref.content_hash)
+        if walk.ports.seal is not None:
+            if ref.partitions:
+                raise Refused(
+                    f"partition_by of source {ref.name or 'source'} would write values of a restricted source into the "
+                    "state",
+                    hint="take it out: plan() names the parts of a restricted dataset by itself",
+                    rule="seal.partitions",
+                )
+            learn(walk, ref, contract, rows)
+            continue
+        masked = mask_source(walk, ref, contract, rows)
+        walk.say("source.masked", source=ref.name or "source", records=masked.records)
+        inputs[i] = msgspec.structs.replace(
+            ref, accepted_hash=walk.ports.objects.put(masked.body), partitions=masked.partitions, layout=None
+        )
 
 
 def _file(uri: str) -> str:

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from kfm.contract.records import Checkpoint, DataContract, DatasetVersion, Decision, Lease, RefMove, Run, SourceRef
+from kfm.contract.records import (
+    Checkpoint,
+    DataContract,
+    DatasetVersion,
+    Decision,
+    Lease,
+    RefMove,
+    Run,
+    SourceRef,
+)
+from kfm.engine.facts import Facts
 from kfm.engine.journal import Journal, SettledPlan
 from kfm.engine.results import Done, Results
 
@@ -147,6 +157,7 @@ class Reached(Struct):
     planned: Planned | None = None
     executed: Executed | None = None
     decisions: list[Decision] = []  # of the gate, also one that said no
+    facts: Facts = field(default_factory=Facts)  # learned of protected data
 
     @property
     def claimed(self) -> Claimed | None:

@@ -9,7 +9,7 @@ import msgspec
 
 from kfm.contract.overrides import deletions_allowed
 from kfm.contract.ports import Tx
-from kfm.contract.records import DatasetVersion, Decision, RefMove, Run
+from kfm.contract.records import DatasetVersion, Decision, RefMove, Run, Standing
 from kfm.engine.manifest import write_manifest
 from kfm.engine.partitions import marks
 from kfm.engine.parts import Tally
@@ -28,11 +28,16 @@ def assemble(walk: Walk, planned: Planned, executed: Executed) -> Assembled:
         decisions = [admit_to_published(walk, move) for move in moves if is_publishing(move)]
         warrant = walk.ports.authority(walk.updater.op, walk.trigger, moves) if moves else Warrant()
         return Assembled(moves + warrant.moves, rows=warrant.rows, decisions=decisions, held=warrant.held)
+    if walk.ports.protection is not None:
+        from kfm.engine.leaks import check_made
+
+        check_made(walk, planned, executed)
     walk.ports.progress("commit", 0, 0)
     ref, partition = f"processed/{walk.dataset}", walk.trigger.partition
     before = walk.ports.state.refs.at(ref)
     sealed = plan.complete and bool(inputs) and all(source.complete for source in inputs)
-    made, rows, tally = write_manifest(walk, planned, executed.results, before, sealed)
+    kept = carried_from(walk, before)
+    made, rows, tally = write_manifest(walk, planned, executed.results, kept, sealed)
     _check_deletions(walk, tally)
     version = DatasetVersion(
         dataset=walk.dataset,
@@ -56,6 +61,7 @@ def assemble(walk: Walk, planned: Planned, executed: Executed) -> Assembled:
         deleted=tally.deleted,
         created_at=run.started_at,
         code_hash=run.code_hash,
+        standing=walk.standing,
     )
     changes = {
         "added": made.entries - (tally.old - tally.deleted),
@@ -64,6 +70,26 @@ def assemble(walk: Walk, planned: Planned, executed: Executed) -> Assembled:
         "keys": made.entries,
     }
     return Assembled(moves + _zone_moves(walk, planned, ref, before, made.digest), version, changes, rows)
+
+
+def carried_from(walk: Walk, before: str) -> str:
+    """The version whose entries stay where the plan says nothing of them. Made as something that stands otherwise, it
+    lends nothing: what was not masked then must not come along, nor what is sealed."""
+    version = walk.ports.state.ledger.version(walk.dataset, before) if before else None
+    then, now = version.standing if version is not None else None, walk.standing
+    if then is now or (then and now and _sealed_alike(then, now)):
+        return before
+    if walk.trigger.partition:
+        raise Denied(
+            f"{walk.dataset} stands otherwise than when it was made: one partition cannot be put among the others",
+            hint=f"run the whole of it first: `kfm run {walk.dataset}`",
+            rule="standing.changed",
+        )
+    return ""
+
+
+def _sealed_alike(then: Standing, now: Standing) -> bool:
+    return (then.level, then.resolution, then.custodians) == (now.level, now.resolution, now.custodians)
 
 
 def _zone_moves(walk: Walk, planned: Planned, ref: str, before: str, after: str) -> list[RefMove]:
@@ -150,6 +176,10 @@ def is_yes(decision: Decision, move: RefMove) -> bool:
 def admit_to_published(walk: Walk, move: RefMove) -> Decision:
     """Asked before the commit: the gate reads every byte, and nobody waits at the lock meanwhile. Bytes under
     a digest never change; where the ref is, the switches and the fence are asked again in the transaction itself."""
+    if walk.ports.protection is not None:
+        from kfm.engine.leaks import check_published
+
+        check_published(walk, move)
     decision = walk.ports.gate(walk.ports.state, walk.ports.objects, move)
     walk.reached.decisions.append(decision)
     if not is_yes(decision, move):

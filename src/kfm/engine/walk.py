@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 from msgspec import Struct, field
@@ -18,6 +18,7 @@ from kfm.contract.records import (
     RefMove,
     Run,
     Stage,
+    Standing,
     Trigger,
 )
 from kfm.contract.redaction import redacted
@@ -25,6 +26,10 @@ from kfm.contract.updater import Updater
 from kfm.documents.characters import escaped
 from kfm.engine.stations import Reached, Warrant
 from kfm.errors import Conflict
+
+if TYPE_CHECKING:  # a run of public data loads neither
+    from kfm.engine.protection import Protection
+    from kfm.engine.sealing import Seal
 
 
 class Settings(Struct, frozen=True):
@@ -71,6 +76,16 @@ class Ports(Struct):
     metadata: Mapping[str, Any] = field(default_factory=dict)
     progress: Callable[[str, int, int], None] = _silent
     authority: Authority = _one_person
+    protection: Protection | None = None  # None: nothing here is protected
+    seal: Seal | None = None  # of a restricted run: all that it stores goes under it
+
+    def stored(self, body: bytes) -> bytes:
+        """A body that becomes a row, as it may lie in the state."""
+        return body if self.seal is None else self.seal.sealed(body)
+
+    def plain(self, body: bytes) -> bytes:
+        """The way back."""
+        return body if self.seal is None else self.seal.opened(body)
 
 
 SIGNED = ("keys", "request", "approve", "reject", "expire")  # operations on the key list and on orders
@@ -107,6 +122,8 @@ def correlated(trigger: Trigger) -> Trigger:
 
 def is_public(walk: Walk) -> bool:
     """Plainly so: of anything else no name, key or message is told that an author may have made from data."""
+    if walk.standing is not None and walk.standing.level != "public":
+        return False
     return walk.ports.metadata.get("sensitivity") == "public"
 
 
@@ -120,6 +137,7 @@ class Walk(Struct):
     unfinished: Run | None = None  # the run this one takes up again
     log: Any = None  # the event log, bound to what this run is about
     stage: Stage = "ADMIT"
+    standing: Standing | None = None  # of all that it reads, once that is known; None: nobody says anything
     reached: Reached = field(default_factory=Reached)  # for the receipt of a run that ends before its last station
 
     @property

@@ -22,7 +22,9 @@ def wal(house: House, run_id: str) -> Iterator[WalRecord]:
     known = house.state.runs.get(run_id)
     if known is None:
         raise Refused(f"no run with a journal is called {run_id[:80]!r}", hint="see `kfm runs list`")
-    plan = SettledPlan(plan_hash=known.plan_hash, steps=0, complete=False, has_needs=False, chunks=None)
+    plan = SettledPlan(
+        plan_hash=known.plan_hash, steps=0, complete=False, has_needs=False, chunks=None, opened=house.plain
+    )
     steps = itertools.chain.from_iterable(plan.each(house.state)) if known.plan_hash else ()
     return wal_records(known, steps, (segment for segment, _ in house.state.journal.segments(run_id)))
 

@@ -116,7 +116,7 @@ def steps(house: House, run: Run) -> Iterator[tuple[Step, str, str]]:
         begun = max([begun, *(end for _, end in segment.intent)])
     decode = msgspec.json.Decoder(Step).decode_lines
     position = 0
-    for n, body in enumerate(house.state.journal.plan_chunks(run.plan_hash) if run.plan_hash else ()):
+    for n, body in enumerate(map(house.plain, house.state.journal.plan_chunks(run.plan_hash) if run.plan_hash else ())):
         for step in decode(body[body.index(b"\n") + 1 :] if n == 0 else body):
             if position in done or run.status == "COMMITTED":
                 status = "DONE"
@@ -150,14 +150,14 @@ def held_sources(house: House, dataset: str, partition: str | None = None) -> li
         {**source, "source": part + source["source"]}
         for part, report in reports
         if report
-        for source in msgspec.json.decode(house.objects.read(report))["sources"]
+        for source in msgspec.json.decode(house.readable.read(report))["sources"]
     ]
 
 
 def find_version(house: House, text: str) -> tuple[str, bool]:
     """The digest that a ref or a digest means, and whether it is a version with entries or plain bytes."""
     if is_digest(text):
-        if not house.objects.has(text):
+        if not house.readable.has(text):
             raise BadInput(f"there is no object {text}", hint="see `kfm refs list`")
         return text, False
     name = check_ref(text)
@@ -170,7 +170,7 @@ def find_version(house: House, text: str) -> tuple[str, bool]:
 
 
 def entries_of(house: House, version: str) -> Iterator[ManifestEntry]:
-    return entries(house.objects, version)
+    return entries(house.readable, version)
 
 
 def find_entry(house: House, version: str, text: str) -> ManifestEntry:
@@ -188,18 +188,18 @@ def _meant(house: House, version: str, text: str) -> list[ManifestEntry]:
     """A key as it is listed: its parts joined by /, or as JSON, which leaves no doubt."""
     if text.startswith("["):
         try:
-            exact = find(house.objects, version, msgspec.json.decode(text, type=tuple[str, ...]))
+            exact = find(house.readable, version, msgspec.json.decode(text, type=tuple[str, ...]))
         except msgspec.MsgspecError:
             exact = None
         if exact is not None:
             return [exact]
     parts = text.split("/")
     if len(parts) > 6:  # so many ways to read it that looking at every key is quicker
-        return [entry for entry in entries(house.objects, version) if "/".join(entry.key) == text]
+        return [entry for entry in entries(house.readable, version) if "/".join(entry.key) == text]
     ways: list[tuple[str, ...]] = [(parts[0],)]
     for part in parts[1:]:
         ways = [way for made in ways for way in ((*made, part), (*made[:-1], f"{made[-1]}/{part}"))]
-    return [entry for way in ways if (entry := find(house.objects, version, way)) is not None]
+    return [entry for way in ways if (entry := find(house.readable, version, way)) is not None]
 
 
 def exact_key(key: tuple[str, ...]) -> str:

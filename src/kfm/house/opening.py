@@ -49,7 +49,9 @@ from kfm.updaters.loading import load_updater
 
 if TYPE_CHECKING:
     from kfm.engine.preview import PlanPreview as PlanPreview
+    from kfm.engine.protection import Protection
     from kfm.operations.moves import MoveUpdater
+    from kfm.seals.custody import CustodianKey
     from kfm.seals.orders import Order
     from kfm.store.place import Verdict
 
@@ -240,6 +242,7 @@ class House:
             metadata=metadata,
             progress=self._progress,
             authority=self._ask,
+            protection=self.protection(name),
         )
 
     def _gate(self, declared: Mapping[str, Any], state: State, objects: Objects, move: RefMove) -> Decision:
@@ -253,6 +256,32 @@ class House:
         from kfm.house.authority import warrant
 
         return warrant(self, op, trigger, moves)
+
+    def protection(self, name: str) -> Protection | None:
+        """What is known of protected data, as the files say now. Nothing is read where nothing is protected."""
+        from kfm.house.protection import is_configured, protection_of
+
+        if not is_configured(self.resolved) and self.state.protected.is_empty():
+            return None
+        return protection_of(self.resolved, name)
+
+    @property
+    def readable(self) -> Objects:
+        """Objects for somebody who may look at them: what is sealed is opened with the keys that are at hand. What
+        goes outside is read from `objects`, which opens nothing."""
+        from kfm.engine.sealing import OpeningObjects
+
+        return OpeningObjects(self.objects, self.with_key)
+
+    def with_key(self, key_id: str) -> CustodianKey | None:
+        known = self.protection("")
+        return None if known is None else known.with_id(key_id)
+
+    def plain(self, body: bytes) -> bytes:
+        """A row of the state that may be sealed, for somebody who may look at it."""
+        from kfm.engine.sealing import plain
+
+        return plain(body, self.with_key)
 
     def _open_source(self, declared: DatasetConfig | None, uri: str) -> Source:
         """The reader of a source; what it is asked with beside its URL is read from where it lies, now."""

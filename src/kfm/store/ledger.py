@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from kfm.contract.keys import GENESIS, digest
+from kfm.contract.labels import joined
 from kfm.contract.records import DatasetVersion, LedgerEntry, Receipt, RunTelemetry
 from kfm.errors import Corrupt
 from kfm.store.rows import Noun, decode, exact
@@ -54,8 +55,13 @@ class LedgerTx(Ledger):
     def keep_version(self, version: DatasetVersion) -> None:
         """The first maker of a version stays its maker; a later one brings what it was held against up to date."""
         if (first := self.version(version.dataset, version.digest)) is not None:
+            standings = [one for one in (first.standing, version.standing) if one is not None]
             version = msgspec.structs.replace(
-                first, validation=version.validation, validated_by=version.run_id, code_hash=version.code_hash
+                first,
+                validation=version.validation,
+                validated_by=version.run_id,
+                code_hash=version.code_hash,
+                standing=joined(standings) if standings else None,
             )
         self._tables.put("versions", f"{version.dataset}@{version.digest}", exact(version))
 

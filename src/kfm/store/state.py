@@ -1,4 +1,5 @@
-"""The state, at the height of intent and by noun: refs, journal, ledger, inbox, outbox, leases, runs, over any Tables.
+"""The state, at the height of intent and by noun: refs, journal, ledger, inbox, outbox, leases, runs, and what is
+protected, over any Tables.
 
 Every rule that must hold in the same transaction as its effect is in these nouns, once: fencing, freezing,
 compare-and-swap of refs, write-once receipts, the chain of the ledger. A backend only keeps bytes.
@@ -19,6 +20,7 @@ from kfm.store.journal import Journal, JournalTx
 from kfm.store.leases import Leases, LeasesTx
 from kfm.store.ledger import Ledger, LedgerTx
 from kfm.store.outbox import Outbox, OutboxTx
+from kfm.store.protected import Protected, ProtectedTx
 from kfm.store.refs import Refs, RefsTx
 from kfm.store.rows import decode, encode
 from kfm.store.runs import Runs, RunsTx
@@ -45,6 +47,7 @@ class StoredState:
         self.outbox = Outbox(self)
         self.leases = Leases(self)
         self.runs = Runs(self)
+        self.protected = Protected(self)
         self.tx = StoredTx(self)  # for whoever is in a transaction: there is one at a time
 
     # -- one transaction
@@ -178,7 +181,7 @@ class Transaction:
 class StoredTx:
     """The writes of one transaction, by noun."""
 
-    __slots__ = ("_state", "_tables", "inbox", "journal", "leases", "ledger", "outbox", "refs", "runs")
+    __slots__ = ("_state", "_tables", "inbox", "journal", "leases", "ledger", "outbox", "protected", "refs", "runs")
 
     def __init__(self, state: StoredState) -> None:
         self._state = state
@@ -190,6 +193,7 @@ class StoredTx:
         self.outbox = OutboxTx(state)
         self.leases = LeasesTx(state)
         self.runs = RunsTx(state)
+        self.protected = ProtectedTx(state)
 
     def flush(self) -> None:
         self._state.keep_counters()

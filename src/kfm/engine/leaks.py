@@ -1,0 +1,158 @@
+"""Nothing protected goes out: what was made is held against the fingerprints of everything that is protected here.
+
+Asked when a run has made something that could be published, and again before it is. So a protected table does not get
+out under another name, with other line ends, as some of its columns, as GeoJSON or with rounded digits. Not known
+again are coordinates of another projection, and what somebody wrote anew in other words. Told are rules and counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from kfm.contract.canonical import canonical
+from kfm.contract.manifests import entries
+from kfm.contract.records import DatasetVersion, Decision, RefMove, Standing
+from kfm.engine.protection import fingerprints
+from kfm.engine.stations import Executed, Planned
+from kfm.engine.walk import Ports, Walk
+from kfm.errors import Denied
+from kfm.masking.fingerprints import Fingerprints, Marker
+from kfm.masking.gate import Report, one_cell, scan
+
+GATE = "leaks"
+
+
+class Known(NamedTuple):
+    """All that one key knows."""
+
+    marker: Marker
+    prints: Fingerprints
+
+
+def known(ports: Ports) -> list[Known]:
+    """Denied where a key is not at hand: what it alone knows again could not be found."""
+    found: dict[str, Fingerprints] = {}
+    for key_id, body in ports.state.protected.fingerprints():
+        found[key_id] = found.get(key_id, Fingerprints()) | msgspec.json.decode(body, type=Fingerprints)
+    out = []
+    for key_id, prints in found.items():
+        key = ports.protection.with_id(key_id) if ports.protection is not None else None
+        if key is None:
+            raise Denied(
+                f"there are fingerprints under key {key_id}, which is not at hand: nothing can be held against them",
+                hint="do this where the key is, named under `custodians:`",
+                rule="key.missing",
+            )
+        out.append(Known(Marker(fingerprints(key)), prints))
+    return out
+
+
+def check_made(walk: Walk, planned: Planned, executed: Executed) -> None:
+    """What a run has made, before it is committed; what is sealed never goes out."""
+    if walk.ports.protection is None or walk.ports.seal is not None or not (marks := known(walk.ports)):
+        return
+    waiting, results = dict(executed.tail_rows), executed.results
+    position = -1
+    for batch in planned.plan.each(walk.ports.state):
+        for step in batch:
+            position += 1
+            if step.key is None or not results.is_done(position):
+                continue
+            _, name, _, media_type = results.get(position)
+            body = waiting.get(name)
+            said = canonical([list(step.key), media_type, results.described.get(position, {})])
+            bodies = [walk.ports.objects.read(name) if body is None else body, said]
+            _deny(_found(bodies, marks, walk.standing), f"what this run of {walk.dataset} has made")
+
+
+def check_published(walk: Walk, move: RefMove) -> None:
+    """A version on its way out: how it stands, every byte of it, its names and what is said of it."""
+    dataset = move.ref.partition("/")[2]
+    version = walk.ports.state.ledger.version(dataset, move.after)
+    if version is None:
+        return  # the gate says so
+    standing = version.standing
+    if standing is not None and not standing.publishable():
+        _refuse(walk, move, list(standing.rules), f"{move.ref} may not move: it is {standing.level}")
+    if walk.ports.protection is None or not (marks := known(walk.ports)):
+        return
+    found = _found(_candidates(walk.ports, version), marks, standing)
+    if found:
+        reasons = [f"{rule}: {count}" for rule, count in sorted(found.items())]
+        _refuse(walk, move, reasons, f"{move.ref} may not move: something protected was found in it")
+
+
+def _refuse(walk: Walk, move: RefMove, reasons: list[str], what: str) -> None:
+    no = Decision(gate=GATE, allow=False, subject=move.after, policy_digest="", reasons=reasons)
+    walk.reached.decisions.append(no)
+    raise Denied(
+        f"{what}: " + ", ".join(reasons),
+        hint="what is protected leaves through masking only; see `kfm labels show`",
+        rule=reasons[0].partition(":")[0] if reasons else "",
+    )
+
+
+def _deny(found: Counter[str], what: str) -> None:
+    if found:
+        raise Denied(
+            f"something protected was found in {what}: "
+            + ", ".join(f"{rule}: {count}" for rule, count in sorted(found.items())),
+            hint="what is protected leaves through masking only; see `kfm labels show`",
+            rule=min(found),
+        )
+
+
+def _candidates(ports: Ports, version: DatasetVersion) -> Iterator[bytes]:
+    yield canonical([version.dataset, version.metadata])
+    for entry in entries(ports.objects, version.digest):
+        yield canonical(entry)
+        yield ports.objects.read(entry.digest)
+
+
+def _found(bodies: Iterable[bytes], marks: list[Known], standing: Standing | None) -> Counter[str]:
+    """Rules that deny, with how often; a hint that could be chance denies nothing."""
+    found: Counter[str] = Counter()
+    for body in bodies:
+        own, rest = _of_cells(body, standing)
+        reports = [own, *(scan(rest, one.prints, one.marker) for one in marks)]
+        for report in reports:
+            if report.verdict == "deny":
+                found.update({leak.rule: leak.count for leak in report.leaks})
+    return found
+
+
+_CLEAN = Report(verdict="clean")
+
+
+def _of_cells(body: bytes, standing: Standing | None) -> tuple[Report, bytes]:
+    """Features of masked records: is all geography in them that of their cells, and what else is in them?
+
+    A cell's own corners and centre lie near what it stands for, often as near as a protected point with few digits. So
+    once they are known to be only that, they are not searched.
+    """
+    if standing is None or standing.level != "generalised" or standing.resolution is None or b'"cell"' not in body:
+        return _CLEAN, body
+    report = one_cell(body, standing.resolution)
+    if any(leak.rule == "gate.unreadable" for leak in report.leaks):
+        return _CLEAN, body  # no features: searched as they are
+    if report.verdict != "clean":
+        return report, body
+    return report, _without_places(body)
+
+
+def _without_places(body: bytes) -> bytes:
+    text = body.strip()
+    try:
+        whole = msgspec.json.decode(text)
+        features = whole["features"] if whole["type"] == "FeatureCollection" else [whole]
+    except msgspec.DecodeError:
+        features = [msgspec.json.decode(line) for line in text.splitlines()]
+    kept = []
+    for one in features:
+        properties = {name: value for name, value in one["properties"].items() if name != "centroid"}
+        kept.append(msgspec.json.encode([one.get("id"), properties]))
+    return b"\n".join(kept)

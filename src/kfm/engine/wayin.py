@@ -1,0 +1,258 @@
+"""The way in: how each source stands, and under which key it goes into the store.
+
+What labels say of the dataset, of the address and of the exact bytes counts together, and with it what the state has
+learned of address and bytes before, which only ever gets more closed. Bytes that are known as protected never reach
+the store in clear, whoever declares them: while any are known, bytes of which nothing else is known wait under a key
+that nobody keeps until their digest was compared. A copy with other bytes is another matter: see leaks.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import posixpath
+from collections.abc import Iterable
+from typing import TypeGuard
+
+import msgspec
+
+from kfm.contract.aims import REF
+from kfm.contract.canonical import canonical
+from kfm.contract.keys import digest
+from kfm.contract.labels import LEVELS, UNLABELLED, Label, Labels, Level, joined, standing_of_source
+from kfm.contract.ports import Objects, State
+from kfm.contract.records import Checkpoint, DataContract, FetchRequest, SourceRef, Standing
+from kfm.engine.protection import Protection
+from kfm.engine.sealing import BLOCK, OpeningObjects, ScreenedObjects, Seal, SealedObjects, sealed_with
+from kfm.engine.walk import Walk
+from kfm.errors import Denied
+from kfm.seals.custody import CustodianKey
+
+PUBLIC = Standing(level="public")
+
+
+class WayIn:
+    """Of one run."""
+
+    def __init__(self, walk: Walk, protection: Protection) -> None:
+        self._walk = walk
+        self._protection = protection
+        self._state = walk.ports.state
+        self._objects = walk.ports.objects
+        self.today = walk.now()[:10]
+        self._plain: dict[str, str] = {}  # stored digest: that of the bytes themselves; never kept
+        self._keys = self._state.protected.keys_of_bytes()
+        self._screens = bool(self._keys) or any(label.of.bytes_ for label in protection.labels.labels)
+
+    def objects_for(self, request: FetchRequest) -> Objects:
+        """Where the bytes of a source go. Denied before anything is fetched, if it is closed or its key is missing."""
+        standing = self.standing(request.uri, request.base_dir, "")
+        if _is_protected(standing):
+            return self._sealed(standing)
+        if not self._screens:
+            return self._objects
+        return ScreenedObjects(
+            self._objects,
+            self._protection.with_id,
+            lambda plain: self._by_bytes(request, plain),
+            dry=self._walk.ports.settings.dry_run,
+        )
+
+    def checkpoint(self, request: FetchRequest, known: Checkpoint | None) -> Checkpoint | None:
+        """What is known of a source, unless its bytes have to be seen: to be compared, or because they lie in the
+        store otherwise than they should by now."""
+        if known is None:
+            return None
+        standing = self.standing(request.uri, request.base_dir, "")
+        wanted = self.key_for(standing).key_id if _is_protected(standing) else ""
+        if sealed_with(self._objects, known.content_hash) != wanted:
+            return None
+        if not wanted and self._screens:
+            standing = self.standing(request.uri, request.base_dir, known.content_hash)
+        return None if not wanted and _is_protected(standing) else known
+
+    def came(self, request: FetchRequest, ref: SourceRef, contract: DataContract | None) -> SourceRef:
+        """The source with how it stands, and what is to be remembered of it."""
+        plain = self._plain_digest(ref.content_hash)
+        standing = self.standing(request.uri, request.base_dir, plain)
+        if not _is_protected(standing):
+            return msgspec.structs.replace(ref, standing=standing)
+        key = self.key_for(standing)
+        facts = self._walk.reached.facts
+        facts.standings[f"source/{address(request.uri, request.base_dir)}"] = standing
+        facts.standings[_of_bytes(key, plain)] = standing
+        policy = self._protection.policies.get(ref.name)
+        said = [contract, policy, standing.level, standing.resolution, key.key_id]
+        return msgspec.structs.replace(
+            ref,
+            standing=standing,
+            sealed_with=key.key_id,
+            etag="" if "://" in ref.uri else ref.etag,  # it may be a digest of the bytes
+            contract_hash=digest(canonical(said)),
+        )
+
+    def _plain_digest(self, stored: str) -> str:
+        """Of the bytes themselves; those of a source that was not fetched again are read where they lie."""
+        if stored not in self._plain and sealed_with(self._objects, stored):
+            known = hashlib.sha256()
+            with OpeningObjects(self._objects, self._protection.with_id).open(stored) as file:
+                while block := file.read(BLOCK):
+                    known.update(block)
+            self._plain[stored] = "sha256:" + known.hexdigest()
+        return self._plain.get(stored, stored)
+
+    def inherited(self, ref: SourceRef) -> SourceRef:
+        """A version of a dataset stands as it was made; an object that is sealed is restricted, whoever names it."""
+        if ref.uri.startswith(REF):
+            dataset = ref.uri.removeprefix(REF).partition("/")[2]
+            version = self._state.ledger.version(dataset, ref.content_hash)
+            if version is not None and version.standing is not None:
+                return msgspec.structs.replace(ref, standing=version.standing)
+        if key_id := sealed_with(self._objects, ref.content_hash):
+            names = tuple(name for name in self._protection.custodians if self._protection.is_key_of(name, key_id))
+            sealed = Standing(level="restricted", custodians=names, rules=("bytes.sealed",))
+            return msgspec.structs.replace(ref, standing=sealed, sealed_with=key_id)
+        return ref
+
+    # -- how something stands
+
+    def standing(self, uri: str, base: str, plain: str) -> Standing | None:
+        """None: nobody says anything of it. Denied if it is closed."""
+        declared = self._walk.ports.metadata.get("sensitivity")
+        found = self._labelled(uri, base, plain, declared) + self._remembered(uri, base, plain)
+        if not found:
+            return None
+        standing = joined(found)
+        if standing.level == "closed":
+            raise Denied(
+                f"a source of {self._walk.dataset} is closed: " + ", ".join(standing.rules),
+                hint="ask who closed it; what was published of it is withdrawn",
+                rule=standing.rules[0] if standing.rules else "",
+            )
+        return standing
+
+    def _labelled(self, uri: str, base: str, plain: str, declared: Level | None) -> list[Standing]:
+        dataset = self._walk.dataset
+        labels = [meant(label, uri, base) for label in self._protection.labels.labels]
+        own = [label for label in labels if _is_on(label, dataset, uri, plain)]
+        if not own and declared is None:
+            return []
+        said = Labels(version=1, labels=tuple(own))
+        return [
+            standing_of_source(
+                said, dataset=dataset, source=uri, digest=plain or "-", today=self.today, declared=declared
+            )
+        ]
+
+    def _remembered(self, uri: str, base: str, plain: str) -> list[Standing]:
+        protected = self._state.protected
+        keys = [f"source/{address(uri, base)}"]
+        if plain:
+            keys += [_of_bytes(self._key_with(key_id), plain) for key_id in self._keys]
+        known = [(key, standing) for key in keys if (standing := protected.standing(key)) is not None]
+        return [aged(standing, self.today) for key, standing in known if not is_lowered(self._state, key)]
+
+    def _key_with(self, key_id: str) -> CustodianKey:
+        key = self._protection.with_id(key_id)
+        if key is None:
+            raise Denied(
+                f"bytes are known as protected under key {key_id}, which is not at hand: these cannot be compared",
+                hint="name the key under `custodians:`, or run public data in an installation of its own",
+                rule="key.missing",
+            )
+        return key
+
+    # -- under which key
+
+    def key_for(self, standing: Standing) -> CustodianKey:
+        """The key of its custodian; of several, all must be at hand, and the first by name seals."""
+        if not standing.custodians:
+            raise Denied(
+                f"a source of {self._walk.dataset} is {standing.level} and has no custodian: "
+                + ", ".join(standing.rules),
+                hint="label it, with the custodian whose key shall seal it",
+                rule="label.custodian-missing",
+            )
+        keys = [self._protection.key_of(name) for name in standing.custodians]
+        return keys[0]
+
+    def seal_for(self, standing: Standing) -> Seal:
+        return Seal(self.key_for(standing), self._protection.with_id)
+
+    def _sealed(self, standing: Standing) -> Objects:
+        return SealedObjects(self._objects, self.seal_for(standing), self._plain.__setitem__)
+
+    def _by_bytes(self, request: FetchRequest, plain: str) -> Objects:
+        standing = self.standing(request.uri, request.base_dir, plain)
+        return self._sealed(standing) if _is_protected(standing) else self._objects
+
+
+def settle_standing(walk: Walk, way: WayIn, refs: Iterable[SourceRef]) -> None:
+    """How all of it together stands. A restricted run stores nothing but under the key, its plan included."""
+    standings = [ref.standing for ref in refs]
+    said = [standing for standing in standings if standing is not None]
+    if not said:
+        return
+    if len(said) < len(standings):
+        said.append(PUBLIC if walk.ports.metadata.get("sensitivity") == "public" else UNLABELLED)
+    walk.standing = standing = joined(said)
+    if standing.level == "restricted":
+        seal = way.seal_for(standing)
+        walk.ports = msgspec.structs.replace(walk.ports, seal=seal, objects=SealedObjects(walk.ports.objects, seal))
+
+
+def is_lowered(state: State, of: str) -> bool:  # noqa: ARG001 - the seam for orders of stewards
+    """Has an order of those who may lowered what is remembered of this? Nobody can give one yet."""
+    return False
+
+
+def aged(standing: Standing, today: str) -> Standing:
+    """What was consented to until a day is closed after it."""
+    if not standing.expires or standing.expires >= today:
+        return standing
+    rules = tuple(sorted({*standing.rules, "label.expired"}))
+    return msgspec.structs.replace(standing, level="closed", rules=rules)
+
+
+def is_more_closed(now: Standing, then: Standing) -> bool:
+    """May less be seen now than then?"""
+    if LEVELS.index(now.level) > LEVELS.index(then.level):
+        return True
+    if now.resolution is None or now.level != "generalised":
+        return False
+    return then.resolution is None or now.resolution < then.resolution
+
+
+def address(uri: str, base: str) -> str:
+    """One text for one address: of a file, its path below the folder that sources are read from."""
+    if "://" in uri and not uri.lower().startswith("file:"):
+        return uri
+    path = uri[5:].removeprefix("//") if uri.lower().startswith("file:") else uri
+    if os.path.isabs(path) and base:
+        path = os.path.relpath(path, base)
+    return posixpath.normpath(path)
+
+
+def meant(label: Label, uri: str, base: str) -> Label:
+    """A label on an address, if it is on this one however it is written: with what it is asked with beside its URL, or
+    without."""
+    said = label.of.source
+    if not said or said == uri:
+        return label
+    bare = uri.partition("#")[0].partition("?")[0]
+    if address(said, base) not in (address(uri, base), address(bare, base)):
+        return label
+    return msgspec.structs.replace(label, of=msgspec.structs.replace(label.of, source=uri))
+
+
+def _is_on(label: Label, dataset: str, uri: str, plain: str) -> bool:
+    of = label.of
+    return of.dataset == dataset or of.source == uri or bool(plain and of.bytes_ == plain)
+
+
+def _is_protected(standing: Standing | None) -> TypeGuard[Standing]:
+    return standing is not None and standing.level != "public"
+
+
+def _of_bytes(key: CustodianKey, plain: str) -> str:
+    return f"bytes/{key.key_id}/{key.keyed('bytes', plain.encode()).hex()}"

@@ -1,0 +1,55 @@
+"""What is known of protected data: how it stands, in which cells it was first shown, and by what it is known again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from kfm.contract.labels import joined
+from kfm.contract.records import Standing
+from kfm.store.rows import Noun, exact
+
+
+class Protected(Noun):
+    """Reading."""
+
+    def is_empty(self) -> bool:
+        tables = ("standings", "fingerprints")
+        return not any(next(self._tables.scan(table, limit=1), None) for table in tables)
+
+    def standing(self, of: str) -> Standing | None:
+        """`source/` and an address, or `bytes/`, the id of a custodian's key and the digest keyed with it."""
+        return self._one("standings", of, Standing)
+
+    def keys_of_bytes(self) -> list[str]:
+        """The ids of the keys under which exact bytes are known."""
+        found: list[str] = []
+        after = ""
+        while row := next(self._tables.scan("standings", "bytes/", after=after, limit=1), None):
+            found.append(row[0].split("/")[1])
+            after = f"bytes/{found[-1]}/~"
+        return found
+
+    def first_cells(self, key_id: str) -> dict[str, str]:
+        """By the public ids of the records."""
+        prefix = f"{key_id}/"
+        return {key[len(prefix) :]: cell.decode() for key, cell in self._tables.scan("first_cells", prefix)}
+
+    def fingerprints(self) -> Iterator[tuple[str, bytes]]:
+        """Each with the id of the key it was made with."""
+        return ((key.partition("/")[0], body) for key, body in self._tables.scan("fingerprints"))
+
+
+class ProtectedTx(Protected):
+    """Writing, in an open transaction."""
+
+    def keep_standing(self, of: str, standing: Standing) -> None:
+        """Only ever more closed."""
+        known = self.standing(of)
+        self._tables.put("standings", of, exact(standing if known is None else joined([known, standing])))
+
+    def keep_first_cells(self, key_id: str, cells: Mapping[str, str]) -> None:
+        rows = ((f"{key_id}/{identity}", cell.encode()) for identity, cell in sorted(cells.items()))
+        self._tables.put_many("first_cells", rows)
+
+    def keep_fingerprints(self, key_id: str, source: str, body: bytes) -> None:
+        self._tables.put("fingerprints", f"{key_id}/{source}", body)

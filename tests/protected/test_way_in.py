@@ -1,0 +1,144 @@
+"""Protected sources on their way in: sealed before they are stored, masked before anything is planned from them."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Kfm
+from tests.protected.conftest import IDS, KEY, SECRETS, dataset, every_byte, hits, installation, label, labels, table
+
+
+def test_a_generalised_table_is_masked_and_nothing_else_of_it_can_be_read_anywhere(site: Kfm) -> None:
+    ran = site("run", "sites")
+    assert ran.code == 0, ran.err
+    rows = site("cat", "processed/sites", "all").out
+    assert rows.startswith("id,kind,found,cell,resolution,")
+    assert len(rows.splitlines()) == 13 and "1950s" in rows and "village" in rows
+    assert not [secret for secret in SECRETS if secret in ran.out + ran.err + rows]
+    assert hits() == []
+    assert hashlib.sha256(table().encode()).hexdigest() not in str(every_byte())
+
+
+def test_the_same_again_is_a_noop(site: Kfm) -> None:
+    assert site("run", "sites").code == 0
+    assert "noop" in site("run", "sites").out
+
+
+def test_a_masked_dataset_is_published_as_cells(site: Kfm) -> None:
+    installation(dataset("sites", "sites.csv", mask=True, sensitivity="public"))
+    assert site("run", "sites").code == 0
+    promoted = site("promote", "sites")
+    assert promoted.code == 0, promoted.err
+    (published,) = [body for name, body in every_byte().items() if name.startswith("public/") and name.endswith(".csv")]
+    assert len({row["cell"] for row in csv.DictReader(io.StringIO(published.decode()))}) == 12
+    assert hits() == []
+
+
+def test_without_the_key_nothing_is_fetched(site: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KFM_SECRET_OFFICE")
+    ran = site("run", "sites")
+    assert ran.code == 4 and "office" in ran.err
+    assert not Path(".kfm/objects").exists() or not list(Path(".kfm/objects").rglob("??*"))
+    assert hits() == []
+
+
+def test_a_restricted_dataset_computes_on_raw_and_stores_nothing_readable(site: Kfm) -> None:
+    labels(label("source: sites.csv", "restricted"))
+    installation(dataset("sites", "sites.csv"))
+    ran = site("run", "sites")
+    assert ran.code == 0, ran.err
+    assert hits() == []
+    shown = site("cat", "processed/sites", "all")
+    assert shown.out == table()  # whoever has the key reads it
+    assert site("promote", "sites").code == 4
+    assert not Path("public/datasets/sites").exists()
+
+
+def test_a_restricted_run_resumes_and_repeats_over_sealed_rows(site: Kfm) -> None:
+    labels(label("source: sites.csv", "restricted"))
+    installation(dataset("sites", "sites.csv"))
+    assert site("run", "sites").code == 0
+    assert "noop" in site("run", "sites").out
+    Path("sites.csv").write_text(table() + "14QX999,camp,1999-01-01,38.123456,-97.654321,gone\n")
+    assert site("run", "sites").code == 0
+    assert hits([*SECRETS, "14QX999"]) == []
+    assert "14QX999" in site("cat", "processed/sites", "all").out
+
+
+def test_without_the_key_a_restricted_version_cannot_be_read(site: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
+    labels(label("source: sites.csv", "restricted"))
+    installation(dataset("sites", "sites.csv"))
+    assert site("run", "sites").code == 0
+    monkeypatch.delenv("KFM_SECRET_OFFICE")
+    shown = site("cat", "processed/sites", "all")
+    assert shown.code == 4, shown.err
+    assert IDS[0] not in shown.out + shown.err
+
+
+def test_what_is_closed_is_not_used(site: Kfm) -> None:
+    labels(label("source: sites.csv", "closed"))
+    ran = site("run", "sites")
+    assert ran.code == 4 and "label.sensitivity" in ran.err
+    assert hits() == []
+
+
+def test_a_label_by_exact_bytes_holds_under_a_public_name(site: Kfm) -> None:
+    digest = "sha256:" + hashlib.sha256(table().encode()).hexdigest()
+    labels(label(f"bytes: '{digest}'", "restricted"))
+    installation(dataset("parks", "sites.csv", sensitivity="public"))
+    assert site("run", "parks").code == 0
+    assert hits() == []
+    assert site("promote", "parks").code == 4
+
+
+def test_bytes_known_as_protected_are_protected_without_their_label(site: Kfm) -> None:
+    labels(label("source: sites.csv", "restricted"))
+    installation(dataset("sites", "sites.csv"))
+    assert site("run", "sites").code == 0
+    labels()
+    installation(dataset("parks", "copy.csv", sensitivity="public"))
+    Path("copy.csv").write_text(table())
+    assert site("run", "parks").code == 0
+    assert hits() == []
+    assert site("promote", "parks").code == 4
+
+
+def test_a_contract_holds_rows_sealed(site: Kfm) -> None:
+    more = (
+        "        contract:\n          max_held_share: 1\n          columns:\n"
+        "            - {name: lat, type: number, minimum: 37.5, mode: discard-row}\n"
+    )
+    installation(dataset("sites", "sites.csv", mask=True, more=more))
+    assert site("run", "sites").code == 0
+    assert hits() == []
+    assert len(site("cat", "processed/sites", "all").out.splitlines()) == 11
+
+
+def test_partitions_are_those_of_the_masked_records(site: Kfm) -> None:
+    more = "        contract:\n          partition_by: kind\n"
+    installation(dataset("sites", "sites.csv", mask=True, updater="ByKind", more=more))
+    assert site("run", "sites").code == 0
+    assert "camp" in site("cat", "processed/sites").out
+    more = "        contract:\n          partition_by: trinomial\n"
+    installation(dataset("sites", "sites.csv", mask=True, updater="ByKind", more=more))
+    ran = site("run", "sites")
+    assert ran.code == 3 and "partition_by" in ran.err
+    assert hits() == []
+
+
+def test_a_format_that_masking_does_not_understand_is_refused(site: Kfm) -> None:
+    installation(dataset("sites", "sites.csv", mask=True).replace("format: csv", "format: text"))
+    ran = site("run", "sites")
+    assert ran.code == 3 and "mask" in ran.err
+    assert hits() == []
+
+
+def test_the_key_never_stands_in_the_settings_or_in_what_is_shown(site: Kfm) -> None:
+    assert site("run", "sites").code == 0
+    assert hits([KEY]) == []
+    assert KEY not in site("config", "show", "--resolved").out

@@ -27,6 +27,16 @@ from __future__ import annotations
 from typing import ClassVar, Self
 
 
+class Veiled(Exception):
+    """Stands for an exception whose words may hold values of protected data: its type, and where it rose."""
+
+
+def _veiled(cause: BaseException) -> Veiled:
+    if isinstance(cause, Veiled):
+        return cause
+    return Veiled(f"{type(cause).__name__}, whose words are withheld").with_traceback(cause.__traceback__)
+
+
 class KfmError(Exception):
     """Base of all errors meant for people; anything else reaching a door is a bug."""
 
@@ -42,12 +52,12 @@ class KfmError(Exception):
         self.fields = fields
 
     def without_names(self) -> Self:
-        """The same error as it may be told of data that is not public."""
-        if not self.discreet:
+        """The same error as it may be told of data that is not public: also of what lay behind it, no words."""
+        if not self.discreet and self.__cause__ is None:
             return self
-        told = type(self)(self.discreet, hint=self.hint)
+        told = type(self)(self.discreet or self.message, hint=self.hint)
         told.fields = self.fields
-        told.__cause__ = self.__cause__
+        told.__cause__ = None if self.__cause__ is None else _veiled(self.__cause__)
         return told
 
     def __str__(self) -> str:

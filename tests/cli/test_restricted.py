@@ -217,3 +217,21 @@ def test_the_difference_of_two_versions_is_data_and_tells_nobody_else(digs: Kfm)
     assert "14QX102" in answer.out, "who may read the data may compare it"
     assert_nothing_leaks(answer._replace(out=""))
     assert_nothing_leaks(digs("diff", "digs", "--from", "14QX102"[2:]))
+
+
+def test_the_traceback_for_an_author_has_no_words_of_restricted_data(
+    digs: Kfm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KFM_LOG", "debug")
+    raised = "raise ValueError(step.params['site'])\n        return Output.csv("
+    for name, sensitivity in (("closed_words.py", "restricted"), ("open_words.py", "public")):
+        text = CONFIG.replace("digs.py", name).replace("sensitivity: restricted", f"sensitivity: {sensitivity}")
+        Path("kfm.yml").write_text(text)
+        Path(name).write_text(UPDATER.replace("return Output.csv(", raised))
+        answer = digs("run")
+        assert answer.code == 1 and "Traceback" in answer.err and f'{name}", line' in answer.err
+        if sensitivity == "public":
+            assert "ValueError: 14QX101" in answer.err  # an author at a terminal sees what was raised
+        else:
+            assert "ValueError, whose words are withheld" in answer.err
+            assert_nothing_leaks(answer)

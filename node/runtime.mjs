@@ -110,7 +110,12 @@ export class House {
           hint: `run it with \`python -m updater run ${id}\`, or declare \`outputs\` instead`,
         });
       }
-      const { labels, custodians } = this.config;
+      const { labels, custodians, ledger, attest } = this.config;
+      if (ledger.sign_with || attest.sign_with) {
+        throw new BadInput("kfm.yml asks for signatures, and this runner makes none", {
+          hint: `run it with \`python -m updater run ${id}\``,
+        });
+      }
       const masked = Object.values(declared.sources).some((source) => source.mask);
       if (declared.sensitivity !== "public" || labels || masked || Object.keys(custodians).length) {
         throw new BadInput(`dataset ${id} is not declared public, and this runner runs no other`, {

@@ -90,6 +90,17 @@ export const CustodianConfig = record("CustodianConfig", {
   key: bounded(text, {"min": 1, "max": 4096}),
 });
 
+export const LedgerConfig = record("LedgerConfig", {
+  sign_with: [text, ""],
+  origin: [text, ""],
+  every: [bounded(integer, {"ge": 1, "le": 1000000}), 100],
+});
+
+export const AttestConfig = record("AttestConfig", {
+  sign_with: [text, ""],
+  builder: [bounded(text, {"min": 1, "max": 4096}), "urn:kfm:local"],
+});
+
 export const WebhookConfig = record("WebhookConfig", {
   datasets: bounded(list(bounded(text, {"min": 1, "max": 4096})), {"min": 1}),
   secrets: bounded(list(bounded(text, {"min": 1, "max": 4096})), {"min": 1, "max": 2}),
@@ -154,6 +165,8 @@ export const Config = record("Config", {
   webhooks: [map(WebhookConfig.type), {}],
   labels: [bounded(text, {"max": 4096}), ""],
   custodians: [map(CustodianConfig.type), {}],
+  ledger: [LedgerConfig.type, {"sign_with": "", "origin": "", "every": 100}],
+  attest: [AttestConfig.type, {"sign_with": "", "builder": "urn:kfm:local"}],
   publish_retention: [bounded(integer, {"ge": -1}), -1],
   keep_days: [bounded(integer, {"ge": 1, "le": 36500}), 90],
   deletion_budget: [bounded(number, {"ge": 0, "le": 1}), 0.1],

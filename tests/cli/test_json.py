@@ -33,6 +33,8 @@ LINES = {
     "kfm freeze": ["freeze"],
     "kfm thaw": ["thaw"],
     "kfm telemetry export": ["telemetry", "export"],
+    "kfm audit verify": ["audit", "verify"],
+    "kfm audit export": ["audit", "export"],
     "kfm webhook sign": ["webhook", "sign", "gauges", "--body", "body.json"],
     "kfm webhook verify": ["webhook", "verify", "gauges", "--body", "body.json", "--header", HEADER],
     "kfm webhook replay": ["webhook", "replay", "gauges", "--body", "body.json", "--header", HEADER],
@@ -82,6 +84,11 @@ def test_a_command_writes_the_keys_the_page_names(ran: Kfm, name: str, monkeypat
         Path("kfm.yml").write_text(Path("kfm.yml").read_text() + "\nlabels: labels.yml\n")
     if name in ("kfm mask preview", "kfm leaks scan"):
         laid_out(3)
+    if name.startswith("kfm audit"):
+        monkeypatch.setenv("KFM_SECRET_LEDGER", "ab" * 32)
+        with Path("kfm.yml").open("a") as file:
+            file.write("\nledger: {sign_with: env:KFM_SECRET_LEDGER, origin: kfm.example.org/ledger}\n")
+        assert ran("audit", "export").code == 0
     if name.startswith("kfm triggers"):
         assert ran(*LINES["kfm webhook replay"]).code == 0
     words = LINES[name]

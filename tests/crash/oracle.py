@@ -24,6 +24,7 @@ from kfm.contract.ports import Tables
 from kfm.contract.records import NONDET, Receipt
 from kfm.house.opening import House
 from kfm.projections.artifacts import receipt_path
+from kfm.seals.merkle import leaf_hash, root_of
 from kfm.store.state import StoredState
 from tests.store.compared import TABLES, compared
 
@@ -81,7 +82,7 @@ def without_noops(found: dict[str, str]) -> dict[str, str]:
     return {
         place: body
         for place, body in found.items()
-        if not place.startswith("meta/")
+        if not place.startswith(("meta/", "ledger_tree/"))
         and place not in mapped
         and not any(run_id in place or run_id in body for run_id in run_ids)
     }
@@ -138,6 +139,8 @@ def _check_ledger(state: StoredState, receipts: dict[str, bytes]) -> None:
         assert entry.run_id not in listed, f"run {entry.run_id} is in the ledger twice"
         listed.add(entry.run_id)
         previous = digest(canonical(entry))
+    hashes = [leaf_hash(leaf) for leaf in state.ledger.leaves()]
+    assert state.ledger.tree().root() == root_of(hashes), "the tree is not that of the entries"
     assert listed == receipts.keys()
 
 

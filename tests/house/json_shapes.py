@@ -84,6 +84,23 @@ SHAPES: dict[str, Shape] = {
         }
     ),
     "kfm telemetry export": Shape({"written": "the file, as a path", "bytes": "its size"}),
+    "kfm audit verify": Shape(
+        {
+            "verdict": "`intact`, `tampered`, `forked` (or cut off), `unsigned` or `unverifiable`",
+            "why": "in words",
+            "entries": "how many were found good",
+            "root": "of the tree over all of them; empty if they are not all good",
+            "covered": "how many the last signed checkpoint is of",
+            "checkpoints": "how many were compared, those kept elsewhere among them",
+            "first_bad": "the number of the first entry that is not good; 0: none, or nobody can tell",
+            "vouched": "whether a key list vouches for the keys",
+            "keys": "those that were believed, as `name+hint+key`",
+            "passed_over": "checkpoints that only a revoked key signed",
+        }
+    ),
+    "kfm audit export": Shape(
+        {"written": "the file, as a path", "bytes": "its size", "key": "what auditors verify it with; empty: unsigned"}
+    ),
     "kfm webhook sign": Shape({"headers": "by their names"}),
     "kfm webhook verify": Shape(
         {
@@ -249,6 +266,8 @@ SHAPES: dict[str, Shape] = {
 NOT_JSON = {
     "kfm wal export": "Lines of JSON by itself, a [wal-record](../../schemas/wal-record.json) each; "
     "with `--format` Avro or Parquet.",
+    "kfm audit prove": "A proof, always: `entry`, `index`, the `hashes` on its way up and the signed `checkpoint`.",
+    "kfm audit consistency": "A proof, always: the `old` checkpoint, the `hashes` and the newer `checkpoint`.",
     "kfm schema": "A JSON Schema by itself; without a NAME a list of names.",
     "kfm completion": "A script, always.",
     "kfm watch": "A [receipt](../../schemas/receipt.json) a line, as runs end.",

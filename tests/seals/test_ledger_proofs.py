@@ -20,7 +20,7 @@ from kfm.contract.records import LedgerEntry, RefMove
 from kfm.errors import BadInput
 from kfm.seals.chain import EXIT, export_lines, verify_export, verify_leaves
 from kfm.seals.commitments import Opening, commitment, concealed, is_opened
-from kfm.seals.merkle import Frontier, leaf_hash
+from kfm.seals.merkle import Frontier, consistency_proof, inclusion_proof, leaf_hash
 from kfm.seals.notes import TreeHead, Verifier, sign_checkpoint
 from kfm.seals.signing import Signer
 from tests.house.bans import ROOT
@@ -209,6 +209,49 @@ def _root(size: int) -> str:
     for leaf in LEAVES[:size]:
         tree.append(leaf_hash(leaf))
     return tree.root().hex()
+
+
+def proofs(size: int) -> list[dict[str, object]]:
+    """Every proof of a ledger of this size."""
+    leaves = LEAVES[:size]
+    hashes, head = [leaf_hash(leaf) for leaf in leaves], checkpoint(leaves)
+    kinds: list[dict[str, object]] = [
+        {"kind": "inclusion", "index": at + 1, "entry": leaf.decode(), "hashes": inclusion_proof(hashes, at)}
+        for at, leaf in enumerate(leaves)
+    ]
+    for old in range(1, size + 1):
+        way = consistency_proof(hashes, old)
+        kinds.append({"kind": "consistency", "old": checkpoint(leaves[:old]), "hashes": way})
+    return [{**each, "hashes": [way.hex() for way in each["hashes"]], "checkpoint": head} for each in kinds]  # type: ignore[attr-defined]
+
+
+def test_the_program_takes_every_proof_and_none_that_was_bent() -> None:
+    tried = 0
+    for size in (1, 2, 3, 5, 8, 11):
+        for proof in proofs(size):
+            assert tool.verify([json.dumps(proof).encode()], str(OURS))[0] == 0, proof
+            way = list(proof["hashes"])  # type: ignore[call-overload]
+            other = checkpoint(LEAVES[100 : 100 + size])
+            bent = [
+                {**proof, "checkpoint": other},
+                {**proof, "checkpoint": checkpoint(LEAVES[:size], signer("mallory"))},
+                {**proof, "hashes": [*way, "00" * 32]},
+                {**proof, "hashes": ["00" * 32, *way]},
+                {**proof, "hashes": [7]},
+                {**proof, "checkpoint": 5},
+                *({**proof, "hashes": way[:at] + way[at + 1 :]} for at in range(len(way))),
+                *({**proof, "hashes": [*way[:at], "ab" * 32, *way[at + 1 :]]} for at in range(len(way))),
+            ]
+            if proof["kind"] == "inclusion":
+                bent += [{**proof, "index": 0}, {**proof, "index": size + 1}, {**proof, "entry": LEAVES[500].decode()}]
+            else:
+                bent += [{**proof, "old": other}, {**proof, "old": checkpoint(LEAVES[: size + 1])}]
+            for each in bent:
+                assert tool.verify([json.dumps(each).encode()], str(OURS))[0] in (65, 66, 67), each
+                tried += 1
+    assert tried > 500
+    for nonsense in (b"", b"[]", b"7", b"{}", b'{"checkpoint": "x"}', b"\xff", b"[" * 100_000):
+        assert tool.verify([nonsense], str(OURS))[0] in (65, 67)
 
 
 def test_the_program_says_it_with_its_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

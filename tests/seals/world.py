@@ -19,8 +19,12 @@ END = "2027-01-01T00:00:00.000Z"
 KAW, MUSEUM = "kaw-nation", "museum"
 
 
+def seed(name: str) -> bytes:
+    return hashlib.sha256(name.encode()).digest()
+
+
 def signer(name: str) -> Signer:
-    return Signer(Secret(hashlib.sha256(name.encode()).digest()))
+    return Signer(Secret(seed(name)))
 
 
 def custodian_key(name: str = "one") -> CustodianKey:

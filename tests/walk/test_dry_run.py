@@ -92,6 +92,10 @@ LOOKING: tuple[tuple[str, ...], ...] = (
     ("labels", "show"),
     ("mask", "preview", "data/gauges.csv", "--mask", "mask.json"),
     ("leaks", "scan", "message.json", "--against", "data/gauges.csv", "--mask", "mask.json"),
+    ("audit", "verify"),
+    ("audit", "prove", "1"),
+    ("audit", "consistency", "1"),
+    ("audit", "export", "--stdout"),
     ("triggers", "list", "--all"),
     ("triggers", "show", "TRIGGER"),
     ("webhook", "sign", "gauges", "--body", "message.json"),
@@ -108,6 +112,9 @@ LOOKING: tuple[tuple[str, ...], ...] = (
 NOTHING_TO_SEE = {  # after runs: no trigger was kept, and that is not what was signed
     ("triggers", "show", "TRIGGER"): 3,
     ("webhook", "verify", "gauges", "--body", "data/gauges.csv", "--header", "SIGNED"): 4,
+    ("audit", "verify"): 68,  # nobody signs here
+    ("audit", "prove", "1"): 3,
+    ("audit", "consistency", "1"): 3,
 }
 # The same through the runners' door: `python -m updater …`.
 RUNNER: tuple[tuple[str, ...], ...] = (
@@ -115,7 +122,7 @@ RUNNER: tuple[tuple[str, ...], ...] = (
     ("run", "--dry-run", "--artifacts", "ARTIFACTS"),
     ("webhook", "verify", "gauges", "--body", "message.json", "--header", "SIGNED"),
 )
-KNOWN_CODES = {0, 3, 4, 5, 65}  # done, refused, denied, frozen, corrupt; never an internal error
+KNOWN_CODES = {0, 3, 4, 5, 65, 68}  # done, refused, denied, frozen, corrupt, unsigned; never an internal error
 
 
 # ------------------------------------------------------------------------------- states to stand on

@@ -27,9 +27,9 @@ DEFAULTS: dict[str, Any] = {"config": None, "json": False, "quiet": False, "no_c
 
 COMMANDS = frozenset(
     {
-        "cat", "compact", "completion", "config", "diff", "doctor", "freeze", "held", "init", "plan", "promote",
-        "publish", "receipts", "refs", "resume", "rollback", "run", "runs", "schema", "serve", "telemetry", "thaw",
-        "triggers", "wal", "watch", "webhook", "workflow", *governing.COMMANDS,
+        "audit", "cat", "compact", "completion", "config", "diff", "doctor", "freeze", "held", "init", "plan",
+        "promote", "publish", "receipts", "refs", "resume", "rollback", "run", "runs", "schema", "serve", "telemetry",
+        "thaw", "triggers", "wal", "watch", "webhook", "workflow", *governing.COMMANDS,
     }
 )  # fmt: skip
 
@@ -152,6 +152,7 @@ def build(only: str = "") -> Parser:
     _add_moving(commands)
     _add_receiving(commands)
     _add_keeping(commands)
+    _add_proving(commands)
     _add_settings(commands)
     if only in ("", *governing.COMMANDS):
         governing.add(commands, _command, _group)
@@ -419,6 +420,41 @@ def _add_keeping(commands: Any) -> None:
     )
     doctor.add_argument("--deep", action="store_true", help="read every object and compare it with its digest")
     doctor.add_argument("--i-accept", action="store_true", help="weak storage is no failure, as if accepted in kfm.yml")
+
+
+def _add_proving(commands: Any) -> None:
+    audit = _group(commands, "audit", "The ledger, and what proves it to others")
+    verify = _command(
+        audit,
+        "verify",
+        "proving:audit_verify",
+        "Verify the whole ledger: chain, tree, receipts, signed checkpoints",
+        "exit: 0 intact, 65 tampered, 66 cut off or forked, 67 badly signed, 68 not covered by a checkpoint",
+    )
+    verify.add_argument("file", nargs="?", default="", metavar="FILE", help="an export (default: the ledger itself)")
+    verify.add_argument(
+        "--checkpoint", action="append", default=[], metavar="FILE", help="one that was kept elsewhere; may be repeated"
+    )
+    verify.add_argument("--key", default="", metavar="KEY", help="name+hint+key to believe, instead of our own")
+    prove = _command(audit, "prove", "proving:audit_prove", "Write a proof to stdout that an entry is in the ledger")
+    prove.add_argument("entry", metavar="RUN", help="the run's id, the start of it, `last`, or the entry's number")
+    growth = _command(
+        audit,
+        "consistency",
+        "proving:audit_consistency",
+        "Write a proof to stdout that an older ledger is the beginning of a newer one",
+    )
+    growth.add_argument("old", metavar="OLD", help="how many entries it had, or a file with its checkpoint")
+    growth.add_argument("new", nargs="?", default="", metavar="NEW", help="the same (default: the last checkpoint)")
+    export = _command(
+        audit,
+        "export",
+        "proving:audit_export",
+        "Write the ledger to docs/reports/audit/data_provenance_ledger.json beside kfm.yml",
+        "Its lines are the entries to the byte. Signs a checkpoint first, if ledger.sign_with is set.",
+    )
+    export.add_argument("--out", default="", metavar="FILE", help="into this file instead")
+    export.add_argument("--stdout", action="store_true", help="to stdout instead; signs nothing")
 
 
 def _add_settings(commands: Any) -> None:

@@ -16,6 +16,7 @@ from kfm.config.installation import Config, json_schema
 from kfm.config.loading import FILE_NAMES, RESERVED_ENV, Resolved, load
 from kfm.config.network import NetworkConfig
 from kfm.config.pace import ExecuteConfig, WatchConfig
+from kfm.config.proving import AttestConfig, LedgerConfig
 from kfm.config.sources import Format, SourceConfig
 from kfm.config.values import leaves
 from kfm.config.webhooks import WebhookConfig
@@ -23,6 +24,7 @@ from kfm.config.webhooks import WebhookConfig
 __all__ = [
     "FILE_NAMES",
     "RESERVED_ENV",
+    "AttestConfig",
     "Config",
     "CustodianConfig",
     "DatasetConfig",
@@ -30,6 +32,7 @@ __all__ = [
     "Extent",
     "Format",
     "GitHubConfig",
+    "LedgerConfig",
     "NetworkConfig",
     "Resolved",
     "SourceConfig",

@@ -12,6 +12,7 @@ from kfm.config.datasets import DatasetConfig, check_dataset
 from kfm.config.github import GitHubConfig, check_github
 from kfm.config.network import NetworkConfig, check_host
 from kfm.config.pace import ExecuteConfig, WatchConfig
+from kfm.config.proving import AttestConfig, LedgerConfig, check_proving
 from kfm.config.values import ID_PATTERN, Days, Text
 from kfm.config.webhooks import WebhookConfig, check_webhook
 from kfm.contract.records import Record
@@ -52,6 +53,10 @@ class Config(Record, frozen=True):
     custodians: Annotated[
         dict[str, CustodianConfig], Meta(description="whose keys seal what is protected, by the names in labels")
     ] = {}
+    ledger: Annotated[LedgerConfig, Meta(description="who signs the heads of the ledger, and how often")] = (
+        LedgerConfig()
+    )
+    attest: Annotated[AttestConfig, Meta(description="who signs what is said about versions")] = AttestConfig()
     publish_retention: Annotated[
         int,
         Meta(
@@ -89,6 +94,7 @@ def check(config: Config, document: Document) -> None:
     for key, schemes in _SCHEMES.items():
         _check_location(document, key, getattr(config, key), schemes)
     check_github(document, config.publish, config.github)
+    check_proving(document, config.ledger, config.attest)
     if not is_printable(config.artifacts):
         document.refuse(("artifacts",), "holds a control character", "use a plain path")
     if not is_printable(config.labels):

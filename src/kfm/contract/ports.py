@@ -126,6 +126,17 @@ class JournalTx(Journal, Protocol):
     def unlock_plan(self, lock_key: str) -> None: ...
 
 
+class Notary(Protocol):
+    """Signs heads of the ledger, in the transaction that appends to it."""
+
+    @property
+    def every(self) -> int:
+        """So many entries without a signed head above them make one due."""
+
+    def sign(self, size: int, root: bytes) -> str:
+        """A signed note. Raises where it may not or cannot be signed: then nothing is appended."""
+
+
 class Ledger(Protocol):
     """A receipt for every run, chained; its telemetry; the versions it made."""
 
@@ -147,6 +158,9 @@ class Ledger(Protocol):
         """Each entry with the digest of its stored bytes, which the next one names."""
 
     def head(self) -> str: ...
+
+    def checkpoints(self, *, after: int = 0) -> Iterator[tuple[int, str]]:
+        """The signed heads with their sizes, the smallest first."""
 
 
 class LedgerTx(Ledger, Protocol):

@@ -17,10 +17,10 @@ from kfm.contract.keys import digest, output_key
 from kfm.contract.ports import Log, Objects, Publisher, State, Tx
 from kfm.contract.records import LedgerEntry, Receipt, RefEntry, Told
 from kfm.errors import Corrupt, Frozen, KfmError, Moved
-from kfm.projections.artifacts import pointer_path, published_path, receipt_path, version_path
+from kfm.projections.artifacts import checkpoint_path, pointer_path, published_path, receipt_path, version_path
 from kfm.projections.standing import ALL, pointer_of, standing
 
-PUBLIC, RECEIPTS = "publish", "receipts"  # the sinks
+PUBLIC, RECEIPTS, CHECKPOINTS = "publish", "receipts", "checkpoints"  # the sinks
 BATCH = 256  # receipts that are noted as exported together
 
 
@@ -61,6 +61,7 @@ def deliver(
         if done:
             state.outbox.acknowledge(PUBLIC, done)
         _export_receipts(state, publisher, newest)
+        export_checkpoints(state, publisher, newest)
     except KfmError as problem:
         problems.append(("", problem))
     return problems
@@ -245,9 +246,22 @@ def _export_receipts(state: State, publisher: Publisher, newest: int) -> None:
         _note_exported(state, last)
 
 
-def _note_exported(state: State, index: int) -> None:
+def _note_exported(state: State, index: int, sink: str = RECEIPTS) -> None:
     with state.transaction(durable=False) as tx:
-        tx.outbox.advance(RECEIPTS, index)
+        tx.outbox.advance(sink, index)
+
+
+def export_checkpoints(state: State, publisher: Publisher, newest: int) -> None:
+    """For everybody to keep: whoever has one sees whether the ledger was cut or forked before it."""
+    last = 0
+    for size, note in state.ledger.checkpoints(after=state.outbox.cursor(CHECKPOINTS)):
+        if size > newest:
+            break
+        body = note.encode()
+        publisher.write_file(checkpoint_path(size), digest(body), len(body), f"checkpoint/{size}", [body])
+        last = size
+    if last:
+        _note_exported(state, last, CHECKPOINTS)
 
 
 def _export(publisher: Publisher, receipt: Receipt, body: bytes) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from kfm.config import Resolved
@@ -70,6 +70,26 @@ def write_artifacts(folder: str, files: Mapping[str, bytes]) -> None:
             temporary = f"{target}.{os.getpid()}.tmp"
             write_apart(REAL, temporary, [body], synced=False)
             REAL.replace(temporary, target)
+
+
+def write_file(path: str, body: Iterable[bytes]) -> int:
+    """One export in the place of the one before it, whole or not at all; returns its size."""
+    from kfm.durable import REAL, failing_as_storage, write_apart
+
+    size = 0
+
+    def counted() -> Iterator[bytes]:
+        nonlocal size
+        for piece in body:
+            size += len(piece)
+            yield piece
+
+    with failing_as_storage("write the export"):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        temporary = f"{path}.{os.getpid()}.tmp"
+        write_apart(REAL, temporary, counted(), synced=False)
+        REAL.replace(temporary, path)
+    return size
 
 
 def published_folder(house: House, dataset: str, version: str) -> str:

@@ -39,6 +39,7 @@ from kfm.engine.run import run
 from kfm.engine.stations import Warrant
 from kfm.engine.walk import Ports, Settings
 from kfm.errors import BadInput, Broken, KfmError, Refused
+from kfm.house.trust import LedgerNotary, Trust
 from kfm.orchestration.triggers import DAY_MS, asked, ordered, prune
 from kfm.sources import open_source
 from kfm.store.archive import Archive
@@ -80,9 +81,12 @@ class House:
         self.mode = mode
         self.clock = clock or from_environment()
         self.log: Log = log or NullLog()
-        self._progress = progress or _silent
+        self.progress = progress or _silent
         self.tables = open_tables(resolved, mode)
         self.state = StoredState(self.tables, self.clock.now_ms)
+        self.trust = Trust(self)
+        if mode == "write" and self.config.ledger.sign_with:
+            self.state.notary = LedgerNotary(self.trust, self.config.ledger.origin, self.config.ledger.every)
         self.objects = self._open_objects()
         self.archive = Archive(self.state, self.objects)
         self.publisher = self._open_publisher()
@@ -240,9 +244,9 @@ class House:
             sources=sources,
             request=request,
             metadata=metadata,
-            progress=self._progress,
             authority=self._ask,
             protection=self.protection(name),
+            progress=self.progress,
         )
 
     def _gate(self, declared: Mapping[str, Any], state: State, objects: Objects, move: RefMove) -> Decision:

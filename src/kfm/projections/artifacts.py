@@ -30,6 +30,11 @@ def receipt_path(receipt: Receipt) -> str:
     return f"receipts/{receipt.job_type}/{year}/{month}/{day}/{receipt.run_id}.json"
 
 
+def checkpoint_path(size: int) -> str:
+    """Of the signed head of the ledger of so many entries; public, as it says nothing of any of them."""
+    return f"ledger/checkpoints/{size:012d}"
+
+
 def published_path(dataset: str, version: str, entry: ManifestEntry) -> str:
     """Where an output is published. No input chooses a place, and no two keys share one: a file name ends
     in the suffix of its media type, a folder name has no dot, and a part that is no plain name becomes its

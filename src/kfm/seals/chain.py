@@ -36,6 +36,8 @@ class Found(NamedTuple):
     size: int = 0
     root: str = ""
     first_bad: int = 0
+    covered: int = 0  # entries up to the last checkpoint
+    head: str = GENESIS  # digest of the last entry
 
 
 class _Link(msgspec.Struct):
@@ -107,13 +109,12 @@ def verify_export(lines: Iterable[bytes], verifiers: Sequence[Verifier], held: S
         return Found("unsigned", problem.message)
 
 
-def verify_leaves(leaves: Iterable[bytes], heads: Iterable[TreeHead]) -> Found:
-    """Verify entries against checkpoints whose signatures were checked."""
+def verify_leaves(leaves: Iterable[bytes], heads: Iterable[TreeHead], noted: Frontier | None = None) -> Found:
+    """Verify entries against checkpoints whose signatures were checked, and against what the state noted of the tree,
+    which covers nothing."""
     wanted: dict[int, set[str]] = {}
     for head in heads:
         wanted.setdefault(head.size, set()).add(head.root)
-    if not wanted:
-        return Found("unverifiable", "there is no checkpoint")
     for size in sorted(wanted):
         if len(wanted[size]) > 1:
             return Found("forked", f"two checkpoints of {size} entries differ")
@@ -137,11 +138,16 @@ def verify_leaves(leaves: Iterable[bytes], heads: Iterable[TreeHead]) -> Found:
                 why = f"entries {covered + 1} to {count} are not those of the checkpoint of {count}"
                 return Found("forked", why, count, first_bad=covered + 1)
             covered = count
+        if noted is not None and count == noted.size and tree.peaks != noted.peaks:
+            return Found("tampered", f"entries up to {count} are not those of the tree", count, first_bad=covered + 1)
     root = tree.root().hex()
-    if max(wanted) > count:
-        why = f"a checkpoint is of {max(wanted)} entries, and there are {count}"
-        return Found("forked", why, count, root, count + 1)
+    whole = max([*wanted, noted.size if noted is not None else 0], default=0)
+    if whole > count:
+        what = "a checkpoint" if whole in wanted else "the tree"
+        return Found("forked", f"{what} is of {whole} entries, and there are {count}", count, root, count + 1)
+    if not wanted:
+        return Found("unverifiable", "there is no checkpoint", count, root, 0, 0, before)
     if covered < count:
         why = f"entries {covered + 1} to {count} are covered by no checkpoint"
-        return Found("unverifiable", why, count, root, covered + 1)
-    return Found("intact", f"{count} entries", count, root)
+        return Found("unverifiable", why, count, root, covered + 1, covered, before)
+    return Found("intact", f"{count} entries", count, root, 0, covered, before)

@@ -9,9 +9,13 @@ import msgspec
 
 from kfm.contract.keys import GENESIS, digest
 from kfm.contract.labels import joined
+from kfm.contract.ports import Notary
 from kfm.contract.records import DatasetVersion, LedgerEntry, Receipt, RunTelemetry
 from kfm.errors import Corrupt
+from kfm.seals.merkle import Frontier, leaf_hash
 from kfm.store.rows import Noun, decode, exact
+
+_TREE = ("ledger_tree", "frontier")
 
 
 class Ledger(Noun):
@@ -47,6 +51,31 @@ class Ledger(Noun):
     def head(self) -> str:
         """The digest of the last entry."""
         return self._state.meta("ledger_head")
+
+    def leaves(self, *, after: int = 0) -> Iterator[bytes]:
+        """The rows as they are stored, which are the leaves of the tree."""
+        return (body for _, body in self._tables.scan("ledger", after=f"{after:012d}" if after else ""))
+
+    def tree(self) -> Frontier:
+        """The tree over all rows. Kept as far as we appended ourselves; whoever else did so leaves it as it was."""
+        body = self._tables.get(*_TREE)
+        tree = Frontier() if body is None else Frontier.unpacked(body)
+        for leaf in self.leaves(after=tree.size):
+            tree.append(leaf_hash(leaf))
+        return tree
+
+    def checkpoints(self, *, after: int = 0) -> Iterator[tuple[int, str]]:
+        """The signed heads of the tree with their sizes, the smallest first."""
+        start = f"{after:012d}" if after else ""
+        return (
+            (int(key), body.decode(errors="replace"))
+            for key, body in self._tables.scan("ledger_checkpoints", after=start)
+        )
+
+    def covered(self) -> int:
+        """How many entries the last checkpoint is of."""
+        last = next(self._tables.scan("ledger_checkpoints", reverse=True, limit=1), None)
+        return int(last[0]) if last else 0
 
 
 class LedgerTx(Ledger):
@@ -93,6 +122,38 @@ class LedgerTx(Ledger):
         self._tables.put("ledger", f"{index:012d}", link)
         self._tables.put("ended_runs", f"{receipt.dataset}/{index:012d}", b"{}")
         self._tables.put("meta", "ledger_head", digest(link).encode())
+        self._grow(index, link)
+
+    def _grow(self, index: int, leaf: bytes) -> None:
+        body = self._tables.get(*_TREE)
+        tree = Frontier() if body is None else Frontier.unpacked(body)
+        if tree.size != index - 1:
+            tree = self._caught_up(tree, index - 1)
+        tree.append(leaf_hash(leaf))
+        self._tables.put(*_TREE, tree.packed())
+        notary = self._state.notary
+        if notary is not None and index - self.covered() >= notary.every:
+            self._sign(tree, notary)
+
+    def checkpoint(self) -> int:
+        """Sign the head of the ledger as it is now, if nobody has; returns its size."""
+        tree, notary = self.tree(), self._state.notary
+        if notary is not None and tree.size > self.covered():
+            self._sign(tree, notary)
+        return tree.size
+
+    def _sign(self, tree: Frontier, notary: Notary) -> None:
+        self._tables.put("ledger_checkpoints", f"{tree.size:012d}", notary.sign(tree.size, tree.root()).encode())
+
+    def _caught_up(self, tree: Frontier, size: int) -> Frontier:
+        for key, leaf in self._tables.scan("ledger", after=f"{tree.size:012d}" if tree.size else ""):
+            if int(key) > size:
+                break
+            tree.append(leaf_hash(leaf))
+        if tree.size != size:
+            what = f"the ledger has {size} entries, and its tree {tree.size}"
+            raise Corrupt(what, hint="see `kfm audit verify`; restore the state from a copy")
+        return tree
 
     def next_index(self) -> int:
         return self._state.last("ledger") + 1

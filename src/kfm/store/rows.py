@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, TypeVar
 import msgspec
 
 from kfm.contract.canonical import canonical, is_plain
-from kfm.contract.ports import State, Tables
+from kfm.contract.ports import Notary, State, Tables
 from kfm.contract.records import (
     Checkpoint,
     DatasetVersion,
@@ -82,6 +82,7 @@ class Whole(State, Protocol):
     tables: Tables
     now_ms: Callable[[], int]
     archive: Callable[[str], Iterable[tuple[str, bytes]]] | None
+    notary: Notary | None
 
     def recheck(self, *tables: Literal["leases", "refs"]) -> None: ...
 

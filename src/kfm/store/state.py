@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from typing import Literal
 from weakref import WeakKeyDictionary
 
-from kfm.contract.ports import Tables
+from kfm.contract.ports import Notary, Tables
 from kfm.contract.records import Lease
 from kfm.errors import Fenced, Frozen
 from kfm.store.inbox import Inbox, InboxTx
@@ -39,6 +39,7 @@ class StoredState:
         self._open: tuple[Sequence[str], int, int] | None = None  # the last switches found open, and when
         self._writes = _writes.setdefault(tables, {"leases": 0, "refs": 0})
         self.archive: Callable[[str], Iterable[tuple[str, bytes]]] | None = None  # journals that were compacted
+        self.notary: Notary | None = None  # who signs the head of the ledger, if anybody does
         self._counters: dict[str, int] | None = None  # of the open transaction, once one was asked for
         self.refs = Refs(self)
         self.journal = Journal(self)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 # Asked again and again in every run: a connection keeps what it read of these, while nobody else writes.
-KEPT = frozenset({"meta", "leases", "refs", "claims", "runs", "versions"})
+KEPT = frozenset({"meta", "leases", "refs", "claims", "runs", "versions", "ledger_tree"})
 
 
 class Statements(NamedTuple):

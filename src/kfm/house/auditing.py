@@ -1,0 +1,302 @@
+"""Is the ledger what it was? Its chain, its tree, its receipts and its signed heads; and proofs for those outside."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from kfm.contract.keys import GENESIS, digest
+from kfm.contract.records import Record
+from kfm.engine.deliver import export_checkpoints
+from kfm.errors import BadInput, Corrupt, KfmError, Refused
+from kfm.house.looking import find_run
+from kfm.house.opening import House
+from kfm.house.trust import Trusted
+from kfm.seals import merkle
+from kfm.seals.chain import EXIT, Found, Kind, export_lines, read_export, verify_export, verify_leaves
+from kfm.seals.notes import TreeHead, Unsigned, Verifier, open_checkpoint
+
+EXPORT = "docs/reports/audit/data_provenance_ledger.json"
+_STEP = 10_000  # entries between two words of progress
+
+
+class Audit(Record, frozen=True):
+    """What `kfm audit verify` found."""
+
+    verdict: Kind
+    why: str
+    entries: int
+    root: str  # of the tree over them, hex
+    covered: int  # entries up to the last signed head
+    checkpoints: int  # signed heads that were compared, those kept elsewhere among them
+    first_bad: int = 0  # the first entry that is not good; 0: none, or it cannot be told
+    vouched: bool = False  # the keys are those of a key list
+    keys: list[str] = []  # that were believed, as auditors write them
+    passed_over: int = 0  # heads that only a revoked key signed
+
+    @property
+    def exit_code(self) -> int:
+        return EXIT[self.verdict]
+
+
+class _Spoiled(Exception):
+    """Something of a row is not what the chain says, although the chain holds."""
+
+    def __init__(self, index: int, why: str) -> None:
+        super().__init__(why)
+        self.index = index
+
+
+class _Row(msgspec.Struct):
+    run_id: str
+    receipt_digest: str
+
+
+_decode_row = msgspec.json.Decoder(_Row).decode
+
+
+def audit(house: House, key: str = "", held: Sequence[str] = ()) -> Audit:
+    """Everything, as it is at one moment. `key` is believed instead of those of the installation; `held` are
+    checkpoints that somebody kept elsewhere."""
+    keys, names = verifiers(house, key)
+    with house.state.reading():
+        notes = [*held, *_outside(house), *(note for _, note in house.state.ledger.checkpoints())]
+        try:
+            heads, passed_over = _opened(notes, keys, names)
+        except Unsigned as problem:
+            return _told(Found("unsigned", problem.message), 0, keys, names)
+        return _told(_followed(house, heads), len(heads), keys, names, passed_over)
+
+
+def audit_export(path: str, keys: Trusted, names: Sequence[Verifier], held: Sequence[str] = ()) -> Audit:
+    """An export, wherever it is from: chain, tree and checkpoints."""
+    try:
+        with open(path, "rb") as file:
+            found = verify_export(file, names, held)
+            file.seek(0)
+            count = len(held) + (len(read_export(file)[1]) if found.kind == "intact" else 0)
+    except OSError as problem:
+        why = (problem.strerror or "").lower()
+        raise BadInput(f"the export {path} cannot be read: {why}", hint="look at the path") from None
+    return _told(found, count, keys, names)
+
+
+def given_key(key: str) -> tuple[Trusted, list[Verifier]]:
+    given = Verifier.parsed(key)
+    return Trusted([given.public], [], vouched=False), [given]
+
+
+def verifiers(house: House, key: str) -> tuple[Trusted, list[Verifier]]:
+    if key:
+        return given_key(key)
+    keys, origin = house.trust.believed("checkpoint"), house.config.ledger.origin
+    return keys, [Verifier(origin, public) for public in keys.public] if origin else []
+
+
+def _opened(notes: Iterable[str], keys: Trusted, names: Sequence[Verifier]) -> tuple[list[TreeHead], int]:
+    origin = names[0].name if names else ""
+    gone = [Verifier(origin, public) for public in keys.revoked] if origin else []
+    heads, passed_over = [], 0
+    for note in dict.fromkeys(notes):
+        try:
+            heads.append(open_checkpoint(note, names, origin))
+        except Unsigned:
+            if not gone:
+                raise
+            open_checkpoint(note, gone, origin)
+            passed_over += 1
+    return heads, passed_over
+
+
+def _outside(house: House) -> Iterator[str]:
+    """The copies we wrote outside, as far as they are files and still there."""
+    scheme, place = house.resolved.location(house.config.publish)
+    folder = os.path.join(place, "ledger", "checkpoints")
+    if scheme == "file" and os.path.isdir(folder):
+        for name in sorted(os.listdir(folder)):
+            if name.isascii() and name.isdigit():
+                yield read_note(os.path.join(folder, name))
+
+
+def read_note(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            return file.read(1_000_001)
+    except (OSError, UnicodeDecodeError) as problem:
+        why = (getattr(problem, "strerror", "") or "it is no text").lower()
+        raise BadInput(f"the checkpoint {path} cannot be read: {why}", hint="look at the path") from None
+
+
+def _followed(house: House, heads: list[TreeHead]) -> Found:
+    ledger = house.state.ledger
+    noted = house.tables.get("ledger_tree", "frontier")
+    try:
+        tree = merkle.Frontier.unpacked(noted) if noted is not None else None
+        found = verify_leaves(_rows(house), heads, tree)
+    except _Spoiled as problem:
+        return Found("tampered", str(problem), problem.index - 1, first_bad=problem.index)
+    except Corrupt as problem:
+        return Found("tampered", problem.message)
+    if found.kind not in ("intact", "unverifiable"):
+        return found
+    if (ledger.head() or GENESIS) != found.head or house.state.counters().get("ledger", 0) != found.size:
+        why = f"the ledger has {found.size} entries, and they do not end where it should"
+        return Found("tampered", why, found.size, found.root, found.size + 1)
+    every = house.config.ledger.every if house.config.ledger.sign_with else 0
+    if found.kind == "unverifiable" and heads and found.size - found.covered < every:
+        why = f"{found.size} entries; the last {found.size - found.covered} are younger than the last checkpoint"
+        return found._replace(kind="intact", why=why, first_bad=0)
+    return found
+
+
+def _rows(house: House) -> Iterator[bytes]:
+    """The leaves; each row under its number, and its receipt what it vouches for. A row that cannot be read is left
+    to the chain to be named."""
+    total = house.state.counters().get("ledger", 0)
+    body_of = house.state.ledger.receipt_body
+    for count, (key, leaf) in enumerate(house.tables.scan("ledger"), 1):
+        if key != f"{count:012d}":
+            raise _Spoiled(count, f"entry {count} is missing, or there is one too many")
+        try:
+            row = _decode_row(leaf)
+        except msgspec.MsgspecError:
+            yield leaf
+            continue
+        receipt = body_of(row.run_id)
+        if receipt is None or digest(receipt) != row.receipt_digest:
+            raise _Spoiled(count, f"the receipt of entry {count} is missing or altered")
+        yield leaf
+        if not count % _STEP:
+            house.progress("verify", count, max(total, count))
+
+
+def _told(found: Found, checkpoints: int, keys: Trusted, names: Sequence[Verifier], passed_over: int = 0) -> Audit:
+    return Audit(
+        verdict=found.kind,
+        why=found.why,
+        entries=found.size,
+        root=found.root,
+        covered=found.covered,
+        checkpoints=checkpoints,
+        first_bad=found.first_bad,
+        vouched=keys.vouched,
+        keys=[str(each) for each in names],
+        passed_over=passed_over,
+    )
+
+
+# -- for those outside
+
+
+def sign_head(house: House) -> None:
+    """So that what is given away now is covered to its end, where there is a key to sign it with."""
+    if house.state.notary is not None:
+        with house.state.transaction() as tx:
+            size = tx.ledger.checkpoint()
+        export_checkpoints(house.state, house.publisher, size)
+
+
+def export(house: House) -> Iterator[bytes]:
+    """The whole ledger as it is public: the leaves themselves, and every signed head."""
+    ledger = house.state.ledger
+    return export_lines(house.config.ledger.origin, ledger.leaves(), [note for _, note in ledger.checkpoints()])
+
+
+def export_key(house: House) -> str:
+    """What an auditor verifies with: the key in use, as they write it; empty if there is none."""
+    signer = house.trust.signer("checkpoint")
+    return str(Verifier(house.config.ledger.origin, signer.public)) if signer is not None else ""
+
+
+def prove(house: House, what: str) -> dict[str, Any]:
+    """That an entry is in the ledger of the last signed head: the entry, the way up, and the head."""
+    index = _index_of(house, what)
+    hashes = _hashes(house)
+    if not 1 <= index <= len(hashes):
+        raise Refused(f"there is no entry {index}", hint=f"the ledger has {len(hashes)}")
+    size, note = _last_note(house, index)
+    way = merkle.inclusion_proof(hashes[:size], index - 1)
+    leaf = next(house.state.ledger.leaves(after=index - 1))
+    return _proof("inclusion", note, way, index=index, entry=leaf.decode())
+
+
+def consistency(house: House, old: str, new: str = "") -> dict[str, Any]:
+    """That an older head is the beginning of a newer one. Each is a size, or a file that holds a checkpoint."""
+    hashes = _hashes(house)
+    before, after = _note_of(house, old), _note_of(house, new) if new else _last_note(house, 0)
+    if not 0 < before[0] <= after[0] <= len(hashes):
+        raise Refused(
+            f"a ledger of {before[0]} entries is no beginning of one of {after[0]}, and there are {len(hashes)}",
+            hint="see `kfm audit verify`",
+        )
+    way = merkle.consistency_proof(hashes[: after[0]], before[0])
+    proof = _proof("consistency", after[1], way, old=before[1])
+    _check_beginning(house, before, after, way)
+    return proof
+
+
+def _check_beginning(house: House, before: tuple[int, str], after: tuple[int, str], way: list[bytes]) -> None:
+    keys, names = verifiers(house, "")
+    (old, new), _ = _opened([before[1], after[1]], keys, names) if before != after else (_twice(before, keys, names), 0)
+    if not merkle.is_beginning(old.size, new.size, bytes.fromhex(old.root), bytes.fromhex(new.root), way):
+        raise Forked(
+            f"the ledger of {old.size} entries is not the beginning of the one of {new.size}",
+            hint="one of the two checkpoints is of another history: see `kfm audit verify --checkpoint FILE`",
+        )
+
+
+def _twice(note: tuple[int, str], keys: Trusted, names: Sequence[Verifier]) -> tuple[TreeHead, TreeHead]:
+    (head,), _ = _opened([note[1]], keys, names)
+    return head, head
+
+
+class Forked(KfmError):
+    """Two signed heads of one ledger that cannot both be true."""
+
+    code = "ledger.forked"
+    exit_code = EXIT["forked"]
+
+
+def _proof(kind: str, note: str, way: Sequence[bytes], **more: Any) -> dict[str, Any]:
+    hashes = [each.hex() for each in way]
+    return {"format": "kfm-proof/1", "kind": kind, **more, "hashes": hashes, "checkpoint": note}
+
+
+def _hashes(house: House) -> list[bytes]:
+    return [merkle.leaf_hash(leaf) for leaf in house.state.ledger.leaves()]
+
+
+def _index_of(house: House, what: str) -> int:
+    if what.isascii() and what.isdigit() and len(what) <= 12:
+        return int(what)
+    run_id = find_run(house, what)
+    for entry in house.state.ledger.entries():
+        if entry.run_id == run_id:
+            return entry.index
+    raise Refused(f"run {run_id} has no entry yet", hint="it has not ended: `kfm resume`")
+
+
+def _last_note(house: House, index: int) -> tuple[int, str]:
+    notes = list(house.state.ledger.checkpoints())
+    if not notes or notes[-1][0] < index:
+        raise Refused(
+            f"no signed checkpoint covers entry {index}" if notes else "the ledger has no signed checkpoint",
+            hint="`kfm audit export` signs one, where `ledger.sign_with` is set",
+        )
+    return notes[-1]
+
+
+def _note_of(house: House, what: str) -> tuple[int, str]:
+    if what.isascii() and what.isdigit() and len(what) <= 12:
+        for size, note in house.state.ledger.checkpoints():
+            if size == int(what):
+                return size, note
+        sizes = ", ".join(str(size) for size, _ in house.state.ledger.checkpoints())
+        raise Refused(f"there is no checkpoint of {what} entries", hint=f"there are: {sizes or 'none'}")
+    note = read_note(what)
+    keys, names = verifiers(house, "")
+    heads, _ = _opened([note], keys, names)
+    return heads[0].size, note

@@ -59,6 +59,10 @@ LINES = {
     "kfm compact": ["compact"],
     "kfm doctor": ["doctor"],
     "kfm config show": ["config", "show"],
+    "kfm review list": ["review", "list", "--all"],
+    "kfm review show": ["review", "show", "ORDER"],
+    "kfm review approve": ["review", "approve", "ORDER", "--key", "sue.key"],
+    "kfm review reject": ["review", "reject", "ORDER", "--key", "sue.key"],
     "kfm keys new": ["keys", "new", "--person", "ada", "--role", "admin", "--out", "ada.key"],
     "kfm keys list": ["keys", "list"],
     "kfm keys revoke": ["keys", "revoke", "KEY", "--reason", "lost", "--key", "amy.key"],
@@ -69,6 +73,17 @@ def test_every_command_has_a_shape() -> None:
     leaves = [name for name, parser in commands() if parser.get_default("handler")]
     assert sorted(leaves) == sorted({*SHAPES, *NOT_JSON} - {"kfm --version"})
     assert set(LINES) == set(SHAPES)
+
+
+def asked_for(ran: Kfm) -> str:
+    """The id of an order that waits for sue."""
+    for person, role in (("ada", "admin"), ("olli", "operator"), ("sue", "steward")):
+        signed = () if person == "ada" else ("--key", "ada.key")
+        assert ran("keys", "new", "--person", person, "--role", role, "--out", f"{person}.key", *signed).code == 0
+    signed = ("--key", "olli.key", "--reason", "a look")
+    assert ran("freeze", *signed).code == 0
+    assert ran("thaw", *signed).code == 4
+    return str(ran("review", "list", "--json").data[0]["id"])
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -98,6 +113,8 @@ def test_a_command_writes_the_keys_the_page_names(ran: Kfm, name: str, monkeypat
             ran("keys", "new", "--person", "amy", "--role", "admin", "--out", "amy.key", "--key", "ada.key").code == 0
         )
         words = [key if word == "KEY" else word for word in words]
+    order = asked_for(ran) if name.startswith("kfm review") else ""
+    words = [order if word == "ORDER" else word for word in words]
     answer = ran(*words, "--json")
     assert answer.code == 0, answer.err
     rows = answer.data if shape.many else [answer.data]

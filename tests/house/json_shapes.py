@@ -34,6 +34,19 @@ _TRIGGER = {
     "run_id": "the run that answered it; empty while it waits",
 }
 
+_REVIEW = {
+    "kind": "`order`: what one person alone may not do",
+    "id": "its id",
+    "dataset": "what it is about",
+    "what": "of an order the action that is asked for",
+    "state": "of an order `open`, `approved`, `used`, `rejected` or `expired`",
+    "since": "when it came",
+    "until": "when it is over; empty: it waits",
+    "asked_by": "who asked for it",
+    "reason": "why",
+    "missing": "what is missing yet, as rule ids",
+}
+
 SHAPES: dict[str, Shape] = {
     "kfm --version": Shape({"version": "of the program"}),
     "kfm keys new": Shape(
@@ -63,6 +76,10 @@ SHAPES: dict[str, Shape] = {
         },
         many=True,
     ),
+    "kfm review list": Shape(_REVIEW, many=True),
+    "kfm review show": Shape({**_REVIEW, "more": "its evidence: of an order the digest of the request and who signed"}),
+    "kfm review approve": Shape(_RUNS),
+    "kfm review reject": Shape(_RUNS),
     "kfm init": Shape({"written": "the files, as paths"}),
     "kfm run": Shape(_RUNS),
     "kfm resume": Shape(_RUNS),

@@ -81,6 +81,7 @@ LOOKING: tuple[tuple[str, ...], ...] = (
     ("receipts", "list"),
     ("receipts", "show", "last"),
     ("keys", "list"),
+    ("review", "list", "--all"),
     ("publish", "--check"),
     ("publish", "gauges", "--check"),
     ("held", "gauges"),

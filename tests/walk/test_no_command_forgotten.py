@@ -25,6 +25,8 @@ WRITING: frozenset[Command] = frozenset(
         ("triggers", "retry"),
         ("keys", "new"),
         ("keys", "revoke"),
+        ("review", "approve"),
+        ("review", "reject"),
     }
 )
 # These write only if they are not told otherwise: the flag that every traced call of theirs has.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
         def __call__(self, commands: Any, name: str, summary: str) -> Any: ...
 
 
-COMMANDS = ("keys", "labels", "leaks", "mask")
+COMMANDS = ("keys", "labels", "leaks", "mask", "review")
 
 
 def add(commands: Any, make: Make, group: Group) -> None:
@@ -22,6 +22,14 @@ def add(commands: Any, make: Make, group: Group) -> None:
     from kfm.cli import signing
 
     signing.add(commands, make, group)
+
+
+def add_signing(parser: Any) -> None:
+    """For what is an act where there is a key list."""
+    from kfm.cli import signing
+
+    signing.add_key(parser)
+    signing.add_days(parser)
 
 
 def _add_stewards(commands: Any, make: Make, group: Group) -> None:

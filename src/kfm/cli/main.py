@@ -27,6 +27,8 @@ WRITING = frozenset(
         "thaw",
         "new",
         "revoke",
+        "approve",
+        "reject",
         "--repair",
         "compact",
         "retry",

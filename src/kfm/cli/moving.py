@@ -15,6 +15,7 @@ from kfm.errors import EXIT_CODES, BadInput
 
 if TYPE_CHECKING:
     from kfm.contract.records import Effect, Receipt
+    from kfm.house.keyring import Signer
     from kfm.house.opening import House
 
 
@@ -95,6 +96,7 @@ def _operate(options: argparse.Namespace, screen: Screen, params: dict[str, str]
     from kfm.house.working import moving, work
 
     who = person(options)
+    signer = _signer(options, who["reason"])
     resolved = settings(options)
     name = options.dataset
     if not (switch and name == "global"):
@@ -103,21 +105,26 @@ def _operate(options: argparse.Namespace, screen: Screen, params: dict[str, str]
         params = {"scope": name}
     with opened(options, screen, "dry" if options.dry_run else "write", resolved) as house:
         tally = Tally(screen)
-        outcome = work(house, [moving(options.command, name, params, **who)], tally)
+        outcome = work(house, [moving(options.command, name, params, signer=signer, days=options.days, **who)], tally)
         show_runs(house, screen, tally, outcome)
         if not screen.json and not options.dry_run:
             for receipt in outcome.receipts:
-                _tell(house, screen, receipt)
+                tell_moves(house, screen, receipt)
+        if any(receipt.job_type == "operation.request" for receipt in outcome.receipts):
+            return tally.code or EXIT_CODES["denied"]  # nothing has moved yet
         return tally.code
 
 
-def _tell(house: House, screen: Screen, receipt: Receipt) -> None:
+def tell_moves(house: House, screen: Screen, receipt: Receipt) -> None:
     """What moved, and what a person does next."""
     from kfm.house.exporting import published_folder
 
     if receipt.outcome == "unchanged":
         screen.say("nothing moved: it is there already")
     for move in receipt.moves:
+        if move.ref.startswith("orders/"):
+            _tell_order(screen, receipt, move.ref.partition("/")[2])
+            continue
         screen.say(f"{move.ref}: {move.before or 'nothing'} → {move.after or 'nothing'}")
         if not move.ref.startswith("published/"):
             continue
@@ -132,3 +139,25 @@ def _tell(house: House, screen: Screen, receipt: Receipt) -> None:
         waiting = sum(1 for _ in house.state.inbox.waiting()) + sum(1 for _ in house.state.runs.unfinished())
         if waiting:
             screen.say(f"{waiting} waiting: `kfm resume` takes {'it' if waiting == 1 else 'them'} up")
+
+
+def _tell_order(screen: Screen, receipt: Receipt, order: str) -> None:
+    said = {
+        "operation.request": f"others must agree first: order {order}, see `kfm review show {order}`",
+        "operation.approve": f"order {order} is approved by {receipt.actor}",
+        "operation.reject": f"order {order} is rejected by {receipt.actor}",
+        "operation.expire": f"order {order} has expired",
+    }
+    screen.say(said.get(receipt.job_type, f"done by order {order}"))
+
+
+def _signer(options: argparse.Namespace, reason: str) -> Signer | None:
+    if not options.key:
+        return None
+    if len(options.key) > 1:
+        raise BadInput("one signs with one key", hint="others sign with `kfm review approve`")
+    if not reason.strip():
+        raise BadInput("what is signed has a reason", hint="give it with --reason")
+    from kfm.house.keyring import signer_at
+
+    return signer_at(options.key[0])

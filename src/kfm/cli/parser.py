@@ -313,6 +313,7 @@ def _add_moving(commands: Any) -> None:
             )
         parser.add_argument("--dry-run", action="store_true", help="only tell what would move")
         _add_person(parser)
+        governing.add_signing(parser)
         if name == "rollback":
             parser.add_argument(
                 "--to",

@@ -48,6 +48,34 @@ def add(commands: Any, command: Any, group: Any) -> None:
     add_key(revoke)
     _add_person(revoke)
 
+    _add_review(commands, command, group)
+
+
+def _add_review(commands: Any, command: Any, group: Any) -> None:
+    review = group(commands, "review", "What waits for a person")
+    listing = command(review, "list", "reviewing:listing", "List what waits, oldest first")
+    listing.add_argument("--all", action="store_true", help="what is over too")
+    show = command(review, "show", "reviewing:show", "Show one item, with its evidence")
+    show.add_argument("id", metavar="ID", help="its id, or the start of it")
+    for name, summary, more in (
+        (
+            "approve",
+            "Sign an order: what was asked for, exactly as it was asked for",
+            "The last signature that was missing lets it be done, at once.",
+        ),
+        ("reject", "Reject an order, for good", "One is enough: a steward of that custodian, or of its community."),
+    ):
+        one = command(review, name, f"reviewing:{name}", summary, more)
+        one.add_argument("id", metavar="ID", help="the order's id, or the start of it")
+        add_key(one)
+        _add_person(one)
+
+
+def add_days(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--days", type=_week, default=7, metavar="N", help="if others must agree: for how long (default: 7, the most)"
+    )
+
 
 def add_key(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
@@ -67,6 +95,12 @@ def _add_person(parser: argparse.ArgumentParser) -> None:
 def _few(text: str) -> int:
     if not (text.isascii() and text.isdigit() and 1 <= int(text[:4]) <= 100):
         raise argparse.ArgumentTypeError("must be a number from 1 to 100")
+    return int(text)
+
+
+def _week(text: str) -> int:
+    if text not in ("1", "2", "3", "4", "5", "6", "7"):
+        raise argparse.ArgumentTypeError("must be a number of days, from 1 to 7")
     return int(text)
 
 

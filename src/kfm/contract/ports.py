@@ -246,6 +246,17 @@ class OutboxTx(Outbox, Protocol):
         """Only ever forward."""
 
 
+class Orders(Protocol):
+    """What one person alone may not do, each as it stands now."""
+
+    def all(self) -> Iterator[tuple[str, bytes]]:
+        """The digest of each request, and the order."""
+
+
+class OrdersTx(Orders, Protocol):
+    def keep(self, request: str, body: bytes) -> None: ...
+
+
 class Leases(Protocol):
     """Who is at work on what."""
 
@@ -322,6 +333,9 @@ class Tx(Protocol):
     def inbox(self) -> InboxTx: ...
 
     @property
+    def orders(self) -> OrdersTx: ...
+
+    @property
     def outbox(self) -> OutboxTx: ...
 
     @property
@@ -353,6 +367,9 @@ class State(Protocol):
 
     @property
     def inbox(self) -> Inbox: ...
+
+    @property
+    def orders(self) -> Orders: ...
 
     @property
     def outbox(self) -> Outbox: ...

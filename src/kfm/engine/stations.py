@@ -129,6 +129,7 @@ class Warrant(Struct, frozen=True):
 
     moves: list[RefMove] = []  # of the order that is used up by it
     rows: Rows = []  # what these lead to
+    orders: Rows = []  # what orders are then, by the digests of their requests
     held: dict[str, str] = {}  # refs that must be where they were when it was decided
 
 
@@ -141,6 +142,7 @@ class Assembled(Struct, frozen=True):
     rows: Rows = []  # new parts of the manifest, written by the commit itself
     decisions: list[Decision] = []  # of the gate, on what goes to the Published zone
     held: dict[str, str] = {}  # refs that must still be there
+    orders: Rows = []  # as in the warrant
 
 
 NOTHING_MADE = Assembled()

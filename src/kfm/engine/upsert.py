@@ -27,7 +27,8 @@ def assemble(walk: Walk, planned: Planned, executed: Executed) -> Assembled:
     if walk.updater.moves_only:
         decisions = [admit_to_published(walk, move) for move in moves if is_publishing(move)]
         warrant = walk.ports.authority(walk.updater.op, walk.trigger, moves) if moves else Warrant()
-        return Assembled(moves + warrant.moves, rows=warrant.rows, decisions=decisions, held=warrant.held)
+        moves += warrant.moves
+        return Assembled(moves, rows=warrant.rows, decisions=decisions, held=warrant.held, orders=warrant.orders)
     if walk.ports.protection is not None:
         from kfm.engine.leaks import check_made
 
@@ -154,6 +155,8 @@ def upsert(walk: Walk, run: Run, made: Assembled, tx: Tx) -> None:
     for ref, at in made.held.items():
         if tx.refs.at(ref) != at:
             raise Denied(f"{ref} has moved since this was decided", hint="order it anew")
+    for request, order in made.orders:
+        tx.orders.keep(request, order)
     if made.version is not None:
         tx.ledger.keep_version(made.version)
     ts = walk.now()

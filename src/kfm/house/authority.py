@@ -11,10 +11,11 @@ from collections.abc import Iterator
 
 import msgspec
 
-from kfm.contract.records import RefMove, Trigger
+from kfm.contract.labels import joined, standing_of_source
+from kfm.contract.records import RefMove, Standing, Trigger
 from kfm.engine.stations import Warrant
 from kfm.engine.walk import SIGNED
-from kfm.errors import Denied
+from kfm.errors import Corrupt, Denied
 from kfm.house.keyring import Installed, in_force, now
 from kfm.operations.moves import NOTHING
 from kfm.operations.signing import LIST, ORDERS
@@ -72,13 +73,28 @@ def matter(house: Installed, op: str, trigger: Trigger, move: RefMove) -> Reques
 
 
 def custodians(house: Installed, dataset: str, move: RefMove) -> list[str]:
-    """Who has a say in a version: of whatever it was made of, and of the one it takes the place of."""
-    found: set[str] = set()
+    """Who has a say in a version: of whatever it was made of, of the one it takes the place of, and whoever the labels
+    of today name, should they have been written since."""
+    standings = [labelled(house, dataset)]
     for digest in (move.before, move.after):
         version = house.state.ledger.version(dataset, digest) if digest else None
-        standing = getattr(version, "standing", None)
-        found |= set(standing.custodians) if standing is not None else set()
-    return sorted(found)
+        standings.append(version.standing if version is not None else None)
+    return sorted({name for each in standings if each is not None for name in each.custodians})
+
+
+def labelled(house: Installed, dataset: str) -> Standing | None:
+    """What the file of labels says of a dataset and all its sources; None if there is no such file."""
+    if not house.resolved.config.labels:
+        return None
+    from kfm.house.protection import labels_of
+
+    declared = house.resolved.config.datasets.get(dataset)
+    addresses = [source.known_as for source in declared.sources.values()] if declared is not None else []
+    labels, today = labels_of(house.resolved), now(house)[:10]
+    return joined(
+        standing_of_source(labels, dataset=dataset, source=address, digest="", today=today)
+        for address in [*addresses, ""]
+    )
 
 
 def is_about(order: Order, wanted: Request) -> bool:
@@ -87,8 +103,11 @@ def is_about(order: Order, wanted: Request) -> bool:
 
 def orders(house: Installed) -> Iterator[Order]:
     """All there are, as they stand now."""
-    for _, at in list(house.state.refs.all(ORDERS)):
-        yield read_order(house.objects.read(at))
+    for _, body in list(house.state.orders.all()):
+        order = read_order(body)
+        if house.state.refs.at(ORDERS + order.request.id) != order.digest:
+            raise Corrupt(f"order {order.request.id} is not what was signed", hint="restore the state from a copy")
+        yield order
 
 
 def _orders_for(house: Installed, wanted: Request) -> Iterator[Order]:
@@ -103,7 +122,12 @@ def _using(house: Installed, order: Order, keys: Keys) -> Warrant:
     ref = ORDERS + order.request.id
     before = "" if order is house.offered else order.digest
     move = RefMove(ref=ref, before=before, after=used.digest)
-    return Warrant(moves=[move], rows=[(used.digest, used.body)], held={LIST: keys.digest})
+    return Warrant(
+        moves=[move],
+        rows=[(used.digest, used.body)],
+        orders=[(used.request.digest, used.body)],
+        held={LIST: keys.digest},
+    )
 
 
 def _listing(house: Installed, trigger: Trigger, move: RefMove) -> Warrant:
@@ -130,7 +154,7 @@ def _signing(house: Installed, op: str, keys: Keys | None, move: RefMove) -> War
             f"{op} of order {new.request.id} counts for nothing: {'; '.join(reasons)}",
             hint="docs/guides/keys.md says what each of these means",
         )
-    return Warrant(held={LIST: keys.digest})
+    return Warrant(orders=[(new.request.digest, new.body)], held={LIST: keys.digest})
 
 
 def _against(op: str, old: Order | None, new: Order, keys: Keys, at: str) -> list[str]:

@@ -28,7 +28,8 @@ from kfm.operations.signing import LIST
 from kfm.references import read_reference
 from kfm.seals.keylist import Custodian, Key, KeyList, Keys, Person, Purpose, Role, known_list, signed_list
 from kfm.seals.orders import Order
-from kfm.seals.signing import SEED_SIZE, Signer, check_public
+from kfm.seals.signing import SEED_SIZE, check_public
+from kfm.seals.signing import Signer as Signer
 from kfm.store.state import StoredState
 
 FILE = "keys.json"

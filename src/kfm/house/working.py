@@ -95,9 +95,11 @@ def running(dataset: str, **asked: Any) -> Request:
     return Request(dataset, lambda house, _tell: [house.run(house.trigger(dataset, **asked))])
 
 
-def moving(operation: str, dataset: str, params: Mapping[str, str], **who: str) -> Request:
-    """An operation: promote, rollback, freeze or thaw."""
-    return Request(dataset, lambda house, _tell: [house.operation(operation, dataset, dict(params), **who)])
+def moving(operation: str, dataset: str, params: Mapping[str, str], **who: Any) -> Request:
+    """An operation: promote, rollback, freeze or thaw. With a `signer` it is signed, or asked for."""
+    from kfm.house.ordering import operate
+
+    return Request(dataset, lambda house, _tell: [operate(house, operation, dataset, params, **who)])
 
 
 def resuming(run_id: str = "") -> Request:

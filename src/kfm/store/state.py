@@ -19,6 +19,7 @@ from kfm.store.inbox import Inbox, InboxTx
 from kfm.store.journal import Journal, JournalTx
 from kfm.store.leases import Leases, LeasesTx
 from kfm.store.ledger import Ledger, LedgerTx
+from kfm.store.orders import Orders, OrdersTx
 from kfm.store.outbox import Outbox, OutboxTx
 from kfm.store.protected import Protected, ProtectedTx
 from kfm.store.refs import Refs, RefsTx
@@ -45,6 +46,7 @@ class StoredState:
         self.journal = Journal(self)
         self.ledger = Ledger(self)
         self.inbox = Inbox(self)
+        self.orders = Orders(self)
         self.outbox = Outbox(self)
         self.leases = Leases(self)
         self.runs = Runs(self)
@@ -182,7 +184,9 @@ class Transaction:
 class StoredTx:
     """The writes of one transaction, by noun."""
 
-    __slots__ = ("_state", "_tables", "inbox", "journal", "leases", "ledger", "outbox", "protected", "refs", "runs")
+    __slots__ = (
+        "_state", "_tables", "inbox", "journal", "leases", "ledger", "orders", "outbox", "protected", "refs", "runs",
+    )  # fmt: skip
 
     def __init__(self, state: StoredState) -> None:
         self._state = state
@@ -191,6 +195,7 @@ class StoredTx:
         self.journal = JournalTx(state)
         self.ledger = LedgerTx(state)
         self.inbox = InboxTx(state)
+        self.orders = OrdersTx(state)
         self.outbox = OutboxTx(state)
         self.leases = LeasesTx(state)
         self.runs = RunsTx(state)

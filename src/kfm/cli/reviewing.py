@@ -1,0 +1,94 @@
+"""kfm review: what waits for a person, and what that person says to it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from kfm.cli.moving import tell_moves
+from kfm.cli.opening import opened, person
+from kfm.cli.render import Screen
+from kfm.cli.running import Tally, show_runs
+from kfm.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kfm.contract.records import Receipt
+    from kfm.house.opening import House
+    from kfm.house.working import Tell
+
+
+def listing(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.house.reviewing import items
+
+    with opened(options, screen, "read") as house:
+        found = items(house, everything=options.all)
+    if screen.json:
+        screen.data([_plain(item) for item in found])
+    elif not found:
+        screen.say("nothing waits for a person")
+    else:
+        screen.table(
+            ("id", "kind", "dataset", "what", "state", "asked by", "until", "missing"),
+            [(i.id, i.kind, i.dataset, i.what, i.state, i.asked_by, i.until[:16], ", ".join(i.missing)) for i in found],
+        )
+    return 0
+
+
+def show(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.house.reviewing import item
+
+    with opened(options, screen, "read") as house:
+        found = item(house, options.id)
+    if screen.json:
+        screen.data({**_plain(found), "more": found.more})
+        return 0
+    plain = [(name, str(value)) for name, value in _plain(found).items() if value and name != "missing"]
+    screen.fields([*plain, *(("missing", rule) for rule in found.missing)])
+    screen.fields([(name, str(value)) for name, value in found.more.items() if value and not isinstance(value, list)])
+    for name, rows in found.more.items():
+        if isinstance(rows, list) and rows:
+            screen.line()
+            screen.table(tuple(rows[0]), [tuple(row.values()) for row in rows])
+            screen.say(f"{len(rows)} {name}")
+    return 0
+
+
+def _plain(item: object) -> dict[str, object]:
+    import msgspec
+
+    plain: dict[str, object] = msgspec.to_builtins(item)
+    plain.pop("more")
+    return plain
+
+
+def approve(options: argparse.Namespace, screen: Screen) -> int:
+    return _sign(options, screen)
+
+
+def reject(options: argparse.Namespace, screen: Screen) -> int:
+    return _sign(options, screen)
+
+
+def _sign(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.house.keyring import signer_at
+    from kfm.house.ordering import sign
+    from kfm.house.working import Request, work
+
+    said = person(options)
+    if len(options.key) != 1:
+        raise BadInput("one signs with one key", hint="name your private key with --key FILE")
+    signer = signer_at(options.key[0])
+
+    def do(house: House, _tell: Tell) -> Iterable[Receipt]:
+        return sign(house, options.subcommand, options.id, signer, **said)
+
+    with opened(options, screen, "write") as house:
+        tally = Tally(screen)
+        outcome = work(house, [Request(options.id, do)], tally)
+        show_runs(house, screen, tally, outcome)
+        if not screen.json:
+            for receipt in outcome.receipts:
+                tell_moves(house, screen, receipt)
+        return tally.code

@@ -1,0 +1,203 @@
+"""Orders: an operation signed by whoever asks for it, approved or rejected by others, and done when enough have signed.
+
+Each of these is an operation of its own, with its receipt: who asked, who signed, who was not let. What a single
+signature suffices for is done at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from kfm.clock import parse_instant, rfc3339
+from kfm.contract.aims import REF
+from kfm.contract.records import Receipt, RefEntry, RefMove, SourceRef
+from kfm.documents.characters import printable
+from kfm.errors import BadInput, Denied, Moved, Refused
+from kfm.house.authority import asked_by, is_about, matter, may_be_done, orders
+from kfm.house.keyring import in_force, now, who
+from kfm.operations.moves import NOTHING
+from kfm.operations.signing import ORDERS
+from kfm.orchestration.triggers import DAY_MS, ordered
+from kfm.seals.acts import Act, Kind, decide, sign_act
+from kfm.seals.keylist import Keys
+from kfm.seals.orders import MAY_COME, Order
+from kfm.seals.signing import Signer
+
+if TYPE_CHECKING:
+    from kfm.house.opening import House
+
+LONGEST_DAYS = 7
+TURNS = 5  # others may sign the same order at the same time
+# The operation that does what was asked for.
+DOES = {"promote": "promote", "rollback": "rollback", "withdraw": "rollback", "freeze": "freeze", "thaw": "thaw"}
+
+
+def operate(
+    house: House,
+    operation: str,
+    dataset: str,
+    params: Mapping[str, str],
+    *,
+    signer: Signer | None = None,
+    days: int = LONGEST_DAYS,
+    reason: str = "",
+    actor: str = "",
+) -> Receipt:
+    """Do it, if the keys in force let it be done; else, if only others are missing, ask for it."""
+    if signer is None:
+        return house.operation(operation, dataset, dict(params), reason=reason, actor=actor)
+    keys = in_force(house)
+    if keys is None:
+        raise BadInput("there is no key list to sign by", hint="leave out --key, or make a list: `kfm keys new`")
+    order = _asked(house, keys, operation, dataset, params, signer, days, reason)
+    if order is None or house.mode == "dry" or not _only_others_are_missing(order, keys, now(house)):
+        house.offered = order
+        try:
+            actor = order.request.requester if order is not None else actor
+            return house.operation(operation, dataset, dict(params), reason=reason, actor=actor)
+        finally:
+            house.offered = None
+    open_ = next((each for each in orders(house) if each.state == "open" and is_about(each, order.request)), None)
+    if open_ is not None and now(house) < open_.request.expires_at:
+        raise Denied(
+            f"that is asked for already, as order {open_.request.id}", hint=f"`kfm review approve {open_.request.id}`"
+        )
+    return _keep(house, "request", order, actor=order.request.requester, reason=reason)
+
+
+def _asked(
+    house: House,
+    keys: Keys,
+    operation: str,
+    dataset: str,
+    params: Mapping[str, str],
+    signer: Signer,
+    days: int,
+    reason: str,
+) -> Order | None:
+    """The order that this would be; None if nothing would move, or if others have signed it already."""
+    from kfm.house.opening import operations
+
+    at = now(house)
+    updater = operations()[operation]()
+    trigger = ordered(updater, dataset, dict(params), house.clock, actor="", reason=reason)
+    ref, target = updater.aim(trigger, _Looking(house))
+    if ref.content_hash == target:
+        return None
+    wanted = matter(house, updater.op, trigger, RefMove(ref=ref.name, before=ref.content_hash, after=target))
+    if any(may_be_done(each, keys, at) and is_about(each, wanted) for each in orders(house)):
+        return None
+    until = rfc3339(parse_instant(at, "now") + days * DAY_MS)
+    request = asked_by(wanted, who(keys, signer, at), reason, at, until)
+    return Order(request=request, acts=[sign_act("request", request, signer, at)])
+
+
+def _only_others_are_missing(order: Order, keys: Keys, at: str) -> bool:
+    reasons = decide(order.request, order.acts, keys, now=at, used=()).reasons
+    return bool(reasons) and set(reasons) <= MAY_COME
+
+
+class _Looking:
+    """What an operation looks at to say what it would move."""
+
+    def __init__(self, house: House) -> None:
+        self._refs = house.state.refs
+
+    def pin(self, source: str, **how: Any) -> SourceRef:  # noqa: ARG002
+        raise Refused("an operation reads no source", hint="report this")
+
+    def ref(self, name: str) -> SourceRef:
+        return SourceRef(uri=REF + name, content_hash=self._refs.at(name), size=0, name=name)
+
+    def history(self, name: str) -> list[RefEntry]:
+        return list(self._refs.history(name))
+
+
+def _keep(house: House, op: str, order: Order, *, actor: str, reason: str) -> Receipt:
+    params = {"ref": ORDERS + order.request.id, "to": house.objects.put(order.body)}
+    return house.operation(op, order.request.dataset, params, actor=actor, reason=reason)
+
+
+# -- what others do with it
+
+
+def find(house: House, start: str) -> Order:
+    found = [each for each in orders(house) if len(start) >= 4 and each.request.id.startswith(start)]
+    if len(found) != 1:
+        many = f"{len(found)} orders begin" if found else "no order begins"
+        raise BadInput(f"{many} with {printable(start, 40)}", hint="see `kfm review list`; give 4 digits or more")
+    return found[0]
+
+
+def sign(
+    house: House, kind: Literal["approve", "reject"], start: str, signer: Signer, *, reason: str = "", actor: str = ""
+) -> Iterator[Receipt]:
+    """One more signature under an order. The last one that was missing lets it be done, at once."""
+    keys = in_force(house)
+    if keys is None:
+        raise BadInput("there is no key list to sign by", hint="make one: `kfm keys new --person NAME --role admin`")
+    at = now(house)
+    with contextlib.suppress(Denied):  # whoever it is: it is denied in the walk, and written down
+        actor = who(keys, signer, at)
+    order = find(house, start)
+    if order.state == "open" and at >= order.request.expires_at:
+        yield _keep(house, "expire", order.became("expired"), actor=actor, reason="its time is over")
+        raise Denied(f"order {order.request.id} has expired", hint="ask for it anew")
+    for turn in range(TURNS):
+        order = find(house, order.request.id)
+        act = sign_act(kind, order.request, signer, now(house))
+        receipt = _keep(house, kind, _with(order, kind, act), actor=actor, reason=reason)
+        if turn == TURNS - 1 or not any(note.code == Moved.code for note in receipt.errors):
+            break
+    yield receipt
+    if kind == "approve" and receipt.status == "SUCCESS":
+        yield from carry_out(house, find(house, order.request.id))
+
+
+def _with(order: Order, kind: Kind, act: Act) -> Order:
+    return order.signed(act) if kind == "approve" else order.signed(act).became("rejected")
+
+
+def carry_out(house: House, order: Order) -> Iterator[Receipt]:
+    """What was asked for, if enough have signed."""
+    keys = in_force(house)
+    request = order.request
+    if keys is None or not may_be_done(order, keys, now(house)) or request.action not in DOES:
+        return
+    operation = DOES[request.action]
+    if operation in ("freeze", "thaw"):
+        params = {"scope": request.dataset}
+    else:
+        params = {"to": request.after, "before": request.before}
+        if operation == "rollback":
+            params["ref"] = request.params["ref"]
+    yield house.operation(operation, request.dataset, params, actor=request.requester, reason=request.purpose)
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """How an order stands: what is missing, and who has signed."""
+
+    order: Order
+    state: str  # open | approved | used | rejected | expired
+    missing: list[str]
+    signed: list[tuple[str, str, str]]  # kind, person, when
+
+
+def standing(house: House, order: Order) -> Standing:
+    keys = in_force(house)
+    at = now(house)
+    verdict = decide(order.request, order.acts, keys, now=at, used=())
+    state: str = order.state
+    if order.state == "open":
+        state = "expired" if at >= order.request.expires_at else "approved" if verdict.allow else "open"
+    people = keys.keys if keys is not None else {}
+    signed = [(str(act.kind), people[act.key].person if act.key in people else "", act.signed_at) for act in order.acts]
+    return Standing(order, state, verdict.reasons if state == "open" else [], signed)
+
+
+def before_and_after(order: Order) -> tuple[str, str]:
+    return order.request.before or NOTHING, order.request.after or NOTHING

@@ -61,7 +61,7 @@ def _add_stewards(commands: Any, make: Make, group: Group) -> None:
     scan.add_argument("path", metavar="PATH", help="a file or a folder")
     scan.add_argument("--against", metavar="FILE", help="a protected file (default: all that this installation knows)")
     scan.add_argument("--mask", metavar="POLICY", help="the masking policy of that file")
-    _add_key(scan, "that the fingerprints were made with")
+    _add_key(scan, "to mark that file with (default: a throw-away one)")
 
 
 def _add_labels(commands: Any, make: Make, group: Group) -> None:

@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import TYPE_CHECKING
 
-from kfm.cli.opening import settings
+from kfm.cli.opening import opened, settings
 from kfm.cli.render import Screen, clean
 from kfm.errors import EXIT_CODES, BadInput
 
@@ -115,7 +115,7 @@ def leaks_scan(options: argparse.Namespace, screen: Screen) -> int:
             raise BadInput("--against needs --mask", hint="the masking policy says which columns are ids and places")
         known = [known_of_file(options.against, options.mask, options.key or "", os.environ)]
     else:
-        known = _known_of_state()
+        known = _known_of_state(options, screen)
     result = scanned(options.path, known)
     if screen.json:
         screen.data(result)
@@ -135,11 +135,21 @@ def leaks_scan(options: argparse.Namespace, screen: Screen) -> int:
     return EXIT_CODES["denied"]
 
 
-def _known_of_state() -> list[Known]:
-    raise BadInput(
-        "nothing protected is known here to compare with",
-        hint="name a protected file with --against FILE --mask POLICY",
-    )
+def _known_of_state(options: argparse.Namespace, screen: Screen) -> list[Known]:
+    from kfm.house.scanning import known_of_state
+
+    if options.mask or options.key:
+        raise BadInput(
+            "--mask and --key are for --against", hint="what this installation knows is under keys that kfm.yml names"
+        )
+    with opened(options, screen, "read") as house:
+        known = known_of_state(house)
+    if not known:
+        raise BadInput(
+            "nothing protected is known here to compare with",
+            hint="run a protected dataset first, or name a protected file with --against FILE --mask POLICY",
+        )
+    return known
 
 
 def _installation(options: argparse.Namespace) -> Resolved | None:

@@ -24,6 +24,7 @@ from kfm.masking.fingerprints import Fingerprints, Marker
 from kfm.masking.gate import Report, one_cell, scan
 
 GATE = "leaks"
+MOST_COMING = 1 << 28  # bytes of a source that are looked through on their way in
 
 
 class Known(NamedTuple):
@@ -67,6 +68,23 @@ def check_made(walk: Walk, planned: Planned, executed: Executed) -> None:
             said = canonical([list(step.key), media_type, results.described.get(position, {})])
             bodies = [walk.ports.objects.read(name) if body is None else body, said]
             _deny(_found(bodies, marks, walk.standing), f"what this run of {walk.dataset} has made")
+
+
+def check_came(walk: Walk, pieces: Iterable[bytes]) -> None:
+    """Bytes of a source of which nobody says that it is protected, before they are stored in clear. What cannot be
+    read, or is too much to be held at once, is looked at when something was made of it."""
+    marks = known(walk.ports)
+    if not marks:
+        return
+    body = bytearray()
+    for piece in pieces:
+        body += piece
+        if len(body) > MOST_COMING:
+            return
+    reports = [scan(bytes(body), one.prints, one.marker) for one in marks]
+    leaks = [leak for report in reports if report.verdict == "deny" for leak in report.leaks]
+    found = Counter({leak.rule: leak.count for leak in leaks if leak.rule != "gate.unreadable"})
+    _deny(found, f"a source of {walk.dataset}, which nobody labelled")
 
 
 def check_published(walk: Walk, move: RefMove) -> None:

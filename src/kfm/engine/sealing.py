@@ -133,11 +133,14 @@ class SealedStaging:
         self._inner.abort()
 
 
+Where = Callable[[str, Callable[[], Iterator[bytes]]], Objects]
+
+
 class ScreenedObjects(OpeningObjects):
     """For bytes of which it is not known yet whether they may be stored in clear: they wait under a key that nobody
-    keeps, until `where` says by their digest into which objects they go."""
+    keeps, until `where` says by their digest, or by what they are, into which objects they go."""
 
-    def __init__(self, objects: Objects, keys: Keys, where: Callable[[str], Objects], *, dry: bool) -> None:
+    def __init__(self, objects: Objects, keys: Keys, where: Where, *, dry: bool) -> None:
         super().__init__(objects, keys)
         self._where = where
         self._dry = dry
@@ -147,7 +150,7 @@ class ScreenedObjects(OpeningObjects):
 
 
 class ScreenedStaging:
-    def __init__(self, where: Callable[[str], Objects], waiting: BinaryIO) -> None:
+    def __init__(self, where: Where, waiting: BinaryIO) -> None:
         self._where = where
         self._waiting = waiting
         self._key = CustodianKey(Secret(os.urandom(64)))
@@ -160,12 +163,11 @@ class ScreenedStaging:
 
     def commit(self) -> tuple[str, int]:
         self._waiting.write(self._sealer.finish())
-        self._waiting.seek(0)
         try:
-            objects = self._where("sha256:" + self._hash.hexdigest())
+            objects = self._where("sha256:" + self._hash.hexdigest(), self._pieces)
             staging = objects.stage()
             try:
-                for piece in opened(_blocks(self._waiting), lambda _key_id: self._key):
+                for piece in self._pieces():
                     staging.write(piece)
             except BaseException:
                 staging.abort()
@@ -173,6 +175,10 @@ class ScreenedStaging:
             return staging.commit()
         finally:
             self._waiting.close()
+
+    def _pieces(self) -> Iterator[bytes]:
+        self._waiting.seek(0)
+        return opened(_blocks(self._waiting), lambda _key_id: self._key)
 
     def abort(self) -> None:
         self._waiting.close()

@@ -7,29 +7,38 @@ from kfm.contract.keys import GENESIS, digest
 from kfm.contract.names import is_digest
 from kfm.contract.ports import Objects, State
 from kfm.contract.records import Record
-from kfm.errors import Corrupt
+from kfm.errors import Corrupt, Denied
 
 
 class Report(Record, frozen=True):
     entries: int
     objects: int
+    closed: int = 0  # versions under a key that is not at hand: what they name could not be followed
 
 
-def verify(state: State, objects: Objects) -> Report:
-    """Corrupt at the first thing that is not as it was stored."""
+def verify(state: State, objects: Objects, readable: Objects | None = None) -> Report:
+    """Corrupt at the first thing that is not as it was stored. `readable` opens what is sealed, where the key is."""
     entries = _ledger(state)
     seen: set[str] = set()
+    closed: set[str] = set()
+
+    def version(manifest: str) -> None:
+        try:
+            _version(readable or objects, objects, manifest, seen)
+        except Denied:
+            closed.add(manifest)
+
     for name, target in state.refs.all():
         if is_digest(target):
             _object(objects, target, seen)
             if name.startswith(("processed/", "published/")):
-                _version(objects, target, seen)
+                version(target)
     for entry in state.refs.histories():  # also where no ref leads any more: it can be rolled back to
         if is_digest(entry.after):
             _object(objects, entry.after, seen)
             if entry.ref.startswith(("processed/", "published/")):
-                _version(objects, entry.after, seen)
-    return Report(entries=entries, objects=len(seen))
+                version(entry.after)
+    return Report(entries=entries, objects=len(seen), closed=len(closed))
 
 
 def _ledger(state: State) -> int:
@@ -66,8 +75,8 @@ def _object(objects: Objects, name: str, seen: set[str]) -> None:
     seen.add(name)
 
 
-def _version(objects: Objects, manifest: str, seen: set[str]) -> None:
-    for part in manifests.parts(objects, manifest):
+def _version(readable: Objects, objects: Objects, manifest: str, seen: set[str]) -> None:
+    for part in manifests.parts(readable, manifest):
         _object(objects, part, seen)
-    for entry in manifests.entries(objects, manifest):
+    for entry in manifests.entries(readable, manifest):
         _object(objects, entry.digest, seen)

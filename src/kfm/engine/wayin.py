@@ -3,7 +3,8 @@
 What labels say of the dataset, of the address and of the exact bytes counts together, and with it what the state has
 learned of address and bytes before, which only ever gets more closed. Bytes that are known as protected never reach
 the store in clear, whoever declares them: while any are known, bytes of which nothing else is known wait under a key
-that nobody keeps until their digest was compared. A copy with other bytes is another matter: see leaks.py.
+that nobody keeps until their digest was compared, and what is in them with the fingerprints of what is protected. So a
+copy with other bytes is turned away before a byte of it is stored.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import posixpath
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeGuard
 
 import msgspec
@@ -54,7 +55,7 @@ class WayIn:
         return ScreenedObjects(
             self._objects,
             self._protection.with_id,
-            lambda plain: self._by_bytes(request, plain),
+            lambda plain, pieces: self._by_bytes(request, plain, pieces),
             dry=self._walk.ports.settings.dry_run,
         )
 
@@ -182,9 +183,14 @@ class WayIn:
     def _sealed(self, standing: Standing) -> Objects:
         return SealedObjects(self._objects, self.seal_for(standing), self._plain.__setitem__)
 
-    def _by_bytes(self, request: FetchRequest, plain: str) -> Objects:
+    def _by_bytes(self, request: FetchRequest, plain: str, pieces: Callable[[], Iterator[bytes]]) -> Objects:
         standing = self.standing(request.uri, request.base_dir, plain)
-        return self._sealed(standing) if _is_protected(standing) else self._objects
+        if _is_protected(standing):
+            return self._sealed(standing)
+        from kfm.engine.leaks import check_came
+
+        check_came(self._walk, pieces())
+        return self._objects
 
 
 def settle_standing(walk: Walk, way: WayIn, refs: Iterable[SourceRef]) -> None:

@@ -138,7 +138,7 @@ def verify_everything(house: House) -> list[Verdict]:
     check_rows = getattr(house.tables, "verify", None)
     rows = check_rows() if check_rows is not None else 0
     wrong = differences(house.state)
-    report = verify(house.state, house.objects)
+    report = verify(house.state, house.objects, house.readable)
     check_objects = getattr(house.objects, "verify", None)
     stored = check_objects() if check_objects is not None else report.objects
     return [
@@ -150,5 +150,10 @@ def verify_everything(house: House) -> list[Verdict]:
             why="restore the state from a copy" if wrong else "",
         ),
         Verdict(check="ledger.chain", ok=True, found=f"{report.entries} entries intact"),
-        Verdict(check="objects.bytes", ok=True, found=f"{stored} objects intact"),
+        Verdict(
+            check="objects.bytes",
+            ok=True,
+            found=f"{stored} objects intact"
+            + (f"; {report.closed} versions are sealed, and what they name was not followed" if report.closed else ""),
+        ),
     ]

@@ -157,15 +157,17 @@ def _shown(house: House, file: File, dataset: str, source: str, today: str) -> S
 def holds(house: House, labels: Labels, dataset: str, address: str, declared: Level | None, today: str) -> Standing:
     """What the labels and kfm.yml say, and what the state remembers of the address whatever they say."""
     now = standing_of_source(labels, dataset=dataset, source=address, digest="", today=today, declared=declared)
-    before = remembered(house, address)
+    before = remembered(house, address, today)
     return now if before is None else joined([now, before])
 
 
-def remembered(house: House, address: str) -> Standing | None:
+def remembered(house: House, address: str, today: str) -> Standing | None:
     """How protected an address is known to be, whatever a file says now."""
-    read = getattr(house.state, "standings", None)  # of a state that keeps them
-    found: Standing | None = read.of_source(address) if read is not None and address else None
-    return found
+    from kfm.engine.wayin import address as plainly
+    from kfm.engine.wayin import aged
+
+    found = house.state.protected.standing(f"source/{plainly(address, house.resolved.root)}") if address else None
+    return None if found is None else aged(found, today)
 
 
 def _made(house: House, dataset: str) -> dict[str, Level]:

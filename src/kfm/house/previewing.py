@@ -78,7 +78,10 @@ class Previewed:
             )
         self.standing = _standing(body, file, labels, dataset, today)
         self.throw_away = not key
-        secret = secret_at(key, env) if key else Secret(os.urandom(SHORTEST))
+        from kfm.engine.protection import public_ids
+        from kfm.seals.custody import CustodianKey
+
+        secret = public_ids(CustodianKey(secret_at(key, env) if key else Secret(os.urandom(SHORTEST))))
         self.prepared = prepare(self.policy, _lent(self.standing), secret)
         self.records = mask_columns(self.table, self.prepared)
 

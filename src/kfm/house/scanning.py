@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -14,6 +14,9 @@ from kfm.errors import BadInput, Denied
 from kfm.house.tabling import columns_of, policy_at, read_bytes, secret_at
 from kfm.masking.fingerprints import Fingerprints, Marker
 from kfm.masking.gate import LARGEST, Leak, Report, Verdict, scan
+
+if TYPE_CHECKING:
+    from kfm.house.opening import House
 
 _ORDER: tuple[Verdict, ...] = ("clean", "review", "deny")
 _UNREADABLE = Report(verdict="deny", leaks=(Leak(rule="gate.unreadable", count=1),))
@@ -56,6 +59,27 @@ def known_of_file(file: str, mask: str, key: str, env: Any) -> Known:
         lats, lngs = (map(str, table.get(name, ())) for name in (location.latitude, location.longitude))
         points = list(zip(lats, lngs, strict=True))
     return Known(marker.of(ids, points, finer_than=policy.resolution), marker)
+
+
+def known_of_state(house: House) -> list[Known]:
+    """Everything that this installation knows to be protected. Denied where a key that it was marked with is missing:
+    what it alone knows again could not be found."""
+    from kfm.engine.protection import fingerprints
+
+    found: dict[str, Fingerprints] = {}
+    for key_id, body in house.state.protected.fingerprints():
+        found[key_id] = found.get(key_id, Fingerprints()) | msgspec.json.decode(body, type=Fingerprints)
+    known = []
+    for key_id, prints in found.items():
+        key = house.with_key(key_id)
+        if key is None:
+            raise Denied(
+                f"there are fingerprints under key {key_id}, which is not at hand: nothing can be held against them",
+                hint="do this where the key is, named under `custodians:` in kfm.yml",
+                rule="key.missing",
+            )
+        known.append(Known(prints, Marker(fingerprints(key))))
+    return known
 
 
 def _point(geometry: Any) -> tuple[str, str]:

@@ -100,3 +100,32 @@ class Site:
 
     def ref(self, name: str) -> str:
         return next((row["version"] for row in self.kfm("refs", "list", "--json").data if row["ref"] == name), "")
+
+
+def make_list(kfm: Any, safe: Path, *custodians: str) -> None:
+    """A key list by the command line of any test: an admin, an operator, two stewards of these custodians."""
+    safe.mkdir(mode=0o700, exist_ok=True)
+    own = [word for name in custodians for word in ("--custodian", name)]
+    for name, role, signers in (
+        ("ada", ("admin",), ()),
+        ("olli", ("operator",), ("ada",)),
+        ("sue", ("steward", *own), ("ada",)),
+        ("sam", ("steward", *own), ("ada", "sue")),
+    ):
+        signed = [word for each in signers for word in ("--key", str(safe / f"{each}.key"))]
+        made = kfm("keys", "new", "--person", name, "--role", *role, "--out", str(safe / f"{name}.key"), *signed)
+        assert made.code == 0, made.err
+
+
+def by_order(kfm: Any, safe: Path, *words: str) -> Any:
+    """An operation that takes others: asked for by olli, approved by both stewards. The answer to the last of them, or
+    to the first that did not go."""
+    asked = kfm(*words, "--reason", "as agreed", "--key", str(safe / "olli.key"))
+    waiting = [row for row in kfm("review", "list", "--json").data if row["kind"] == "order" and row["missing"]]
+    if asked.code != 4 or not waiting:
+        return asked
+    for name in ("sue", "sam"):
+        answer = kfm("review", "approve", waiting[-1]["id"], "--key", str(safe / f"{name}.key"))
+        if answer.code or waiting[-1]["id"] not in str(kfm("review", "list", "--json").data):
+            break
+    return answer

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Kfm, kfm, plain_environment  # noqa: F401
+from tests.governance.people import make_list
 
+SAFE = Path("../kept-by-people")  # where private keys are
 KEY = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 IDS = [f"14QX{100 + n}" for n in range(12)]
 POINTS = [(f"{37.1 + n * 0.2173:.6f}", f"{-101.3 + n * 0.5119:.6f}") for n in range(12)]
@@ -106,6 +108,7 @@ def site(kfm: Kfm, monkeypatch: pytest.MonkeyPatch) -> Kfm:  # noqa: F811
     monkeypatch.setenv("KFM_SECRET_OFFICE", KEY)
     installation(dataset("sites", "sites.csv", mask=True))
     labels(label("dataset: sites"), label("source: sites.csv"))
+    make_list(kfm, SAFE, "office")
     return kfm
 
 

@@ -10,7 +10,20 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Kfm
-from tests.protected.conftest import IDS, KEY, SECRETS, dataset, every_byte, hits, installation, label, labels, table
+from tests.governance.people import by_order, make_list
+from tests.protected.conftest import (
+    IDS,
+    KEY,
+    SAFE,
+    SECRETS,
+    dataset,
+    every_byte,
+    hits,
+    installation,
+    label,
+    labels,
+    table,
+)
 
 
 def test_a_generalised_table_is_masked_and_nothing_else_of_it_can_be_read_anywhere(site: Kfm) -> None:
@@ -32,7 +45,7 @@ def test_the_same_again_is_a_noop(site: Kfm) -> None:
 def test_a_masked_dataset_is_published_as_cells(site: Kfm) -> None:
     installation(dataset("sites", "sites.csv", mask=True, sensitivity="public"))
     assert site("run", "sites").code == 0
-    promoted = site("promote", "sites")
+    promoted = by_order(site, SAFE, "promote", "sites")
     assert promoted.code == 0, promoted.err
     (published,) = [body for name, body in every_byte().items() if name.startswith("public/") and name.endswith(".csv")]
     assert len({row["cell"] for row in csv.DictReader(io.StringIO(published.decode()))}) == 12
@@ -142,3 +155,21 @@ def test_the_key_never_stands_in_the_settings_or_in_what_is_shown(site: Kfm) -> 
     assert site("run", "sites").code == 0
     assert hits([KEY]) == []
     assert KEY not in site("config", "show", "--resolved").out
+
+
+def test_without_a_key_list_only_public_data_are_handled(kfm: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And that is in the ledger; of the protected table nothing is kept."""
+    monkeypatch.setenv("KFM_SECRET_OFFICE", KEY)
+    public = dataset("parks", "parks.csv", sensitivity="public")
+    installation(dataset("sites", "sites.csv", mask=True), public)
+    Path("parks.csv").write_text("park,city\nriver,Wichita\n")
+    labels(label("dataset: sites"), label("source: sites.csv"))
+    assert kfm("run", "parks").code == 0
+    denied = kfm("run", "sites")
+    assert denied.code == 4 and "no key list" in denied.err
+    assert [row["outcome"] for row in kfm("receipts", "list", "--json").data] == ["denied", "done"]
+    assert hits() == []
+    make_list(kfm, SAFE, "office")
+    assert kfm("run", "sites").code == 0
+    Path("keys.json").unlink()
+    assert kfm("run", "sites", "--force", "--reason", "x").code == 4

@@ -20,6 +20,7 @@ class Protection(Struct):
     labels: Labels
     custodians: Mapping[str, Callable[[], CustodianKey]]  # by the names that labels use
     policies: Mapping[str, MaskingPolicy] = {}  # of the dataset, by the names of its sources
+    may_be_handled: Callable[[], None] = lambda: None  # raises Denied where only public data are handled
     _keys: dict[str, CustodianKey] = {}
 
     def key_of(self, custodian: str) -> CustodianKey:
@@ -27,6 +28,7 @@ class Protection(Struct):
         found = self._keys.get(custodian)
         if found is not None:
             return found
+        self.may_be_handled()
         read = self.custodians.get(custodian)
         if read is None:
             raise Denied(

@@ -267,7 +267,12 @@ class House:
 
         if not is_configured(self.resolved) and self.state.protected.is_empty():
             return None
-        return protection_of(self.resolved, name)
+        return protection_of(self.resolved, name, self._check_protected)
+
+    def _check_protected(self) -> None:
+        from kfm.house.keyring import check_protected
+
+        check_protected(self)
 
     @property
     def readable(self) -> Objects:

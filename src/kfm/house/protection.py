@@ -30,7 +30,7 @@ def is_configured(resolved: Resolved) -> bool:
     return bool(config.labels or config.custodians or masked)
 
 
-def protection_of(resolved: Resolved, dataset: str) -> Protection:
+def protection_of(resolved: Resolved, dataset: str, may_be_handled: Callable[[], None]) -> Protection:
     """What a run of this dataset knows, as the files say now."""
     from kfm.engine.protection import Protection
 
@@ -38,6 +38,7 @@ def protection_of(resolved: Resolved, dataset: str) -> Protection:
         labels=labels_of(resolved),
         custodians={name: partial(custodian_key, resolved, name) for name in resolved.config.custodians},
         policies=policies_of(resolved, dataset),
+        may_be_handled=may_be_handled,
     )
 
 

@@ -110,9 +110,9 @@ export class House {
           hint: `run it with \`python -m updater run ${id}\`, or declare \`outputs\` instead`,
         });
       }
-      const { labels, custodians, ledger, attest } = this.config;
-      if (ledger.sign_with || attest.sign_with) {
-        throw new BadInput("kfm.yml asks for signatures, and this runner makes none", {
+      const { labels, custodians, ledger, attest, policy } = this.config;
+      if (policy.url || policy.folder || ledger.sign_with || attest.sign_with) {
+        throw new BadInput("kfm.yml asks for signatures or names policies, and this runner has neither", {
           hint: `run it with \`python -m updater run ${id}\``,
         });
       }

@@ -1,8 +1,9 @@
-# The least that is asked of a version before it may be published: what installations were asked for before the whole
-# checklist. Its reasons are the same words.
+# The least that is asked of a version before it may be published, before any of its bytes is read. What passes is
+# asked about once more, in full, by zone.rego.
 package kfm.minimum
 
 import data.kfm.facts
+import data.kfm.words
 
 rules := {
 	"metadata.title": "metadata: title is not declared",
@@ -37,7 +38,22 @@ holds contains "metadata.declared" if facts.is_text(input.made.sensitivity)
 
 holds contains "metadata.public" if input.made.sensitivity == "public"
 
+# Masked on its way in: the whole checklist says what else that takes.
+holds contains "metadata.public" if {
+	input.made.sensitivity == "generalised"
+	input.made.masked == true
+}
+
 holds contains "metadata.kept" if input.made.made_as in {"public", "unsaid"}
+
+# What was made as closed as it is now, or less so.
+holds contains "metadata.kept" if {
+	made := words.rank[input.made.made_as]
+	said := words.rank[input.made.sensitivity]
+	facts.is_count(made)
+	facts.is_count(said)
+	made <= said
+}
 
 holds contains "metadata.parts" if input.made.closed_parts == []
 

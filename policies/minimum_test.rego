@@ -64,3 +64,12 @@ questions := array.concat(
 		[examples.without(examples.minimum, part) | some part in object.keys(examples.minimum)],
 	),
 )
+
+test_what_was_masked_is_asked_about_in_full if {
+	generalised := examples.but(examples.minimum, "/made/sensitivity", "generalised")
+	minimum.allow == false with input as generalised
+	masked := examples.but(generalised, "/made/masked", true)
+	minimum.allow == true with input as masked
+	minimum.allow == true with input as examples.but(masked, "/made/made_as", "generalised")
+	minimum.allow == false with input as examples.but(masked, "/made/made_as", "restricted")
+}

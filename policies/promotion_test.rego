@@ -43,7 +43,7 @@ broken := [
 	["/quality/results/1/check", "rows", "validation.results"],
 	["/provenance/inputs", [], "provenance.inputs"],
 	["/provenance/inputs/0/digest", "", "provenance.inputs"],
-	["/provenance/code_hash", "", "provenance.transform"],
+	["/provenance/code_hash", "", "provenance.code"],
 	["/provenance/tools", {}, "provenance.tools"],
 	["/checksums/manifest", examples.other, "checksums.manifest"],
 	["/checksums/algorithm", "md5", "checksums.manifest"],

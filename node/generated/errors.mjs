@@ -64,6 +64,11 @@ export class StepFailed extends Refused {
   static exitCode = 1;
 }
 
+export class Sovereignty extends Denied {
+  static code = "denied.sovereignty";
+  static exitCode = 7;
+}
+
 export class Busy extends Conflict {
   static code = "lease.busy";
   static exitCode = 6;
@@ -95,6 +100,7 @@ export const EXIT_CODES = {
   "usage": 2,
   "refused": 3,
   "denied": 4,
+  "sovereignty": 7,
   "frozen": 5,
   "busy": 6,
   "noop": 10,
@@ -117,6 +123,7 @@ export const EXIT_CODE_OF = {
   "plan.drift": 3,
   "source.held": 3,
   "step.failed": 1,
+  "denied.sovereignty": 7,
   "lease.busy": 6,
   "lease.fenced": 6,
   "ref.moved": 6,

@@ -178,12 +178,26 @@ export const Lease = record("Lease", {
   ttl_ms: [integer, 0],
 });
 
+export const Obligation = record("Obligation", {
+  do: literal("mask", "throttle", "withhold"),
+  resolution: [nullable(integer), null],
+  field: [text, ""],
+  per_minute: [nullable(integer), null],
+});
+
 export const Decision = record("Decision", {
   gate: text,
   allow: boolean,
   subject: text,
   policy_digest: text,
   reasons: [list(text), []],
+  id: [text, ""],
+  subjects: [list(text), []],
+  rules: [list(text), []],
+  warnings: [list(text), []],
+  obligations: [list(Obligation.type), []],
+  label_epoch: [integer, 0],
+  engine: [text, ""],
 });
 
 export const Finding = record("Finding", {

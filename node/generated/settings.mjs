@@ -86,6 +86,12 @@ export const WatchConfig = record("WatchConfig", {
   debounce_s: [bounded(number, {"ge": 0, "le": 31536000}), 2],
 });
 
+export const PolicyConfig = record("PolicyConfig", {
+  url: [bounded(text, {"max": 4096}), ""],
+  timeout_s: [bounded(number, {"gt": 0, "le": 31536000}), 2],
+  folder: [bounded(text, {"max": 4096}), ""],
+});
+
 export const CustodianConfig = record("CustodianConfig", {
   key: bounded(text, {"min": 1, "max": 4096}),
 });
@@ -167,6 +173,7 @@ export const Config = record("Config", {
   custodians: [map(CustodianConfig.type), {}],
   ledger: [LedgerConfig.type, {"sign_with": "", "origin": "", "every": 100}],
   attest: [AttestConfig.type, {"sign_with": "", "builder": "urn:kfm:local"}],
+  policy: [PolicyConfig.type, {"url": "", "timeout_s": 2, "folder": ""}],
   publish_retention: [bounded(integer, {"ge": -1}), -1],
   keep_days: [bounded(integer, {"ge": 1, "le": 36500}), 90],
   deletion_budget: [bounded(number, {"ge": 0, "le": 1}), 0.1],

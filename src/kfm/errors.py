@@ -9,6 +9,7 @@
     │   ├── Held             the source is in quarantine: look at the findings
     │   └── StepFailed       perform() raised or gave something that is not an Output
     ├── Denied           a rule says no: ask someone
+    │   └── Sovereignty      those whose data it is have a say, and have not given it: ask them
     ├── Frozen           a switch is set: wait for the thaw
     ├── Conflict         the world moved: look again
     │   ├── Busy             another live worker holds the lease
@@ -99,6 +100,11 @@ class Denied(KfmError):
     exit_code = 4
 
 
+class Sovereignty(Denied):
+    code = "denied.sovereignty"
+    exit_code = 7
+
+
 class Frozen(KfmError):
     code = "frozen"
     exit_code = 5
@@ -147,6 +153,7 @@ EXIT_CODES: dict[str, int] = {
     "usage": 2,
     "refused": Refused.exit_code,
     "denied": Denied.exit_code,
+    "sovereignty": Sovereignty.exit_code,
     "frozen": Frozen.exit_code,
     "busy": Conflict.exit_code,
     "noop": 10,  # only with --exit-code; otherwise a NOOP is a success and exits 0

@@ -19,7 +19,19 @@ import kfm
 from kfm import durable, errors
 from kfm.cli import render, runner
 from kfm.cli.parser import DEFAULTS
-from kfm.config import custodians, datasets, github, installation, loading, network, pace, proving, sources, webhooks
+from kfm.config import (
+    custodians,
+    datasets,
+    github,
+    installation,
+    loading,
+    network,
+    pace,
+    policy,
+    proving,
+    sources,
+    webhooks,
+)
 from kfm.contract import declared, records
 from kfm.documents import characters, dates, encodings, patterns
 from kfm.inspection import columns, findings, schema
@@ -43,7 +55,8 @@ def files() -> dict[str, str]:
         "records.mjs": _records(records),
         # What holds another comes after it.
         "settings.mjs": _records(
-            declared, loading, network, pace, custodians, proving, webhooks, github, sources, datasets, installation
+            *(declared, loading, network, pace, policy, custodians, proving, webhooks, github),
+            *(sources, datasets, installation),
         ),
         "errors.mjs": _errors(),
         "words.mjs": _words() + _judged(),

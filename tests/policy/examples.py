@@ -23,6 +23,22 @@ EXAMPLES = {
     "minimum": "minimum",
 }
 
+# What may be missing without a no, by its place: it is told as a warning.
+_ADVISED = {"extent", "quality/results", "provenance/code_hash", "provenance/tools", "identity/description"}
+_ADVISED |= {"licence/checked", "licence/redistribution", "licence/checked_by"}
+_LATE = _ADVISED | {"schema", "licence", "quality", "identity/title", "label/closed_parts", "receipt/sensitivity"}
+_LATE |= {"provenance/inputs", "receipt/inputs", "receipt/decisions"}
+TOLERATED: dict[str, set[str]] = {
+    "zone": _ADVISED,
+    "to_processed": _LATE,
+    "from_quarantine": {"provenance/inputs", "provenance"},
+}
+
+
+def is_tolerated(name: str, path: tuple[str | int, ...]) -> bool:
+    place = "/".join(map(str, path))
+    return any(place == other or place.startswith(f"{other}/") for other in TOLERATED.get(name, ()))
+
 
 def _read() -> dict[str, dict[str, Any]]:
     engine = regorus.Engine()

@@ -56,10 +56,14 @@ class Tampered:
         found = self._real.receipt(run_id)
         return None if found is None or self._receipt is None else msgspec.structs.replace(found, **self._receipt)
 
+    def telemetry(self, run_id: str) -> Any:
+        return self._real.telemetry(run_id)
+
 
 class StateOf:
-    def __init__(self, ledger: Any) -> None:
-        self.ledger = ledger
+    def __init__(self, site: MemorySite, version: dict[str, Any], receipt: dict[str, Any] | None) -> None:
+        self.ledger = Tampered(site.state.ledger, version, receipt)
+        self.runs = site.state.runs
 
 
 VERSIONS = st.fixed_dictionaries(
@@ -89,7 +93,7 @@ def test_whatever_the_state_says_both_say_the_same(
     made: tuple[MemorySite, RefMove], version: Any, receipt: Any, declared: Any
 ) -> None:
     site, move = made
-    state: Any = StateOf(Tampered(site.state.ledger, version, receipt))
+    state: Any = StateOf(site, version, receipt)
     old = checklist.promotion_gate(state, site.ports.objects, move, declared)
     new = gate.promotion_gate(state, site.ports.objects, move, declared)
     assert new.allow is old.allow

@@ -13,7 +13,7 @@ import pytest
 from kfm.policy.bundle import shipped
 from kfm.policy.decide import decide
 from kfm.policy.engines import Embedded
-from tests.policy.examples import EXAMPLES, Change, changes, example
+from tests.policy.examples import EXAMPLES, TOLERATED, Change, changes, example, is_tolerated
 from tests.sampling import sampled
 
 # What a part of a question holds for other gates: the types ask for it, this gate's rules do not look at it.
@@ -41,12 +41,18 @@ PARTS = 20
 
 
 def _is_read(name: str, change: Change) -> bool:
+    if is_tolerated(name, change.path):
+        return False
     place = "/".join(map(str, change.path))
     return not any(place == other or place.startswith(f"{other}/") for other in NOT_READ.get(name, ()))
 
 
 def required(name: str) -> list[Change]:
-    return [change for change in changes(example(name)) if (name, change.path, change.kind) not in NOT_REQUIRED]
+    return [
+        change
+        for change in changes(example(name))
+        if (name, change.path, change.kind) not in NOT_REQUIRED and not is_tolerated(name, change.path)
+    ]
 
 
 def denied(question: dict[str, Any]) -> bool:
@@ -65,6 +71,19 @@ def test_each_required_field_that_is_missing_or_odd_denies(name: str) -> None:
         if not denied(question):
             open_.append(change)
     assert not open_ and len(tried) > 40
+
+
+@pytest.mark.parametrize("name", TOLERATED)
+def test_what_may_be_missing_is_never_missing_in_silence(name: str) -> None:
+    whole, warned = set(decide(example(name)).warnings), 0
+    for change in changes(example(name)):
+        if is_tolerated(name, change.path):
+            question = example(name)
+            change.apply(question)
+            decision = decide(question)
+            assert decision.allow is False or set(decision.warnings) - whole, change
+            warned += decision.allow
+    assert warned > (1 if name == "from_quarantine" else 5)
 
 
 @pytest.mark.parametrize("part", sampled(range(PARTS + 1)))

@@ -28,6 +28,7 @@ from kfm.contract.records import (
     Step,
     Trigger,
 )
+from kfm.contract.steps import Asking, StepUp
 from kfm.contract.updater import Output, Plan, Updater
 from kfm.engine.deliver import deliver
 from kfm.engine.run import run
@@ -96,8 +97,13 @@ class Upstream:
         )  # fmt: skip
 
 
-def yes(_state: object, _objects: object, move: RefMove) -> Decision:
+def yes(_state: object, _objects: object, move: RefMove, *, asking: Asking) -> Decision:
+    assert asking.who
     return Decision(gate="test", allow=True, subject=move.after, policy_digest=GENESIS)
+
+
+def step_yes(step: StepUp) -> Decision:
+    return Decision(gate="test", allow=True, subject=step.subject, policy_digest=GENESIS)
 
 
 class Installation:
@@ -121,6 +127,7 @@ class Installation:
             log=NullLog(),
             open_source=lambda _uri: Upstream(),
             gate=yes,
+            step_gate=step_yes,
             settings=Settings(threads=1, window=3 if gauges is Gauges else 512, holder=holder),
             metadata={"title": "River gauges"},
         )

@@ -152,7 +152,7 @@ BUGS: dict[str, Bug] = {
         "tests/walk/test_gate.py",
     ),
     "one digest is checked and another moved": Bug(
-        "kfm/engine/upsert.py",
+        "kfm/engine/zones.py",
         "return decision.allow is True and decision.subject == move.after",
         "return bool(decision.allow)",
         "tests/walk/test_gate.py",

@@ -311,7 +311,7 @@ CLAIMS: dict[str, Bug] = {
         f"{GATE}::test_a_check_that_fails_is_a_no",
     ),
     "O10 exactly these digests": Bug(
-        "kfm/engine/upsert.py",
+        "kfm/engine/zones.py",
         " and decision.subject == move.after",
         "",
         f"{GATE}::test_a_yes_about_other_bytes_does_not_open",
@@ -351,6 +351,30 @@ CLAIMS: dict[str, Bug] = {
         'return move.ref.startswith("published/") and bool(move.after)',
         "return not move.ref",
         f"{WALK}::test_promotion_without_one_line_of_the_checklist_is_denied",
+    ),
+    "W5 Processed is asked for": Bug(
+        "kfm/engine/zones.py",
+        "if decision.allow is not True or decision.subject != step.subject:",
+        "if decision.allow is None:",
+        "tests/walk/test_zones.py::test_what_is_unsafe_does_not_go_up_and_the_ledger_says_so",
+    ),
+    "U15 an escalation has its own code": Bug(
+        "kfm/errors.py",
+        'code = "denied.sovereignty"\n    exit_code = 7',
+        'code = "denied.sovereignty"',
+        "tests/walk/test_zones.py::test_what_is_unsafe_does_not_go_up_and_the_ledger_says_so",
+    ),
+    "O10 compared again in the commit": Bug(
+        "kfm/engine/zones.py",
+        "if decision.policy_digest != policy_digest or decision.label_epoch != epoch:",
+        "if decision.policy_digest != policy_digest and decision.label_epoch != epoch:",
+        "tests/walk/test_zones.py::test_what_changed_while_it_was_decided_is_not_committed",
+    ),
+    "O10 obligations": Bug(
+        "kfm/engine/zones.py",
+        'elif duty.do == "withhold":',
+        'elif duty.do == "nothing":',
+        "tests/walk/test_zones.py::test_an_obligation_that_cannot_be_obeyed_denies",
     ),
     "W6": Bug(
         "kfm/engine/walk.py",

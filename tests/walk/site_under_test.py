@@ -18,7 +18,7 @@ from kfm.engine.run import run
 from kfm.engine.walk import Ports, Settings
 from kfm.house.opening import House, open_house
 from kfm.operations.moves import OPERATIONS
-from kfm.policy.gate import promotion_gate
+from kfm.policy.gate import promotion_gate, step_gate
 from kfm.store.holders import this_process
 from kfm.store.memory import MemoryTables
 from kfm.store.objects import DryObjects
@@ -88,6 +88,7 @@ class MemorySite:
             log=NullLog(),
             open_source=lambda _uri: self.shelf,
             gate=promotion_gate,
+            step_gate=step_gate,
             settings=Settings(holder=this_process(), **settings),
             metadata=METADATA,
         )

@@ -155,7 +155,7 @@ def test_a_missing_object_is_a_no(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("allow", [False, None, 1, "true", {}, [], "yes"], ids=repr)
 def test_only_a_literal_true_opens(allow: Any) -> None:
     site, _ = made()
-    site.ports.gate = lambda _state, _objects, move: Decision(
+    site.ports.gate = lambda _state, _objects, move, **_: Decision(
         gate="x", allow=allow, subject=move.after, policy_digest=SHA
     )
     assert site.operate("promote").outcome == "denied"
@@ -164,7 +164,9 @@ def test_only_a_literal_true_opens(allow: Any) -> None:
 
 def test_a_yes_about_other_bytes_does_not_open() -> None:
     site, _ = made()
-    site.ports.gate = lambda _state, _objects, _move: Decision(gate="x", allow=True, subject=SHA, policy_digest=SHA)
+    site.ports.gate = lambda _state, _objects, _move, **_: Decision(
+        gate="x", allow=True, subject=SHA, policy_digest=SHA
+    )
     assert site.operate("promote").outcome == "denied"
     assert site.state.refs.at("published/demo") == ""
 
@@ -176,7 +178,7 @@ def test_a_rollback_is_judged_by_the_rules_of_today() -> None:
     site.shelf.body = b"second"
     site.run(Lines())
     site.operate("promote")
-    site.ports.gate = lambda _state, _objects, move: Decision(
+    site.ports.gate = lambda _state, _objects, move, **_: Decision(
         gate="x", allow=move.after != first, subject=move.after, policy_digest=SHA, reasons=["withdrawn since"]
     )
     receipt = site.operate("rollback")

@@ -15,6 +15,7 @@ EXIT_TEXT = {
     "usage": "the command line is wrong",
     "refused": "the input, the data or the plan is refused: fix it",
     "denied": "a gate says no: ask someone",
+    "sovereignty": "those whose data it is have a say, and have not given it: ask them",
     "frozen": "a switch is set: wait for the thaw",
     "busy": "another worker has it, or the world moved: look again",
     "noop": "nothing changed (only with --exit-code)",

@@ -16,6 +16,7 @@ from kfm.config.installation import Config, json_schema
 from kfm.config.loading import FILE_NAMES, RESERVED_ENV, Resolved, load
 from kfm.config.network import NetworkConfig
 from kfm.config.pace import ExecuteConfig, WatchConfig
+from kfm.config.policy import PolicyConfig
 from kfm.config.proving import AttestConfig, LedgerConfig
 from kfm.config.sources import Format, SourceConfig
 from kfm.config.values import leaves
@@ -34,6 +35,7 @@ __all__ = [
     "GitHubConfig",
     "LedgerConfig",
     "NetworkConfig",
+    "PolicyConfig",
     "Resolved",
     "SourceConfig",
     "WatchConfig",

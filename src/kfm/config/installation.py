@@ -12,6 +12,7 @@ from kfm.config.datasets import DatasetConfig, check_dataset
 from kfm.config.github import GitHubConfig, check_github
 from kfm.config.network import NetworkConfig, check_host
 from kfm.config.pace import ExecuteConfig, WatchConfig
+from kfm.config.policy import PolicyConfig, check_policy
 from kfm.config.proving import AttestConfig, LedgerConfig, check_proving
 from kfm.config.values import ID_PATTERN, Days, Text
 from kfm.config.webhooks import WebhookConfig, check_webhook
@@ -57,6 +58,7 @@ class Config(Record, frozen=True):
         LedgerConfig()
     )
     attest: Annotated[AttestConfig, Meta(description="who signs what is said about versions")] = AttestConfig()
+    policy: Annotated[PolicyConfig, Meta(description="who decides what may be done")] = PolicyConfig()
     publish_retention: Annotated[
         int,
         Meta(
@@ -101,6 +103,7 @@ def check(config: Config, document: Document) -> None:
         document.refuse(("labels",), "holds a control character", "use a plain path")
     for name, custodian in config.custodians.items():
         check_custodian(document, ("custodians", name), custodian)
+    check_policy(document, config.policy)
     for index, host in enumerate(config.network.allow):
         check_host(document, ("network", "allow", index), host)
     for name, dataset in config.datasets.items():

@@ -239,6 +239,15 @@ class Lease(Record, frozen=True):
     ttl_ms: int = 0  # how long it was given for; more than that is left only if the clock was set back
 
 
+class Obligation(Record, frozen=True):
+    """What a yes demands: whoever asked does it, or does not go on."""
+
+    do: Literal["mask", "withhold", "throttle"]
+    resolution: int | None = None  # mask: nothing finer than one H3 cell of this resolution
+    field: str = ""  # withhold: this column
+    per_minute: int | None = None  # throttle: to so many requests
+
+
 class Decision(Record, frozen=True):
     """A gate's answer. Only a literal true on exactly these digests opens it."""
 
@@ -247,6 +256,13 @@ class Decision(Record, frozen=True):
     subject: str  # the digest the answer is about
     policy_digest: str
     reasons: list[str] = []
+    id: str = ""  # in the log lines too
+    subjects: list[str] = []  # every digest that was asked about
+    rules: list[str] = []  # that did not hold
+    warnings: list[str] = []
+    obligations: list[Obligation] = []
+    label_epoch: int = 0  # of the labels it was decided under
+    engine: str = ""
 
 
 class Finding(Record, frozen=True):

@@ -76,14 +76,18 @@ def marks(before: DatasetVersion | None, run: Run, inputs: list[SourceRef]) -> d
         whole = said.get("sources", 0) - said.get("contracts", 0) if said.get("sources") else 1
         if whole and not any(name.startswith(UNHELD) for name in said):
             found[UNHELD] = whole
-        if not is_open(before.metadata.get("sensitivity")) and not any(name.startswith(CLOSED) for name in said):
-            found[CLOSED] = 1
+        mark = closed_mark(before.metadata.get("sensitivity"))
+        if mark and not any(name.startswith(CLOSED) for name in said):
+            found[CLOSED] = mark
     if unheld(inputs):
         found[UNHELD + partition] = unheld(inputs)
-    if not is_open(run.metadata.get("sensitivity")):
-        found[CLOSED + partition] = 1
+    if mark := closed_mark(run.metadata.get("sensitivity")):
+        found[CLOSED + partition] = mark
     return found
 
 
-def is_open(sensitivity: object) -> bool:
-    return sensitivity in (None, "public")
+def closed_mark(sensitivity: object) -> int:
+    """0: open; 2: no more closed than generalised; 1: more than that."""
+    if sensitivity in (None, "public"):
+        return 0
+    return 2 if sensitivity == "generalised" else 1

@@ -16,7 +16,7 @@ from kfm.engine.changes import code_warnings
 from kfm.engine.measure import measure, measure_merged
 from kfm.engine.stations import NOTHING_MADE, Acquired, Assembled, Duplicate, Reached, Stopped
 from kfm.engine.walk import Ports, Walk, correlated, is_public
-from kfm.errors import Denied, Held, KfmError
+from kfm.errors import Denied, Held, KfmError, Sovereignty
 
 
 def record(walk: Walk, run_id: str, made: Assembled, tx: Tx) -> Receipt:
@@ -29,6 +29,12 @@ def record(walk: Walk, run_id: str, made: Assembled, tx: Tx) -> Receipt:
 def outcome_of(made: Assembled) -> str:
     moved = any(move.ref.startswith(("processed/", "published/", "switch/", "orders/", "keys/")) for move in made.moves)
     return "done" if moved else "unchanged"
+
+
+def outcome_for(problem: KfmError) -> str:
+    """Of a run that ended badly. Escalated: nobody here can decide it."""
+    kinds = ((Held, "held"), (Sovereignty, "escalated"), (Denied, "denied"))
+    return next((word for kind, word in kinds if isinstance(problem, kind)), "failed")
 
 
 def skip(walk: Walk, acquired: Acquired, admitted: Duplicate | Stopped) -> Receipt:
@@ -120,7 +126,7 @@ def fail(walk: Walk, problem: KfmError) -> Receipt:
 
     Filing what was held back moves a ref, and no ref moves under a freeze: then the run is left to be resumed.
     """
-    outcome = "held" if isinstance(problem, Held) else "denied" if isinstance(problem, Denied) else "failed"
+    outcome = outcome_for(problem)
     if not is_public(walk):  # a key may be the name of a site
         problem = problem.without_names()
     note = ErrorNote(code=problem.code, message=str(problem))

@@ -41,8 +41,11 @@ def run(trigger: Trigger, updater: Updater, ports: Ports, unfinished: Run | None
         from kfm.engine.quarantine import quarantine
         from kfm.engine.trace import trace
         from kfm.engine.upsert import assemble, commit, take_turns, upsert
+        from kfm.engine.zones import admit_to_work
 
         inspected = quarantine(walk, acquired, admitted.run)
+        if not updater.moves_only:
+            admit_to_work(walk, admitted.run, inspected.inputs)
         planned = settle_plan(walk, acquired, admitted, inspected)
         executed = execute(walk, planned)
         journal, run_id = planned.journal, planned.run_id

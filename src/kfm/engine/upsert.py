@@ -9,13 +9,14 @@ import msgspec
 
 from kfm.contract.overrides import deletions_allowed
 from kfm.contract.ports import Tx
-from kfm.contract.records import DatasetVersion, Decision, RefMove, Run, Standing
+from kfm.contract.records import DatasetVersion, RefMove, Run, Standing
 from kfm.engine.manifest import write_manifest
 from kfm.engine.partitions import marks
 from kfm.engine.parts import Tally
 from kfm.engine.record import outcome_of, quarantine_moves, zones_in, zones_out
 from kfm.engine.stations import Assembled, Executed, Planned, Warrant
 from kfm.engine.walk import Walk
+from kfm.engine.zones import admit_to_processed, admit_to_published, is_yes, still_holds
 from kfm.errors import Denied, Moved
 
 
@@ -70,7 +71,9 @@ def assemble(walk: Walk, planned: Planned, executed: Executed) -> Assembled:
         "removed": tally.deleted,
         "keys": made.entries,
     }
-    return Assembled(moves + _zone_moves(walk, planned, ref, before, made.digest), version, changes, rows)
+    decision = admit_to_processed(walk, run, inputs, version)
+    moves += _zone_moves(walk, planned, ref, before, made.digest)
+    return Assembled(moves, version, changes, rows, [decision])
 
 
 def carried_from(walk: Walk, before: str) -> str:
@@ -149,6 +152,7 @@ def commit(walk: Walk, planned: Planned, executed: Executed, made: Assembled) ->
 
 def upsert(walk: Walk, run: Run, made: Assembled, tx: Tx) -> None:
     trigger = walk.trigger
+    still_holds(walk, made.decisions)
     for move in made.moves:
         if is_publishing(move) and not any(is_yes(decision, move) for decision in made.decisions):
             raise Denied(f"{move.ref} may not move: no gate was asked", hint="report this")
@@ -169,30 +173,3 @@ def upsert(walk: Walk, run: Run, made: Assembled, tx: Tx) -> None:
 
 def is_publishing(move: RefMove) -> bool:
     return move.ref.startswith("published/") and bool(move.after)
-
-
-def is_yes(decision: Decision, move: RefMove) -> bool:
-    """Only a literal yes about exactly this digest opens the Published zone."""
-    return decision.allow is True and decision.subject == move.after
-
-
-def admit_to_published(walk: Walk, move: RefMove) -> Decision:
-    """Asked before the commit: the gate reads every byte, and nobody waits at the lock meanwhile. Bytes under
-    a digest never change; where the ref is, the switches and the fence are asked again in the transaction itself."""
-    if walk.ports.protection is not None:
-        from kfm.engine.leaks import check_published
-
-        check_published(walk, move)
-    decision = walk.ports.gate(walk.ports.state, walk.ports.objects, move)
-    walk.reached.decisions.append(decision)
-    if not is_yes(decision, move):
-        unheld = any(reason.startswith("validation:") for reason in decision.reasons)
-        raise Denied(
-            f"{move.ref} may not move: " + "; ".join(decision.reasons or ["the gate gave no reason"]),
-            hint=f"restore it from a backup, or make it again: `kfm run {walk.dataset} --force --reason …`"
-            if any(reason.startswith("checksums:") for reason in decision.reasons)
-            else f"what is missing goes into kfm.yml under datasets.{walk.dataset}; then "
-            + (f"`kfm run {walk.dataset}` holds its sources against it, and you can " if unheld else "")
-            + "try again",
-        )
-    return decision

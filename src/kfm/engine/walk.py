@@ -13,7 +13,6 @@ from kfm.contract.keys import correlation_id
 from kfm.contract.ports import Log, Objects, Source, State
 from kfm.contract.records import (
     DataContract,
-    Decision,
     FetchRequest,
     RefMove,
     Run,
@@ -22,6 +21,7 @@ from kfm.contract.records import (
     Trigger,
 )
 from kfm.contract.redaction import redacted
+from kfm.contract.steps import Asking, Gate, Rules, StepGate
 from kfm.contract.updater import Updater
 from kfm.documents.characters import escaped
 from kfm.engine.stations import Reached, Warrant
@@ -41,10 +41,6 @@ class Settings(Struct, frozen=True):
     deletion_budget: float = 0.1  # share of a version's keys that one run may delete
     holder: str = ""  # who we are, to other workers
     dry_run: bool = False
-
-
-class Gate(Protocol):
-    def __call__(self, state: State, objects: Objects, move: RefMove) -> Decision: ...
 
 
 class Authority(Protocol):
@@ -69,11 +65,13 @@ class Ports(Struct):
     clock: Clock
     log: Log
     open_source: Callable[[str], Source]
-    gate: Gate
+    gate: Gate  # before Published
+    step_gate: StepGate  # before Work and Processed
     settings: Settings = field(default_factory=Settings)
     sources: Mapping[str, tuple[FetchRequest, DataContract | None]] = field(default_factory=dict)
     request: FetchRequest = field(default_factory=lambda: FetchRequest(uri=""))  # limits for sources without a name
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    rules: Rules | None = None  # under which the gates decide; none: they are what they were
     progress: Callable[[str, int, int], None] = _silent
     authority: Authority = _one_person
     protection: Protection | None = None  # None: nothing here is protected
@@ -180,6 +178,16 @@ class Walk(Struct):
     def bind(self, run_id: str, claim_key: str) -> None:
         """From here on every line names the run."""
         self.log = self.log.bind(run_id=run_id, job_id=claim_key[:32], correlation_id=self.trigger.correlation_id)
+
+    def asking(self) -> Asking:
+        """Who asks for what this run does, and why."""
+        trigger = self.trigger
+        return Asking(
+            who=trigger.actor or trigger.kind,
+            what=self.updater.op,
+            when_ms=self.ports.clock.now_ms(),
+            why=trigger.reason or trigger.kind,
+        )
 
     def check_wanted(self, *, claiming: bool = False) -> None:
         """Inside a transaction: is the unfinished run, or the kept trigger, that we took up still to be done?

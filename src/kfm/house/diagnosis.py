@@ -6,14 +6,15 @@ from collections import Counter
 
 from kfm.config import Resolved
 from kfm.contract.records import Decision, RefMove
+from kfm.contract.steps import Asking
 from kfm.contract.updater import check_version
 from kfm.engine.changes import code_changed
 from kfm.engine.verify import verify
 from kfm.errors import KfmError
-from kfm.house.opening import House, folders, load, place_verdicts
+from kfm.house.gates import Gates
+from kfm.house.opening import House, default_actor, folders, load, place_verdicts
 from kfm.house.publishing import check_all, published_datasets
 from kfm.inspection.inspecting import contract_problems
-from kfm.policy.gate import promotion_gate
 from kfm.store.maps import differences
 from kfm.store.place import Verdict, durability, try_out
 
@@ -92,10 +93,12 @@ def code_verdicts(house: House) -> list[Verdict]:
 def published_verdicts(house: House) -> list[Verdict]:
     """Would what is published pass the gate today? A dataset may have been restricted since."""
     found = []
+    asking = Asking(who=default_actor(), what="look", when_ms=house.clock.now_ms(), why="doctor")
     for ref, version in house.state.refs.all("published/"):
         name = ref.partition("/")[2]
         move = RefMove(ref=ref, before=version, after=version)
-        decision = promotion_gate(house.state, house.objects, move, house.ports(name).metadata, read=False)
+        gates = Gates(house.resolved, name, house.ports(name).metadata)
+        decision = gates.published(house.state, house.objects, move, asking=asking, read=False)
         found.append(
             Verdict(
                 check=ref.replace("/", "."),

@@ -17,10 +17,9 @@ from kfm.clock import Clock, from_environment, rfc3339
 from kfm.config import DatasetConfig, Resolved, SourceConfig
 from kfm.contract.declared import check_window
 from kfm.contract.names import check_partition, dataset_id
-from kfm.contract.ports import Lock, Log, Objects, Outside, Publisher, Source, State, Tables
+from kfm.contract.ports import Lock, Log, Objects, Outside, Publisher, Source, Tables
 from kfm.contract.records import (
     DataContract,
-    Decision,
     Effect,
     Fetched,
     FetchRequest,
@@ -39,6 +38,7 @@ from kfm.engine.run import run
 from kfm.engine.stations import Warrant
 from kfm.engine.walk import Ports, Settings
 from kfm.errors import BadInput, Broken, KfmError, Refused
+from kfm.house.gates import Gates
 from kfm.house.trust import LedgerNotary, Trust
 from kfm.orchestration.triggers import DAY_MS, asked, ordered, prune
 from kfm.sources import open_source
@@ -208,6 +208,7 @@ class House:
         )
         declared = self.config.datasets.get(name)
         metadata = declared.metadata() if declared else {}
+        gates = Gates(self.resolved, name, metadata)
         sources: dict[str, tuple[FetchRequest, DataContract | None]] = {}
         for source_name, source in (declared.sources if declared else {}).items():
             contract = source.data_contract()
@@ -232,7 +233,9 @@ class House:
             clock=self.clock,
             log=self.log,
             open_source=partial(self._open_source, declared),
-            gate=partial(self._gate, metadata),
+            gate=gates.published,
+            step_gate=gates.step,
+            rules=gates.rules,
             settings=Settings(
                 threads=execute.threads,
                 window=execute.window,
@@ -248,12 +251,6 @@ class House:
             protection=self.protection(name),
             progress=self.progress,
         )
-
-    def _gate(self, declared: Mapping[str, Any], state: State, objects: Objects, move: RefMove) -> Decision:
-        """The engine of the policies is loaded for a run that asks them, and for no other."""
-        from kfm.policy.gate import promotion_gate
-
-        return promotion_gate(state, objects, move, declared)
 
     def _ask(self, op: str, trigger: Trigger, moves: list[RefMove]) -> Warrant:
         """May one person alone do this? Where nobody ever made a key list, yes."""

@@ -20,6 +20,7 @@ _TESTS = "_test.rego"
 class Policies(Struct, frozen=True):
     files: tuple[tuple[str, str], ...]  # name and text, sorted by name; tests are not among them
     digest: str
+    has_own: bool = False  # an installation added some
 
     @property
     def data(self) -> str:
@@ -36,18 +37,46 @@ def policies(files: dict[str, str]) -> Policies:
 
 
 def read_policies(folder: str) -> Policies:
+    return policies(read_files(folder))
+
+
+def with_own(own: dict[str, str]) -> Policies:
+    """The shipped ones, and beside them those of an installation. They are in packages of their own, so that no rule
+    of the shipped ones becomes another; what `main` denies is asked about where those said yes."""
+    import re
+
+    if not own:
+        raise BadInput("there are no policies", hint="a folder of policies holds *.rego files")
+    packages = {name: re.findall(r"^package[ \t]+([\w.\[\]\"]+)", text, re.MULTILINE) for name, text in own.items()}
+    for name, found in packages.items():
+        if len(found) != 1 or found[0].partition(".")[0].partition("[")[0] == "kfm":
+            raise BadInput(
+                f"the policy {name} is in a package of the shipped ones, or in none",
+                hint="write `package main`; policies of an installation add to the shipped ones, and change none",
+            )
+    mains = [own[name] for name, found in packages.items() if found == ["main"]]
+    if not any(re.search(r"^deny[ \t]+contains\b", text, re.MULTILINE) for text in mains):
+        raise BadInput(
+            "no policy of the folder denies anything",
+            hint='write `package main` and rules such as `deny contains "why" if …`',
+        )
+    both = policies({**dict(shipped().files), **{f"own/{name}": text for name, text in own.items()}})
+    return Policies(files=both.files, digest=both.digest, has_own=True)
+
+
+def read_files(folder: str, *, tests: bool = False) -> dict[str, str]:
     """Every policy of a folder. Links and folders in it are not followed: what decides lies here, and is named here."""
     found = {}
     try:
         for entry in os.scandir(folder):
-            if entry.name.endswith(_SUFFIX) and not entry.name.endswith(_TESTS):
+            if entry.name.endswith(_SUFFIX) and (tests or not entry.name.endswith(_TESTS)):
                 if not entry.is_file(follow_symlinks=False):
                     raise BadInput("a policy is not a plain file", hint="put the policies themselves into the folder")
                 with open(entry.path, encoding="utf-8") as file:
                     found[entry.name] = file.read()
     except (OSError, UnicodeDecodeError) as problem:
         raise BadInput("the policies cannot be read", hint="check the folder of the policies") from problem
-    return policies(found)
+    return found
 
 
 @lru_cache(maxsize=1)
@@ -61,7 +90,8 @@ def bundle(given: Policies) -> bytes:
     import io
     import tarfile
 
-    manifest = msgspec.json.encode({"revision": given.digest, "roots": ["kfm"], "rego_version": 1})
+    roots = ["kfm", "main"] if given.has_own else ["kfm"]
+    manifest = msgspec.json.encode({"revision": given.digest, "roots": roots, "rego_version": 1})
     members = [(".manifest", manifest), ("data.json", given.data.encode())]
     members += [(name, text.encode()) for name, text in given.files]
     packed = io.BytesIO()

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from kfm.contract.manifests import entries
 from kfm.contract.ports import Objects
+from kfm.contract.records import DatasetVersion
 from kfm.errors import Corrupt
+from kfm.policy.questions import Checksums
+
+
+def counted(version: DatasetVersion) -> Checksums:
+    """As a question has it, of a version whose every object was looked at and found to be what it should be."""
+    entries = version.entries
+    return Checksums(algorithm="sha256", manifest=version.digest, objects=entries, intact=entries, damaged=0)
 
 
 def wrong_bytes(objects: Objects, manifest: str, *, read: bool) -> list[str]:

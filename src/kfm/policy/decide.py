@@ -40,8 +40,18 @@ class Decider:
         if len(body) > MAX_QUESTION:
             return self._no(question, "question.large", "question: it is too large")
         echo = hashlib.sha256(body).hexdigest()
+        told = body[:-1] + b',"question":"' + echo.encode() + b'"}'
+        decision = self._asked(asked, asked.gate, told, echo)
+        if decision.allow is True and self._policies.has_own:
+            own = self._asked(asked, "own", told, echo)
+            if own.allow is not True:
+                return own
+            return msgspec.structs.replace(decision, warnings=[*decision.warnings, *own.warnings])
+        return decision
+
+    def _asked(self, asked: Question, gate: str, body: bytes, echo: str) -> Decision:
         try:
-            answer = self._engine.ask(asked.gate, body[:-1] + b',"question":"' + echo.encode() + b'"}')
+            answer = self._engine.ask(gate, body)
         except Unanswered as problem:
             return self._no(asked, "engine.unanswered", f"engine: {problem.reason}")
         except (KeyboardInterrupt, SystemExit):
@@ -109,6 +119,13 @@ def _when(asked: Question) -> int:
 @lru_cache(maxsize=1)
 def embedded() -> Decider:
     return Decider(Embedded(shipped()), shipped())
+
+
+def decider_of(policies: Policies, url: str = "", timeout_s: float = 2.0) -> Decider:
+    """The engine in this process, or an OPA at `url` that has exactly these policies."""
+    if url:
+        return over_http(url, timeout_s=timeout_s, policies=policies)
+    return embedded() if policies.digest == shipped().digest else Decider(Embedded(policies), policies)
 
 
 def over_http(url: str, *, timeout_s: float = 2.0, policies: Policies | None = None) -> Decider:

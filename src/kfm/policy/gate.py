@@ -1,4 +1,4 @@
-"""The gate before the Published zone, decided by the policies. Any doubt is a no."""
+"""The gates before the zones, decided by the policies. Any doubt is a no."""
 
 from __future__ import annotations
 
@@ -11,14 +11,28 @@ from kfm.contract import records
 from kfm.contract.names import is_digest
 from kfm.contract.ports import Objects, State
 from kfm.contract.records import DatasetVersion, Receipt, RefMove
+from kfm.contract.steps import Asking, StepUp
 from kfm.errors import KfmError
-from kfm.policy.checksums import wrong_bytes
+from kfm.policy.asking import (
+    NO_EVIDENCE,
+    UNSAID,
+    Evidence,
+    Known,
+    closed_parts,
+    level_of,
+    made_as,
+    step_up,
+    to_published,
+    unheld_parts,
+)
+from kfm.policy.checksums import counted, wrong_bytes
 from kfm.policy.decide import Decider, embedded
 from kfm.policy.questions import Decision, Made, MadeReceipt, Question
 
 GATE = "promotion.checklist"  # as receipts have always called it
 _BYTES = "checksums.read"
 _DETAILED = frozenset({"checksums.intact", "metadata.parts", "validation.parts"})  # told with their places
+NOBODY = Asking(who="nobody", what="look", when_ms=(1 << 53) - 1, why="nobody said so")  # when no consent runs any more
 
 
 def promotion_gate(
@@ -27,10 +41,13 @@ def promotion_gate(
     move: RefMove,
     declared: Mapping[str, Any] | None = None,
     *,
+    asking: Asking = NOBODY,
     read: bool = True,
     decider: Decider | None = None,
+    evidence: Evidence = NO_EVIDENCE,
 ) -> records.Decision:
-    """May `move.after` be at `published/<dataset>`? Allowed only if every rule holds.
+    """May `move.after` be at `published/<dataset>`? Allowed only if every rule holds: the least first, and then, with
+    every byte read, all of them.
 
     `declared` is what the configuration says of the dataset today. It decides what is declared at all; but
     a version that was made as restricted stays so: an older, more precise one must not come back. `read`: every byte
@@ -41,51 +58,60 @@ def promotion_gate(
     try:
         version = state.ledger.version(dataset, move.after)
         receipt = state.ledger.receipt(version.run_id) if version is not None else None
-        made = made_of(version, receipt, declared)
+        made = made_of(version, receipt, declared, evidence)
         decision = point.decide(Question(gate="minimum", subjects=[move.after], made=made))
-        if decision.rules == [_BYTES]:
-            # Bytes are read only where nothing else stands against it: they may be many.
-            damaged = "; ".join(wrong_bytes(objects, move.after, read=read))
+        if version is None or decision.rules != [_BYTES]:
+            return _recorded(decision, move, [_part(name) for name in [*made.unheld_parts, *made.closed_parts]])
+        # Bytes are read only where nothing else stands against it: they may be many.
+        damaged = "; ".join(wrong_bytes(objects, move.after, read=read))
+        if damaged:
             made = msgspec.structs.replace(made, looked_at=True, damaged=damaged[:1000])
             decision = point.decide(Question(gate="minimum", subjects=[move.after], made=made))
-            return _recorded(decision, move, [damaged] if damaged else [])
+            return _recorded(decision, move, [damaged])
+        known = Known(version, receipt, state.runs.get(version.run_id), state.ledger.telemetry(version.run_id))
+        sums = counted(version)
+        decision = point.decide(to_published(known, declared, asking, sums, evidence))
+        return decision.recorded(GATE, move.after)
     except KfmError as problem:
         reasons = [f"the check itself failed: {problem.code}"]
         return records.Decision(
             gate=GATE, allow=False, subject=move.after, policy_digest=point.policy_digest, reasons=reasons
         )
-    return _recorded(decision, move, [_part(name) for name in [*made.unheld_parts, *made.closed_parts]])
+
+
+def step_gate(step: StepUp, *, decider: Decider | None = None, evidence: Evidence = NO_EVIDENCE) -> records.Decision:
+    """May this go up to Work, or to Processed?"""
+    decision = (decider or embedded()).decide(step_up(step, evidence))
+    return decision.recorded(f"{step.to}.checklist", step.subject)
 
 
 def _recorded(decision: Decision, move: RefMove, details: list[str]) -> records.Decision:
     """With the places of what does not hold, which the rules do not name: they decide, they do not search. That the
     bytes were not read is said only where nothing else kept anybody from reading them."""
-    allow = decision.is_yes(move.after)
+    found = decision.recorded(GATE, move.after)
     told = list(zip(decision.rules, decision.reasons, strict=True))
     plain = [reason for rule, reason in told if rule not in _DETAILED and (rule != _BYTES or len(told) == 1)]
-    return records.Decision(
-        gate=GATE,
-        allow=allow,
-        subject=move.after,
-        policy_digest=decision.policy_digest,
-        reasons=[] if allow else plain + details,
-    )
+    return msgspec.structs.replace(found, reasons=[] if found.allow else plain + details)
 
 
-def made_of(version: DatasetVersion | None, receipt: Receipt | None, declared: Mapping[str, Any] | None) -> Made:
+def made_of(
+    version: DatasetVersion | None,
+    receipt: Receipt | None,
+    declared: Mapping[str, Any] | None,
+    evidence: Evidence = NO_EVIDENCE,
+) -> Made:
     """What the state says of a version, today's declaration before the one it was made under."""
     if version is None:
         return _NOTHING
     said: Mapping[str, Any] = version.metadata if declared is None else declared
-    marks = sorted(name for name in version.validation if "/" in name)
-    made_as = version.metadata.get("sensitivity")
+    level = level_of(version, said, evidence)
     return Made(
         title=_text(said.get("title")),
         licence=_text(said.get("license")),
-        sensitivity=_text(said.get("sensitivity")),
-        made_as="unsaid" if made_as is None else made_as if isinstance(made_as, str) else "odd",
-        closed_parts=[name for name in marks if not name.startswith("unheld/")],
-        unheld_parts=[name for name in marks if name.startswith("unheld/")],
+        sensitivity="" if level == UNSAID else level,
+        made_as=made_as(version),
+        closed_parts=closed_parts(version, level),
+        unheld_parts=unheld_parts(version),
         sources=version.validation.get("sources", 0),
         contracts=version.validation.get("contracts", -1),
         version=version.digest,
@@ -95,6 +121,7 @@ def made_of(version: DatasetVersion | None, receipt: Receipt | None, declared: M
         run_id=version.run_id,
         looked_at=False,
         damaged="",
+        masked=evidence.masking is not None,
         receipt=None if receipt is None else _receipt(receipt),
     )
 

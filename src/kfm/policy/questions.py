@@ -21,6 +21,7 @@ Gate = Literal["promotion", "faircare", "telemetry", "zone", "operation", "minim
 GATES: tuple[Gate, ...] = ("promotion", "faircare", "telemetry", "zone", "operation", "minimum")
 
 Digest = Annotated[str, Meta(pattern=r"^sha256:[0-9a-f]{64}\Z")]
+DigestOrNone = Annotated[str, Meta(pattern=r"^(sha256:[0-9a-f]{64})?\Z")]  # none: empty
 Count = Annotated[int, Meta(ge=0, le=(1 << 53) - 1)]
 Instant = Annotated[int, Meta(ge=1, le=(1 << 53) - 1)]  # milliseconds since 1970
 Name = Annotated[str, Meta(max_length=4096)]
@@ -53,8 +54,8 @@ class Schema(Part, frozen=True):
 
 class Extent(Part, frozen=True, rename={"from_": "from"}):
     bbox: list[float]  # west, south, east, north in degrees; empty where `no_place` says why
-    from_: int  # milliseconds since 1970, before it negative
-    until: int | Literal["open"]
+    from_: int | None = None  # milliseconds since 1970, before it negative; none: nobody said so
+    until: int | Literal["open"] | None = None
     no_place: Name = ""
 
 
@@ -142,7 +143,7 @@ class Provenance(Part, frozen=True):
     updater_version: Name
     plan_hash: Digest
     input_hash: Digest
-    code_hash: Digest
+    code_hash: DigestOrNone  # nobody wrote it down before it was asked for
     tools: Tools
 
 
@@ -204,11 +205,12 @@ class Step(Part, frozen=True, rename={"from_": "from"}):
     from_: Name
     to: Name
     sealed: bool = False
+    labelled: bool = True  # false: nobody keeps labels here, so that there is no custodian's key
 
 
 class Move(Part, frozen=True):
     ref: Name
-    after: Digest | Literal[""]
+    after: DigestOrNone
 
 
 class Approval(Part, frozen=True):
@@ -253,6 +255,7 @@ class Made(Part, frozen=True):
     run_id: Name
     looked_at: bool
     damaged: Name  # why its objects are not what they should be; empty: they are
+    masked: bool = False  # on its way in
     receipt: MadeReceipt | None = None
 
 
@@ -333,15 +336,31 @@ class Decision(Record, frozen=True):
     def is_yes(self, *digests: str) -> bool:
         return self.allow is True and self.subjects == list(digests)
 
-    def recorded(self) -> records.Decision:
-        """As receipts have it today: about one digest."""
+    def recorded(self, gate: str = "", subject: str = "") -> records.Decision:
+        """As receipts have it: about one digest, under the name that receipts call the gate by."""
+        about = subject or (self.subjects[0] if len(self.subjects) == 1 else "")
         return records.Decision(
-            gate=self.gate,
-            allow=self.allow is True and len(self.subjects) == 1,
-            subject=self.subjects[0] if len(self.subjects) == 1 else "",
+            gate=gate or self.gate,
+            allow=self.is_yes(about),
+            subject=about,
             policy_digest=self.policy_digest,
             reasons=self.reasons,
+            id=self.id,
+            subjects=self.subjects,
+            rules=self.rules,
+            warnings=self.warnings,
+            obligations=[_duty(one) for one in self.obligations],
+            label_epoch=self.label_epoch,
+            engine=self.engine,
         )
+
+
+def _duty(obligation: Obligation) -> records.Obligation:
+    if isinstance(obligation, Mask):
+        return records.Obligation(do="mask", resolution=obligation.resolution)
+    if isinstance(obligation, Withhold):
+        return records.Obligation(do="withhold", field=obligation.field)
+    return records.Obligation(do="throttle", per_minute=obligation.per_minute)
 
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")

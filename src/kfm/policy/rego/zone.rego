@@ -5,10 +5,12 @@ import data.kfm.facts
 import data.kfm.faircare
 import data.kfm.promotion
 import data.kfm.telemetry
+import data.kfm.words
 
 rules := {
 	"zone.step": "zone: there is no such step up",
 	"zone.evidence": "zone: what the step asks for is not all there",
+	"zone.usable": "zone: its sensitivity is closed, or a word that nobody knows",
 	"zone.sealed": "zone: bytes of a protected source are not sealed",
 	"zone.released": "zone: what was held was not released by a steward",
 }
@@ -26,30 +28,55 @@ into_work := {
 	"checksums.manifest", "checksums.objects",
 }
 
+# What may come later than Work and Processed, and only warns there. Nothing of it is unsafe.
+late := {
+	"metadata.title", "metadata.schema", "metadata.extent.space", "metadata.extent.time", "metadata.sensitivity",
+	"metadata.kept", "licence.declared", "licence.checked", "validation.contracts", "validation.results",
+	"provenance.inputs", "provenance.code", "provenance.tools", "receipt.evidence",
+}
+
+# What public data may lack even when it is published, and is told about.
+advised := {
+	"metadata.extent.space", "metadata.extent.time", "licence.checked", "validation.results", "provenance.code",
+	"provenance.tools", "fair.findable",
+}
+
 holds contains "zone.step" if {"from": input.step.from, "to": input.step.to} in steps
 
 holds contains "zone.evidence" if {
 	input.step.to == "work"
-	count(into_work - promotion.holds) == 0
+	count((into_work - promotion.holds) - late) == 0
 }
 
 holds contains "zone.evidence" if {
 	input.step.to == "processed"
-	promotion.allow == true
+	count(promotion.missing - late) == 0
 }
 
 holds contains "zone.evidence" if {
 	input.step.to == "published"
-	promotion.allow == true
-	faircare.allow == true
+	count(promotion.missing - advised) == 0
+	count(faircare.missing - advised) == 0
 	telemetry.allow == true
 }
 
-holds contains "zone.sealed" if input.label.sensitivity == "public"
+holds contains "zone.usable" if input.label.sensitivity in words.usable
+
+# Nobody said how open it is: it may be worked on, and is published by no rule.
+holds contains "zone.usable" if input.label.sensitivity == "unsaid"
+
+holds contains "zone.sealed" if input.label.sensitivity in {"public", "unsaid"}
 
 holds contains "zone.sealed" if {
 	input.label.sensitivity in {"generalised", "restricted"}
 	input.step.sealed == true
+}
+
+# Where nobody keeps labels there is no custodian's key to seal with. Such data is never published.
+holds contains "zone.sealed" if {
+	input.label.sensitivity in {"generalised", "restricted"}
+	input.step.labelled == false
+	input.step.to in {"work", "processed"}
 }
 
 # What was made of a generalised source is masked, and masked bytes are not sealed; the source itself is.
@@ -80,21 +107,41 @@ deny contains {"rule": rule, "msg": rules[rule]} if some rule in missing
 # The parts say why, and only where their evidence is asked for.
 deny contains reason if {
 	"zone.evidence" in missing
-	input.step.to in {"processed", "published"}
+	input.step.to == "processed"
 	some reason in promotion.deny
+	not reason.rule in late
 }
 
 deny contains reason if {
 	"zone.evidence" in missing
 	input.step.to == "work"
 	some reason in promotion.deny
-	reason.rule in into_work
+	reason.rule in (into_work - late)
 }
 
 deny contains reason if {
 	"zone.evidence" in missing
 	input.step.to == "published"
-	some reason in (faircare.deny | telemetry.deny)
+	some reason in ((promotion.deny | faircare.deny) | telemetry.deny)
+	not reason.rule in advised
+}
+
+warn contains reason if {
+	input.step.to == "processed"
+	some reason in promotion.deny
+	reason.rule in late
+}
+
+warn contains reason if {
+	input.step.to == "work"
+	some reason in promotion.deny
+	reason.rule in (into_work & late)
+}
+
+warn contains reason if {
+	input.step.to == "published"
+	some reason in (promotion.deny | faircare.deny)
+	reason.rule in advised
 }
 
 warn contains reason if {

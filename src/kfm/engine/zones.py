@@ -1,0 +1,127 @@
+"""The gates before the zones: asked before the commit, so that an engine that is slow or stopped makes nobody wait at
+the lock; in the transaction only the digests, the policies and the epoch of the labels are compared again."""
+
+from __future__ import annotations
+
+from kfm.contract.records import DatasetVersion, Decision, Obligation, RefMove, Run, SourceRef
+from kfm.contract.steps import StepUp
+from kfm.engine.walk import Walk
+from kfm.errors import Denied, Moved, Sovereignty
+
+# Rules by which not the publisher of the data decides, but those it is of. Not among them: what a missing word in
+# kfm.yml says no to.
+THEIRS = ("care.", "zone.sealed", "zone.usable", "fair.accessible")
+
+
+def admit_to_work(walk: Walk, run: Run, inputs: list[SourceRef]) -> None:
+    """What was fetched goes on to be worked on."""
+    step = StepUp(to="work", subject=run.input_hash, asking=walk.asking(), run=run, inputs=inputs)
+    _taken(walk, step, walk.ports.step_gate(step))
+
+
+def admit_to_processed(walk: Walk, run: Run, inputs: list[SourceRef], version: DatasetVersion) -> Decision:
+    step = StepUp(to="processed", subject=version.digest, asking=walk.asking(), run=run, inputs=inputs, version=version)
+    decision = walk.ports.step_gate(step)
+    _taken(walk, step, decision)
+    return decision
+
+
+def _taken(walk: Walk, step: StepUp, decision: Decision) -> None:
+    """Told and kept where it says something. A yes to public data, to which every runner says the same, is not."""
+    standing = step.standing
+    plain = standing is None or standing.level == "public"
+    if decision.allow is not True or decision.subject != step.subject:
+        tell(walk, decision)
+        raise denied(walk, f"nothing may go on to {step.to.capitalize()}", decision)
+    unmet = unmet_by(decision.obligations, step.version)
+    if unmet:
+        tell(walk, decision)
+        raise Sovereignty(f"nothing may go on to {step.to.capitalize()}: " + "; ".join(unmet), hint=ASK)
+    if not plain:
+        tell(walk, decision)
+
+
+def admit_to_published(walk: Walk, move: RefMove) -> Decision:
+    """Asked before the commit: the gate reads every byte, and nobody waits at the lock meanwhile. Bytes under
+    a digest never change; where the ref is, the switches and the fence are asked again in the transaction itself."""
+    if walk.ports.protection is not None:
+        from kfm.engine.leaks import check_published
+
+        check_published(walk, move)
+    decision = walk.ports.gate(walk.ports.state, walk.ports.objects, move, asking=walk.asking())
+    tell(walk, decision)
+    if not is_yes(decision, move):
+        raise denied(walk, f"{move.ref} may not move", decision)
+    unmet = unmet_by(decision.obligations, walk.ports.state.ledger.version(walk.dataset, move.after))
+    if unmet:
+        raise Sovereignty(f"{move.ref} may not move: " + "; ".join(unmet), hint=ASK)
+    return decision
+
+
+def is_yes(decision: Decision, move: RefMove) -> bool:
+    """Only a literal yes about exactly this digest opens the Published zone."""
+    return decision.allow is True and decision.subject == move.after
+
+
+def still_holds(walk: Walk, decisions: list[Decision]) -> None:
+    """In the transaction: do the policies and the labels say what they said when they were asked?"""
+    if walk.ports.rules is None or not decisions:
+        return
+    policy_digest, epoch = walk.ports.rules()
+    for decision in decisions:
+        if decision.policy_digest != policy_digest or decision.label_epoch != epoch:
+            raise Moved("policies or labels changed while this was decided", hint="run it again")
+
+
+def unmet_by(obligations: list[Obligation], version: DatasetVersion | None) -> list[str]:
+    """What a yes demands and was not done. Masking happens on the way in; nothing here can take a column out of bytes
+    that are made, or count requests: who asks for that is told no."""
+    found = []
+    for duty in obligations:
+        standing = version.standing if version is not None else None
+        done = standing.resolution if standing is not None and standing.level == "generalised" else None
+        if duty.do == "mask" and (done is None or duty.resolution is None or done > duty.resolution):
+            found.append(f"it is not masked to resolution {duty.resolution}")
+        elif duty.do == "withhold":
+            found.append("a column is to be withheld, and is in it")
+        elif duty.do == "throttle":
+            found.append("it is to be throttled, and files cannot be")
+    return found
+
+
+ASK = "it is for its stewards and its community to decide: `kfm policy explain` says what they are asked"
+
+
+def denied(walk: Walk, what: str, decision: Decision) -> Denied:
+    message = f"{what}: " + "; ".join(decision.reasons or ["the gate gave no reason"])
+    if any(rule.startswith(THEIRS) for rule in decision.rules):
+        return Sovereignty(message, hint=ASK)
+    if any(rule.startswith("engine.") for rule in decision.rules):
+        return Denied(message, hint="look at the policy server that `policy.url` names, and try again")
+    if any(reason.startswith("checksums:") for reason in decision.reasons):
+        return Denied(
+            message,
+            hint=f"restore it from a backup, or make it again: `kfm run {walk.dataset} --force --reason …`",
+        )
+    unheld = any(reason.startswith("validation:") for reason in decision.reasons)
+    return Denied(
+        message,
+        hint=f"what is missing goes into kfm.yml under datasets.{walk.dataset}; then "
+        + (f"`kfm run {walk.dataset}` holds its sources against it, and you can " if unheld else "")
+        + "try again",
+    )
+
+
+def tell(walk: Walk, decision: Decision) -> None:
+    """Into the receipt, once, and into the log."""
+    reached = walk.reached
+    reached.decisions = [one for one in reached.decisions if one.gate != decision.gate] + [decision]
+    walk.say(
+        "gate.decided",
+        gate=decision.gate,
+        allow=decision.allow is True,
+        decision_id=decision.id,
+        policy_digest=decision.policy_digest,
+        rules=decision.rules,
+        engine=decision.engine,
+    )

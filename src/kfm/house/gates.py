@@ -1,0 +1,99 @@
+"""The gates of an installation: which engine decides under which policies, and what is known beside the state."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kfm.clock import rfc3339
+from kfm.config import Resolved
+from kfm.contract.labels import joined, standing_of
+from kfm.contract.ports import Objects, State
+from kfm.contract.records import Decision, RefMove, Standing
+from kfm.contract.steps import Asking, StepUp
+from kfm.errors import BadInput
+
+if TYPE_CHECKING:
+    from kfm.policy.asking import Evidence
+    from kfm.policy.bundle import Policies
+    from kfm.policy.decide import Decider
+
+
+class Gates:
+    """Of one dataset. The policies and their engine are loaded when something is first asked, and by nothing else."""
+
+    def __init__(self, resolved: Resolved, dataset: str, declared: Mapping[str, Any]) -> None:
+        self._resolved = resolved
+        self._dataset = dataset
+        self._declared = declared
+        self._decider: Decider | None = None
+
+    def published(
+        self, state: State, objects: Objects, move: RefMove, *, asking: Asking, read: bool = True
+    ) -> Decision:
+        from kfm.policy.gate import promotion_gate
+
+        return promotion_gate(
+            state,
+            objects,
+            move,
+            self._declared,
+            asking=asking,
+            read=read,
+            decider=self.decider(),
+            evidence=self.evidence(asking.when_ms),
+        )
+
+    def step(self, step: StepUp) -> Decision:
+        from kfm.policy.gate import step_gate
+
+        return step_gate(step, decider=self.decider(), evidence=self.evidence(step.asking.when_ms))
+
+    def rules(self) -> tuple[str, int]:
+        """The digest of the policies and the epoch of the labels as they are now: compared again in the commit."""
+        if not self._resolved.config.policy.folder:
+            return self.decider().policy_digest, self.epoch()
+        return policies_of(self._resolved).digest, self.epoch()
+
+    def decider(self) -> Decider:
+        if self._decider is None:
+            from kfm.policy.decide import decider_of
+
+            said = self._resolved.config.policy
+            self._decider = decider_of(policies_of(self._resolved), said.url, said.timeout_s)
+        return self._decider
+
+    def epoch(self) -> int:
+        """A number that is another one as soon as the file of labels is."""
+        path = self._resolved.config.labels
+        if not path:
+            return 0
+        try:
+            with open(self._resolved.at(path), "rb") as file:
+                return int.from_bytes(hashlib.sha256(file.read()).digest()[:6], "big") + 1
+        except OSError:
+            raise BadInput(f"labels at {path} cannot be read", hint="correct the path in kfm.yml") from None
+
+    def evidence(self, now_ms: int) -> Evidence:
+        from kfm.policy.asking import NO_EVIDENCE, Evidence
+
+        config = self._resolved.config
+        if not config.labels and not config.custodians:
+            return NO_EVIDENCE
+        return Evidence(standing=self._standing(now_ms), epoch=self.epoch(), labelled=True)
+
+    def _standing(self, now_ms: int) -> Standing | None:
+        from kfm.house.protection import labels_of
+
+        today = rfc3339(now_ms)[:10]
+        found = [one for one in labels_of(self._resolved).labels if one.of.dataset == self._dataset]
+        return joined([standing_of(one, today) for one in found]) if found else None
+
+
+def policies_of(resolved: Resolved) -> Policies:
+    """The shipped ones, and those that the installation adds."""
+    from kfm.policy.bundle import read_files, shipped, with_own
+
+    folder = resolved.config.policy.folder
+    return with_own(read_files(resolved.at(folder))) if folder else shipped()

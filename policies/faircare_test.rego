@@ -115,12 +115,19 @@ test_public_data_of_nobody_in_particular_needs_no_authority_and_no_custodian if 
 	faircare.allow == false with input as examples.without(examples.faircare, "label/custodian")
 }
 
-test_what_is_generalised_for_another_reason_than_a_community_has_the_same_duties if {
-	question := examples.but(examples.faircare, "/label/care", "open")
+test_what_is_generalised_for_another_reason_is_masked_and_is_its_custodians_matter if {
+	question := json.remove(examples.but(examples.faircare, "/label/care", "open"), ["consent", "review"])
 	faircare.allow == true with input as question
-	faircare.allow == false with input as examples.without(question, "consent")
-	faircare.allow == false with input as examples.without(question, "review")
+	faircare.allow == true with input as examples.but(question, "/label/expires", "never")
+	faircare.allow == true with input as examples.without(question, "label/authority")
+	faircare.allow == false with input as examples.without(question, "label/custodian")
 	faircare.allow == false with input as examples.without(question, "masking")
+	faircare.allow == false with input as examples.but(question, "/label/expires", 1767323045000)
+}
+
+test_a_communitys_data_is_published_by_the_community_alone if {
+	faircare.allow == false with input as examples.without(examples.faircare, "consent")
+	faircare.allow == false with input as examples.without(examples.faircare, "review")
 }
 
 test_a_consent_that_expired_closes_public_data_too if {

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from kfm.clock import parse_instant
 from kfm.contract.labels import joined, standing_of_source
 from kfm.contract.records import RefMove, Standing, Trigger
 from kfm.engine.stations import Warrant
@@ -108,6 +109,25 @@ def orders(house: Installed) -> Iterator[Order]:
         if house.state.refs.at(ORDERS + order.request.id) != order.digest:
             raise Corrupt(f"order {order.request.id} is not what was signed", hint="restore the state from a copy")
         yield order
+
+
+def approval(house: Installed, dataset: str, subject: str) -> tuple[list[str], int] | None:
+    """Who approved that exactly this version is published, and when the last of them did; none: nobody who may. What
+    was used since was approved."""
+    keys = in_force(house)
+    if keys is None:
+        return None
+    at = now(house)
+    every = [*([house.offered] if house.offered is not None else []), *orders(house)]
+    for order in every:
+        request = order.request
+        if (request.action, request.dataset, request.subject) != ("promote", dataset, subject):
+            continue
+        last = max((act.signed_at for act in order.acts), default="")
+        verdict = decide(request, order.acts, keys, now=last if order.state == "used" else at, used=())
+        if order.state in ("open", "used") and verdict.allow and verdict.people:
+            return verdict.people, parse_instant(last, "a signature")
+    return None
 
 
 def _orders_for(house: Installed, wanted: Request) -> Iterator[Order]:

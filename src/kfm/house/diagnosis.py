@@ -97,7 +97,7 @@ def published_verdicts(house: House) -> list[Verdict]:
     for ref, version in house.state.refs.all("published/"):
         name = ref.partition("/")[2]
         move = RefMove(ref=ref, before=version, after=version)
-        gates = Gates(house.resolved, name, house.ports(name).metadata)
+        gates = Gates(house.resolved, name, house.ports(name).metadata, house)
         decision = gates.published(house.state, house.objects, move, asking=asking, read=False)
         found.append(
             Verdict(

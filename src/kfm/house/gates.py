@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from kfm.clock import rfc3339
 from kfm.config import Resolved
 from kfm.contract.labels import joined, standing_of
@@ -15,6 +17,7 @@ from kfm.contract.steps import Asking, StepUp
 from kfm.errors import BadInput
 
 if TYPE_CHECKING:
+    from kfm.house.keyring import Installed
     from kfm.policy.asking import Evidence
     from kfm.policy.bundle import Policies
     from kfm.policy.decide import Decider
@@ -23,8 +26,11 @@ if TYPE_CHECKING:
 class Gates:
     """Of one dataset. The policies and their engine are loaded when something is first asked, and by nothing else."""
 
-    def __init__(self, resolved: Resolved, dataset: str, declared: Mapping[str, Any]) -> None:
+    def __init__(
+        self, resolved: Resolved, dataset: str, declared: Mapping[str, Any], house: Installed | None = None
+    ) -> None:
         self._resolved = resolved
+        self._house = house  # whose key list and orders say who approved
         self._dataset = dataset
         self._declared = declared
         self._decider: Decider | None = None
@@ -42,7 +48,7 @@ class Gates:
             asking=asking,
             read=read,
             decider=self.decider(),
-            evidence=self.evidence(asking.when_ms),
+            evidence=self.evidence(asking.when_ms, move.after),
         )
 
     def step(self, step: StepUp) -> Decision:
@@ -75,13 +81,33 @@ class Gates:
         except OSError:
             raise BadInput(f"labels at {path} cannot be read", hint="correct the path in kfm.yml") from None
 
-    def evidence(self, now_ms: int) -> Evidence:
+    def evidence(self, now_ms: int, subject: str = "") -> Evidence:
         from kfm.policy.asking import NO_EVIDENCE, Evidence
 
         config = self._resolved.config
         if not config.labels and not config.custodians:
             return NO_EVIDENCE
-        return Evidence(standing=self._standing(now_ms), epoch=self.epoch(), labelled=True)
+        found = Evidence(standing=self._standing(now_ms), epoch=self.epoch(), labelled=True)
+        return self._approved(found, subject, now_ms) if subject and self._house is not None else found
+
+    def _approved(self, found: Evidence, subject: str, now_ms: int) -> Evidence:
+        """With what the keys in force say of an order to publish exactly this: who approved it, the community with its
+        own key among them where it is a community's."""
+        from kfm.house.authority import approval
+
+        assert self._house is not None
+        said = approval(self._house, self._dataset, subject)
+        if said is None:
+            return found
+        from kfm.policy.questions import Consent, Review
+
+        people, at_ms = said
+        count = len(people)
+        return msgspec.structs.replace(
+            found,
+            review=Review(subject=subject, outcome="approved", by=people[0], at=at_ms),
+            consent=Consent(subject=subject, threshold=count, signatures=count, until=max(now_ms, at_ms) + 1),
+        )
 
     def _standing(self, now_ms: int) -> Standing | None:
         from kfm.house.protection import labels_of

@@ -208,7 +208,7 @@ class House:
         )
         declared = self.config.datasets.get(name)
         metadata = declared.metadata() if declared else {}
-        gates = Gates(self.resolved, name, metadata)
+        gates = Gates(self.resolved, name, metadata, self)
         sources: dict[str, tuple[FetchRequest, DataContract | None]] = {}
         for source_name, source in (declared.sources if declared else {}).items():
             contract = source.data_contract()

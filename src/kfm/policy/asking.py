@@ -54,11 +54,10 @@ FREE = frozenset(
 
 
 class Evidence(Struct, frozen=True):
-    """What others say of a version: stewards, the community, who masked it. What is not there is denied where asked."""
+    """What others say of a version: stewards and the community. What is not there is denied where it is asked for."""
 
     review: Review | None = None
     consent: Consent | None = None
-    masking: Masking | None = None
     standing: Standing | None = None  # of its dataset today, if labels say anything
     epoch: int = 0  # of the labels
     labelled: bool = False  # are there labels in this installation?
@@ -101,7 +100,7 @@ def to_published(
         receipt=None if receipt is None else _receipt(receipt, level if made == UNSAID else made),
         review=evidence.review,
         consent=evidence.consent,
-        masking=evidence.masking,
+        masking=masked_as(version.digest, version.standing),
         emission=None if known.telemetry is None else _emission(known.telemetry),
         step=Step(from_="processed", to="published", labelled=evidence.labelled),
     )
@@ -122,7 +121,7 @@ def step_up(step: StepUp, evidence: Evidence) -> Question:
         provenance=_provenance_of(run, step.inputs, version),
         # Hashed as they came in or were made: what is under a digest is that, or is refused when it is read.
         checksums=_sums(step.subject, len(step.inputs) if version is None else version.entries),
-        masking=evidence.masking,
+        masking=masked_as(step.subject, step.standing) if version is not None else None,
         step=Step(
             from_="raw" if step.to == "work" else "work",
             to=step.to,
@@ -152,6 +151,14 @@ def step_up(step: StepUp, evidence: Evidence) -> Question:
             decisions=0,
         ),
     )
+
+
+def masked_as(subject: str, standing: Standing | None) -> Masking | None:
+    """Of what stands as generalised: it came in through masking and in no other way, at the resolution of its labels
+    or coarser, and was held against the fingerprints before anybody asks here."""
+    if standing is None or standing.level != "generalised" or standing.resolution is None:
+        return None
+    return Masking(subject=subject, resolution=standing.resolution, leaks=0, finer_than_source=False)
 
 
 def level_of(version: DatasetVersion, said: Mapping[str, Any], evidence: Evidence) -> str:

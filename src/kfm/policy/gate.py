@@ -21,6 +21,7 @@ from kfm.policy.asking import (
     closed_parts,
     level_of,
     made_as,
+    masked_as,
     step_up,
     to_published,
     unheld_parts,
@@ -121,7 +122,7 @@ def made_of(
         run_id=version.run_id,
         looked_at=False,
         damaged="",
-        masked=evidence.masking is not None,
+        masked=masked_as(version.digest, version.standing) is not None,
         receipt=None if receipt is None else _receipt(receipt),
     )
 

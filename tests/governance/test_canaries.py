@@ -69,12 +69,12 @@ version: 1
 labels:
   - of: {source: sites.csv}
     sensitivity: generalised
-    care: community
+    care: open
     custodian: society
     public_resolution: 7
   - of: {source: raw.csv}
     sensitivity: restricted
-    care: community
+    care: open
     custodian: society
     public_resolution: 7
 """

@@ -33,6 +33,8 @@ LINES = {
     "kfm freeze": ["freeze"],
     "kfm thaw": ["thaw"],
     "kfm telemetry export": ["telemetry", "export"],
+    "kfm attest": ["attest", "rain-gauges"],
+    "kfm verify": ["verify", "rain-gauges"],
     "kfm audit verify": ["audit", "verify"],
     "kfm audit export": ["audit", "export"],
     "kfm webhook sign": ["webhook", "sign", "gauges", "--body", "body.json"],
@@ -99,11 +101,12 @@ def test_a_command_writes_the_keys_the_page_names(ran: Kfm, name: str, monkeypat
         Path("kfm.yml").write_text(Path("kfm.yml").read_text() + "\nlabels: labels.yml\n")
     if name in ("kfm mask preview", "kfm leaks scan"):
         laid_out(3)
-    if name.startswith("kfm audit"):
+    if name.startswith(("kfm audit", "kfm attest", "kfm verify")):
         monkeypatch.setenv("KFM_SECRET_LEDGER", "ab" * 32)
         with Path("kfm.yml").open("a") as file:
             file.write("\nledger: {sign_with: env:KFM_SECRET_LEDGER, origin: kfm.example.org/ledger}\n")
-        assert ran("audit", "export").code == 0
+            file.write("attest: {sign_with: env:KFM_SECRET_LEDGER}\n")
+        assert ran("audit", "export").code == ran("attest", "rain-gauges").code == 0
     if name.startswith("kfm triggers"):
         assert ran(*LINES["kfm webhook replay"]).code == 0
     words = LINES[name]

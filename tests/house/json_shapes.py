@@ -118,6 +118,22 @@ SHAPES: dict[str, Shape] = {
     "kfm audit export": Shape(
         {"written": "the file, as a path", "bytes": "its size", "key": "what auditors verify it with; empty: unsigned"}
     ),
+    "kfm attest": Shape(
+        {
+            "dataset": "its name",
+            "version": "the digest",
+            "statements": "what was stated, each with the run it is of",
+            "written": "the file, if one was asked for",
+        }
+    ),
+    "kfm verify": Shape(
+        {
+            "about": "the dataset, or the file",
+            "ok": "whether all is so",
+            "vouched": "whether a key list vouches for the keys",
+            "checks": "a list of `what`, `state` (`ok`, `bad`, `unsigned`, `missing`) and `found`",
+        }
+    ),
     "kfm webhook sign": Shape({"headers": "by their names"}),
     "kfm webhook verify": Shape(
         {

@@ -93,6 +93,7 @@ LOOKING: tuple[tuple[str, ...], ...] = (
     ("labels", "show"),
     ("mask", "preview", "data/gauges.csv", "--mask", "mask.json"),
     ("leaks", "scan", "message.json", "--against", "data/gauges.csv", "--mask", "mask.json"),
+    ("verify", "gauges"),
     ("audit", "verify"),
     ("audit", "prove", "1"),
     ("audit", "consistency", "1"),
@@ -113,6 +114,7 @@ LOOKING: tuple[tuple[str, ...], ...] = (
 NOTHING_TO_SEE = {  # after runs: no trigger was kept, and that is not what was signed
     ("triggers", "show", "TRIGGER"): 3,
     ("webhook", "verify", "gauges", "--body", "data/gauges.csv", "--header", "SIGNED"): 4,
+    ("verify", "gauges"): 68,
     ("audit", "verify"): 68,  # nobody signs here
     ("audit", "prove", "1"): 3,
     ("audit", "consistency", "1"): 3,

@@ -17,6 +17,7 @@ WRITING: frozenset[Command] = frozenset(
     {
         ("init",),
         ("resume",),
+        ("attest",),
         ("compact",),
         ("doctor",),  # tries the disk by writing to it
         ("watch",),

@@ -21,6 +21,7 @@ WRITING = frozenset(
     {
         "run",
         "resume",
+        "attest",
         "promote",
         "rollback",
         "freeze",

@@ -28,9 +28,9 @@ DEFAULTS: dict[str, Any] = {"config": None, "json": False, "quiet": False, "no_c
 
 COMMANDS = frozenset(
     {
-        "audit", "cat", "compact", "completion", "config", "diff", "doctor", "freeze", "held", "init", "plan",
+        "attest", "audit", "cat", "compact", "completion", "config", "diff", "doctor", "freeze", "held", "init", "plan",
         "promote", "publish", "receipts", "refs", "resume", "rollback", "run", "runs", "schema", "serve", "telemetry",
-        "thaw", "triggers", "wal", "watch", "webhook", "workflow", *governing.COMMANDS,
+        "thaw", "triggers", "verify", "wal", "watch", "webhook", "workflow", *governing.COMMANDS,
     }
 )  # fmt: skip
 
@@ -457,6 +457,27 @@ def _add_proving(commands: Any) -> None:
     )
     export.add_argument("--out", default="", metavar="FILE", help="into this file instead")
     export.add_argument("--stdout", action="store_true", help="to stdout instead; signs nothing")
+
+    attest = _command(
+        commands, "attest", "proving:attest", "Sign what is known of a version: in-toto statements, kept in the state"
+    )
+    attest.add_argument("dataset", metavar="DATASET", help="its name in kfm.yml")
+    verify = _command(
+        commands,
+        "verify",
+        "proving:verify",
+        "Verify a version, or a file of attestations, without a network",
+        "Of a version: every object, what was signed about it, and its entry in the ledger.\n"
+        "exit: 0 all is so, 65 something was altered, 67 badly signed, 68 not attested or not covered",
+    )
+    verify.add_argument("what", metavar="DATASET", help="its name in kfm.yml, or a file of envelopes (.intoto.jsonl)")
+    verify.add_argument("--key", default="", metavar="HEX", help="the public key to believe, instead of our own")
+    for parser in (attest, verify):
+        parser.add_argument(
+            "--version", dest="of", default="", metavar="VERSION",
+            help="its digest, the start of it, `processed` or `published` (default: published, else processed)",
+        )  # fmt: skip
+    attest.add_argument("--out", default="", metavar="FILE", help="write the envelopes here too, a line each")
 
 
 def _add_settings(commands: Any) -> None:

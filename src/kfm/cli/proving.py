@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
+from typing import TYPE_CHECKING
 
-from kfm.cli.opening import opened, settings
+from kfm.cli.opening import known_dataset, opened, settings
 from kfm.cli.render import Screen
+from kfm.documents.characters import printable
+from kfm.errors import BadInput
+
+if TYPE_CHECKING:
+    from kfm.house.opening import House
 
 
 def audit_verify(options: argparse.Namespace, screen: Screen) -> int:
@@ -83,3 +89,76 @@ def audit_export(options: argparse.Namespace, screen: Screen) -> int:
         if key:
             screen.say(f"verify it with: python tools/verify_ledger.py {path} --key {key}")
     return 0
+
+
+def attest(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.errors import Refused
+    from kfm.house.attesting import attest, bundle
+    from kfm.house.exporting import write_file
+
+    resolved = settings(options)
+    name = known_dataset(options, screen, resolved, options.dataset)
+    if not resolved.config.attest.sign_with:
+        raise Refused("there is no key to attest with", hint="set attest.sign_with in kfm.yml: see `kfm keys new`")
+    with opened(options, screen, "write", resolved) as house:
+        version = _version(house, name, options.of)
+        stated = [key.partition("/")[2] for key in attest(house, name, version)]
+        if options.out:
+            write_file(os.path.abspath(options.out), bundle(house, name, version))
+    if screen.json:
+        screen.data({"dataset": name, "version": version, "statements": stated, "written": options.out})
+    else:
+        screen.table(("statement", "of the run"), [each.split("/", 1) for each in stated])
+        screen.say(f"{len(stated)} statements about {name} {version[:19]}")
+    return 0
+
+
+def verify(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.house.attesting import verify, verify_bundle, worst
+    from kfm.house.trust import given
+
+    resolved = None if options.key else settings(options)
+    if os.path.isfile(options.what):
+        with open(options.what, "rb") as file:
+            lines = file.readlines()
+        if resolved is None:
+            keys = given(options.key)
+        else:
+            with opened(options, screen, "read", resolved) as house:
+                keys = house.trust.believed("attest")
+        checks, about = verify_bundle(lines, keys), options.what
+    else:
+        resolved = resolved or settings(options)
+        about = known_dataset(options, screen, resolved, options.what)
+        with opened(options, screen, "read", resolved) as house:
+            keys = given(options.key) if options.key else house.trust.believed("attest")
+            checks = verify(house, about, _version(house, about, options.of), keys)
+    code = worst(checks)
+    if screen.json:
+        screen.data({"about": about, "ok": not code, "vouched": keys.vouched, "checks": checks})
+        return code
+    screen.table(("checked", "verdict", "found"), [(each.what, each.state, each.found) for each in checks])
+    if keys.public and not keys.vouched:
+        screen.say("no key list vouches for the key: only the settings, or what you typed, say that it is ours")
+    screen.say("verified" if not code else f"{sum(each.state != 'ok' for each in checks)} of {len(checks)} are not so")
+    return code
+
+
+def _version(house: House, dataset: str, text: str) -> str:
+    """What was asked for, or what is published, or else what is processed."""
+    for ref in (f"published/{dataset}", f"processed/{dataset}"):
+        if not text and house.state.refs.at(ref):
+            return house.state.refs.at(ref)
+    if not text:
+        raise BadInput(f"{dataset} has no version yet", hint=f"`kfm run {dataset}` makes one")
+    if text in ("processed", "published"):
+        found = [house.state.refs.at(f"{text}/{dataset}")]
+    else:
+        start = text if text.startswith("sha256:") else f"sha256:{text}"
+        found = [key.partition("@")[2] for key, _ in house.tables.scan("versions", f"{dataset}@{start}", limit=2)]
+    if len(found) != 1 or not found[0]:
+        raise BadInput(
+            f"{dataset} has {'more than one' if found[1:] else 'no'} version {printable(text)}",
+            hint=f"see `kfm refs history processed/{dataset}`",
+        )
+    return found[0]

@@ -162,6 +162,9 @@ class Ledger(Protocol):
     def checkpoints(self, *, after: int = 0) -> Iterator[tuple[int, str]]:
         """The signed heads with their sizes, the smallest first."""
 
+    def attestations(self, version: str) -> Iterator[tuple[str, bytes]]:
+        """What was signed about a version, given as the dataset, @ and its digest: the keys and the envelopes."""
+
 
 class LedgerTx(Ledger, Protocol):
     def keep_version(self, version: DatasetVersion) -> None: ...
@@ -172,6 +175,10 @@ class LedgerTx(Ledger, Protocol):
         """The index the next ledger entry of this transaction will have."""
 
     def keep_telemetry(self, telemetry: RunTelemetry) -> None: ...
+
+    def keep_attestation(self, key: str, envelope: bytes) -> None: ...
+
+    def checkpoint(self) -> int: ...
 
 
 class Inbox(Protocol):

@@ -23,6 +23,9 @@ def record(walk: Walk, run_id: str, made: Assembled, tx: Tx) -> Receipt:
     """The receipt of a committed run."""
     receipt = receipt_of(walk, "SUCCESS", outcome_of(made), run_id, made=made)
     tx.ledger.append(receipt, op=walk.updater.op)
+    if walk.ports.attest is not None:
+        policies = walk.ports.protection.policies if walk.ports.protection is not None else {}
+        walk.ports.attest(receipt, walk.reached.inputs, policies, tx)
     return receipt
 
 

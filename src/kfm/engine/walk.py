@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -10,12 +10,14 @@ from msgspec import Struct, field
 
 from kfm.clock import Clock, rfc3339
 from kfm.contract.keys import correlation_id
-from kfm.contract.ports import Log, Objects, Source, State
+from kfm.contract.ports import Log, Objects, Source, State, Tx
 from kfm.contract.records import (
     DataContract,
     FetchRequest,
+    Receipt,
     RefMove,
     Run,
+    SourceRef,
     Stage,
     Standing,
     Trigger,
@@ -27,7 +29,8 @@ from kfm.documents.characters import escaped
 from kfm.engine.stations import Reached, Warrant
 from kfm.errors import Conflict
 
-if TYPE_CHECKING:  # a run of public data loads neither
+if TYPE_CHECKING:  # a run of public data loads none of these
+    from kfm.contract.masks import MaskingPolicy
     from kfm.engine.protection import Protection
     from kfm.engine.sealing import Seal
 
@@ -53,6 +56,14 @@ def _one_person(_op: str, _trigger: Trigger, _moves: list[RefMove]) -> Warrant:
     return Warrant()
 
 
+class Attest(Protocol):
+    """Signs what a committed run says about its version, in the transaction of the commit."""
+
+    def __call__(
+        self, receipt: Receipt, inputs: Sequence[SourceRef], policies: Mapping[str, MaskingPolicy], tx: Tx
+    ) -> object: ...
+
+
 def _silent(_stage: str, _done: int, _total: int) -> None:
     """Nobody is watching."""
 
@@ -75,6 +86,7 @@ class Ports(Struct):
     progress: Callable[[str, int, int], None] = _silent
     authority: Authority = _one_person
     protection: Protection | None = None  # None: nothing here is protected
+    attest: Attest | None = None  # who signs what is said about a version
     seal: Seal | None = None  # of a restricted run: all that it stores goes under it
 
     def stored(self, body: bytes) -> bytes:

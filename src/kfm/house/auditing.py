@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from kfm.contract.keys import GENESIS, digest
-from kfm.contract.records import Record
+from kfm.contract.records import LedgerEntry, Record
 from kfm.engine.deliver import export_checkpoints
 from kfm.errors import BadInput, Corrupt, KfmError, Refused
 from kfm.house.looking import find_run
@@ -186,6 +186,27 @@ def _told(found: Found, checkpoints: int, keys: Trusted, names: Sequence[Verifie
         keys=[str(each) for each in names],
         passed_over=passed_over,
     )
+
+
+def included(house: House, run_id: str) -> tuple[LedgerEntry | None, Literal["ok", "bad", "missing"], str]:
+    """The entry of a run, and whether it is in the ledger of a signed head."""
+    index = next((entry.index for entry in house.state.ledger.entries() if entry.run_id == run_id), 0)
+    if not index:
+        return None, "bad", "its run has no entry in the ledger"
+    entry = next(house.state.ledger.entries(after=index - 1, limit=1))
+    try:
+        size, note = _last_note(house, index)
+        keys, names = verifiers(house, "")
+        (head, *_), _ = _opened([note], keys, names)
+    except Unsigned as problem:
+        return entry, "bad", problem.message
+    except (KfmError, ValueError):
+        return entry, "missing", f"entry {index}; no signed checkpoint covers it yet"
+    hashes = _hashes(house)[:size]
+    way = merkle.inclusion_proof(hashes, index - 1) if len(hashes) == size else []
+    if not merkle.is_included(hashes[index - 1], index - 1, size, way, bytes.fromhex(head.root)):
+        return entry, "bad", f"entry {index} is not in the ledger of the checkpoint of {size}"
+    return entry, "ok", f"entry {index}, in the ledger of the checkpoint of {size}"
 
 
 # -- for those outside

@@ -36,7 +36,7 @@ from kfm.documents.windows import interval
 from kfm.engine.deliver import deliver
 from kfm.engine.run import run
 from kfm.engine.stations import Warrant
-from kfm.engine.walk import Ports, Settings
+from kfm.engine.walk import Attest, Ports, Settings
 from kfm.errors import BadInput, Broken, KfmError, Refused
 from kfm.house.gates import Gates
 from kfm.house.trust import LedgerNotary, Trust
@@ -249,6 +249,7 @@ class House:
             metadata=metadata,
             authority=self._ask,
             protection=self.protection(name),
+            attest=self._attester(),
             progress=self.progress,
         )
 
@@ -257,6 +258,13 @@ class House:
         from kfm.house.authority import warrant
 
         return warrant(self, op, trigger, moves)
+
+    def _attester(self) -> Attest | None:
+        if self.mode != "write" or not self.config.attest.sign_with:
+            return None
+        from kfm.house.statements import Attester
+
+        return Attester(self.trust, self.config.attest.builder)
 
     def protection(self, name: str) -> Protection | None:
         """What is known of protected data, as the files say now. Nothing is read where nothing is protected."""

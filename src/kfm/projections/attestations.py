@@ -7,6 +7,7 @@ version as they are public: of a protected dataset hand in the public ones, in w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -105,7 +106,7 @@ def verdict(version: DatasetVersion, decision: Decision, at: str, verifier: str)
     """What a gate said. Only what passed is a property: a no is a statement with none."""
     if decision.subject != version.digest:
         raise BadInput("a gate's answer is about something else", hint="attest it with what it is about")
-    passed = [f"KFM_GATE_{decision.gate.upper().replace('-', '_')}"] if decision.allow is True else []
+    passed = ["KFM_GATE_" + re.sub("[^A-Z0-9]", "_", decision.gate.upper())] if decision.allow is True else []
     policy = {"uri": f"urn:kfm:policy:{decision.gate}", "digest": _sha256(decision.policy_digest)}
     predicate = {"verifier": {"id": verifier, "policy": policy}, "timeCreated": at, "properties": passed}
     return _about(version, VERDICT, predicate)

@@ -130,8 +130,8 @@ CATALOGUE = (
         "the request's digest", "a request with its acts, as JSON", node=False,
     ),
     StateTable(
-        "attestations", "signed statements about versions", "the version's digest and what is stated",
-        "a DSSE envelope", node=False,
+        "attestations", "signed statements about versions",
+        "the dataset, @, the version's digest, what is stated, and the run", "a DSSE envelope", node=False,
     ),
     StateTable(
         "ledger_tree", "the Merkle tree over the ledger, as far as it has to be known to go on", "`frontier`",

@@ -72,6 +72,10 @@ class Ledger(Noun):
             for key, body in self._tables.scan("ledger_checkpoints", after=start)
         )
 
+    def attestations(self, version: str) -> Iterator[tuple[str, bytes]]:
+        """What was signed about a version, given as the dataset, @ and its digest."""
+        return self._tables.scan("attestations", f"{version}/")
+
     def covered(self) -> int:
         """How many entries the last checkpoint is of."""
         last = next(self._tables.scan("ledger_checkpoints", reverse=True, limit=1), None)
@@ -154,6 +158,9 @@ class LedgerTx(Ledger):
             what = f"the ledger has {size} entries, and its tree {tree.size}"
             raise Corrupt(what, hint="see `kfm audit verify`; restore the state from a copy")
         return tree
+
+    def keep_attestation(self, key: str, envelope: bytes) -> None:
+        self._tables.put("attestations", key, envelope)
 
     def next_index(self) -> int:
         return self._state.last("ledger") + 1

@@ -1,0 +1,167 @@
+"""What is signed about versions: made when they are committed or when somebody asks, and verified without a network."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from kfm.contract import manifests
+from kfm.contract.keys import digest
+from kfm.contract.names import dataset_uri
+from kfm.contract.records import DatasetVersion, Receipt, Record
+from kfm.errors import BadInput, Corrupt, KfmError
+from kfm.house.opening import House
+from kfm.house.statements import Attester
+from kfm.house.trust import Trusted
+
+State = Literal["ok", "bad", "unsigned", "missing"]
+EXIT: dict[State, int] = {"ok": 0, "bad": 65, "unsigned": 67, "missing": 68}
+
+
+class Check(Record, frozen=True):
+    """One thing that was verified."""
+
+    what: str
+    state: State
+    found: str
+
+
+# -- asked for
+
+
+def attest(house: House, dataset: str, version: str) -> list[str]:
+    """Sign what is known of a version now: of the run that made it, and of every run a gate spoke in about it."""
+    made = house.state.ledger.version(dataset, version)
+    if made is None:
+        raise BadInput(f"{dataset} has no version {version[:80]}", hint=f"see `kfm refs history processed/{dataset}`")
+    attester = Attester(house.trust, house.config.attest.builder)
+    found: list[str] = []
+    with house.state.transaction() as tx:
+        for receipt in _concerned(house, made):
+            run = house.state.runs.get(receipt.run_id)
+            found += attester(receipt, run.inputs if run else (), {}, tx)
+    return found
+
+
+def _concerned(house: House, version: DatasetVersion) -> Iterator[Receipt]:
+    makers = {version.run_id, version.validated_by}
+    for entry in house.state.ledger.entries_of(version.dataset):
+        receipt = house.state.ledger.receipt(entry.run_id)
+        if receipt is not None and receipt.status == "SUCCESS":
+            spoken = any(decision.subject == version.digest for decision in receipt.policy_decisions)
+            if receipt.run_id in makers or spoken:
+                yield receipt
+
+
+def bundle(house: House, dataset: str, version: str) -> Iterator[bytes]:
+    """The envelopes of a version, one a line: what others call a `.intoto.jsonl`."""
+    for _, envelope in house.state.ledger.attestations(f"{dataset}@{version}"):
+        yield envelope + b"\n"
+
+
+# -- verifying
+
+
+def verify(house: House, dataset: str, version: str, keys: Trusted) -> list[Check]:
+    """Everything about one version: its objects, what was signed about it, its entry in the ledger."""
+    checks = [_objects(house, version)]
+    stated = list(house.state.ledger.attestations(f"{dataset}@{version}"))
+    receipts: dict[str, str] = {}
+    for key, envelope in stated:
+        checks.append(_statement(key.partition("/")[2], envelope, keys, dataset, version, receipts))
+    if not any(key.partition("/")[2].startswith("provenance/") for key, _ in stated):
+        checks.append(Check(what="provenance", state="missing", found="nobody attested how it was made: `kfm attest`"))
+    made = house.state.ledger.version(dataset, version)
+    runs = receipts or ({made.run_id: ""} if made else {})
+    with house.state.reading():
+        checks += _ledgered(house, runs)
+    return checks
+
+
+def _objects(house: House, version: str) -> Check:
+    """Every object it consists of, read and compared with its digest."""
+    count = size = 0
+    try:
+        for name in _names(house, version):
+            total = hashlib.sha256()
+            with house.objects.open(name) as file:
+                while piece := file.read(1 << 20):
+                    total.update(piece)
+                    size += len(piece)
+            if "sha256:" + total.hexdigest() != name:
+                raise Corrupt(f"object {name} is not what it was", hint="")
+            count += 1
+    except KfmError as problem:
+        return Check(what="objects", state="bad", found=problem.message)
+    return Check(what="objects", state="ok", found=f"{count} objects, {size} bytes")
+
+
+def _names(house: House, version: str) -> Iterator[str]:
+    seen: set[str] = set()
+    for name in (version, *manifests.parts(house.objects, version)):
+        seen.add(name)
+        yield name
+    for entry in manifests.entries(house.objects, version):
+        if entry.digest not in seen:
+            seen.add(entry.digest)
+            yield entry.digest
+
+
+def _statement(
+    what: str, envelope: bytes, keys: Trusted, dataset: str, version: str, receipts: dict[str, str]
+) -> Check:
+    from kfm.projections.attestations import PROVENANCE, verified
+
+    try:
+        said = verified(envelope, keys.public, version)
+    except KfmError as problem:
+        return Check(what=what, state="unsigned", found=problem.message)
+    if not dataset or any(subject.name == dataset_uri(dataset) for subject in said.subject):
+        if said.predicate_type == PROVENANCE:
+            details: Any = said.predicate.get("runDetails", {})
+            run_id = str(details.get("metadata", {}).get("invocationId", ""))
+            receipts[run_id] = "sha256:" + str(details["byproducts"][0]["digest"]["sha256"])
+        return Check(what=what, state="ok", found=said.predicate_type)
+    return Check(what=what, state="bad", found="it is about another dataset")
+
+
+def _ledgered(house: House, runs: Mapping[str, str]) -> Iterator[Check]:
+    """The entries of these runs: the receipt they name, and that a signed head covers them."""
+    from kfm.house.auditing import included
+
+    for run_id, attested in runs.items():
+        entry, state, found = included(house, run_id)
+        body = house.state.ledger.receipt_body(run_id)
+        if entry is not None and (body is None or digest(body) != entry.receipt_digest):
+            state, found = "bad", "the receipt is not the one that its entry names"
+        elif entry is not None and attested and attested != entry.receipt_digest:
+            state, found = "bad", "the attested receipt is not the one that the ledger names"
+        yield Check(what=f"ledger/{run_id}", state=state, found=found)
+
+
+def verify_bundle(lines: Iterable[bytes], keys: Trusted) -> list[Check]:
+    """Envelopes from a file, one a line: who signed them, and about what."""
+    from kfm.projections.attestations import PAYLOAD
+    from kfm.projections.attestations import Statement as Read
+    from kfm.seals.envelopes import unwrap
+
+    checks = []
+    for number, line in enumerate((line for line in lines if line.strip()), 1):
+        try:
+            said = msgspec.json.decode(unwrap(line, PAYLOAD, keys.public).body, type=Read)
+            about = ", ".join(f"{each.name} sha256:{each.digest.get('sha256', '')[:12]}" for each in said.subject)
+            checks.append(Check(what=f"line {number}", state="ok", found=f"{said.predicate_type} of {about}"))
+        except KfmError as problem:
+            checks.append(Check(what=f"line {number}", state="unsigned", found=problem.message))
+        except msgspec.MsgspecError:
+            checks.append(Check(what=f"line {number}", state="bad", found="what was signed is no statement"))
+    return checks or [Check(what="file", state="missing", found="there is no attestation in it")]
+
+
+def worst(checks: Sequence[Check]) -> int:
+    """The exit code: altered before badly signed before missing."""
+    states = {check.state for check in checks}
+    return next((EXIT[state] for state in ("bad", "unsigned", "missing") if state in states), 0)

@@ -108,7 +108,7 @@ def test_who_may_not_ask_is_denied_and_nothing_is_kept(museum: Site, name: str) 
     answer = museum.kfm("promote", GAUGES, "--key", museum.key(name), "--reason", "x")
     assert answer.code == 4
     assert denied(museum, "promote")
-    assert museum.kfm("review", "list", "--all", "--json").data == []
+    assert [one for one in museum.kfm("review", "list", "--all", "--json").data if one["kind"] == "order"] == []
 
 
 def test_a_key_that_nobody_listed_counts_for_nothing(museum: Site) -> None:
@@ -368,7 +368,7 @@ def test_what_is_asked_for_twice_is_one_order(museum: Site) -> None:
     order = ask(museum)
     again = museum.kfm("promote", GAUGES, "--key", museum.key("otto"), "--reason", "me too")
     assert again.code == 4 and order in again.err
-    assert len(museum.kfm("review", "list", "--json").data) == 1
+    assert [one["kind"] for one in museum.kfm("review", "list", "--json").data].count("order") == 1
 
 
 @pytest.mark.parametrize(
@@ -396,4 +396,4 @@ def test_a_key_is_for_an_installation_that_has_a_list(site: Site) -> None:
     path.chmod(0o600)
     assert site.kfm("freeze", "--key", str(path), "--reason", "x").code == 3
     assert site.kfm("freeze").code == 0, "as ever"
-    assert site.kfm("review", "list", "--json").data == []
+    assert [one for one in site.kfm("review", "list", "--json").data if one["kind"] == "order"] == []

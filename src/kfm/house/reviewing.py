@@ -3,33 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from kfm.documents.characters import printable
 from kfm.errors import BadInput
 from kfm.house.authority import orders
+from kfm.house.items import Item
 from kfm.house.ordering import standing
+from kfm.house.waiting import gate_items, held_items
 
 if TYPE_CHECKING:
     from kfm.house.opening import House
-
-
-class Item(msgspec.Struct, frozen=True):
-    """`more` is told by `kfm review show`: evidence, by its names."""
-
-    kind: str  # order | held | gate
-    id: str
-    dataset: str
-    what: str
-    state: str
-    since: str
-    until: str = ""
-    asked_by: str = ""
-    reason: str = ""
-    missing: list[str] = []
-    more: dict[str, Any] = {}
 
 
 def order_items(house: House) -> Iterator[Item]:
@@ -58,14 +42,19 @@ def order_items(house: House) -> Iterator[Item]:
         )
 
 
-KINDS: tuple[Callable[[House], Iterator[Item]], ...] = (order_items,)
-WAITING = ("open", "approved")
+KINDS: tuple[Callable[[House], Iterator[Item]], ...] = (order_items, gate_items, held_items)
+WAITING = ("open", "approved", "stopped", "held")
 
 
 def items(house: House, *, everything: bool = False) -> list[Item]:
-    """What waits, oldest first; with `everything` also what is over."""
+    """What waits, orders before all else, for others wait for them; then the oldest first. With `everything` also what
+    is over."""
     found = [item for kind in KINDS for item in kind(house)]
-    return sorted((item for item in found if everything or item.state in WAITING), key=lambda item: item.since)
+    return sorted((item for item in found if everything or item.state in WAITING), key=_urgency)
+
+
+def _urgency(item: Item) -> tuple[bool, str]:
+    return item.kind != "order", item.since
 
 
 def item(house: House, start: str) -> Item:

@@ -24,6 +24,7 @@ from tests.protected.conftest import (
     labels,
     table,
 )
+from tests.watch.site import served
 
 
 def test_a_generalised_table_is_masked_and_nothing_else_of_it_can_be_read_anywhere(site: Kfm) -> None:
@@ -40,6 +41,14 @@ def test_a_generalised_table_is_masked_and_nothing_else_of_it_can_be_read_anywhe
 def test_the_same_again_is_a_noop(site: Kfm) -> None:
     assert site("run", "sites").code == 0
     assert "noop" in site("run", "sites").out
+
+
+def test_its_receipt_says_how_it_stands_and_by_which_policy_it_was_masked(site: Kfm) -> None:
+    assert site("run", "sites").code == 0
+    run_id = site("refs", "history", "processed/sites", "--json").data[0]["run_id"]
+    said = site("receipts", "show", run_id, "--json").data["provenance"]
+    assert said["standing"] == "generalised"
+    assert [(one["source"], one["policy"], one["version"]) for one in said["masking"]] == [("sites", "sites", "1")]
 
 
 def test_a_masked_dataset_is_published_as_cells(site: Kfm) -> None:
@@ -173,3 +182,53 @@ def test_without_a_key_list_only_public_data_are_handled(kfm: Kfm, monkeypatch: 
     assert kfm("run", "sites").code == 0
     Path("keys.json").unlink()
     assert kfm("run", "sites", "--force", "--reason", "x").code == 4
+
+
+def test_a_protected_source_over_the_wire_is_sealed_also_when_it_is_only_looked_at(site: Kfm) -> None:
+    with served() as outside:
+        plain = hashlib.sha256(table().encode()).hexdigest()
+        outside.change(table().encode(), f'"{plain}"')  # as some servers do
+        address = f"http://127.0.0.1:{outside.port}/wells.csv"
+        installation(dataset("sites", address, mask=True))
+        network = f"network:\n  allow: ['127.0.0.1:{outside.port}']\n"
+        Path("kfm.yml").write_text(network + Path("kfm.yml").read_text())
+        labels(label(f"source: '{address}'"))
+        watched = site("watch", "--once")
+        assert watched.code == 0, watched.err
+        assert "done" in watched.out + watched.err
+        assert hits([*SECRETS, plain]) == []
+        assert "noop" in site("run", "sites").out
+        assert len(outside.asked) >= 2
+        assert hits([*SECRETS, plain]) == []
+
+
+def test_an_expected_digest_is_that_of_the_bytes_themselves(site: Kfm) -> None:
+    plain = hashlib.sha256(table().encode()).hexdigest()
+    installation(dataset("sites", "sites.csv", mask=True, more=f"        expect_hash: sha256:{plain}\n"))
+    assert site("run", "sites").code == 0
+    installation(dataset("sites", "sites.csv", mask=True, more=f"        expect_hash: sha256:{'0' * 64}\n"))
+    assert site("run", "sites").code == 3
+    assert hits() == []
+
+
+def test_a_record_can_be_more_protected_than_its_table(site: Kfm) -> None:
+    assert site("run", "sites").code == 0
+    rows = list(csv.DictReader(io.StringIO(site("cat", "processed/sites", "all").out)))
+    gone, coarser = rows[0]["id"], rows[1]["id"]
+    labels(
+        label("source: sites.csv"),
+        label(f"record: {gone}", "restricted"),
+        label(f"record: {coarser}", public_resolution=3),
+    )
+    ran = site("run", "sites")
+    assert ran.code == 0, ran.err
+    now = {row["id"]: row for row in csv.DictReader(io.StringIO(site("cat", "processed/sites", "all").out))}
+    assert gone not in now and len(now) == 11
+    assert now[coarser]["resolution"] == "3"
+
+
+def test_a_dry_run_writes_nothing_readable(site: Kfm) -> None:
+    ran = site("run", "sites", "--dry-run")
+    assert ran.code == 0, ran.err
+    assert not [secret for secret in SECRETS if secret in ran.out + ran.err]
+    assert hits() == []

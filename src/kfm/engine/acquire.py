@@ -35,9 +35,9 @@ def acquire(walk: Walk) -> Acquired:
     if unfinished is not None and (unfinished.plan_hash or walk.updater.moves_only):
         walk.reached.acquired = acquired = Acquired(unfinished.inputs)
         if walk.ports.protection is not None and not walk.updater.moves_only:
-            from kfm.engine.wayin import WayIn, settle_standing
+            from kfm.engine.wayin import take_up, way_of
 
-            settle_standing(walk, WayIn(walk, walk.ports.protection), unfinished.inputs)
+            take_up(walk, way_of(walk, walk.ports.protection), unfinished.inputs)
         return acquired
     pinner = Pinner(walk)
     try:
@@ -75,9 +75,9 @@ class Pinner:
         self._given: dict[int, SourceRef] = {}  # likewise
         self.way: WayIn | None = None
         if walk.ports.protection is not None:
-            from kfm.engine.wayin import WayIn
+            from kfm.engine.wayin import way_of
 
-            self.way = WayIn(walk, walk.ports.protection)
+            self.way = way_of(walk, walk.ports.protection)
 
     def pin(
         self,
@@ -129,9 +129,7 @@ class Pinner:
             ref = msgspec.structs.replace(ref, contract_hash=digest(canonical(contract)), layout=layout_of(contract))
         if self.way is not None:
             ref = self.way.came(request, ref, contract)
-        kept = fetched.checkpoint
-        if ref.sealed_with and "://" in ref.uri:  # a validator may be a digest of the bytes
-            kept = msgspec.structs.replace(kept, etag="")
+        kept = fetched.checkpoint if self.way is None else self.way.kept(fetched.checkpoint, ref)
         self.checkpoints.append(kept)
         if contract is not None:
             self.contracts[id(ref)] = contract

@@ -70,10 +70,10 @@ def check_made(walk: Walk, planned: Planned, executed: Executed) -> None:
             _deny(_found(bodies, marks, walk.standing), f"what this run of {walk.dataset} has made")
 
 
-def check_came(walk: Walk, pieces: Iterable[bytes]) -> None:
+def check_came(ports: Ports, dataset: str, pieces: Iterable[bytes]) -> None:
     """Bytes of a source of which nobody says that it is protected, before they are stored in clear. What cannot be
     read, or is too much to be held at once, is looked at when something was made of it."""
-    marks = known(walk.ports)
+    marks = known(ports)
     if not marks:
         return
     body = bytearray()
@@ -84,7 +84,7 @@ def check_came(walk: Walk, pieces: Iterable[bytes]) -> None:
     reports = [scan(bytes(body), one.prints, one.marker) for one in marks]
     leaks = [leak for report in reports if report.verdict == "deny" for leak in report.leaks]
     found = Counter({leak.rule: leak.count for leak in leaks if leak.rule != "gate.unreadable"})
-    _deny(found, f"a source of {walk.dataset}, which nobody labelled")
+    _deny(found, f"a source of {dataset}, which nobody labelled")
 
 
 def check_published(walk: Walk, move: RefMove) -> None:

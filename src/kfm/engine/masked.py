@@ -159,7 +159,8 @@ def _prints(
             pair for pair, said in zip(pairs, stated, strict=True) if "mask.accuracy" not in bound.place_of(said).rules
         ]
         resolution = bound.resolution
-    names = [policy.record_id] if policy is not None else [name for name in table if _is_id(name)]
+    shown = policy.columns if policy is not None else {}
+    names = [name for name in table if name not in shown and (_is_id(name) or (policy and name == policy.record_id))]
     ids = [str(one).strip() for name in names for one in table.get(name, ()) if isinstance(one, (str, int))]
     texts = [(str(lat).strip(), str(lng).strip()) for lat, lng in pairs if lat is not None and lng is not None]
     return Marker(keys.fingerprints(key)).of(ids, texts, finer_than=resolution)

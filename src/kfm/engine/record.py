@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from kfm.clock import rfc3339
 from kfm.contract.aims import REF, aim_of
+from kfm.contract.canonical import canonical
+from kfm.contract.keys import digest
 from kfm.contract.keys import run_id as make_run_id
 from kfm.contract.names import dataset_uri, is_digest
 from kfm.contract.overrides import overrides_of
@@ -296,6 +300,7 @@ def receipt_of(
         provenance={
             "tool_versions": {"kfm": _version()},  # not of the interpreter: every runner writes the same receipt
             "transforms": [f"{updater.id}@{updater.version}"],
+            **protected_as(walk, inputs),
         },
         policy_decisions=reached.decisions,
         errors=errors or [],
@@ -307,6 +312,22 @@ def receipt_of(
         warnings=code_warnings(updater, outcome) if admitted and admitted.code_changed and not trigger.force else [],
         partition=trigger.partition,
     )
+
+
+def protected_as(walk: Walk, inputs: list[SourceRef]) -> dict[str, Any]:
+    """How what was read stands, and by which masking policies the public sees it; nothing where nobody says."""
+    if walk.standing is None:
+        return {}
+    said: dict[str, Any] = {"standing": walk.standing.level}
+    protection = walk.ports.protection
+    if protection is not None and walk.standing.level == "generalised":
+        policies = [(ref.name, protection.policies.get(ref.name)) for ref in inputs if ref.sealed_with]
+        said["masking"] = [
+            {"source": name, "policy": policy.id, "version": policy.version, "digest": digest(canonical(policy))}
+            for name, policy in policies
+            if policy is not None
+        ]
+    return said
 
 
 def _version() -> str:

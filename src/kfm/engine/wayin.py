@@ -17,15 +17,17 @@ from typing import TypeGuard
 
 import msgspec
 
+from kfm.clock import rfc3339
 from kfm.contract.aims import REF
 from kfm.contract.canonical import canonical
 from kfm.contract.keys import digest
 from kfm.contract.labels import LEVELS, UNLABELLED, Label, Labels, Level, joined, standing_of_source
 from kfm.contract.ports import Objects, State
 from kfm.contract.records import Checkpoint, DataContract, FetchRequest, SourceRef, Standing
+from kfm.engine.facts import Facts
 from kfm.engine.protection import Protection
 from kfm.engine.sealing import BLOCK, OpeningObjects, ScreenedObjects, Seal, SealedObjects, sealed_with
-from kfm.engine.walk import Walk
+from kfm.engine.walk import Ports, Walk
 from kfm.errors import Denied
 from kfm.seals.custody import CustodianKey
 
@@ -35,12 +37,14 @@ PUBLIC = Standing(level="public")
 class WayIn:
     """Of one run."""
 
-    def __init__(self, walk: Walk, protection: Protection) -> None:
-        self._walk = walk
+    def __init__(self, ports: Ports, protection: Protection, dataset: str, facts: Facts | None = None) -> None:
+        self._ports = ports
         self._protection = protection
-        self._state = walk.ports.state
-        self._objects = walk.ports.objects
-        self.today = walk.now()[:10]
+        self._dataset = dataset
+        self._facts = facts or Facts()
+        self._state = ports.state
+        self._objects = ports.objects
+        self.today = rfc3339(ports.clock.now_ms())[:10]
         self._plain: dict[str, str] = {}  # stored digest: that of the bytes themselves; never kept
         self._keys = self._state.protected.keys_of_bytes()
         self._screens = bool(self._keys) or any(label.of.bytes_ for label in protection.labels.labels)
@@ -56,7 +60,7 @@ class WayIn:
             self._objects,
             self._protection.with_id,
             lambda plain, pieces: self._by_bytes(request, plain, pieces),
-            dry=self._walk.ports.settings.dry_run,
+            dry=self._ports.settings.dry_run,
         )
 
     def checkpoint(self, request: FetchRequest, known: Checkpoint | None) -> Checkpoint | None:
@@ -74,16 +78,17 @@ class WayIn:
 
     def came(self, request: FetchRequest, ref: SourceRef, contract: DataContract | None) -> SourceRef:
         """The source with how it stands, and what is to be remembered of it."""
-        plain = self._plain_digest(ref.content_hash)
+        plain = self.plain_digest(ref.content_hash)
         standing = self.standing(request.uri, request.base_dir, plain)
         if not _is_protected(standing):
             return msgspec.structs.replace(ref, standing=standing)
         key = self.key_for(standing)
-        facts = self._walk.reached.facts
+        facts = self._facts
         facts.standings[f"source/{address(request.uri, request.base_dir)}"] = standing
         facts.standings[_of_bytes(key, plain)] = standing
         policy = self._protection.policies.get(ref.name)
-        said = [contract, policy, standing.level, standing.resolution, key.key_id]
+        records = [label for label in self._protection.labels.labels if label.of.record] if policy else []
+        said = [contract, policy, records, standing.level, standing.resolution, key.key_id]
         return msgspec.structs.replace(
             ref,
             standing=standing,
@@ -92,7 +97,7 @@ class WayIn:
             contract_hash=digest(canonical(said)),
         )
 
-    def _plain_digest(self, stored: str) -> str:
+    def plain_digest(self, stored: str) -> str:
         """Of the bytes themselves; those of a source that was not fetched again are read where they lie."""
         if stored not in self._plain and sealed_with(self._objects, stored):
             known = hashlib.sha256()
@@ -101,6 +106,10 @@ class WayIn:
                     known.update(block)
             self._plain[stored] = "sha256:" + known.hexdigest()
         return self._plain.get(stored, stored)
+
+    def kept(self, known: Checkpoint, ref: SourceRef) -> Checkpoint:
+        """What may be kept to save a download: a validator may be a digest of the bytes."""
+        return msgspec.structs.replace(known, etag="") if ref.sealed_with and "://" in ref.uri else known
 
     def inherited(self, ref: SourceRef) -> SourceRef:
         """A version of a dataset stands as it was made; an object that is sealed is restricted, whoever names it."""
@@ -119,21 +128,30 @@ class WayIn:
 
     def standing(self, uri: str, base: str, plain: str) -> Standing | None:
         """None: nobody says anything of it. Denied if it is closed."""
-        declared = self._walk.ports.metadata.get("sensitivity")
-        found = self._labelled(uri, base, plain, declared) + self._remembered(uri, base, plain)
-        if not found:
-            return None
-        standing = joined(found)
-        if standing.level == "closed":
+        standing = self.stands(uri, base, plain)
+        if standing is not None and standing.level == "closed":
             raise Denied(
-                f"a source of {self._walk.dataset} is closed: " + ", ".join(standing.rules),
+                f"a source of {self._dataset} is closed: " + ", ".join(standing.rules),
                 hint="ask who closed it; what was published of it is withdrawn",
                 rule=standing.rules[0] if standing.rules else "",
             )
         return standing
 
+    def stands(self, uri: str, base: str, plain: str) -> Standing | None:
+        """The same, also of what is closed."""
+        declared = self._ports.metadata.get("sensitivity")
+        found = self._labelled(uri, base, plain, declared) + self._remembered(uri, base, plain)
+        return joined(found) if found else None
+
+    def stands_now(self, ref: SourceRef) -> Standing | None:
+        """A source that was read before, as it stands today: by what is in the store, if its key is at hand."""
+        key_id = sealed_with(self._objects, ref.content_hash)
+        known = not key_id or self._protection.with_id(key_id) is not None
+        plain = self.plain_digest(ref.content_hash) if known and ref.content_hash else ""
+        return self.stands(ref.uri, self._ports.request.base_dir, plain)
+
     def _labelled(self, uri: str, base: str, plain: str, declared: Level | None) -> list[Standing]:
-        dataset = self._walk.dataset
+        dataset = self._dataset
         labels = [meant(label, uri, base) for label in self._protection.labels.labels]
         own = [label for label in labels if _is_on(label, dataset, uri, plain)]
         if not own and declared is None:
@@ -169,8 +187,7 @@ class WayIn:
         """The key of its custodian; of several, all must be at hand, and the first by name seals."""
         if not standing.custodians:
             raise Denied(
-                f"a source of {self._walk.dataset} is {standing.level} and has no custodian: "
-                + ", ".join(standing.rules),
+                f"a source of {self._dataset} is {standing.level} and has no custodian: " + ", ".join(standing.rules),
                 hint="label it, with the custodian whose key shall seal it",
                 rule="label.custodian-missing",
             )
@@ -189,8 +206,26 @@ class WayIn:
             return self._sealed(standing)
         from kfm.engine.leaks import check_came
 
-        check_came(self._walk, pieces())
+        check_came(self._ports, self._dataset, pieces())
         return self._objects
+
+
+def way_of(walk: Walk, protection: Protection) -> WayIn:
+    return WayIn(walk.ports, protection, walk.dataset, walk.reached.facts)
+
+
+def take_up(walk: Walk, way: WayIn, refs: Iterable[SourceRef]) -> None:
+    """A run that was left: what it read must not be more protected today than it was then."""
+    refs = list(refs)
+    for ref in refs:
+        now = None if ref.uri.startswith(REF) else way.stands_now(ref)
+        if now is not None and is_more_closed(now, ref.standing or PUBLIC):
+            raise Denied(
+                f"a source of {walk.dataset} is more protected than when this run read it: " + ", ".join(now.rules),
+                hint=f"end the run: `kfm run {walk.asked_for} --abandon --reason …`",
+                rule="standing.changed",
+            )
+    settle_standing(walk, way, refs)
 
 
 def settle_standing(walk: Walk, way: WayIn, refs: Iterable[SourceRef]) -> None:

@@ -357,12 +357,26 @@ class House:
 
     def run(self, trigger: Trigger, updater: Updater | None = None) -> Receipt:
         """One trigger through the walk. Durable when `settle` returns."""
-        return run(trigger, updater or self.updater(trigger.dataset), self.ports(trigger.dataset))
+        ports = self.ports(trigger.dataset)
+        if ports.protection is not None and self.mode == "write":
+            from kfm.house.recalling import recall
+
+            recall(self)
+        return run(trigger, updater or self.updater(trigger.dataset), ports)
 
     def fetch(self, request: FetchRequest, dataset: str) -> Fetched:
         """Look at a source without a run: its bytes go into the store, nothing else changes."""
         opened = self._open_source(self.config.datasets.get(dataset), request.uri)
-        return opened.fetch(request, self.state.inbox.checkpoint(request.uri), self.objects)
+        known = self.state.inbox.checkpoint(request.uri)
+        protection = self.protection(dataset)
+        if protection is None:
+            return opened.fetch(request, known, self.objects)
+        from kfm.engine.wayin import WayIn
+
+        way = WayIn(self.ports(dataset), protection, dataset)
+        fetched = opened.fetch(request, way.checkpoint(request, known), way.objects_for(request))
+        ref = way.came(request, fetched.ref, None)
+        return msgspec.structs.replace(fetched, ref=ref, checkpoint=way.kept(fetched.checkpoint, ref))
 
     def operation(
         self, name: str, dataset: str, params: dict[str, str] | None = None, *, reason: str = "", actor: str = ""

@@ -37,6 +37,11 @@ def differences(house: House, dataset: str) -> list[Difference]:
     return house.outside.differences(dataset, expected, _gone(dataset, moves, stay))
 
 
+def remaining(house: House, dataset: str) -> int:
+    """How many files of a dataset are outside that should not be: after a recall, none."""
+    return sum(difference.kind == "foreign" for difference in differences(house, dataset))
+
+
 def repair(house: House, dataset: str) -> tuple[list[Difference], list[Effect]]:
     """Make the outside what the refs say; returns what was not so, and what was done.
 

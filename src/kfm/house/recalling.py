@@ -1,0 +1,110 @@
+"""Recall: what labels close today is taken back from the public, with everything that was made of it.
+
+Nobody's leave is needed, and no freeze stops it: it only takes away. Done before every run of an installation that has
+protected data, and whenever a label was tightened.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from kfm.clock import Clock
+from kfm.contract.aims import REF
+from kfm.contract.labels import joined
+from kfm.contract.ports import Log, State
+from kfm.contract.records import Standing
+from kfm.engine.deliver import PUBLIC as OUTSIDE
+from kfm.engine.run import run
+from kfm.engine.stations import Warrant
+from kfm.engine.walk import Ports
+from kfm.engine.wayin import PUBLIC, WayIn, aged, is_more_closed
+from kfm.errors import Broken, KfmError
+from kfm.operations.moves import Rollback
+from kfm.orchestration.triggers import ordered
+from kfm.projections.standing import standing as still_public
+
+ACTOR = "kfm recall"
+
+
+class Recalling(Protocol):
+    """An open house, as far as it is asked for here."""
+
+    clock: Clock
+    log: Log
+
+    @property
+    def state(self) -> State: ...
+
+    def ports(self, name: str) -> Ports: ...
+
+    def retention(self, dataset: str) -> int: ...
+
+
+class Recalled(NamedTuple):
+    """One dataset that was taken back."""
+
+    dataset: str
+    rules: tuple[str, ...]  # why
+    versions: int  # that were public
+    told: tuple[str, ...]  # which sinks had told the outside of it
+    problem: KfmError | None = None  # it could not be
+
+
+def recall(house: Recalling) -> list[Recalled]:
+    """Withdraw whatever is more protected today than when it was published. The outside hears of it with `settle`."""
+    found = []
+    for ref, at in list(house.state.refs.all("published/")):
+        dataset = ref.partition("/")[2]
+        public = still_public(house.state.refs.history(ref), house.retention(dataset)) if at else []
+        rules = _closed_since(house, dataset, public)
+        if rules is not None:
+            found.append(_withdrawn(house, dataset, rules, len(public)))
+    return found
+
+
+def _closed_since(house: Recalling, dataset: str, public: list[str]) -> tuple[str, ...] | None:
+    """Why one of these versions may not be public any more; None if all may."""
+    for version in public:
+        made = house.state.ledger.version(dataset, version)
+        now = stands_now(house, dataset, version)
+        if now is not None and is_more_closed(now, (made.standing if made is not None else None) or PUBLIC):
+            return now.rules
+    return None
+
+
+def stands_now(house: Recalling, dataset: str, version: str, above: tuple[str, ...] = ()) -> Standing | None:
+    """How a version stands today: as all that it was made of does, the versions of other datasets among them."""
+    made = house.state.ledger.version(dataset, version)
+    ports = house.ports(dataset)
+    if made is None or ports.protection is None or f"{dataset}@{version}" in above:
+        return None
+    way = WayIn(ports, ports.protection, dataset)
+    found = [] if made.standing is None else [aged(made.standing, way.today)]
+    maker = house.state.runs.get(made.validated_by or made.run_id)
+    for ref in maker.inputs if maker is not None else ():
+        if ref.uri.startswith(REF):
+            other = ref.uri.removeprefix(REF).partition("/")[2]
+            its = stands_now(house, other, ref.content_hash, (*above, f"{dataset}@{version}"))
+        else:
+            its = way.stands_now(ref)
+        found += [] if its is None else [its]
+    return joined(found) if found else None
+
+
+def _withdrawn(house: Recalling, dataset: str, rules: tuple[str, ...], versions: int) -> Recalled:
+    updater = Rollback()
+    why = "it is more protected than when it was published: " + ", ".join(rules)
+    trigger = ordered(updater, dataset, {"to": "nothing"}, house.clock, actor=ACTOR, reason=why)
+    ports = msgspec.structs.replace(house.ports(dataset), authority=lambda *_about: Warrant())
+    told = tuple(sink for sink in (OUTSIDE,) if house.state.outbox.told(sink, dataset) is not None)
+    try:
+        receipt = run(trigger, updater, ports)
+    except Broken:
+        raise
+    except KfmError as problem:
+        house.log.event("dataset.unrecalled", dataset=dataset, error=problem)
+        return Recalled(dataset, rules, versions, told, problem)
+    house.log.event("dataset.recalled", dataset=dataset, rules=list(rules), versions=versions, run_id=receipt.run_id)
+    return Recalled(dataset, rules, versions, told)

@@ -97,7 +97,7 @@ def _difference(house: House, dataset: str) -> dict[str, str]:
     if not after:
         return {}
     try:
-        said = [each.what for each in changes(house.objects, before, after)]
+        said = [each.what for each in changes(house.readable, before, after)]
         counted = ", ".join(f"{said.count(what)} {what}" for what in ("added", "changed", "removed"))
     except KfmError:
         counted = "not told: what it is sealed with is not at hand"

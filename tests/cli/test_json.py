@@ -61,6 +61,10 @@ LINES = {
     "kfm compact": ["compact"],
     "kfm doctor": ["doctor"],
     "kfm config show": ["config", "show"],
+    "kfm gates run": ["gates", "run", "rain-gauges"],
+    "kfm policy check": ["policy", "check"],
+    "kfm policy explain": ["policy", "explain", "rain-gauges"],
+    "kfm policy test": ["policy", "test"],
     "kfm review list": ["review", "list", "--all"],
     "kfm review show": ["review", "show", "ORDER"],
     "kfm review approve": ["review", "approve", "ORDER", "--key", "sue.key"],
@@ -99,6 +103,11 @@ def test_a_command_writes_the_keys_the_page_names(ran: Kfm, name: str, monkeypat
             file.write("\nwebhooks:\n  gauges: {datasets: [rain-gauges], secrets: ['env:KFM_SECRET_GAUGES']}\n")
     if name == "kfm labels set":
         Path("kfm.yml").write_text(Path("kfm.yml").read_text() + "\nlabels: labels.yml\n")
+    if name == "kfm policy test":
+        Path("policies").mkdir()
+        Path("policies/own.rego").write_text('package main\n\ndeny contains "never" if input.never\n')
+        Path("policies/own_test.rego").write_text("package main_test\n\ntest_nothing if count(data.main.deny) == 0\n")
+        Path("kfm.yml").write_text(Path("kfm.yml").read_text() + "\npolicy: {folder: policies}\n")
     if name in ("kfm mask preview", "kfm leaks scan"):
         laid_out(3)
     if name.startswith(("kfm audit", "kfm attest", "kfm verify")):

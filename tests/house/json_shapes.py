@@ -34,6 +34,20 @@ _TRIGGER = {
     "run_id": "the run that answered it; empty while it waits",
 }
 
+_DECISION = {
+    "gate": "`work.checklist`, `processed.checklist` or `promotion.checklist`",
+    "allow": "may it?",
+    "subject": "the digest it is about",
+    "policy_digest": "of the policies it was decided under",
+    "reasons": "why not",
+    "id": "of the decision, as in receipts and log lines",
+    "subjects": "every digest that was asked about",
+    "rules": "that do not hold",
+    "warnings": "what does not hold and stops nothing",
+    "obligations": "what a yes demands: `mask`, `withhold` or `throttle`",
+    "label_epoch": "of the labels it was decided under",
+    "engine": "`embedded` or `opa`",
+}
 _REVIEW = {
     "kind": "`order`: what one person alone may not do",
     "id": "its id",
@@ -75,6 +89,27 @@ SHAPES: dict[str, Shape] = {
             "public": "its public half, in hex",
         },
         many=True,
+    ),
+    "kfm gates run": Shape(_DECISION, many=True),
+    "kfm policy check": Shape(
+        {
+            "policy_digest": "of the policies in force",
+            "engine": "`embedded` or `opa`",
+            "own": "the files that this installation adds",
+        }
+    ),
+    "kfm policy explain": Shape(
+        {
+            "gate": "the policy it is in",
+            "rule": "its id",
+            "holds": "`yes`, `no`, or `warn`: it does not hold, and stops nothing",
+            "asks": "what it says where it does not hold",
+            "remedy": "what to do about it",
+        },
+        many=True,
+    ),
+    "kfm policy test": Shape(
+        {"engine": "`opa` or `embedded`", "tests": "each with its `name`, and whether it is `ok`"}
     ),
     "kfm review list": Shape(_REVIEW, many=True),
     "kfm review show": Shape({**_REVIEW, "more": "its evidence: of an order the digest of the request and who signed"}),

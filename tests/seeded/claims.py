@@ -376,6 +376,24 @@ CLAIMS: dict[str, Bug] = {
         'elif duty.do == "nothing":',
         "tests/walk/test_zones.py::test_an_obligation_that_cannot_be_obeyed_denies",
     ),
+    "O10 own policies only close": Bug(
+        "kfm/policy/decide.py",
+        "if own.allow is not True:",
+        "if own.allow is None:",
+        "tests/policy/test_commands.py::test_policies_of_an_installation_close_and_never_open",
+    ),
+    "O10 a stopped server denies": Bug(
+        "kfm/policy/decide.py",
+        'return self._no(asked, "engine.unanswered", f"engine: {problem.reason}")',
+        'return self._no(None, "engine.unanswered", "")',
+        "tests/policy/test_commands.py::test_a_server_stopped_in_the_middle_of_a_promotion_denies_it_and_another_run_returns",
+    ),
+    "U15 every rule is explained": Bug(
+        "kfm/policy/explaining.py",
+        '"published": ("zone", "promotion", "faircare", "telemetry"),',
+        '"published": ("zone", "promotion"),',
+        "tests/policy/test_commands.py::test_every_rule_of_the_step_is_explained",
+    ),
     "W6": Bug(
         "kfm/engine/walk.py",
         "job_id=claim_key[:32]",

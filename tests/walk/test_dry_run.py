@@ -91,6 +91,11 @@ LOOKING: tuple[tuple[str, ...], ...] = (
     ("wal", "export", "last", "--format", "parquet"),
     ("telemetry", "export", "--stdout"),
     ("labels", "show"),
+    ("gates", "run", "gauges"),
+    ("policy", "check"),
+    ("policy", "check", "gauges"),
+    ("policy", "explain", "gauges"),
+    ("policy", "test"),
     ("mask", "preview", "data/gauges.csv", "--mask", "mask.json"),
     ("leaks", "scan", "message.json", "--against", "data/gauges.csv", "--mask", "mask.json"),
     ("verify", "gauges"),
@@ -116,6 +121,7 @@ NOTHING_TO_SEE = {  # after runs: no trigger was kept, and that is not what was 
     ("webhook", "verify", "gauges", "--body", "data/gauges.csv", "--header", "SIGNED"): 4,
     ("verify", "gauges"): 68,
     ("audit", "verify"): 68,  # nobody signs here
+    ("policy", "test"): 3,  # nobody added policies
     ("audit", "prove", "1"): 3,
     ("audit", "consistency", "1"): 3,
 }

@@ -13,12 +13,13 @@ if TYPE_CHECKING:
         def __call__(self, commands: Any, name: str, summary: str) -> Any: ...
 
 
-COMMANDS = ("keys", "labels", "leaks", "mask", "review")
+COMMANDS = ("gates", "keys", "labels", "leaks", "mask", "policy", "review")
 
 
 def add(commands: Any, make: Make, group: Group) -> None:
     _add_stewards(commands, make, group)
     _add_labels(commands, make, group)
+    _add_policy(commands, make, group)
     from kfm.cli import signing
 
     signing.add(commands, make, group)
@@ -62,6 +63,41 @@ def _add_stewards(commands: Any, make: Make, group: Group) -> None:
     scan.add_argument("--against", metavar="FILE", help="a protected file (default: all that this installation knows)")
     scan.add_argument("--mask", metavar="POLICY", help="the masking policy of that file")
     _add_key(scan, "to mark that file with (default: a throw-away one)")
+
+
+def _add_policy(commands: Any, make: Make, group: Group) -> None:
+    policy = group(commands, "policy", "What the policies say, and why")
+    check = make(
+        policy,
+        "check",
+        "judging:policy_check",
+        "Ask the policies about a dataset, or about a question in a file; changes nothing",
+        "Without either: read and compile the policies in force, and ask their engine whether it answers.",
+    )
+    check.add_argument("what", nargs="?", metavar="FILE|DATASET", help="a question as JSON, or a dataset of kfm.yml")
+    explain = make(
+        policy, "explain", "judging:policy_explain", "Show every rule before Published, whether it holds, what to do"
+    )
+    explain.add_argument("dataset", metavar="DATASET", help="its name in kfm.yml")
+    make(
+        policy,
+        "test",
+        "judging:policy_test",
+        "Run the tests of the policies that this installation adds",
+        "By `opa` if it is installed, else in this process. Exit 1 if one fails, or if there is none.",
+    )
+    gates = group(commands, "gates", "The gates before the zones")
+    run = make(
+        gates,
+        "run",
+        "judging:gates_run",
+        "Ask every gate on the way up about the version there is now; changes nothing",
+        "Exit 4 if one says no, 7 if those whose data it is have a say and have not given it.",
+    )
+    run.add_argument("dataset", metavar="DATASET", help="its name in kfm.yml")
+    run.add_argument(
+        "--to", choices=("processed", "published"), default="published", help="up to where (default: published)"
+    )
 
 
 def _add_labels(commands: Any, make: Make, group: Group) -> None:

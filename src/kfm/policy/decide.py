@@ -74,7 +74,7 @@ class Decider:
             return self._no(asked, "engine.silent", "engine: it said no without a reason")
         if verdict.allow is True and verdict.deny:
             return self._no(asked, "engine.torn", "engine: it said yes and no")
-        return self._decision(asked.gate, asked.subjects, asked.label_epoch, _when(asked), verdict)
+        return self._decision(asked.gate, asked.subjects, asked.label_epoch, _when(asked), verdict, _to(asked))
 
     def _no(self, question: object, rule: str, message: str) -> Decision:
         """Of a question that could not be read nothing is quoted but what is known to be harmless."""
@@ -91,12 +91,14 @@ class Decider:
         if asked is None or rule.startswith("question."):
             gate = getattr(question, "gate", "")
             return self._decision(gate if gate in GATES else "unknown", [], 0, 0, verdict)
-        return self._decision(asked.gate, asked.subjects, asked.label_epoch, _when(asked), verdict)
+        return self._decision(asked.gate, asked.subjects, asked.label_epoch, _when(asked), verdict, _to(asked))
 
-    def _decision(self, gate: str, subjects: list[str], epoch: int, when: int, verdict: Verdict) -> Decision:
+    def _decision(
+        self, gate: str, subjects: list[str], epoch: int, when: int, verdict: Verdict, to: str = ""
+    ) -> Decision:
         rules = [reason.rule for reason in verdict.deny]
         # Made of what the decision says and nothing else: it tells nobody more than the decision does.
-        told = (gate, verdict.allow, subjects, epoch, self._policies.digest, rules, when)
+        told = (gate, to, verdict.allow, subjects, epoch, self._policies.digest, rules, when)
         return Decision(
             id="decision-" + hashlib.sha256(msgspec.json.encode(told)).hexdigest()[:32],
             gate=gate,
@@ -114,6 +116,10 @@ class Decider:
 
 def _when(asked: Question) -> int:
     return asked.asked.when if asked.asked is not None else 0
+
+
+def _to(asked: Question) -> str:
+    return asked.step.to if asked.step is not None else ""
 
 
 @lru_cache(maxsize=1)

@@ -68,7 +68,7 @@ def promotion_gate(
         if damaged:
             made = msgspec.structs.replace(made, looked_at=True, damaged=damaged[:1000])
             decision = point.decide(Question(gate="minimum", subjects=[move.after], made=made))
-            return _recorded(decision, move, [damaged])
+            return _recorded(decision, move, [("checksums.intact", damaged)])
         known = Known(version, receipt, state.runs.get(version.run_id), state.ledger.telemetry(version.run_id))
         sums = counted(version)
         decision = point.decide(to_published(known, declared, asking, sums, evidence))
@@ -86,13 +86,14 @@ def step_gate(step: StepUp, *, decider: Decider | None = None, evidence: Evidenc
     return decision.recorded(f"{step.to}.checklist", step.subject)
 
 
-def _recorded(decision: Decision, move: RefMove, details: list[str]) -> records.Decision:
+def _recorded(decision: Decision, move: RefMove, details: list[tuple[str, str]]) -> records.Decision:
     """With the places of what does not hold, which the rules do not name: they decide, they do not search. That the
     bytes were not read is said only where nothing else kept anybody from reading them."""
     found = decision.recorded(GATE, move.after)
     told = list(zip(decision.rules, decision.reasons, strict=True))
-    plain = [reason for rule, reason in told if rule not in _DETAILED and (rule != _BYTES or len(told) == 1)]
-    return msgspec.structs.replace(found, reasons=[] if found.allow else plain + details)
+    plain = [(rule, why) for rule, why in told if rule not in _DETAILED and (rule != _BYTES or len(told) == 1)]
+    rules, reasons = zip(*plain, *details, strict=True) if plain or details else ((), ())
+    return msgspec.structs.replace(found, rules=list(rules), reasons=list(reasons)) if not found.allow else found
 
 
 def made_of(
@@ -155,9 +156,9 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _part(name: str) -> str:
+def _part(name: str) -> tuple[str, str]:
     what, _, partition = name.partition("/")
     of = f"of partition {partition}" if partition else "of what was made as a whole"
     if what == "unheld":
-        return f"validation: not every source {of} was held against a data contract"
-    return f"metadata: something {of} was made when the sensitivity was not public, and stays so"
+        return "validation.parts", f"validation: not every source {of} was held against a data contract"
+    return "metadata.parts", f"metadata: something {of} was made when the sensitivity was not public, and stays so"

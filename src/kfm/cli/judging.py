@@ -1,0 +1,91 @@
+"""kfm policy and kfm gates: what the policies say, before anything is done."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from kfm.cli.opening import known_dataset, opened, settings
+from kfm.cli.render import Screen
+from kfm.errors import EXIT_CODES
+
+if TYPE_CHECKING:
+    from kfm.contract.records import Decision
+
+
+def gates_run(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.house.judging import ask_all, exit_code
+
+    resolved = settings(options)
+    name = known_dataset(options, screen, resolved, options.dataset)
+    with opened(options, screen, "dry", resolved) as house:
+        found = ask_all(house, name, options.to)
+        _show(screen, found)
+        return exit_code(found)
+
+
+def policy_check(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.house.judging import ask_all, check_file, exit_code, is_file, policies_in_force
+
+    resolved = settings(options)
+    if options.what is None:
+        found = policies_in_force(resolved)
+        if screen.json:
+            screen.data(found)
+        else:
+            screen.fields(
+                [("policies", found["policy_digest"]), ("engine", found["engine"]), ("own", ", ".join(found["own"]))]
+            )
+        return EXIT_CODES["done"]
+    if is_file(options.what) and options.what not in resolved.config.datasets:
+        decisions = [check_file(resolved, options.what)]
+        _show(screen, decisions)
+        return exit_code(decisions)
+    name = known_dataset(options, screen, resolved, options.what)
+    with opened(options, screen, "dry", resolved) as house:
+        decisions = ask_all(house, name, "published")[-1:]
+        _show(screen, decisions)
+        return exit_code(decisions)
+
+
+def policy_explain(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.house.judging import explain
+
+    resolved = settings(options)
+    name = known_dataset(options, screen, resolved, options.dataset)
+    with opened(options, screen, "dry", resolved) as house:
+        found = explain(house, name)
+    if screen.json:
+        screen.data(found)
+    else:
+        screen.table(
+            ("gate", "rule", "holds", "asks", "what to do"),
+            [(one.gate, one.rule, one.holds, one.asks if one.holds != "yes" else "", one.remedy) for one in found],
+        )
+    return EXIT_CODES["done"]
+
+
+def policy_test(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.house.judging import own_tests
+
+    engine, found = own_tests(settings(options))
+    if screen.json:
+        screen.data({"engine": engine, "tests": found})
+    else:
+        screen.table(("test", "result"), [(one.name, "ok" if one.ok else "failed") for one in found])
+        screen.say(f"{len(found)} tests by {engine}")
+    return EXIT_CODES["done"] if found and all(one.ok for one in found) else EXIT_CODES["failed"]
+
+
+def _show(screen: Screen, decisions: list[Decision]) -> None:
+    if screen.json:
+        screen.data(decisions)
+        return
+    rows = []
+    for decision in decisions:
+        told = [*zip(decision.rules, decision.reasons, strict=False)] if not decision.allow else []
+        rows.append((decision.gate, "yes" if decision.allow else "no", decision.id, ""))
+        rows += [("", "no", rule, reason) for rule, reason in told]
+        rows += [("", "warn", "", warning) for warning in decision.warnings]
+        rows += [("", "must", "", duty.do) for duty in decision.obligations]
+    screen.table(("gate", "answer", "rule", "why"), rows)

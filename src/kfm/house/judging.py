@@ -1,0 +1,141 @@
+"""`kfm policy` and `kfm gates`: the same questions that the walk asks, asked by a person. Nothing is changed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import Any, Literal
+
+import msgspec
+
+from kfm.config import Resolved
+from kfm.contract.records import Decision, RefMove
+from kfm.contract.steps import Asking, StepUp
+from kfm.errors import BadInput, Denied, Refused, Sovereignty
+from kfm.house.gates import Gates, policies_of
+from kfm.house.opening import House, default_actor
+from kfm.policy.explaining import Explained as Explained
+from kfm.policy.explaining import Tested as Tested
+
+To = Literal["processed", "published"]
+THEIRS = ("care.", "zone.sealed", "zone.usable", "fair.accessible")
+
+
+def gates_of(house: House, dataset: str) -> Gates:
+    return Gates(house.resolved, dataset, house.ports(dataset).metadata, house)
+
+
+def ask_all(house: House, dataset: str, to: To) -> list[Decision]:
+    """Every gate on the way up to a zone, about the version there is now."""
+    digest = house.state.refs.at(f"processed/{dataset}")
+    version = house.state.ledger.version(dataset, digest) if digest else None
+    run = house.state.runs.get(version.validated_by or version.run_id) if version is not None else None
+    if version is None or run is None:
+        raise Refused(f"{dataset} has no processed version", hint=f"run it first: `kfm run {dataset}`")
+    gates, asking = gates_of(house, dataset), _asking(house)
+    steps = [
+        StepUp(to="work", subject=run.input_hash, asking=asking, run=run, inputs=run.inputs),
+        StepUp(to="processed", subject=digest, asking=asking, run=run, inputs=run.inputs, version=version),
+    ]
+    found = [gates.step(step) for step in steps]
+    if to == "published":
+        move = RefMove(ref=f"published/{dataset}", before=house.state.refs.at(f"published/{dataset}"), after=digest)
+        found.append(gates.published(house.state, house.objects, move, asking=asking))
+    return found
+
+
+def exit_code(decisions: list[Decision]) -> int:
+    """As the walk would end: those whose data it is come first."""
+    broken = [rule for decision in decisions if decision.allow is not True for rule in decision.rules]
+    if any(rule.startswith(THEIRS) for rule in broken):
+        return Sovereignty.exit_code
+    return Denied.exit_code if any(decision.allow is not True for decision in decisions) else 0
+
+
+def explain(house: House, dataset: str) -> list[Explained]:
+    """Every rule between Processed and Published, asked about the version there is now."""
+    from kfm.policy.asking import Known, to_published
+    from kfm.policy.checksums import counted
+    from kfm.policy.explaining import explained
+
+    digest = house.state.refs.at(f"processed/{dataset}")
+    version = house.state.ledger.version(dataset, digest) if digest else None
+    if version is None:
+        raise Refused(f"{dataset} has no processed version", hint=f"run it first: `kfm run {dataset}`")
+    gates, asking, ledger = gates_of(house, dataset), _asking(house), house.state.ledger
+    known = Known(
+        version, ledger.receipt(version.run_id), house.state.runs.get(version.run_id), ledger.telemetry(version.run_id)
+    )
+    question = to_published(
+        known, house.ports(dataset).metadata, asking, counted(version), gates.evidence(asking.when_ms, digest)
+    )
+    decision = gates.decider().decide(question)
+    return explained(decision, "published", dataset, policies_of(house.resolved))
+
+
+def check_file(resolved: Resolved, path: str) -> Decision:
+    """A question in a file, as it would be answered here."""
+    try:
+        with open(path, "rb") as file:
+            question: Any = msgspec.json.decode(file.read(1 << 21))
+    except OSError as problem:
+        reason = (problem.strerror or "").lower()
+        raise BadInput(f"the question cannot be read: {reason}", hint="name a JSON file, or a dataset") from None
+    except (msgspec.DecodeError, RecursionError):
+        raise BadInput("the question is not JSON", hint="policies/README.md says what is asked") from None
+    if not isinstance(question, dict):
+        raise BadInput("the question is not a JSON object", hint="policies/README.md says what is asked")
+    decision = Gates(resolved, "", {}).decider().decide(question)
+    return decision.recorded()
+
+
+def policies_in_force(resolved: Resolved) -> dict[str, Any]:
+    """Which policies decide, and by which engine; read and compiled, so that what is wrong with them is told now."""
+    policies = policies_of(resolved)
+    gates = Gates(resolved, "", {})
+    asked = gates.decider().decide({"gate": "zone", "subjects": ["sha256:" + "0" * 64]})
+    broken = [rule for rule in asked.rules if rule.startswith(("engine.", "question."))]
+    if broken:
+        raise Denied("; ".join(asked.reasons), hint="look at `policy:` in kfm.yml, and at the server it names")
+    own = [name.removeprefix("own/") for name, _ in policies.files if name.startswith("own/")]
+    return {"policy_digest": policies.digest, "engine": asked.engine, "own": own}
+
+
+def own_tests(resolved: Resolved) -> tuple[str, list[Tested]]:
+    """The tests beside an installation's own policies: by `opa` if it is there, else in this process."""
+    import shutil
+
+    from kfm.policy.bundle import read_files
+    from kfm.policy.explaining import tested
+
+    folder = resolved.config.policy.folder
+    if not folder:
+        raise Refused("this installation has no policies of its own", hint="name their folder: `policy: {folder: …}`")
+    policies = policies_of(resolved)
+    own = read_files(resolved.at(folder), tests=True)
+    opa = shutil.which("opa")
+    if opa is None:
+        return "embedded", tested(policies, own)
+    from kfm.policy.bundle import SHIPPED
+
+    command = [opa, "test", "--format=json", SHIPPED, resolved.at(folder)]
+    done = subprocess.run(command, capture_output=True, timeout=300, check=False)
+    try:
+        said = msgspec.json.decode(done.stdout or b"[]", type=list[dict[str, Any]])
+    except msgspec.DecodeError:
+        raise Refused("opa cannot read the policies", hint=f"`opa check --strict {folder}` says why") from None
+    found = [
+        Tested(name=f"{str(one['package']).removeprefix('data.')}.{one['name']}", ok=not one.get("fail"))
+        for one in said
+    ]
+    if done.returncode and all(one.ok for one in found):
+        raise Refused("opa cannot read the policies", hint=f"`opa check --strict {folder}` says why")
+    return "opa", found
+
+
+def is_file(text: str) -> bool:
+    return text.endswith(".json") or os.path.isfile(text)
+
+
+def _asking(house: House) -> Asking:
+    return Asking(who=default_actor(), what="look", when_ms=house.clock.now_ms(), why="to see whether it may")

@@ -285,6 +285,7 @@ SHAPES: dict[str, Shape] = {
             "target": "what the label is on",
             "changed": "whether the file was changed",
             "diff": "its lines before and after",
+            "recalled": "what was taken back by it: of each dataset why, how many versions, what remains, who had it",
         }
     ),
     "kfm mask preview": Shape(

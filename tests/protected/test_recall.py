@@ -97,3 +97,17 @@ def test_a_loosened_file_of_labels_lowers_nothing(site: Kfm) -> None:
     assert site("promote", "sites").code == 4
     assert public_files() == []
     assert hits() == []
+
+
+def test_whoever_tightens_a_label_is_told_what_was_taken_back_and_who_had_it(published: Kfm) -> None:
+    Path("labels.yml").write_text(
+        "version: 1\nlabels:\n  - of:\n      source: sites.csv\n    sensitivity: generalised\n    care: open\n"
+        "    custodian: office\n    public_resolution: 6\n"
+    )
+    said = published("labels", "set", "source:sites.csv", "--sensitivity", "restricted", "--reason", "asked for")
+    assert said.code == 0, said.err
+    assert "sites: 1 version withdrawn" in said.err and "again: 1 version withdrawn" in said.err
+    assert said.err.count("0 files remain outside; it had been published to file:public") == 2
+    assert all("towns" in name for name in public_files())
+    again = published("labels", "set", "source:sites.csv", "--sensitivity", "closed", "--json")
+    assert again.data["recalled"] == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kfm.cli.opening import one_line, opened, person
 from kfm.cli.render import Screen
@@ -79,12 +79,14 @@ def change(options: argparse.Namespace, screen: Screen) -> int:
         made = change(house, options.target, fields, today())
         if made.looser:
             _needs_two(made)
+        published = any(at for _, at in house.state.refs.all("published/"))
+    recalled: list[dict[str, Any]] = []
     if not options.dry_run and made.changes:
         write(made)
+        recalled = _take_back(options, screen) if published else []
     if screen.json:
-        screen.data(
-            {"target": made.target, "changed": made.changes and not options.dry_run, "diff": made.diff().splitlines()}
-        )
+        changed = made.changes and not options.dry_run
+        screen.data({"target": made.target, "changed": changed, "diff": made.diff().splitlines(), "recalled": recalled})
     elif made.changes:
         screen.text(made.diff() + "\n")
     if not made.changes:
@@ -93,7 +95,24 @@ def change(options: argparse.Namespace, screen: Screen) -> int:
         screen.say("nothing was written")
     else:
         screen.say(f"the label on {made.target} holds from now on")
-    return 0
+    for one in recalled:
+        versions = "1 version" if one["versions"] == 1 else f"{one['versions']} versions"
+        where = ", ".join(one["received"]) or "nobody"
+        screen.say(
+            f"{one['dataset']}: {one['problem']}"
+            if one["problem"]
+            else f"{one['dataset']}: {versions} withdrawn ({', '.join(one['rules'])}); "
+            f"{one['remaining']} files remain outside; it had been published to {where}"
+        )
+    return 4 if any(one["problem"] or one["remaining"] for one in recalled) else 0
+
+
+def _take_back(options: argparse.Namespace, screen: Screen) -> list[dict[str, Any]]:
+    """What was published and is closed by the label goes, and with it all that was made of the same."""
+    from kfm.house.publishing import take_back
+
+    with opened(options, screen, "write") as house:
+        return take_back(house)
 
 
 def _needs_two(made: Change) -> None:

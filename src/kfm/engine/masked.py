@@ -85,8 +85,8 @@ def mask_source(walk: Walk, ref: SourceRef, contract: DataContract | None, rows:
             rule="mask.first-cell",
         )
     known = learned(first, records) | {one.id: one.cell for one in records if one.id in moved and one.cell}
-    walk.reached.facts.cells.setdefault(key.key_id, {}).update(known)
-    _remember(walk, ref, key, _prints(key, table, policy, bound))
+    protection.facts.cells.setdefault(key.key_id, {}).update(known)
+    protection.facts.prints[key.key_id, ref.content_hash] = _encode(_prints(key, table, policy, bound))
     return Masked(_written(records, bound, contract), _partitions(records, contract, name), len(records))
 
 
@@ -123,11 +123,7 @@ def learn(walk: Walk, ref: SourceRef, contract: DataContract | None, rows: Calla
         return  # its exact bytes are known all the same
     policy = protection.policies.get(ref.name)
     resolution = standing.resolution if standing.resolution is not None else ROUGH
-    _remember(walk, ref, key, _prints(key, table, policy, None, resolution))
-
-
-def _remember(walk: Walk, ref: SourceRef, key: CustodianKey, prints: Fingerprints) -> None:
-    walk.reached.facts.prints[key.key_id, ref.content_hash] = _encode(prints)
+    protection.facts.prints[key.key_id, ref.content_hash] = _encode(_prints(key, table, policy, None, resolution))
 
 
 def _is_public(walk: Walk, standing: Standing) -> bool:

@@ -22,7 +22,7 @@ from kfm.contract.records import Lease, RefMove, Run, SourceRef, Step
 from kfm.contract.updater import Plan
 from kfm.documents.characters import is_printable, printable
 from kfm.engine.acquire import author_call
-from kfm.engine.journal import Journal, SettledPlan
+from kfm.engine.journal import NOTHING_LEARNED, Journal, SettledPlan
 from kfm.engine.purity import pure
 from kfm.engine.results import SMALL
 from kfm.engine.stations import Acquired, Claimed, Duplicate, Fresh, Inspected, Planned, Resume
@@ -54,8 +54,9 @@ def settle_plan(walk: Walk, acquired: Acquired, admitted: Fresh | Resume, inspec
             inputs=list(inputs),
             held=inspected.held,
         )
+    facts = walk.ports.protection.facts if walk.ports.protection is not None else NOTHING_LEARNED
     sealed = walk.ports.stored if walk.ports.seal is not None else None
-    journal = Journal(run, made, acquired.checkpoints, walk.ports.state, walk.ports.clock, walk.reached.facts, sealed)
+    journal = Journal(run, made, acquired.checkpoints, walk.ports.state, walk.ports.clock, facts, sealed)
     planned = Planned(made, journal, admitted.tenure, inspected, resumed=isinstance(admitted, Resume))
     walk.reached.planned = planned
     return planned

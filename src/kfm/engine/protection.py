@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from kfm.contract.labels import Labels
 from kfm.contract.masks import MaskingPolicy
+from kfm.contract.records import Standing
 from kfm.contract.secret import Secret
+from kfm.engine.facts import Facts
 from kfm.errors import BadInput, Denied, KfmError
 from kfm.seals.custody import CustodianKey
 
@@ -21,6 +23,8 @@ class Protection(Struct):
     custodians: Mapping[str, Callable[[], CustodianKey]]  # by the names that labels use
     policies: Mapping[str, MaskingPolicy] = {}  # of the dataset, by the names of its sources
     may_be_handled: Callable[[], None] = lambda: None  # raises Denied where only public data are handled
+    standing: Standing | None = None  # of all that the run reads, once that is known
+    facts: Facts = field(default_factory=Facts)  # what it learns
     _keys: dict[str, CustodianKey] = {}
 
     def key_of(self, custodian: str) -> CustodianKey:

@@ -144,7 +144,8 @@ def fail(walk: Walk, problem: KfmError) -> Receipt:
         if run is None:
             walk.check_wanted()
         run_id = run.run_id if run else make_run_id(f"fail/{walk.updater.id}/{walk.dataset}", tx.ledger.next_index())
-        reached.facts.keep(tx)
+        if walk.ports.protection is not None:
+            walk.ports.protection.facts.keep(tx)
         moves = quarantine_moves(walk, held) if held else []
         for move in moves:
             tx.refs.move(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from kfm.contract.records import (
     Checkpoint,
@@ -16,7 +16,6 @@ from kfm.contract.records import (
     Run,
     SourceRef,
 )
-from kfm.engine.facts import Facts
 from kfm.engine.journal import Journal, SettledPlan
 from kfm.engine.results import Done, Results
 
@@ -159,7 +158,6 @@ class Reached(Struct):
     planned: Planned | None = None
     executed: Executed | None = None
     decisions: list[Decision] = []  # of the gate, also one that said no
-    facts: Facts = field(default_factory=Facts)  # learned of protected data
 
     @property
     def claimed(self) -> Claimed | None:

@@ -147,8 +147,12 @@ class Walk(Struct):
     unfinished: Run | None = None  # the run this one takes up again
     log: Any = None  # the event log, bound to what this run is about
     stage: Stage = "ADMIT"
-    standing: Standing | None = None  # of all that it reads, once that is known; None: nobody says anything
     reached: Reached = field(default_factory=Reached)  # for the receipt of a run that ends before its last station
+
+    @property
+    def standing(self) -> Standing | None:
+        """Of all that it reads, once that is known; None: nobody says anything."""
+        return None if self.ports.protection is None else self.ports.protection.standing
 
     @property
     def dataset(self) -> str:

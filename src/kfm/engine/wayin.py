@@ -24,7 +24,6 @@ from kfm.contract.keys import digest
 from kfm.contract.labels import LEVELS, UNLABELLED, Label, Labels, Level, joined, standing_of_source
 from kfm.contract.ports import Objects, State
 from kfm.contract.records import Checkpoint, DataContract, FetchRequest, SourceRef, Standing
-from kfm.engine.facts import Facts
 from kfm.engine.protection import Protection
 from kfm.engine.sealing import BLOCK, OpeningObjects, ScreenedObjects, Seal, SealedObjects, sealed_with
 from kfm.engine.walk import Ports, Walk
@@ -37,11 +36,10 @@ PUBLIC = Standing(level="public")
 class WayIn:
     """Of one run."""
 
-    def __init__(self, ports: Ports, protection: Protection, dataset: str, facts: Facts | None = None) -> None:
+    def __init__(self, ports: Ports, protection: Protection, dataset: str) -> None:
         self._ports = ports
-        self._protection = protection
+        self.protection = protection
         self._dataset = dataset
-        self._facts = facts or Facts()
         self._state = ports.state
         self._objects = ports.objects
         self.today = rfc3339(ports.clock.now_ms())[:10]
@@ -58,7 +56,7 @@ class WayIn:
             return self._objects
         return ScreenedObjects(
             self._objects,
-            self._protection.with_id,
+            self.protection.with_id,
             lambda plain, pieces: self._by_bytes(request, plain, pieces),
             dry=self._ports.settings.dry_run,
         )
@@ -83,11 +81,11 @@ class WayIn:
         if not _is_protected(standing):
             return msgspec.structs.replace(ref, standing=standing)
         key = self.key_for(standing)
-        facts = self._facts
+        facts = self.protection.facts
         facts.standings[f"source/{address(request.uri, request.base_dir)}"] = standing
         facts.standings[_of_bytes(key, plain)] = standing
-        policy = self._protection.policies.get(ref.name)
-        records = [label for label in self._protection.labels.labels if label.of.record] if policy else []
+        policy = self.protection.policies.get(ref.name)
+        records = [label for label in self.protection.labels.labels if label.of.record] if policy else []
         said = [contract, policy, records, standing.level, standing.resolution, key.key_id]
         return msgspec.structs.replace(
             ref,
@@ -101,7 +99,7 @@ class WayIn:
         """Of the bytes themselves; those of a source that was not fetched again are read where they lie."""
         if stored not in self._plain and sealed_with(self._objects, stored):
             known = hashlib.sha256()
-            with OpeningObjects(self._objects, self._protection.with_id).open(stored) as file:
+            with OpeningObjects(self._objects, self.protection.with_id).open(stored) as file:
                 while block := file.read(BLOCK):
                     known.update(block)
             self._plain[stored] = "sha256:" + known.hexdigest()
@@ -119,7 +117,7 @@ class WayIn:
             if version is not None and version.standing is not None:
                 return msgspec.structs.replace(ref, standing=version.standing)
         if key_id := sealed_with(self._objects, ref.content_hash):
-            names = tuple(name for name in self._protection.custodians if self._protection.is_key_of(name, key_id))
+            names = tuple(name for name in self.protection.custodians if self.protection.is_key_of(name, key_id))
             sealed = Standing(level="restricted", custodians=names, rules=("bytes.sealed",))
             return msgspec.structs.replace(ref, standing=sealed, sealed_with=key_id)
         return ref
@@ -146,13 +144,13 @@ class WayIn:
     def stands_now(self, ref: SourceRef) -> Standing | None:
         """A source that was read before, as it stands today: by what is in the store, if its key is at hand."""
         key_id = sealed_with(self._objects, ref.content_hash)
-        known = not key_id or self._protection.with_id(key_id) is not None
+        known = not key_id or self.protection.with_id(key_id) is not None
         plain = self.plain_digest(ref.content_hash) if known and ref.content_hash else ""
         return self.stands(ref.uri, self._ports.request.base_dir, plain)
 
     def _labelled(self, uri: str, base: str, plain: str, declared: Level | None) -> list[Standing]:
         dataset = self._dataset
-        labels = [meant(label, uri, base) for label in self._protection.labels.labels]
+        labels = [meant(label, uri, base) for label in self.protection.labels.labels]
         own = [label for label in labels if _is_on(label, dataset, uri, plain)]
         if not own and declared is None:
             return []
@@ -172,7 +170,7 @@ class WayIn:
         return [aged(standing, self.today) for key, standing in known if not is_lowered(self._state, key)]
 
     def _key_with(self, key_id: str) -> CustodianKey:
-        key = self._protection.with_id(key_id)
+        key = self.protection.with_id(key_id)
         if key is None:
             raise Denied(
                 f"bytes are known as protected under key {key_id}, which is not at hand: these cannot be compared",
@@ -191,11 +189,11 @@ class WayIn:
                 hint="label it, with the custodian whose key shall seal it",
                 rule="label.custodian-missing",
             )
-        keys = [self._protection.key_of(name) for name in standing.custodians]
+        keys = [self.protection.key_of(name) for name in standing.custodians]
         return keys[0]
 
     def seal_for(self, standing: Standing) -> Seal:
-        return Seal(self.key_for(standing), self._protection.with_id)
+        return Seal(self.key_for(standing), self.protection.with_id)
 
     def _sealed(self, standing: Standing) -> Objects:
         return SealedObjects(self._objects, self.seal_for(standing), self._plain.__setitem__)
@@ -211,7 +209,7 @@ class WayIn:
 
 
 def way_of(walk: Walk, protection: Protection) -> WayIn:
-    return WayIn(walk.ports, protection, walk.dataset, walk.reached.facts)
+    return WayIn(walk.ports, protection, walk.dataset)
 
 
 def take_up(walk: Walk, way: WayIn, refs: Iterable[SourceRef]) -> None:
@@ -236,7 +234,7 @@ def settle_standing(walk: Walk, way: WayIn, refs: Iterable[SourceRef]) -> None:
         return
     if len(said) < len(standings):
         said.append(PUBLIC if walk.ports.metadata.get("sensitivity") == "public" else UNLABELLED)
-    walk.standing = standing = joined(said)
+    way.protection.standing = standing = joined(said)
     if standing.level == "restricted":
         seal = way.seal_for(standing)
         walk.ports = msgspec.structs.replace(walk.ports, seal=seal, objects=SealedObjects(walk.ports.objects, seal))

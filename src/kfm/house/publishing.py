@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from kfm.contract import manifests
 from kfm.contract.canonical import canonical
@@ -37,9 +38,28 @@ def differences(house: House, dataset: str) -> list[Difference]:
     return house.outside.differences(dataset, expected, _gone(dataset, moves, stay))
 
 
-def remaining(house: House, dataset: str) -> int:
-    """How many files of a dataset are outside that should not be: after a recall, none."""
-    return sum(difference.kind == "foreign" for difference in differences(house, dataset))
+def take_back(house: House) -> list[dict[str, Any]]:
+    """What labels close today is withdrawn, and the outside told at once. Of each dataset: why, how many versions were
+    public, how many files are outside that should not be, and where it had been published."""
+    from kfm.house.protection import is_configured
+    from kfm.house.recalling import recall
+
+    if not is_configured(house.resolved) and house.state.protected.is_empty():
+        return []
+    found = recall(house)
+    if found:
+        house.settle()
+    return [
+        {
+            "dataset": one.dataset,
+            "rules": list(one.rules),
+            "versions": one.versions,
+            "remaining": sum(difference.kind == "foreign" for difference in differences(house, one.dataset)),
+            "received": [house.config.publish] if one.told else [],
+            "problem": one.problem.message if one.problem is not None else "",
+        }
+        for one in found
+    ]
 
 
 def repair(house: House, dataset: str) -> tuple[list[Difference], list[Effect]]:

@@ -39,7 +39,8 @@ export function record(name, fields) {
     for (const field of declared) {
       const value = given[field.name];
       if (value === undefined && field.required) throw new TypeError(`${name} needs ${field.name}`);
-      made[field.name] = value === undefined ? fresh(field.fallback) : value;
+      const kept = value === undefined ? fresh(field.fallback) : value;
+      if (kept !== undefined) made[field.name] = kept; // else it is one that is absent where there is nothing to say
     }
     for (const field in given) if (!known.has(field)) throw new TypeError(`${name} has no ${field}`);
     return made;
@@ -139,7 +140,7 @@ function structured(type, value) {
       made[field.name] = convert(field.type, value[field.name]);
       found += 1;
     } else if (field.required) throw new Mismatch();
-    else made[field.name] = fresh(field.fallback);
+    else if (field.fallback !== undefined) made[field.name] = fresh(field.fallback);
   }
   if (found !== Object.keys(value).length) throw new Mismatch();
   return made;

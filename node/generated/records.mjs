@@ -318,6 +318,16 @@ export const Run = record("Run", {
   code_hash: [text, ""],
 });
 
+export const Governed = record("Governed", {
+  lineage: list(text),
+  findings: list(text),
+  care: text,
+  review: text,
+  withheld: list(text),
+  committed: [map(text), {}],
+  sealed_with: [text, ""],
+});
+
 export const LedgerEntry = record("LedgerEntry", {
   index: integer,
   prev: text,
@@ -332,6 +342,7 @@ export const LedgerEntry = record("LedgerEntry", {
   moves: list(RefMove.type),
   ts: text,
   overrides: [list(Override.type), []],
+  governed: [Governed.type, undefined],
 });
 
 export const Told = record("Told", {

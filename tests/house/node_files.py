@@ -71,6 +71,8 @@ def files() -> dict[str, str]:
 
 def _js(value: Any) -> str:
     """A value as JavaScript, each constant of a table on a line of its own."""
+    if value is msgspec.NODEFAULT:  # of a field that may be absent
+        return "undefined"
     return json.dumps(msgspec.to_builtins(value))
 
 

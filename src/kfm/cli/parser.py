@@ -440,6 +440,9 @@ def _add_proving(commands: Any) -> None:
     verify.add_argument("--key", default="", metavar="KEY", help="name+hint+key to believe, instead of our own")
     prove = _command(audit, "prove", "proving:audit_prove", "Write a proof to stdout that an entry is in the ledger")
     prove.add_argument("entry", metavar="RUN", help="the run's id, the start of it, `last`, or the entry's number")
+    prove.add_argument(
+        "--open", action="store_true", help="also what the entry only commits to, if the custodian's key is at hand"
+    )
     growth = _command(
         audit,
         "consistency",

@@ -54,7 +54,7 @@ def audit_prove(options: argparse.Namespace, screen: Screen) -> int:
     from kfm.house.auditing import prove
 
     with opened(options, screen, "read") as house:
-        screen.data(prove(house, options.entry))
+        screen.data(prove(house, options.entry, openings=options.open))
     return 0
 
 

@@ -19,6 +19,7 @@ from kfm.contract.records import (
     EndedTrigger,
     Fetched,
     FetchRequest,
+    Governed,
     Lease,
     LedgerEntry,
     Receipt,
@@ -169,7 +170,8 @@ class Ledger(Protocol):
 class LedgerTx(Ledger, Protocol):
     def keep_version(self, version: DatasetVersion) -> None: ...
 
-    def append(self, receipt: Receipt, *, op: str) -> None: ...
+    def append(self, receipt: Receipt, *, op: str, governed: Governed | None = None, key: Any = None) -> None:
+        """`key` is the custodian's, for what `governed` withholds."""
 
     def next_index(self) -> int:
         """The index the next ledger entry of this transaction will have."""

@@ -393,6 +393,18 @@ class Run(Record, frozen=True):
     code_hash: str = ""  # of whoever began it
 
 
+class Governed(Record, frozen=True):
+    """What the ledger says beside of a run over data that is not plainly public. Rules and digests, never values."""
+
+    lineage: list[str]  # digests of what was read; of what is sealed, those of the sealed bytes
+    findings: list[str]  # the rules by which the data is not more open
+    care: str  # the most closed word of CARE
+    review: str  # what the gates said: approved | denied | none
+    withheld: list[str]  # fields that are empty here because they are nobody's
+    committed: dict[str, str] = {}  # salted commitments to them; what opens them is sealed in `ledger_private`
+    sealed_with: str = ""  # the id of the custodian's key; empty: none was at hand, and nothing can be opened
+
+
 class LedgerEntry(Record, frozen=True):
     """One link of the governance ledger: commits to everything before it."""
 
@@ -409,6 +421,7 @@ class LedgerEntry(Record, frozen=True):
     moves: list[RefMove]
     ts: str
     overrides: list[Override] = []
+    governed: Governed | msgspec.UnsetType = msgspec.UNSET  # absent of plainly public data
 
 
 class Told(Record, frozen=True):

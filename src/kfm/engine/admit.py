@@ -15,6 +15,7 @@ from kfm.contract.ports import INLINE_MAX, Objects, Tx
 from kfm.contract.records import ErrorNote, Run, SourceRef, Trigger
 from kfm.engine import heartbeat
 from kfm.engine.changes import code_changed
+from kfm.engine.ledgered import append
 from kfm.engine.measure import measure_superseded
 from kfm.engine.partitions import holds_still
 from kfm.engine.record import closing_receipt
@@ -245,7 +246,7 @@ def close_superseded(walk: Walk, tx: Tx) -> list[tuple[Run, ErrorNote]]:
             why = f"abandoned with --abandon by {walk.trigger.actor}: {walk.trigger.reason}"
         note = ErrorNote(code="run.superseded", message=why)
         tx.runs.save(msgspec.structs.replace(old, status="FAILED"))
-        tx.ledger.append(closing_receipt(walk, old, "superseded", note), op=walk.updater.op)
+        append(walk.ports, closing_receipt(walk, old, "superseded", note), walk.updater.op, walk.standing, tx)
         measure_superseded(walk, tx, old, note)
         ended.append((old, note))
         if old.trigger.trigger_id != walk.trigger.trigger_id:

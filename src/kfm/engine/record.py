@@ -17,6 +17,7 @@ from kfm.contract.ports import Tx
 from kfm.contract.records import ErrorNote, Item, Receipt, RefMove, Run, SourceRef, Status, Trigger
 from kfm.contract.updater import Updater
 from kfm.engine.changes import code_warnings
+from kfm.engine.ledgered import append
 from kfm.engine.measure import measure, measure_merged
 from kfm.engine.stations import NOTHING_MADE, Acquired, Assembled, Duplicate, Reached, Stopped
 from kfm.engine.walk import Ports, Walk, correlated, is_public
@@ -26,7 +27,7 @@ from kfm.errors import Denied, Held, KfmError, Sovereignty
 def record(walk: Walk, run_id: str, made: Assembled, tx: Tx) -> Receipt:
     """The receipt of a committed run."""
     receipt = receipt_of(walk, "SUCCESS", outcome_of(made), run_id, made=made)
-    tx.ledger.append(receipt, op=walk.updater.op)
+    append(walk.ports, receipt, walk.updater.op, walk.standing, tx)
     if walk.ports.attest is not None:
         policies = walk.ports.protection.policies if walk.ports.protection is not None else {}
         walk.ports.attest(receipt, walk.reached.inputs, policies, tx)
@@ -54,7 +55,7 @@ def skip(walk: Walk, acquired: Acquired, admitted: Duplicate | Stopped) -> Recei
         walk.check_wanted()
         run_id = make_run_id("skip/" + claim_key, tx.ledger.next_index())
         receipt = receipt_of(walk, "SKIPPED", "frozen" if frozen else "noop", run_id)
-        tx.ledger.append(receipt, op=walk.updater.op)
+        append(walk.ports, receipt, walk.updater.op, walk.standing, tx)
         measure(walk, tx, "SKIPPED", run_id)
         for checkpoint in acquired.checkpoints:
             tx.inbox.keep_checkpoint(checkpoint)
@@ -122,7 +123,7 @@ def merge(trigger: Trigger, into: Receipt, updater: Updater, ports: Ports) -> Re
             warnings=[],
             correlation_id=correlated(trigger).correlation_id,
         )
-        tx.ledger.append(receipt, op=updater.op)
+        append(ports, receipt, updater.op, None, tx)
         measure_merged(ports, tx, receipt, trigger, updater)
         tx.inbox.finish(trigger, run_id)
     return receipt
@@ -157,7 +158,7 @@ def fail(walk: Walk, problem: KfmError) -> Receipt:
                 ts=walk.now(),
             )
         receipt = receipt_of(walk, "FAILED", outcome, run_id, [note], Assembled(moves))
-        tx.ledger.append(receipt, op=walk.updater.op)
+        append(walk.ports, receipt, walk.updater.op, walk.standing, tx)
         measure(walk, tx, "FAILED", run_id, [problem.code])
         if run is not None:
             keep_made(reached, tx)

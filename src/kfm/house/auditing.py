@@ -11,7 +11,7 @@ import msgspec
 from kfm.contract.keys import GENESIS, digest
 from kfm.contract.records import LedgerEntry, Record
 from kfm.engine.deliver import export_checkpoints
-from kfm.errors import BadInput, Corrupt, KfmError, Refused
+from kfm.errors import BadInput, Corrupt, Denied, KfmError, Refused
 from kfm.house.looking import find_run
 from kfm.house.opening import House
 from kfm.house.trust import Trusted
@@ -232,8 +232,9 @@ def export_key(house: House) -> str:
     return str(Verifier(house.config.ledger.origin, signer.public)) if signer is not None else ""
 
 
-def prove(house: House, what: str) -> dict[str, Any]:
-    """That an entry is in the ledger of the last signed head: the entry, the way up, and the head."""
+def prove(house: House, what: str, *, openings: bool = False) -> dict[str, Any]:
+    """That an entry is in the ledger of the last signed head: the entry, the way up, and the head. With `openings`
+    also what opens its commitments, for whom the custodian admits."""
     index = _index_of(house, what)
     hashes = _hashes(house)
     if not 1 <= index <= len(hashes):
@@ -241,7 +242,22 @@ def prove(house: House, what: str) -> dict[str, Any]:
     size, note = _last_note(house, index)
     way = merkle.inclusion_proof(hashes[:size], index - 1)
     leaf = next(house.state.ledger.leaves(after=index - 1))
-    return _proof("inclusion", note, way, index=index, entry=leaf.decode())
+    shown = {"openings": _openings(house, index)} if openings else {}
+    return _proof("inclusion", note, way, index=index, entry=leaf.decode(), **shown)
+
+
+def _openings(house: House, index: int) -> list[Any]:
+    body, entry = house.state.ledger.private(index), next(house.state.ledger.entries(after=index - 1, limit=1))
+    if body is None:
+        raise Refused(f"entry {index} commits to nothing that could be shown", hint="see its `governed`, if it has one")
+    from kfm.seals.sealing import opened, sealed_by
+
+    protection = house.protection(entry.dataset)
+    key = protection.with_id(sealed_by(body)) if protection is not None else None
+    if key is None:
+        raise Denied(f"what entry {index} commits to is sealed", hint="this takes the custodian's key")
+    found: list[Any] = msgspec.json.decode(b"".join(opened([body], protection.with_id)))  # type: ignore[union-attr]
+    return found
 
 
 def consistency(house: House, old: str, new: str = "") -> dict[str, Any]:

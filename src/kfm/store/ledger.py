@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from kfm.contract.canonical import canonical
 from kfm.contract.keys import GENESIS, digest
 from kfm.contract.labels import joined
 from kfm.contract.ports import Notary
-from kfm.contract.records import DatasetVersion, LedgerEntry, Receipt, RunTelemetry
+from kfm.contract.records import DatasetVersion, Governed, LedgerEntry, Receipt, RunTelemetry
 from kfm.errors import Corrupt
 from kfm.seals.merkle import Frontier, leaf_hash
 from kfm.store.rows import Noun, decode, exact
+
+if TYPE_CHECKING:
+    from kfm.seals.custody import CustodianKey
 
 _TREE = ("ledger_tree", "frontier")
 
@@ -47,6 +51,10 @@ class Ledger(Noun):
         start = f"{after:012d}" if after else ""
         for key, body in self._tables.scan("ledger", after=start, **how):
             yield decode(body, LedgerEntry, f"ledger/{key}"), digest(body)
+
+    def private(self, index: int) -> bytes | None:
+        """What opens the commitments of an entry, sealed."""
+        return self._tables.get("ledger_private", f"{index:012d}")
 
     def head(self) -> str:
         """The digest of the last entry."""
@@ -98,8 +106,12 @@ class LedgerTx(Ledger):
             )
         self._tables.put("versions", f"{version.dataset}@{version.digest}", exact(version))
 
-    def append(self, receipt: Receipt, *, op: str) -> None:
-        """Write once, together with its ledger entry. The same bytes again are the same receipt."""
+    def append(
+        self, receipt: Receipt, *, op: str, governed: Governed | None = None, key: CustodianKey | None = None
+    ) -> None:
+        """Write once, together with its ledger entry. The same bytes again are the same receipt.
+
+        What `governed` withholds is empty in the entry; with the custodian's key it can be shown later."""
         body = exact(receipt)
         if not self._tables.add("receipts", receipt.run_id, body):
             if self._tables.get("receipts", receipt.run_id) == body:
@@ -122,11 +134,25 @@ class LedgerTx(Ledger):
             ts=receipt.finished_at,
             overrides=receipt.overrides,
         )
+        if governed is not None:
+            entry = self._concealed(entry, governed, key)
         link = exact(entry)
         self._tables.put("ledger", f"{index:012d}", link)
         self._tables.put("ended_runs", f"{receipt.dataset}/{index:012d}", b"{}")
         self._tables.put("meta", "ledger_head", digest(link).encode())
         self._grow(index, link)
+
+    def _concealed(self, entry: LedgerEntry, said: Governed, key: CustodianKey | None) -> LedgerEntry:
+        if key is None:
+            return msgspec.structs.replace(entry, governed=said, **dict.fromkeys(said.withheld, ""))
+        from kfm.seals.commitments import concealed
+        from kfm.seals.sealing import sealed
+
+        entry, committed, openings = concealed(entry, said.withheld, key, entry.run_id)
+        body = canonical(msgspec.to_builtins(openings))
+        self._tables.put("ledger_private", f"{entry.index:012d}", b"".join(sealed([body], key)))
+        said = msgspec.structs.replace(said, committed=committed, sealed_with=key.key_id)
+        return msgspec.structs.replace(entry, governed=said)
 
     def _grow(self, index: int, leaf: bytes) -> None:
         body = self._tables.get(*_TREE)

@@ -55,9 +55,12 @@ def _tell(screen: Screen, row: Shown) -> None:
     elif row.days_left is not None and row.days_left <= SOON:
         days = "1 day" if row.days_left == 1 else f"{row.days_left} days"
         screen.say(f"{named}: the consent ends in {days}, on {row.expires}; then it is closed")
+    published = row.made.get("published")
+    if published and not row.publishable:
+        screen.say(f"{named}: what is public of it goes with the next run of anything, such as `kfm resume`")
     for zone, level in row.made.items():
-        if level != row.level:
-            screen.say(f"{named}: what was {zone} stands as {level}, which it inherited when it was made")
+        if level != row.level and row.publishable:
+            screen.say(f"{named}: what was {zone} stands as {level}, as all that it was made of did together then")
 
 
 def change(options: argparse.Namespace, screen: Screen) -> int:

@@ -111,3 +111,12 @@ def test_whoever_tightens_a_label_is_told_what_was_taken_back_and_who_had_it(pub
     assert all("towns" in name for name in public_files())
     again = published("labels", "set", "source:sites.csv", "--sensitivity", "closed", "--json")
     assert again.data["recalled"] == []
+
+
+def test_what_closes_the_same_bytes_elsewhere_takes_back_both(published: Kfm) -> None:
+    Path("copy.csv").write_text(table())
+    installation(dataset("towns", "copy.csv"), dataset("sites", "sites.csv", mask=True, sensitivity="public"))
+    labels(label("source: sites.csv"), label("source: copy.csv", "restricted"))
+    assert published("run", "towns").code == 0  # learns that these bytes are restricted
+    published("run", "sites")
+    assert public_files() == []

@@ -84,6 +84,7 @@ class WayIn:
         facts = self.protection.facts
         facts.standings[f"source/{address(request.uri, request.base_dir)}"] = standing
         facts.standings[_of_bytes(key, plain)] = standing
+        facts.standings[f"sealed/{ref.content_hash}"] = standing
         policy = self.protection.policies.get(ref.name)
         records = [label for label in self.protection.labels.labels if label.of.record] if policy else []
         said = [contract, policy, records, standing.level, standing.resolution, key.key_id]
@@ -143,10 +144,16 @@ class WayIn:
 
     def stands_now(self, ref: SourceRef) -> Standing | None:
         """A source that was read before, as it stands today: by what is in the store, if its key is at hand."""
-        key_id = sealed_with(self._objects, ref.content_hash)
-        known = not key_id or self.protection.with_id(key_id) is not None
-        plain = self.plain_digest(ref.content_hash) if known and ref.content_hash else ""
-        return self.stands(ref.uri, self._ports.request.base_dir, plain)
+        base = self._ports.request.base_dir
+        if not ref.sealed_with:
+            return self.stands(ref.uri, base, ref.content_hash)
+        key = self.protection.with_id(ref.sealed_with)
+        by_digest = key is not None and any(label.of.bytes_ for label in self.protection.labels.labels)
+        plain = self.plain_digest(ref.content_hash) if by_digest else ""
+        kept = self._state.protected.standing(f"sealed/{ref.content_hash}")
+        found = [self.stands(ref.uri, base, plain), None if kept is None else aged(kept, self.today)]
+        said = [standing for standing in found if standing is not None]
+        return joined(said) if said else None
 
     def _labelled(self, uri: str, base: str, plain: str, declared: Level | None) -> list[Standing]:
         dataset = self._dataset

@@ -91,6 +91,7 @@ class House:
         self.archive = Archive(self.state, self.objects)
         self.publisher = self._open_publisher()
         self._updaters: dict[str, Updater] = {}
+        self._keys: Protection | None = None  # of custodians, once one was asked for
         self.offered: Order | None = None  # what whoever is here signed for the operation that is being done
         self.undelivered: list[tuple[str, KfmError]] = []  # by the last `settle`, with the dataset where it is one's
 
@@ -288,8 +289,12 @@ class House:
         return OpeningObjects(self.objects, self.with_key)
 
     def with_key(self, key_id: str) -> CustodianKey | None:
-        known = self.protection("")
-        return None if known is None else known.with_id(key_id)
+        """The custodian's key of this id, if it is at hand."""
+        if self._keys is None:
+            from kfm.house.protection import custodians_of
+
+            self._keys = custodians_of(self.resolved)
+        return self._keys.with_id(key_id)
 
     def plain(self, body: bytes) -> bytes:
         """A row of the state that may be sealed, for somebody who may look at it."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 NO_LABELS = Labels(version=1)
+_last_read: dict[str, tuple[tuple[object, ...], Labels]] = {}
 
 
 def is_configured(resolved: Resolved) -> bool:
@@ -43,8 +44,29 @@ def protection_of(resolved: Resolved, dataset: str, may_be_handled: Callable[[],
 
 
 def labels_of(resolved: Resolved) -> Labels:
+    """As the file says now; read again only if it is another one, as it is asked for with every dataset."""
     path = resolved.config.labels
-    return _read(resolved, path, "labels", read_labels) if path else NO_LABELS
+    if not path:
+        return NO_LABELS
+    known: tuple[object, ...] = ()
+    try:
+        found = os.stat(resolved.at(path))
+        known = (resolved.at(path), found.st_ino, found.st_size, found.st_mtime_ns)
+    except OSError:
+        pass
+    if not known or _last_read.get("labels", ((), NO_LABELS))[0] != known:
+        _last_read["labels"] = (known, _read(resolved, path, "labels", read_labels))
+    return _last_read["labels"][1]
+
+
+def custodians_of(resolved: Resolved) -> Protection:
+    """Only the keys, for whoever opens what is sealed."""
+    from kfm.engine.protection import Protection
+
+    return Protection(
+        labels=NO_LABELS,
+        custodians={name: partial(custodian_key, resolved, name) for name in resolved.config.custodians},
+    )
 
 
 def policies_of(resolved: Resolved, dataset: str) -> dict[str, MaskingPolicy]:

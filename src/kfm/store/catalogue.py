@@ -115,7 +115,8 @@ CATALOGUE = (
     ),
     StateTable(
         "standings", "how protected an address or exact bytes are known to be, whatever a file of labels says later",
-        "`source/` and the address, or `bytes/` and the digest", Standing, node=False,
+        "`source/` and the address, `bytes/`, the key's id and the digest under it, or `sealed/` and the digest",
+        Standing, node=False,
     ),
     StateTable(
         "first_cells", "the cell in which each protected record was first made public",

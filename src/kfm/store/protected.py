@@ -17,7 +17,8 @@ class Protected(Noun):
         return not any(next(self._tables.scan(table, limit=1), None) for table in tables)
 
     def standing(self, of: str) -> Standing | None:
-        """`source/` and an address, or `bytes/`, the id of a custodian's key and the digest keyed with it."""
+        """`source/` and an address; `bytes/`, the id of a custodian's key and the digest keyed with it; or `sealed/`
+        and the digest of sealed bytes."""
         return self._one("standings", of, Standing)
 
     def keys_of_bytes(self) -> list[str]:

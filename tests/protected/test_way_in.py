@@ -232,3 +232,59 @@ def test_a_dry_run_writes_nothing_readable(site: Kfm) -> None:
     assert ran.code == 0, ran.err
     assert not [secret for secret in SECRETS if secret in ran.out + ran.err]
     assert hits() == []
+
+
+def test_a_dataset_declared_generalised_is_published_as_cells(site: Kfm) -> None:
+    installation(dataset("sites", "sites.csv", mask=True, sensitivity="generalised"))
+    assert site("run", "sites").code == 0
+    promoted = by_order(site, SAFE, "promote", "sites")
+    assert promoted.code == 0, promoted.err
+    assert any(name.startswith("public/") and name.endswith(".csv") for name in every_byte())
+    assert hits() == []
+
+
+@pytest.mark.parametrize("sensitivity", ["generalised", "restricted"])
+def test_parts_of_a_protected_dataset_are_made_one_after_another(site: Kfm, sensitivity: str) -> None:
+    labels(label("source: sites.csv", sensitivity))
+    installation(dataset("sites", "sites.csv", mask=True, updater="Part"))
+    Path("updaters.py").write_text(
+        Path("updaters.py").read_text()
+        + """
+
+class Part(Copy):
+    def inputs(self, trigger, sources):
+        return [sources.pin("sites", partition=(trigger.partition,))]
+
+    def plan(self, inputs):
+        return Plan([Step(id=inputs[0].partition[0], key=(inputs[0].partition[0], "all"))])
+"""
+    )
+    for name in ("one", "two"):
+        ran = site("run", "sites", "--partition", name)
+        assert ran.code == 0, ran.err
+    assert {line.split()[0] for line in site("cat", "processed/sites").out.splitlines()[1:]} == {"one/all", "two/all"}
+    assert site("compact").code == 0
+    assert site("doctor", "--deep").code == 0
+    assert hits() == []
+
+
+def test_a_public_dataset_keeps_its_keys_when_labels_come_to_the_installation(kfm: Kfm) -> None:
+    installation(dataset("parks", "copy.csv", updater="Grows", sensitivity="public"), custodians=False)
+    Path("kfm.yml").write_text(Path("kfm.yml").read_text().replace("labels: labels.yml\n", ""))
+    Path("updaters.py").write_text(
+        Path("updaters.py").read_text()
+        + """
+
+class Grows(Copy):
+    def plan(self, inputs):
+        return Plan([Step(id="all", key=(str(inputs[0].size),))])
+"""
+    )
+    Path("copy.csv").write_text("park\nriver\n")
+    assert kfm("run", "parks").code == 0
+    labels(label("source: elsewhere.csv"))
+    Path("kfm.yml").write_text("labels: labels.yml\n" + Path("kfm.yml").read_text())
+    Path("copy.csv").write_text("park\nriver\nhill\n")
+    ran = kfm("run", "parks")
+    assert ran.code == 0, ran.err
+    assert len(kfm("cat", "processed/parks", "--json").data) == 2

@@ -80,8 +80,7 @@ def carried_from(walk: Walk, before: str) -> str:
     """The version whose entries stay where the plan says nothing of them. Made as something that stands otherwise, it
     lends nothing: what was not masked then must not come along, nor what is sealed."""
     version = walk.ports.state.ledger.version(walk.dataset, before) if before else None
-    then, now = version.standing if version is not None else None, walk.standing
-    if then is now or (then and now and _sealed_alike(then, now)):
+    if version is None or _lends(version.standing) == _lends(walk.standing):
         return before
     if walk.trigger.partition:
         raise Denied(
@@ -92,8 +91,11 @@ def carried_from(walk: Walk, before: str) -> str:
     return ""
 
 
-def _sealed_alike(then: Standing, now: Standing) -> bool:
-    return (then.level, then.resolution, then.custodians) == (now.level, now.resolution, now.custodians)
+def _lends(standing: Standing | None) -> tuple[object, ...]:
+    """Versions of which this is the same can lend to each other. What nobody speaks of is stored as what is public."""
+    if standing is None or standing.level == "public":
+        return ("public",)
+    return standing.level, standing.resolution, standing.custodians
 
 
 def _zone_moves(walk: Walk, planned: Planned, ref: str, before: str, after: str) -> list[RefMove]:

@@ -14,7 +14,7 @@ from kfm.clock import Clock
 from kfm.contract.aims import REF
 from kfm.contract.labels import joined
 from kfm.contract.ports import Log, State
-from kfm.contract.records import Standing
+from kfm.contract.records import SourceRef, Standing
 from kfm.engine.deliver import PUBLIC as OUTSIDE
 from kfm.engine.run import run
 from kfm.engine.stations import Warrant
@@ -82,8 +82,7 @@ def stands_now(house: Recalling, dataset: str, version: str, above: tuple[str, .
         return None
     way = WayIn(ports, ports.protection, dataset)
     found = [] if made.standing is None else [aged(made.standing, way.today)]
-    maker = house.state.runs.get(made.validated_by or made.run_id)
-    for ref in maker.inputs if maker is not None else ():
+    for ref in _inputs(house, dataset, made.validated_by or made.run_id):
         if ref.uri.startswith(REF):
             other = ref.uri.removeprefix(REF).partition("/")[2]
             its = stands_now(house, other, ref.content_hash, (*above, f"{dataset}@{version}"))
@@ -91,6 +90,17 @@ def stands_now(house: Recalling, dataset: str, version: str, above: tuple[str, .
             its = way.stands_now(ref)
         found += [] if its is None else [its]
     return joined(found) if found else None
+
+
+def _inputs(house: Recalling, dataset: str, run_id: str) -> list[SourceRef]:
+    """What a version was made of; of one made by parts, what each of them was."""
+    runs, refs = house.state.runs, house.state.refs
+    makers = {run_id: runs.get(run_id)}
+    if (last := makers[run_id]) is not None and last.trigger.partition:
+        for ref, _ in list(refs.all(f"raw/{dataset}/")):
+            for move in refs.history(ref, reverse=True, limit=1):
+                makers[move.run_id] = runs.get(move.run_id)
+    return [ref for run in makers.values() if run is not None for ref in run.inputs]
 
 
 def _withdrawn(house: Recalling, dataset: str, rules: tuple[str, ...], versions: int) -> Recalled:

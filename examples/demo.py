@@ -2,8 +2,8 @@
 
 Serves the files of examples/kansas/data over HTTP, runs the `kfm` command on them in a fresh folder
 (build/demo, or below the folder that is named), breaks a source, kills a run in the middle, resumes it,
-promotes, rolls back and forward, and says at the end what was published, what was held and why, and
-how each claim was checked.
+promotes, rolls back and forward, takes a protected table to cells that the public may see, and says at the end
+what was published, what was held and why, and how each claim was checked.
 """
 
 from __future__ import annotations
@@ -75,6 +75,80 @@ class Project:
     def version(self, ref: str) -> str:
         refs = self.kfm("refs", "list", quiet=True)
         return {row["ref"]: row["version"] for row in refs}.get(ref, "")
+
+
+class Protected(Project):
+    """A folder with a protected table in it, and beside it one with keys."""
+
+    def __init__(self, build: Path) -> None:
+        self.folder = build / "demo-protected"
+        self.safe = build / "safe"
+        for folder in (self.folder, self.safe):
+            shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(HERE / "protected", self.folder)
+        self.safe.mkdir(mode=0o700)
+        (self.safe / "society.key").touch(mode=0o600)
+        (self.safe / "society.key").write_text(os.urandom(32).hex())
+
+    def new_key(self, name: str, *words: str, signed_by: tuple[str, ...] = ()) -> None:
+        signers = [word for one in signed_by for word in ("--key", str(self.safe / f"{one}.key"))]
+        self.kfm("keys", "new", *words, "--out", str(self.safe / f"{name}.key"), *signers, quiet=True)
+
+    def key(self, name: str) -> tuple[str, str]:
+        return "--key", str(self.safe / f"{name}.key")
+
+
+def protected_table(build: Path) -> list[str]:
+    """A table with places of sites, from its steward's desk to the public."""
+    chapter("A table with the places of sites: what would the public see of it?")
+    project = Protected(build)
+    proofs = []
+    picture = str(project.safe / "preview.svg")
+    seen = project.kfm("mask", "preview", "sites.csv", "--mask", "mask.yml", "--out", picture)
+    one = seen["records"][0]
+    say(f"    {one['before']['site']} at {one['place']} becomes {one['after']['id'][:8]}… in {one['after']['cell']}")
+
+    chapter("It is sealed with its custodian's key, and leaves as cells; that needs people who may decide")
+    steward = ("--role", "steward", "--custodian", "society")
+    project.new_key("ada", "--person", "ada", "--role", "admin")
+    project.new_key("olli", "--person", "olli", "--role", "operator", signed_by=("ada",))
+    project.new_key("sue", "--person", "sue", *steward, signed_by=("ada",))
+    project.new_key("sam", "--person", "sam", *steward, signed_by=("ada", "sue"))
+    for name, purpose in (("ledger", "checkpoint"), ("attest", "attest")):
+        project.new_key(name, "--purpose", purpose, signed_by=("ada",))
+    project.run("sites")
+    raw = [line.split(b",") for line in (project.folder / "sites.csv").read_bytes().splitlines()[1:]]
+
+    chapter("Somebody declares a part of it once more, under another name, as public")
+    (project.folder / "landmarks.csv").write_bytes(b"y,x\n" + b"".join(b"%s,%s\n" % (r[1], r[2]) for r in raw))
+    project.run("landmarks", expect=4)
+    proofs.append("its coordinates under another name were turned away before a byte was stored")
+
+    chapter("Two stewards agree that the cells are published")
+    project.kfm("promote", "sites", *project.key("olli"), "--reason", "cells for the public", expect=4)
+    (order,) = (item for item in project.kfm("review", "list", quiet=True) if item["kind"] == "order")
+    project.kfm("review", "approve", order["id"], *project.key("sue"))
+    assert not project.version("published/sites"), "one steward was enough"
+    project.kfm("review", "approve", order["id"], *project.key("sam"))
+    assert project.version("published/sites")
+    project.kfm("leaks", "scan", "public")
+    written = [path for name in (".kfm", "public") for path in (project.folder / name).rglob("*") if path.is_file()]
+    bodies = b"".join(path.read_bytes() for path in written)
+    assert not [row for row in raw if row[0] in bodies or row[1] in bodies or row[2] in bodies]
+    proofs.append(f"no site and no coordinate of {len(raw)} can be read in the {len(written)} files that were written")
+
+    chapter("Can an outsider check that? With kfm, and with a program that shares no code with it")
+    project.kfm("audit", "export")
+    project.kfm("verify", "sites")
+    (key,) = project.kfm("audit", "verify")["keys"]
+    export = project.folder / "docs" / "reports" / "audit" / "data_provenance_ledger.json"
+    checked = [sys.executable, str(ROOT / "tools" / "verify_ledger.py"), str(export), "--key", key]
+    say("  $ python tools/verify_ledger.py data_provenance_ledger.json --key …", "36")
+    done = subprocess.run(checked, capture_output=True, text=True, check=False)
+    say("    " + done.stdout.strip())
+    assert done.returncode == 0, done.stderr
+    proofs.append("two stewards approved it; what was signed of it and the whole ledger verify, also without our code")
+    return proofs
 
 
 def with_last_line_again(body: bytes) -> bytes:
@@ -198,6 +272,7 @@ def main(arguments: list[str]) -> int:
     project.kfm("doctor", "--deep")
     proofs.append("every row, every link of the ledger and every object was read and is intact")
     server.shutdown()
+    proofs += protected_table(build)
     summary(project, first, proofs)
     return 0
 

@@ -14,6 +14,8 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from kfm.contract import labels
+from kfm.policy.bundle import policies
+from kfm.policy.engines import KEPT, compiled
 from tests.house import node_files, promises, reference
 from tests.house.bans import ROOT, Finding, repository_files
 
@@ -99,7 +101,13 @@ def _policies() -> dict[str, str]:
     found = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "policies").glob("*.rego")}
     found["words.rego"] = _words()
     installed = {f"{POLICIES}/{name}": text for name, text in found.items() if not name.endswith("_test.rego")}
-    return installed | {"policies/words.rego": found["words.rego"]}
+    return installed | {"policies/words.rego": found["words.rego"]} | _programs(installed)
+
+
+def _programs(installed: dict[str, str]) -> dict[str, str]:
+    """The gates that runs ask, compiled: a run need not do it again."""
+    files = policies({path.rpartition("/")[2]: text for path, text in installed.items()})
+    return {f"src/kfm/policy/compiled/{gate}.txt": compiled(files, gate) for gate in KEPT}
 
 
 def _words() -> str:

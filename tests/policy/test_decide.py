@@ -336,3 +336,25 @@ def test_a_consent_runs_to_the_end_of_its_last_day_and_two_custodians_are_not_on
     assert found.expires == 1798761600000
     assert found.custodian == ""
     assert label_of(labels.UNLABELLED).sensitivity == "restricted"
+
+
+def test_the_shipped_programs_are_of_the_shipped_policies_and_say_what_they_say() -> None:
+    from kfm.policy import engines
+
+    for gate in engines.KEPT:
+        assert engines._kept(gate, shipped().digest) is not None
+        assert engines._kept(gate, "sha256:" + "0" * 64) is None
+        fresh = engines._program(shipped(), gate).serialize_binary()
+        assert engines._kept(gate, shipped().digest).serialize_binary() == fresh
+
+
+@pytest.mark.parametrize("body", ["", "sha256:x\n\n", "DIGEST\n", "DIGEST\nAAAA\n", "DIGEST\n\u00e9\n"])
+def test_a_program_that_cannot_be_read_is_compiled_anew(
+    body: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kfm.policy import engines
+
+    (tmp_path / "zone.txt").write_text(body.replace("DIGEST", shipped().digest))
+    monkeypatch.setattr(engines, "_FOLDER", str(tmp_path))
+    assert engines._kept("zone", shipped().digest) is None
+    assert Decider(engines.Embedded(shipped()), shipped()).decide(example("zone")).allow is True

@@ -3,6 +3,8 @@ every answer. What goes wrong is raised as `Unanswered` with a reason that quote
 
 from __future__ import annotations
 
+import binascii
+import os
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
@@ -68,12 +70,42 @@ class Embedded:
             import regorus
         except ImportError:
             raise Unanswered("the policy engine is not installed") from None
-        data = self._policies.data
-        program = regorus.Program.compile_from_modules(data, list(self._policies.files), [f"data.kfm.{gate}.verdict"])
         machine = regorus.Rvm()
-        machine.load_program(program)
-        machine.set_data_json(data)
+        machine.load_program(_kept(gate, self._policies.digest) or _program(self._policies, gate))
+        machine.set_data_json(self._policies.data)
         return machine
+
+
+KEPT = ("minimum", "zone")  # the gates that runs ask: their programs are shipped, compiled once
+_FOLDER = os.path.join(os.path.dirname(__file__), "compiled")
+
+
+def _program(policies: Policies, gate: str) -> Any:
+    import regorus
+
+    return regorus.Program.compile_from_modules(policies.data, list(policies.files), [f"data.kfm.{gate}.verdict"])
+
+
+def compiled(policies: Policies, gate: str) -> str:
+    """A program as it is shipped: of exactly these policies."""
+    return f"{policies.digest}\n{binascii.b2a_base64(_program(policies, gate).serialize_binary()).decode()}"
+
+
+def _kept(gate: str, digest: str) -> Any:
+    """The shipped program; none where it is of other policies, or of a format that this engine does not know."""
+    import regorus
+
+    if gate not in KEPT:
+        return None
+    try:
+        with open(os.path.join(_FOLDER, f"{gate}.txt"), encoding="ascii") as file:
+            of, body = file.readline().rstrip("\n"), file.readline()
+        if of != digest:
+            return None
+        program, must_be_compiled = regorus.Program.deserialize_binary(binascii.a2b_base64(body))
+    except (OSError, ValueError, RuntimeError):
+        return None
+    return None if must_be_compiled else program
 
 
 class Opa:

@@ -21,6 +21,8 @@ GATE = "tests/walk/test_gate.py"
 KEYS = "tests/contract/test_keys.py"
 PARTITIONS = "tests/walk/test_partitions.py"
 STATE = "tests/store/test_state.py"
+TWO = "tests/governance/test_two_persons.py"
+COMMUNITY = "tests/governance/test_community_key.py"
 TYPED = "tests/cli/test_commands.py"
 VERIFY = "tests/webhooks/test_verify.py"
 WALK = "tests/walk/test_walk.py"
@@ -328,6 +330,51 @@ CLAIMS: dict[str, Bug] = {
         'whole = house.state.refs.at("held/" + dataset)',
         f"{TYPED}::test_held_shows_what_is_held_back_and_why",
     ),
+    "O13 what is not signed is not done": Bug(
+        "kfm/engine/upsert.py",
+        "walk.ports.authority(walk.updater.op, walk.trigger, moves) if moves else Warrant()",
+        "Warrant()",
+        f"{TWO}::test_a_name_proves_nothing",
+    ),
+    "O13 used once": Bug(
+        "kfm/house/authority.py", 'order.became("used")', 'order.became("open")', f"{TWO}::test_an_order_is_used_once"
+    ),
+    "O13 asked again in the commit": Bug(
+        "kfm/engine/upsert.py",
+        "if tx.refs.at(ref) != at:",
+        "if not at:",
+        f"{TWO}::test_the_list_that_changes_while_it_is_decided_stops_the_commit",
+    ),
+    "O13 not by who asked": Bug(
+        "kfm/seals/acts.py",
+        'if act.kind == "approve" and key.person == request.requester:',
+        'if act.kind == "approve" and not key.person:',
+        f"{TWO}::test_nobody_signs_for_what_he_asked_for",
+    ),
+    "O13 exactly what was asked for": Bug(
+        "kfm/house/authority.py",
+        '"subject", "records", "before", "after",',
+        '"records", "before",',
+        f"{TWO}::test_what_was_approved_is_exactly_what_is_done",
+    ),
+    "O13 the community": Bug(
+        "kfm/seals/acts.py",
+        "len(signed.community) < custodian.threshold",
+        "custodian.threshold < 0",
+        f"{COMMUNITY}::test_it_takes_the_threshold_of_the_community_and_two_stewards",
+    ),
+    "O13 the list stays": Bug(
+        "kfm/seals/keylist.py",
+        "if keys.digest != known:",
+        "if not known:",
+        "tests/governance/test_keys.py::test_a_list_cannot_be_switched_off_or_put_back",
+    ),
+    "O15 nowhere": Bug(
+        "kfm/config/custodians.py",
+        '"is not a reference"',
+        'f"is not a reference: {custodian.key}"',
+        "tests/governance/test_secrets.py::test_no_secret_is_found_anywhere",
+    ),
     "O15": Bug(
         "kfm/contract/redaction.py",
         '"***@" + authority.rpartition("@")[2]',
@@ -429,6 +476,12 @@ CLAIMS: dict[str, Bug] = {
         '["EXECUTE", "UPSERT", "LINEAGE"]',
         '["EXECUTE", "UPSERT"]',
         "tests/walk/test_wal.py::test_every_step_has_its_intent_before_its_done",
+    ),
+    "P7 without a key list": Bug(
+        "kfm/engine/protection.py",
+        "        self.may_be_handled()\n",
+        "",
+        "tests/protected/test_way_in.py::test_without_a_key_list_only_public_data_are_handled",
     ),
     "P7": Bug(
         "kfm/policy/rego/minimum.rego",

@@ -122,3 +122,14 @@ class Named(Copy):
         shown = site(*words)
         assert "internal error" not in shown.err, (words, shown.err)
         assert "14QX" not in shown.out + shown.err, words
+
+
+def test_the_plan_of_a_restricted_dataset_is_shown_to_whoever_has_the_key_and_is_the_same(site: Kfm) -> None:
+    labels(label("source: sites.csv", "restricted"))
+    installation(dataset("sites", "sites.csv"))
+    assert site("run", "sites").code == 0
+    shown = site("plan", "sites", "--json")
+    assert shown.code == 0, shown.err
+    assert shown.data["against"] == "locked" and shown.data["before"] == shown.data["plan_hash"]
+    assert site("doctor").code == 0
+    assert hits() == []

@@ -288,3 +288,22 @@ class Grows(Copy):
     ran = kfm("run", "parks")
     assert ran.code == 0, ran.err
     assert len(kfm("cat", "processed/parks", "--json").data) == 2
+
+
+def test_what_is_declared_is_made_of_the_public_columns(site: Kfm) -> None:
+    text = Path("kfm.yml").read_text().replace("updater: updaters.py:Copy", 'version: "1.0.0"')
+    steps = "[{filter: {column: kind, equals: camp}}, {select: [id, kind, cell]}]"
+    Path("kfm.yml").write_text(
+        text.replace(
+            "    sources:", f"    outputs: {{camps: {{from: sites, format: csv, steps: {steps}}}}}\n    sources:"
+        )
+    )
+    ran = site("run", "sites")
+    assert ran.code == 0, ran.err
+    (made,) = ["/".join(entry["key"]) for entry in site("cat", "processed/sites", "--json").data]
+    rows = site("cat", "processed/sites", made).out.splitlines()
+    assert rows[0] == "id,kind,cell" and len(rows) == 5
+    assert hits() == []
+    Path("kfm.yml").write_text(Path("kfm.yml").read_text().replace("[id, kind, cell]", "[trinomial]"))
+    ran = site("run", "sites", "--force", "--reason", "x")
+    assert ran.code == 3 and hits() == []

@@ -71,6 +71,10 @@ def preview_plan(trigger: Trigger, updater: Updater, ports: Ports) -> PlanPrevie
 def plan_hash(trigger: Trigger, updater: Updater, ports: Ports, inputs: list[SourceRef]) -> str:
     """Of the plan made of these inputs, and nothing else."""
     walk = Walk(trigger, updater, ports, ports.clock.now_ms())
+    if ports.protection is not None:
+        from kfm.engine.wayin import settle_standing, way_of
+
+        settle_standing(walk, way_of(walk, ports.protection), inputs)
     return make(walk, inputs, input_hash(inputs), guarded=True).plan_hash
 
 

@@ -13,6 +13,7 @@ from kfm.contract.steps import StepUp
 from kfm.errors import EXIT_CODES, Moved, Sovereignty
 from kfm.policy.bundle import shipped
 from kfm.policy.gate import step_gate
+from kfm.telemetry.log import EventLog
 from tests.walk.site_under_test import Lines, MemorySite
 
 RESTRICTED = Standing(level="restricted", custodians=("museum",), rules=("label.sensitivity",))
@@ -119,3 +120,14 @@ def test_an_obligation_that_cannot_be_obeyed_denies(duty: Obligation) -> None:
     site.ports.gate = gate
     receipt: Receipt = site.operate("promote")
     assert receipt.outcome == "escalated" and site.state.refs.at("published/demo") == ""
+
+
+def test_the_log_line_and_the_receipt_name_the_same_decision() -> None:
+    site = MemorySite()
+    events: list[dict[str, Any]] = []
+    site.ports.log = EventLog(site.clock, events.append)
+    site.run(Lines())
+    (decision,) = site.operate("promote").policy_decisions
+    (line,) = [event for event in events if event["event"] == "gate.decided"]
+    assert (line["decision_id"], line["policy_digest"]) == (decision.id, decision.policy_digest)
+    assert decision.id.startswith("decision-") and line["allow"] is True and decision.subjects == [decision.subject]

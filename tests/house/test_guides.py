@@ -12,7 +12,8 @@ from kfm.cli.parser import Usage, parse
 from tests.house.bans import ROOT, repository_files
 from tests.house.guides import blocks, follow, matches
 
-GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))]
+FOLDERS = ("guides", "patterns")
+GUIDES = [ROOT / "README.md", *(page for name in FOLDERS for page in sorted((ROOT / "docs" / name).glob("*.md")))]
 
 
 @pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)

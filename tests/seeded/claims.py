@@ -447,6 +447,24 @@ CLAIMS: dict[str, Bug] = {
         "job_id=self.dataset",
         f"{FIELDS}::test_the_log_lines_of_a_run_say_whose_they_are",
     ),
+    "O14": Bug(
+        "kfm/engine/record.py",
+        "if walk.ports.attest is not None:",
+        "if walk.ports.attest is not None and walk.unfinished is not None:",
+        "tests/cli/test_attest.py::test_a_commit_attests_and_the_version_verifies_offline",
+    ),
+    "O14 a bad signature is none": Bug(
+        "kfm/house/attesting.py",
+        'return Check(what=what, state="unsigned", found=problem.message)',
+        'return Check(what=what, state="ok", found=problem.message)',
+        "tests/cli/test_attest.py::test_whatever_was_changed_is_named",
+    ),
+    "O14 others read them": Bug(
+        "kfm/seals/envelopes.py",
+        'b"DSSEv1 %d %b %d %b"',
+        'b"DSSEv2 %d %b %d %b"',
+        "tests/seals/test_attestations.py::test_what_we_sign_the_libraries_of_in_toto_verify_and_read",
+    ),
     "P1": Bug(
         "kfm/operations/moves.py",
         "    moves_only = True\n",
@@ -500,6 +518,31 @@ CLAIMS: dict[str, Bug] = {
         'prev=self._state.meta("ledger_head") or GENESIS',
         "prev=GENESIS",
         f"{STATE}::test_the_ledger_is_one_unbroken_chain_over_the_receipts",
+    ),
+    "P10 heads are signed when they are due": Bug(
+        "kfm/store/ledger.py",
+        "index - self.covered() >= notary.every",
+        "index - self.covered() > notary.every",
+        "tests/cli/test_audit.py::test_signed_heads_are_made_when_due_written_outside_and_verified",
+    ),
+    "P10 the export is the rows": Bug(
+        "kfm/seals/chain.py",
+        "yield comma + leaf",
+        "yield comma + leaf.replace(b':\"noop\"', b':\"done\"')",
+        "tests/cli/test_audit.py::test_the_export_is_the_rows_and_verifies_by_both",
+    ),
+    "P10 receipts are compared": Bug(
+        "kfm/house/auditing.py",
+        "if receipt is None or digest(receipt) != row.receipt_digest:",
+        "if receipt is None:",
+        "tests/seals/test_tampered_state.py::test_receipts_rows_and_notes_that_do_not_fit_are_seen",
+    ),
+    "P10 what people wrote is not shown": Bug(
+        "kfm/engine/ledgered.py",
+        "withheld=names,",
+        "withheld=[],",
+        "tests/protected/test_private_entries.py"
+        "::test_what_was_written_is_committed_to_sealed_and_opened_by_the_custodian_alone",
     ),
     "P11": Bug(
         "kfm/cli/moving.py",

@@ -129,7 +129,7 @@ def _add_labels(commands: Any, make: Make, group: Group) -> None:
     change.add_argument("--resolution", type=int, choices=range(16), metavar="N", help="of H3, 0 to 15: the finest")
     change.add_argument("--expires", metavar="DAY", help="the last day of the consent: 2027-06-30")
     change.add_argument("--dry-run", action="store_true", help="only show the lines that would change")
-    change.add_argument("--reason", default="", metavar="TEXT", help="why; goes into the ledger")
+    change.add_argument("--reason", default="", metavar="TEXT", help="why; a comment beside the label keeps it")
     change.add_argument("--actor", default=None, metavar="NAME", help="who; default KFM_ACTOR or the user's name")
 
 

@@ -165,17 +165,19 @@ def test_an_order_that_expired_is_over_and_that_is_written_down(museum: Site) ->
 
 
 def test_what_was_approved_is_exactly_what_is_done(museum: Site) -> None:
-    """The processed version went on since it was asked for: what was signed is the old one, and no other."""
+    """Killed when all had signed, and the processed version went on: what was signed is the old one, and no other."""
     order = ask(museum)
     old = museum.ref(f"processed/{GAUGES}")
     assert approve(museum, order, "sue") == 0
+    words = ("review", "approve", order, "--key", museum.key("sam"))
+    assert museum.child(*words, before=killing("kfm.store.refs", "RefsTx", "move", 2)).code == -signal.SIGKILL
+    assert state_of(museum, order) == "approved"
     data = museum.folder / "data" / "rain_gauges.csv"
     data.write_text(data.read_text().replace("2026-01", "2026-02"))
     assert museum.kfm("run", GAUGES).code == 0
     assert museum.ref(f"processed/{GAUGES}") != old
     assert museum.kfm("promote", GAUGES).code == 4, "nobody approved the new one"
-    assert approve(museum, order, "sam") == 0
-    assert museum.ref(PUBLISHED) == old
+    assert not museum.ref(PUBLISHED)
 
 
 @pytest.mark.parametrize("thorough", [False, True])
@@ -299,6 +301,21 @@ def test_two_who_approve_at_once_are_both_heard(museum: Site) -> None:
     assert [each[:2] for each in museum.ledger()].count(("promote", "done")) == 1
 
 
+def killing(module: str, kind: str, method: str, nth: int) -> str:
+    """Ends the process when this is called for the n-th time."""
+    return f"""
+import os, signal
+from {module} import {kind}
+real, calls = {kind}.{method}, [0]
+def stopped(*given, **named):
+    calls[0] += 1
+    if calls[0] == {nth}:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(*given, **named)
+{kind}.{method} = stopped
+"""
+
+
 PLACES = {
     "before the approval commits": ("kfm.store.refs", "RefsTx", "move", 1),
     "before the promotion commits": ("kfm.store.refs", "RefsTx", "move", 2),
@@ -310,18 +327,7 @@ PLACES = {
 def test_killed_on_the_way_it_is_done_once_or_not_at_all(museum: Site, where: str) -> None:
     order = ask(museum)
     assert approve(museum, order, "sue") == 0
-    module, kind, method, nth = PLACES[where]
-    plant = f"""
-import os, signal
-from {module} import {kind}
-real, calls = {kind}.{method}, [0]
-def stopped(*given, **named):
-    calls[0] += 1
-    if calls[0] == {nth}:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return real(*given, **named)
-{kind}.{method} = stopped
-"""
+    plant = killing(*PLACES[where])
     assert museum.child("review", "approve", order, "--key", museum.key("sam"), before=plant).code == -signal.SIGKILL
     assert not museum.ref(PUBLISHED)
     museum.kfm("resume")

@@ -82,6 +82,7 @@ LOOKING: tuple[tuple[str, ...], ...] = (
     ("receipts", "show", "last"),
     ("keys", "list"),
     ("review", "list", "--all"),
+    ("review", "show", "0" * 16),
     ("publish", "--check"),
     ("publish", "gauges", "--check"),
     ("held", "gauges"),
@@ -122,6 +123,7 @@ NOTHING_TO_SEE = {  # after runs: no trigger was kept, and that is not what was 
     ("verify", "gauges"): 68,
     ("audit", "verify"): 68,  # nobody signs here
     ("policy", "test"): 3,  # nobody added policies
+    ("review", "show", "0" * 16): 3,  # nothing waits
     ("audit", "prove", "1"): 3,
     ("audit", "consistency", "1"): 3,
 }

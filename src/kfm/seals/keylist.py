@@ -191,8 +191,10 @@ def _check_list(listed: KeyList) -> None:
         ("a person", [each.id for each in listed.people]),
         ("a custodian", [each.id for each in listed.custodians]),
     ):
-        if len(set(names)) != len(names) or not all(map(_NAME.match, names)):
-            raise _bad(f"{what} is listed twice, or has no plain name")
+        if not all(map(_NAME.match, names)):
+            raise _bad(f"the name of {what} is not made of lower-case letters, digits and - _ @ . alone")
+        if len(set(names)) != len(names):
+            raise _bad(f"{what} is listed twice")
     times = [listed.issued_at]
     for key in listed.keys:
         if not re.fullmatch("[0-9a-f]{64}", key.public):

@@ -97,7 +97,7 @@ LOOKING: tuple[tuple[str, ...], ...] = (
     ("policy", "check", "gauges"),
     ("policy", "explain", "gauges"),
     ("policy", "test"),
-    ("mask", "preview", "data/gauges.csv", "--mask", "mask.json"),
+    ("mask", "preview", "data/gauges.csv", "--mask", "mask.json", "--rows", "0"),
     ("leaks", "scan", "message.json", "--against", "data/gauges.csv", "--mask", "mask.json"),
     ("verify", "gauges"),
     ("audit", "verify"),

@@ -109,7 +109,9 @@ def test_a_few_rough_points_are_for_a_person_to_look_at() -> None:
     assert scan(as_csv(rounded(2)[:1], "lat", "lng"), KNOWN, MARKER).verdict == "review"
 
 
-@pytest.mark.parametrize("body", [b"PK\x03\x04\0\0", b"\x1f\x8b broken", gzip.compress(b"a" * 99, mtime=0)[:-9], b"\xff\xfe\0"])
+@pytest.mark.parametrize(
+    "body", [b"PK\x03\x04\0\0", b"\x1f\x8b broken", gzip.compress(b"a" * 99, mtime=0)[:-9], b"\xff\xfe\0"]
+)
 def test_what_cannot_be_read_is_denied(body: bytes) -> None:
     assert scan(body, KNOWN, MARKER).verdict == "deny"
 

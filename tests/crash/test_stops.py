@@ -91,7 +91,7 @@ def all_of(folder: str) -> dict[str, str]:
 def noop_only(before: dict[str, str], after: dict[str, str]) -> bool:
     """Was only the receipt of a run added that had nothing to do?"""
     changed = {place.partition("/")[0] for place in after if after[place] != before.get(place)}
-    allowed = {"ledger", "ended_runs", "receipts", "telemetry", "meta", "checkpoints", ".kfm"}
+    allowed = {"ledger", "ledger_tree", "ended_runs", "receipts", "telemetry", "meta", "checkpoints", ".kfm"}
     return before.keys() <= after.keys() and changed <= allowed
 
 

@@ -19,6 +19,7 @@ import pytest
 
 from kfm import config
 from kfm.contract.secret import Secret
+from kfm.errors import BadInput
 from kfm.house.opening import open_house
 from kfm.orchestration.webhooks import Hook, Rejected, verify
 from tests.webhooks.door import SECRETS, Case, Senders, environment, installation, send_all, served
@@ -186,7 +187,7 @@ def test_a_secret_file_open_to_others_is_refused(tmp_path: Path) -> None:
     secret.write_text("s" * 40 + "\n")
     os.chmod(secret, 0o644)
     resolved = config.load(str(installation(tmp_path) / "kfm.yml"), {})
-    with pytest.raises(config.BadInput, match="open to others"):
+    with pytest.raises(BadInput, match="open to others"):
         resolved.secret("file:secret", {})
     os.chmod(secret, 0o600)
     assert resolved.secret("file:secret", {}).reveal() == b"s" * 40

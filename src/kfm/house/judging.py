@@ -63,9 +63,8 @@ def explain(house: House, dataset: str) -> list[Explained]:
     if version is None:
         raise Refused(f"{dataset} has no processed version", hint=f"run it first: `kfm run {dataset}`")
     gates, asking, ledger = gates_of(house, dataset), _asking(house), house.state.ledger
-    known = Known(
-        version, ledger.receipt(version.run_id), house.state.runs.get(version.run_id), ledger.telemetry(version.run_id)
-    )
+    held_by = house.state.runs.get(version.validated_by or version.run_id)
+    known = Known(version, ledger.receipt(version.run_id), held_by, ledger.telemetry(version.run_id))
     question = to_published(
         known, house.ports(dataset).metadata, asking, counted(version), gates.evidence(asking.when_ms, digest)
     )

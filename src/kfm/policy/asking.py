@@ -71,7 +71,7 @@ class Known(Struct, frozen=True):
 
     version: DatasetVersion
     receipt: Receipt | None
-    run: Run | None  # that made it
+    run: Run | None  # whose contracts its sources were held against last: that made it, or made the same again
     telemetry: RunTelemetry | None
 
 

@@ -192,7 +192,7 @@ def _check_list(listed: KeyList) -> None:
         ("a custodian", [each.id for each in listed.custodians]),
     ):
         if not all(map(_NAME.match, names)):
-            raise _bad(f"the name of {what} is not made of lower-case letters, digits and - _ @ . alone")
+            raise _bad(f"{what} has no plain name, made of lower-case letters, digits and - _ @ . alone")
         if len(set(names)) != len(names):
             raise _bad(f"{what} is listed twice")
     times = [listed.issued_at]

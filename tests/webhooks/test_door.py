@@ -12,6 +12,7 @@ import signal
 import ssl
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -234,7 +235,13 @@ def test_a_door_with_a_certificate_is_reached_by_tls(tmp_path: Path) -> None:
     files = ["--tls-cert", str(TLS / "localhost.pem"), "--tls-key", str(TLS / "key.pem")]
     with served(installation(tmp_path), *files) as (port, _):
         context = ssl.create_default_context(cafile=str(TLS / "authority.pem"))
-        connection = http.client.HTTPSConnection("localhost", port, context=context, timeout=60)
-        connection.request("GET", "/readyz")
-        assert connection.getresponse().status == 200
+        status = 503
+        for _ in range(300):  # it listens before its state is open, and says so
+            connection = http.client.HTTPSConnection("localhost", port, context=context, timeout=60)
+            connection.request("GET", "/readyz")
+            status = connection.getresponse().status
+            if status != 503:
+                break
+            time.sleep(0.1)
+        assert status == 200
         connection.close()

@@ -301,8 +301,11 @@ class SqliteTables:
             self._execute(BY_TABLE["meta"].get, ("",))  # only now SQLite looks
             self._notice_others()
         except apsw.Error as problem:
+            failure = self._fail(problem)
+            if not self._failed and self._db.in_transaction:  # busy, say: what was begun is not left open
+                self._execute("ROLLBACK")
             self._lock.release()
-            raise self._fail(problem) from problem
+            raise failure from problem
         self._reading = True
         return True
 

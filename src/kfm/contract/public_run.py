@@ -1,0 +1,106 @@
+"""A run as everybody may know it: the one record from which every catalog, graph, event and explanation is made.
+
+Only `masking` makes it. What is protected has no field here: an address is withheld, a digest is of sealed bytes, a key
+of a protected output is not named. So a projection cannot say too much, however it is written.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from kfm.contract.records import Level, Record, RefMove, Status, TriggerKind
+
+WITHHELD_SOURCE = "kfm://withheld/"  # and the digest of the sealed bytes: the same source is the same one everywhere
+
+
+class PublicInput(Record, frozen=True):
+    """What a run read."""
+
+    kind: Literal["dataset", "file", "uri", "ref", "target"]
+    id: str  # its address, without anything secret in it; kfm://withheld/… where the address itself is protected
+    checksum: str  # of the bytes; of what is protected, of the sealed bytes
+    name: str = ""  # in the configuration
+    media_type: str = ""
+    size: int | None = None  # None: protected, or not known
+    level: Level = "public"
+
+
+class PublicArtifact(Record, frozen=True):
+    """One thing a run made: an entry of the version's manifest that is new or other than before."""
+
+    id: str  # kfm://dataset/NAME/KEY…; the same over all versions
+    key: tuple[str, ...]
+    digest: str
+    size: int
+    media_type: str
+    path: str  # in the public folder, below the dataset's; empty: not a published version
+    bbox: tuple[float, ...] = ()
+    datetime: str = ""
+    stac_id: str = ""
+
+
+class PublicLabels(Record, frozen=True):
+    """Under which labels the data stands, in words that may be said of it."""
+
+    level: Level
+    care: str
+    access: str
+    resolution: int | None  # nothing is shown finer than one H3 cell of it; None: as it is
+    expires: str
+    custodians: tuple[str, ...]
+    authorities: tuple[str, ...]
+    community_labels: tuple[str, ...]
+    rules: tuple[str, ...]  # why it is not more open
+
+
+class PublicRun(Record, frozen=True):
+    """A run that ended, with what it read, did and made."""
+
+    run_id: str
+    wal_id: str
+    index: int  # in the ledger: the order of everything; what is older never overwrites what is newer
+    op: str  # ingest | promote | rollback | hotfix | freeze | …, as in the ledger
+    job_type: str
+    dataset: str
+    partition: str
+    updater_id: str
+    updater_version: str
+    trigger: TriggerKind
+    status: Status
+    outcome: str
+    dry_run: bool
+    started_at: str
+    finished_at: str
+    correlation_id: str
+    run_key: str
+    plan_hash: str
+    input_hash: str
+    code_hash: str
+    config_hash: str  # of the configuration it ran under, resolved; empty: from before it was recorded
+    receipt_digest: str
+    inputs: tuple[PublicInput, ...]
+    artifacts: tuple[PublicArtifact, ...]  # that it made, by key; none: it made nothing, or their names are protected
+    removed: tuple[str, ...]  # ids of artifacts that the version before had and this one has not
+    version: str  # digest of the version it made or moved to; empty: none
+    before: str  # of the version that stood there before; empty: none
+    ref: str  # what now points to the version, such as published/NAME; empty: nothing moved
+    moves: tuple[RefMove, ...]  # of processed/ and published/ refs
+    rows: int | None  # None: protected
+    held_rows: int | None
+    labels: PublicLabels | None  # None: plainly public
+    metadata: dict[str, Any]  # title, description, license, attribution, extent … as declared
+
+    def outputs(self) -> list[tuple[str, str]]:
+        """What it gave, as (id, digest): the artifacts it made, or else the ref that it moved. This is what every
+        grammar says, and what they are compared by."""
+        if self.artifacts:
+            return [(artifact.id, artifact.digest) for artifact in self.artifacts]
+        return [(f"kfm://ref/{self.ref}", self.version)] if self.ref else []
+
+    def triples(self) -> set[tuple[str, str, str]]:
+        """(run, input, output): each input with its digest, each output with its own."""
+        return {
+            (self.run_id, f"{each.id}#{each.checksum}", f"{id}#{digest}")
+            for each in self.inputs
+            for id, digest in self.outputs()
+        }

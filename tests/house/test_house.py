@@ -346,6 +346,19 @@ def test_ci_gets_a_go_where_there_is_none_and_lets_it_fetch_a_newer_one(tmp_path
     assert "tools by Go as it is" in answer.stdout
 
 
+def test_ci_gets_java_and_maven_where_one_is_absent(tmp_path: Path) -> None:
+    asked = tmp_path / "asked"
+    fakes = {"id": "echo 0", "apt-get": f'echo "$*" >>{asked}'}
+    ci_run(tmp_path / "without", **fakes)
+    assert "openjdk-17-jdk-headless" in asked.read_text() and "maven" in asked.read_text()
+    asked.unlink()
+    ci_run(tmp_path / "old", **{**fakes, "apt-get": f'echo "$*" >>{asked}; case "$*" in *openjdk-17*) exit 100; esac'})
+    assert "default-jdk-headless" in asked.read_text()
+    asked.unlink()
+    ci_run(tmp_path / "with", **fakes, java="exit 0", mvn="exit 0")
+    assert "jdk" not in asked.read_text() and "maven" not in asked.read_text()
+
+
 def test_ci_goes_on_to_the_tests_when_their_tools_could_not_be_built(tmp_path: Path) -> None:
     answer = ci_run(tmp_path, id="echo 1000", make='echo "make $1"; [ "$1" = test ]')
     assert (answer.returncode, answer.stdout) == (0, "make tools\nmake test\n")

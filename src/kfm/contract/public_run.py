@@ -13,6 +13,19 @@ from kfm.contract.records import Level, Record, RefMove, Status, TriggerKind
 WITHHELD_SOURCE = "kfm://withheld/"  # and the digest of the sealed bytes: the same source is the same one everywhere
 
 
+_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+
+
+def artifact_id(dataset: str, key: tuple[str, ...]) -> str:
+    """An address for what lies under a key; no two keys share one."""
+    return "/".join((f"kfm://dataset/{dataset}", *map(_quoted, key)))
+
+
+def _quoted(part: str) -> str:
+    body = part.encode()
+    return part if _PLAIN.issuperset(body) else "".join(chr(b) if b in _PLAIN else f"%{b:02X}" for b in body)
+
+
 class PublicInput(Record, frozen=True):
     """What a run read."""
 
@@ -33,7 +46,7 @@ class PublicArtifact(Record, frozen=True):
     digest: str
     size: int
     media_type: str
-    path: str  # in the public folder, below the dataset's; empty: not a published version
+    path: str  # below the dataset's folder in the public one, where it lies while this version is published
     bbox: tuple[float, ...] = ()
     datetime: str = ""
     stac_id: str = ""

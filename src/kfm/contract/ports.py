@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, BinaryIO, Protocol
 
+from kfm.contract.letters import DeadLetter, Letter, Stopped
 from kfm.contract.records import (
     Checkpoint,
     DatasetVersion,
@@ -243,6 +244,15 @@ class Outbox(Protocol):
     def acknowledge(self, sink: str, told: Mapping[str, Told]) -> None:
         """So much was told of these datasets. One that has moved on meanwhile stays due."""
 
+    def stopped(self, sink: str) -> Stopped | None:
+        """Why it does not go on; None: it does."""
+
+    def dead(self, sink: str) -> Iterator[DeadLetter]:
+        """What it will not be told of, the oldest first."""
+
+    def waiting(self, sink: str) -> Iterator[int]:
+        """The entries of the ledger that wait for a thaw, by index."""
+
 
 class OutboxTx(Outbox, Protocol):
     def advance(self, sink: str, index: int) -> None:
@@ -253,6 +263,15 @@ class OutboxTx(Outbox, Protocol):
 
     def keep_told(self, told: Told, sink: str, dataset: str) -> None:
         """Only ever forward."""
+
+    def note_stopped(self, sink: str, stopped: Stopped | None) -> None: ...
+
+    def bury(self, sink: str, letter: DeadLetter) -> None: ...
+
+    def wait(self, sink: str, index: int) -> None: ...
+
+    def clear(self, sink: str, index: int) -> None:
+        """This entry neither waits nor is dead any more: it was told."""
 
 
 class Orders(Protocol):
@@ -480,6 +499,19 @@ class Publisher(Outside, Protocol):
 
     @property
     def trace(self) -> list[Effect]: ...
+
+
+class Sink(Protocol):
+    """A place that is told of runs: a catalog, a graph, somebody who takes events. It knows nothing of the ledger."""
+
+    @property
+    def name(self) -> str: ...
+
+    def send(self, letters: Sequence[Letter]) -> None:
+        """Make all of it so, or raise: then any part may have been, and all of it comes again.
+
+        Refused: it will never take one of these. Anything else: it may take them later.
+        """
 
 
 class Log(Protocol):

@@ -94,6 +94,7 @@ class House:
         self._keys: Protection | None = None  # of custodians, once one was asked for
         self.offered: Order | None = None  # what whoever is here signed for the operation that is being done
         self.undelivered: list[tuple[str, KfmError]] = []  # by the last `settle`, with the dataset where it is one's
+        self.untold: list[KfmError] = []  # by the last `settle`: the sinks that do not go on
 
     def __enter__(self) -> House:
         return self
@@ -457,11 +458,12 @@ class House:
                 return kind()
         raise Refused(f"no operation is called {trigger.updater_id}", hint="it was made by another version of kfm")
 
-    def settle(self) -> list[Effect]:
+    def settle(self, *, again: bool = False) -> list[Effect]:
         """Make everything said so far durable, then tell the outside. Acknowledge nothing before this returns.
 
         Returns what was changed outside since the last time. If it raises, and `undelivered` says what, all is
-        durable nevertheless, and only the outside was not told all of it.
+        durable nevertheless, and only the outside was not told all of it. A sink that follows the ledger
+        never makes it raise; `again` tries also one that did not answer lately.
         """
         self.undelivered = []
         self.undelivered = deliver(
@@ -470,6 +472,10 @@ class House:
         effects = list(self.publisher.trace)
         self.publisher.trace.clear()  # a house that stays open must not remember all it ever did
         self.prune()
+        if self.mode == "write":
+            from kfm.house.sinks import tell_sinks
+
+            self.untold = tell_sinks(self, again=again)
         if self.undelivered:
             raise self.undelivered[0][1]
         return effects

@@ -77,7 +77,7 @@ def settle(house: House, outcome: Outcome, audience: Audience, *, all_are_ours: 
     """Durable, and told to the outside. If only that fails, people must see what was done: again, it is undone."""
     audience.settles()
     try:
-        outcome.effects = house.settle()
+        outcome.effects = house.settle(again=all_are_ours)
     except KfmError:
         if not house.undelivered:
             raise
@@ -85,6 +85,9 @@ def settle(house: House, outcome: Outcome, audience: Audience, *, all_are_ours: 
         for dataset, problem in house.undelivered:
             outcome.undelivered.append(Undelivered(dataset, problem, all_are_ours or dataset in ours))
             audience.undelivered(outcome.undelivered[-1])
+    for problem in house.untold:  # a sink that does not answer fails no run; whoever asked to tell it wants to know
+        outcome.undelivered.append(Undelivered("", problem, all_are_ours))
+        audience.undelivered(outcome.undelivered[-1])
 
 
 # -- what can be asked for

@@ -93,8 +93,10 @@ CATALOGUE = (
     ),
     StateTable("ledger", "the chain of all receipts", "a number", LedgerEntry),
     StateTable(
-        "outbox", "of each published dataset, how far the outside was told of it, and whether something is due",
-        "`told/` or `due/`, the sink and the dataset", "Told, or `{}` where something is due",
+        "outbox", "of each published dataset, how far the outside was told of it, and whether something is due; of "
+        "each sink, why it does not go on, which entries it could not be told of, and which wait for a thaw",
+        "`told/` or `due/`, the sink and the dataset; `sink/` and the sink; `dead/` or `wait/`, the sink and a number",
+        "Told, Stopped, DeadLetter, or `{}` where something is due or waits",
     ),
     StateTable(
         "leases", "who is at work on what, with the fencing tokens", "the updater and the dataset", Lease, vital=True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from kfm.contract.letters import DeadLetter, Stopped
 from kfm.contract.records import Told
 from kfm.store.rows import Noun, exact
 
@@ -25,6 +26,15 @@ class Outbox(Noun):
             for dataset, how_far in told.items():
                 tx.outbox.keep_told(how_far, sink, dataset)
 
+    def stopped(self, sink: str) -> Stopped | None:
+        return self._one("outbox", f"sink/{sink}", Stopped)
+
+    def dead(self, sink: str) -> Iterator[DeadLetter]:
+        return self._many("outbox", DeadLetter, f"dead/{sink}/")
+
+    def waiting(self, sink: str) -> Iterator[int]:
+        return (int(key.rpartition("/")[2]) for key, _ in self._tables.scan("outbox", f"wait/{sink}/"))
+
 
 class OutboxTx(Outbox):
     """Writing, in an open transaction."""
@@ -44,3 +54,20 @@ class OutboxTx(Outbox):
         last = next(self._state.refs.history(f"published/{dataset}", reverse=True, limit=1), None)
         if last is None or last.n <= told.moves:
             self._tables.delete("outbox", f"due/{sink}/{dataset}")
+
+    def note_stopped(self, sink: str, stopped: Stopped | None) -> None:
+        if stopped is not None:
+            self._tables.put("outbox", f"sink/{sink}", exact(stopped))
+        elif self._tables.get("outbox", f"sink/{sink}") is not None:
+            self._tables.delete("outbox", f"sink/{sink}")
+
+    def bury(self, sink: str, letter: DeadLetter) -> None:
+        self._tables.put("outbox", f"dead/{sink}/{letter.index:012d}", exact(letter))
+
+    def wait(self, sink: str, index: int) -> None:
+        self._tables.put("outbox", f"wait/{sink}/{index:012d}", b"{}")
+
+    def clear(self, sink: str, index: int) -> None:
+        for what in ("dead", "wait"):
+            if self._tables.get("outbox", key := f"{what}/{sink}/{index:012d}") is not None:
+                self._tables.delete("outbox", key)

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from kfm.contract import labels
 from kfm.policy.bundle import policies
 from kfm.policy.engines import KEPT, compiled
-from tests.house import node_files, promises, reference
+from tests.house import node_files, promises, reference, specs
 from tests.house.bans import ROOT, Finding, repository_files
 
 _LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\(\s*<?([^)\s>]+)>?(?:\s+[\"'(][^)]*)?\)")
@@ -91,7 +91,8 @@ def check_pages(root: Path = ROOT) -> tuple[int, list[Finding]]:
 def generated() -> dict[str, str]:
     """Every generated file by its path in the repository, as the code of today makes it."""
     schemas = {f"schemas/{name}.json": _kfm("schema", name) for name in _kfm("schema").split()}
-    return schemas | reference.pages() | node_files.files() | _policies() | {"docs/promises.md": promises.current()}
+    tables = specs.pages() | {"docs/promises.md": promises.current()}
+    return schemas | reference.pages() | node_files.files() | _policies() | tables
 
 
 POLICIES = "src/kfm/policy/rego"  # what is installed: the policies without their tests

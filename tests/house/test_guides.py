@@ -12,7 +12,7 @@ from kfm.cli.parser import Usage, parse
 from tests.house.bans import ROOT, repository_files
 from tests.house.guides import blocks, follow, matches
 
-FOLDERS = ("guides", "patterns")
+FOLDERS = ("guides", "patterns", "specs", "checklists")
 GUIDES = [ROOT / "README.md", *(page for name in FOLDERS for page in sorted((ROOT / "docs" / name).glob("*.md")))]
 
 

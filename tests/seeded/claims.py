@@ -19,6 +19,7 @@ from tests.seeded.planting import Bug
 FIELDS = "tests/walk/test_recorded_fields.py"
 GATE = "tests/walk/test_gate.py"
 KEYS = "tests/contract/test_keys.py"
+PATTERNS = "tests/house/test_patterns.py"
 PARTITIONS = "tests/walk/test_partitions.py"
 STATE = "tests/store/test_state.py"
 TWO = "tests/governance/test_two_persons.py"
@@ -287,6 +288,24 @@ CLAIMS: dict[str, Bug] = {
         "                    trace(walk, journal, executed, made, tx)\n",
         "",
         f"{TYPED}::test_the_log_of_a_run_is_the_same_before_and_after_compaction",
+    ),
+    "D17 patterns": Bug(
+        "docs/patterns/wal-replay.md",
+        "`test_a_second_kill_during_the_recovery_changes_nothing_either`",
+        "`test_a_second_kill`",
+        f"{PATTERNS}::test_a_pattern_says_its_promise_how_it_is_kept_and_which_test_shows_each_fault",
+    ),
+    "D17 specs": Bug(
+        "kfm/contract/records.py",
+        "  # where in the walk it was",
+        "  # something",
+        f"{PATTERNS}::test_what_a_spec_says_of_records_is_made_of_them",
+    ),
+    "D17 checklists": Bug(
+        "kfm/operations/moves.py",
+        'target = "frozen"',
+        'target = "open"',
+        "tests/house/test_guides.py::test_a_guide_works_as_written[canary]",
     ),
     "O2": Bug(
         "kfm/orchestration/polling.py",

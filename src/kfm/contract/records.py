@@ -201,16 +201,16 @@ class DatasetVersion(Record, frozen=True):
 class WalRecord(Record, frozen=True):
     """One line of the write-ahead log, as exported."""
 
-    wal_id: str
-    seq: int
-    phase: Phase
-    step_id: str
-    updater_id: str
-    updater_version: str
-    input_hash: str
-    payload: dict[str, Any]
-    status: StepStatus
-    ts: str
+    wal_id: str  # the run: stable over every kill and resume
+    seq: int  # 1, 2, 3 … without a gap, in the order in which it was made durable
+    phase: Phase  # where in the walk it was
+    step_id: str  # the step of the plan; empty: the run as a whole
+    updater_id: str  # whose plan it is
+    updater_version: str  # under which version of it
+    input_hash: str  # of everything it read, by content
+    payload: dict[str, Any]  # what was about to happen, or came of it; by phase and status
+    status: StepStatus  # IN_PROGRESS is the intent, durable before the effect; DONE and FAILED are the outcome
+    ts: str  # when it was made durable, RFC 3339; `seq` tells the order
 
 
 class Segment(Record, frozen=True):
@@ -328,42 +328,42 @@ class Receipt(Record, frozen=True):
 
 
 class RunTelemetry(Record, frozen=True):
-    run_id: str
-    updater_id: str
-    version: str
-    dataset: str
-    source_id: str
-    trigger: TriggerKind
-    status: Status
-    failure_stage: Stage | None
+    run_id: str  # the run, as in its receipt
+    updater_id: str  # who did it
+    version: str  # of the updater
+    dataset: str  # what it was about
+    source_id: str  # the name of its first source; empty: it read none
+    trigger: TriggerKind  # what asked for it
+    status: Status  # as in its receipt
+    failure_stage: Stage | None  # where it failed; None: it did not
     idempotency_state: str  # fresh | resume | duplicate | frozen | merged
     duration_ms: int | None  # of this attempt; None: of a run that another one ended nobody knows
     latency_ms: int  # from the moment it was asked for
     retries: int  # attempts at steps that were made again
-    wal_replay_count: int
-    inputs_count: int
-    outputs_count: int
-    artifact_count: int
+    wal_replay_count: int  # how often it was taken up after a kill
+    inputs_count: int  # sources that it read
+    outputs_count: int  # keys of the version it made; 0: it made none
+    artifact_count: int  # steps that gave something
     bytes_in: int | None  # over the wire; None as above
-    bytes_out: int
-    energy_kwh: float | None
-    co2e_g: float | None
+    bytes_out: int  # that its steps gave
+    energy_kwh: float | None  # None: not measured, which is not 0
+    co2e_g: float | None  # the same
     energy_method: str  # why the number is what it is, or why there is none
-    slo_target_latency_ms: int
+    slo_target_latency_ms: int  # within which it should have been done
     slo_ok: bool | None  # it succeeded, or had nothing to do, within the target; None: frozen, so not decided yet
     error_budget_burn: float | None  # None: no objective is declared that a budget would follow from
-    dry_run: bool
-    errors: list[str]
-    correlation_id: str = ""
+    dry_run: bool  # nothing was changed
+    errors: list[str]  # codes, never messages: those may speak of data
+    correlation_id: str = ""  # the same on all that one request led to
     tool_versions: dict[str, str] = {}  # of whoever ran it: not in the receipt, which every runner writes alike
 
 
 class TelemetryBundle(Record, frozen=True):
     """What all runs cost that one version of KFM made: `releases/<version>/updater-telemetry.json`."""
 
-    version: str
+    version: str  # of KFM
     runs: list[RunTelemetry]  # in the order of the ledger
-    by_status: dict[str, int]
+    by_status: dict[str, int]  # how many ended how
 
 
 class Run(Record, frozen=True):

@@ -198,27 +198,30 @@ class Updater:
     `version` changes whenever plan() or perform() would answer differently for the same inputs.
     """
 
-    id: str = ""
-    version: str = ""
-    dataset: str = ""
+    id: str = ""  # lower-case letters, digits, `-`, `_`, `.`; empty: the name of the dataset
+    version: str = ""  # required, a semantic version: changes whenever it would answer differently
+    dataset: str = ""  # what it makes; as the configuration says
     op: str = "ingest"  # the verb in ledgers and receipts
-    job_type: str = "ingest.pull_source"
+    job_type: str = "ingest.pull_source"  # under which its receipts lie
     code_hash: str = ""  # of what it is made of, by whoever loaded it; empty: not known
     declared: bool = False  # the configuration says what it does, so a plan that changed is noticed without a run
     moves_only: bool = False  # an operation: its plan moves refs and makes no version of its own
-    slo_target_latency_ms: int = 900_000
+    slo_target_latency_ms: int = 900_000  # within which a run should be done
     retries: int = 0  # how often a step is tried again; only after Unavailable, or what `retry_on` names
     backoff_s: float = 1.0  # before the first of these; twice as long before each next, up to a minute
     retry_on: tuple[type[Exception], ...] = ()  # what perform() may raise that passes by itself
     lease_by: str = "dataset"  # or "partition": runs of different partitions may be at work at once
 
     def inputs(self, trigger: Trigger, sources: Sources) -> list[SourceRef]:
+        """What is read, each pinned to its bytes."""
         raise NotImplementedError
 
     def plan(self, inputs: Sequence[SourceRef]) -> Plan:
+        """Pure: the same inputs give the same steps, byte for byte; no clock, files, network, chance, environment."""
         raise NotImplementedError
 
     def perform(self, step: Step, read: Reader) -> Output:
+        """One step. It may be called again for the same step, and then gives the same bytes."""
         raise NotImplementedError
 
     def kept(self, trigger: Trigger, inputs: Sequence[SourceRef]) -> Trigger:  # noqa: ARG002

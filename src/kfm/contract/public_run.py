@@ -117,3 +117,32 @@ class PublicRun(Record, frozen=True):
             for each in self.inputs
             for id, digest in self.outputs()
         }
+
+
+class PublicVersion(Record, frozen=True):
+    """A version that stands in a catalog, with the run that made it. It does not say which run put it there last: so a
+    rollback gives the same documents that were there before."""
+
+    dataset: str  # its name, without kfm://dataset/
+    digest: str
+    made: PublicRun  # the run that made it first
+    entries: int
+    size: int
+    published_at: str = ""  # when it was published for the first time; empty: it never was
+    previous: str = ""  # the version before it that still stands; empty: none does
+    next: str = ""  # the version after it; empty: it is the newest
+    latest: str = ""  # the one that the published ref is at; empty: this one
+    bbox: tuple[float, ...] = ()  # around all that its outputs say of themselves; empty: they say nothing
+    interval: tuple[str, str] = ("", "")  # of all that they say; empty: open, or they say nothing
+    listing: str = ""  # digest of the listing of its files
+    listing_size: int = 0
+
+
+class Places(Record, frozen=True):
+    """Where things are, seen from the root of the catalog."""
+
+    public: str = ".."  # the public folder: a relative path or https://…
+    receipts: str = ".."  # the folder above receipts/
+    title: str = "Kansas Frontier Matrix"
+    description: str = "Datasets that are published here, each with how it was made."
+    publisher: str = "Kansas Frontier Matrix"

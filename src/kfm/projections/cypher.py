@@ -1,0 +1,125 @@
+"""The lineage of runs for a property graph, as statements with parameters: the shape of `(:Asset)-[:USED_IN]->(:Run)
+-[:GENERATED]->(:Dataset)`. Pure.
+
+Every statement may come again, in any order: nodes and edges are merged by their keys, and properties that a later run
+may change carry the run's index in the ledger, below which nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from kfm.contract.public_run import PublicRun
+from kfm.contract.records import Record
+
+BATCH = 1000  # rows of one statement
+
+CONSTRAINTS = (
+    "CREATE CONSTRAINT kfm_run IF NOT EXISTS FOR (r:Run) REQUIRE r.id IS UNIQUE",
+    "CREATE CONSTRAINT kfm_asset IF NOT EXISTS FOR (a:Asset) REQUIRE (a.uri, a.hash) IS UNIQUE",
+    "CREATE CONSTRAINT kfm_dataset IF NOT EXISTS FOR (d:Dataset) REQUIRE d.key IS UNIQUE",
+)
+
+# A run never changes: what is merged twice is the same.
+RUNS = """\
+UNWIND $runs AS row
+MERGE (r:Run {id: row.id})
+ON CREATE SET r.updater_id = row.updater_id, r.version = row.version, r.started_at = row.started_at,
+  r.finished_at = row.finished_at, r.trigger_type = row.trigger_type, r.wal_id = row.wal_id, r.op = row.op,
+  r.status = row.status, r.outcome = row.outcome, r.dry_run = row.dry_run, r.plan_hash = row.plan_hash,
+  r.receipt = row.receipt, r.seq = row.seq"""
+
+USED = """\
+UNWIND $used AS row
+MATCH (r:Run {id: row.run})
+MERGE (a:Asset {uri: row.uri, hash: row.hash})
+ON CREATE SET a.first_seen_at = row.at
+ON MATCH SET a.first_seen_at = CASE WHEN row.at < a.first_seen_at THEN row.at ELSE a.first_seen_at END
+MERGE (a)-[:USED_IN]->(r)"""
+
+# The edge keeps what this run gave; the node, what the newest of all runs says. `created_at` is the first's.
+GENERATED = """\
+UNWIND $generated AS row
+MATCH (r:Run {id: row.run})
+MERGE (d:Dataset {key: row.key})
+ON CREATE SET d.created_at = row.at, d.seq = -1
+FOREACH (_ IN CASE WHEN row.at < d.created_at THEN [1] ELSE [] END | SET d.created_at = row.at)
+FOREACH (_ IN CASE WHEN row.seq >= d.seq THEN [1] ELSE [] END |
+  SET d.seq = row.seq, d.hash = row.hash, d.version = row.version, d.stac_id = row.stac_id,
+    d.care_label = row.care_label, d.removed = false)
+MERGE (r)-[g:GENERATED]->(d)
+SET g.hash = row.hash"""
+
+REMOVED = """\
+UNWIND $removed AS row
+MERGE (d:Dataset {key: row.key})
+ON CREATE SET d.created_at = row.at, d.seq = -1
+FOREACH (_ IN CASE WHEN row.seq >= d.seq THEN [1] ELSE [] END |
+  SET d.seq = row.seq, d.removed = true, d.removed_by = row.run)"""
+
+
+class Statement(Record, frozen=True):
+    text: str
+    parameters: dict[str, list[dict[str, Any]]]  # one name, and rows
+
+
+def batch(runs: Iterable[PublicRun], size: int = BATCH) -> list[Statement]:
+    """Everything that these runs add, in an order in which each statement finds what it matches."""
+    rows: dict[str, list[dict[str, Any]]] = {"runs": [], "used": [], "generated": [], "removed": []}
+    for run in runs:
+        rows["runs"].append(_run(run))
+        rows["used"] += [
+            {"run": run.run_id, "uri": each.id, "hash": each.checksum, "at": run.started_at} for each in run.inputs
+        ]
+        rows["generated"] += _generated(run)
+        rows["removed"] += [
+            {"run": run.run_id, "key": key, "seq": run.index, "at": run.finished_at} for key in run.removed
+        ]
+    texts = {"runs": RUNS, "used": USED, "generated": GENERATED, "removed": REMOVED}
+    return [
+        Statement(text=texts[name], parameters={name: part})
+        for name, found in rows.items()
+        for part in _parts(found, size)
+    ]
+
+
+def _run(run: PublicRun) -> dict[str, Any]:
+    return {
+        "id": run.run_id,
+        "updater_id": run.updater_id,
+        "version": run.updater_version,
+        "started_at": run.started_at,
+        "finished_at": run.finished_at,
+        "trigger_type": run.trigger,
+        "wal_id": run.wal_id,
+        "op": run.op,
+        "status": run.status,
+        "outcome": run.outcome,
+        "dry_run": run.dry_run,
+        "plan_hash": run.plan_hash,
+        "receipt": run.receipt_digest,
+        "seq": run.index,
+    }
+
+
+def _generated(run: PublicRun) -> list[dict[str, Any]]:
+    said = {artifact.id: artifact.stac_id for artifact in run.artifacts}
+    return [
+        {
+            "run": run.run_id,
+            "key": id,
+            "hash": digest,
+            "version": run.version,
+            "stac_id": said.get(id) or None,
+            "care_label": run.labels.care if run.labels else None,
+            "seq": run.index,
+            "at": run.finished_at,
+        }
+        for id, digest in run.outputs()
+    ]
+
+
+def _parts(rows: list[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:
+    for start in range(0, len(rows), size):
+        yield rows[start : start + size]

@@ -1,0 +1,312 @@
+"""DCAT 3 as JSON-LD, in the terms and shapes of DCAT-US 3. Pure.
+
+The context is written into every document: whoever reads one needs nothing from anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kfm.contract.canonical import canonical
+from kfm.contract.public_run import Places, PublicArtifact, PublicRun, PublicVersion
+from kfm.projections import stac
+from kfm.projections.vocabulary import OURS, address, entity, instant, interval, name_of, run_uri
+
+PATH = "catalog.jsonld"
+MEDIA_TYPE = "application/ld+json"
+PROFILE = "http://data.resources.gov/ontology/dcat-us#"
+_CARE = OURS + "vocabulary/"
+
+
+def _of(iri: str, kind: str = "@id") -> dict[str, str]:
+    return {"@id": iri, "@type": kind}
+
+
+def _set(iri: str, kind: str = "@id") -> dict[str, str]:
+    return {"@id": iri, "@type": kind, "@container": "@set"}
+
+
+CONTEXT: dict[str, Any] = {
+    "@version": 1.1,
+    "adms": "http://www.w3.org/ns/adms#",
+    "dcat": "http://www.w3.org/ns/dcat#",
+    "dcat-us": "http://data.resources.gov/ontology/dcat-us#",
+    "dcterms": "http://purl.org/dc/terms/",
+    "foaf": "http://xmlns.com/foaf/0.1/",
+    "gsp": "http://www.opengis.net/ont/geosparql#",
+    "odrs": "http://schema.theodi.org/odrs#",
+    "org": "http://www.w3.org/ns/org#",
+    "prov": "http://www.w3.org/ns/prov#",
+    "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
+    "skos": "http://www.w3.org/2004/02/skos/core#",
+    "spdx": "http://spdx.org/rdf/terms#",
+    "xsd": "http://www.w3.org/2001/XMLSchema#",
+    "kfm": OURS + "terms/",
+    "accessRestriction": _set("dcat-us:accessRestriction"),
+    "accessRights": _of("dcterms:accessRights"),
+    "accessURL": _of("dcat:accessURL"),
+    "agent": _of("prov:agent"),
+    "algorithm": _of("spdx:algorithm"),
+    "attributionText": "odrs:attributionText",
+    "bbox": _of("dcat:bbox", "gsp:wktLiteral"),
+    "byteSize": _of("dcat:byteSize", "xsd:nonNegativeInteger"),
+    "checksum": _of("spdx:checksum"),
+    "checksumValue": _of("spdx:checksumValue", "xsd:hexBinary"),
+    "conformsTo": _of("dcterms:conformsTo"),
+    "created": _of("dcterms:created", "xsd:dateTime"),
+    "dataset": _set("dcat:dataset"),
+    "description": "dcterms:description",
+    "distribution": _set("dcat:distribution"),
+    "downloadURL": _of("dcat:downloadURL"),
+    "endDate": _of("dcat:endDate", "xsd:dateTime"),
+    "hadRole": _of("dcat:hadRole"),
+    "hasCurrentVersion": _of("dcat:hasCurrentVersion"),
+    "hasVersion": _set("dcat:hasVersion"),
+    "identifier": {"@id": "dcterms:identifier", "@container": "@set"},
+    "issued": _of("dcterms:issued", "xsd:dateTime"),
+    "label": "rdfs:label",
+    "license": _of("dcterms:license"),
+    "mediaType": _of("dcat:mediaType"),
+    "modified": _of("dcterms:modified", "xsd:dateTime"),
+    "name": "foaf:name",
+    "prefLabel": "skos:prefLabel",
+    "previousVersion": _of("dcat:previousVersion"),
+    "publisher": _of("dcterms:publisher"),
+    "qualifiedAttribution": _set("prov:qualifiedAttribution"),
+    "restrictionNote": "dcat-us:restrictionNote",
+    "restrictionStatus": _of("dcat-us:restrictionStatus"),
+    "rights": _of("dcterms:rights"),
+    "source": _set("dcterms:source"),
+    "spatial": _set("dcterms:spatial"),
+    "startDate": _of("dcat:startDate", "xsd:dateTime"),
+    "temporal": _set("dcterms:temporal"),
+    "title": "dcterms:title",
+    "used": _set("prov:used"),
+    "useRestriction": _set("dcat-us:useRestriction"),
+    "version": "dcat:version",
+    "wasGeneratedBy": _set("prov:wasGeneratedBy"),
+}
+
+
+def catalog(versions: Iterable[PublicVersion], places: Places) -> dict[str, Any]:
+    """What is published now: a dataset each, with the version it is at."""
+    return {
+        "@context": CONTEXT,
+        "@id": "kfm://catalog",
+        "@type": "dcat:Catalog",
+        "conformsTo": PROFILE,
+        "title": places.title,
+        "description": places.description,
+        "publisher": _publisher(places),
+        "dataset": [dataset(version, places) for version in sorted(versions, key=lambda each: each.dataset)],
+    }
+
+
+def dataset(version: PublicVersion, places: Places) -> dict[str, Any]:
+    name, run = version.dataset, version.made
+    here = f"kfm://dataset/{name}"
+    metadata = run.metadata
+    return {
+        "@id": here,
+        "@type": "dcat:Dataset",
+        "identifier": [here],
+        "title": metadata.get("title") or name,
+        "description": metadata.get("description") or metadata.get("title") or name,
+        "publisher": _publisher(places),
+        "version": version.digest,
+        "hasCurrentVersion": entity(here, version.digest),
+        **({"previousVersion": entity(here, version.previous)} if version.previous else {}),
+        "modified": run.finished_at,
+        **({"issued": version.published_at} if version.published_at else {}),
+        **_extent(version),
+        **_rights(run),
+        "source": sorted({address(each) for each in run.inputs}),
+        "wasGeneratedBy": [_activity(run)],
+        "distribution": _distributions(version, places),
+    }
+
+
+def of_run(run: PublicRun, places: Places) -> dict[str, Any]:
+    """What one run gave: a dataset for each artifact, or for the version that its ref now points to."""
+    made = {artifact.id: artifact for artifact in run.artifacts}
+    return {
+        "@context": CONTEXT,
+        "@graph": [
+            {
+                "@id": entity(id, digest),
+                "@type": "dcat:Dataset",
+                "identifier": [id],
+                "title": id,
+                "description": f"{run.op} of {name_of(run.dataset)}",
+                "publisher": _publisher(places),
+                "version": digest or "withdrawn",
+                **_rights(run),
+                "wasGeneratedBy": [_activity(run)],
+                "distribution": [_file(made[id], run, places)] if id in made else [],
+            }
+            for id, digest in run.outputs()
+        ],
+    }
+
+
+def to_bytes(document: dict[str, Any]) -> bytes:
+    return canonical(document) + b"\n"
+
+
+def _activity(run: PublicRun) -> dict[str, Any]:
+    return {
+        "@id": run_uri(run.run_id),
+        "@type": "prov:Activity",
+        "label": f"{run.op} by {run.updater_id} {run.updater_version}",
+        "used": [
+            {"@id": entity(address(each), each.checksum), "@type": "prov:Entity", "identifier": [each.id]}
+            for each in run.inputs
+        ],
+    }
+
+
+def _publisher(places: Places) -> dict[str, str]:
+    return {
+        "@id": OURS,
+        "@type": "org:Organization",
+        "name": places.publisher,
+        "prefLabel": places.publisher,
+    }
+
+
+def _distributions(version: PublicVersion, places: Places) -> list[dict[str, Any]]:
+    """The listing of its files with their digests, and its STAC collection with an item for each."""
+    name, here = version.dataset, f"kfm://dataset/{version.dataset}"
+    found: list[dict[str, Any]] = [
+        {
+            "@id": entity(here, version.digest) + "/stac",
+            "@type": "dcat:Distribution",
+            "title": "STAC collection",
+            "accessURL": f"./{stac.collection_path(name)}",
+            "mediaType": _media("application/json"),
+            **_restrictions(version.made),
+            **_licence(version.made),
+        }
+    ]
+    if version.listing:
+        path = f"{places.public}/datasets/{name}/versions/{version.digest[7:23]}.ndjson"
+        found.append(
+            {
+                "@id": entity(here, version.digest) + "/files",
+                "@type": "dcat:Distribution",
+                "title": "every file of this version, with its digest",
+                "downloadURL": path if "://" in path else f"./{path}",
+                "mediaType": _media("application/x-ndjson"),
+                "byteSize": str(version.listing_size),
+                "checksum": _checksum(version.listing),
+                **_restrictions(version.made),
+                **_licence(version.made),
+            }
+        )
+    return found
+
+
+def _file(artifact: PublicArtifact, run: PublicRun, places: Places) -> dict[str, Any]:
+    path = f"{places.public}/{artifact.path}"
+    return {
+        "@id": entity(artifact.id, artifact.digest) + "/file",
+        "@type": "dcat:Distribution",
+        "title": artifact.id,
+        **({"downloadURL": path if "://" in path else f"./{path}"} if artifact.path else {}),
+        "mediaType": _media(artifact.media_type),
+        "byteSize": str(artifact.size),
+        "checksum": _checksum(artifact.digest),
+        **_restrictions(run),
+        **_licence(run),
+    }
+
+
+def _checksum(digest: str) -> dict[str, str]:
+    return {  # named, so that two documents about one file speak of one checksum
+        "@id": f"urn:{digest}",
+        "@type": "spdx:Checksum",
+        "algorithm": "http://spdx.org/rdf/terms#checksumAlgorithm_sha256",
+        "checksumValue": digest.removeprefix("sha256:"),
+    }
+
+
+def _media(media_type: str) -> str:
+    return "https://www.iana.org/assignments/media-types/" + media_type.partition(";")[0].strip()
+
+
+def _licence(run: PublicRun) -> dict[str, str]:
+    said = str(run.metadata.get("license") or "")
+    if not said:
+        return {}
+    return {"license": said if "://" in said else f"https://spdx.org/licenses/{said}"}
+
+
+def _rights(run: PublicRun) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    credit = run.metadata.get("attribution")
+    if credit:
+        found["rights"] = {
+            "@id": f"{run.dataset}/rights",
+            "@type": "dcterms:RightsStatement",
+            "attributionText": credit,
+        }
+    labels = run.labels
+    found["accessRights"] = {
+        "@id": f"{_CARE}access/{labels.access if labels else 'open'}",
+        "@type": "dcterms:RightsStatement",
+    }
+    if labels:
+        people = [("custodian", who) for who in labels.custodians] + [("authority", who) for who in labels.authorities]
+        if people:
+            found["qualifiedAttribution"] = [
+                {
+                    "@type": "prov:Attribution",
+                    "hadRole": f"{_CARE}role/{role}",
+                    "agent": {"@type": "foaf:Agent", "name": who},
+                }
+                for role, who in people
+            ]
+    return found
+
+
+def _restrictions(run: PublicRun) -> dict[str, Any]:
+    """CARE and the labels of communities, as restrictions of use; how open it is, as a restriction of access."""
+    labels = run.labels
+    if labels is None:
+        return {}
+    coarse = "" if labels.resolution is None else f"No place is shown finer than one H3 cell of {labels.resolution}. "
+    until = f"Consent until {labels.expires}." if labels.expires else ""
+    access = _restriction("Access", f"sensitivity/{labels.level}", (coarse + until).strip())
+    codes = ", ".join(labels.community_labels)
+    use = _restriction("Use", f"care/{labels.care}", f"Labels of Local Contexts: {codes}." if codes else "")
+    return {"accessRestriction": [access], "useRestriction": [use]}
+
+
+def _restriction(kind: str, word: str, note: str) -> dict[str, str]:
+    found = {"@type": f"dcat-us:{kind}Restriction", "restrictionStatus": _CARE + word}
+    return {**found, "restrictionNote": note} if note else found
+
+
+def _extent(version: PublicVersion) -> dict[str, Any]:
+    metadata = version.made.metadata
+    box = tuple((metadata.get("extent") or {}).get("bbox") or version.bbox)
+    start, end = interval(metadata)
+    if start is None and end is None:
+        start, end = (instant(text) for text in version.interval)
+    found: dict[str, Any] = {}
+    if box:
+        found["spatial"] = [{"@type": "dcterms:Location", "bbox": _wkt(stac.around(box))}]
+    if start or end:
+        period = {"@type": "dcterms:PeriodOfTime", "startDate": start, "endDate": end}
+        found["temporal"] = [{name: value for name, value in period.items() if value}]
+    return found
+
+
+def _wkt(shape: dict[str, Any]) -> str:
+    def ring(points: list[list[float]]) -> str:
+        return "((" + ", ".join(f"{x:.12g} {y:.12g}" for x, y in points) + "))"
+
+    if shape["type"] == "Polygon":
+        return "POLYGON " + ring(shape["coordinates"][0])
+    return "MULTIPOLYGON (" + ", ".join(ring(each[0]) for each in shape["coordinates"]) + ")"

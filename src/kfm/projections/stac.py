@@ -1,0 +1,292 @@
+"""STAC 1.1: a catalog, a collection per dataset, an item per artifact. Pure.
+
+An item is a function of its artifact and of the run that made it. So an item of a version that kept it is the item of
+the version before, and nobody writes it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kfm.contract.canonical import canonical
+from kfm.contract.public_run import Places, PublicArtifact, PublicInput, PublicRun, PublicVersion
+from kfm.projections.governance import governance
+from kfm.projections.vocabulary import (
+    GOVERNANCE,
+    address,
+    end_of_day,
+    file_name,
+    instant,
+    interval,
+    item_id,
+    multihash,
+    name_of,
+)
+
+VERSION = "1.1.0"
+_EXTENSIONS = "https://stac-extensions.github.io/"
+PROCESSING = _EXTENSIONS + "processing/v1.2.0/schema.json"
+FILE = _EXTENSIONS + "file/v2.1.0/schema.json"
+VERSIONS = _EXTENSIONS + "version/v1.2.0/schema.json"
+TIMESTAMPS = _EXTENSIONS + "timestamps/v1.1.0/schema.json"
+_JSON, _GEOJSON = "application/json", "application/geo+json"
+ROOT = "catalog.json"
+
+
+def collection_path(dataset: str) -> str:
+    return f"{dataset}/collection.json"
+
+
+def version_path(dataset: str, digest: str) -> str:
+    """Of a version that still stands, although a newer one does too."""
+    return f"{dataset}/versions/{digest[7:23]}.json"
+
+
+def item_path(dataset: str, key: tuple[str, ...]) -> str:
+    return f"{dataset}/items/{file_name(key)}.json"
+
+
+def catalog(datasets: Iterable[tuple[str, str]], places: Places) -> dict[str, Any]:
+    """The root: name and title of each dataset that has something published."""
+    children = [
+        _link("child", f"./{collection_path(name)}", _JSON, title=title or name) for name, title in sorted(datasets)
+    ]
+    return {
+        "type": "Catalog",
+        "stac_version": VERSION,
+        "id": "kfm",
+        "title": places.title,
+        "description": places.description,
+        "links": [
+            _link("root", f"./{ROOT}", _JSON),
+            _link("alternate", "./catalog.jsonld", "application/ld+json"),
+            *children,
+        ],
+    }
+
+
+def collection(version: PublicVersion, keys: Iterable[tuple[str, ...]], places: Places) -> dict[str, Any]:
+    """A version of a dataset as a collection, with a link to the item of each key; of a version that a newer one has
+    replaced, no items."""
+    name, run, metadata = version.dataset, version.made, version.made.metadata
+    current = version.latest in ("", version.digest)
+    up = "../" if current else "../../"
+    stamps = _stamps(version)
+    said = governance(run.labels)
+    extensions = [FILE, PROCESSING, VERSIONS, *([TIMESTAMPS] if stamps else []), *([GOVERNANCE] if said else [])]
+    licence, licence_link = _licence(metadata)
+    return {
+        "type": "Collection",
+        "stac_version": VERSION,
+        "stac_extensions": extensions,
+        "id": name if current else f"{name}-{version.digest[7:23]}",
+        "title": metadata.get("title") or name,
+        "description": metadata.get("description") or metadata.get("title") or name,
+        "license": licence,
+        "extent": _extent(version),
+        "providers": _providers(run, places),
+        "version": version.digest,
+        **({} if current else {"deprecated": True}),
+        **stamps,
+        **said,
+        "kfm:dataset": f"kfm://dataset/{name}",
+        "kfm:run_id": run.run_id,
+        "assets": _manifest_asset(version, up, places),
+        "links": [
+            _link("root", f"{up}{ROOT}", _JSON),
+            _link("parent", f"{up}{ROOT}", _JSON),
+            *_version_links(version, current),
+            *_proofs(run, up, places),
+            *licence_link,
+            *(_source_link(each) for each in run.inputs),
+            *((_link("item", f"./items/{file_name(key)}.json", _GEOJSON) for key in keys) if current else ()),
+        ],
+    }
+
+
+def item(artifact: PublicArtifact, made: PublicRun, places: Places) -> dict[str, Any]:
+    """One artifact, made by this run."""
+    said = governance(made.labels)
+    expires = end_of_day(made.labels.expires) if made.labels else None
+    extensions = [FILE, PROCESSING, VERSIONS, *([TIMESTAMPS] if expires else []), *([GOVERNANCE] if said else [])]
+    box = list(artifact.bbox)
+    return {
+        "type": "Feature",
+        "stac_version": VERSION,
+        "stac_extensions": extensions,
+        "id": artifact.stac_id or item_id(artifact.key),
+        "collection": name_of(made.dataset),
+        "geometry": around(artifact.bbox) if box else None,
+        **({"bbox": box} if box else {}),
+        "properties": {
+            **_when(artifact, made),
+            "created": made.finished_at,
+            "version": made.version,
+            **_processing(made),
+            **({"expires": expires} if expires else {}),
+            **said,
+            "kfm:id": artifact.id,
+            "kfm:run_id": made.run_id,
+        },
+        "assets": {"data": _data_asset(artifact, places)},
+        "links": [
+            _link("root", f"../../{ROOT}", _JSON),
+            _link("parent", "../collection.json", _JSON),
+            _link("collection", "../collection.json", _JSON),
+            *_proofs(made, "../../", places),
+            *(_source_link(each) for each in made.inputs),
+        ],
+    }
+
+
+def item_bytes(artifact: PublicArtifact, made: PublicRun, places: Places) -> bytes:
+    return canonical(item(artifact, made, places))
+
+
+def moved(run: PublicRun) -> dict[str, Any]:
+    """What a run did that made nothing and moved a ref: promoted, rolled back, withdrew. A catalog without children:
+    the history of the versions holds one for each such run."""
+    name = name_of(run.dataset)
+    return {
+        "type": "Catalog",
+        "stac_version": VERSION,
+        "stac_extensions": [FILE, VERSIONS],
+        "id": f"{name}-{run.run_id}",
+        "description": f"{run.op} of {name}",
+        "version": run.version or "withdrawn",
+        "kfm:ref": f"kfm://ref/{run.ref}",
+        "kfm:run_id": run.run_id,
+        "links": [_link("root", f"../../{ROOT}", _JSON), *(_source_link(each) for each in run.inputs)],
+    }
+
+
+def around(box: tuple[float, ...]) -> dict[str, Any]:
+    """The outline of a bbox; one over the antimeridian is cut there, as RFC 7946 asks."""
+    west, south, east, north = box if len(box) == 4 else (box[0], box[1], box[3], box[4])
+    if west > east:
+        return {
+            "type": "MultiPolygon",
+            "coordinates": [[_ring(west, south, 180.0, north)], [_ring(-180.0, south, east, north)]],
+        }
+    return {"type": "Polygon", "coordinates": [_ring(west, south, east, north)]}
+
+
+def _ring(west: float, south: float, east: float, north: float) -> list[list[float]]:
+    return [[west, south], [east, south], [east, north], [west, north], [west, south]]
+
+
+def _when(artifact: PublicArtifact, made: PublicRun) -> dict[str, str | None]:
+    """What the output says of itself, or else the interval that the dataset declares; with an open end, the time it was
+    made stands for it, because STAC wants two ends."""
+    start, slash, end = artifact.datetime.partition("/")
+    if artifact.datetime and not slash:
+        return {"datetime": instant(start)}
+    first, last = (instant(start), instant(end)) if slash else interval(made.metadata)
+    if first is None and last is None:
+        return {"datetime": made.finished_at}
+    first, last = first or last, last or max(first or "", made.finished_at)
+    return {"datetime": None, "start_datetime": first, "end_datetime": last}
+
+
+def _processing(run: PublicRun) -> dict[str, Any]:
+    return {
+        "processing:datetime": run.finished_at,
+        "processing:software": {run.updater_id: run.updater_version},
+        "processing:lineage": f"{run.op} by {run.updater_id} {run.updater_version}, plan {run.plan_hash}",
+    }
+
+
+def _data_asset(artifact: PublicArtifact, places: Places) -> dict[str, Any]:
+    href = f"{places.public}/{artifact.path}" if artifact.path else artifact.id
+    return {
+        "href": href if "://" in href else f"../../{href}",
+        "type": artifact.media_type,
+        "roles": ["data"],
+        "file:checksum": multihash(artifact.digest),
+        "file:size": artifact.size,
+    }
+
+
+def _manifest_asset(version: PublicVersion, up: str, places: Places) -> dict[str, Any]:
+    """The listing of all files of the version, with their digests."""
+    if not version.listing:
+        return {}
+    href = f"{places.public}/datasets/{version.dataset}/versions/{version.digest[7:23]}.ndjson"
+    return {
+        "manifest": {
+            "href": href if "://" in href else up + href,
+            "type": "application/x-ndjson",
+            "roles": ["metadata"],
+            "title": "every file of this version, with its digest",
+            "file:checksum": multihash(version.listing),
+            "file:size": version.listing_size,
+        }
+    }
+
+
+def _source_link(each: PublicInput) -> dict[str, Any]:
+    """What it was made of: other data of the house, or the place outside where it came from."""
+    rel = "via" if each.kind in ("uri", "file") else "derived_from"
+    size = {"file:size": each.size} if each.size is not None else {}
+    media = each.media_type or "application/octet-stream"
+    return {**_link(rel, address(each), media), "file:checksum": multihash(each.checksum), **size, "kfm:id": each.id}
+
+
+def _proofs(run: PublicRun, up: str, places: Places) -> list[dict[str, Any]]:
+    """The receipt of the run that made it, where receipts are exported to."""
+    if run.dry_run:
+        return []
+    year, month, day = run.started_at[:10].split("-")
+    path = f"{places.receipts}/receipts/{run.job_type}/{year}/{month}/{day}/{run.run_id}.json"
+    link = _link("receipt", path if "://" in path else up + path, _JSON, title="receipt of the run that made it")
+    return [{**link, "file:checksum": multihash(run.receipt_digest), "kfm:ledger_index": run.index}]
+
+
+def _version_links(version: PublicVersion, current: bool) -> list[dict[str, Any]]:
+    here, name = ("./versions/" if current else "./"), version.dataset
+    newest = version.latest or version.digest
+
+    def place(digest: str) -> str:
+        if digest == newest:
+            return "./collection.json" if current else "../collection.json"
+        return f"{here}{version_path(name, digest).rpartition('/')[2]}"
+
+    said = [("predecessor-version", version.previous), ("successor-version", version.next), ("latest-version", newest)]
+    return [_link(rel, place(digest), _JSON, title=digest) for rel, digest in said if digest]
+
+
+def _stamps(version: PublicVersion) -> dict[str, str]:
+    labels = version.made.labels
+    expires = end_of_day(labels.expires) if labels else None
+    return {
+        **({"published": version.published_at} if version.published_at else {}),
+        **({"expires": expires} if expires else {}),
+    }
+
+
+def _extent(version: PublicVersion) -> dict[str, Any]:
+    declared = version.made.metadata.get("extent") or {}
+    box = list(declared.get("bbox") or version.bbox) or [-180, -90, 180, 90]
+    start, end = interval(version.made.metadata)
+    if start is None and end is None:
+        start, end = (instant(text) for text in version.interval)
+    return {"spatial": {"bbox": [box]}, "temporal": {"interval": [[start, end]]}}
+
+
+def _providers(run: PublicRun, places: Places) -> list[dict[str, Any]]:
+    source = run.metadata.get("attribution")
+    first = [{"name": source, "roles": ["producer"]}] if source else []
+    return [*first, {"name": places.publisher, "roles": ["processor", "host"], **_processing(run)}]
+
+
+def _licence(metadata: dict[str, Any]) -> tuple[str, list[dict[str, Any]]]:
+    """An SPDX id as it is; a URL is `other` with a link, as STAC wants it."""
+    said = str(metadata.get("license") or "")
+    if "://" in said:
+        return "other", [_link("license", said, "text/html")]
+    return said or "other", []
+
+
+def _link(rel: str, href: str, media_type: str, title: str = "") -> dict[str, Any]:
+    return {"rel": rel, "href": href, "type": media_type, **({"title": title} if title else {})}

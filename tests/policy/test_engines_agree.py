@@ -155,6 +155,34 @@ def test_a_server_without_the_policy_denies(server: Server) -> None:
     assert decision.allow is False and decision.reasons[0].startswith("engine: ")
 
 
+COMPARISONS = ("==", "!=", "<", "<=", ">", ">=", "in")
+
+
+@pytest.mark.parametrize("comparison", COMPARISONS)
+def test_no_comparison_with_what_is_missing_holds_in_a_compiled_program(comparison: str) -> None:
+    """The rules compare before they know that both are there; a machine that took two missing things for the same
+    would let them hold. That the machine compares at all is seen in the last."""
+    text = f"""package kfm.t
+gone := input.gone.deeper
+named := {{"a": 1}}[input.gone]
+v contains "both" if input.gone {comparison} input.gone
+v contains "two" if input.gone {comparison} input.other.gone
+v contains "rules" if gone {comparison} named
+v contains "known" if {"input.gone in input.list" if comparison == "in" else f"input.one {comparison} input.gone"}
+v contains "bound" if {{
+	x := input.gone
+	y := input.other
+	x {comparison} y
+}}
+v contains "yes" if input.one in input.list
+"""
+    machine = regorus.Rvm()
+    machine.load_program(regorus.Program.compile_from_modules("{}", [("t.rego", text)], ["data.kfm.t.v"]))
+    machine.set_data_json("{}")
+    machine.set_input_json('{"one": 1, "list": [1]}')
+    assert json.loads(machine.execute()) == ["yes"]
+
+
 SUBSETS = 16
 
 

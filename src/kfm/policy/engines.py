@@ -40,10 +40,11 @@ class Engine(Protocol):
 class Embedded:
     """Rego in this process. A machine belongs to the thread that made it, so each thread has its own.
 
-    Compiled programs, not the library's interpreter, which takes four times as long. Their one weakness is that they
-    go on where something is undefined, and may take two missing things for the same. So the types leave only whole
-    parts undefined, the policies compare nothing before it is known to be there, and the tests try every set of missing
-    parts in both, and generated questions against OPA.
+    Compiled programs, not the library's interpreter, which takes four times as long. In them a call of a function costs
+    more than what it asks, and a rule of another package under an imported name has that whole package evaluated:
+    so the policies ask in place, and name such rules in full. Their one weakness is that they go on where something is
+    undefined: the types leave only whole parts undefined, no comparison with a missing thing holds, and the tests try
+    every set of missing parts in both, and generated questions against OPA.
     """
 
     name = "embedded"

@@ -2,9 +2,9 @@
 
 A question carries facts about a version, never its content: digests, counts, names, words of labels. Of a protected
 dataset the digests are those of the sealed bytes and the extent is that of the masked records.
-"""
 
-from __future__ import annotations
+Its annotations are not postponed: msgspec would evaluate each of them again, as text, in every process that asks.
+"""
 
 from collections.abc import Iterable
 from typing import Annotated, Literal

@@ -2,8 +2,6 @@
 # Asked at the step to Published, and again by every operation that brings bytes back there.
 package kfm.faircare
 
-import data.kfm.facts
-
 rules := {
 	"asked.told": "asked: who asks for what, when and why is not all said",
 	"fair.findable": "fair: it has no id, title and description to be found by",
@@ -19,147 +17,135 @@ rules := {
 }
 
 version := input.subjects[0] if {
-	is_array(input.subjects)
 	count(input.subjects) == 1
-	facts.is_digest(input.subjects[0])
+	startswith(input.subjects[0], "sha256:")
+	count(input.subjects[0]) == 71
 	input.subjects[0] == input.identity.version
 }
 
-# A class or a right that nobody knows is neither of these: it is the most restrictive one.
-is_public if {
-	input.label.sensitivity == "public"
-	input.label.care == "open"
-}
-
-# Masked on its way in: what there is of it shows no more than the label allows.
-is_generalised if {
-	input.label.sensitivity == "generalised"
-	input.label.care in {"open", "community"}
-}
-
-# A community's own: it is asked, by its key. What is generalised for another reason is its custodian's matter, whose
-# key it is masked under; who may order its publication is asked by operation.rego.
-is_theirs if {
-	is_generalised
-	input.label.care == "community"
-}
-
-is_kept if {
-	is_generalised
-	input.label.care == "open"
-}
-
 holds contains "asked.told" if {
-	facts.is_text(input.asked.who)
-	facts.is_text(input.asked.what)
-	facts.is_instant(input.asked.when)
-	facts.is_text(input.asked.why)
+	trim_space(input.asked.who) != ""
+	trim_space(input.asked.what) != ""
+	input.asked.when > 0
+	input.asked.when <= 9007199254740991
+	trim_space(input.asked.why) != ""
 }
 
 holds contains "fair.findable" if {
-	facts.is_digest(version)
-	facts.is_text(input.identity.dataset)
-	facts.is_text(input.identity.title)
-	facts.is_text(input.identity.description)
+	version == input.identity.version
+	trim_space(input.identity.dataset) != ""
+	trim_space(input.identity.title) != ""
+	trim_space(input.identity.description) != ""
 }
 
 holds contains "fair.accessible" if input.label.access == "open"
 
 holds contains "fair.interoperable" if {
-	facts.is_text(input.schema.name)
-	facts.is_digest(input.schema.digest)
+	trim_space(input.schema.name) != ""
+	startswith(input.schema.digest, "sha256:")
+	count(input.schema.digest) == 71
 }
 
 holds contains "fair.reusable" if {
-	facts.is_text(input.licence.id)
+	trim_space(input.licence.id) != ""
 	is_array(input.provenance.inputs)
 	count(input.provenance.inputs) > 0
 	every source in input.provenance.inputs {
-		facts.is_text(source.uri)
-		facts.is_digest(source.digest)
+		trim_space(source.uri) != ""
+		startswith(source.digest, "sha256:")
+		count(source.digest) == 71
 	}
 }
 
-holds contains "care.class" if is_public
+# A class or a right that nobody knows is neither of these: it is the most restrictive one. Public is for everybody;
+# generalised was masked on its way in: what there is of it shows no more than the label allows.
+holds contains "care.class" if {
+	input.label.sensitivity == "public"
+	input.label.care == "open"
+}
 
-holds contains "care.class" if is_generalised
+holds contains "care.class" if {
+	input.label.sensitivity == "generalised"
+	input.label.care in {"open", "community"}
+}
 
 # Public data of nobody in particular has neither; what is known of whose it is must be whole everywhere else.
-holds contains "care.authority" if is_public
+holds contains "care.authority" if {
+	input.label.sensitivity == "public"
+	input.label.care == "open"
+}
+
+# What is generalised for another reason than a community's is its custodian's matter, whose key it is masked under;
+# who may order its publication is asked by operation.rego.
+holds contains "care.authority" if {
+	input.label.sensitivity == "generalised"
+	input.label.care == "open"
+	trim_space(input.label.custodian) != ""
+}
 
 holds contains "care.authority" if {
-	is_kept
-	facts.is_text(input.label.custodian)
+	trim_space(input.label.authority) != ""
+	trim_space(input.label.custodian) != ""
 }
 
-holds contains "care.authority" if {
-	facts.is_text(input.label.authority)
-	facts.is_text(input.label.custodian)
-}
-
-# Public data of nobody in particular needs no consent; but one that was given for a time ends with it.
+# Data of no community needs no consent; but one that was given for a time ends with it.
 holds contains "care.consent" if {
-	is_public
 	input.label.expires == "never"
+	input.label.care == "open"
+	input.label.sensitivity in {"public", "generalised"}
 }
 
 holds contains "care.consent" if {
-	is_public
-	is_running(input.label.expires)
-}
-
-holds contains "care.consent" if {
-	is_kept
-	input.label.expires == "never"
-}
-
-holds contains "care.consent" if {
-	is_kept
-	is_running(input.label.expires)
+	input.label.care == "open"
+	input.label.sensitivity in {"public", "generalised"}
+	input.asked.when > 0
+	input.asked.when < input.label.expires
+	input.label.expires <= 9007199254740991
 }
 
 # A community's data is published with the community's own key: so many valid signatures over exactly this version.
 holds contains "care.consent" if {
-	is_theirs
-	is_running(input.label.expires)
-	facts.is_digest(version)
+	input.label.care == "community"
+	input.label.sensitivity == "generalised"
+	input.asked.when > 0
+	input.asked.when < input.label.expires
+	input.label.expires <= 9007199254740991
 	input.consent.subject == version
-	facts.is_count(input.consent.threshold)
 	input.consent.threshold >= 1
-	facts.is_count(input.consent.signatures)
+	input.consent.threshold == floor(input.consent.threshold)
 	input.consent.signatures >= input.consent.threshold
-	is_running(input.consent.until)
+	input.consent.signatures <= 9007199254740991
+	input.consent.signatures == floor(input.consent.signatures)
+	input.consent.until > input.asked.when
+	input.consent.until <= 9007199254740991
 }
-
-is_running(end) if {
-	facts.is_instant(end)
-	facts.is_instant(input.asked.when)
-	input.asked.when < end
-}
-
-holds contains "care.review" if is_public
-
-holds contains "care.review" if is_kept
 
 holds contains "care.review" if {
-	is_theirs
-	facts.is_digest(version)
-	input.review.subject == version
-	input.review.outcome == "approved"
-	facts.is_text(input.review.by)
-	facts.is_instant(input.review.at)
-	facts.is_instant(input.asked.when)
-	input.review.at <= input.asked.when
+	input.label.care == "open"
+	input.label.sensitivity in {"public", "generalised"}
 }
 
-holds contains "care.masking" if is_public
+holds contains "care.review" if {
+	input.label.care == "community"
+	input.label.sensitivity == "generalised"
+	input.review.subject == version
+	input.review.outcome == "approved"
+	trim_space(input.review.by) != ""
+	input.review.at > 0
+	input.review.at <= input.asked.when
+	input.asked.when <= 9007199254740991
+}
+
+holds contains "care.masking" if {
+	input.label.sensitivity == "public"
+	input.label.care == "open"
+}
 
 # The one resolution of the label: a coarser one is another product, a finer one tells too much.
 holds contains "care.masking" if {
-	is_generalised
-	facts.is_digest(version)
-	facts.is_count(resolution)
-	resolution == input.masking.resolution
+	input.label.sensitivity == "generalised"
+	input.label.care in {"open", "community"}
+	input.masking.resolution == resolution
 	input.masking.subject == version
 	input.masking.leaks == 0
 	input.masking.finer_than_source == false
@@ -171,21 +157,18 @@ holds contains "care.duties" if {
 	withheld := object.get(input.label, "withhold", [])
 	is_array(withheld)
 	every field in withheld {
-		facts.is_text(field)
+		trim_space(field) != ""
 	}
-	is_limit(object.get(input.label, "per_minute", "none"))
-}
-
-is_limit(limit) if limit == "none"
-
-is_limit(limit) if {
-	facts.is_count(limit)
+	limit := object.get(input.label, "per_minute", 1)
 	limit > 0
+	limit <= 9007199254740991
+	limit == floor(limit)
 }
 
 resolution := input.label.public_resolution if {
-	facts.is_count(input.label.public_resolution)
+	input.label.public_resolution >= 0
 	input.label.public_resolution <= 15
+	input.label.public_resolution == floor(input.label.public_resolution)
 }
 
 missing := object.keys(rules) - holds
@@ -197,25 +180,29 @@ allow if count(missing) == 0
 deny contains {"rule": rule, "msg": rules[rule]} if some rule in missing
 
 warn contains {"rule": "care.ending", "msg": "care: the consent ends within thirty days"} if {
-	is_running(input.label.expires)
+	input.asked.when > 0
+	input.asked.when < input.label.expires
+	input.label.expires <= 9007199254740991
 	input.label.expires - input.asked.when < ((30 * 24) * 3600) * 1000
 }
 
 # What is to be done with it, as data: whoever asked does it, or does not go on.
 obligations contains {"do": "mask", "resolution": resolution} if {
-	is_generalised
-	facts.is_count(resolution)
+	resolution >= 0
+	input.label.sensitivity == "generalised"
+	input.label.care in {"open", "community"}
 }
 
 obligations contains {"do": "withhold", "field": field} if {
 	is_array(input.label.withhold)
 	some field in input.label.withhold
-	facts.is_text(field)
+	trim_space(field) != ""
 }
 
 obligations contains {"do": "throttle", "per_minute": input.label.per_minute} if {
-	facts.is_count(input.label.per_minute)
 	input.label.per_minute > 0
+	input.label.per_minute <= 9007199254740991
+	input.label.per_minute == floor(input.label.per_minute)
 }
 
 default policy := ""

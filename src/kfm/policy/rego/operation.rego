@@ -2,9 +2,6 @@
 # takes two stewards of that custodian who signed exactly this request. Signatures are verified before they come here.
 package kfm.operation
 
-import data.kfm.facts
-import data.kfm.faircare
-
 rules := {
 	"asked.told": "asked: who asks for what, when and why is not all said",
 	"operation.known": "operation: there is no such operation",
@@ -37,15 +34,16 @@ operations := {
 asked_for := operations[input.operation.name]
 
 holds contains "asked.told" if {
-	facts.is_text(input.asked.who)
-	facts.is_text(input.asked.what)
-	facts.is_instant(input.asked.when)
-	facts.is_text(input.asked.why)
+	trim_space(input.asked.who) != ""
+	trim_space(input.asked.what) != ""
+	input.asked.when > 0
+	input.asked.when <= 9007199254740991
+	trim_space(input.asked.why) != ""
 }
 
 holds contains "operation.known" if {
 	is_boolean(asked_for.publishes)
-	facts.is_text(input.operation.name)
+	trim_space(input.operation.name) != ""
 	input.asked.what == input.operation.name
 }
 
@@ -61,16 +59,20 @@ holds contains "operation.role" if {
 	input.label.sensitivity == "public"
 }
 
-holds contains "operation.request" if facts.is_digest(input.operation.request)
+holds contains "operation.request" if {
+	startswith(input.operation.request, "sha256:")
+	count(input.operation.request) == 71
+}
 
 holds contains "operation.subjects" if {
 	is_array(input.subjects)
 	is_array(input.operation.moves)
 	every subject in input.subjects {
-		facts.is_digest(subject)
+		startswith(subject, "sha256:")
+		count(subject) == 71
 	}
 	every move in input.operation.moves {
-		facts.is_text(move.ref)
+		trim_space(move.ref) != ""
 		is_string(move.after)
 	}
 	{subject | some subject in input.subjects} == {move.after | some move in input.operation.moves; move.after != ""}
@@ -81,15 +83,18 @@ valid contains approval if {
 	some approval in input.operation.approvals
 	approval.verified == true
 	approval.role == "steward"
-	facts.is_text(approval.by)
+	trim_space(approval.by) != ""
 	approval.by != input.asked.who
-	facts.is_text(approval.key)
-	facts.is_digest(input.operation.request)
+	trim_space(approval.key) != ""
+	startswith(input.operation.request, "sha256:")
+	count(input.operation.request) == 71
 	approval.request == input.operation.request
-	facts.is_text(input.label.custodian)
+	trim_space(input.label.custodian) != ""
 	approval.custodian == input.label.custodian
-	facts.is_instant(approval.until)
-	facts.is_instant(input.asked.when)
+	approval.until > 0
+	approval.until <= 9007199254740991
+	input.asked.when > 0
+	input.asked.when <= 9007199254740991
 	input.asked.when < approval.until
 }
 
@@ -103,9 +108,10 @@ holds contains "operation.approved" if {
 
 holds contains "operation.approved" if {
 	asked_for.approvals > 0
-	facts.is_text(input.asked.who)
-	facts.is_text(input.label.custodian)
-	facts.is_digest(input.operation.request)
+	trim_space(input.asked.who) != ""
+	trim_space(input.label.custodian) != ""
+	startswith(input.operation.request, "sha256:")
+	count(input.operation.request) == 71
 	count({approval.by | some approval in valid}) >= asked_for.approvals
 	count({approval.key | some approval in valid}) >= asked_for.approvals
 }
@@ -114,7 +120,7 @@ holds contains "operation.faircare" if asked_for.publishes == false
 
 holds contains "operation.faircare" if {
 	asked_for.publishes == true
-	faircare.allow == true
+	data.kfm.faircare.allow == true
 }
 
 # Nothing is brought to the public that was not there: every ref is emptied.
@@ -133,7 +139,7 @@ deny contains {"rule": rule, "msg": rules[rule]} if some rule in missing
 
 deny contains reason if {
 	"operation.faircare" in missing
-	some reason in faircare.deny
+	some reason in data.kfm.faircare.deny
 }
 
 warn contains {"rule": "operation.forced", "msg": "operation: rules were set aside by force"} if {
@@ -143,7 +149,7 @@ warn contains {"rule": "operation.forced", "msg": "operation: rules were set asi
 obligations contains obligation if {
 	asked_for.publishes == true
 	count(input.subjects) > 0
-	some obligation in faircare.obligations
+	some obligation in data.kfm.faircare.obligations
 }
 
 default policy := ""

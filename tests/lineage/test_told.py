@@ -10,10 +10,13 @@ from pathlib import Path
 import pytest
 
 from kfm import config
+from kfm.contract import keys
 from kfm.contract.canonical import canonical
 from kfm.contract.public_run import PublicRun, artifact_id
+from kfm.contract.records import Run, SourceRef
 from kfm.engine.told import public_runs
 from kfm.house.opening import open_house
+from kfm.house.statements import _statements
 from tests.cli.conftest import Kfm
 from tests.governance.people import by_order
 from tests.lineage.looking import last, told
@@ -249,3 +252,54 @@ def test_a_source_that_became_protected_is_not_named_any_more(site: Kfm) -> None
     then = next(run for run in told() if run.dataset == "open")
     assert then.inputs[0].id.startswith("kfm://withheld/")
     assert found(said([then]), "copy.csv", digest_of(Path("copy.csv"))[7:]) == []
+
+
+def guesses(one: PublicRun, run: Run) -> list[str]:
+    """What somebody would compare who guesses the address of what was read and what it holds: all else is known."""
+    address, plain = run.inputs[0].uri, digest_of(Path(run.inputs[0].uri))
+    found = [run.run_key, run.input_hash[7:], plain[7:], keys.digest(canonical(["withheld", address, plain]))[7:]]
+    for checksum in (plain, one.inputs[0].checksum):
+        found.append(keys.run_key(address, checksum, "", one.updater_version))
+        for contract in ("", run.inputs[0].contract_hash):
+            read = SourceRef(uri=address, content_hash=checksum, size=0, contract_hash=contract)
+            found.append(keys.input_hash([read])[7:])
+    return found
+
+
+@pytest.mark.parametrize("level", ["restricted", "generalised", "public, and closed later"])
+def test_an_address_or_a_content_that_is_guessed_can_be_compared_with_nothing(site: Kfm, level: str) -> None:
+    """A digest of what one of a few words would be is as good as the word."""
+    later = level.startswith("public")
+    shut = dataset("shut", "sites.csv", mask=level != "restricted")
+    installation(dataset("open", "sites.csv", sensitivity="public"), shut)
+    labels()
+    if later:
+        assert site("run", "open").code == 0
+    labels(label("source: sites.csv", "restricted" if level == "restricted" else "generalised"))
+    assert site("run", "shut").code == 0
+    one = next(run for run in told() if run.dataset == ("open" if later else "shut"))
+    with open_house(config.load("", os.environ), mode="read") as house:
+        run = house.state.runs.get(one.run_id)
+    assert (
+        run is not None
+        and run.inputs[0].uri == "sites.csv"
+        and run.run_key
+        and bool(run.inputs[0].sealed_with) != later
+    )
+    assert [guess for guess in guesses(one, run) if guess in said([one])] == []
+    assert bool(one.plan_hash) is (level == "generalised")
+
+
+def test_an_attestation_of_protected_data_cannot_be_compared_with_a_guess_either(site: Kfm) -> None:
+    installation(dataset("shut", "sites.csv"))
+    labels(label("source: sites.csv", "restricted"))
+    assert site("run", "shut").code == 0
+    with open_house(config.load("", os.environ), mode="write") as house:
+        one, run = last(), house.state.runs.get(last().run_id)
+        receipt = house.state.ledger.receipt(one.run_id)
+        assert run is not None and receipt is not None
+        with house.state.transaction() as tx:
+            stated = list(_statements(receipt, run.inputs, {}, tx, "https://kfm.example.org"))
+    text = repr(stated)
+    assert "slsa.dev/provenance" in text and run.version_digest[7:] in text
+    assert [guess for guess in [*guesses(one, run), run.plan_hash[7:]] if guess in text] == []

@@ -85,9 +85,9 @@ class PublicRun(Record, frozen=True):
     started_at: str
     finished_at: str
     correlation_id: str
-    run_key: str
-    plan_hash: str
-    input_hash: str
+    run_key: str  # empty where it was made of an address that is protected
+    plan_hash: str  # empty where the ids of steps are
+    input_hash: str  # empty as the run key
     code_hash: str
     config_hash: str  # of the configuration it ran under, resolved; empty: from before it was recorded
     receipt_digest: str

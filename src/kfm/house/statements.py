@@ -80,8 +80,10 @@ def _key(version: DatasetVersion, what: str, receipt: Receipt) -> str:
 
 
 def _discreet(receipt: Receipt, version: DatasetVersion) -> Receipt:
-    """Where a protected source lies is nobody's; its digest is that of the sealed bytes."""
+    """Where a protected source lies is nobody's; its digest is that of the sealed bytes. Nor is anything stated that is
+    made of the address, or of the ids of steps: who guesses one could compare."""
     if version.standing is None or version.standing.level == "public":
         return receipt
     hidden = [msgspec.structs.replace(item, id=PROTECTED) if item.kind == "uri" else item for item in receipt.inputs]
-    return msgspec.structs.replace(receipt, inputs=hidden, partition="")
+    plan = receipt.plan_hash if version.standing.publishable() else ""
+    return msgspec.structs.replace(receipt, inputs=hidden, partition="", run_key="", input_hash="", plan_hash=plan)

@@ -124,13 +124,14 @@ def public_run(
         started_at=receipt.started_at,
         finished_at=receipt.finished_at,
         correlation_id=receipt.correlation_id if public else "",
-        run_key=receipt.run_key,
-        plan_hash=receipt.plan_hash,
-        input_hash=receipt.input_hash,
+        # They are made of addresses, and of ids and keys of steps: who guesses one could compare.
+        run_key=receipt.run_key if public else "",
+        plan_hash=receipt.plan_hash if standing.publishable() else "",
+        input_hash=receipt.input_hash if public else "",
         code_hash=receipt.code_hash,
         config_hash="",
         receipt_digest=entry.receipt_digest,
-        inputs=tuple(_input(item, at, standing, known) for at, item in enumerate(receipt.inputs)),
+        inputs=tuple(_input(receipt, at, standing, known) for at, _ in enumerate(receipt.inputs)),
         artifacts=artifacts,
         removed=removed,
         version=made or (moved.after if moved is not None else ""),
@@ -169,7 +170,8 @@ def _made(
     return tuple(artifacts), tuple(removed)
 
 
-def _input(item: Item, at: int, standing: Standing, known: Known) -> PublicInput:
+def _input(receipt: Receipt, at: int, standing: Standing, known: Known) -> PublicInput:
+    item = receipt.inputs[at]
     source = _source(item, at, known)
     own = source.standing if source is not None else None
     level: Level = own.level if own is not None else "public" if standing.level == "public" else standing.level
@@ -187,8 +189,8 @@ def _input(item: Item, at: int, standing: Standing, known: Known) -> PublicInput
             size=source.size if source is not None and item.kind != "ref" else None,
         )
     checksum = item.checksum
-    if not sealed:  # its digest is of the bytes themselves, and could be compared with that of a guess
-        checksum = digest(canonical(["withheld", item.id, checksum]))
+    if not sealed:  # its digest is of the bytes themselves, and anything made of it could be compared with a guess
+        checksum = digest(canonical(["withheld", receipt.run_id, at]))
     if not is_digest(checksum):
         checksum = digest(checksum.encode())
     kept: Level = "restricted" if level == "public" else level

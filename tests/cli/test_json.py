@@ -61,6 +61,7 @@ LINES = {
     "kfm compact": ["compact"],
     "kfm doctor": ["doctor"],
     "kfm config show": ["config", "show"],
+    "kfm reproduce": ["reproduce", "rain-gauges"],
     "kfm gates run": ["gates", "run", "rain-gauges"],
     "kfm policy check": ["policy", "check"],
     "kfm policy explain": ["policy", "explain", "rain-gauges"],

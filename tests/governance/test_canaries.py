@@ -290,6 +290,8 @@ LOOKING = (
     ("verify", "sites"),
     ("leaks", "scan", "public"),
     ("leaks", "scan", "parcels.csv"),
+    ("reproduce", "sites"),
+    ("reproduce", "vault"),
 )
 CODES = {("leaks", "scan", "parcels.csv"): 4, ("audit", "verify"): 68, ("verify", "sites"): None}
 

@@ -161,6 +161,20 @@ SHAPES: dict[str, Shape] = {
             "written": "the file, if one was asked for",
         }
     ),
+    "kfm reproduce": Shape(
+        {
+            "run_id": "the run that was done again",
+            "dataset": "of which",
+            "version": "the digest of what it made then",
+            "identical": "did every byte come out again, and is every one still there?",
+            "made": "the digest of what it makes now; empty: nothing",
+            "inputs": "how many sources it read",
+            "steps": "how many steps its plan has",
+            "first": "`null`, or the first thing that is not as it was: `what` (`input`, `object`, `code`, "
+            "`configuration`, `plan`, `gate`, `step` or `output`), `name`, `message`, `recorded`, `found`",
+            "others": "the same of what else is not; of identical bytes, what changed nothing",
+        }
+    ),
     "kfm verify": Shape(
         {
             "about": "the dataset, or the file",

@@ -102,6 +102,7 @@ LOOKING: tuple[tuple[str, ...], ...] = (
     ("mask", "preview", "data/gauges.csv", "--mask", "mask.json"),
     ("leaks", "scan", "message.json", "--against", "data/gauges.csv", "--mask", "mask.json"),
     ("verify", "gauges"),
+    ("reproduce", "gauges"),
     ("audit", "verify"),
     ("audit", "prove", "1"),
     ("audit", "consistency", "1"),

@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import Any, NoReturn
 
-from kfm.cli import governing
+from kfm.cli import governing, questions
 from kfm.errors import EXIT_CODES, KfmError
 
 EXIT_TEXT = {
@@ -31,6 +31,7 @@ COMMANDS = frozenset(
         "attest", "audit", "cat", "compact", "completion", "config", "diff", "doctor", "freeze", "held", "init", "plan",
         "promote", "publish", "receipts", "refs", "resume", "rollback", "run", "runs", "schema", "serve", "telemetry",
         "thaw", "triggers", "verify", "wal", "watch", "webhook", "workflow", *governing.COMMANDS,
+        *questions.COMMANDS,
     }
 )  # fmt: skip
 
@@ -157,6 +158,8 @@ def build(only: str = "") -> Parser:
     _add_settings(commands)
     if only in ("", *governing.COMMANDS):
         governing.add(commands, _command, _group)
+    if only in ("", *questions.COMMANDS):
+        questions.add(commands, _command)
     return parser
 
 

@@ -204,6 +204,7 @@ class Updater:
     op: str = "ingest"  # the verb in ledgers and receipts
     job_type: str = "ingest.pull_source"  # under which its receipts lie
     code_hash: str = ""  # of what it is made of, by whoever loaded it; empty: not known
+    code_listing: bytes = b""  # what that is the digest of: modules and packages by name; empty: what is declared
     declared: bool = False  # the configuration says what it does, so a plan that changed is noticed without a run
     moves_only: bool = False  # an operation: its plan moves refs and makes no version of its own
     slo_target_latency_ms: int = 900_000  # within which a run should be done

@@ -73,6 +73,7 @@ class Journal:
         clock: Clock,
         facts: Facts = NOTHING_LEARNED,
         stored: Callable[[bytes], bytes] | None = None,
+        code: bytes = b"",
     ) -> None:
         self.run = run
         self.carried: list[Done] = []  # finished by the run this one continues, not journaled yet
@@ -82,6 +83,7 @@ class Journal:
         self._clock = clock
         self._facts = facts
         self._stored = stored  # as a chunk of the plan may lie in the state
+        self._code = code  # the listing of the code that planned it, kept under its digest
         self._segments = 0
         self._last = GENESIS
 
@@ -121,6 +123,8 @@ class Journal:
         for checkpoint in self._checkpoints:  # here, as a resume has read no source and could not
             tx.inbox.keep_checkpoint(checkpoint)
         self._facts.keep(tx)
+        if self._code and self._state.inline_object(run.code_hash) is None:
+            tx.objects([(run.code_hash, self._code)])
         payload: dict[str, Any] = {"plan_hash": plan.plan_hash, "steps": plan.steps, "complete": plan.complete}
         if run.continues:
             payload["continues"] = run.continues

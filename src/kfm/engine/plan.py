@@ -18,6 +18,7 @@ import msgspec
 
 from kfm.contract.canonical import canonical
 from kfm.contract.names import check_ref
+from kfm.contract.ports import INLINE_MAX
 from kfm.contract.records import Lease, RefMove, Run, SourceRef, Step
 from kfm.contract.updater import Plan
 from kfm.documents.characters import is_printable, printable
@@ -56,7 +57,9 @@ def settle_plan(walk: Walk, acquired: Acquired, admitted: Fresh | Resume, inspec
         )
     facts = walk.ports.protection.facts if walk.ports.protection is not None else NOTHING_LEARNED
     sealed = walk.ports.stored if walk.ports.seal is not None else None
-    journal = Journal(run, made, acquired.checkpoints, walk.ports.state, walk.ports.clock, facts, sealed)
+    known = sealed is None and run.code_hash == walk.updater.code_hash and len(walk.updater.code_listing) <= INLINE_MAX
+    code = walk.updater.code_listing if known else b""
+    journal = Journal(run, made, acquired.checkpoints, walk.ports.state, walk.ports.clock, facts, sealed, code)
     planned = Planned(made, journal, admitted.tenure, inspected, resumed=isinstance(admitted, Resume))
     walk.reached.planned = planned
     return planned

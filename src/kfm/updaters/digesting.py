@@ -1,5 +1,5 @@
-"""The digest of an updater's code: its module, what that imports from the folder of the installation, and the
-releases of the packages that these import. What was loaded before, and by whom, has no part in it."""
+"""The listing by whose digest an updater's code is known: its module, what that imports from the folder of the
+installation, and the releases of the packages that these import. What was loaded before, and by whom, has no part."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from kfm.contract.keys import digest
 INSTALLED = {"site-packages", "dist-packages"}  # also of an environment that lies in the folder
 
 
-_known: WeakKeyDictionary[ModuleType, dict[str, str]] = WeakKeyDictionary()  # of a module: folder → digest
+_known: WeakKeyDictionary[ModuleType, dict[str, bytes]] = WeakKeyDictionary()  # of a module: folder → listing
 
 
-def code_hash(module: ModuleType, folder: str) -> str:
+def code_listing(module: ModuleType, folder: str) -> bytes:
     """Of modules that are imported by name, wherever in the code. What is found by a computed name is not seen.
 
     Once for a module: however its file changes later, this process runs what it has loaded."""
     known = _known.setdefault(module, {})
     if folder not in known:
-        known[folder] = _hash_of(module, os.path.realpath(folder))
+        known[folder] = _listing_of(module, os.path.realpath(folder))
     return known[folder]
 
 
-def _hash_of(module: ModuleType, root: str) -> str:
+def _listing_of(module: ModuleType, root: str) -> bytes:
     entries = [entry for entry in sys.path if isinstance(entry, str)]
     ours = [entry for entry in entries if _is_ours(os.path.join(entry or os.getcwd(), "x"), root)]
     found: dict[str, str] = {}  # path → digest
@@ -51,7 +51,7 @@ def _hash_of(module: ModuleType, root: str) -> str:
             else:
                 outside.add(wanted.partition(".")[0])
     packages = sorted(outside - sys.stdlib_module_names - {"kfm", ""})
-    return digest(canonical({"code": 1, "modules": sorted(found.items()), "releases": list(_releases(packages))}))
+    return canonical({"code": 1, "modules": sorted(found.items()), "releases": list(_releases(packages))})
 
 
 def _shown(path: str, root: str) -> str:

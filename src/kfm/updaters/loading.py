@@ -26,7 +26,7 @@ def load_updater(name: str, spec: str, at: Callable[[str], str]) -> Updater:
         raise BadInput(f"{where} has no class {class_name} for dataset {name}", hint="check `updater:` in kfm.yml")
     if not (isinstance(kind, type) and issubclass(kind, Updater)):
         raise BadInput(f"{spec} of dataset {name} is not an Updater", hint="let the class inherit from kfm.Updater")
-    from kfm.updaters.digesting import code_hash  # not needed for what is declared
+    from kfm.updaters.digesting import code_listing  # not needed for what is declared
 
     try:
         updater = kind()
@@ -34,7 +34,8 @@ def load_updater(name: str, spec: str, at: Callable[[str], str]) -> Updater:
             updater.id = name
         check_updater(updater)
         with _turn:
-            updater.code_hash = code_hash(module, at(""))
+            updater.code_listing = code_listing(module, at(""))
+            updater.code_hash = digest(updater.code_listing)
         return updater
     except KfmError:
         raise

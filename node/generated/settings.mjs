@@ -121,6 +121,13 @@ export const GitHubConfig = record("GitHubConfig", {
   uploads: [bounded(text, {"min": 1, "max": 4096}), "https://uploads.github.com"],
 });
 
+export const Neo4jConfig = record("Neo4jConfig", {
+  user: [bounded(text, {"min": 1, "max": 4096}), "env:NEO4J_USERNAME"],
+  password: [bounded(text, {"min": 1, "max": 4096}), "env:NEO4J_PASSWORD"],
+  database: [bounded(text, {"min": 1, "max": 4096}), "neo4j"],
+  timeout_s: [bounded(number, {"gt": 0, "le": 31536000}), 30],
+});
+
 export const SourceConfig = record("SourceConfig", {
   uri: bounded(text, {"min": 1, "max": 4096}),
   format: [nullable(literal("bytes", "csv", "geojson", "json", "ndjson", "stac", "text")), null],
@@ -167,6 +174,8 @@ export const Config = record("Config", {
   network: [NetworkConfig.type, {"allow": [], "timeout_s": 30, "total_s": 3600, "max_bytes": 1099511627776, "revalidate_s": 86400}],
   execute: [ExecuteConfig.type, {"threads": 4, "window": 4096, "lease_s": 60}],
   github: [GitHubConfig.type, {"token": "env:GITHUB_TOKEN", "api": "https://api.github.com", "uploads": "https://uploads.github.com"}],
+  graph: [bounded(text, {"max": 4096}), ""],
+  neo4j: [Neo4jConfig.type, {"user": "env:NEO4J_USERNAME", "password": "env:NEO4J_PASSWORD", "database": "neo4j", "timeout_s": 30}],
   watch: [WatchConfig.type, {"poll_s": 900, "jitter": 0.1, "host_pause_s": 1, "debounce_s": 2}],
   webhooks: [map(WebhookConfig.type), {}],
   labels: [bounded(text, {"max": 4096}), ""],

@@ -11,6 +11,7 @@ from tests.graph.server import Neo4jServer
 from tests.policy.tools import Absent
 
 
+@pytest.mark.long
 @pytest.mark.xdist_group("neo4j")
 def test_what_neo4j_acknowledged_is_there_after_a_kill(server: Neo4jServer) -> None:
     server.ask("CREATE (:Canary {n: 1})")

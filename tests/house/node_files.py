@@ -23,6 +23,7 @@ from kfm.config import (
     custodians,
     datasets,
     github,
+    graph,
     installation,
     loading,
     network,
@@ -55,7 +56,7 @@ def files() -> dict[str, str]:
         "records.mjs": _records(records),
         # What holds another comes after it.
         "settings.mjs": _records(
-            *(declared, loading, network, pace, policy, custodians, proving, webhooks, github),
+            *(declared, loading, network, pace, policy, custodians, proving, webhooks, github, graph),
             *(sources, datasets, installation),
         ),
         "errors.mjs": _errors(),

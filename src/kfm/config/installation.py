@@ -10,6 +10,7 @@ from msgspec import Meta
 from kfm.config.custodians import CustodianConfig, check_custodian
 from kfm.config.datasets import DatasetConfig, check_dataset
 from kfm.config.github import GitHubConfig, check_github
+from kfm.config.graph import Neo4jConfig, check_graph
 from kfm.config.network import NetworkConfig, check_host
 from kfm.config.pace import ExecuteConfig, WatchConfig
 from kfm.config.policy import PolicyConfig, check_policy
@@ -40,6 +41,14 @@ class Config(Record, frozen=True):
     network: Annotated[NetworkConfig, Meta(description="what may be reached, how long, how much")] = NetworkConfig()
     execute: Annotated[ExecuteConfig, Meta(description="how steps are run")] = ExecuteConfig()
     github: Annotated[GitHubConfig, Meta(description="how GitHub is reached")] = GitHubConfig()
+    graph: Annotated[
+        str,
+        Meta(
+            max_length=4096,
+            description="neo4j+s://HOST:PORT or bolt+s://HOST:PORT of a Neo4j that is told of every run; empty: none",
+        ),
+    ] = ""
+    neo4j: Annotated[Neo4jConfig, Meta(description="how the graph is reached")] = Neo4jConfig()
     watch: Annotated[WatchConfig, Meta(description="how `kfm watch` looks at sources")] = WatchConfig()
     webhooks: Annotated[
         dict[str, WebhookConfig],
@@ -96,6 +105,7 @@ def check(config: Config, document: Document) -> None:
     for key, schemes in _SCHEMES.items():
         _check_location(document, key, getattr(config, key), schemes)
     check_github(document, config.publish, config.github)
+    check_graph(document, config.graph, config.neo4j, config.network.allow)
     check_proving(document, config.ledger, config.attest)
     if not is_printable(config.artifacts):
         document.refuse(("artifacts",), "holds a control character", "use a plain path")

@@ -37,9 +37,12 @@ class House(Protocol):
     def retention(self, dataset: str) -> int: ...
 
 
-def followers(house: House) -> Iterator[Follower]:  # noqa: ARG001
+def followers(house: House) -> Iterator[Follower]:
     """In the order in which they are told. Each sink is opened when it is its turn, and only where it is configured."""
-    yield from ()
+    if house.resolved.config.graph:
+        from kfm.house.graph import graph_follower
+
+        yield graph_follower(house.resolved, house.state, house.objects, lock_of(house, "graph"))
 
 
 def tell_sinks(house: House, *, again: bool = False, only: str = "") -> list[KfmError]:

@@ -14,6 +14,7 @@ from kfm.contract.public_run import PublicRun
 from kfm.contract.records import Record
 
 BATCH = 1000  # rows of one statement
+REF = "kfm://ref/"
 
 CONSTRAINTS = (
     "CREATE CONSTRAINT kfm_run IF NOT EXISTS FOR (r:Run) REQUIRE r.id IS UNIQUE",
@@ -38,25 +39,28 @@ ON CREATE SET a.first_seen_at = row.at
 ON MATCH SET a.first_seen_at = CASE WHEN row.at < a.first_seen_at THEN row.at ELSE a.first_seen_at END
 MERGE (a)-[:USED_IN]->(r)"""
 
-# The edge keeps what this run gave; the node, what the newest of all runs says. `created_at` is the first's.
-GENERATED = """\
-UNWIND $generated AS row
-MATCH (r:Run {id: row.run})
+# The node says what the newest of all runs says of it, and every property of it, so that no order of telling leaves
+# another trace; `created_at` is of the first that named it. A ref is one of them, too: where it stands, or `withdrawn`.
+_DATASET = """\
 MERGE (d:Dataset {key: row.key})
 ON CREATE SET d.created_at = row.at, d.seq = -1
 FOREACH (_ IN CASE WHEN row.at < d.created_at THEN [1] ELSE [] END | SET d.created_at = row.at)
 FOREACH (_ IN CASE WHEN row.seq >= d.seq THEN [1] ELSE [] END |
   SET d.seq = row.seq, d.hash = row.hash, d.version = row.version, d.stac_id = row.stac_id,
-    d.care_label = row.care_label, d.removed = false)
+    d.care_label = row.care_label, d.withdrawn = row.withdrawn, d.removed_by = row.removed_by)"""
+
+# The edge keeps what this run gave.
+GENERATED = f"""\
+UNWIND $generated AS row
+MATCH (r:Run {{id: row.run}})
+{_DATASET}
 MERGE (r)-[g:GENERATED]->(d)
 SET g.hash = row.hash"""
 
-REMOVED = """\
-UNWIND $removed AS row
-MERGE (d:Dataset {key: row.key})
-ON CREATE SET d.created_at = row.at, d.seq = -1
-FOREACH (_ IN CASE WHEN row.seq >= d.seq THEN [1] ELSE [] END |
-  SET d.seq = row.seq, d.removed = true, d.removed_by = row.run)"""
+# What it took away, and the refs it moved beside making something.
+STANDING = f"""\
+UNWIND $standing AS row
+{_DATASET}"""
 
 
 class Statement(Record, frozen=True):
@@ -66,17 +70,15 @@ class Statement(Record, frozen=True):
 
 def batch(runs: Iterable[PublicRun], size: int = BATCH) -> list[Statement]:
     """Everything that these runs add, in an order in which each statement finds what it matches."""
-    rows: dict[str, list[dict[str, Any]]] = {"runs": [], "used": [], "generated": [], "removed": []}
+    rows: dict[str, list[dict[str, Any]]] = {"runs": [], "used": [], "generated": [], "standing": []}
     for run in runs:
         rows["runs"].append(_run(run))
         rows["used"] += [
             {"run": run.run_id, "uri": each.id, "hash": each.checksum, "at": run.started_at} for each in run.inputs
         ]
         rows["generated"] += _generated(run)
-        rows["removed"] += [
-            {"run": run.run_id, "key": key, "seq": run.index, "at": run.finished_at} for key in run.removed
-        ]
-    texts = {"runs": RUNS, "used": USED, "generated": GENERATED, "removed": REMOVED}
+        rows["standing"] += _standing(run)
+    texts = {"runs": RUNS, "used": USED, "generated": GENERATED, "standing": STANDING}
     return [
         Statement(text=texts[name], parameters={name: part})
         for name, found in rows.items()
@@ -104,20 +106,32 @@ def _run(run: PublicRun) -> dict[str, Any]:
 
 
 def _generated(run: PublicRun) -> list[dict[str, Any]]:
-    said = {artifact.id: artifact.stac_id for artifact in run.artifacts}
+    if not run.artifacts:
+        return [_ref(run, REF + run.ref, run.version)] if run.ref else []
     return [
         {
-            "run": run.run_id,
-            "key": id,
-            "hash": digest,
+            **_said(run, artifact.id),
+            "hash": artifact.digest,
             "version": run.version,
-            "stac_id": said.get(id) or None,
-            "care_label": run.labels.care if run.labels else None,
-            "seq": run.index,
-            "at": run.finished_at,
+            "stac_id": artifact.stac_id or None,
         }
-        for id, digest in run.outputs()
+        for artifact in run.artifacts
     ]
+
+
+def _standing(run: PublicRun) -> list[dict[str, Any]]:
+    own = {key for key, _ in run.outputs()}
+    moved = [_ref(run, REF + move.ref, move.after) for move in run.moves if REF + move.ref not in own]
+    return [{**_said(run, key), "removed_by": run.run_id} for key in run.removed] + moved
+
+
+def _ref(run: PublicRun, key: str, version: str) -> dict[str, Any]:
+    return {**_said(run, key), "hash": version, "version": version or None, "withdrawn": not version}
+
+
+def _said(run: PublicRun, key: str) -> dict[str, Any]:
+    care = run.labels.care if run.labels else None
+    return {"run": run.run_id, "key": key, "care_label": care, "seq": run.index, "at": run.finished_at}
 
 
 def _parts(rows: list[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:

@@ -1,0 +1,41 @@
+"""The graph that is told of runs: where it is, who we are there, and what it is told."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from kfm.config import Resolved
+from kfm.contract.ports import Lock, Objects, State
+from kfm.contract.public_run import PublicRun
+from kfm.engine.following import Follower, each_run
+from kfm.engine.told import public_run
+from kfm.projections import cypher
+from kfm.publish.graph import GraphSink
+
+
+def graph_follower(resolved: Resolved, state: State, objects: Objects, lock: Callable[[], Lock]) -> Follower:
+    said = resolved.config.neo4j
+
+    def credentials() -> tuple[str, str]:
+        read = partial(resolved.secret, env=os.environ, shortest=1)
+        user, password = (
+            read(reference).reveal().decode("utf-8", "replace") for reference in (said.user, said.password)
+        )
+        return user, password
+
+    sink = GraphSink(
+        resolved.config.graph,
+        credentials,
+        database=said.database,
+        constraints=cypher.CONSTRAINTS,
+        seconds=said.timeout_s,
+    )
+    read = partial(public_run, state, objects)
+    return Follower(sink, each_run(read, statements), lock)
+
+
+def statements(run: PublicRun) -> list[tuple[str, dict[str, list[dict[str, Any]]]]]:
+    return [(statement.text, statement.parameters) for statement in cypher.batch([run])]

@@ -1,0 +1,56 @@
+"""What `graph` and `neo4j` may say: an address without secrets in it, and references."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kfm.config import load
+from kfm.errors import BadInput
+
+DATASETS = "datasets: {}\n"
+
+
+def loaded(folder: Path, text: str) -> None:
+    (folder / "kfm.yml").write_text(DATASETS + text)
+    load(str(folder / "kfm.yml"), {})
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        "neo4j+s://graph.example.org",
+        "bolt+s://graph.example.org:7687",
+        "neo4j://127.0.0.1:7687",
+        "bolt://localhost",
+        "neo4j://[::1]:7687",
+    ],
+)
+def test_an_address_of_a_graph_is_taken(tmp_path: Path, graph: str) -> None:
+    loaded(tmp_path, f'graph: "{graph}"\n')
+
+
+def test_a_host_that_is_named_may_be_reached_in_the_open(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="graph is not encrypted"):
+        loaded(tmp_path, "graph: neo4j://graph.internal:7687\n")
+    loaded(tmp_path, "graph: neo4j://graph.internal:7687\nnetwork: {allow: ['graph.internal:7687']}\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("graph: neo4j+s://neo4j:canary@graph.example.org\n", "graph is no address of a Neo4j"),
+        ("graph: neo4j+s://graph.example.org/neo4j\n", "graph is no address of a Neo4j"),
+        ("graph: neo4j+ssc://graph.example.org\n", "graph is no address of a Neo4j"),
+        ("graph: https://graph.example.org\n", "graph is no address of a Neo4j"),
+        ("neo4j: {password: canary}\n", "neo4j.password is not a reference"),
+        ("neo4j: {user: canary}\n", "neo4j.user is not a reference"),
+        ("neo4j: {database: 'a b'}\n", "neo4j.database is no name of a database"),
+        ("neo4j: {secret: canary}\n", "neo4j"),
+    ],
+)
+def test_what_is_no_address_or_no_reference_is_refused_without_being_told(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(BadInput, match=told) as refused:
+        loaded(tmp_path, text)
+    assert "canary" not in str(refused.value)

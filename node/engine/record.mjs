@@ -67,13 +67,7 @@ export function fail(walk, problem) {
     const runId = run?.run_id ?? makeRunId(`fail/${walk.updater.id}/${walk.dataset}`, tx.nextIndex());
     walk.moves = walk.heldReport ? quarantineMoves(walk) : [];
     for (const move of walk.moves) {
-      tx.move(move, {
-        runId,
-        op: walk.updater.op,
-        actor: trigger.actor,
-        reason: trigger.reason,
-        ts: walk.now(),
-      });
+      tx.move(move, { runId, op: walk.updater.op, actor: trigger.actor, reason: trigger.reason, ts: walk.now() });
     }
     walk.version = null;
     walk.changes = {};
@@ -121,9 +115,7 @@ export function closingReceipt(walk, old, outcome, note) {
     trigger: old.trigger.kind,
     actor: old.trigger.actor,
     reason: old.trigger.reason,
-    inputs: old.inputs.map((source) =>
-      Item({ kind: "uri", id: source.uri, checksum: source.content_hash, zone: "raw" }),
-    ),
+    inputs: itemsOf(old.inputs),
     outputs: [],
     moves: [],
     steps: old.steps,
@@ -144,16 +136,10 @@ export function quarantineMoves(walk) {
 
 const total = (inputs, name) => inputs.reduce((sum, source) => sum + source[name], 0);
 
-export function inputItems(walk) {
-  return walk.inputs.map((source) =>
-    Item({
-      kind: "uri",
-      id: source.uri,
-      checksum: source.content_hash,
-      zone: "raw",
-    }),
-  );
-}
+const itemsOf = (inputs) =>
+  inputs.map(({ uri, content_hash }) => Item({ kind: "uri", id: uri, checksum: content_hash, zone: "raw" }));
+
+export const inputItems = (walk) => itemsOf(walk.inputs);
 
 export function zonesIn(walk) {
   return [...new Set(inputItems(walk).map((item) => item.zone))];

@@ -1,9 +1,11 @@
-/** Lineage: closes the journal of the run. Its facts are those of the receipt; whoever tells them follows the ledger. */
+/** Lineage: what the run read goes into the embedded graph, and its journal is closed. */
 
 import { append } from "./plan.mjs";
+import { inputItems } from "./record.mjs";
 
 export function trace(walk, tx) {
   walk.stage = "LINEAGE";
+  tx.lineage(walk.run.run_id, inputItems(walk));
   // The last segment of the run: its last steps, the moves and the lineage are done, all or none.
   append(walk, tx, ["EXECUTE", "UPSERT", "LINEAGE"], { done: walk.tail, payload: { moves: walk.moves } });
 }

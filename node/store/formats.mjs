@@ -2,9 +2,9 @@
 
 import { Refused } from "../errors.mjs";
 
-export const FORMAT = 5;
+export const FORMAT = 6;
 
-const STEPS = [[4, followTheLedger], [4, keyByDataset]];
+const STEPS = [[4, followTheLedger], [4, keyByDataset], [6, drawTheGraph]];
 
 export function upgrade(tables, have) {
   for (const [number, step] of STEPS) if (have < number) step(tables);
@@ -51,6 +51,25 @@ function keyByDataset(tables) {
   }
   for (const [index, body] of [...tables.scan("ledger")]) {
     tables.put("ended_runs", `${datasetOf(body)}/${index}`, Buffer.from("{}"));
+  }
+}
+
+/** Twin of used_rows and made_row in src/kfm/store/lineage.py. */
+export const usedRow = (index, runId, { id, checksum }) => row(`used/${id}#${checksum}`, index, runId);
+export const madeRow = (index, runId, version) => row(`made/${version}`, index, runId);
+const row = (what, index, runId) => [`${what}@${String(index).padStart(12, "0")}`, Buffer.from(runId)];
+
+function drawTheGraph(tables) {
+  for (const [index, body] of [...tables.scan("ledger")]) {
+    const written = tables.get("receipts", JSON.parse(body).run_id) ?? "{}";
+    const { dataset, inputs, moves, outputs, run_id, status } = JSON.parse(written);
+    const made = outputs?.find((item) => item.kind === "dataset")?.checksum;
+    const own = made ? [] : moves?.map((move) => `kfm://ref/${move.ref}`);
+    if (status !== "SUCCESS" || !(made || moves.some((move) => /^(?:processed|published)\//.test(move.ref)))) continue;
+    for (const item of inputs) if (!own.includes(item.id)) tables.put("lineage", ...usedRow(index, run_id, item));
+    const version = `${dataset}@${made}`;
+    const first = tables.get("versions", version);
+    if (first && JSON.parse(first).run_id !== run_id) tables.put("lineage", ...madeRow(index, run_id, version));
   }
 }
 

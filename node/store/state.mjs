@@ -14,6 +14,7 @@ import {
   RunTelemetry, Segment, Told, Trigger, replace,
 } from "../records.mjs";
 import { integer, map } from "../types.mjs";
+import { madeRow, usedRow } from "./formats.mjs";
 import { isHeld } from "./holders.mjs";
 import { decodeRecord } from "./reading.mjs";
 
@@ -394,6 +395,7 @@ export class StoredTx {
     const body = this.#tables.get("versions", key);
     const first = body === null ? null : decodeRecord(body, DatasetVersion, `versions/${key}`);
     const { validation, run_id: validated_by, code_hash } = version;
+    if (first && first.run_id !== version.run_id) this.#put("lineage", ...madeRow(this.nextIndex(), version.run_id, key));
     const known = first && replace(first, { validation, validated_by, code_hash });
     this.#put("versions", key, canonical(known ?? version));
   }
@@ -428,6 +430,10 @@ export class StoredTx {
     this.#put("ledger", padded(index, 12), link);
     this.#put("ended_runs", `${receipt.dataset}/${padded(index, 12)}`, Buffer.from("{}"));
     this.#put("meta", "ledger_head", Buffer.from(digest(link)));
+  }
+
+  lineage(runId, inputs) {
+    for (const item of inputs) this.#put("lineage", ...usedRow(this.nextIndex(), runId, item));
   }
 
   nextIndex() {

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Any, BinaryIO, Protocol
 
 from kfm.contract.letters import DeadLetter, Letter, Stopped
+from kfm.contract.lineage import Edge, Use
 from kfm.contract.records import (
     Checkpoint,
     DatasetVersion,
@@ -182,6 +183,21 @@ class LedgerTx(Ledger, Protocol):
     def keep_attestation(self, key: str, envelope: bytes) -> None: ...
 
     def checkpoint(self) -> int: ...
+
+
+class Lineage(Protocol):
+    """The embedded graph: the way back from things to the runs that read or made them."""
+
+    def users(self, address: str, digest: str = "") -> Iterator[Use]:
+        """Runs that read this; without a digest, whatever was there."""
+
+    def makers(self, dataset: str, version: str) -> Iterator[str]:
+        """Every run that made this version, the first one first."""
+
+
+class LineageTx(Lineage, Protocol):
+    def keep(self, run_id: str, edges: Iterable[Edge]) -> None:
+        """What the run that this transaction ends has read, by address and digest."""
 
 
 class Inbox(Protocol):
@@ -358,6 +374,9 @@ class Tx(Protocol):
     def ledger(self) -> LedgerTx: ...
 
     @property
+    def lineage(self) -> LineageTx: ...
+
+    @property
     def inbox(self) -> InboxTx: ...
 
     @property
@@ -392,6 +411,9 @@ class State(Protocol):
 
     @property
     def ledger(self) -> Ledger: ...
+
+    @property
+    def lineage(self) -> Lineage: ...
 
     @property
     def inbox(self) -> Inbox: ...

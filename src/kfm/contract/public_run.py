@@ -103,6 +103,15 @@ class PublicRun(Record, frozen=True):
     labels: PublicLabels | None  # None: plainly public
     metadata: dict[str, Any]  # title, description, license, attribution, extent … as declared
 
+    def used(self) -> tuple[PublicInput, ...]:
+        """What it made something of: all inputs, but of an operation not where its ref was before, of which nothing
+        was made. Upstream and downstream questions follow these."""
+        own = set() if self.made_a_version() else {f"kfm://ref/{move.ref}" for move in self.moves}
+        return tuple(each for each in self.inputs if each.id not in own)
+
+    def made_a_version(self) -> bool:
+        return bool(self.version) and not self.job_type.startswith("operation.")
+
     def outputs(self) -> list[tuple[str, str]]:
         """What it gave, as (id, digest): the artifacts it made, or else the ref that it moved. This is what every
         grammar says, and what they are compared by."""

@@ -93,6 +93,12 @@ CATALOGUE = (
     ),
     StateTable("ledger", "the chain of all receipts", "a number", LedgerEntry),
     StateTable(
+        "lineage",
+        "the embedded graph: from what was read to the runs that read it, from a version to those that made it again",
+        "`used/`, address, `#`, digest, `@` and the number in the ledger; `made/`, dataset, `@`, digest, `@`, number",
+        "the run's id",
+    ),
+    StateTable(
         "outbox", "of each published dataset, how far the outside was told of it, and whether something is due; of "
         "each sink, why it does not go on, which entries it could not be told of, and which wait for a thaw",
         "`told/` or `due/`, the sink and the dataset; `sink/` and the sink; `dead/` or `wait/`, the sink and a number",

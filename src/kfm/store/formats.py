@@ -11,10 +11,12 @@ from collections.abc import Callable
 
 import msgspec
 
+from kfm.contract.lineage import made_by
 from kfm.contract.ports import Tables
+from kfm.contract.records import Receipt
 from kfm.errors import Refused
 
-FORMAT = 5
+FORMAT = 6
 
 
 def _follow_the_ledger(tables: Tables) -> None:
@@ -64,8 +66,23 @@ def _to_format_4(tables: Tables) -> None:
     _key_by_dataset(tables)
 
 
+def _draw_the_graph(tables: Tables) -> None:
+    """Which run read what was only in the receipts."""
+    from kfm.store.lineage import rows_of
+
+    for index, body in tables.scan("ledger"):
+        entry = msgspec.json.decode(body)
+        written = tables.get("receipts", entry["run_id"])
+        if written is None:
+            continue  # damage, which `kfm audit verify` names
+        receipt = msgspec.json.decode(written, type=Receipt)
+        version = tables.get("versions", f"{receipt.dataset}@{made_by(receipt)}")
+        maker = msgspec.json.decode(version)["run_id"] if version is not None else receipt.run_id
+        tables.put_many("lineage", rows_of(int(index), receipt, maker))
+
+
 # By the number of the format that it leads to.
-STEPS: dict[int, Callable[[Tables], None]] = {4: _to_format_4}
+STEPS: dict[int, Callable[[Tables], None]] = {4: _to_format_4, 6: _draw_the_graph}
 
 
 def upgrade(tables: Tables, have: int, to: int = FORMAT) -> None:

@@ -14,6 +14,7 @@ from kfm.contract.ports import Notary
 from kfm.contract.records import DatasetVersion, Governed, LedgerEntry, Receipt, RunTelemetry
 from kfm.errors import Corrupt
 from kfm.seals.merkle import Frontier, leaf_hash
+from kfm.store.lineage import made_row
 from kfm.store.rows import Noun, decode, exact
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ class LedgerTx(Ledger):
     def keep_version(self, version: DatasetVersion) -> None:
         """The first maker of a version stays its maker; a later one brings what it was held against up to date."""
         if (first := self.version(version.dataset, version.digest)) is not None:
+            self._tables.put("lineage", *made_row(self.next_index(), version.run_id, version.dataset, version.digest))
             standings = [one for one in (first.standing, version.standing) if one is not None]
             version = msgspec.structs.replace(
                 first,

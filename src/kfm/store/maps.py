@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kfm.contract.lineage import made_by
 from kfm.contract.records import LedgerEntry, Run, Trigger
+from kfm.store.lineage import rows_of
 from kfm.store.rows import decode
 from kfm.store.state import StoredState
 
@@ -29,6 +31,7 @@ def _found(state: StoredState) -> Iterator[str]:
     yield from _claims(state)
     yield from _inbox(state)
     yield from _refs(state)
+    yield from _lineage(state)
 
 
 def _open_runs(state: StoredState) -> Iterator[str]:
@@ -74,6 +77,31 @@ def _inbox(state: StoredState) -> Iterator[str]:
         trigger = decode(body, Trigger, f"inbox/{key}")
         if key != f"{trigger.dataset}/{trigger.trigger_id}":
             yield f"inbox/{key} is a trigger of {trigger.dataset or 'no dataset'}"
+
+
+def _lineage(state: StoredState) -> Iterator[str]:
+    """The graph, and the receipts it is made of."""
+    tables = state.tables
+    for key, run_id in tables.scan("lineage"):
+        index = key.rpartition("@")[2]
+        if (key, run_id) not in _edges(state, tables.get("ledger", index)):
+            yield f"lineage/{key} is no edge of a run"
+    for _, body in tables.scan("ledger"):
+        for key, run_id in _edges(state, body):
+            if tables.get("lineage", key) != run_id:
+                yield f"lineage/{key} is missing"
+
+
+def _edges(state: StoredState, entry_body: bytes | None) -> list[tuple[str, bytes]]:
+    """What the run of a ledger entry is to have in the graph."""
+    if entry_body is None:
+        return []
+    entry = decode(entry_body, LedgerEntry, "ledger")
+    receipt = state.ledger.receipt(entry.run_id)
+    if receipt is None:
+        return []
+    version = state.ledger.version(receipt.dataset, made_by(receipt))
+    return rows_of(entry.index, receipt, version.run_id if version is not None else receipt.run_id)
 
 
 def _refs(state: StoredState) -> Iterator[str]:

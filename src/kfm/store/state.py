@@ -1,5 +1,5 @@
-"""The state, at the height of intent and by noun: refs, journal, ledger, inbox, outbox, leases, runs, and what is
-protected, over any Tables.
+"""The state, at the height of intent and by noun: refs, journal, ledger, lineage, inbox, outbox, leases, runs, and
+what is protected, over any Tables.
 
 Every rule that must hold in the same transaction as its effect is in these nouns, once: fencing, freezing,
 compare-and-swap of refs, write-once receipts, the chain of the ledger. A backend only keeps bytes.
@@ -19,6 +19,7 @@ from kfm.store.inbox import Inbox, InboxTx
 from kfm.store.journal import Journal, JournalTx
 from kfm.store.leases import Leases, LeasesTx
 from kfm.store.ledger import Ledger, LedgerTx
+from kfm.store.lineage import Lineage, LineageTx
 from kfm.store.orders import Orders, OrdersTx
 from kfm.store.outbox import Outbox, OutboxTx
 from kfm.store.protected import Protected, ProtectedTx
@@ -45,6 +46,7 @@ class StoredState:
         self.refs = Refs(self)
         self.journal = Journal(self)
         self.ledger = Ledger(self)
+        self.lineage = Lineage(self)
         self.inbox = Inbox(self)
         self.orders = Orders(self)
         self.outbox = Outbox(self)
@@ -185,7 +187,8 @@ class StoredTx:
     """The writes of one transaction, by noun."""
 
     __slots__ = (
-        "_state", "_tables", "inbox", "journal", "leases", "ledger", "orders", "outbox", "protected", "refs", "runs",
+        "_state", "_tables", "inbox", "journal", "leases", "ledger", "lineage", "orders", "outbox", "protected", "refs",
+        "runs",
     )  # fmt: skip
 
     def __init__(self, state: StoredState) -> None:
@@ -194,6 +197,7 @@ class StoredTx:
         self.refs = RefsTx(state)
         self.journal = JournalTx(state)
         self.ledger = LedgerTx(state)
+        self.lineage = LineageTx(state)
         self.inbox = InboxTx(state)
         self.orders = OrdersTx(state)
         self.outbox = OutboxTx(state)

@@ -299,6 +299,7 @@ SHAPES: dict[str, Shape] = {
             "target": "what the label is on",
             "changed": "whether the file was changed",
             "diff": "its lines before and after",
+            "order": "the id of the order that others must sign first; empty: none must",
             "recalled": "what was taken back by it: of each dataset why, how many versions, what remains, who had it",
         }
     ),

@@ -104,12 +104,13 @@ def test_whoever_tightens_a_label_is_told_what_was_taken_back_and_who_had_it(pub
         "version: 1\nlabels:\n  - of:\n      source: sites.csv\n    sensitivity: generalised\n    care: open\n"
         "    custodian: office\n    public_resolution: 6\n"
     )
-    said = published("labels", "set", "source:sites.csv", "--sensitivity", "restricted", "--reason", "asked for")
+    signed = ("--key", str(SAFE / "sue.key"), "--reason", "asked for")
+    said = published("labels", "set", "source:sites.csv", "--sensitivity", "restricted", *signed)
     assert said.code == 0, said.err
     assert "sites: 1 version withdrawn" in said.err and "again: 1 version withdrawn" in said.err
     assert said.err.count("0 files remain outside; it had been published to file:public") == 2
     assert all("towns" in name for name in public_files())
-    again = published("labels", "set", "source:sites.csv", "--sensitivity", "closed", "--json")
+    again = published("labels", "set", "source:sites.csv", "--sensitivity", "closed", "--json", *signed)
     assert again.data["recalled"] == []
 
 

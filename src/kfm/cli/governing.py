@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kfm.cli.signing import add_days, add_key
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Protocol
@@ -114,8 +116,9 @@ def _add_labels(commands: Any, make: Make, group: Group) -> None:
         "set",
         "labelling:change",
         "Change one label in the file that kfm.yml names",
-        "What makes things safer is written at once. What shows more than before takes two stewards.\n"
-        "An empty text takes a field away. Comments in the file stay.",
+        "Where there is a key list it is signed, with --key: what makes things safer by one steward, what shows more\n"
+        "than before by two, and the community where there is one; they sign with `kfm review approve`, and the file\n"
+        "changes with the last of them. An empty text takes a field away. Comments in the file stay.",
     )
     change.add_argument("target", metavar="TARGET", help="dataset:NAME, source:ADDRESS, bytes:sha256:… or record:ID")
     change.add_argument("--sensitivity", metavar="WORD", help="public, generalised, restricted or closed")
@@ -129,7 +132,9 @@ def _add_labels(commands: Any, make: Make, group: Group) -> None:
     change.add_argument("--resolution", type=int, choices=range(16), metavar="N", help="of H3, 0 to 15: the finest")
     change.add_argument("--expires", metavar="DAY", help="the last day of the consent: 2027-06-30")
     change.add_argument("--dry-run", action="store_true", help="only show the lines that would change")
-    change.add_argument("--reason", default="", metavar="TEXT", help="why; a comment beside the label keeps it")
+    add_key(change)
+    add_days(change)
+    change.add_argument("--reason", default="", metavar="TEXT", help="why; goes into the ledger where it is signed")
     change.add_argument("--actor", default=None, metavar="NAME", help="who; default KFM_ACTOR or the user's name")
 
 

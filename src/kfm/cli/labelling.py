@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kfm.cli.opening import one_line, opened, person
 from kfm.cli.render import Screen
+from kfm.cli.running import Tally
 from kfm.cli.stewarding import today
+from kfm.errors import EXIT_CODES, BadInput
 
 if TYPE_CHECKING:
     from kfm.house.label_writing import Change
@@ -18,10 +20,12 @@ SOON = 60  # days before its end that a consent is spoken of
 
 def show(options: argparse.Namespace, screen: Screen) -> int:
     from kfm.house.labelling import shown, unused
+    from kfm.house.ruling import is_as_signed
 
     with opened(options, screen, "read") as house:
         rows = shown(house, options.name or "", today())
         lost = [] if options.name else unused(house)
+        as_signed = is_as_signed(house)
     if screen.json:
         screen.data(rows)
     else:
@@ -43,6 +47,9 @@ def show(options: argparse.Namespace, screen: Screen) -> int:
         )
     for row in rows:
         _tell(screen, row)
+    if not as_signed:
+        file = house.config.labels or "the file of labels"
+        screen.say(f"{file} is not what is in force: what it opens does not hold")
     for one in lost:
         screen.say(f"{one.at}: this label is on {one.on}, and nothing here is called that; is it a slip of the pen?")
     return 0
@@ -64,9 +71,10 @@ def _tell(screen: Screen, row: Shown) -> None:
 
 
 def change(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.house.keyring import in_force
     from kfm.house.label_writing import change, write
 
-    person(options)
+    said = person(options)
     fields = {
         "sensitivity": options.sensitivity,
         "care": options.care,
@@ -80,23 +88,62 @@ def change(options: argparse.Namespace, screen: Screen) -> int:
     one_line("TARGET", options.target, 1000)
     with opened(options, screen, "read") as house:
         made = change(house, options.target, fields, today())
-        if made.looser:
+        listed = in_force(house) is not None
+        if not listed and options.key:
+            raise BadInput("there is no key list to sign by", hint="leave out --key, or make a list: `kfm keys new`")
+        if made.looser and not listed:
             _needs_two(made)
         published = any(at for _, at in house.state.refs.all("published/"))
-    recalled: list[dict[str, Any]] = []
-    if not options.dry_run and made.changes:
+    done = _Done(changed=made.changes and not options.dry_run)
+    if done.changed and listed:
+        done = _signed(options, screen, made, said)
+    elif done.changed:
         write(made)
-        recalled = _take_back(options, screen) if published else []
+    recalled = _take_back(options, screen) if published and done.changed else []
+    _tell_change(options, screen, made, done, recalled)
+    return done.code or (4 if any(one["problem"] or one["remaining"] for one in recalled) else 0)
+
+
+class _Done(NamedTuple):
+    changed: bool
+    code: int = 0
+    order: str = ""  # that others must sign first
+
+
+def _signed(options: argparse.Namespace, screen: Screen, made: Change, said: dict[str, str]) -> _Done:
+    """By the keys there are: done at once, or asked for."""
+    from kfm.cli.moving import signer_of
+    from kfm.house.label_writing import make_ready, params_of
+    from kfm.house.working import moving, work
+
+    signer = signer_of(options, said["reason"])
+    with opened(options, screen, "write") as house:
+        make_ready(made)
+        tally = Tally(screen)
+        asked = moving("labels", made.dataset, params_of(house, made), signer=signer, days=options.days, **said)
+        receipts = work(house, [asked], tally).receipts
+    moves = [(receipt.job_type, move.ref) for receipt in receipts for move in receipt.moves]
+    order = next((ref.partition("/")[2] for kind, ref in moves if kind == "operation.request"), "")
+    done = any(kind == "operation.labels" for kind, _ in moves)
+    return _Done(done, tally.code or (EXIT_CODES["denied"] if order else 0), order)
+
+
+def _tell_change(
+    options: argparse.Namespace, screen: Screen, made: Change, done: _Done, recalled: list[dict[str, Any]]
+) -> None:
     if screen.json:
-        changed = made.changes and not options.dry_run
-        screen.data({"target": made.target, "changed": changed, "diff": made.diff().splitlines(), "recalled": recalled})
+        lines = made.diff().splitlines()
+        told = {"target": made.target, "changed": done.changed, "diff": lines, "order": done.order}
+        screen.data({**told, "recalled": recalled})
     elif made.changes:
         screen.text(made.diff() + "\n")
     if not made.changes:
         screen.say(f"the label on {made.target} says that already")
     elif options.dry_run:
         screen.say("nothing was written")
-    else:
+    elif done.order:
+        screen.say(f"others must agree first: order {done.order}, see `kfm review show {done.order}`")
+    elif done.changed:
         screen.say(f"the label on {made.target} holds from now on")
     for one in recalled:
         versions = "1 version" if one["versions"] == 1 else f"{one['versions']} versions"
@@ -107,7 +154,6 @@ def change(options: argparse.Namespace, screen: Screen) -> int:
             else f"{one['dataset']}: {versions} withdrawn ({', '.join(one['rules'])}); "
             f"{one['remaining']} files remain outside; it had been published to {where}"
         )
-    return 4 if any(one["problem"] or one["remaining"] for one in recalled) else 0
 
 
 def _take_back(options: argparse.Namespace, screen: Screen) -> list[dict[str, Any]]:

@@ -96,7 +96,7 @@ def _operate(options: argparse.Namespace, screen: Screen, params: dict[str, str]
     from kfm.house.working import moving, work
 
     who = person(options)
-    signer = _signer(options, who["reason"])
+    signer = signer_of(options, who["reason"])
     resolved = settings(options)
     name = options.dataset
     if not (switch and name == "global"):
@@ -151,7 +151,7 @@ def _tell_order(screen: Screen, receipt: Receipt, order: str) -> None:
     screen.say(said.get(receipt.job_type, f"done by order {order}"))
 
 
-def _signer(options: argparse.Namespace, reason: str) -> Signer | None:
+def signer_of(options: argparse.Namespace, reason: str) -> Signer | None:
     if not options.key:
         return None
     if len(options.key) > 1:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from kfm.contract.records import SourceRef
 
 REF = "kfm://ref/"
+LABELS = "rules/labels"  # the ref that is at the file of labels as it was signed
 TARGET = "kfm://target/"
 
 

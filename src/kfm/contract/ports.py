@@ -360,6 +360,10 @@ class ProtectedTx(Protected, Protocol):
 
     def keep_fingerprints(self, key_id: str, source: str, body: bytes) -> None: ...
 
+    def lower(self, of: str, known: Standing, stands: Standing | None) -> None: ...
+
+    def forget_fingerprints(self, key_id: str, source: str) -> None: ...
+
 
 class Tx(Protocol):
     """Writes of one transaction. All or nothing; refused as a whole when the lease is stale."""

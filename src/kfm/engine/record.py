@@ -35,7 +35,10 @@ def record(walk: Walk, run_id: str, made: Assembled, tx: Tx) -> Receipt:
 
 
 def outcome_of(made: Assembled) -> str:
-    moved = any(move.ref.startswith(("processed/", "published/", "switch/", "orders/", "keys/")) for move in made.moves)
+    moved = any(
+        move.ref.startswith(("processed/", "published/", "switch/", "orders/", "keys/", "rules/"))
+        for move in made.moves
+    )
     return "done" if moved else "unchanged"
 
 

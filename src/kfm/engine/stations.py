@@ -15,6 +15,7 @@ from kfm.contract.records import (
     RefMove,
     Run,
     SourceRef,
+    Standing,
 )
 from kfm.engine.journal import Journal, SettledPlan
 from kfm.engine.results import Done, Results
@@ -123,6 +124,14 @@ class Executed(Struct, frozen=True):
     tail_failed: list[tuple[int, str]] = []  # likewise, attempts that were made again
 
 
+class Lowered(Struct, frozen=True):
+    """What the state believes otherwise from now on, by an order: how something stood, and how it does then (None:
+    nothing is said of it any more), and fingerprints, by key and source, that are held against nothing any more."""
+
+    standings: list[tuple[str, Standing, Standing | None]] = []
+    prints: list[tuple[str, str]] = []
+
+
 class Warrant(Struct, frozen=True):
     """By whose leave an operation is done: what it uses up, and what must still be so when it commits."""
 
@@ -130,6 +139,7 @@ class Warrant(Struct, frozen=True):
     rows: Rows = []  # what these lead to
     orders: Rows = []  # what orders are then, by the digests of their requests
     held: dict[str, str] = {}  # refs that must be where they were when it was decided
+    lowered: Lowered = Lowered()
 
 
 class Assembled(Struct, frozen=True):
@@ -142,6 +152,7 @@ class Assembled(Struct, frozen=True):
     decisions: list[Decision] = []  # of the gate, on what goes to the Published zone
     held: dict[str, str] = {}  # refs that must still be there
     orders: Rows = []  # as in the warrant
+    lowered: Lowered = Lowered()
 
 
 NOTHING_MADE = Assembled()

@@ -16,7 +16,7 @@ from kfm.engine.parts import Tally
 from kfm.engine.record import outcome_of, quarantine_moves, zones_in, zones_out
 from kfm.engine.stations import Assembled, Executed, Planned, Warrant
 from kfm.engine.walk import Walk
-from kfm.engine.zones import admit_to_processed, admit_to_published, is_yes, still_holds
+from kfm.engine.zones import admit_to_processed, admit_to_published, is_yes, still_holds, still_labelled
 from kfm.errors import Denied, Moved
 
 
@@ -29,7 +29,14 @@ def assemble(walk: Walk, planned: Planned, executed: Executed) -> Assembled:
         decisions = [admit_to_published(walk, move) for move in moves if is_publishing(move)]
         warrant = walk.ports.authority(walk.updater.op, walk.trigger, moves) if moves else Warrant()
         moves += warrant.moves
-        return Assembled(moves, rows=warrant.rows, decisions=decisions, held=warrant.held, orders=warrant.orders)
+        return Assembled(
+            moves,
+            rows=warrant.rows,
+            decisions=decisions,
+            held=warrant.held,
+            orders=warrant.orders,
+            lowered=warrant.lowered,
+        )
     if walk.ports.protection is not None:
         from kfm.engine.leaks import check_made
 
@@ -154,6 +161,7 @@ def commit(walk: Walk, planned: Planned, executed: Executed, made: Assembled) ->
 
 def upsert(walk: Walk, run: Run, made: Assembled, tx: Tx) -> None:
     trigger = walk.trigger
+    still_labelled(walk)
     still_holds(walk, made.decisions)
     for move in made.moves:
         if is_publishing(move) and not any(is_yes(decision, move) for decision in made.decisions):
@@ -161,6 +169,10 @@ def upsert(walk: Walk, run: Run, made: Assembled, tx: Tx) -> None:
     for ref, at in made.held.items():
         if tx.refs.at(ref) != at:
             raise Denied(f"{ref} has moved since this was decided", hint="order it anew")
+    for name, known, stands in made.lowered.standings:
+        tx.protected.lower(name, known, stands)
+    for key_id, source in made.lowered.prints:
+        tx.protected.forget_fingerprints(key_id, source)
     for request, order in made.orders:
         tx.orders.keep(request, order)
     if made.version is not None:

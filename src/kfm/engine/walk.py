@@ -83,6 +83,8 @@ class Ports(Struct):
     request: FetchRequest = field(default_factory=lambda: FetchRequest(uri=""))  # limits for sources without a name
     metadata: Mapping[str, Any] = field(default_factory=dict)
     rules: Rules | None = None  # under which the gates decide; none: they are what they were
+    epoch: int = 0  # of the labels that the run was handed
+    epoch_now: Callable[[], int] | None = None  # and as they are when it commits
     progress: Callable[[str, int, int], None] = _silent
     authority: Authority = _one_person
     protection: Protection | None = None  # None: nothing here is protected
@@ -99,13 +101,14 @@ class Ports(Struct):
 
 
 SIGNED = ("keys", "request", "approve", "reject", "expire")  # operations on the key list and on orders
+RULED = ("labels",)  # on rules that people sign
 WORDS = 200  # characters of an author's exception that are kept
 
 
 def heeds_no_switch(updater: Updater, trigger: Trigger) -> bool:
-    """Freeze and thaw work the switches; keys and signatures change no data. A withdrawal only takes away: what must
-    not be public goes, frozen or not."""
-    return updater.op in ("freeze", "thaw", *SIGNED) or (
+    """Freeze and thaw work the switches; keys, signatures and rules change no data. A withdrawal only takes away: what
+    must not be public goes, frozen or not."""
+    return updater.op in ("freeze", "thaw", *SIGNED, *RULED) or (
         updater.op == "rollback" and trigger.params.get("to") == "nothing"
     )
 

@@ -22,7 +22,7 @@ from kfm.contract.aims import REF
 from kfm.contract.canonical import canonical
 from kfm.contract.keys import digest
 from kfm.contract.labels import LEVELS, UNLABELLED, Label, Labels, Level, joined, standing_of_source
-from kfm.contract.ports import Objects, State
+from kfm.contract.ports import Objects
 from kfm.contract.records import Checkpoint, DataContract, FetchRequest, SourceRef, Standing
 from kfm.engine.protection import Protection
 from kfm.engine.sealing import BLOCK, OpeningObjects, ScreenedObjects, Seal, SealedObjects, sealed_with
@@ -138,8 +138,7 @@ class WayIn:
 
     def stands(self, uri: str, base: str, plain: str) -> Standing | None:
         """The same, also of what is closed."""
-        declared = self._ports.metadata.get("sensitivity")
-        found = self._labelled(uri, base, plain, declared) + self._remembered(uri, base, plain)
+        found = self.labelled(uri, base, plain) + self._remembered(uri, base, plain)
         return joined(found) if found else None
 
     def stands_now(self, ref: SourceRef) -> Standing | None:
@@ -155,7 +154,9 @@ class WayIn:
         said = [standing for standing in found if standing is not None]
         return joined(said) if said else None
 
-    def _labelled(self, uri: str, base: str, plain: str, declared: Level | None) -> list[Standing]:
+    def labelled(self, uri: str, base: str, plain: str) -> list[Standing]:
+        """What labels and settings alone say of it; empty: nothing."""
+        declared: Level | None = self._ports.metadata.get("sensitivity")
         dataset = self._dataset
         labels = [meant(label, uri, base) for label in self.protection.labels.labels]
         own = [label for label in labels if _is_on(label, dataset, uri, plain)]
@@ -168,13 +169,22 @@ class WayIn:
             )
         ]
 
+    def is_under(self, labels: Iterable[Label], uri: str, plain: str) -> bool:
+        """Is one of these labels on it?"""
+        base = self._ports.request.base_dir
+        return any(_is_on(meant(label, uri, base), self._dataset, uri, plain) for label in labels)
+
+    def names_of_bytes(self, plain: str) -> list[str]:
+        """Under which names these bytes may be known."""
+        return [_of_bytes(self._key_with(key_id), plain) for key_id in self._keys]
+
     def _remembered(self, uri: str, base: str, plain: str) -> list[Standing]:
         protected = self._state.protected
         keys = [f"source/{address(uri, base)}"]
         if plain:
-            keys += [_of_bytes(self._key_with(key_id), plain) for key_id in self._keys]
+            keys += self.names_of_bytes(plain)
         known = [(key, standing) for key in keys if (standing := protected.standing(key)) is not None]
-        return [aged(standing, self.today) for key, standing in known if not is_lowered(self._state, key)]
+        return [aged(standing, self.today) for _, standing in known]
 
     def _key_with(self, key_id: str) -> CustodianKey:
         key = self.protection.with_id(key_id)
@@ -245,11 +255,6 @@ def settle_standing(walk: Walk, way: WayIn, refs: Iterable[SourceRef]) -> None:
     if standing.level == "restricted":
         seal = way.seal_for(standing)
         walk.ports = msgspec.structs.replace(walk.ports, seal=seal, objects=SealedObjects(walk.ports.objects, seal))
-
-
-def is_lowered(state: State, of: str) -> bool:  # noqa: ARG001 - the seam for orders of stewards
-    """Has an order of those who may lowered what is remembered of this? Nobody can give one yet."""
-    return False
 
 
 def aged(standing: Standing, today: str) -> Standing:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from kfm.contract.records import DatasetVersion, Decision, Obligation, RefMove, Run, SourceRef
 from kfm.contract.steps import StepUp
 from kfm.engine.walk import Walk
-from kfm.errors import Denied, Moved, Sovereignty
+from kfm.errors import Conflict, Denied, Moved, Sovereignty
 
 # Rules by which not the publisher of the data decides, but those it is of. Not among them: what a missing word in
 # kfm.yml says no to.
@@ -61,6 +61,15 @@ def admit_to_published(walk: Walk, move: RefMove) -> Decision:
 def is_yes(decision: Decision, move: RefMove) -> bool:
     """Only a literal yes about exactly this digest opens the Published zone."""
     return decision.allow is True and decision.subject == move.after
+
+
+def still_labelled(walk: Walk) -> None:
+    """In the transaction, of whatever is committed: do the labels say what they said when the run began?"""
+    ports = walk.ports
+    if ports.epoch_now is None or ports.epoch_now() == ports.epoch:
+        return
+    kind = Moved if walk.updater.moves_only else Conflict  # who only waits for his turn would wait for ever
+    raise kind("the labels changed while this was done", hint="run it again")
 
 
 def still_holds(walk: Walk, decisions: list[Decision]) -> None:

@@ -12,10 +12,11 @@ from collections.abc import Iterator
 import msgspec
 
 from kfm.clock import parse_instant
+from kfm.contract.aims import LABELS
 from kfm.contract.labels import joined, standing_of_source
 from kfm.contract.records import RefMove, Standing, Trigger
 from kfm.engine.stations import Warrant
-from kfm.engine.walk import SIGNED
+from kfm.engine.walk import RULED, SIGNED
 from kfm.errors import Corrupt, Denied
 from kfm.house.keyring import Installed, in_force, now
 from kfm.operations.moves import NOTHING
@@ -36,6 +37,8 @@ def warrant(house: Installed, op: str, trigger: Trigger, moves: list[RefMove]) -
     if op in SIGNED:
         return _signing(house, op, keys, moves[0])
     if keys is None:
+        if op in RULED:
+            raise Denied("there is no key list to sign by", hint="make one: `kfm keys new --person NAME --role admin`")
         return Warrant()
     wanted = matter(house, op, trigger, moves[0])
     at = now(house)
@@ -43,7 +46,8 @@ def warrant(house: Installed, op: str, trigger: Trigger, moves: list[RefMove]) -
     for order in _orders_for(house, wanted):
         verdict = decide(order.request, order.acts, keys, now=at, used=())
         if verdict.allow:
-            return _using(house, order, keys)
+            using = _using(house, order, keys)
+            return _lowering(house, using, moves[0]) if op in RULED else using
         refused += [f"{order.request.id}: {reason}" for reason in verdict.reasons]
     raise Denied(
         f"{wanted.action} of {wanted.dataset} is signed by nobody who may do it"
@@ -55,6 +59,8 @@ def warrant(house: Installed, op: str, trigger: Trigger, moves: list[RefMove]) -
 
 def matter(house: Installed, op: str, trigger: Trigger, move: RefMove) -> Request:
     """What would be done, as a request has it; nobody asks for it yet."""
+    if op in RULED:
+        return _ruled(house, trigger, move)
     action = "withdraw" if op == "rollback" and not move.after else op
     protects = op in ("promote", "rollback")
     return Request(
@@ -73,6 +79,29 @@ def matter(house: Installed, op: str, trigger: Trigger, move: RefMove) -> Reques
     )
 
 
+def _ruled(house: Installed, trigger: Trigger, move: RefMove) -> Request:
+    """A change of the labels, weighed as they are now: bound to the file that it was made from, too."""
+    from kfm.house.ruling import check_untouched, read_bytes, weigh
+
+    file = trigger.params.get("file", "")
+    check_untouched(house, file)
+    weighed = weigh(house, read_bytes(house.objects.read(move.after)))
+    return Request(
+        id="",
+        action=weighed.action,
+        requester="",
+        dataset=trigger.dataset,
+        purpose="",
+        created_at="",
+        expires_at="",
+        custodian=" ".join(weighed.custodians),
+        subject=move.after,
+        before=move.before or NOTHING,
+        after=move.after,
+        params={"ref": move.ref, "file": file},
+    )
+
+
 def custodians(house: Installed, dataset: str, move: RefMove) -> list[str]:
     """Who has a say in a version: of whatever it was made of, of the one it takes the place of, and whoever the labels
     of today name, should they have been written since."""
@@ -85,13 +114,13 @@ def custodians(house: Installed, dataset: str, move: RefMove) -> list[str]:
 
 def labelled(house: Installed, dataset: str) -> Standing | None:
     """What the file of labels says of a dataset and all its sources; None if there is no such file."""
-    if not house.resolved.config.labels:
+    if not house.resolved.config.labels and not house.state.refs.at(LABELS):
         return None
-    from kfm.house.protection import labels_of
+    from kfm.house.ruling import labels_in_force
 
     declared = house.resolved.config.datasets.get(dataset)
     addresses = [source.known_as for source in declared.sources.values()] if declared is not None else []
-    labels, today = labels_of(house.resolved), now(house)[:10]
+    labels, today = labels_in_force(house), now(house)[:10]
     return joined(
         standing_of_source(labels, dataset=dataset, source=address, digest="", today=today)
         for address in [*addresses, ""]
@@ -135,6 +164,13 @@ def _orders_for(house: Installed, wanted: Request) -> Iterator[Order]:
     if house.offered is not None and is_about(house.offered, wanted):
         yield house.offered
     yield from (each for each in orders(house) if each.state == "open" and is_about(each, wanted))
+
+
+def _lowering(house: Installed, using: Warrant, move: RefMove) -> Warrant:
+    """By what was signed, what the state has learned may be believed otherwise."""
+    from kfm.house.ruling import read_bytes, weigh
+
+    return msgspec.structs.replace(using, lowered=weigh(house, read_bytes(house.objects.read(move.after))).lowered)
 
 
 def _using(house: Installed, order: Order, keys: Keys) -> Warrant:

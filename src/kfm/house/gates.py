@@ -10,6 +10,7 @@ import msgspec
 
 from kfm.clock import rfc3339
 from kfm.config import Resolved
+from kfm.contract.aims import LABELS
 from kfm.contract.labels import joined, standing_of
 from kfm.contract.ports import Objects, State
 from kfm.contract.records import Decision, RefMove, Standing
@@ -71,15 +72,19 @@ class Gates:
         return self._decider
 
     def epoch(self) -> int:
-        """A number that is another one as soon as the file of labels is."""
+        """A number that is another one as soon as the file of labels is, or what was signed of it."""
         path = self._resolved.config.labels
         if not path:
             return 0
         try:
             with open(self._resolved.at(path), "rb") as file:
-                return int.from_bytes(hashlib.sha256(file.read()).digest()[:6], "big") + 1
+                known = hashlib.sha256(file.read())
         except OSError:
             raise BadInput(f"labels at {path} cannot be read", hint="correct the path in kfm.yml") from None
+        signed = self._house.state.refs.at(LABELS) if self._house is not None else ""
+        if signed and signed != "sha256:" + known.hexdigest():
+            known.update(signed.encode())
+        return int.from_bytes(known.digest()[:6], "big") + 1
 
     def evidence(self, now_ms: int, subject: str = "") -> Evidence:
         from kfm.policy.asking import NO_EVIDENCE, Evidence
@@ -111,9 +116,11 @@ class Gates:
 
     def _standing(self, now_ms: int) -> Standing | None:
         from kfm.house.protection import labels_of
+        from kfm.house.ruling import labels_in_force
 
         today = rfc3339(now_ms)[:10]
-        found = [one for one in labels_of(self._resolved).labels if one.of.dataset == self._dataset]
+        labels = labels_in_force(self._house) if self._house is not None else labels_of(self._resolved)
+        found = [one for one in labels.labels if one.of.dataset == self._dataset]
         return joined([standing_of(one, today) for one in found]) if found else None
 
 

@@ -18,11 +18,12 @@ import msgspec
 
 from kfm.clock import Clock, parse_instant, rfc3339
 from kfm.config import Resolved
-from kfm.contract.ports import Objects
+from kfm.contract.ports import Log, Objects
 from kfm.contract.records import Effect, Receipt
 from kfm.contract.secret import Secret
 from kfm.documents.characters import printable
 from kfm.durable import REAL, failing_as_storage, write_apart
+from kfm.engine.walk import Ports
 from kfm.errors import BadInput, Denied, KfmError
 from kfm.operations.signing import LIST
 from kfm.references import read_reference
@@ -44,12 +45,15 @@ class Installed(Protocol):
     state: StoredState
     objects: Objects
     clock: Clock
+    log: Log
     mode: Literal["write", "read", "dry"]
     offered: Order | None
 
     def operation(
         self, name: str, dataset: str, params: dict[str, str] | None = None, *, reason: str = "", actor: str = ""
     ) -> Receipt: ...
+
+    def ports(self, name: str) -> Ports: ...
 
     def settle(self) -> list[Effect]: ...
 

@@ -37,6 +37,7 @@ from kfm.house.labelling import File, holds, said
 if TYPE_CHECKING:
     from kfm.house.opening import House
 
+EMPTY = b"version: 1\nlabels: []\n"
 KINDS = ("dataset", "source", "bytes", "record")
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9 ._/-]*[A-Za-z0-9]")
 _WORDS = {"true", "false", "null", "yes", "no", "on", "off", "none"}
@@ -55,7 +56,8 @@ class Change(msgspec.Struct, frozen=True):
     after: bytes
     path: str
     looser: list[str]
-    custodians: list[str]
+    labels: Labels  # as they are then
+    dataset: str  # that it is told of in the ledger
 
     def diff(self) -> str:
         old, new = (body.decode().splitlines() for body in (self.before, self.after))
@@ -87,15 +89,36 @@ def change(house: House, target: str, fields: dict[str, Any], today: str) -> Cha
     after = _labels(file.labels, index, label)
     text = _written(file, index, label, given, after)
     looser = _looser(house, file.labels, after, label, index, today)
-    custodians = sorted({*(one.custodian for one in file.labels.labels), label.custodian} - {""})
     return Change(
         target=said(label),
         before=file.body if file.is_there else b"",
         after=text,
         path=file.path,
         looser=looser,
-        custodians=custodians,
+        labels=after,
+        dataset=_told_of(house, of),
     )
+
+
+def _told_of(house: House, of: dict[str, str]) -> str:
+    for name, dataset in sorted(house.config.datasets.items()):
+        if of.get("dataset") == name or any(one.known_as == of.get("source") for one in dataset.sources.values()):
+            return name
+    return "labels"
+
+
+def params_of(house: House, made: Change) -> dict[str, str]:
+    """The operation that brings it into force, where there is a key list."""
+    from kfm.contract.aims import LABELS
+    from kfm.contract.keys import digest
+
+    return {"ref": LABELS, "to": house.objects.put(made.after), "file": digest(made.before or EMPTY)}
+
+
+def make_ready(made: Change) -> None:
+    """A file to begin with, where there is none: one that says nothing of anything."""
+    if not os.path.lexists(made.path):
+        write(msgspec.structs.replace(made, after=EMPTY))
 
 
 def write(made: Change) -> None:

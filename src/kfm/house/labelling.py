@@ -91,8 +91,11 @@ def said(label: Label) -> str:
 
 def shown(house: House, wanted: str, today: str) -> list[Shown]:
     """Every source of a dataset, of all datasets without a name, or all that read one address."""
-    file = File(house.resolved)
-    return [_shown(house, file, dataset, source, today) for dataset, source in _sources(house.config.datasets, wanted)]
+    from kfm.house.ruling import labels_in_force
+
+    file, labels = File(house.resolved), labels_in_force(house)
+    wanted_ones = _sources(house.config.datasets, wanted)
+    return [_shown(house, file, labels, dataset, source, today) for dataset, source in wanted_ones]
 
 
 def unused(house: House) -> list[LabelAt]:
@@ -130,10 +133,10 @@ def _sources(datasets: dict[str, DatasetConfig], wanted: str) -> Iterator[tuple[
     yield from found
 
 
-def _shown(house: House, file: File, dataset: str, source: str, today: str) -> Shown:
+def _shown(house: House, file: File, labels: Labels, dataset: str, source: str, today: str) -> Shown:
     declared = house.config.datasets[dataset]
     address = declared.sources[source].known_as if source else ""
-    standing = holds(house, file.labels, dataset, address, declared.sensitivity or None, today)
+    standing = holds(house, labels, dataset, address, declared.sensitivity or None, today)
     return Shown(
         dataset=dataset,
         source=source,

@@ -211,6 +211,7 @@ class House:
         declared = self.config.datasets.get(name)
         metadata = declared.metadata() if declared else {}
         gates = Gates(self.resolved, name, metadata, self)
+        epoch = gates.epoch()  # before the labels are read: what changes in between is found out
         sources: dict[str, tuple[FetchRequest, DataContract | None]] = {}
         for source_name, source in (declared.sources if declared else {}).items():
             contract = source.data_contract()
@@ -238,6 +239,8 @@ class House:
             gate=gates.published,
             step_gate=gates.step,
             rules=gates.rules,
+            epoch=epoch,
+            epoch_now=gates.epoch,
             settings=Settings(
                 threads=execute.threads,
                 window=execute.window,
@@ -270,11 +273,13 @@ class House:
 
     def protection(self, name: str) -> Protection | None:
         """What is known of protected data, as the files say now. Nothing is read where nothing is protected."""
-        from kfm.house.protection import is_configured, protection_of
+        from kfm.house.protection import is_needed, protection_of
 
-        if not is_configured(self.resolved) and self.state.protected.is_empty():
+        if not is_needed(self.resolved, self.state):
             return None
-        return protection_of(self.resolved, name, self._check_protected)
+        from kfm.house.ruling import labels_in_force
+
+        return protection_of(self.resolved, name, labels_in_force(self), self._check_protected)
 
     def _check_protected(self) -> None:
         from kfm.house.keyring import check_protected
@@ -366,7 +371,9 @@ class House:
         ports = self.ports(trigger.dataset)
         if ports.protection is not None and self.mode == "write":
             from kfm.house.recalling import recall
+            from kfm.house.ruling import made_ready
 
+            made_ready(self)
             recall(self)
         return run(trigger, updater or self.updater(trigger.dataset), ports)
 
@@ -492,9 +499,10 @@ class House:
 def operations() -> dict[str, type[MoveUpdater]]:
     """Every operation there is, by its name."""
     from kfm.operations.moves import OPERATIONS
+    from kfm.operations.ruling import RULED
     from kfm.operations.signing import SIGNED
 
-    return {**OPERATIONS, **SIGNED}
+    return {**OPERATIONS, **SIGNED, **RULED}
 
 
 def open_house(

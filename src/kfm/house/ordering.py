@@ -16,6 +16,7 @@ from kfm.clock import parse_instant, rfc3339
 from kfm.contract.aims import REF
 from kfm.contract.records import Receipt, RefEntry, RefMove, SourceRef
 from kfm.documents.characters import printable
+from kfm.engine.walk import RULED
 from kfm.errors import BadInput, Denied, Moved, Refused
 from kfm.house.authority import asked_by, is_about, matter, may_be_done, orders
 from kfm.house.keyring import in_force, now, who
@@ -33,7 +34,16 @@ if TYPE_CHECKING:
 LONGEST_DAYS = 7
 TURNS = 5  # others may sign the same order at the same time
 # The operation that does what was asked for.
-DOES = {"promote": "promote", "rollback": "rollback", "withdraw": "rollback", "freeze": "freeze", "thaw": "thaw"}
+DOES = {
+    "promote": "promote",
+    "rollback": "rollback",
+    "withdraw": "rollback",
+    "freeze": "freeze",
+    "thaw": "thaw",
+    "label.tighten": "labels",
+    "label.lower": "labels",
+    "consent.renew": "labels",
+}
 
 
 def operate(
@@ -49,7 +59,7 @@ def operate(
 ) -> Receipt:
     """Do it, if the keys in force let it be done; else, if only others are missing, ask for it."""
     if signer is None:
-        return house.operation(operation, dataset, dict(params), reason=reason, actor=actor)
+        return _do(house, operation, dataset, params, reason=reason, actor=actor)
     keys = in_force(house)
     if keys is None:
         raise BadInput("there is no key list to sign by", hint="leave out --key, or make a list: `kfm keys new`")
@@ -58,7 +68,7 @@ def operate(
         house.offered = order
         try:
             actor = order.request.requester if order is not None else actor
-            return house.operation(operation, dataset, dict(params), reason=reason, actor=actor)
+            return _do(house, operation, dataset, params, reason=reason, actor=actor)
         finally:
             house.offered = None
     open_ = next((each for each in orders(house) if each.state == "open" and is_about(each, order.request)), None)
@@ -67,6 +77,14 @@ def operate(
             f"that is asked for already, as order {open_.request.id}", hint=f"`kfm review approve {open_.request.id}`"
         )
     return _keep(house, "request", order, actor=order.request.requester, reason=reason)
+
+
+def _do(house: House, operation: str, dataset: str, params: Mapping[str, str], *, reason: str, actor: str) -> Receipt:
+    if operation in RULED:
+        from kfm.house.ruling import put
+
+        return put(house, dataset, dict(params), reason=reason, actor=actor)
+    return house.operation(operation, dataset, dict(params), reason=reason, actor=actor)
 
 
 def _asked(
@@ -171,11 +189,13 @@ def carry_out(house: House, order: Order) -> Iterator[Receipt]:
     operation = DOES[request.action]
     if operation in ("freeze", "thaw"):
         params = {"scope": request.dataset}
+    elif operation in RULED:
+        params = {"to": request.after, "before": request.before, **request.params}
     else:
         params = {"to": request.after, "before": request.before}
         if operation == "rollback":
             params["ref"] = request.params["ref"]
-    yield house.operation(operation, request.dataset, params, actor=request.requester, reason=request.purpose)
+    yield _do(house, operation, request.dataset, params, actor=request.requester, reason=request.purpose)
 
 
 class Standing(msgspec.Struct, frozen=True):

@@ -7,7 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from kfm.config import Resolved
+from kfm.contract.aims import LABELS
 from kfm.contract.labels import Labels, read_labels
+from kfm.contract.ports import State
 from kfm.documents import reading
 from kfm.documents.reading import Document
 from kfm.errors import BadInput
@@ -31,12 +33,17 @@ def is_configured(resolved: Resolved) -> bool:
     return bool(config.labels or config.custodians or masked)
 
 
-def protection_of(resolved: Resolved, dataset: str, may_be_handled: Callable[[], None]) -> Protection:
+def is_needed(resolved: Resolved, state: State) -> bool:
+    """Is anything protected here, by what kfm.yml says, by what was signed, or by what was ever learned?"""
+    return is_configured(resolved) or not state.protected.is_empty() or bool(state.refs.at(LABELS))
+
+
+def protection_of(resolved: Resolved, dataset: str, labels: Labels, may_be_handled: Callable[[], None]) -> Protection:
     """What a run of this dataset knows, as the files say now."""
     from kfm.engine.protection import Protection
 
     return Protection(
-        labels=labels_of(resolved),
+        labels=labels,
         custodians={name: partial(custodian_key, resolved, name) for name in resolved.config.custodians},
         policies=policies_of(resolved, dataset),
         may_be_handled=may_be_handled,

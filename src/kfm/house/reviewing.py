@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from difflib import unified_diff
 from typing import TYPE_CHECKING
 
+from kfm.contract.names import is_digest
 from kfm.documents.characters import printable
+from kfm.engine.walk import RULED
 from kfm.errors import BadInput
 from kfm.house.authority import orders
 from kfm.house.items import Item
-from kfm.house.ordering import standing
+from kfm.house.ordering import DOES, standing
 from kfm.house.waiting import gate_items, held_items
+from kfm.seals.acts import Request
 
 if TYPE_CHECKING:
     from kfm.house.opening import House
@@ -37,9 +41,20 @@ def order_items(house: House) -> Iterator[Item]:
                 "before": request.before,
                 "after": request.after,
                 "params": request.params,
+                **_difference(house, request),
                 "signed": [{"kind": kind, "person": person, "at": at} for kind, person, at in now.signed],
             },
         )
+
+
+def _difference(house: House, request: Request) -> dict[str, list[dict[str, str]]]:
+    """Of a change of rules, the lines that it changes."""
+    if request.action not in DOES or DOES[request.action] not in RULED:
+        return {}
+    bodies = [house.objects.read(at) if is_digest(at) else b"" for at in (request.before, request.after)]
+    old, new = (body.decode("utf-8", "replace").splitlines() for body in bodies)
+    lines = [line for line in unified_diff(old, new, lineterm="", n=1) if line[:3] not in ("---", "+++", "@@ ")]
+    return {"diff": [{"line": line} for line in lines]}
 
 
 KINDS: tuple[Callable[[House], Iterator[Item]], ...] = (order_items, gate_items, held_items)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from kfm.contract.labels import joined
 from kfm.contract.records import Standing
+from kfm.errors import Moved
 from kfm.store.rows import Noun, exact
 
 
@@ -54,3 +55,15 @@ class ProtectedTx(Protected):
 
     def keep_fingerprints(self, key_id: str, source: str, body: bytes) -> None:
         self._tables.put("fingerprints", f"{key_id}/{source}", body)
+
+    def lower(self, of: str, known: Standing, stands: Standing | None) -> None:
+        """By order: from what those who signed it knew, to what they signed; None forgets it."""
+        if self.standing(of) != known:
+            raise Moved("more was learned of it since this was decided", hint="look again, and order it anew")
+        if stands is None:
+            self._tables.delete("standings", of)
+        else:
+            self._tables.put("standings", of, exact(stands))
+
+    def forget_fingerprints(self, key_id: str, source: str) -> None:
+        self._tables.delete("fingerprints", f"{key_id}/{source}")

@@ -17,7 +17,7 @@ from kfm.clock import Clock, from_environment, rfc3339
 from kfm.config import DatasetConfig, Resolved, SourceConfig
 from kfm.contract.declared import check_window
 from kfm.contract.names import check_partition, dataset_id
-from kfm.contract.ports import Lock, Log, Objects, Outside, Publisher, Source, Tables
+from kfm.contract.ports import Lock, Log, Objects, Outside, Publisher, Source
 from kfm.contract.records import (
     DataContract,
     Effect,
@@ -39,6 +39,8 @@ from kfm.engine.stations import Warrant
 from kfm.engine.walk import Attest, Ports, Settings
 from kfm.errors import BadInput, Broken, KfmError, Refused
 from kfm.house.gates import Gates
+from kfm.house.stored import Mode as Mode
+from kfm.house.stored import open_tables as open_tables
 from kfm.house.trust import LedgerNotary, Trust
 from kfm.orchestration.triggers import DAY_MS, asked, ordered, prune
 from kfm.sources import open_source
@@ -56,7 +58,6 @@ if TYPE_CHECKING:
     from kfm.seals.orders import Order
     from kfm.store.place import Verdict
 
-Mode = Literal["write", "read", "dry"]
 Progress = Callable[[str, int, int], None]
 
 
@@ -566,31 +567,6 @@ def open_log(
     if stream is not None:
         sinks.append(human(stream) if lines == "human" else jsonl(stream))
     return EventLog(clock or from_environment(), *sinks, causes=tracebacks(causes) if causes is not None else None)
-
-
-def open_tables(resolved: Resolved, mode: Mode) -> Tables:
-    """The state's tables; for `read` and `dry` a view that cannot write."""
-    from kfm.store.overlay import OverlayTables
-
-    scheme, path = resolved.location(resolved.config.state)
-    if scheme == "memory":
-        from kfm.store.memory import MemoryTables
-
-        return MemoryTables()
-    if scheme == "jsonl":
-        from kfm.store.jsonl import JsonlTables
-        from kfm.store.memory import MemoryTables
-
-        if mode == "write":
-            return JsonlTables(path)
-        return OverlayTables(JsonlTables(path, create=False) if os.path.exists(path) else MemoryTables())
-    if mode == "write":
-        from kfm.store.sqlite import SqliteTables
-
-        return SqliteTables(path)
-    from kfm.store.snapshot import SnapshotTables
-
-    return OverlayTables(SnapshotTables(path))
 
 
 def default_actor() -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 import kfm.house
-from kfm.contract.public_run import PublicArtifact, PublicInput, PublicLabels, PublicRun, PublicVersion
+from kfm.contract.public_run import PublicArtifact, PublicInput, PublicLabels, PublicRun, PublicVersion, artifact_id
 from kfm.contract.records import RefMove
 from kfm.projections.governance import schema as governance_schema
 from kfm.projections.vocabulary import GOVERNANCE
@@ -24,12 +24,12 @@ def sha(text: str) -> str:
 
 def artifact(*key: str, **given: Any) -> PublicArtifact:
     made: dict[str, Any] = {
-        "id": "kfm://dataset/stations/" + "/".join(key),
+        "id": artifact_id("stations", key),
         "key": key,
         "digest": sha("bytes of " + "/".join(key)),
         "size": 120,
         "media_type": "text/csv; charset=utf-8",
-        "path": "datasets/stations/versions/0123456789abcdef/" + "/".join(key) + ".csv",
+        "path": "versions/0123456789abcdef/" + "/".join(key) + ".csv",
     }
     return PublicArtifact(**{**made, **given})
 
@@ -38,6 +38,7 @@ ADDRESS = "https://example.org/stations.csv?state=KS#part"
 INPUTS = (
     PublicInput(kind="uri", id=ADDRESS, checksum=sha("raw"), name="stations", media_type="text/csv", size=900),
     PublicInput(kind="dataset", id="kfm://dataset/counties", checksum=sha("counties"), size=12),
+    PublicInput(kind="uri", id="https://example.org/a b|c", checksum=sha("odd")),
     PublicInput(kind="file", id="data/names of counties.csv", checksum=sha("names")),
 )
 METADATA = {
@@ -56,7 +57,7 @@ def run(**given: Any) -> PublicRun:
         "index": 1,
         "op": "ingest",
         "job_type": "ingest.pull_source",
-        "dataset": "kfm://dataset/stations",
+        "dataset": "stations",
         "partition": "",
         "updater_id": "stations",
         "updater_version": "1.2.0",
@@ -105,22 +106,25 @@ LABELS = PublicLabels(
 )
 RUNS = {
     "ingest": run(),
-    "masked": run(run_id="r-masked", labels=LABELS, rows=None, held_rows=None),
+    "masked": run(run_id="0192f3a0-0000-7000-8000-000000000002", labels=LABELS, rows=None, held_rows=None),
     "promote": run(
-        run_id="r-promote",
+        run_id="0192f3a0-0000-7000-8000-000000000003",
         index=2,
         op="promote",
         job_type="promote",
         updater_id="kfm.promote",
         trigger="operation",
-        inputs=(PublicInput(kind="ref", id="kfm://ref/processed/stations", checksum=sha("version 1")),),
+        inputs=(
+            PublicInput(kind="ref", id="kfm://ref/published/stations", checksum=""),
+            PublicInput(kind="dataset", id="kfm://dataset/stations", checksum=sha("version 1")),
+        ),
         artifacts=(),
         removed=(),
         ref="published/stations",
         before="",
     ),
     "rollback": run(
-        run_id="r-rollback",
+        run_id="0192f3a0-0000-7000-8000-000000000004",
         index=3,
         op="rollback",
         job_type="rollback",
@@ -132,10 +136,10 @@ RUNS = {
         before=sha("version 2"),
     ),
     "withdrawal": run(
-        run_id="r-withdrawal",
+        run_id="0192f3a0-0000-7000-8000-000000000005",
         index=4,
-        op="withdraw",
-        job_type="withdraw",
+        op="rollback",
+        job_type="rollback",
         trigger="operation",
         inputs=(PublicInput(kind="ref", id="kfm://ref/published/stations", checksum=sha("version 1")),),
         artifacts=(),
@@ -144,19 +148,33 @@ RUNS = {
         ref="published/stations",
         before=sha("version 1"),
     ),
-    "dry run": run(run_id="r-dry", dry_run=True),
+    "dry run": run(run_id="0192f3a0-0000-7000-8000-000000000006", dry_run=True),
     "failed": run(
-        run_id="r-failed", status="FAILED", outcome="failed", artifacts=(), removed=(), version="", ref="", moves=()
+        run_id="0192f3a0-0000-7000-8000-000000000007",
+        status="FAILED",
+        outcome="failed",
+        artifacts=(),
+        removed=(),
+        version="",
+        ref="",
+        moves=(),
     ),
     "noop": run(
-        run_id="r-noop", status="SKIPPED", outcome="noop", artifacts=(), removed=(), version="", ref="", moves=()
+        run_id="0192f3a0-0000-7000-8000-000000000008",
+        status="SKIPPED",
+        outcome="noop",
+        artifacts=(),
+        removed=(),
+        version="",
+        ref="",
+        moves=(),
     ),
 }
 
 
 def version(made: PublicRun, **given: Any) -> PublicVersion:
     said: dict[str, Any] = {
-        "dataset": made.dataset.removeprefix("kfm://dataset/"),
+        "dataset": made.dataset,
         "digest": made.version,
         "made": made,
         "entries": len(made.artifacts),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,8 @@ PLACES = Places(public="../public", receipts="../exports")
 
 def documents() -> dict[str, dict[str, Any]]:
     """A catalog as files: path → document."""
-    made, masked = samples.RUNS["ingest"], samples.RUNS["masked"]
-    masked = samples.run(run_id="r-masked", dataset="kfm://dataset/sites", labels=samples.LABELS)
+    made = samples.RUNS["ingest"]
+    masked = samples.run(run_id="r-masked", dataset="sites", labels=samples.LABELS)
     found: dict[str, dict[str, Any]] = {}
     versions = [
         samples.version(made, previous=samples.sha("version 0")),
@@ -110,7 +112,7 @@ def test_the_dcat_catalog_has_the_shapes_of_dcat_us(tmp_path: Path) -> None:
 
     versions = [
         samples.version(samples.RUNS["ingest"], previous=samples.sha("version 0")),
-        samples.version(samples.run(dataset="kfm://dataset/sites", labels=samples.LABELS), published_at=""),
+        samples.version(samples.run(dataset="sites", labels=samples.LABELS), published_at=""),
     ]
     shapes = rdflib.Graph().parse(samples.STANDARDS / "dcat-us-3/shacl/dcat-us_3.0_shacl_shapes.ttl")
     whole = [dcat.catalog(versions, PLACES), *(dcat.of_run(run, PLACES) for run in samples.RUNS.values())]
@@ -123,3 +125,120 @@ def test_the_dcat_catalog_has_the_shapes_of_dcat_us(tmp_path: Path) -> None:
     del broken["dataset"][0]["publisher"]
     data = rdflib.Graph().parse(data=dcat.to_bytes(broken), format="json-ld", publicID="file:///catalog/")
     assert not pyshacl.validate(data, shacl_graph=shapes)[0]
+
+
+@cache
+def registry() -> Any:
+    import referencing
+    from referencing.jsonschema import DRAFT7
+
+    from kfm.projections import openlineage
+
+    found: dict[str, Any] = {
+        address: json.loads((samples.STANDARDS / file).read_bytes())
+        for address, file in json.loads((samples.STANDARDS / "index.json").read_bytes()).items()
+    }
+    found |= openlineage.schemas()
+    return referencing.Registry().with_resources(
+        (address, referencing.Resource.from_contents(body, default_specification=DRAFT7))
+        for address, body in found.items()
+    )
+
+
+def faults(schema: str, value: Any, pointer: str = "") -> list[str]:
+    """What `jsonschema`, which we do not ship, finds wrong."""
+    import jsonschema
+
+    whole = jsonschema.Draft202012Validator(
+        {"$ref": schema + pointer}, registry=registry(), format_checker=jsonschema.FormatChecker()
+    )
+    return [f"{error.json_path}: {error.message}" for error in whole.iter_errors(value)]
+
+
+def test_every_event_and_every_facet_is_what_openlineage_asks_for() -> None:
+    from kfm.projections import openlineage
+
+    checked = set()
+    for run in samples.RUNS.values():
+        for event in openlineage.events(run):
+            assert faults(openlineage.SPEC, event) == []
+            things = [event["run"], event["job"], *event["inputs"], *event["outputs"]]
+            facets = [
+                facet
+                for thing in things
+                for kind in ("facets", "inputFacets", "outputFacets")
+                for facet in thing.get(kind, {}).values()
+            ]
+            for facet in facets:
+                schema, _, pointer = facet["_schemaURL"].partition("#")
+                assert faults(schema, facet, "#" + pointer) == [], facet
+                checked.add(schema.rpartition("/")[2])
+    assert checked == {
+        "NominalTimeRunFacet.json", "ProcessingEngineRunFacet.json", "ErrorMessageRunFacet.json", "KfmRunFacet.json",
+        "DocumentationJobFacet.json", "JobTypeJobFacet.json", "DatasetVersionDatasetFacet.json",
+        "DatasourceDatasetFacet.json", "KfmIdentityDatasetFacet.json", "InputStatisticsInputDatasetFacet.json",
+        "LifecycleStateChangeDatasetFacet.json", "OutputStatisticsOutputDatasetFacet.json",
+        "DocumentationDatasetFacet.json", "OwnershipDatasetFacet.json", "KfmGovernanceDatasetFacet.json",
+    }  # fmt: skip
+
+
+def test_a_broken_event_and_a_broken_facet_are_found() -> None:
+    from kfm.projections import openlineage
+
+    event = openlineage.events(samples.RUNS["masked"])[1]
+    facet = {**event["run"]["facets"]["kfm_run"], "planHash": "no digest"}
+    schema, _, pointer = facet["_schemaURL"].partition("#")
+    assert faults(schema, facet, "#" + pointer)
+    assert faults(openlineage.SPEC, {**event, "eventType": "ENDED"})
+    assert faults(openlineage.SPEC, {**event, "run": {"runId": "no uuid"}})
+
+
+def test_an_event_is_what_cloudevents_asks_for() -> None:
+    from kfm.projections import cloudevents
+
+    schema = "https://github.com/cloudevents/spec/cloudevents/formats/cloudevents.json"
+    for run in samples.RUNS.values():
+        assert faults(schema, cloudevents.event(run)) == []
+    assert faults(schema, {**cloudevents.event(samples.RUNS["ingest"]), "id": ""})
+
+
+def test_the_library_of_prov_reads_each_bundle_and_writes_the_same() -> None:
+    import prov.model
+
+    from kfm.projections import prov as ours
+
+    for kind, run in samples.RUNS.items():
+        body = ours.to_bytes(ours.prov_json(run)).decode()
+        read = prov.model.ProvDocument.deserialize(content=body, format="json")
+        again = prov.model.ProvDocument.deserialize(content=read.serialize(format="json"), format="json")
+        assert read == again
+        (bundle,) = read.bundles
+        types = {type(record).__name__ for record in bundle.records}
+        assert {"ProvActivity", "ProvAgent", "ProvEntity", "ProvAssociation", "ProvUsage"} <= types
+        assert ("ProvInvalidation" in types) == (kind in ("rollback", "withdrawal"))
+        assert ("ProvAttribution" in types) == (kind == "masked")
+
+
+def test_both_forms_of_prov_say_the_same_of_time_actors_and_plan() -> None:
+    import rdflib
+
+    from kfm.projections import prov as ours
+
+    for run in samples.RUNS.values():
+        whole = rdflib.Dataset()
+        whole.parse(data=ours.to_bytes(ours.prov_o(run)), format="json-ld")
+        graph = next(graph for graph in whole.graphs() if str(graph.identifier) == f"kfm://bundle/{run.run_id}")
+        prov = rdflib.Namespace("http://www.w3.org/ns/prov#")
+        (activity,) = graph.subjects(rdflib.RDF.type, prov.Activity)
+        (said,) = ours.prov_json(run)["bundle"].values()
+        (told,) = said["activity"].values()
+        when = {
+            name: datetime.fromisoformat(str(graph.value(activity, prov[name])))
+            for name in ("startedAtTime", "endedAtTime")
+        }
+        assert when["startedAtTime"] == datetime.fromisoformat(told["prov:startTime"])
+        assert when["endedAtTime"] == datetime.fromisoformat(told["prov:endTime"])
+        association = graph.value(activity, prov.qualifiedAssociation)
+        assert str(graph.value(association, prov.hadPlan)).endswith(run.plan_hash)
+        invalidated = [str(one) for one in graph.objects(activity, prov.invalidated)]
+        assert len(invalidated) == len(said.get("wasInvalidatedBy", {}))

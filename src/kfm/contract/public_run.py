@@ -143,6 +143,7 @@ class PublicVersion(Record, frozen=True):
     latest: str = ""  # the one that the published ref is at; empty: this one
     bbox: tuple[float, ...] = ()  # around all that its outputs say of themselves; empty: they say nothing
     interval: tuple[str, str] = ("", "")  # of all that they say; empty: open, or they say nothing
+    metadata: dict[str, Any] = {}  # as the run that published it first says; empty: as the run that made it
     listing: str = ""  # digest of the listing of its files
     listing_size: int = 0
 

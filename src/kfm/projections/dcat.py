@@ -106,7 +106,7 @@ def catalog(versions: Iterable[PublicVersion], places: Places) -> dict[str, Any]
 def dataset(version: PublicVersion, places: Places) -> dict[str, Any]:
     name, run = version.dataset, version.made
     here = f"kfm://dataset/{name}"
-    metadata = run.metadata
+    metadata = version.metadata or run.metadata
     return {
         "@id": here,
         "@type": "dcat:Dataset",
@@ -120,7 +120,7 @@ def dataset(version: PublicVersion, places: Places) -> dict[str, Any]:
         "modified": run.finished_at,
         **({"issued": version.published_at} if version.published_at else {}),
         **_extent(version),
-        **_rights(run),
+        **_rights(run, metadata),
         "source": sorted({address(each) for each in run.inputs}),
         "wasGeneratedBy": [_activity(run)],
         "distribution": _distributions(version, places),
@@ -141,7 +141,7 @@ def of_run(run: PublicRun, places: Places) -> dict[str, Any]:
                 "description": f"{run.op} of {name_of(run.dataset)}",
                 "publisher": _publisher(places),
                 "version": digest or "withdrawn",
-                **_rights(run),
+                **_rights(run, run.metadata),
                 "wasGeneratedBy": [_activity(run)],
                 "distribution": [_file(made[id], run, places)] if id in made else [],
             }
@@ -186,7 +186,7 @@ def _distributions(version: PublicVersion, places: Places) -> list[dict[str, Any
             "accessURL": f"./{stac.collection_path(name)}",
             "mediaType": _media("application/json"),
             **_restrictions(version.made),
-            **_licence(version.made),
+            **_licence(version.metadata or version.made.metadata),
         }
     ]
     if version.listing:
@@ -201,14 +201,14 @@ def _distributions(version: PublicVersion, places: Places) -> list[dict[str, Any
                 "byteSize": str(version.listing_size),
                 "checksum": _checksum(version.listing),
                 **_restrictions(version.made),
-                **_licence(version.made),
+                **_licence(version.metadata or version.made.metadata),
             }
         )
     return found
 
 
 def _file(artifact: PublicArtifact, run: PublicRun, places: Places) -> dict[str, Any]:
-    path = f"{places.public}/{artifact.path}"
+    path = f"{places.public}/datasets/{name_of(run.dataset)}/{artifact.path}"
     return {
         "@id": entity(artifact.id, artifact.digest) + "/file",
         "@type": "dcat:Distribution",
@@ -218,7 +218,7 @@ def _file(artifact: PublicArtifact, run: PublicRun, places: Places) -> dict[str,
         "byteSize": str(artifact.size),
         "checksum": _checksum(artifact.digest),
         **_restrictions(run),
-        **_licence(run),
+        **_licence(run.metadata),
     }
 
 
@@ -235,19 +235,19 @@ def _media(media_type: str) -> str:
     return "https://www.iana.org/assignments/media-types/" + media_type.partition(";")[0].strip()
 
 
-def _licence(run: PublicRun) -> dict[str, str]:
-    said = str(run.metadata.get("license") or "")
+def _licence(metadata: dict[str, Any]) -> dict[str, str]:
+    said = str(metadata.get("license") or "")
     if not said:
         return {}
     return {"license": said if "://" in said else f"https://spdx.org/licenses/{said}"}
 
 
-def _rights(run: PublicRun) -> dict[str, Any]:
+def _rights(run: PublicRun, metadata: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    credit = run.metadata.get("attribution")
+    credit = metadata.get("attribution")
     if credit:
         found["rights"] = {
-            "@id": f"{run.dataset}/rights",
+            "@id": f"kfm://rights/{name_of(run.dataset)}",
             "@type": "dcterms:RightsStatement",
             "attributionText": credit,
         }
@@ -289,7 +289,7 @@ def _restriction(kind: str, word: str, note: str) -> dict[str, str]:
 
 
 def _extent(version: PublicVersion) -> dict[str, Any]:
-    metadata = version.made.metadata
+    metadata = version.metadata or version.made.metadata
     box = tuple((metadata.get("extent") or {}).get("bbox") or version.bbox)
     start, end = interval(metadata)
     if start is None and end is None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kfm.contract.canonical import canonical
+from kfm.contract.names import is_digest
 from kfm.contract.public_run import Places, PublicArtifact, PublicInput, PublicRun, PublicVersion
 from kfm.projections.governance import governance
 from kfm.projections.vocabulary import (
@@ -69,7 +70,7 @@ def catalog(datasets: Iterable[tuple[str, str]], places: Places) -> dict[str, An
 def collection(version: PublicVersion, keys: Iterable[tuple[str, ...]], places: Places) -> dict[str, Any]:
     """A version of a dataset as a collection, with a link to the item of each key; of a version that a newer one has
     replaced, no items."""
-    name, run, metadata = version.dataset, version.made, version.made.metadata
+    name, run, metadata = version.dataset, version.made, version.metadata or version.made.metadata
     current = version.latest in ("", version.digest)
     up = "../" if current else "../../"
     stamps = _stamps(version)
@@ -85,7 +86,7 @@ def collection(version: PublicVersion, keys: Iterable[tuple[str, ...]], places: 
         "description": metadata.get("description") or metadata.get("title") or name,
         "license": licence,
         "extent": _extent(version),
-        "providers": _providers(run, places),
+        "providers": _providers(run, metadata, places),
         "version": version.digest,
         **({} if current else {"deprecated": True}),
         **stamps,
@@ -129,7 +130,7 @@ def item(artifact: PublicArtifact, made: PublicRun, places: Places) -> dict[str,
             "kfm:id": artifact.id,
             "kfm:run_id": made.run_id,
         },
-        "assets": {"data": _data_asset(artifact, places)},
+        "assets": {"data": _data_asset(artifact, name_of(made.dataset), places)},
         "links": [
             _link("root", f"../../{ROOT}", _JSON),
             _link("parent", "../collection.json", _JSON),
@@ -197,8 +198,8 @@ def _processing(run: PublicRun) -> dict[str, Any]:
     }
 
 
-def _data_asset(artifact: PublicArtifact, places: Places) -> dict[str, Any]:
-    href = f"{places.public}/{artifact.path}" if artifact.path else artifact.id
+def _data_asset(artifact: PublicArtifact, name: str, places: Places) -> dict[str, Any]:
+    href = f"{places.public}/datasets/{name}/{artifact.path}" if artifact.path else artifact.id
     return {
         "href": href if "://" in href else f"../../{href}",
         "type": artifact.media_type,
@@ -229,8 +230,17 @@ def _source_link(each: PublicInput) -> dict[str, Any]:
     """What it was made of: other data of the house, or the place outside where it came from."""
     rel = "via" if each.kind in ("uri", "file") else "derived_from"
     size = {"file:size": each.size} if each.size is not None else {}
-    media = each.media_type or "application/octet-stream"
-    return {**_link(rel, address(each), media), "file:checksum": multihash(each.checksum), **size, "kfm:id": each.id}
+    media = {"type": each.media_type} if each.media_type else {}
+    checksum = {"file:checksum": multihash(each.checksum)} if is_digest(each.checksum) else {}
+    return {
+        "rel": rel,
+        "href": address(each),
+        **media,
+        **checksum,
+        **size,
+        "kfm:id": each.id,
+        **({} if checksum else {"kfm:checksum": each.checksum}),  # where a ref stood that was nowhere, or a switch
+    }
 
 
 def _proofs(run: PublicRun, up: str, places: Places) -> list[dict[str, Any]]:
@@ -266,16 +276,17 @@ def _stamps(version: PublicVersion) -> dict[str, str]:
 
 
 def _extent(version: PublicVersion) -> dict[str, Any]:
-    declared = version.made.metadata.get("extent") or {}
+    metadata = version.metadata or version.made.metadata
+    declared = metadata.get("extent") or {}
     box = list(declared.get("bbox") or version.bbox) or [-180, -90, 180, 90]
-    start, end = interval(version.made.metadata)
+    start, end = interval(metadata)
     if start is None and end is None:
         start, end = (instant(text) for text in version.interval)
     return {"spatial": {"bbox": [box]}, "temporal": {"interval": [[start, end]]}}
 
 
-def _providers(run: PublicRun, places: Places) -> list[dict[str, Any]]:
-    source = run.metadata.get("attribution")
+def _providers(run: PublicRun, metadata: dict[str, Any], places: Places) -> list[dict[str, Any]]:
+    source = metadata.get("attribution")
     first = [{"name": source, "roles": ["producer"]}] if source else []
     return [*first, {"name": places.publisher, "roles": ["processor", "host"], **_processing(run)}]
 

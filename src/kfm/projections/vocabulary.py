@@ -14,6 +14,8 @@ OURS = "https://kfm.example/"  # a name, not a place: everything below it is shi
 SCHEMAS = OURS + "schemas/"
 PRODUCER = OURS + "kfm"
 GOVERNANCE = SCHEMAS + "stac/governance/v1.0.0/schema.json"
+_NOT_IN_IRIS = frozenset(' <>"{}|\\^`') | frozenset(map(chr, range(32)))
+_IN_IRIS = ":/?#[]@!$&'()*+,;=%"
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789._-")
 
 
@@ -38,20 +40,16 @@ def agent_uri(run: PublicRun) -> str:
     return f"kfm://updater/{run.updater_id}/{run.updater_version}"
 
 
-def entity(id: str, digest: str) -> str:
-    """One thing in one state: its id and the digest of its bytes."""
-    return f"{id}#{digest}"
-
-
-def apart(entity: str) -> tuple[str, str]:
-    """An entity's id and digest. An id may hold a `#` of its own, a digest has none."""
-    id, _, digest = entity.rpartition("#")
-    return id, digest
+def entity(iri: str, digest: str) -> str:
+    """One thing in one state, as an IRI: its own with the digest of its bytes as the fragment."""
+    return f"{iri.replace('#', '%23')}#{digest}"
 
 
 def address(each: PublicInput) -> str:
     """An IRI of an input. An id without a scheme, such as the path of a file, is below a name of ours."""
-    return each.id if "://" in each.id or each.id.startswith("urn:") else f"kfm://source/{quoted(each.id)}"
+    if "://" in each.id or each.id.startswith("urn:"):
+        return each.id if _NOT_IN_IRIS.isdisjoint(each.id) else quoted(each.id, _IN_IRIS)
+    return f"kfm://source/{quoted(each.id)}"
 
 
 def quoted(text: str, safe: str = "/") -> str:

@@ -1,0 +1,218 @@
+"""OpenLineage 2-0-2: a run as its START and its end, with standard facets and two of our own. Pure.
+
+A dry run is said under a namespace of its own, so that nobody takes it for what happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kfm.contract.labels import ACCESS, CARE, LEVELS
+from kfm.contract.public_run import PublicArtifact, PublicInput, PublicRun
+from kfm.projections.vocabulary import PRODUCER, SCHEMAS, address, name_of
+
+SPEC = "https://openlineage.io/spec/2-0-2/OpenLineage.json"
+_FACETS = "https://openlineage.io/spec/facets/"
+_OURS = SCHEMAS + "openlineage/1-0-0/"
+NAMESPACE, DRY_RUN = "kfm", "kfm.dry-run"
+_ENDS = {"SUCCESS": "COMPLETE", "SKIPPED": "COMPLETE", "PARTIAL": "FAIL", "FAILED": "FAIL"}
+
+
+def events(run: PublicRun) -> list[dict[str, Any]]:
+    """START with what it read, and the end with all it did."""
+    inputs = [_input(each) for each in run.inputs]
+    outputs = list(_outputs(run))
+    start = _event(run, "START", run.started_at, inputs, [])
+    return [start, _event(run, _ENDS[run.status], run.finished_at, inputs, outputs)]
+
+
+def _event(
+    run: PublicRun, kind: str, at: str, inputs: list[dict[str, Any]], outputs: list[dict[str, Any]]
+) -> dict[str, Any]:
+    ended = kind != "START"
+    return {
+        "eventType": kind,
+        "eventTime": at,
+        "producer": PRODUCER,
+        "schemaURL": SPEC + "#/$defs/RunEvent",
+        "run": {"runId": run.run_id, "facets": _run_facets(run, ended)},
+        "job": {
+            "namespace": DRY_RUN if run.dry_run else NAMESPACE,
+            "name": f"{run.updater_id}.{name_of(run.dataset)}",
+            "facets": _job_facets(run),
+        },
+        "inputs": inputs,
+        "outputs": outputs,
+    }
+
+
+def _facet(name: str, version: str, /, **said: Any) -> dict[str, Any]:
+    return {"_producer": PRODUCER, "_schemaURL": f"{_FACETS}{version}/{name}.json#/$defs/{name}", **said}
+
+
+def _own(name: str, /, **said: Any) -> dict[str, Any]:
+    return {"_producer": PRODUCER, "_schemaURL": f"{_OURS}{name}.json#/$defs/{name}", **said}
+
+
+def _run_facets(run: PublicRun, ended: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "nominalTime": _facet("NominalTimeRunFacet", "1-0-1", nominalStartTime=run.started_at),
+        "processing_engine": _facet(
+            "ProcessingEngineRunFacet", "1-1-1", name=run.updater_id, version=run.updater_version
+        ),
+    }
+    if not ended:
+        return found
+    if run.status in ("FAILED", "PARTIAL"):  # why in words is in the receipt: a message could hold a value
+        text = f"the run ended as {run.status}, {run.outcome}"
+        found["errorMessage"] = _facet("ErrorMessageRunFacet", "1-0-1", message=text, programmingLanguage="Python")
+    said = {
+        "op": run.op,
+        "trigger": run.trigger,
+        "status": run.status,
+        "outcome": run.outcome,
+        "dryRun": run.dry_run,
+        "walId": run.wal_id,
+        "ledgerIndex": run.index,
+        "receipt": run.receipt_digest,
+        "planHash": run.plan_hash,
+        "inputHash": run.input_hash,
+        "codeHash": run.code_hash,
+        "configHash": run.config_hash,
+        "version": run.version,
+        "previousVersion": run.before,
+        "ref": run.ref,
+        "removed": list(run.removed),
+    }
+    found["kfm_run"] = _own("KfmRunFacet", **said)
+    return found
+
+
+def _job_facets(run: PublicRun) -> dict[str, Any]:
+    title = run.metadata.get("title") or name_of(run.dataset)
+    return {
+        "documentation": _facet("DocumentationJobFacet", "1-1-0", description=f"{run.op} of {title}"),
+        "jobType": _facet("JobTypeJobFacet", "2-0-4", processingType="BATCH", integration="KFM", jobType=run.job_type),
+    }
+
+
+def _named(id: str) -> dict[str, str]:
+    """Namespace and name: scheme and host of an address, or us, and the rest."""
+    scheme, mark, rest = id.partition("://")
+    if not mark or scheme == "kfm":
+        return {"namespace": NAMESPACE, "name": rest if mark else id}
+    host, _, path = rest.partition("/")
+    return {"namespace": f"{scheme}://{host}", "name": path or "/"}
+
+
+def _input(each: PublicInput) -> dict[str, Any]:
+    facets = {
+        "version": _facet("DatasetVersionDatasetFacet", "1-0-1", datasetVersion=each.checksum),
+        "dataSource": _facet("DatasourceDatasetFacet", "1-0-1", name=each.name or each.kind, uri=address(each)),
+        "kfm_identity": _own("KfmIdentityDatasetFacet", id=each.id, digest=each.checksum),
+    }
+    found = {**_named(each.id), "facets": facets}
+    if each.size is not None:
+        found["inputFacets"] = {
+            "inputStatistics": _facet("InputStatisticsInputDatasetFacet", "1-0-0", size=each.size, fileCount=1)
+        }
+    return found
+
+
+def _outputs(run: PublicRun) -> Iterator[dict[str, Any]]:
+    made: dict[str, PublicArtifact] = {artifact.id: artifact for artifact in run.artifacts}
+    shared = _dataset_facets(run)
+    change = "DROP" if not run.version else "ALTER" if run.before else "CREATE"
+    lifecycle = _facet("LifecycleStateChangeDatasetFacet", "1-0-1", lifecycleStateChange=change)
+    for id, digest in run.outputs():
+        facets = {
+            **shared,
+            "version": _facet("DatasetVersionDatasetFacet", "1-0-1", datasetVersion=digest),
+            "lifecycleStateChange": lifecycle,
+            "kfm_identity": _own("KfmIdentityDatasetFacet", id=id, digest=digest),
+        }
+        found: dict[str, Any] = {**_named(id), "facets": facets}
+        if id in made:
+            found["outputFacets"] = {
+                "outputStatistics": _facet(
+                    "OutputStatisticsOutputDatasetFacet", "1-0-2", size=made[id].size, fileCount=1
+                )
+            }
+        yield found
+
+
+def _dataset_facets(run: PublicRun) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    text = run.metadata.get("description") or run.metadata.get("title")
+    if text:
+        found["documentation"] = _facet("DocumentationDatasetFacet", "1-1-0", description=text)
+    labels = run.labels
+    if labels is None:
+        return found
+    owners = [{"name": who, "type": "CUSTODIAN"} for who in labels.custodians]
+    owners += [{"name": who, "type": "AUTHORITY"} for who in labels.authorities]
+    if owners:
+        found["ownership"] = _facet("OwnershipDatasetFacet", "1-0-1", owners=owners)
+    found["kfm_governance"] = _own(
+        "KfmGovernanceDatasetFacet",
+        sensitivity=labels.level,
+        care=labels.care,
+        access=labels.access,
+        communityLabels=list(labels.community_labels),
+        h3Resolution=labels.resolution,
+        consentUntil=labels.expires or None,
+        rules=list(labels.rules),
+    )
+    return found
+
+
+def schemas() -> dict[str, dict[str, Any]]:
+    """The schemas of our own facets, by their addresses."""
+    text, texts = {"type": "string"}, {"type": "array", "items": {"type": "string"}}
+    digest = {"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"}
+    words = ("op", "trigger", "status", "outcome", "walId", "ref")
+    digests = ("receipt", "planHash", "inputHash", "codeHash", "configHash", "version", "previousVersion")
+    facets: dict[str, tuple[str, dict[str, Any], list[str]]] = {
+        "KfmRunFacet": (
+            "RunFacet",
+            {
+                **dict.fromkeys(words, text),
+                **dict.fromkeys(digests, digest),
+                "dryRun": {"type": "boolean"},
+                "ledgerIndex": {"type": "integer", "minimum": 0},
+                "removed": texts,
+            },
+            ["op", "status", "outcome", "dryRun", "ledgerIndex", "receipt"],
+        ),
+        "KfmIdentityDatasetFacet": ("DatasetFacet", {"id": text, "digest": text}, ["id", "digest"]),
+        "KfmGovernanceDatasetFacet": (
+            "DatasetFacet",
+            {
+                "sensitivity": {"enum": list(LEVELS)},
+                "care": {"enum": list(CARE)},
+                "access": {"enum": list(ACCESS)},
+                "communityLabels": texts,
+                "h3Resolution": {"type": ["integer", "null"], "minimum": 0, "maximum": 15},
+                "consentUntil": {"type": ["string", "null"]},
+                "rules": texts,
+            },
+            ["sensitivity", "care", "access"],
+        ),
+    }
+    return {
+        f"{_OURS}{name}.json": {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "$id": f"{_OURS}{name}.json",
+            "$defs": {
+                name: {
+                    "allOf": [
+                        {"$ref": f"{SPEC}#/$defs/{kind}"},
+                        {"type": "object", "properties": properties, "required": required},
+                    ],
+                    "type": "object",
+                }
+            },
+        }
+        for name, (kind, properties, required) in facets.items()
+    }

@@ -66,7 +66,7 @@ def test_if_the_ground_gives_way_nothing_more_is_begun(tmp_path: Path) -> None:
 def test_what_another_command_left_undelivered_is_told_and_is_not_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def told_of_none(house: House) -> None:
+    def told_of_none(house: House, **_how: object) -> None:
         house.undelivered = [(name, Corrupt(f"{name} is altered", hint="restore it")) for name in ("a", "b")]
         raise house.undelivered[0][1]
 
@@ -94,7 +94,7 @@ def test_if_the_place_itself_fails_it_is_ours_and_the_next_one_delivers(tmp_path
 
 
 def test_what_fails_before_anything_is_durable_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(_house: House) -> None:
+    def fails(_house: House, **_how: object) -> None:
         raise Refused("no room", hint="make some")
 
     monkeypatch.setattr(House, "settle", fails)

@@ -336,6 +336,44 @@ SHAPES: dict[str, Shape] = {
             "effects": "what was done, as above",
         }
     ),
+    "kfm catalog build": Shape(
+        {
+            "files": "how many there are",
+            "written": "of them now; the others were as they should be",
+            "removed": "others",
+        }
+    ),
+    "kfm catalog show": Shape(
+        {
+            "dataset": "its name",
+            "title": "as declared",
+            "version": "the digest of the current version",
+            "versions": "how many stand",
+            "path": "of its collection, below the catalog's folder",
+        },
+        many=True,
+        about="Of one dataset: a list of STAC collections, a version each, the current one first.",
+    ),
+    "kfm sinks": Shape(
+        {
+            "sink": "its name",
+            "cursor": "the last entry of the ledger that it was told of",
+            "newest": "the last entry of the ledger",
+            "lag": "entries of which it has not heard",
+            "waiting": "of them, those that wait for a thaw",
+            "stopped": "null, or what keeps it: `code`, `message`, `since`, `tries`, `not_before`",
+            "dead": "what it refused: `index`, `run_id`, `dataset`, `code`, `message`, `since`, `tries`",
+        },
+        many=True,
+        about="With `retry`: an object with `sink`, `cursor`, `lag`, `stopped` and `dead`.",
+    ),
+    "kfm reconcile": Shape(
+        {
+            "drift": "a list of `place` (`storage`, `public`, `catalog`, `sink`), `dataset`, `what` and `about`",
+            "left": "of them, those that are so still",
+            "errors": "as above",
+        }
+    ),
     "kfm compact": Shape({"archived_runs": "how many"}),
     "kfm doctor": Shape({"ok": "whether all is well", "checks": f"a list of {_CHECK}"}),
     "kfm config show": Shape(

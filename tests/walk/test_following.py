@@ -15,6 +15,7 @@ from kfm.contract.records import LedgerEntry
 from kfm.engine.following import LATEST_MS, Follower, follow, progress
 from kfm.errors import BadInput, Corrupt, KfmError, StorageFailed, Unavailable
 from kfm.house import sinks
+from kfm.house.followed import lock_of
 from kfm.house.opening import House
 from kfm.telemetry.log import NullLog
 from tests.walk.crowds import STATES, Installation
@@ -45,7 +46,7 @@ def outcomes(entries: Sequence[LedgerEntry]) -> Iterator[Letter]:
 
 
 def following(house: House, sink: Any, letters: Any = outcomes) -> Follower:
-    return Follower(sink, letters, sinks.lock_of(house, sink.name))
+    return Follower(sink, letters, lock_of(house, sink.name))
 
 
 def tell(
@@ -276,7 +277,7 @@ def test_two_at_once_tell_all_of_it_in_turns(site: Installation) -> None:
 def test_nothing_is_opened_where_no_sink_is_configured(site: Installation) -> None:
     with site.open() as house:
         some_runs(site, house, 1)
-        assert sinks.sinks(house) == [] and house.untold == []
+        assert sinks.how_far(house) == [] and house.untold == []
         assert not list(house.tables.scan("outbox", "sink/"))
         with pytest.raises(BadInput):
             sinks.retry(house, "graph")

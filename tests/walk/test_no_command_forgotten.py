@@ -18,6 +18,7 @@ WRITING: frozenset[Command] = frozenset(
         ("init",),
         ("resume",),
         ("attest",),
+        ("catalog", "build"),
         ("compact",),
         ("doctor",),  # tries the disk by writing to it
         ("watch",),

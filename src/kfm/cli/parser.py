@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import Any, NoReturn
 
-from kfm.cli import governing, questions
+from kfm.cli import cataloguing, governing, questions
 from kfm.errors import EXIT_CODES, KfmError
 
 EXIT_TEXT = {
@@ -30,8 +30,8 @@ COMMANDS = frozenset(
     {
         "attest", "audit", "cat", "compact", "completion", "config", "diff", "doctor", "freeze", "held", "init", "plan",
         "promote", "publish", "receipts", "refs", "resume", "rollback", "run", "runs", "schema", "serve", "telemetry",
-        "thaw", "triggers", "verify", "wal", "watch", "webhook", "workflow", *governing.COMMANDS,
-        *questions.COMMANDS,
+        "thaw", "triggers", "verify", "wal", "watch", "webhook", "workflow", *cataloguing.COMMANDS,
+        *governing.COMMANDS, *questions.COMMANDS,
     }
 )  # fmt: skip
 
@@ -156,6 +156,8 @@ def build(only: str = "") -> Parser:
     _add_keeping(commands)
     _add_proving(commands)
     _add_settings(commands)
+    if only in ("", *cataloguing.COMMANDS):
+        cataloguing.add(commands, _command, _group)
     if only in ("", *governing.COMMANDS):
         governing.add(commands, _command, _group)
     if only in ("", *questions.COMMANDS):

@@ -23,6 +23,9 @@ objects: file:.kfm/objects
 # Where what is published is written as files. `noop` writes nothing.
 publish: file:public
 
+# Where what is published is described, for whoever looks for data: STAC, DCAT and lineage, as files.
+catalog: file:catalog
+
 # What may be reached beyond public addresses on ports 80 and 443, e.g. ["127.0.0.1:8931"].
 network:
   allow: []

@@ -34,6 +34,10 @@ class Config(Record, frozen=True):
     state: Annotated[Text, Meta(description="sqlite:PATH, jsonl:PATH or memory")] = "sqlite:.kfm/state.db"
     objects: Annotated[Text, Meta(description="file:PATH")] = "file:.kfm/objects"
     publish: Annotated[Text, Meta(description="file:PATH, github:OWNER/REPOSITORY or noop")] = "file:public"
+    catalog: Annotated[
+        str,
+        Meta(max_length=4096, description="file:PATH of the folder that describes what is published; empty: none"),
+    ] = ""
     artifacts: Annotated[Text, Meta(description="folder for the artifacts of each run")] = ".kfm/artifacts"
     accept_weak_storage: Annotated[
         bool, Meta(description="write to places that may lose what they acknowledged, such as tmpfs or NFS")
@@ -104,6 +108,10 @@ def check(config: Config, document: Document) -> None:
     """What the types alone cannot say."""
     for key, schemes in _SCHEMES.items():
         _check_location(document, key, getattr(config, key), schemes)
+    if config.catalog:
+        _check_location(document, "catalog", config.catalog, ("file",))
+        if config.catalog in (config.publish, config.objects):
+            document.refuse(("catalog",), "is a folder that something else has", "give it one of its own")
     check_github(document, config.publish, config.github)
     check_graph(document, config.graph, config.neo4j, config.network.allow)
     check_proving(document, config.ledger, config.attest)

@@ -266,6 +266,11 @@ class Outbox(Protocol):
     def dead(self, sink: str) -> Iterator[DeadLetter]:
         """What it will not be told of, the oldest first."""
 
+    def note(self, sink: str, of: str) -> bytes | None:
+        """What a sink's follower keeps for itself."""
+
+    def notes(self, sink: str) -> Iterator[tuple[str, bytes]]: ...
+
     def waiting(self, sink: str) -> Iterator[int]:
         """The entries of the ledger that wait for a thaw, by index."""
 
@@ -279,6 +284,8 @@ class OutboxTx(Outbox, Protocol):
 
     def keep_told(self, told: Told, sink: str, dataset: str) -> None:
         """Only ever forward."""
+
+    def keep_note(self, sink: str, of: str, body: bytes) -> None: ...
 
     def note_stopped(self, sink: str, stopped: Stopped | None) -> None: ...
 

@@ -71,14 +71,14 @@ def follow(state: State, tx: Tx) -> int:
     """From the cursor to the end of the ledger, which is returned: what is told of now owes the outside something."""
     newest = next((entry.index for entry in state.ledger.entries(reverse=True, limit=1)), 0)
     for entry in state.ledger.entries(after=state.outbox.cursor(PUBLIC)):
-        for dataset in _concerned(entry):
+        for dataset in concerned(entry):
             tx.outbox.owe(PUBLIC, dataset)
     tx.outbox.advance(PUBLIC, newest)
     tx.touch()
     return newest
 
 
-def _concerned(entry: LedgerEntry) -> set[str]:
+def concerned(entry: LedgerEntry) -> set[str]:
     """Also by an operation that found all as it should be: it is to be so outside, too."""
     found = {move.ref.partition("/")[2] for move in entry.moves if move.ref.startswith("published/")}
     if entry.op_type in ("promote", "rollback") and entry.outcome in ("noop", "unchanged"):

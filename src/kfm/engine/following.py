@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from kfm.clock import Clock, rfc3339
 from kfm.contract.letters import DeadLetter, Letter, Stopped
-from kfm.contract.ports import Lock, Log, Sink, State
+from kfm.contract.ports import Lock, Log, Sink, State, Tx
 from kfm.contract.public_run import PublicRun
 from kfm.contract.records import LedgerEntry
 from kfm.errors import Busy, Corrupt, Frozen, KfmError, Refused, Unavailable
@@ -32,6 +32,7 @@ class Follower(NamedTuple):
     sink: Sink
     letters: Callable[[Sequence[LedgerEntry]], Iterable[Letter]]
     lock: Callable[[], Lock]  # of this sink: processes that tell it take turns
+    note: Callable[[Tx], None] = lambda _tx: None  # what else is to be remembered of what it was told
 
 
 class Progress(NamedTuple):
@@ -88,7 +89,7 @@ def follow(state: State, follower: Follower, clock: Clock, log: Log, *, again: b
     try:
         if not following.has_something(again=again):
             return None
-        with _turn(follower, clock):
+        with taking_turns(follower, clock):
             following.all(again=again)
     except Busy as problem:  # whoever has the turn tells it, or we do the next time
         return Busy(f"{name}: {problem.message}", hint=problem.hint)
@@ -120,7 +121,8 @@ def _note(state: State, sink: str, problem: KfmError | None, now: int) -> None:
 
 
 @contextmanager
-def _turn(follower: Follower, clock: Clock) -> Iterator[None]:
+def taking_turns(follower: Follower, clock: Clock) -> Iterator[None]:
+    """Nobody else tells this sink meanwhile. Busy if another does so for long."""
     lock = follower.lock()
     try:
         for _ in range(PATIENCE):
@@ -144,6 +146,7 @@ class _Following:
         self._state = state
         self._sink = follower.sink
         self._letters = follower.letters
+        self._note = follower.note
         self._now = now
         self._log = log
 
@@ -189,6 +192,7 @@ class _Following:
                 tx.outbox.wait(name, entry.index)
             for letter in dead:
                 tx.outbox.bury(name, letter)
+            self._note(tx)
             tx.outbox.advance(name, last)
 
     def _send(self, entries: Sequence[LedgerEntry]) -> list[DeadLetter]:

@@ -23,9 +23,9 @@ def public_runs(state: State, objects: Objects, *, after: int = 0) -> Iterator[P
     return (public_run(state, objects, entry) for entry in state.ledger.entries(after=after))
 
 
-def public_run(state: State, objects: Objects, entry: LedgerEntry) -> PublicRun:
-    """The run of an entry of the ledger. Reads of a manifest only what the run changed; Corrupt where something that is
-    named is not there."""
+def public_run(state: State, objects: Objects, entry: LedgerEntry, *, parts: bool = True) -> PublicRun:
+    """The run of an entry of the ledger. Reads of a manifest only what the run changed, and without `parts` none of it;
+    Corrupt where something that is named is not there."""
     receipt = state.ledger.receipt(entry.run_id)
     if receipt is None:
         raise Corrupt(f"run {entry.run_id} has no receipt", hint="see `kfm doctor --deep`")
@@ -35,7 +35,7 @@ def public_run(state: State, objects: Objects, entry: LedgerEntry) -> PublicRun:
     def path_of(each: ManifestEntry) -> str:
         return published_path(receipt.dataset, made, each).removeprefix(f"datasets/{receipt.dataset}/")
 
-    changes = _changes(objects, receipt, made, known) if made else iter(())
+    changes = _changes(objects, receipt, made, known) if made and parts else iter(())
     return told(entry, receipt, known, changes, path_of)
 
 

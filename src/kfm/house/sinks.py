@@ -2,43 +2,22 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from kfm.errors import BadInput, KfmError
+from kfm.house.followed import House, lock_of
 
 if TYPE_CHECKING:
-    from kfm.clock import Clock
-    from kfm.config import Resolved
-    from kfm.contract.ports import Lock, Log, Objects, State
     from kfm.engine.following import Follower, Progress
-
-
-class House(Protocol):
-    """As much of the house as there is to tell."""
-
-    @property
-    def resolved(self) -> Resolved: ...
-
-    @property
-    def state(self) -> State: ...
-
-    @property
-    def objects(self) -> Objects: ...
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def log(self) -> Log: ...
-
-    def retention(self, dataset: str) -> int: ...
 
 
 def followers(house: House) -> Iterator[Follower]:
     """In the order in which they are told. Each sink is opened when it is its turn, and only where it is configured."""
+    if house.resolved.config.catalog:
+        from kfm.house.catalogs import catalog_follower
+
+        yield catalog_follower(house)
     if house.resolved.config.graph:
         from kfm.house.graph import graph_follower
 
@@ -58,14 +37,7 @@ def tell_sinks(house: House, *, again: bool = False, only: str = "") -> list[Kfm
     return problems
 
 
-def lock_of(house: House, sink: str) -> Callable[[], Lock]:
-    """For whoever tells this sink: one process at a time."""
-    from kfm.store.locks import FileLock
-
-    return partial(FileLock, os.path.join(house.resolved.at(".kfm"), f"sink-{sink}.lock"))
-
-
-def sinks(house: House) -> list[Progress]:
+def how_far(house: House) -> list[Progress]:
     """Every sink that is configured, and how far it is."""
     from kfm.engine.following import progress
 

@@ -263,7 +263,9 @@ def _version_links(version: PublicVersion, current: bool) -> list[dict[str, Any]
         return f"{here}{version_path(name, digest).rpartition('/')[2]}"
 
     said = [("predecessor-version", version.previous), ("successor-version", version.next), ("latest-version", newest)]
-    return [_link(rel, place(digest), _JSON, title=digest) for rel, digest in said if digest]
+    # The latest is not named by its digest: each new one would change what is said of every version before it.
+    titles = {"latest-version": "the version that is current"}
+    return [_link(rel, place(digest), _JSON, title=titles.get(rel, digest)) for rel, digest in said if digest]
 
 
 def _stamps(version: PublicVersion) -> dict[str, str]:

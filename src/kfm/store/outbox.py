@@ -32,6 +32,12 @@ class Outbox(Noun):
     def dead(self, sink: str) -> Iterator[DeadLetter]:
         return self._many("outbox", DeadLetter, f"dead/{sink}/")
 
+    def note(self, sink: str, of: str) -> bytes | None:
+        return self._tables.get("outbox", f"told/{sink}/{of}")
+
+    def notes(self, sink: str) -> Iterator[tuple[str, bytes]]:
+        return ((key.rpartition("/")[2], body) for key, body in self._tables.scan("outbox", f"told/{sink}/"))
+
     def waiting(self, sink: str) -> Iterator[int]:
         return (int(key.rpartition("/")[2]) for key, _ in self._tables.scan("outbox", f"wait/{sink}/"))
 
@@ -54,6 +60,9 @@ class OutboxTx(Outbox):
         last = next(self._state.refs.history(f"published/{dataset}", reverse=True, limit=1), None)
         if last is None or last.n <= told.moves:
             self._tables.delete("outbox", f"due/{sink}/{dataset}")
+
+    def keep_note(self, sink: str, of: str, body: bytes) -> None:
+        self._tables.put("outbox", f"told/{sink}/{of}", body)
 
     def note_stopped(self, sink: str, stopped: Stopped | None) -> None:
         if stopped is not None:

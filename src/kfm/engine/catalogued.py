@@ -1,0 +1,79 @@
+"""The follower that keeps a catalog: of each dataset that moved, what is other now than what was told before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from kfm.contract.canonical import canonical
+from kfm.contract.letters import Letter
+from kfm.contract.ports import Objects, State, Tx
+from kfm.contract.public_run import Places
+from kfm.contract.records import LedgerEntry
+from kfm.engine.cataloguing import Catalogued, Cataloguing, roots
+from kfm.engine.deliver import concerned
+from kfm.engine.following import is_frozen
+
+CATALOG = "catalog"  # the sink
+_decode = msgspec.json.Decoder(Catalogued).decode
+
+
+class CatalogLetters:
+    """Files by their path; a path that ends in / is a folder, in which nothing stays but what is named."""
+
+    def __init__(self, state: State, objects: Objects, places: Places, retention: Callable[[str], int]) -> None:
+        self._state = state
+        self._objects = objects
+        self.places = places
+        self._retention = retention
+        self._done: dict[str, Catalogued] = {}
+
+    def __call__(self, entries: Sequence[LedgerEntry]) -> Iterator[Letter]:
+        last = {dataset: entry for entry in entries for dataset in concerned(entry)}
+        done: dict[str, Catalogued] = {}
+        removed: list[Letter] = []
+        for dataset, entry in sorted(last.items()):
+            letters = self._of(dataset, entry, done)
+            for letter in letters:
+                if isinstance(letter.body, bytes):
+                    yield letter
+                else:  # what goes, goes when nothing leads there any more
+                    removed.append(letter)
+        if last:
+            entry = entries[-1]
+            known = {name: _decode(body) for name, body in self._state.outbox.notes(CATALOG)}
+            for path, body in roots(list({**known, **done}.items()), self.places):
+                yield _letter(entry, "", path, body)
+        yield from removed
+        self._done.update(done)
+
+    def note(self, tx: Tx) -> None:
+        """In the transaction that notes that it was told."""
+        for dataset, catalogued in self._done.items():
+            tx.outbox.keep_note(CATALOG, dataset, canonical(catalogued))
+        self._done = {}
+
+    def of(self, dataset: str) -> Cataloguing:
+        moves = list(self._state.refs.history(f"published/{dataset}"))
+        if is_frozen(self._state, dataset):  # what takes away is told; what came after it waits for the thaw
+            moves = moves[: max((move.n for move in moves if not move.after), default=0)]
+        return Cataloguing(self._state, self._objects, self.places, dataset, moves, self._retention(dataset))
+
+    def _of(self, dataset: str, entry: LedgerEntry, done: dict[str, Catalogued]) -> Iterator[Letter]:
+        now, body = self.of(dataset), self._state.outbox.note(CATALOG, dataset)
+        changes = None if body is None else now.since(_decode(body))
+        if changes is not None:
+            for path, text in changes:
+                yield _letter(entry, dataset, path, text)
+        else:
+            paths = set()
+            for path, text in now.documents():
+                paths.add(path)
+                yield _letter(entry, dataset, path, text)
+            yield _letter(entry, dataset, f"{dataset}/", frozenset(paths))
+        done[dataset] = now.catalogued()
+
+
+def _letter(entry: LedgerEntry, dataset: str, path: str, body: bytes | frozenset[str] | None) -> Letter:
+    return Letter(index=entry.index, run_id=entry.run_id, dataset=dataset, key=path, body=body)

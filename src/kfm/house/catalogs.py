@@ -1,0 +1,128 @@
+"""`kfm catalog` and the sink of that name: where its files are, what they should be, and making them so."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from kfm.contract.keys import digest
+from kfm.contract.letters import Letter
+from kfm.contract.public_run import Places
+from kfm.contract.records import Difference
+from kfm.engine.catalogued import CATALOG, CatalogLetters
+from kfm.engine.cataloguing import Catalogued, roots
+from kfm.engine.following import LETTERS, Follower, taking_turns
+from kfm.errors import BadInput
+from kfm.house.followed import House, lock_of
+from kfm.projections import stac
+from kfm.publish.catalog import CatalogFolder
+
+
+def catalog_follower(house: House) -> Follower:
+    letters = _letters(house)
+    return Follower(CatalogFolder(_folder(house)), letters, lock_of(house, CATALOG), letters.note)
+
+
+def _folder(house: House, folder: str = "") -> str:
+    said = house.resolved.config.catalog
+    if folder:
+        return os.path.abspath(folder)
+    if not said:
+        raise BadInput("no catalog is configured", hint="set `catalog: file:catalog`, or name a folder with --out")
+    return house.resolved.location(said)[1]
+
+
+def _letters(house: House, folder: str = "") -> CatalogLetters:
+    return CatalogLetters(house.state, house.objects, _places(house, _folder(house, folder)), house.retention)
+
+
+def _places(house: House, folder: str) -> Places:
+    """Where the files are that the catalog speaks of, seen from its folder."""
+    scheme, public = house.resolved.location(house.resolved.config.publish)
+    if scheme == "file":
+        return Places(public=os.path.relpath(public, folder).replace(os.sep, "/"), receipts="kfm://receipts")
+    return Places(public="kfm://public", receipts="kfm://receipts")
+
+
+def datasets(house: House) -> list[str]:
+    """Of which anything was ever published, by name."""
+    return sorted({entry.ref.partition("/")[2] for entry in house.state.refs.histories("published/")})
+
+
+def build(house: House, folder: str = "") -> dict[str, int]:
+    """The whole catalog, from the state alone: what is missing or other is written, what does not belong is removed.
+    Into the folder that is configured in turns with whoever tells it."""
+    if folder:
+        return _build(house, folder)
+    with taking_turns(catalog_follower(house), house.clock):
+        return _build(house)
+
+
+def _build(house: House, folder: str = "") -> dict[str, int]:
+    sink, count = CatalogFolder(_folder(house, folder)), 0
+    batch: list[Letter] = []
+    for path, body in _expected(house, _letters(house, folder)):
+        batch.append(Letter(index=0, run_id="", dataset="", key=path, body=body))
+        count += isinstance(body, bytes)
+        if len(batch) == LETTERS:
+            sink.send(batch)
+            batch = []
+    sink.send(batch)
+    return {"files": count, "written": sink.written, "removed": sink.removed}
+
+
+def _expected(house: House, letters: CatalogLetters) -> Iterator[tuple[str, Any]]:
+    """Every file, then the folders with what may be in them."""
+    told: list[tuple[str, Catalogued]] = []
+    sweeps: list[tuple[str, frozenset[str]]] = []
+    for name in datasets(house):
+        now, paths = letters.of(name), set()
+        for path, body in now.documents():
+            paths.add(path)
+            yield path, body
+        sweeps.append((f"{name}/", frozenset(paths)))
+        told.append((name, now.catalogued()))
+    yield from roots(told, letters.places)
+    yield from sweeps
+
+
+def differences(house: House, folder: str = "") -> list[Difference]:
+    """Where the catalog is not what the state says."""
+    sink, expected = CatalogFolder(_folder(house, folder)), {}
+    for path, body in _expected(house, _letters(house, folder)):
+        if isinstance(body, bytes):
+            expected[path] = digest(body)
+    found = []
+    for name in ("", *datasets(house)):
+        mine = {path: was for path, was in expected.items() if path.rpartition("/")[0].partition("/")[0] == name}
+        for path, kind in sink.differences(mine, name):
+            found.append(Difference(dataset=name, path=path, kind=kind))  # type: ignore[arg-type]
+    return found
+
+
+def show(house: House, dataset: str = "") -> Any:
+    """What the catalog says, from the state: of all datasets, or of one with its versions."""
+    letters = _letters(house, house.resolved.at(".") if not house.resolved.config.catalog else "")
+    if dataset:
+        now = letters.of(dataset)
+        if not now.standing:
+            raise BadInput(f"nothing of {dataset} is published", hint=f"`kfm promote {dataset}` publishes it")
+        return [msgspec.json.decode(body) for path, body in now.versions()]
+    found = []
+    for name in datasets(house):
+        now = letters.of(name)
+        if now.standing:
+            told = now.catalogued()
+            found.append(
+                {
+                    "dataset": name,
+                    "title": told.title,
+                    "version": now.standing[-1],
+                    "versions": len(now.standing),
+                    "path": stac.collection_path(name),
+                }
+            )
+    return found

@@ -1,0 +1,94 @@
+"""`kfm reconcile`: do storage, refs, public files, catalog and graphs say the same? What does not, is put right by the
+ways that made it: nothing of the state moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from kfm.contract import manifests
+from kfm.contract.records import Record
+from kfm.errors import KfmError
+from kfm.house.opening import House
+from kfm.house.publishing import check_all, published_datasets, repair_all
+
+Place = Literal["storage", "public", "catalog", "sink"]
+
+
+class Drift(Record, frozen=True):
+    """Where two places do not say the same."""
+
+    place: Place
+    dataset: str
+    what: str  # missing | altered | foreign | behind | refused
+    about: str  # a path, a digest or the name of a sink
+
+
+def drifts(house: House) -> tuple[list[Drift], list[tuple[str, KfmError]]]:
+    """All that is not as the refs say, and what could not be looked at."""
+    found = list(_storage(house))
+    public, problems = check_all(house, published_datasets(house))
+    found += [Drift(place="public", dataset=each.dataset, what=each.kind, about=each.path) for each in public]
+    if house.config.catalog:
+        from kfm.house.catalogs import differences
+
+        try:
+            wrong = differences(house)
+        except KfmError as problem:
+            problems.append(("catalog", problem))
+        else:
+            found += [Drift(place="catalog", dataset=each.dataset, what=each.kind, about=each.path) for each in wrong]
+    found += _behind(house)
+    return found, problems
+
+
+def _storage(house: House) -> Iterator[Drift]:
+    """Every ref leads to a version with a record, all of whose objects are there."""
+    for ref, version in house.state.refs.all():
+        zone, _, dataset = ref.partition("/")
+        if zone not in ("processed", "published") or not version:
+            continue
+        if house.state.ledger.version(dataset, version) is None:
+            yield Drift(place="storage", dataset=dataset, what="missing", about=f"record of {version}")
+        try:
+            for name in manifests.parts(house.objects, version):
+                if not house.objects.has(name):
+                    yield Drift(place="storage", dataset=dataset, what="missing", about=name)
+            for entry in manifests.entries(house.objects, version):
+                if not house.objects.has(entry.digest):
+                    yield Drift(place="storage", dataset=dataset, what="missing", about=entry.digest)
+        except KfmError:
+            yield Drift(place="storage", dataset=dataset, what="altered", about=version)
+
+
+def _behind(house: House) -> Iterator[Drift]:
+    from kfm.house.sinks import how_far
+
+    for each in how_far(house):
+        if each.lag > each.waiting:
+            yield Drift(place="sink", dataset="", what="behind", about=each.name)
+        for letter in each.dead:
+            yield Drift(place="sink", dataset=letter.dataset, what="refused", about=f"{each.name} {letter.index}")
+
+
+def repair(house: House) -> tuple[list[Drift], list[Drift], list[tuple[str, KfmError]]]:
+    """What was not so, what still is not, and what went wrong. Storage is never guessed at: it comes from a copy."""
+    before, _ = drifts(house)
+    problems: list[tuple[str, KfmError]] = []
+    try:
+        house.settle(again=True)
+    except KfmError as problem:
+        if not house.undelivered:
+            raise
+        problems += house.undelivered or [("", problem)]
+    problems += [("", problem) for problem in house.untold]
+    problems += repair_all(house, published_datasets(house))[2]
+    if house.config.catalog:
+        from kfm.house.catalogs import build
+
+        try:
+            build(house)
+        except KfmError as problem:
+            problems.append(("catalog", problem))
+    after, unseen = drifts(house)
+    return before, after, [*problems, *unseen]

@@ -1,0 +1,130 @@
+"""A folder of catalog files: each is whole at any instant, and one that is as it should be is not written again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+from kfm.contract.keys import digest
+from kfm.contract.letters import Letter
+from kfm.contract.names import check_path
+from kfm.durable import REAL, Fs, digest_at, storage_failed, write_apart
+from kfm.errors import StorageFailed
+
+APART = ".building"  # where files are until they are whole
+
+
+class CatalogFolder:
+    """The sink. Whoever tells it does so alone: it has no lock of its own.
+
+    `written` and `removed` count what was changed since it was opened.
+    """
+
+    name = "catalog"
+
+    def __init__(self, root: str, fs: Fs = REAL) -> None:
+        self._root = root
+        self._fs = fs
+        self._made: set[str] = set()
+        self.written = 0
+        self.removed = 0
+
+    def send(self, letters: Sequence[Letter]) -> None:
+        try:
+            self._write([letter for letter in letters if isinstance(letter.body, bytes)])
+            for letter in letters:
+                if letter.body is None:
+                    self._remove(letter.key)
+                elif isinstance(letter.body, frozenset):
+                    self._sweep(letter.key.rstrip("/"), letter.body)
+        except OSError as problem:
+            raise self._why(problem) from problem
+
+    def differences(self, expected: dict[str, str], below: str) -> Iterator[tuple[str, str]]:
+        """What is not as expected, by path and digest: `missing`, `altered`, or `foreign` below this folder."""
+        for path in sorted(expected):
+            if not self._fs.exists(self._place(path)):
+                yield path, "missing"
+            elif digest_at(self._fs, self._place(path)) != expected[path]:
+                yield path, "altered"
+        for path in self._files(below) if below else ():
+            if path not in expected:
+                yield path, "foreign"
+
+    def _place(self, path: str) -> str:
+        return os.path.join(self._root, *check_path(path).split("/"))
+
+    def _write(self, letters: Sequence[Letter]) -> None:
+        """All are written apart and synced, then each gets its name, then the names are made durable."""
+        apart = os.path.join(self._root, APART)
+        ready: list[tuple[str, str]] = []
+        for letter in letters:
+            target = self._place(letter.key)
+            if digest_at(self._fs, target) == digest(letter.body):
+                continue
+            if not ready:
+                self._fs.remove_tree(apart)  # what the dead left
+                self._make(apart)
+            temporary = os.path.join(apart, str(len(ready)))
+            write_apart(self._fs, temporary, [letter.body], mode=0o644)
+            ready.append((temporary, target))
+        if not ready:
+            return
+        for temporary, target in ready:
+            self._make(os.path.dirname(target))
+            if self._fs.is_dir(target):
+                raise StorageFailed(f"there is a folder where {os.path.basename(target)} belongs", hint="remove it")
+            self._fs.replace(temporary, target)
+            self.written += 1
+        for folder in sorted({os.path.dirname(target) for _, target in ready}):
+            self._fs.sync_dir(folder)
+        self._fs.remove_tree(apart)
+
+    def _make(self, folder: str) -> None:
+        if folder not in self._made or not self._fs.is_dir(folder):
+            self._fs.make_dirs(folder, 0o755)
+            self._made.add(folder)
+
+    def _remove(self, path: str) -> None:
+        target = self._place(path)
+        if self._fs.exists(target):
+            self._fs.unlink(target)
+            self._fs.sync_dir(os.path.dirname(target))
+            self.removed += 1
+
+    def _sweep(self, folder: str, keep: frozenset[str]) -> None:
+        for path in list(self._files(folder)):
+            if path not in keep:
+                self._fs.unlink(self._place(path))
+                self.removed += 1
+        self._prune(self._place(folder))
+
+    def _prune(self, folder: str) -> bool:
+        """Remove folders in which nothing is left; True if this one was."""
+        if not self._fs.is_dir(folder) or self._fs.is_link(folder):
+            return False
+        left = [name for name in self._fs.list(folder) if not self._prune(os.path.join(folder, name))]
+        if left:
+            self._fs.sync_dir(folder)
+            return False
+        self._fs.rmdir(folder)
+        self._fs.sync_dir(os.path.dirname(folder))
+        self._made.discard(folder)
+        return True
+
+    def _files(self, folder: str) -> Iterator[str]:
+        place = self._place(folder)
+        if not self._fs.is_dir(place) or self._fs.is_link(place):
+            if self._fs.exists(place):
+                yield folder
+            return
+        for name in self._fs.list(place):
+            below = os.path.join(place, name)
+            if self._fs.is_dir(below) and not self._fs.is_link(below):
+                yield from self._files(f"{folder}/{name}")
+            else:
+                yield f"{folder}/{name}"
+
+    def _why(self, problem: OSError) -> StorageFailed:
+        failed = storage_failed(problem, "write the catalog")
+        return StorageFailed(failed.message, hint="make room or fix the folder; `kfm sinks retry catalog` tries again")

@@ -14,7 +14,7 @@ import ast
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ import msgspec
 
 from kfm.contract import records, updater
 from kfm.contract.public_run import PublicArtifact, PublicInput, PublicLabels, PublicRun
+from kfm.projections import cypher
 from tests.house.bans import ROOT
 
 _MADE = re.compile(r"(?<=<!-- made of: )([\w. ]+)( -->\n)(.*?)(?=<!-- end -->)", re.S)
@@ -114,6 +115,40 @@ def _cell(text: str) -> str:
     return text.strip().replace("|", "\\|").replace("\n", " ")
 
 
+_LABELS = {"r": "Run", "a": "Asset", "d": "Dataset"}  # of the letters in the statements
+
+
+def statements() -> str:
+    """What is sent to the graph: the constraints once, then each statement with rows as its one parameter."""
+    texts = ["\n".join(f"{one};" for one in cypher.CONSTRAINTS), *_statements()]
+    return "\n".join(f"```cypher\n{text}\n```\n" for text in texts)
+
+
+def _statements() -> list[str]:
+    found = [value for name, value in vars(cypher).items() if name.isupper() and not name.startswith("_")]
+    return [text for text in found if isinstance(text, str) and text.startswith("UNWIND")]
+
+
+def properties() -> str:
+    """Of each label, the names that the statements write or merge by."""
+    keys = re.findall(r"\((\w):\w+ {([^}]+)}", "\n".join(_statements()))
+    wrote = re.findall(r"\b([rad])\.(\w+) = ", "\n".join(_statements()))
+    rows = ["| label | known by | and has |\n|---|---|---|"]
+    for letter, label in _LABELS.items():
+        by = _unique(name.split(":")[0].strip() for one, text in keys if one == letter for name in text.split(","))
+        has = [name for name in _unique(name for one, name in wrote if one == letter) if name not in by]
+        rows.append(f"| `{label}` | {_listed(by)} | {_listed(has)} |")
+    return "\n".join(rows) + "\n"
+
+
+def _unique(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
 _RECORDS: tuple[type[Any], ...] = (
     records.WalRecord,
     records.RunTelemetry,
@@ -132,4 +167,6 @@ TABLES: dict[str, Callable[[], str]] = {
     **{kind.__name__: lambda kind=kind: fields(kind) for kind in _RECORDS},  # type: ignore[misc]
     "the fields of Updater": attributes,
     "the methods of Updater": methods,
+    "the statements of the graph": statements,
+    "the properties of the graph": properties,
 }

@@ -11,7 +11,7 @@ from typing import Any
 from kfm.contract.canonical import canonical
 from kfm.contract.public_run import Places, PublicArtifact, PublicRun, PublicVersion
 from kfm.projections import stac
-from kfm.projections.vocabulary import OURS, address, entity, instant, interval, name_of, run_uri
+from kfm.projections.vocabulary import OURS, address, entity, instant, interval, licence_iri, name_of, run_uri
 
 PATH = "catalog.jsonld"
 MEDIA_TYPE = "application/ld+json"
@@ -237,9 +237,7 @@ def _media(media_type: str) -> str:
 
 def _licence(metadata: dict[str, Any]) -> dict[str, str]:
     said = str(metadata.get("license") or "")
-    if not said:
-        return {}
-    return {"license": said if "://" in said else f"https://spdx.org/licenses/{said}"}
+    return {"license": licence_iri(said)} if said else {}
 
 
 def _rights(run: PublicRun, metadata: dict[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,9 @@ from kfm.projections.vocabulary import (
     file_name,
     instant,
     interval,
+    is_licence_id,
     item_id,
+    licence_iri,
     multihash,
     name_of,
 )
@@ -294,11 +296,11 @@ def _providers(run: PublicRun, metadata: dict[str, Any], places: Places) -> list
 
 
 def _licence(metadata: dict[str, Any]) -> tuple[str, list[dict[str, Any]]]:
-    """An SPDX id as it is; a URL is `other` with a link, as STAC wants it."""
+    """An SPDX id as it is; anything else is `other` with a link, as STAC wants it."""
     said = str(metadata.get("license") or "")
-    if "://" in said:
-        return "other", [_link("license", said, "text/html")]
-    return said or "other", []
+    if is_licence_id(said):
+        return said, []
+    return "other", [_link("license", licence_iri(said), "text/html", title=said)] if said else []
 
 
 def _link(rel: str, href: str, media_type: str, title: str = "") -> dict[str, Any]:

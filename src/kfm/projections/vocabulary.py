@@ -52,6 +52,19 @@ def address(each: PublicInput) -> str:
     return f"kfm://source/{quoted(each.id)}"
 
 
+def is_licence_id(said: str) -> bool:
+    """Written as the ids of SPDX are; whether it is one of them, others may look up."""
+    return said.isascii() and said.replace("-", "").replace(".", "").replace("+", "").isalnum()
+
+
+def licence_iri(said: str) -> str:
+    """What was declared as the licence, as an IRI: an address as it is, an id of SPDX at its place, and words of
+    somebody's own below a name of ours."""
+    if "://" in said:
+        return said if _NOT_IN_IRIS.isdisjoint(said) else quoted(said, _IN_IRIS)
+    return f"https://spdx.org/licenses/{said}" if is_licence_id(said) else f"kfm://licence/{quoted(said, '')}"
+
+
 def quoted(text: str, safe: str = "/") -> str:
     """Percent-encoded where an IRI would not hold it; `urllib` is not for what does no input or output."""
     return "".join(

@@ -7,8 +7,8 @@
     ```python                       a program of its own, if it is no file
 
 In an answer `…` stands for anything within a line, and alone on a line for any lines. Any other block is refused:
-what is not run is not known to be right. Only what no test can wait for may stay unrun, and the statements of the graph,
-which are made of the code and run by the tests of the graph.
+what is not run is not known to be right. Only what no test can wait for may stay unrun, and the statements of the
+graph, which are made of the code and run by the tests of the graph.
 """
 
 from __future__ import annotations

@@ -19,6 +19,11 @@ export class Frozen extends KfmError {
   static exitCode = 5;
 }
 
+export class Cancelled extends KfmError {
+  static code = "run.cancelled";
+  static exitCode = 1;
+}
+
 export class Conflict extends KfmError {
   static code = "conflict";
   static exitCode = 6;
@@ -114,6 +119,7 @@ export const EXIT_CODE_OF = {
   "refused": 3,
   "denied": 4,
   "frozen": 5,
+  "run.cancelled": 1,
   "conflict": 6,
   "unavailable": 69,
   "broken": 74,

@@ -12,6 +12,10 @@ export const ITEM_MEMBERS = ["id", "geometry", "bbox", "collection", "links", "a
 export const FILE_NAMES = ["kfm.yml", "kfm.yaml", "kfm.json"];
 export const RESERVED_ENV = ["KFM_ACTOR", "KFM_COLOR", "KFM_CONFIG", "KFM_LOG", "KFM_NOW"];
 export const Format = literal("bytes", "csv", "geojson", "json", "ndjson", "stac", "text");
+export const CatchUp = literal("all", "last", "none");
+export const Overlap = literal("queue", "skip");
+export const Day = literal("fri", "mon", "sat", "sun", "thu", "tue", "wed");
+export const Cadence = literal("annual", "daily", "real-time", "static", "weekly");
 export const Level = literal("closed", "generalised", "public", "restricted");
 
 export const FilterConfig = record("FilterConfig", {
@@ -143,6 +147,46 @@ export const SourceConfig = record("SourceConfig", {
   poll_s: [nullable(bounded(number, {"ge": 0, "le": 31536000})), null],
 });
 
+export const ScheduleConfig = record("ScheduleConfig", {
+  cadence: [nullable(literal("annual", "daily", "real-time", "static", "weekly")), null],
+  cron: [bounded(text, {"max": 200}), ""],
+  after: [list(bounded(text, {"min": 1, "max": 4096})), []],
+  timezone: [bounded(text, {"min": 1, "max": 4096}), "UTC"],
+  at: [text, "00:00"],
+  day: [literal("fri", "mon", "sat", "sun", "thu", "tue", "wed"), "mon"],
+  every_min: [bounded(integer, {"ge": 1, "le": 5}), 5],
+  overlap: [nullable(literal("queue", "skip")), null],
+  catch_up: [literal("all", "last", "none"), "last"],
+  jitter_s: [bounded(integer, {"ge": 0, "le": 86400}), 0],
+  start: [text, ""],
+  end: [text, ""],
+  window: [text, ""],
+  paused: [boolean, false],
+});
+
+export const DeclaredSchedule = record("DeclaredSchedule", {
+  cadence: [nullable(literal("annual", "daily", "real-time", "static", "weekly")), null],
+  cron: [bounded(text, {"max": 200}), ""],
+  after: [list(bounded(text, {"min": 1, "max": 4096})), []],
+  timezone: [bounded(text, {"min": 1, "max": 4096}), "UTC"],
+  at: [text, "00:00"],
+  day: [literal("fri", "mon", "sat", "sun", "thu", "tue", "wed"), "mon"],
+  every_min: [bounded(integer, {"ge": 1, "le": 5}), 5],
+  overlap: [nullable(literal("queue", "skip")), null],
+  catch_up: [literal("all", "last", "none"), "last"],
+  jitter_s: [bounded(integer, {"ge": 0, "le": 86400}), 0],
+  start: [text, ""],
+  end: [text, ""],
+  window: [text, ""],
+  paused: [boolean, false],
+  dataset: [bounded(text, {"min": 1, "max": 4096}), ""],
+});
+
+export const ScheduleFile = record("ScheduleFile", {
+  schedules: map(DeclaredSchedule.type),
+  version: [literal(1), 1],
+});
+
 export const Extent = record("Extent", {
   bbox: [list(number), []],
   interval: [list(nullable(text)), []],
@@ -159,6 +203,7 @@ export const DatasetConfig = record("DatasetConfig", {
   attribution: [text, ""],
   extent: [nullable(Extent.type), null],
   sources: [map(SourceConfig.type), {}],
+  schedule: [nullable(ScheduleConfig.type), null],
   publish_retention: [nullable(bounded(integer, {"ge": -1})), null],
 });
 
@@ -178,6 +223,7 @@ export const Config = record("Config", {
   graph: [bounded(text, {"max": 4096}), ""],
   neo4j: [Neo4jConfig.type, {"user": "env:NEO4J_USERNAME", "password": "env:NEO4J_PASSWORD", "database": "neo4j", "timeout_s": 30}],
   watch: [WatchConfig.type, {"poll_s": 900, "jitter": 0.1, "host_pause_s": 1, "debounce_s": 2}],
+  schedules: [bounded(text, {"min": 1, "max": 4096}), "pipelines/schedules"],
   webhooks: [map(WebhookConfig.type), {}],
   labels: [bounded(text, {"max": 4096}), ""],
   custodians: [map(CustodianConfig.type), {}],

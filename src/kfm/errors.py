@@ -11,6 +11,7 @@
     ├── Denied           a rule says no: ask someone
     │   └── Sovereignty      those whose data it is have a say, and have not given it: ask them
     ├── Frozen           a switch is set: wait for the thaw
+    ├── Cancelled        somebody ended this run: ask them, or run it again
     ├── Conflict         the world moved: look again
     │   ├── Busy             another live worker holds the lease
     │   ├── Fenced           our lease was taken over; nothing of ours may be written any more
@@ -108,6 +109,11 @@ class Sovereignty(Denied):
 class Frozen(KfmError):
     code = "frozen"
     exit_code = 5
+
+
+class Cancelled(KfmError):
+    code = "run.cancelled"
+    exit_code = 1
 
 
 class Conflict(KfmError):

@@ -9,6 +9,7 @@ import pytest
 
 from kfm.contract.records import Receipt
 from kfm.contract.secret import Secret
+from kfm.engine.execute import Crew
 from kfm.orchestration.webhooks import signature
 from tests.cli.protected import laid_out
 from tests.house.json_shapes import ERROR, NOT_JSON, SHAPES
@@ -43,6 +44,14 @@ LINES = {
     "kfm triggers list": ["triggers", "list"],
     "kfm triggers show": ["triggers", "show", "000000000001"],
     "kfm triggers retry": ["triggers", "retry", "000000000001"],
+    "kfm schedule list": ["schedule", "list"],
+    "kfm schedule show": ["schedule", "show", "rain-gauges"],
+    "kfm schedule next": ["schedule", "next", "2"],
+    "kfm schedule check": ["schedule", "check"],
+    "kfm schedule pause": ["schedule", "pause", "rain-gauges"],
+    "kfm schedule resume": ["schedule", "resume", "rain-gauges"],
+    "kfm schedule trigger": ["schedule", "trigger", "rain-gauges"],
+    "kfm runs cancel": ["runs", "cancel", "last"],
     "kfm runs list": ["runs", "list"],
     "kfm runs show": ["runs", "show", "last"],
     "kfm runs steps": ["runs", "steps", "last"],
@@ -97,6 +106,19 @@ def asked_for(ran: Kfm) -> str:
     return str(ran("review", "list", "--json").data[0]["id"])
 
 
+def interrupt(ran: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave a run unfinished."""
+
+    def interrupted(*_arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    with Path("data/rain_gauges.csv").open("a") as file:
+        file.write("dodge-city,ford,2026-03,1.5\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(Crew, "_one", interrupted)
+        assert ran("run").code == 130
+
+
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_command_writes_the_keys_the_page_names(ran: Kfm, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shape = SHAPES[name]
@@ -106,6 +128,11 @@ def test_a_command_writes_the_keys_the_page_names(ran: Kfm, name: str, monkeypat
         Path("body.json").write_bytes(BODY)
         with Path("kfm.yml").open("a") as file:
             file.write("\nwebhooks:\n  gauges: {datasets: [rain-gauges], secrets: ['env:KFM_SECRET_GAUGES']}\n")
+    if name.startswith("kfm schedule"):
+        said = Path("kfm.yml").read_text().replace("    title:", "    schedule: {cadence: daily}\n    title:", 1)
+        Path("kfm.yml").write_text(said)
+    if name == "kfm runs cancel":
+        interrupt(ran, monkeypatch)
     if name == "kfm labels set":
         Path("kfm.yml").write_text(Path("kfm.yml").read_text() + "\nlabels: labels.yml\n")
     if name == "kfm policy test":

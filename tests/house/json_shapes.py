@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kfm.contract.records import Trigger
+
 
 class Shape(NamedTuple):
     """An object with these keys; or, with `many`, a list of such objects."""
@@ -19,6 +21,22 @@ _RUNS = {
     "effects": "what was changed outside, or with `--dry-run` would be: see [effect](../../schemas/effect.json)",
 }
 _CHECK = "`check`, `ok`, `found`, `why`"
+
+_SCHEDULE = {
+    "id": "its name",
+    "dataset": "which dataset it is of",
+    "cron": "when, in five fields; null: it has no clock",
+    "after": "the datasets whose new versions ask for a run; null: it has a clock",
+    "timezone": "whose clock is meant",
+    "overlap": "`skip` or `queue`",
+    "catch_up": "`none`, `last` or `all`",
+    "jitter_s": "how much later it may begin",
+    "start": "nothing before this instant; null: no bound",
+    "end": "nothing after this instant; null: no bound",
+    "window": "the days meant; null: all",
+    "declared": "file, line and column",
+}
+_TICK = "`at`, `claimed`, `why`, `missed` and the `trigger` it put into the inbox"
 
 _TRIGGER = {
     "trigger_id": "its id",
@@ -198,6 +216,28 @@ SHAPES: dict[str, Shape] = {
     "kfm triggers list": Shape(_TRIGGER, many=True),
     "kfm triggers show": Shape(_TRIGGER),
     "kfm triggers retry": Shape(_RUNS),
+    "kfm schedule list": Shape(
+        {**_SCHEDULE, "paused": "whether it is held", "last": f"its last tick: {_TICK}", "next": "when it is due next"},
+        many=True,
+    ),
+    "kfm schedule show": Shape({**_SCHEDULE, "paused": "whether it is held", "ticks": f"newest first: {_TICK}"}),
+    "kfm schedule next": Shape(
+        {
+            "schedule": "its name",
+            "at": "the instant",
+            "acted_on": "with its jitter",
+            "local": "on the clock of its zone",
+            "note": "what a change of the clock does to it",
+        },
+        many=True,
+    ),
+    "kfm schedule check": Shape({"schedules": "all of them, as in `kfm schedule list`", "new": "names of unseen ones"}),
+    "kfm schedule pause": Shape(_RUNS),
+    "kfm schedule resume": Shape(_RUNS),
+    "kfm schedule trigger": Shape(
+        dict.fromkeys(Trigger.__struct_fields__, "see [trigger](../../schemas/trigger.json)")
+    ),
+    "kfm runs cancel": Shape(_RUNS),
     "kfm runs list": Shape(
         {
             "started": "when",
@@ -392,6 +432,7 @@ NOT_JSON = {
     "kfm audit consistency": "A proof, always: the `old` checkpoint, the `hashes` and the newer `checkpoint`.",
     "kfm schema": "A JSON Schema by itself; without a NAME a list of names.",
     "kfm completion": "A script, always.",
+    "kfm up": "A [receipt](../../schemas/receipt.json) a line, as runs end.",
     "kfm watch": "A [receipt](../../schemas/receipt.json) a line, as runs end.",
     "kfm serve webhooks": "One line when it listens: `listening` (where) and `webhooks` (their names).",
     "kfm workflow github": "YAML, always.",

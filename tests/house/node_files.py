@@ -30,6 +30,7 @@ from kfm.config import (
     pace,
     policy,
     proving,
+    schedules,
     sources,
     webhooks,
 )
@@ -57,7 +58,7 @@ def files() -> dict[str, str]:
         # What holds another comes after it.
         "settings.mjs": _records(
             *(declared, loading, network, pace, policy, custodians, proving, webhooks, github, graph),
-            *(sources, datasets, installation),
+            *(sources, schedules, datasets, installation),
         ),
         "errors.mjs": _errors(),
         "words.mjs": _words() + _judged(),

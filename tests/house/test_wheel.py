@@ -19,11 +19,13 @@ from tests.house.guides import follow
 
 RUNTIME = {
     "apsw": "apsw",
+    "cronsim": "cronsim",
     "cryptography": "cryptography",
     "google-re2": "re2",
     "gordon-to-regorus": "regorus",
     "h3": "h3",
     "msgspec": "msgspec",
+    "tzdata": "tzdata",
 }  # and what is imported of them
 
 

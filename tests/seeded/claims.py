@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tests.seeded import planting
 from tests.seeded.planting import Bug
+from tests.seeded.scheduling_claims import SCHEDULING
 
 FIELDS = "tests/walk/test_recorded_fields.py"
 GATE = "tests/walk/test_gate.py"
@@ -30,6 +31,7 @@ WALK = "tests/walk/test_walk.py"
 WORKFLOW = "tests/github/test_workflow.py"
 
 CLAIMS: dict[str, Bug] = {
+    **SCHEDULING,
     "U1 the same words": Bug(
         "kfm/cli/runner.py",
         'Flag("--dry-run")',

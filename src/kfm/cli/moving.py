@@ -93,21 +93,36 @@ def publish(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _operate(options: argparse.Namespace, screen: Screen, params: dict[str, str], *, switch: bool = False) -> int:
-    from kfm.house.working import moving, work
-
-    who = person(options)
-    signer = signer_of(options, who["reason"])
     resolved = settings(options)
     name = options.dataset
     if not (switch and name == "global"):
         name = known_dataset(options, screen, resolved, name)
     if switch:
         params = {"scope": name}
-    with opened(options, screen, "dry" if options.dry_run else "write", resolved) as house:
+    return operate(options, screen, options.command, name, params)
+
+
+def operate(
+    options: argparse.Namespace,
+    screen: Screen,
+    operation: str,
+    dataset: str,
+    params: dict[str, str],
+    *,
+    quiet: bool = False,
+) -> int:
+    """Order an operation, and tell what moved, unless that is only a part of what was asked for."""
+    from kfm.house.working import moving, work
+
+    who = person(options)
+    signer = signer_of(options, who["reason"])
+    dry = getattr(options, "dry_run", False)
+    with opened(options, screen, "dry" if dry else "write", settings(options)) as house:
         tally = Tally(screen)
-        outcome = work(house, [moving(options.command, name, params, signer=signer, days=options.days, **who)], tally)
-        show_runs(house, screen, tally, outcome)
-        if not screen.json and not options.dry_run:
+        outcome = work(house, [moving(operation, dataset, params, signer=signer, days=options.days, **who)], tally)
+        if not quiet:
+            show_runs(house, screen, tally, outcome)
+        if not screen.json and not dry and not quiet:
             for receipt in outcome.receipts:
                 tell_moves(house, screen, receipt)
         if any(receipt.job_type == "operation.request" for receipt in outcome.receipts):

@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import Any, NoReturn
 
-from kfm.cli import cataloguing, governing, questions
+from kfm.cli import cataloguing, governing, questions, timing
 from kfm.errors import EXIT_CODES, KfmError
 
 EXIT_TEXT = {
@@ -31,7 +31,7 @@ COMMANDS = frozenset(
         "attest", "audit", "cat", "compact", "completion", "config", "diff", "doctor", "freeze", "held", "init", "plan",
         "promote", "publish", "receipts", "refs", "resume", "rollback", "run", "runs", "schema", "serve", "telemetry",
         "thaw", "triggers", "verify", "wal", "watch", "webhook", "workflow", *cataloguing.COMMANDS,
-        *governing.COMMANDS, *questions.COMMANDS,
+        *governing.COMMANDS, *questions.COMMANDS, *timing.COMMANDS,
     }
 )  # fmt: skip
 
@@ -162,6 +162,8 @@ def build(only: str = "") -> Parser:
         governing.add(commands, _command, _group)
     if only in ("", *questions.COMMANDS):
         questions.add(commands, _command)
+    if only in ("", *timing.COMMANDS):
+        timing.add(commands, _command, _group)
     return parser
 
 
@@ -255,6 +257,18 @@ def _add_reading(commands: Any) -> None:
     for name, summary in (("show", "Show one run"), ("steps", "Show the steps of a run and where each stands")):
         one = _command(runs, name, f"reading:runs_{name}", summary)
         one.add_argument("run", metavar="RUN", help="its id, the start of it, or `last`")
+
+    cancel = _command(
+        runs,
+        "cancel",
+        "scheduling:runs_cancel",
+        "End a run at its next step, for good",
+        "What it finished is kept, for the next run of the same work; nothing of it is committed. Exit 6 if another\n"
+        "worker has it: it ends there.",
+    )
+    cancel.add_argument("run", metavar="RUN", help="its id, the start of it, or `last`")
+    _add_person(cancel)
+    governing.add_signing(cancel)
 
     refs = _group(commands, "refs", "Look at what is published where")
     listing = _command(refs, "list", "reading:refs_list", "List refs and the versions they point to")

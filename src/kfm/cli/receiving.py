@@ -113,7 +113,7 @@ def watch(options: argparse.Namespace, screen: Screen) -> int:
                 watching.busy = False
             for receipt in found:
                 tally.ended(receipt)
-                _tell_receipt(screen, receipt)
+                tell_receipt(screen, receipt)
             tally.errors.clear()
             screen.out.flush()
 
@@ -141,7 +141,7 @@ def _watch(watching: Watch, told: Callable[[Iterator[Receipt]], None], once: boo
             time.sleep(watching.pause_ms() / 1000)
 
 
-def _tell_receipt(screen: Screen, receipt: Receipt) -> None:
+def tell_receipt(screen: Screen, receipt: Receipt) -> None:
     """A line each, as they come."""
     if screen.json:
         screen.line(canonical(receipt).decode())

@@ -62,7 +62,7 @@ def schema(options: argparse.Namespace, screen: Screen) -> int:
     from kfm.documents.characters import printable
 
     kinds = {**schemas.kinds(), **schemas.exported()}
-    known = ["config", *sorted(kinds)]
+    known = ["config", *sorted([*kinds, "schedules"])]
     if options.name is None:
         if screen.json:
             screen.data(known)
@@ -76,6 +76,10 @@ def schema(options: argparse.Namespace, screen: Screen) -> int:
         raise BadInput(f"there is no schema {printable(options.name)}", hint=hint)
     if options.name == "config":
         screen.data(config.json_schema())
+    elif options.name == "schedules":
+        from kfm.config import schedules
+
+        screen.data(schedules.json_schema())
     else:
         screen.data(schemas.schema_of(kinds[options.name], options.name))
     return 0

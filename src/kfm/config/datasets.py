@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
+from kfm.config.schedules import ScheduleConfig
 from kfm.config.sources import SourceConfig, check_source
 from kfm.config.values import ID_PATTERN, Text
 from kfm.contract import names
@@ -52,6 +53,9 @@ class DatasetConfig(Record, frozen=True):
     attribution: Annotated[str, Meta(description="who is to be named as the source")] = ""
     extent: Annotated[Extent | None, Meta(description="where and when")] = None
     sources: Annotated[dict[str, SourceConfig], Meta(description="by the name that `sources.pin()` uses")] = {}
+    schedule: Annotated[
+        ScheduleConfig | None, Meta(description="when `kfm up` runs it; null: only as a file of schedules says")
+    ] = None
     publish_retention: Annotated[
         Annotated[int, Meta(ge=-1)] | None,
         Meta(description="how many superseded versions stay public; null: as for the installation"),

@@ -54,6 +54,9 @@ class Config(Record, frozen=True):
     ] = ""
     neo4j: Annotated[Neo4jConfig, Meta(description="how the graph is reached")] = Neo4jConfig()
     watch: Annotated[WatchConfig, Meta(description="how `kfm watch` looks at sources")] = WatchConfig()
+    schedules: Annotated[Text, Meta(description="folder of files with schedules, which `kfm up` follows")] = (
+        "pipelines/schedules"
+    )
     webhooks: Annotated[
         dict[str, WebhookConfig],
         Meta(

@@ -34,6 +34,7 @@ from kfm.contract.records import (
     Told,
     Trigger,
 )
+from kfm.contract.schedules import Tick
 
 INLINE_MAX = 64 * 1024  # objects up to this size live in the state and share its commit
 
@@ -308,6 +309,22 @@ class OrdersTx(Orders, Protocol):
     def keep(self, request: str, body: bytes) -> None: ...
 
 
+class Ticks(Protocol):
+    """The instants of schedules that were claimed."""
+
+    def last(self, schedule_id: str) -> Tick | None: ...
+
+    def of(self, schedule_id: str, *, limit: int = -1) -> Iterator[Tick]:
+        """Newest first."""
+
+    def newest(self) -> Tick | None:
+        """Claimed last, of all there are."""
+
+
+class TicksTx(Ticks, Protocol):
+    def keep(self, tick: Tick, *, forget_before_ms: int) -> None: ...
+
+
 class Leases(Protocol):
     """Who is at work on what."""
 
@@ -405,6 +422,9 @@ class Tx(Protocol):
     @property
     def protected(self) -> ProtectedTx: ...
 
+    @property
+    def ticks(self) -> TicksTx: ...
+
     def objects(self, rows: Iterable[tuple[str, bytes]]) -> None: ...
 
     def touch(self) -> None:
@@ -443,6 +463,9 @@ class State(Protocol):
 
     @property
     def protected(self) -> Protected: ...
+
+    @property
+    def ticks(self) -> Ticks: ...
 
     def transaction(
         self, lease: Lease | None = None, *, durable: bool = True, switches: Sequence[str] = ()

@@ -82,7 +82,7 @@ def work_off(walk: Walk, planned: Planned, schedule: Schedule, crew: Crew, resul
             give_up(walk, planned, crew, results, finished + rest)
         walk.ports.progress("execute", results.done, results.steps)
     if not begun:  # a plan without steps to perform
-        with walk.ports.state.transaction(planned.lease, switches=walk.switches) as tx:
+        with walk.ports.state.transaction(planned.lease, switches=walk.switches_of(planned.run_id)) as tx:
             planned.journal.begin(tx, results, ["PLAN"])
     return finished
 
@@ -115,7 +115,7 @@ def write(
     """One durable write: these are done, those begin."""
     tenure, ttl = planned.tenure, walk.ports.settings.lease_ms
     journal = planned.journal
-    with walk.ports.state.transaction(tenure.lease, switches=walk.switches) as tx:
+    with walk.ports.state.transaction(tenure.lease, switches=walk.switches_of(planned.run_id)) as tx:
         rows = crew.take_rows()
         if rows:
             tx.objects(rows)

@@ -21,7 +21,7 @@ from kfm.engine.ledgered import append
 from kfm.engine.measure import measure, measure_merged
 from kfm.engine.stations import NOTHING_MADE, Acquired, Assembled, Duplicate, Reached, Stopped
 from kfm.engine.walk import Ports, Walk, correlated, is_public
-from kfm.errors import Denied, Held, KfmError, Sovereignty
+from kfm.errors import Cancelled, Denied, Held, KfmError, Sovereignty
 
 
 def record(walk: Walk, run_id: str, made: Assembled, tx: Tx) -> Receipt:
@@ -44,7 +44,7 @@ def outcome_of(made: Assembled) -> str:
 
 def outcome_for(problem: KfmError) -> str:
     """Of a run that ended badly. Escalated: nobody here can decide it."""
-    kinds = ((Held, "held"), (Sovereignty, "escalated"), (Denied, "denied"))
+    kinds = ((Held, "held"), (Sovereignty, "escalated"), (Denied, "denied"), (Cancelled, "cancelled"))
     return next((word for kind, word in kinds if isinstance(problem, kind)), "failed")
 
 

@@ -179,6 +179,10 @@ class Walk(Struct):
             return ()
         return "switch/global", f"switch/dataset/{self.dataset}"
 
+    def switches_of(self, run_id: str) -> tuple[str, ...]:
+        """And the one by which somebody ends this very run."""
+        return (*self.switches, f"switch/run/{run_id}")
+
     def __post_init__(self) -> None:
         self.trigger = correlated(self.trigger)
         self.log = self.ports.log.bind(

@@ -21,9 +21,17 @@ class Watch:
     It holds nothing that must not be lost. Another `kfm watch`, or `kfm run` beside it, does no harm.
     """
 
-    def __init__(self, house: House, datasets: Sequence[str], tell: Callable[[str, KfmError], None]) -> None:
+    def __init__(
+        self,
+        house: House,
+        datasets: Sequence[str],
+        tell: Callable[[str, KfmError], None],
+        *,
+        polled: Callable[[str, str], bool] = lambda _dataset, _source: True,
+    ) -> None:
         self._house = house
         self._tell = tell
+        self._polled = polled
         self._watched = frozenset(datasets)
         said = house.config.watch
         self._debounce_ms = round(said.debounce_s * 1000)
@@ -46,7 +54,7 @@ class Watch:
             for source_name, (request, _) in self._house.ports(name).sources.items():
                 own = declared[source_name].poll_s
                 interval = self._house.config.watch.poll_s if own is None else own
-                if interval:
+                if interval and self._polled(name, source_name):
                     yield name, request, round(interval * 1000)
 
     def take_up(self) -> Iterator[Receipt]:

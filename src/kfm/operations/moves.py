@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from kfm.contract.aims import Aim, aim_of, aiming
-from kfm.contract.names import dataset_id, is_digest
+from kfm.contract.names import check_id, dataset_id, is_digest
 from kfm.contract.records import RefEntry, RefMove, SourceRef, Step, Trigger
 from kfm.contract.updater import Output, Plan, Reader, Sources, Updater
 from kfm.errors import BadInput, Moved, Refused
@@ -122,7 +122,7 @@ def _rolled_back_already(name: str, entries: Sequence[RefEntry]) -> Refused:
 
 
 class Freeze(MoveUpdater):
-    """Stop all effects of a dataset, or of everything."""
+    """Stop all effects of a dataset, or of everything; or the ticks of a schedule, or one run for good."""
 
     id = "kfm-freeze"
     op = "freeze"
@@ -131,7 +131,11 @@ class Freeze(MoveUpdater):
 
     def aim(self, trigger: Trigger, sources: Sources) -> Aim:
         name = trigger.params.get("scope") or trigger.dataset
-        switch = "switch/global" if name == "global" else f"switch/dataset/{dataset_id(name)}"
+        kind, slash, rest = name.partition("/")
+        if slash and kind in ("schedule", "run"):
+            switch = f"switch/{kind}/{check_id(rest, kind)}"
+        else:
+            switch = "switch/global" if name == "global" else f"switch/dataset/{dataset_id(name)}"
         return Aim(sources.ref(switch), self.target)
 
 

@@ -24,6 +24,7 @@ from kfm.contract.records import (
     Segment,
     Trigger,
 )
+from kfm.contract.schedules import Tick
 from kfm.store.rows import Place
 
 WHOLE = "*"
@@ -152,6 +153,10 @@ CATALOGUE = (
     ),
     StateTable(
         "ledger_checkpoints", "signed heads of the tree", "how many entries it has then", "a signed note", node=False,
+    ),
+    StateTable(
+        "ticks", "the instants of schedules that were claimed; the newest of each says how far it was followed",
+        "the schedule and the instant in milliseconds", Tick, node=False,
     ),
 )  # fmt: skip
 VITAL = tuple(table.name for table in CATALOGUE if table.vital)

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from kfm.contract.ports import Notary, Tables
 from kfm.contract.records import Lease
-from kfm.errors import Fenced, Frozen
+from kfm.errors import Cancelled, Fenced, Frozen
 from kfm.store.inbox import Inbox, InboxTx
 from kfm.store.journal import Journal, JournalTx
 from kfm.store.leases import Leases, LeasesTx
@@ -26,6 +26,7 @@ from kfm.store.protected import Protected, ProtectedTx
 from kfm.store.refs import Refs, RefsTx
 from kfm.store.rows import decode, encode
 from kfm.store.runs import Runs, RunsTx
+from kfm.store.ticks import Ticks, TicksTx
 
 # How often leases and refs were written through these tables, by whichever StoredState stands on them.
 _writes: WeakKeyDictionary[Tables, dict[str, int]] = WeakKeyDictionary()
@@ -53,6 +54,7 @@ class StoredState:
         self.leases = Leases(self)
         self.runs = Runs(self)
         self.protected = Protected(self)
+        self.ticks = Ticks(self)
         self.tx = StoredTx(self)  # for whoever is in a transaction: there is one at a time
 
     # -- one transaction
@@ -84,6 +86,9 @@ class StoredState:
         for switch in switches:
             value = self.refs.at(switch)
             if value not in ("", "open"):  # whatever is not plainly open is frozen
+                if switch.startswith("switch/run/"):
+                    said = next(iter(self.refs.history(switch, reverse=True, limit=1)), None)
+                    raise Cancelled(f"the run was cancelled by {said.actor if said else 'somebody'}")
                 name = switch.removeprefix("switch/").removeprefix("dataset/")
                 thaw = "kfm thaw" if switch == "switch/global" else f"kfm thaw {name}"
                 raise Frozen(f"{name} is frozen", hint=f"see `kfm refs history {switch}`; `{thaw}` opens it")
@@ -188,7 +193,7 @@ class StoredTx:
 
     __slots__ = (
         "_state", "_tables", "inbox", "journal", "leases", "ledger", "lineage", "orders", "outbox", "protected", "refs",
-        "runs",
+        "runs", "ticks",
     )  # fmt: skip
 
     def __init__(self, state: StoredState) -> None:
@@ -204,6 +209,7 @@ class StoredTx:
         self.leases = LeasesTx(state)
         self.runs = RunsTx(state)
         self.protected = ProtectedTx(state)
+        self.ticks = TicksTx(state)
 
     def flush(self) -> None:
         self._state.keep_counters()

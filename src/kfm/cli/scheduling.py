@@ -1,0 +1,288 @@
+"""kfm up, kfm schedule: when things run."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from kfm.cli import Stopped
+from kfm.cli.opening import known_dataset, opened, person, settings
+from kfm.cli.receiving import tell_receipt
+from kfm.cli.render import Screen
+from kfm.cli.running import Tally
+from kfm.clock import parse_instant, rfc3339
+from kfm.errors import EXIT_CODES, Conflict, Refused
+
+if TYPE_CHECKING:
+    from kfm.contract.records import Receipt
+    from kfm.contract.schedules import Schedule, Tick
+    from kfm.house.upkeep import Upkeep
+
+WAIT = 100  # tenths of a second that a run that is cancelled is given to end
+_WHY = {
+    "due": "due",
+    "begun": "followed from here on",
+    "changed": "what it is made by changed",
+    "after": "others have a new version",
+    "overlap": "passed: the run before had not ended",
+    "missed": "passed: nobody looked in time",
+    "paused": "passed: it was paused",
+}
+
+
+def up(options: argparse.Namespace, screen: Screen) -> int:
+    """Until SIGTERM or Ctrl-C. What it is told meanwhile is durable before it says so."""
+    from kfm.house.upkeep import Upkeep
+    from kfm.house.working import Outcome, settle
+
+    resolved = settings(options)
+    names = [known_dataset(options, screen, resolved, name) for name in options.dataset]
+    names = names or sorted(resolved.config.datasets)
+    with opened(options, screen, "write", resolved) as house:
+        tally = Tally(screen)
+        upkeep = Upkeep(house, names, tally.failed)
+        if not options.once:
+            screen.say(f"up: {upkeep.schedules} schedules, {len(names)} datasets; Ctrl-C ends it")
+
+        def told(receipts: Iterator[Receipt]) -> int:
+            """Durable and published first, then said: a line each. How many there were."""
+            found = list(receipts)
+            if found:
+                upkeep.watching.busy = True
+                settle(house, Outcome(found), tally)
+                upkeep.watching.busy = False
+            for receipt in found:
+                tally.ended(receipt)
+                tell_receipt(screen, receipt)
+            tally.errors.clear()
+            screen.out.flush()
+            return len(found)
+
+        try:
+            return _keep_up(upkeep, told, options.once, tally)
+        except (KeyboardInterrupt, Stopped):
+            if upkeep.watching.busy or options.once:
+                raise
+            screen.say("stopped; nothing was at work")
+            return 0
+
+
+def _keep_up(upkeep: Upkeep, told: Callable[[Iterator[Receipt]], int], once: bool, tally: Tally) -> int:
+    """Once: until a round makes nothing, for a new version asks for those that come after it."""
+    import time
+
+    told(upkeep.begin())
+    while True:
+        made = told(upkeep.turn(patient=not once))
+        if not once:
+            time.sleep(upkeep.pause_ms() / 1000)
+        elif not made and not upkeep.more():
+            return tally.code
+
+
+def schedule_list(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.house.scheduling import shown
+
+    with opened(options, screen, "read") as house:
+        found = list(shown(house))
+        newest = house.state.ticks.newest()
+        now_ms = house.clock.now_ms()
+    if screen.json:
+        screen.data(
+            [
+                {**_plain(each.schedule), "paused": each.paused, "last": _tick(each.last), "next": _at(each.next_ms)}
+                for each in found
+            ]
+        )
+        return 0
+    screen.table(
+        ("schedule", "dataset", "when", "zone", "last", "next", "state"),
+        [
+            (
+                each.schedule.id,
+                each.schedule.dataset,
+                _when(each.schedule),
+                each.schedule.timezone,
+                _short(each.last.at_ms) if each.last is not None else "never",
+                _short(each.next_ms),
+                "paused" if each.paused else "ok",
+            )
+            for each in found
+        ],
+    )
+    late = [each for each in found if each.next_ms is not None and each.next_ms < now_ms - 300_000]
+    if late:
+        since = f"the last tick was claimed {rfc3339(newest.claimed_ms)}" if newest is not None else "nobody ever did"
+        screen.say(f"{len(late)} due and not claimed for more than five minutes: is `kfm up` running? {since}")
+    return 0
+
+
+def schedule_show(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.house.scheduling import is_paused, one
+
+    resolved = settings(options)
+    schedule = one(resolved, options.schedule)
+    with opened(options, screen, "read", resolved) as house:
+        paused = is_paused(house, schedule)
+        ticks = list(house.state.ticks.of(schedule.id, limit=max(options.limit, 0)))
+    if screen.json:
+        screen.data({**_plain(schedule), "paused": paused, "ticks": [_tick(each) for each in ticks]})
+        return 0
+    screen.fields([(name, value) for name, value in _plain(schedule).items() if value is not None])
+    screen.fields([("state", "paused" if paused else "ok")])
+    screen.line()
+    screen.table(
+        ("tick", "claimed", "why", "missed", "trigger"),
+        [(_short(each.at_ms), _short(each.claimed_ms), _WHY[each.why], each.missed, each.trigger_id) for each in ticks],
+    )
+    return 0
+
+
+def schedule_next(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.clock import from_environment
+    from kfm.house.scheduling import instants, one, schedules_of
+
+    resolved = settings(options)
+    schedules = [one(resolved, options.schedule)] if options.schedule else schedules_of(resolved)
+    after = parse_instant(options.after, "--after") if options.after else from_environment().now_ms()
+    found = instants(schedules, after, min(max(options.count, 0), 10_000))
+    if screen.json:
+        screen.data(
+            [
+                {"schedule": each.schedule, "at": rfc3339(each.at_ms), "acted_on": rfc3339(each.acted_on_ms),
+                 "local": each.local, "note": each.note}
+                for each in found
+            ]
+        )  # fmt: skip
+        return 0
+    screen.table(
+        ("utc", "local", "schedule", "note"),
+        [(_short(each.at_ms), each.local, each.schedule, each.note) for each in found],
+    )
+    return 0
+
+
+def schedule_check(options: argparse.Namespace, screen: Screen) -> int:
+    """What is wrong raises; what is right is told, with what it would change."""
+    from kfm.house.scheduling import schedules_of
+
+    resolved = settings(options)
+    schedules = schedules_of(resolved)
+    with opened(options, screen, "read", resolved) as house:
+        new = [each.id for each in schedules if house.state.ticks.last(each.id) is None]
+    if screen.json:
+        screen.data({"schedules": [_plain(each) for each in schedules], "new": new})
+        return 0
+    for each in schedules:
+        what = "begins with the next `kfm up`" if each.id in new else "is followed"
+        screen.line(f"{each.id}: {_when(each)} {each.timezone}, {each.dataset}; {what}  ({each.place})")
+    screen.say(f"{len(schedules)} schedules, all of them mean something")
+    return 0
+
+
+def schedule_pause(options: argparse.Namespace, screen: Screen) -> int:
+    return _switch(options, screen, "freeze")
+
+
+def schedule_resume(options: argparse.Namespace, screen: Screen) -> int:
+    return _switch(options, screen, "thaw")
+
+
+def _switch(options: argparse.Namespace, screen: Screen, operation: str) -> int:
+    """A switch is a ref: who set it, when and why is in its history and in the ledger."""
+    from kfm.cli.moving import operate
+    from kfm.house.scheduling import one
+
+    schedule = one(settings(options), options.schedule)
+    return operate(options, screen, operation, schedule.dataset, {"scope": f"schedule/{schedule.id}"})
+
+
+def runs_cancel(options: argparse.Namespace, screen: Screen) -> int:
+    """The switch is set first, so that whoever has the run ends it; then it is ended here, if nobody has it."""
+    from kfm.cli.moving import operate
+    from kfm.cli.running import show_runs
+    from kfm.house.looking import find_run
+    from kfm.house.working import Outcome
+
+    with opened(options, screen, "read") as house:
+        run_id = find_run(house, options.run)
+        run = house.state.runs.get(run_id)
+    if run is None or run.status != "RUNNING":
+        raise Refused(f"run {run_id} has ended already", hint=f"see `kfm runs show {run_id[:8]}`")
+    code = operate(options, screen, "freeze", run.dataset, {"scope": f"run/{run_id}"}, quiet=True)
+    if code:
+        return code
+    with opened(options, screen, "write") as house:
+        for _ in range(WAIT):
+            if house.state.runs.get(run_id) != run:
+                break
+            with suppress(Conflict):  # whoever has it ends it
+                list(house.resume(run_id))
+                break
+            house.clock.sleep(0.1)
+        receipt = house.state.ledger.receipt(run_id)
+        show_runs(house, screen, Tally(screen), Outcome([receipt] if receipt is not None else []))
+    if receipt is None:
+        screen.say("it is at work elsewhere, and ends there at its next step")
+    elif receipt.outcome != "cancelled":
+        screen.say("it had come to its end before")
+    return EXIT_CODES["done" if receipt is not None and receipt.outcome == "cancelled" else "busy"]
+
+
+def schedule_trigger(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.house.scheduling import ask, one
+
+    who = person(options)
+    resolved = settings(options)
+    schedule = one(resolved, options.schedule)
+    with opened(options, screen, "write", resolved) as house:
+        trigger = ask(house, schedule, **who)
+    if screen.json:
+        screen.data(trigger)
+    else:
+        screen.line(trigger.trigger_id)
+        screen.say("it waits: `kfm up` runs it, or `kfm resume` once")
+    return 0
+
+
+def _when(schedule: Schedule) -> str:
+    return schedule.cron or (f"after {', '.join(schedule.after)}" if schedule.after else "static")
+
+
+def _plain(schedule: Schedule) -> dict[str, Any]:
+    return {
+        "id": schedule.id,
+        "dataset": schedule.dataset,
+        "cron": schedule.cron or None,
+        "after": list(schedule.after) or None,
+        "timezone": schedule.timezone,
+        "overlap": schedule.overlap,
+        "catch_up": schedule.catch_up,
+        "jitter_s": schedule.jitter_s,
+        "start": _at(schedule.start_ms),
+        "end": _at(schedule.end_ms),
+        "window": schedule.window or None,
+        "declared": schedule.place,
+    }
+
+
+def _tick(tick: Tick | None) -> dict[str, Any] | None:
+    if tick is None:
+        return None
+    return {
+        "at": rfc3339(tick.at_ms),
+        "claimed": rfc3339(tick.claimed_ms),
+        "why": tick.why,
+        "missed": tick.missed,
+        "trigger": tick.trigger_id or None,
+    }
+
+
+def _at(ms: int | None) -> str | None:
+    return None if ms is None else rfc3339(ms)
+
+
+def _short(ms: int | None) -> str:
+    return "-" if ms is None else rfc3339(ms)[:16].replace("T", " ")

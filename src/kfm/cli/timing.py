@@ -1,0 +1,60 @@
+"""What can be typed about time: `kfm up` and `kfm schedule`; `parser` adds it to the rest."""
+
+from __future__ import annotations
+
+from kfm.cli import governing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kfm.cli.governing import Group, Make
+
+COMMANDS = ("schedule", "up")
+
+
+def add(commands: Any, make: Make, group: Group) -> None:
+    up = make(
+        commands,
+        "up",
+        "scheduling:up",
+        "Run the installation: schedules, sources that change, triggers that wait",
+        "Stop it with Ctrl-C: the run at work is finished first. A second one beside it does no harm: what is due is\n"
+        "claimed once. With --once it does what is due now and ends, for cron, systemd timers and workflows.",
+    )
+    up.add_argument("dataset", nargs="*", metavar="DATASET", help="its name in kfm.yml (default: all)")
+    up.add_argument("--once", action="store_true", help="do what is due and what waits, and end")
+
+    schedule = group(commands, "schedule", "Look at schedules, and hold them")
+    make(schedule, "list", "scheduling:schedule_list", "List schedules: when each ran last, and when it runs next")
+    one = make(schedule, "show", "scheduling:schedule_show", "Show a schedule and its last ticks")
+    one.add_argument("schedule", metavar="SCHEDULE", help="its name, see `kfm schedule list`")
+    one.add_argument("--limit", type=int, default=10, metavar="N", help="how many ticks (default: 10)")
+    coming = make(
+        schedule,
+        "next",
+        "scheduling:schedule_next",
+        "Tell the instants to come, in the time zone of each and in UTC",
+        "What a change of the clock does to one stands beside it.",
+    )
+    coming.add_argument("count", nargs="?", type=int, default=10, metavar="N", help="how many (default: 10)")
+    coming.add_argument("--schedule", default="", metavar="SCHEDULE", help="only of this one")
+    coming.add_argument("--after", default="", metavar="INSTANT", help="after this instant (default: now)")
+    make(
+        schedule,
+        "check",
+        "scheduling:schedule_check",
+        "Check every declared schedule, and tell what would change",
+        "For pull requests: exit 3 if one is wrong. Nothing is written.",
+    )
+    for name, summary in (
+        ("pause", "Hold a schedule: its ticks pass, and no run comes of them"),
+        ("resume", "Let a schedule go on, from now"),
+        ("trigger", "Ask for a run of a schedule now; `kfm up` does it"),
+    ):
+        parser = make(schedule, name, f"scheduling:schedule_{name}", summary)
+        parser.add_argument("schedule", metavar="SCHEDULE", help="its name, see `kfm schedule list`")
+        parser.add_argument("--reason", default="", metavar="TEXT", help="why; goes into the ledger")
+        parser.add_argument("--actor", default=None, metavar="NAME", help="who; default KFM_ACTOR or the user's name")
+        if name != "trigger":
+            governing.add_signing(parser)

@@ -1,0 +1,144 @@
+"""Reading the schedules of an installation: those beside datasets, and the files of schedules.
+
+Whether `cron` and `timezone` mean anything is not asked here: a run by hand needs no clock, and Node has none.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kfm.clock import parse_instant
+from kfm.config.loading import Resolved
+from kfm.config.schedules import DeclaredSchedule, ScheduleConfig, ScheduleFile
+from kfm.contract import names
+from kfm.contract.schedules import Schedule
+from kfm.documents import reading, scalars, shape
+from kfm.documents.reading import Document, Path
+from kfm.documents.windows import interval
+from kfm.errors import BadInput
+
+
+def check_schedule(document: Document, path: Path, said: ScheduleConfig) -> None:
+    """What the types alone cannot say."""
+    if (said.cadence is not None) + bool(said.cron) + bool(said.after) != 1:
+        hint = "write cadence: daily, or cron: '0 6 * * *', or after: [another-dataset]"
+        document.refuse(path, "needs one of cadence, cron and after", hint)
+    if said.cadence is not None and not _is_time(said.at):
+        document.refuse((*path, "at"), "is not a time of the day", "write it like 06:30")
+    if said.catch_up == "all" and said.overlap == "skip":
+        document.refuse((*path, "overlap"), "would skip what catch_up: all asks for", "write overlap: queue")
+    instants = {}
+    for name in ("start", "end"):
+        if text := getattr(said, name):
+            try:
+                instants[name] = parse_instant(text, name)
+            except BadInput as error:
+                document.refuse((*path, name), "is not an instant", error.hint)
+    if len(instants) == 2 and instants["end"] < instants["start"]:
+        document.refuse((*path, "end"), "is before its start", "correct one of the two")
+    if said.window:
+        try:
+            interval(said.window, "2026-01-01")
+        except BadInput as error:
+            document.refuse((*path, "window"), "is not a window", error.hint)
+
+
+def _is_time(text: str) -> bool:
+    hour, _, minute = text.partition(":")
+    return int(hour) < 24 and int(minute) < 60
+
+
+def schedule_of(id: str, dataset: str, said: ScheduleConfig, place: str) -> Schedule:
+    return Schedule(
+        id=id,
+        dataset=dataset,
+        cron=said.cron or _cron(said),
+        timezone=said.timezone,
+        overlap=said.overlap or ("queue" if said.catch_up == "all" else "skip"),
+        catch_up=said.catch_up,
+        jitter_s=said.jitter_s,
+        start_ms=parse_instant(said.start, "start") if said.start else None,
+        end_ms=parse_instant(said.end, "end") if said.end else None,
+        window=said.window,
+        paused=said.paused,
+        after=tuple(names.dataset_id(name) for name in said.after),
+        place=place,
+    )
+
+
+def _cron(said: ScheduleConfig) -> str:
+    hour, minute = (int(part) for part in said.at.split(":"))
+    if said.cadence is None:
+        return ""
+    if said.cadence == "real-time":
+        return f"*/{said.every_min} * * * *"
+    if said.cadence == "static":
+        return ""
+    days = {"weekly": f"* * {said.day}", "annual": "1 1 *"}.get(said.cadence, "* * *")
+    return f"{minute} {hour} {days}"
+
+
+def declared(resolved: Resolved) -> list[Schedule]:
+    """Every schedule of an installation, by id: those of datasets, and those of the files."""
+    found: dict[str, Schedule] = {}
+    for name, dataset in resolved.config.datasets.items():
+        if dataset.schedule is not None:
+            own: Path = ("datasets", name, "schedule")
+            check_schedule(resolved.document, own, dataset.schedule)
+            found[name] = schedule_of(name, name, dataset.schedule, resolved.document.place(own))
+    for document, file in _files(resolved):
+        for id, said in file.schedules.items():
+            path: Path = ("schedules", id)
+            _check_declared(document, path, said, resolved.config.datasets, found.get(id))
+            found[id] = schedule_of(id, names.dataset_id(said.dataset), said, document.place(path))
+    return [found[id] for id in sorted(found)]
+
+
+def _check_declared(
+    document: Document, path: Path, said: DeclaredSchedule, datasets: Mapping[str, Any], other: Schedule | None
+) -> None:
+    try:
+        names.check_id(str(path[-1]), "schedule")
+        known = names.dataset_id(said.dataset) in datasets
+    except BadInput as error:
+        document.refuse(path, f"is refused: {error.message}", error.hint)
+    if not known:
+        close = shape.nearest(said.dataset, sorted(datasets))
+        hint = f"did you mean {close}?" if close else "name one of kfm.yml"
+        document.refuse((*path, "dataset"), "names no dataset of kfm.yml", hint)
+    if other is not None:
+        document.refuse(path, f"is declared in {other.place} already", "give one of the two another name")
+    check_schedule(document, path, said)
+
+
+def _files(resolved: Resolved) -> Iterator[tuple[Document, ScheduleFile]]:
+    folder = resolved.at(resolved.config.schedules)
+    try:
+        here = sorted(name for name in os.listdir(folder) if name.endswith((".yml", ".yaml", ".json")))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise BadInput(
+            f"the folder of schedules cannot be read: {(error.strerror or '').lower()}",
+            hint="look at `schedules` in kfm.yml",
+        ) from None
+    for name in here:
+        where = f"{resolved.config.schedules}/{name}"
+        document = reading.read(_body(os.path.join(folder, name), where), where, json=name.endswith(".json"))
+        if not isinstance(document.value, dict):
+            document.refuse(
+                (), f"must be a mapping, found {scalars.kind(document.value)}", "see `kfm schema schedules`"
+            )
+        yield document, shape.into(document, ScheduleFile)
+
+
+def _body(path: str, where: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(reading.MAX_BYTES + 1)
+    except OSError as error:
+        raise BadInput(
+            f"{where} cannot be read: {(error.strerror or '').lower()}", hint="look at the file and its permissions"
+        ) from None

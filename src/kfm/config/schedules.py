@@ -1,0 +1,81 @@
+"""The section `schedule` of a dataset, and the files of schedules: when datasets are updated."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from kfm.config.values import ID_PATTERN, Text
+from kfm.contract.records import Record
+from kfm.contract.schedules import CatchUp, Overlap
+
+Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+Cadence = Literal["real-time", "daily", "weekly", "annual", "static"]
+
+
+class ScheduleConfig(Record, frozen=True):
+    """When a dataset is updated: by a `cadence`, or by `cron`."""
+
+    cadence: Annotated[
+        Cadence | None,
+        Meta(
+            description="real-time: every `every_min` minutes; daily, weekly (on `day`) and annual (on 1 January): at "
+            "`at`; static: once, and again when its code, its declaration or KFM itself changed"
+        ),
+    ] = None
+    cron: Annotated[
+        str, Meta(max_length=200, description="minute, hour, day, month, weekday; instead of a cadence")
+    ] = ""
+    after: Annotated[
+        tuple[Text, ...], Meta(description="datasets whose new versions ask for a run, instead of a clock")
+    ] = ()
+    timezone: Annotated[Text, Meta(description="whose clock is meant, e.g. America/Chicago")] = "UTC"
+    at: Annotated[str, Meta(pattern="^[0-9]{2}:[0-9]{2}$", description="the time of the day, of a cadence")] = "00:00"
+    day: Annotated[Day, Meta(description="the day of a weekly one")] = "mon"
+    every_min: Annotated[int, Meta(ge=1, le=5, description="of a real-time one: every so many minutes")] = 5
+    overlap: Annotated[
+        Overlap | None,
+        Meta(
+            description="if the run before has not ended: skip this one, or queue it; null: skip, but queue where all "
+            "is caught up with"
+        ),
+    ] = None
+    catch_up: Annotated[
+        CatchUp, Meta(description="of what was missed while nobody looked: none, only the last, or all of it")
+    ] = "last"
+    jitter_s: Annotated[
+        int, Meta(ge=0, le=86_400, description="begin up to this much later, by an amount fixed for each instant")
+    ] = 0
+    start: Annotated[str, Meta(description="nothing before this instant, in RFC 3339")] = ""
+    end: Annotated[str, Meta(description="nothing after this instant, in RFC 3339")] = ""
+    window: Annotated[str, Meta(description="the days meant, as for `kfm run --window`, such as P30D")] = ""
+    paused: Annotated[bool, Meta(description="it has no ticks until this is taken out")] = False
+
+
+class DeclaredSchedule(ScheduleConfig, frozen=True):
+    """One schedule of a file."""
+
+    dataset: Annotated[Text, Meta(description="its name in kfm.yml")] = ""
+
+
+class ScheduleFile(Record, frozen=True):
+    """A file below the folder of schedules."""
+
+    schedules: Annotated[
+        dict[str, DeclaredSchedule],
+        Meta(description="by their names", extra_json_schema={"propertyNames": {"pattern": ID_PATTERN}}),
+    ]
+    version: Annotated[Literal[1], Meta(description="the version of this format")] = 1
+
+
+msgspec.json.Decoder(ScheduleFile)  # learned here, once: see installation.py
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema 2020-12 of a file of schedules, for editors."""
+    schema = msgspec.json.schema(ScheduleFile)
+    for definition in schema["$defs"].values():
+        definition["description"] = " ".join(definition.get("description", "").split())
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "schedules", **schema}

@@ -1,0 +1,245 @@
+"""Schedules over an open house: what is declared, when it is due, and claiming what is."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from kfm.clock import rfc3339
+from kfm.config.scheduled import declared
+from kfm.contract.canonical import canonical
+from kfm.contract.keys import digest
+from kfm.contract.records import Trigger
+from kfm.contract.schedules import Schedule, Tick
+from kfm.documents.characters import printable
+from kfm.documents.shape import nearest
+from kfm.errors import BadInput
+from kfm.orchestration.scheduling import claim
+from kfm.orchestration.ticks import acted_on, is_cron, next_ms, upcoming, zone
+from kfm.orchestration.triggers import DAY_MS, keep
+
+if TYPE_CHECKING:
+    from kfm.config import Resolved
+    from kfm.house.opening import House
+
+LOOK_MS = 60_000  # a clock that was set back or forward is noticed after this long
+
+
+class Shown(NamedTuple):
+    """How a schedule stands."""
+
+    schedule: Schedule
+    paused: bool
+    last: Tick | None
+    next_ms: int | None
+
+
+class Instant(NamedTuple):
+    """An instant to come, on the clock of the wall and on that of the schedule."""
+
+    schedule: str
+    at_ms: int
+    acted_on_ms: int
+    local: str
+    note: str  # what daylight saving does to it
+
+
+def schedules_of(resolved: Resolved) -> list[Schedule]:
+    """Every schedule that is declared, each of which means something."""
+    found = declared(resolved)
+    for schedule in found:
+        if zone(schedule.timezone) is None:
+            raise BadInput(
+                f"{schedule.place}: there is no time zone {printable(schedule.timezone)}",
+                hint="write one like America/Chicago, or UTC",
+            )
+        if schedule.cron and not is_cron(schedule.cron):
+            raise BadInput(
+                f"{schedule.place}: {printable(schedule.cron)} is no time that ever comes",
+                hint="cron has five fields: minute, hour, day, month, weekday, such as 30 6 * * mon",
+            )
+    check_after(resolved, found)
+    return found
+
+
+def check_after(resolved: Resolved, schedules: Sequence[Schedule]) -> None:
+    """What others come after is a dataset, and none comes after itself, however far around."""
+    known = resolved.config.datasets
+    for schedule in schedules:
+        for name in schedule.after:
+            if name not in known:
+                close = nearest(name, sorted(known))
+                hint = f"did you mean {close}?" if close else "name one of kfm.yml"
+                raise BadInput(f"{schedule.place}: after names no dataset {printable(name)}", hint=hint)
+    circle = circle_in(dependencies(schedules))
+    if circle:
+        place = next(each.place for each in schedules if each.dataset == circle[0] and each.after)
+        raise BadInput(
+            f"{place}: {' comes after '.join(circle)}: nothing of it could ever begin",
+            hint="take one of them out of `after`",
+        )
+
+
+def dependencies(schedules: Sequence[Schedule]) -> dict[str, set[str]]:
+    """Of each dataset, those it comes after."""
+    found: dict[str, set[str]] = {}
+    for schedule in schedules:
+        if schedule.after:
+            found.setdefault(schedule.dataset, set()).update(schedule.after)
+    return found
+
+
+def circle_in(dependencies: Mapping[str, set[str]]) -> list[str]:
+    """Datasets of which each comes after the next, and the last is the first; empty: there are none."""
+    done: set[str] = set()
+    for start in sorted(dependencies):
+        path: list[str] = []
+        waiting = [iter([start])]
+        while waiting:
+            name = next(waiting[-1], None)
+            if name is None:
+                waiting.pop()
+                if path:
+                    done.add(path.pop())
+            elif name in path:
+                return [*path[path.index(name) :], name]
+            elif name not in done:
+                path.append(name)
+                waiting.append(iter(sorted(dependencies.get(name, ()))))
+    return []
+
+
+def one(resolved: Resolved, id: str) -> Schedule:
+    known = {each.id: each for each in schedules_of(resolved)}
+    if id not in known:
+        close = nearest(id, sorted(known))
+        hint = f"did you mean {close}?" if close else "see `kfm schedule list`"
+        raise BadInput(f"there is no schedule {printable(id)}", hint=hint)
+    return known[id]
+
+
+def ask(house: House, schedule: Schedule, *, actor: str, reason: str) -> Trigger:
+    """Ask for a run now, beside the ticks. Durable on return."""
+    asked = house.trigger(schedule.dataset, kind="manual", window=schedule.window, actor=actor, reason=reason)
+    return keep(house.state, asked)
+
+
+def is_paused(house: House, schedule: Schedule) -> bool:
+    return schedule.paused or house.state.refs.at(f"switch/schedule/{schedule.id}") not in ("", "open")
+
+
+def shown(house: House) -> Iterator[Shown]:
+    now_ms = house.clock.now_ms()
+    for schedule in schedules_of(house.resolved):
+        last = house.state.ticks.last(schedule.id)
+        since = last.at_ms if last is not None else now_ms
+        paused = is_paused(house, schedule)
+        yield Shown(schedule, paused, last, None if paused else next_ms(schedule, since))
+
+
+def instants(schedules: Sequence[Schedule], after_ms: int, count: int) -> list[Instant]:
+    """The next ones, of all of them together."""
+    found: list[Instant] = []
+    for schedule in schedules:
+        last_offset = None
+        for at_ms in islice(upcoming(schedule, after_ms), count):
+            local, offset, moved = _on_the_wall(schedule, at_ms)
+            note = ""
+            if moved:
+                note = "moved out of the hour that the clock skips"
+            elif last_offset is not None and offset != last_offset:
+                note = "the clock was changed since the one before"
+            last_offset = offset
+            found.append(Instant(schedule.id, at_ms, acted_on(schedule, at_ms), local, note))
+    return sorted(found, key=lambda each: (each.at_ms, each.schedule))[:count]
+
+
+def _on_the_wall(schedule: Schedule, at_ms: int) -> tuple[str, str, bool]:
+    """The local time, its offset from UTC, and whether it is not the time that was asked for."""
+    from datetime import datetime
+
+    local = datetime.fromtimestamp(at_ms / 1000, zone(schedule.timezone))
+    fields = schedule.cron.split()
+    asked_for = (fields[1].isdigit() and fields[0].isdigit()) and (int(fields[1]), int(fields[0]))
+    moved = bool(asked_for) and asked_for != (local.hour, local.minute)
+    return local.strftime("%Y-%m-%d %H:%M %Z"), local.strftime("%z"), moved
+
+
+class Ticker:
+    """Claims what is due. Of 10,000 schedules it looks only at those whose time has come."""
+
+    def __init__(self, house: House, datasets: Sequence[str]) -> None:
+        self._house = house
+        watched = frozenset(datasets)
+        self._schedules = {each.id: each for each in schedules_of(house.resolved) if each.dataset in watched}
+        self._next: list[tuple[int, str]] = []
+        self._looked_ms: int | None = None
+        self._read = -1  # how far the ledger had come
+
+    def __len__(self) -> int:
+        return len(self._schedules)
+
+    def claim(self) -> list[Tick]:
+        now_ms = self._house.clock.now_ms()
+        due = self._due(now_ms)
+        if not due:
+            return []
+        claimed = claim(
+            self._house.state,
+            due,
+            now_ms,
+            self._asking,
+            mark=self._mark,
+            keep_ms=self._house.config.keep_days * DAY_MS,
+        )
+        for schedule in due:
+            self._later(schedule, now_ms)
+        for tick in claimed:
+            self._house.log.event(
+                "schedule.ticked", schedule=tick.schedule_id, at=rfc3339(tick.at_ms), why=tick.why, missed=tick.missed
+            )
+        return claimed
+
+    def _due(self, now_ms: int) -> list[Schedule]:
+        """All of them at first, and whenever the clock was set: what was to come may have passed."""
+        looked, self._looked_ms = self._looked_ms, now_ms
+        if looked is None or now_ms < looked or now_ms - looked > LOOK_MS:
+            self._next.clear()
+            return list(self._schedules.values())
+        due = [each for each in self._schedules.values() if each.after] if self._moved() else []
+        while self._next and self._next[0][0] <= now_ms:
+            due.append(self._schedules[heapq.heappop(self._next)[1]])
+        return due
+
+    def _moved(self) -> bool:
+        """Has the ledger grown since this was asked?"""
+        newest = next((entry.index for entry in self._house.state.ledger.entries(reverse=True, limit=1)), 0)
+        grown, self._read = newest != self._read, newest
+        return grown
+
+    def _later(self, schedule: Schedule, now_ms: int) -> None:
+        at_ms = next_ms(schedule, now_ms)
+        if at_ms is not None:
+            heapq.heappush(self._next, (at_ms, schedule.id))
+
+    def next_ms(self) -> int | None:
+        return self._next[0][0] if self._next else None
+
+    def _asking(self, schedule: Schedule, _now_ms: int) -> Trigger:
+        return self._house.trigger(schedule.dataset, kind="schedule", actor="kfm up", window=schedule.window)
+
+    def _mark(self, schedule: Schedule) -> str:
+        """Of a static one: what it is made by. As long as this is the same, there is nothing to do again."""
+        from kfm import __version__
+
+        house, name = self._house, schedule.dataset
+        updater = house.updater(name)
+        said = {
+            "code": updater.code_hash,
+            "version": updater.version,
+            "declared": house.dataset(name),
+            "kfm": __version__,
+        }
+        return digest(canonical(said))

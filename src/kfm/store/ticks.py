@@ -1,0 +1,41 @@
+"""Ticks: the instants of schedules that were claimed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kfm.contract.schedules import Tick
+from kfm.store.rows import Noun, exact
+
+
+class Ticks(Noun):
+    """Reading."""
+
+    def last(self, schedule_id: str) -> Tick | None:
+        return next(self.of(schedule_id, limit=1), None)
+
+    def of(self, schedule_id: str, *, limit: int = -1) -> Iterator[Tick]:
+        """Newest first."""
+        return self._many("ticks", Tick, f"{schedule_id}/", reverse=True, limit=limit)
+
+    def newest(self) -> Tick | None:
+        """Claimed last, of all there are."""
+        at = self._state.meta("ticked")
+        return self._one("ticks", at, Tick) if at else None
+
+
+class TicksTx(Ticks):
+    """Writing, in an open transaction."""
+
+    def keep(self, tick: Tick, *, forget_before_ms: int) -> None:
+        """Claimed, and as many old ones forgotten as keep the table from growing; the newest never is."""
+        key = _key(tick)
+        self._tables.put("ticks", key, exact(tick))
+        self._tables.put("meta", "ticked", key.encode())
+        for old in list(self._many("ticks", Tick, f"{tick.schedule_id}/", limit=2)):
+            if old.at_ms < min(forget_before_ms, tick.at_ms):
+                self._tables.delete("ticks", _key(old))
+
+
+def _key(tick: Tick) -> str:
+    return f"{tick.schedule_id}/{tick.at_ms:014d}"

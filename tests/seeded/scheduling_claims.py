@@ -1,0 +1,20 @@
+"""Claims about when things run; see claims.py."""
+
+from __future__ import annotations
+
+from tests.seeded.planting import Bug
+
+SCHEDULING: dict[str, Bug] = {
+    "O1": Bug(
+        "kfm/orchestration/scheduling.py",
+        "        last = self._state.ticks.last(schedule.id)",
+        "        last = next(iter(list(self._state.ticks.of(schedule.id))[-1:]), None)",
+        "tests/schedules/test_one_run_a_tick.py::test_every_tick_has_one_run_whoever_is_killed",
+    ),
+    "O7": Bug(
+        "kfm/engine/walk.py",
+        'return (*self.switches, f"switch/run/{run_id}")',
+        "return self.switches",
+        "tests/schedules/test_cancel.py::test_a_run_at_work_elsewhere_ends_at_its_next_step",
+    ),
+}

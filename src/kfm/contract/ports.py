@@ -163,6 +163,9 @@ class Ledger(Protocol):
 
     def head(self) -> str: ...
 
+    def leaves(self, *, after: int = 0) -> Iterator[bytes]:
+        """The entries to the byte, as the tree over them has them."""
+
     def checkpoints(self, *, after: int = 0) -> Iterator[tuple[int, str]]:
         """The signed heads with their sizes, the smallest first."""
 

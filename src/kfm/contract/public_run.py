@@ -152,7 +152,7 @@ class Places(Record, frozen=True):
     """Where things are, seen from the root of the catalog."""
 
     public: str = ".."  # the public folder: a relative path or https://…
-    receipts: str = ".."  # the folder above receipts/
+    receipts: str = ".."  # the folder above receipts/; empty: they are for nobody outside, and proved in the catalog
     title: str = "Kansas Frontier Matrix"
     description: str = "Datasets that are published here, each with how it was made."
     publisher: str = "Kansas Frontier Matrix"

@@ -14,6 +14,7 @@ from kfm.contract.records import LedgerEntry
 from kfm.engine.cataloguing import Catalogued, Cataloguing, roots
 from kfm.engine.deliver import concerned
 from kfm.engine.following import is_frozen
+from kfm.engine.proofs import Proofs
 
 CATALOG = "catalog"  # the sink
 _decode = msgspec.json.Decoder(Catalogued).decode
@@ -33,18 +34,28 @@ class CatalogLetters:
         last = {dataset: entry for entry in entries for dataset in concerned(entry)}
         done: dict[str, Catalogued] = {}
         removed: list[Letter] = []
+        proofs = Proofs(self._state)
         for dataset, entry in sorted(last.items()):
-            letters = self._of(dataset, entry, done)
+            letters = self._of(dataset, entry, done, proofs)
             for letter in letters:
                 if isinstance(letter.body, bytes):
                     yield letter
                 else:  # what goes, goes when nothing leads there any more
                     removed.append(letter)
+        known = {}
+        if last or proofs.covered:
+            known = {name: _decode(body) for name, body in self._state.outbox.notes(CATALOG)}
         if last:
             entry = entries[-1]
-            known = {name: _decode(body) for name, body in self._state.outbox.notes(CATALOG)}
             for path, body in roots(list({**known, **done}.items()), self.places):
                 yield _letter(entry, "", path, body)
+        for name, before in known.items():
+            if name not in done and before.standing and before.covered < proofs.covered:
+                now = self.of(name, proofs)
+                if now.standing == before.standing:
+                    for path, body in now.proved_since(before.covered):
+                        yield _letter(entries[-1], name, path, body)
+                    done[name] = msgspec.structs.replace(before, covered=proofs.covered)
         yield from removed
         self._done.update(done)
 
@@ -54,17 +65,19 @@ class CatalogLetters:
             tx.outbox.keep_note(CATALOG, dataset, canonical(catalogued))
         self._done = {}
 
-    def of(self, dataset: str) -> Cataloguing:
+    def of(self, dataset: str, proofs: Proofs | None = None) -> Cataloguing:
         moves = list(self._state.refs.history(f"published/{dataset}"))
         if is_frozen(self._state, dataset):  # what takes away is told; what came after it waits for the thaw
             moves = moves[: max((move.n for move in moves if not move.after), default=0)]
-        return Cataloguing(self._state, self._objects, self.places, dataset, moves, self._retention(dataset))
+        keep = self._retention(dataset)
+        return Cataloguing(self._state, self._objects, self.places, dataset, moves, keep, proofs)
 
-    def _of(self, dataset: str, entry: LedgerEntry, done: dict[str, Catalogued]) -> Iterator[Letter]:
-        now, body = self.of(dataset), self._state.outbox.note(CATALOG, dataset)
-        changes = None if body is None else now.since(_decode(body))
-        if changes is not None:
-            for path, text in changes:
+    def _of(self, dataset: str, entry: LedgerEntry, done: dict[str, Catalogued], proofs: Proofs) -> Iterator[Letter]:
+        now, body = self.of(dataset, proofs), self._state.outbox.note(CATALOG, dataset)
+        known = None if body is None else _decode(body)
+        changes = None if known is None else now.since(known)
+        if known is not None and changes is not None:
+            for path, text in (*now.proved_since(known.covered), *changes):
                 yield _letter(entry, dataset, path, text)
         else:
             paths = set()

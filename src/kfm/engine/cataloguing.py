@@ -19,9 +19,10 @@ from kfm.contract.ports import Objects, State
 from kfm.contract.public_run import Places, PublicArtifact, PublicRun, PublicVersion
 from kfm.contract.records import DatasetVersion, LedgerEntry, Record, RefEntry
 from kfm.engine.deliver import listed
+from kfm.engine.proofs import Proofs
 from kfm.engine.told import public_run
 from kfm.errors import Corrupt
-from kfm.projections import dcat, stac
+from kfm.projections import dcat, openlineage, prov, stac
 from kfm.projections.standing import standing
 
 Key = tuple[str, ...]
@@ -37,13 +38,21 @@ class Catalogued(Record, frozen=True):
     title: str
     dcat: dict[str, Any]  # its entry in catalog.jsonld
     places: str  # digest of where everything was then
+    covered: int  # entries of the ledger that a signed head covered then
 
 
 class Cataloguing:
     """Of one dataset, at the moves of its published ref."""
 
     def __init__(
-        self, state: State, objects: Objects, places: Places, dataset: str, moves: Sequence[RefEntry], keep: int
+        self,
+        state: State,
+        objects: Objects,
+        places: Places,
+        dataset: str,
+        moves: Sequence[RefEntry],
+        keep: int,
+        proofs: Proofs | None = None,
     ) -> None:
         self._state = state
         self._objects = objects
@@ -52,6 +61,7 @@ class Cataloguing:
         self.standing = tuple(standing(moves, keep))
         self._published = {move.after: move.ts for move in reversed(moves)}
         self._entries = _Entries(state, dataset)
+        self._proofs = proofs or Proofs(state)
         self._count = -1  # items that the collection links to
         self._told: dict[str, PublicRun] = {}
         self._described: PublicVersion | None = None
@@ -76,7 +86,7 @@ class Cataloguing:
         """For the note of it, once all of it was told; empty if nothing stands."""
         where = digest(canonical(self._places))
         if not self.standing:
-            return Catalogued(standing=(), whole=False, title="", dcat={}, places=where)
+            return Catalogued(standing=(), whole=False, title="", dcat={}, places=where, covered=0)
         current = self._current()
         return Catalogued(
             standing=self.standing,
@@ -84,6 +94,7 @@ class Cataloguing:
             title=str(current.made.metadata.get("title") or ""),
             dcat=dcat.dataset(current, self._places),
             places=where,
+            covered=self._proofs.covered,
         )
 
     # -- what a change comes to
@@ -106,7 +117,8 @@ class Cataloguing:
         """To a version that was made of the one that was current."""
         gone = yield from self._touched(before, runs)
         for run in runs:
-            yield from run_documents(run)
+            yield from self._about(run)
+        yield self._history()
         for version in self.standing[-3:-1]:  # the one before it led to the current one, where this one was then
             yield self._superseded(version)
         yield self._collected()
@@ -118,12 +130,13 @@ class Cataloguing:
         if runs:
             for version in self.standing[-2:-1]:
                 yield self._superseded(version)
+            yield self._history()
             yield self._collected()
         yield from gone
         kept = {record.run_id for version in self.standing for record in self._records(version)}
         for run in runs:
             if run.run_id not in kept:
-                yield from ((path, None) for path in run_paths(run))
+                yield from ((path, None) for path in run_paths(self.dataset, run.run_id))
         for version in known[len(self.standing) - 1 : -1]:
             yield stac.version_path(self.dataset, version), None
 
@@ -189,7 +202,7 @@ class Cataloguing:
     def _placed(self, artifact: PublicArtifact, home: str) -> PublicArtifact:
         """With the path under which it is public: in the oldest version that stands and has it."""
         inside = artifact.path.split("/", 2)[2]
-        return msgspec.structs.replace(artifact, path=f"datasets/{self.dataset}/versions/{home[7:23]}/{inside}")
+        return msgspec.structs.replace(artifact, path=f"versions/{home[7:23]}/{inside}")
 
     def _homes(self, only: Set[Key] | None) -> dict[Key, str]:
         """Of each key that changed since the oldest version that stands: that in which it became what it is."""
@@ -203,17 +216,51 @@ class Cataloguing:
 
     def _runs(self) -> Documents:
         """What is said of each run that a version which stands came from."""
-        for run in self._makers():
-            yield from run_documents(run)
+        for record in self._makers():
+            yield from self._about(self._run(record))
+        yield self._history()
 
-    def _makers(self) -> Iterator[PublicRun]:
+    def _about(self, run: PublicRun) -> Documents:
+        """A run in the grammars that speak of runs, and what proves it."""
+        proof, bundle, events = run_paths(self.dataset, run.run_id)
+        yield proof, self._proofs.of(run)
+        yield bundle, prov.to_bytes(prov.prov_json(run))
+        yield events, canonical(openlineage.events(run))
+
+    def _history(self) -> tuple[str, bytes]:
+        """The runs that led to what stands, the newest first, each with what is said of it."""
+        rels = ("receipt", "provenance", "lineage")
+        said = [
+            {
+                "run_id": record.run_id,
+                "version": record.digest,
+                "links": [
+                    {"rel": rel, "href": f"./{path.rpartition('/')[2]}", "type": "application/json"}
+                    for rel, path in zip(rels, run_paths(self.dataset, record.run_id), strict=True)
+                ],
+            }
+            for record in self._makers()
+        ]
+        return f"{self.dataset}/{stac.RUNS}", canonical({"dataset": f"kfm://dataset/{self.dataset}", "runs": said})
+
+    def proved_since(self, covered: int) -> Documents:
+        """What proves the runs that a signed head covers now, and did not then."""
+        led_here = {record.run_id for record in self._makers()}
+        for entry in self._state.ledger.entries_of(self.dataset):
+            if entry.index <= covered:
+                return
+            if entry.run_id in led_here and entry.index <= self._proofs.covered:
+                run = public_run(self._state, self._objects, entry, parts=False)
+                yield run_paths(self.dataset, run.run_id)[0], self._proofs.of(run)
+
+    def _makers(self) -> Iterator[DatasetVersion]:
         seen: set[str] = set()
         for version in reversed(self.standing):
             for record in self._records(version):
                 if record.digest in seen:
                     break
                 seen.add(record.digest)
-                yield self._run(record)
+                yield record
 
     def _record(self, version: str) -> DatasetVersion:
         record = self._state.ledger.version(self.dataset, version)
@@ -277,12 +324,10 @@ class _Entries:
         return self._known[run_id]
 
 
-def run_documents(run: PublicRun) -> Documents:  # noqa: ARG001
-    yield from ()
-
-
-def run_paths(run: PublicRun) -> list[str]:
-    return [path for path, _ in run_documents(run)]
+def run_paths(dataset: str, run_id: str) -> tuple[str, str, str]:
+    """What proves a run, and what is said of it as PROV and as OpenLineage."""
+    about = f"{dataset}/runs/{run_id}"
+    return f"{about}.proof.json", f"{about}.prov.json", f"{about}.openlineage.json"
 
 
 def _around(objects: Objects, version: str) -> tuple[tuple[float, ...], tuple[str, str]]:

@@ -43,8 +43,8 @@ def _places(house: House, folder: str) -> Places:
     """Where the files are that the catalog speaks of, seen from its folder."""
     scheme, public = house.resolved.location(house.resolved.config.publish)
     if scheme == "file":
-        return Places(public=os.path.relpath(public, folder).replace(os.sep, "/"), receipts="kfm://receipts")
-    return Places(public="kfm://public", receipts="kfm://receipts")
+        return Places(public=os.path.relpath(public, folder).replace(os.sep, "/"), receipts="")
+    return Places(public="kfm://public", receipts="")
 
 
 def datasets(house: House) -> list[str]:

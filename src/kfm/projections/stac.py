@@ -35,6 +35,7 @@ VERSIONS = _EXTENSIONS + "version/v1.2.0/schema.json"
 TIMESTAMPS = _EXTENSIONS + "timestamps/v1.1.0/schema.json"
 _JSON, _GEOJSON = "application/json", "application/geo+json"
 ROOT = "catalog.json"
+RUNS = "runs/index.json"  # of a dataset: the runs it came from
 
 
 def collection_path(dataset: str) -> str:
@@ -101,6 +102,7 @@ def collection(version: PublicVersion, keys: Iterable[tuple[str, ...]], places: 
             _link("parent", f"{up}{ROOT}", _JSON),
             *_version_links(version, current),
             *_proofs(run, up, places),
+            *([_link("history", f"./{RUNS}", _JSON)] if current and not places.receipts else []),
             *licence_link,
             *(_source_link(each) for each in run.inputs),
             *((_link("item", f"./items/{file_name(key)}.json", _GEOJSON) for key in keys) if current else ()),
@@ -246,9 +248,20 @@ def _source_link(each: PublicInput) -> dict[str, Any]:
 
 
 def _proofs(run: PublicRun, up: str, places: Places) -> list[dict[str, Any]]:
-    """The receipt of the run that made it, where receipts are exported to."""
+    """The receipt of the run that made it: where receipts are exported to, or else what proves it in the catalog
+    itself, beside what is said of the run in other grammars."""
     if run.dry_run:
         return []
+    if not places.receipts:
+        about = f"{up}{name_of(run.dataset)}/runs/{run.run_id}"
+        proof = _link(
+            "receipt", f"{about}.proof.json", _JSON, title="its receipt, attestations and place in the ledger"
+        )
+        return [
+            {**proof, "kfm:receipt": run.receipt_digest, "kfm:ledger_index": run.index},
+            _link("provenance", f"{about}.prov.json", _JSON, title="how it was made, as PROV-JSON"),
+            _link("lineage", f"{about}.openlineage.json", _JSON, title="how it was made, as OpenLineage events"),
+        ]
     year, month, day = run.started_at[:10].split("-")
     path = f"{places.receipts}/receipts/{run.job_type}/{year}/{month}/{day}/{run.run_id}.json"
     link = _link("receipt", path if "://" in path else up + path, _JSON, title="receipt of the run that made it")

@@ -21,6 +21,7 @@ Count = Callable[..., None]
 # Everything that reads the configuration, with whatever it needs besides.
 COMMANDS = (
     ("run",), ("run", "--dry-run"), ("run", "rain-gauges", "--force", "--reason", "r"), ("plan", "rain-gauges"),
+    ("catalog", "build"), ("catalog", "show"), ("sinks",), ("reconcile",),
     ("resume",), ("runs", "list"), ("runs", "show", "last"), ("runs", "steps", "last"), ("refs", "list"),
     ("refs", "history", "processed/rain-gauges"), ("cat", "processed/rain-gauges"), ("held", "rain-gauges"),
     ("receipts", "list"), ("receipts", "show", "last"), ("promote", "rain-gauges"), ("rollback", "rain-gauges"),

@@ -17,7 +17,15 @@ from kfm.engine.following import is_frozen
 from kfm.engine.proofs import Proofs
 
 CATALOG = "catalog"  # the sink
-_decode = msgspec.json.Decoder(Catalogued).decode
+_decoder = msgspec.json.Decoder(Catalogued)
+
+
+def _decode(body: bytes | None) -> Catalogued | None:
+    """What was noted; None also of what another version noted in another way: then all of it is said again."""
+    try:
+        return None if body is None else _decoder.decode(body)
+    except msgspec.MsgspecError:
+        return None
 
 
 class CatalogLetters:
@@ -42,9 +50,10 @@ class CatalogLetters:
                     yield letter
                 else:  # what goes, goes when nothing leads there any more
                     removed.append(letter)
-        known = {}
+        known: dict[str, Catalogued] = {}
         if last or proofs.covered:
-            known = {name: _decode(body) for name, body in self._state.outbox.notes(CATALOG)}
+            for name, body in self._state.outbox.notes(CATALOG):
+                known[name] = _decode(body) or self.of(name, proofs).catalogued()
         if last:
             entry = entries[-1]
             for path, body in roots(list({**known, **done}.items()), self.places):
@@ -74,7 +83,7 @@ class CatalogLetters:
 
     def _of(self, dataset: str, entry: LedgerEntry, done: dict[str, Catalogued], proofs: Proofs) -> Iterator[Letter]:
         now, body = self.of(dataset, proofs), self._state.outbox.note(CATALOG, dataset)
-        known = None if body is None else _decode(body)
+        known = _decode(body)
         changes = None if known is None else now.since(known)
         if known is not None and changes is not None:
             for path, text in (*now.proved_since(known.covered), *changes):

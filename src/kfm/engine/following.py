@@ -200,11 +200,7 @@ class _Following:
         if not entries:
             return []
         try:
-            letters = iter(self._letters(entries))
-            while some := list(islice(letters, LETTERS)):
-                if any(self._holds(entry) for entry in entries):
-                    raise Frozen("frozen meanwhile")
-                self._hand_over(some)
+            self._hand_over(entries)
         except (Refused, Corrupt) as problem:
             if len(entries) > 1:
                 middle = len(entries) // 2
@@ -212,9 +208,13 @@ class _Following:
             return [self._dead(entries[0], problem)]
         return []
 
-    def _hand_over(self, letters: Sequence[Letter]) -> None:
+    def _hand_over(self, entries: Sequence[LedgerEntry]) -> None:
         try:
-            self._sink.send(letters)
+            letters = iter(self._letters(entries))
+            while some := list(islice(letters, LETTERS)):
+                if any(self._holds(entry) for entry in entries):
+                    raise Frozen("frozen meanwhile")
+                self._sink.send(some)
         except KfmError:
             raise
         except Exception as problem:  # a library of the sink's: its words may hold anything

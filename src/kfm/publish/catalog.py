@@ -57,13 +57,13 @@ class CatalogFolder:
     def _write(self, letters: Sequence[Letter]) -> None:
         """All are written apart and synced, then each gets its name, then the names are made durable."""
         apart = os.path.join(self._root, APART)
+        self._fs.remove_tree(apart)  # what the dead left
         ready: list[tuple[str, str]] = []
         for letter in letters:
             target = self._place(letter.key)
             if digest_at(self._fs, target) == digest(letter.body):
                 continue
             if not ready:
-                self._fs.remove_tree(apart)  # what the dead left
                 self._make(apart)
             temporary = os.path.join(apart, str(len(ready)))
             write_apart(self._fs, temporary, [letter.body], mode=0o644)

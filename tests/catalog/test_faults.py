@@ -1,0 +1,224 @@
+"""Whoever tells the catalog may die anywhere, and the disk may say no anywhere: the next one makes it whole."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kfm.house.opening import House
+from kfm.house.reconciling import drifts
+from kfm.house.sinks import how_far, tell_sinks
+from tests.catalog.sites import Site
+from tests.crash.harness import Ended, Voice, in_child
+from tests.crash.points import Points, boundary, die, fail, install
+from tests.sampling import sampled
+from tests.walk.crowds import together
+
+SLICES = 6
+
+
+def rows(**other: str) -> dict[str, str]:
+    return {"a": "1", "b": "2", "c": "3", **other}
+
+
+def first(_site: Site, _house: House) -> None:
+    """Nothing was ever told."""
+
+
+def newer(site: Site, house: House) -> None:
+    """Some items change, one comes and one goes."""
+    house.settle()
+    site.source({"a": "1", "b": "x", "d": "4"})
+    house.run(house.trigger("demo"))
+    house.operation("promote", "demo")
+
+
+def older(site: Site, house: House) -> None:
+    newer(site, house)
+    house.settle()
+    house.operation("rollback", "demo")
+
+
+def withdrawn(site: Site, house: House) -> None:
+    newer(site, house)
+    house.settle()
+    house.operation("rollback", "demo", {"to": "nothing", "ref": "published/demo"})
+
+
+WHAT: dict[str, Callable[[Site, House], None]] = {each.__name__: each for each in (first, newer, older, withdrawn)}
+
+
+@pytest.fixture(scope="module", params=WHAT)
+def prepared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """All is committed and published, and the catalog is not told of the last of it."""
+    base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else str(tmp_path_factory.mktemp("base"))
+    folder = Path(base) / f"kfm-catalog-{os.getpid()}-{request.param}"
+    site = Site(folder / "site", ("demo", "other"))
+    with site.open() as house:
+        site.source({"z": "1"}, "other")
+        site.source(rows())
+        for name in ("other", "demo"):
+            house.run(house.trigger(name))
+            house.operation("promote", name)
+        WHAT[request.param](site, house)
+        _public_only(house)
+    yield site
+    shutil.rmtree(folder)
+
+
+def _public_only(house: House) -> None:
+    from kfm.engine.deliver import deliver
+
+    deliver(house.state, house.objects, house.publisher, house.log, sync=True, retention=house.retention)
+
+
+def again(site: Site) -> Site:
+    """The same once more, in a folder of its own."""
+    other = Site.__new__(Site)
+    other.folder = site.folder.parent / "again"
+    shutil.rmtree(other.folder, ignore_errors=True)
+    shutil.copytree(site.folder, other.folder, symlinks=True)
+    return other
+
+
+def told_under(site: Site, points: Points) -> Ended:
+    def work(_voice: Voice) -> Any:
+        with site.open() as house:
+            install(points)
+            problems = tell_sinks(house)
+            return points.labels, points.acted, [problem.code for problem in problems]
+
+    return in_child(work)
+
+
+def whole(site: Site) -> None:
+    """After one more turn, nothing is due, nothing differs, and nothing lies about."""
+    with site.open() as house:
+        assert tell_sinks(house, again=True) == []
+        (how,) = how_far(house)
+        assert (how.lag, how.dead, how.stopped) == (0, [], None)
+        assert drifts(house) == ([], [])
+    site.sound()
+    assert not list((site.folder / "catalog").rglob(".building"))
+
+
+def test_what_is_told_without_a_fault_is_whole(prepared: Site) -> None:
+    site = again(prepared)
+    with site.open() as house:
+        assert how_far(house)[0].lag, "there is something to tell"
+    ended = told_under(site, Points())
+    assert ended.code == 0, ended.failure
+    whole(site)
+
+
+@pytest.mark.parametrize("part", sampled(range(SLICES)))
+def test_whoever_dies_anywhere_has_told_it_once_in_effect(prepared: Site, part: int) -> None:
+    labels = told_under(again(prepared), Points()).answer[0]
+    places = [at for at, label in enumerate(labels, 1) if label.startswith(("fs.", "tables.")) or boundary(label)]
+    assert len(places) > 20
+    for at in places[part::SLICES]:
+        site = again(prepared)
+        assert told_under(site, Points(at, die)).killed, labels[at - 1]
+        broken = [path for path in (site.folder / "catalog").rglob("*.json*") if not _is_whole(path)]
+        assert broken == [], f"half a file is seen after a kill at {labels[at - 1]}"
+        whole(site)
+
+
+def _is_whole(path: Path) -> bool:
+    return not path.is_file() or path.read_bytes().rstrip().endswith(b"}") or path.read_bytes().endswith(b"]")
+
+
+@pytest.mark.parametrize("part", sampled(range(SLICES)))
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EIO], ids=errno.errorcode.get)
+def test_a_disk_that_says_no_is_told_of_and_made_good_later(prepared: Site, number: int, part: int) -> None:
+    labels = told_under(again(prepared), Points()).answer[0]
+    places = [at for at, label in enumerate(labels, 1) if label.startswith("fs.") and "after" not in label]
+    assert places
+    for at in places[part + number % 3 :: SLICES]:
+        site = again(prepared)
+        ended = told_under(site, Points(at, _faulty(number), forever=True))
+        assert ended.code == 0, f"{labels[at - 1]}: {ended.failure}"
+        _, acted, codes = ended.answer
+        assert acted and codes == ["storage.failed"], labels[at - 1]
+        whole(site)
+
+
+def _faulty(number: int) -> Callable[[str], None]:
+    act = fail(number)
+
+    def acting(label: str) -> None:
+        if label.startswith("fs."):
+            act(label)
+
+    return acting
+
+
+def test_a_file_in_the_way_of_the_folder_fails_no_run(place: Path) -> None:
+    site = Site(place / "site")
+    (site.folder / "catalog").write_text("in the way")
+    with site.open() as house:
+        site.publish(house, rows())
+        assert [problem.code for problem in house.untold] == ["storage.failed"]
+        assert house.state.refs.at("published/demo")
+    (site.folder / "catalog").unlink()
+    whole(site)
+
+
+def test_several_at_once_tell_it_as_one_would(prepared: Site) -> None:
+    site = again(prepared)
+
+    def work() -> int:
+        with site.open() as house:
+            return len(tell_sinks(house))
+
+    assert {ended.answer for ended in together([work] * 4)} == {0}
+    whole(site)
+
+
+def test_what_is_deleted_altered_and_added_is_found_and_put_right(place: Path) -> None:
+    from kfm.house.reconciling import repair
+
+    site = Site(place / "site", ("demo", "other"))
+    with site.open() as house:
+        for text in "xyz":
+            site.publish(house, rows(a=text))
+        site.publish(house, {"q": "1"}, "other")
+        before = site.catalog
+        folder = site.folder / "catalog"
+        files = sorted(before)
+        for n, name in enumerate(files):
+            if n % 3 == 0:
+                (folder / name).unlink()
+            elif n % 3 == 1:
+                (folder / name).write_bytes(before[name][:-5] + b"other")
+        (folder / "demo/items/foreign.json").write_text("{}")
+        (folder / "demo/empty").mkdir()
+        found, problems = drifts(house)
+        assert not problems
+        kinds = {each.about: each.what for each in found if each.place == "catalog"}
+        expected = {name: "missing" if n % 3 == 0 else "altered" for n, name in enumerate(files) if n % 3 < 2}
+        assert kinds == {**expected, "demo/items/foreign.json": "foreign"}
+        was, left, problems = repair(house)
+        assert (was, left, problems) == (found, [], [])
+        assert site.catalog == before and drifts(house) == ([], [])
+    site.sound()
+
+
+def test_a_lost_object_is_drift_that_is_not_guessed_at(place: Path) -> None:
+    from kfm.house.reconciling import repair
+
+    site = Site(place / "site")
+    with site.open() as house:
+        site.publish(house, rows(a="x" * 70_000))
+        lost = next(path for path in (site.folder / ".kfm/objects").rglob("*") if path.is_file())
+        lost.unlink()
+        found, _ = drifts(house)
+        assert ("storage", "missing") in {(each.place, each.what) for each in found}
+        _, left, _ = repair(house)
+        assert ("storage", "missing") in {(each.place, each.what) for each in left}

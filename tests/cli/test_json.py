@@ -74,6 +74,8 @@ LINES = {
     "kfm compact": ["compact"],
     "kfm doctor": ["doctor"],
     "kfm config show": ["config", "show"],
+    "kfm explain": ["explain", "rain-gauges"],
+    "kfm why-not": ["why-not", "rain-gauges"],
     "kfm reproduce": ["reproduce", "rain-gauges"],
     "kfm gates run": ["gates", "run", "rain-gauges"],
     "kfm policy check": ["policy", "check"],

@@ -292,6 +292,9 @@ LOOKING = (
     ("leaks", "scan", "parcels.csv"),
     ("reproduce", "sites"),
     ("reproduce", "vault"),
+    *(("explain", name) for name in ("sites", "vault", "parcels", "last", "published/sites", "raw/sites/0")),
+    *(("explain", name, "--format", form) for name in ("sites", "vault") for form in ("html", "mermaid")),
+    *(("why-not", name) for name in ("sites", "vault", "parcels", "last")),
 )
 CODES = {("leaks", "scan", "parcels.csv"): 4, ("audit", "verify"): 68, ("verify", "sites"): None}
 

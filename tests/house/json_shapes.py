@@ -179,6 +179,42 @@ SHAPES: dict[str, Shape] = {
             "written": "the file, if one was asked for",
         }
     ),
+    "kfm explain": Shape(
+        {
+            "thing": "what was asked about",
+            "kind": "`dataset`, `version`, `file`, `ref`, `object` or `run`",
+            "dataset": "of which it is",
+            "version": "the digest of the version it is, or belongs to",
+            "ref": "what leads to it; empty: it was not named by one",
+            "title": "of the dataset, as declared",
+            "run_id": "the run that made it",
+            "op": "`ingest`, `promote`, `rollback` …",
+            "status": "how that run ended",
+            "outcome": "why",
+            "trigger": "`manual`, `schedule`, `webhook`, `poll`, `job` or `operation`",
+            "trigger_type": "`schedule`, `on demand` or `anomaly`",
+            "updater_id": "who made it",
+            "updater_version": "in which version",
+            "made_at": "when that run ended",
+            "last_good": "the last run that ended well: `run_id`, `outcome`, `at`, `receipt`; `null`: none did",
+            "lines": "the sentences: `about`, `text`, and `cites`, the digests each rests on",
+            "chain": "from raw over harmonised to derived: `stage`, `id`, `digest`, `name`, `dataset`, `run_id`, "
+            "`updater`, `at`, `level`, and `reads`, the places of what it was made of",
+            "extent": "west, south, east, north of what is shown of it; empty: not known",
+            "cut": "how many runs further up are not told",
+        }
+    ),
+    "kfm why-not": Shape(
+        {
+            "thing": "what was asked about",
+            "kind": "as of `kfm explain`",
+            "dataset": "of which it is",
+            "reasons": "what is in the way, what stops everything first: `what` (`frozen`, `working`, `unfinished`, "
+            "`waiting`, `failed`, `held`, `blocked`, `approval`, `masked`, `closed`, `noop`, `unpublished`, "
+            "`undelivered`, `late`, `superseded`, `withdrawn`, `never-run` or `undeclared`), `why`, `do` (what to "
+            "type), `rule`, `since`, `cites`",
+        }
+    ),
     "kfm reproduce": Shape(
         {
             "run_id": "the run that was done again",

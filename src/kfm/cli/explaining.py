@@ -5,12 +5,62 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from kfm.cli.opening import settings
-from kfm.cli.render import Screen, short
+from kfm.cli.opening import opened, settings
+from kfm.cli.render import Screen, clean, short
 from kfm.errors import EXIT_CODES
 
 if TYPE_CHECKING:
+    from kfm.house.explaining import Account
     from kfm.house.reproducing import Divergence, Reproduced
+
+
+def explain(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.house.explaining import explain as gather
+    from kfm.house.explaining import write_page, written
+
+    form = "json" if screen.json and options.format == "text" else options.format
+    with opened(options, screen, "read") as house:
+        told, runs = gather(house, options.thing)
+    if options.out:
+        where = write_page(options.out, _bytes(told, form) or written(told, runs, form))
+        if screen.json:
+            screen.data({"written": where})
+        else:
+            screen.say(f"written to {where}")
+    elif form == "json":
+        screen.data(told)
+    elif form == "text":
+        for line in written(told, runs, form).splitlines():
+            screen.line(clean(line))
+    else:
+        screen.text(written(told, runs, form))
+    return EXIT_CODES["done"]
+
+
+def _bytes(told: Account, form: str) -> str:
+    if form != "json":
+        return ""
+    import msgspec
+
+    return msgspec.json.format(msgspec.json.encode(told), indent=2).decode() + "\n"
+
+
+def why_not(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.house.wondering import exit_code
+    from kfm.house.wondering import why_not as wonder
+
+    with opened(options, screen, "dry") as house:
+        told = wonder(house, options.thing)
+    if screen.json:
+        screen.data(told)
+    else:
+        screen.table(
+            ("what", "why", "rule", "since", "what to type"),
+            [(one.what, one.why, one.rule, one.since, one.do) for one in told.reasons],
+        )
+        if not told.reasons:
+            screen.say(f"nothing is in the way of {told.thing}")
+    return exit_code(told) if options.exit_code else EXIT_CODES["done"]
 
 
 def reproduce(options: argparse.Namespace, screen: Screen) -> int:

@@ -8,11 +8,43 @@ if TYPE_CHECKING:
 
     from kfm.cli.governing import Make
 
-COMMANDS = ("reproduce",)
+COMMANDS = ("explain", "reproduce", "why-not")
 THING = "a dataset, a version (its digest or the start of it), a public file, a ref, an object or a run"
 
 
+FORMATS = ("text", "json", "html", "mermaid")
+
+
 def add(commands: Any, make: Make) -> None:
+    explain = make(
+        commands,
+        "explain",
+        "explaining:explain",
+        "Tell how something was produced, in sentences that each cite a digest; changes nothing",
+        "Told is what everybody may know: of protected data no address, no name and no value.\n"
+        "exit: 0 told, 3 nothing is called so, 65 something that is recorded is missing, altered or leads in a circle",
+    )
+    explain.add_argument("thing", metavar="THING", help=THING)
+    explain.add_argument(
+        "--format", choices=FORMATS, default="text", help="default: text; html is one page that needs no network"
+    )
+    explain.add_argument("--out", default="", metavar="FILE", help="into this file instead of stdout")
+
+    why_not = make(
+        commands,
+        "why-not",
+        "explaining:why_not",
+        "Tell why something was not run, made, shown or published, and what to type about it; changes nothing",
+        "Why it was a NOOP, is frozen, held, blocked, masked, late, unfinished, superseded or not delivered, or\n"
+        "waits for somebody to approve it. exit: 0 told, also if nothing is in the way; 3 nothing is called so;\n"
+        "with --exit-code as the first thing in the way: 10 NOOP, 5 frozen, 4 a gate, 7 an approval, 6 at work,\n"
+        "3 held, 1 failed, 69 not delivered",
+    )
+    why_not.add_argument("thing", metavar="THING", help=THING)
+    why_not.add_argument(
+        "--exit-code", action="store_true", help="exit with a code of its own if something is in the way"
+    )
+
     reproduce = make(
         commands,
         "reproduce",

@@ -155,6 +155,8 @@ class Ledger(Protocol):
 
     def entries(self, *, after: int = 0, reverse: bool = False, limit: int = -1) -> Iterator[LedgerEntry]: ...
 
+    def entry(self, index: int) -> LedgerEntry | None: ...
+
     def entries_of(self, dataset: str) -> Iterator[LedgerEntry]:
         """Of the runs of one dataset, the last that ended first; nothing of the others is read."""
 

@@ -41,6 +41,9 @@ class Ledger(Noun):
     def entries(self, *, after: int = 0, reverse: bool = False, limit: int = -1) -> Iterator[LedgerEntry]:
         return (entry for entry, _ in self.links(after=after, reverse=reverse, limit=limit))
 
+    def entry(self, index: int) -> LedgerEntry | None:
+        return self._one("ledger", f"{index:012d}", LedgerEntry)
+
     def entries_of(self, dataset: str) -> Iterator[LedgerEntry]:
         for key, _ in self._tables.scan("ended_runs", f"{dataset}/", reverse=True):
             entry = self._one("ledger", key.rpartition("/")[2], LedgerEntry)

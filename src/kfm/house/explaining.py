@@ -1,0 +1,280 @@
+"""`kfm explain`: gathers the public records of the run that made a thing and of all that went into it.
+
+What is said is made of `PublicRun` alone. Read are the receipts on the way up, and never the ledger as a whole: a
+dataset ten derivations deep among a hundred thousand runs is ten lookups.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import deque
+from typing import TYPE_CHECKING
+
+from kfm.contract import manifests
+from kfm.contract.names import is_digest
+from kfm.contract.public_run import PublicInput, PublicRun
+from kfm.contract.records import LedgerEntry
+from kfm.documents.characters import printable
+from kfm.engine.told import public_run
+from kfm.errors import BadInput, Corrupt, KfmError
+from kfm.house.finding import ZONES, Thing, datasets, find_thing
+from kfm.projections.account import Account as Account
+from kfm.projections.account import Subject, account, as_text
+from kfm.projections.artifacts import published_path
+
+if TYPE_CHECKING:
+    from kfm.house.opening import House
+
+MOST = 500  # runs that are told of; more are counted
+SAME_MOMENT = 1000  # runs that may have ended in the same moment
+LOOKED_AT = 2000  # runs of a dataset in which a good one is looked for
+_PUBLIC_FILE = re.compile(r"(?:^|/)(datasets/([^/]+)/versions/([0-9a-f]{16})/.+)$")
+
+
+def explain(house: House, text: str) -> tuple[Account, list[PublicRun]]:
+    return tell_of(house, find_thing(house, text))
+
+
+def written(told: Account, runs: list[PublicRun], form: str) -> str:
+    """As text, as a page, or as a chart in Mermaid."""
+    if form == "html":
+        from kfm.projections.page import page
+
+        return page(told)
+    if form == "mermaid":
+        from kfm.projections.mermaid import chart
+
+        return chart(runs)
+    return as_text(told)
+
+
+def write_page(path: str, text: str) -> str:
+    """Into a file, whole or not at all; returns where it is."""
+    from kfm.durable import Fs, failing_as_storage, write_apart
+
+    fs, where = Fs(), os.path.abspath(path)
+    if os.path.isdir(where) or os.path.islink(where):
+        raise BadInput(f"{printable(path)} is a folder or a link", hint="name a file")
+    if not os.path.isdir(os.path.dirname(where)):
+        raise BadInput(f"the folder of {printable(path)} is not there", hint="make it first")
+    with failing_as_storage("writing the explanation"):
+        apart = f"{where}.new"
+        write_apart(fs, apart, [text.encode(errors="backslashreplace")], mode=0o644)
+        fs.replace(apart, where)
+    return where
+
+
+def tell_of(house: House, thing: Thing) -> tuple[Account, list[PublicRun]]:
+    """The account, and the records it is made of, what is oldest first."""
+    with house.state.reading():
+        maker, digest = _maker(house, thing)
+        first = _told(house, maker, whole=True)
+        upstream, origins, cut = _upstream(house, first)
+        dataset = first.dataset
+        version = thing.version or (first.version if thing.kind != "run" else "")
+        published = _published(house, dataset, version) if version else None
+        told = account(
+            Subject(
+                thing=thing.name,
+                kind=thing.kind,
+                dataset=dataset,
+                version=version,
+                ref=thing.ref,
+                path=thing.path,
+                digest=digest,
+            ),
+            first,
+            upstream,
+            origins,
+            published=published if published is None or published.run_id != first.run_id else None,
+            last_good=_last_good(house, dataset),
+            cut=cut,
+        )
+    runs = {run.index: run for run in (first, *upstream)}
+    return told, [runs[index] for index in sorted(runs)]
+
+
+# -- who made it
+
+
+def _maker(house: House, thing: Thing) -> tuple[str, str]:
+    """The run that a thing is explained by, and the digest of a file or object."""
+    if thing.kind == "run":
+        run = house.state.runs.get(thing.run_id)
+        if run is not None and run.status == "RUNNING":
+            raise BadInput(f"run {thing.run_id} is unfinished", hint=f"see `kfm runs show {thing.run_id}`")
+        return thing.run_id, ""
+    if thing.kind == "file":
+        return _first_with(house, thing.dataset, thing.version, thing.digest), thing.digest
+    if thing.kind == "object" or (thing.digest and not thing.version):
+        return _of_object(house, thing.digest), thing.digest
+    if thing.version:
+        made = house.state.ledger.version(thing.dataset, thing.version)
+        if made is None:
+            raise Corrupt(f"who made {thing.version} is not recorded", hint="see `kfm doctor --deep`")
+        return made.run_id, ""
+    if thing.run_id:  # a ref that leads nowhere, or a switch
+        return thing.run_id, ""
+    for entry in house.state.ledger.entries_of(thing.dataset):
+        return entry.run_id, ""
+    raise BadInput(
+        f"{thing.dataset} was never run", hint=f"`kfm run {thing.dataset}`, or `kfm why-not {thing.dataset}`"
+    )
+
+
+def _first_with(house: House, dataset: str, version: str, digest: str) -> str:
+    """The run whose version was the first, going back from this one, that held exactly these bytes under their key."""
+    entry = next((each for each in manifests.entries(house.objects, version) if each.digest == digest), None)
+    key = entry.key if entry is not None else ()
+    seen: set[str] = set()
+    while True:
+        seen.add(version)
+        made = house.state.ledger.version(dataset, version)
+        if made is None:
+            raise Corrupt(f"who made {version} is not recorded", hint="see `kfm doctor --deep`")
+        before = made.supersedes
+        if not before or before in seen:
+            return made.run_id
+        older = house.state.ledger.version(dataset, before)
+        try:
+            held = manifests.find(house.objects, before, key) if older is not None else None
+        except KfmError:  # sealed, or gone: what is known ends here
+            return made.run_id
+        if held is None or held.digest != digest:
+            return made.run_id
+        version = before
+
+
+def _of_object(house: House, digest: str) -> str:
+    """By what leads to it now: an entry of a current version, or a source as it was read last."""
+    for ref, at in house.state.refs.all("raw/"):
+        if at == digest:
+            last = next(iter(house.state.refs.history(ref, reverse=True, limit=1)))
+            return last.run_id
+    for name in datasets(house):
+        for version in dict.fromkeys(house.state.refs.at(f"{zone}/{name}") for zone in ZONES):
+            if not version:
+                continue
+            try:
+                found = any(entry.digest == digest for entry in manifests.entries(house.objects, version))
+            except KfmError:  # under a key
+                continue
+            if found:
+                return _first_with(house, name, version, digest)
+    raise BadInput(
+        f"{digest[:19]} is stored, and nothing that is current leads to it",
+        hint="name the run, the dataset or the version it belongs to",
+    )
+
+
+def entry_of(house: House, run_id: str) -> LedgerEntry:
+    """The entry of a run in the ledger."""
+    receipt = house.state.ledger.receipt(run_id)
+    if receipt is None:
+        raise Corrupt(f"run {run_id} has no receipt", hint="see `kfm doctor --deep`")
+    found = _by_time(house, run_id, receipt.finished_at)
+    if found is None:  # a clock that was set back
+        found = next((each for each in house.state.ledger.entries_of(receipt.dataset) if each.run_id == run_id), None)
+    if found is None:
+        raise Corrupt(f"the ledger has no entry for run {run_id}", hint="see `kfm audit verify`")
+    return found
+
+
+def _by_time(house: House, run_id: str, at: str) -> LedgerEntry | None:
+    """The ledger is in the order of time, so that an entry is found without reading those before it."""
+    ledger = house.state.ledger
+    low, high = 1, next((entry.index for entry in ledger.entries(reverse=True, limit=1)), 0)
+    last = high
+    while low < high:
+        middle = (low + high) // 2
+        entry = ledger.entry(middle)
+        if entry is not None and entry.ts < at:
+            low = middle + 1
+        else:
+            high = middle
+    for index in range(low, min(last, low + SAME_MOMENT) + 1):
+        entry = ledger.entry(index)
+        if entry is None or entry.ts > at:
+            return None
+        if entry.run_id == run_id:
+            return entry
+    return None
+
+
+def _told(house: House, run_id: str, *, whole: bool = False) -> PublicRun:
+    return public_run(house.state, house.objects, entry_of(house, run_id), parts=whole)
+
+
+# -- what went into it
+
+
+def _upstream(house: House, first: PublicRun) -> tuple[list[PublicRun], dict[tuple[str, int], str], int]:
+    """Every run behind it, which input of which run came from which, and how many were left out."""
+    found: dict[str, PublicRun] = {}
+    origins: dict[tuple[str, int], str] = {}
+    waiting, cut = deque([first]), set()
+    while waiting:
+        run = waiting.popleft()
+        for position, each in enumerate(run.inputs):
+            maker = made_by(house, each)
+            if not maker:
+                continue
+            if maker != first.run_id and maker not in found:
+                if len(found) >= MOST:
+                    cut.add(maker)
+                    continue
+                found[maker] = _told(house, maker)
+                waiting.append(found[maker])
+            origins[run.run_id, position] = maker
+    return list(found.values()), origins, len(cut)
+
+
+def made_by(house: House, each: PublicInput) -> str:
+    """The run of ours that made what was read; empty: it came from outside."""
+    if not is_digest(each.checksum):
+        return ""
+    dataset, version = "", each.checksum
+    if each.kind in ("ref", "dataset"):
+        dataset = each.id.removeprefix("kfm://dataset/").removeprefix("kfm://ref/")
+        dataset = dataset.partition("/")[2] if dataset.startswith(tuple(f"{zone}/" for zone in ZONES)) else dataset
+    elif (match := _PUBLIC_FILE.search(each.id)) is not None:
+        dataset = match[2]
+        version = _version_with(house, dataset, match[3], match[1], each.checksum)
+    made = house.state.ledger.version(dataset, version) if dataset and version else None
+    if made is None:
+        return ""
+    return _first_with(house, dataset, version, each.checksum) if version != each.checksum else made.run_id
+
+
+def _version_with(house: House, dataset: str, start: str, path: str, digest: str) -> str:
+    """The version whose public file this is, if that file has these bytes."""
+    for key, _ in house.tables.scan("versions", f"{dataset}@sha256:{start}"):
+        version = key.rpartition("@")[2]
+        for entry in manifests.entries(house.objects, version):
+            if entry.digest == digest and published_path(dataset, version, entry) == path:
+                return version
+    return ""
+
+
+# -- what came after
+
+
+def _published(house: House, dataset: str, version: str) -> PublicRun | None:
+    for move in house.state.refs.history(f"published/{dataset}", reverse=True):
+        if move.after == version:
+            return _told(house, move.run_id)
+    return None
+
+
+def _last_good(house: House, dataset: str) -> PublicRun | None:
+    """The last run of it that ended well, also with nothing to do; operations are none."""
+    for number, entry in enumerate(house.state.ledger.entries_of(dataset)):
+        if number >= LOOKED_AT:
+            return None
+        if entry.outcome in ("done", "unchanged", "noop") and entry.op_type not in _OPERATIONS:
+            return public_run(house.state, house.objects, entry, parts=False)
+    return None
+
+
+_OPERATIONS = frozenset({"promote", "rollback", "freeze", "thaw", "keys", "request", "approve", "reject", "expire"})

@@ -118,7 +118,7 @@ def test_the_shape_of_a_cell_holds_its_points_everywhere_on_earth(lat: float, ln
         assert all(-180 <= x <= 180 and south <= y <= north for x, y in ring)
         assert all(west <= x <= east if west <= east else x >= west or x <= east for x, _ in ring)
     centre = h3_int.cell_to_latlng(cell)
-    assert shape.radius * 1.0001 >= max(
+    assert shape.radius * 1.0001 + 0.2 >= max(  # its corners are rounded to a decimetre
         h3.great_circle_distance(centre, one, unit="m") for one in h3_int.cell_to_boundary(cell)
     )
     inside = west <= shape.centroid[0] <= east if west <= east else not east < shape.centroid[0] < west

@@ -12,7 +12,7 @@ import pytest
 
 from kfm.contract.secret import Secret
 from kfm.errors import Denied
-from kfm.masking.fingerprints import Fingerprints, Marker
+from kfm.masking.fingerprints import Fingerprints, Marker, of_stored
 from kfm.masking.gate import one_cell, over_masked, scan
 from kfm.masking.mask import mask_columns
 from kfm.masking.public import feature, in_public_order
@@ -55,6 +55,37 @@ def as_geojson(table: list[dict[str, Any]], **how: Any) -> bytes:
 def public() -> bytes:
     records = in_public_order(mask_columns(columns(TABLE), prepared()))
     return b'{"type":"FeatureCollection","features":[' + b",".join(feature(one) for one in records) + b"]}"
+
+
+# As the first states kept them: of one id and one point, under a key that is nobody's.
+AS_TEXTS = b"""{"ids":["a2355f7790547a916b5bba68"],"points":["2d3f65ab5d6fe845881b5d7c","6fc2d3fe0e88de71334cfa0a",
+"8373674fd3d1514c571bbc82","934599e073e24c96f0db5558","cbf54358f2b4e03540a9fe18","d544883bc751eec907259b78"],
+"singles":["2dac97baff14eff01ba5c874","33cbb7e728de08dc6f083e89","52ef367f77999908227247dd","5b0f6fc8c2603beab14a2226",
+"c4701e49bd2f01b0966095cc","f62e0e78cacc8f4acfa68fd8"],"near":["31ae72d5492c129df38985c4","82d0f6a92895ec61f669699d",
+"b9a0304dd0ac58d48499aa51"],"cells":["81153797baa81c5535a8da09","d1e6d03efdf7cb76682fdf39"],"longest":4,"lengths":[6],
+"records":1,"weak":0}"""
+
+
+@pytest.mark.parametrize("text", [b"14-bo-20", b"37.5,-101.25", b"37.500000;-101.250000", b"POINT(-101.25 37.50)"])
+def test_fingerprints_that_an_earlier_state_kept_still_find_what_they_are_of(text: bytes) -> None:
+    marker, kept = Marker(Secret(b"k" * 32)), of_stored(AS_TEXTS)
+    assert scan(text, kept, marker).verdict == "deny"
+    assert scan(text.replace(b"5", b"6").replace(b"o", b"u"), kept, marker).verdict == "clean"
+    again = of_stored(marker.of(["14BO20"], [("37.5", "-101.25")], finer_than=14).stored())
+    assert scan(text, again, marker) == scan(text, kept, marker)
+
+
+def test_many_fingerprints_are_kept_in_few_bytes_and_put_together_without_loss() -> None:
+    some = [(f"{37 + n / 7919:.6f}", f"{-95 - n / 6007:.6f}") for n in range(9000)]
+    whole = MARKER.of([f"site {n}" for n in range(9000)], some, finer_than=7)
+    halves = [MARKER.of([], some[part::2], finer_than=7) for part in (0, 1)]
+    kept = of_stored(whole.stored())
+    assert len(whole.stored()) < 9000 * 450
+    both = halves[0] | halves[1]
+    assert both.records == kept.records == 9000
+    for latitude, longitude in some[::100]:
+        text = f"{latitude} {longitude}".encode()
+        assert scan(text, kept, MARKER).verdict == scan(text, both, MARKER).verdict == "deny"
 
 
 COPIES: dict[str, Callable[[], bytes]] = {

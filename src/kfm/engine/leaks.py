@@ -20,7 +20,7 @@ from kfm.engine.protection import fingerprints
 from kfm.engine.stations import Executed, Planned
 from kfm.engine.walk import Ports, Walk
 from kfm.errors import Denied
-from kfm.masking.fingerprints import Fingerprints, Marker
+from kfm.masking.fingerprints import Fingerprints, Marker, of_stored
 from kfm.masking.gate import Report, one_cell, scan
 
 GATE = "leaks"
@@ -38,7 +38,7 @@ def known(ports: Ports) -> list[Known]:
     """Denied where a key is not at hand: what it alone knows again could not be found."""
     found: dict[str, Fingerprints] = {}
     for key_id, body in ports.state.protected.fingerprints():
-        found[key_id] = found.get(key_id, Fingerprints()) | msgspec.json.decode(body, type=Fingerprints)
+        found[key_id] = found.get(key_id, Fingerprints()) | of_stored(body)
     out = []
     for key_id, prints in found.items():
         key = ports.protection.with_id(key_id) if ports.protection is not None else None

@@ -41,7 +41,6 @@ _PLACES = (
     ("lat", "long"),
 )
 _IDS = frozenset({"id", "trinomial", "site", "siteid", "recordid", "catalognumber", "occurrenceid", "sitenumber"})
-_encode = msgspec.json.Encoder(order="deterministic").encode
 
 Columns = Mapping[str, Sequence[Any]]
 
@@ -86,7 +85,7 @@ def mask_source(walk: Walk, ref: SourceRef, contract: DataContract | None, rows:
         )
     known = learned(first, records) | {one.id: one.cell for one in records if one.id in moved and one.cell}
     protection.facts.cells.setdefault(key.key_id, {}).update(known)
-    protection.facts.prints[key.key_id, ref.content_hash] = _encode(_prints(key, table, policy, bound))
+    protection.facts.prints[key.key_id, ref.content_hash] = _prints(key, table, policy, bound).stored()
     return Masked(_written(records, bound, contract), _partitions(records, contract, name), len(records))
 
 
@@ -123,7 +122,7 @@ def learn(walk: Walk, ref: SourceRef, contract: DataContract | None, rows: Calla
         return  # its exact bytes are known all the same
     policy = protection.policies.get(ref.name)
     resolution = standing.resolution if standing.resolution is not None else ROUGH
-    protection.facts.prints[key.key_id, ref.content_hash] = _encode(_prints(key, table, policy, None, resolution))
+    protection.facts.prints[key.key_id, ref.content_hash] = _prints(key, table, policy, None, resolution).stored()
 
 
 def _is_public(walk: Walk, standing: Standing) -> bool:

@@ -12,7 +12,7 @@ from kfm.contract.secret import SHORTEST, Secret
 from kfm.documents.characters import printable
 from kfm.errors import BadInput, Denied
 from kfm.house.tabling import columns_of, policy_at, read_bytes, secret_at
-from kfm.masking.fingerprints import Fingerprints, Marker
+from kfm.masking.fingerprints import Fingerprints, Marker, of_stored
 from kfm.masking.gate import LARGEST, Leak, Report, Verdict, scan
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def known_of_state(house: House) -> list[Known]:
 
     found: dict[str, Fingerprints] = {}
     for key_id, body in house.state.protected.fingerprints():
-        found[key_id] = found.get(key_id, Fingerprints()) | msgspec.json.decode(body, type=Fingerprints)
+        found[key_id] = found.get(key_id, Fingerprints()) | of_stored(body)
     known = []
     for key_id, prints in found.items():
         key = house.with_key(key_id)

@@ -11,32 +11,51 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
-from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
-from typing import Literal
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from itertools import islice
+from typing import Literal, NamedTuple
+
+import msgspec
 
 from kfm.contract.records import Record
 from kfm.contract.secret import SHORTEST, Secret
 from kfm.errors import Denied
 from kfm.masking import cells
+from kfm.masking.marks import SIZE, Heap, Marks, unpacked
 
 FEWEST, MOST = 2, 7  # digits of a degree that a point is known by: a kilometre, and a centimetre
 ALONE = 5  # digits from which on one coordinate without the other says something
 LONGEST = 8  # words of an id
 FEWEST_WORDS = 4  # that an id is looked for in: 14BO20 may be written 14-BO-20
 _WORDS = re.compile(r"[^\W_]+")
-_ROUNDINGS = (ROUND_HALF_EVEN, ROUND_HALF_UP, ROUND_DOWN)
+_DEGREES = re.compile(r"([-+]?)([0-9]{1,3})(?:\.([0-9]*))?")
+_TOGETHER = 4096  # points whose cells are asked for at once
 Kind = Literal["id", "point", "latitude", "longitude", "near", "cell"]
 
 
-class Fingerprints(Record, frozen=True):
+class _Stored(Record, frozen=True):
+    """Fingerprints as the state keeps them; the first states kept texts."""
+
+    ids: bytes | frozenset[str] = b""
+    points: bytes | frozenset[str] = b""
+    singles: bytes | frozenset[str] = b""
+    near: bytes | frozenset[str] = b""
+    cells: bytes | frozenset[str] = b""
+    longest: int = FEWEST_WORDS
+    lengths: frozenset[int] = frozenset()
+    records: int = 0
+    weak: int = 0
+
+
+class Fingerprints(NamedTuple):
     """What is known of the protected records of a custodian. Two lists of one key may be put together."""
 
-    ids: frozenset[str] = frozenset()
-    points: frozenset[str] = frozenset()  # both coordinates, at each number of digits
-    singles: frozenset[str] = frozenset()  # one coordinate, at each number of digits that says something alone
-    near: frozenset[str] = frozenset()  # with the fewest digits, alone and together: to dismiss others quickly
-    cells: frozenset[str] = frozenset()  # finer than the public ones
+    ids: Marks = Marks()
+    points: Marks = Marks()  # both coordinates, at each number of digits
+    singles: Marks = Marks()  # one coordinate, at each number of digits that says something alone
+    near: Marks = Marks()  # with the fewest digits, alone and together: to dismiss others quickly
+    cells: Marks = Marks()  # finer than the public ones
     longest: int = FEWEST_WORDS  # words that an id is looked for in
     lengths: frozenset[int] = frozenset()  # of ids, in letters
     records: int = 0  # how many protected points there are
@@ -55,6 +74,30 @@ class Fingerprints(Record, frozen=True):
             weak=self.weak + other.weak,
         )
 
+    def stored(self) -> bytes:
+        """Of one source; the same bytes each time."""
+        parts = {name: getattr(self, name).packed() for name in ("ids", "points", "singles", "near", "cells")}
+        rest = _Stored(**parts, longest=self.longest, lengths=self.lengths, records=self.records, weak=self.weak)
+        return _encode(rest)
+
+
+def of_stored(body: bytes) -> Fingerprints:
+    kept = msgspec.json.decode(body, type=_Stored)
+    return Fingerprints(
+        ids=unpacked(kept.ids),
+        points=unpacked(kept.points),
+        singles=unpacked(kept.singles),
+        near=unpacked(kept.near),
+        cells=unpacked(kept.cells),
+        longest=kept.longest,
+        lengths=kept.lengths,
+        records=kept.records,
+        weak=kept.weak,
+    )
+
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
 
 class Marker:
     """Makes fingerprints under one key."""
@@ -68,52 +111,107 @@ class Marker:
             )
         self._key = hashlib.sha256(b"kfm:fingerprint:1\0" + key.reveal()).digest()
 
-    def mark(self, kind: Kind, text: str) -> str:
-        body = f"{kind}\0{text}".encode("utf-8", "surrogatepass")
-        return hashlib.blake2b(body, key=self._key, digest_size=12).hexdigest()
+    def mark(self, kind: Kind, text: str) -> int:
+        return self._of(f"{kind}\0{text}".encode("utf-8", "surrogatepass"))
+
+    def _of(self, body: bytes) -> int:
+        return int.from_bytes(hashlib.blake2b(body, key=self._key, digest_size=12).digest()[:SIZE], "big")
 
     def of(self, ids: Iterable[str], points: Iterable[tuple[str, str]], *, finer_than: int) -> Fingerprints:
-        """Of protected ids, and of points as the texts of latitude and longitude; `finer_than` is what is public."""
-        known: set[str] = set()
+        """Of protected ids, and of points as the texts of latitude and longitude; `finer_than` is what is public. Both
+        are read once, and what is held of each is its fingerprints."""
+        known, waiting = Heap(), iter(ids)
         lengths: set[int] = set()
         longest, weak = FEWEST_WORDS, 0
-        for one in ids:
-            words = words_of(one)[:LONGEST]  # the rest of a very long one is not looked for
-            plain = "".join(words)
-            if is_weak(plain):
-                weak += 1
-                continue
-            known.add(self.mark("id", plain))
-            lengths.add(len(plain))
-            longest = max(longest, len(words))
-        pairs = {pair for pair in points if all(decimal_of(text) is not None for text in pair)}
-        found: dict[str, set[str]] = {"points": set(), "singles": set(), "near": set(), "cells": set()}
-        for latitude, longitude in pairs:
-            self._add_point(decimal_of(latitude) or Decimal(0), decimal_of(longitude) or Decimal(0), found, finer_than)
+        while some := list(islice(waiting, _TOGETHER)):
+            bodies = []
+            for one in some:
+                words = words_of(one)[:LONGEST]  # the rest of a very long one is not looked for
+                plain = "".join(words)
+                if is_weak(plain):
+                    weak += 1
+                    continue
+                bodies.append(f"id\0{plain}".encode("utf-8", "surrogatepass"))
+                lengths.add(len(plain))
+                longest = max(longest, len(words))
+            self._keep(bodies, known)
+        places = self._places(iter(points), finer_than)
         return Fingerprints(
-            ids=frozenset(known),
-            **{name: frozenset(marks) for name, marks in found.items()},
+            ids=known.sorted(),
+            points=places.points.sorted(),
+            singles=places.singles.sorted(),
+            near=places.near.sorted(),
+            cells=places.cells.sorted(),
             longest=longest,
             lengths=frozenset(lengths),
-            records=len(pairs),
+            records=len(places.pairs.sorted()),
             weak=weak,
         )
 
-    def _add_point(self, latitude: Decimal, longitude: Decimal, found: Mapping[str, set[str]], finer_than: int) -> None:
-        for digits in range(FEWEST, MOST + 1):
-            lats, lngs = forms(latitude, digits), forms(longitude, digits)
-            found["points"] |= {self.mark("point", f"{digits}:{a}:{b}") for a in lats for b in lngs}
-            if digits >= ALONE:
-                found["singles"] |= {self.mark("latitude", f"{digits}:{a}") for a in lats}
-                found["singles"] |= {self.mark("longitude", f"{digits}:{b}") for b in lngs}
-        lat_cuts, lng_cuts = _cuts(latitude), _cuts(longitude)
-        found["near"] |= {self.mark("near", f"lat:{a}") for a in lat_cuts}
-        found["near"] |= {self.mark("near", f"lng:{b}") for b in lng_cuts}
-        found["near"] |= {self.mark("near", f"{a}:{b}") for a in lat_cuts for b in lng_cuts}
-        if abs(latitude) <= 90 and abs(longitude) <= 180:
-            for resolution in range(finer_than + 1, 16):
-                cell = cells.cell_of(float(latitude), float(longitude), resolution)
-                found["cells"] |= {self.mark("cell", f"{cell:x}"), self.mark("cell", str(cell))}
+    def _keep(self, bodies: list[bytes], heap: Heap) -> None:
+        """Many at once: all in place, because each costs as much as a call."""
+        key, blake2b = self._key, hashlib.blake2b
+        heap.add(b"".join([blake2b(body, key=key, digest_size=12).digest()[:SIZE] for body in bodies]))
+
+    def _places(self, points: Iterator[tuple[str, str]], finer_than: int) -> _Places:
+        found = _Places(Heap(), Heap(), Heap(), Heap(), Heap())
+        while some := set(islice(points, _TOGETHER)):
+            pairs = []
+            written = []
+            for latitude, longitude in some:
+                lat, lng = degrees_of(latitude), degrees_of(longitude)
+                if lat is not None and lng is not None:
+                    pairs.append((lat, lng))
+                    written.append(f"{latitude}\0{longitude}".encode())
+            bodies: tuple[list[bytes], list[bytes], list[bytes]] = ([], [], [])
+            for lat, lng in pairs:
+                _bodies(lat, lng, *bodies)
+            self._keep(bodies[0], found.points)
+            self._keep(bodies[1], found.singles)
+            self._keep(bodies[2], found.near)
+            self._keep(written, found.pairs)
+            self._keep(_cells_of(pairs, finer_than), found.cells)
+        return found
+
+
+class _Places(NamedTuple):
+    points: Heap
+    singles: Heap
+    near: Heap
+    cells: Heap
+    pairs: Heap  # the points themselves, to be counted
+
+
+def _bodies(
+    latitude: Degrees, longitude: Degrees, points: list[bytes], singles: list[bytes], near: list[bytes]
+) -> None:
+    """What a point is marked by: in all its forms, alone and together."""
+    lat_cuts, lng_cuts = {latitude.cut()}, {longitude.cut()}
+    for digits in range(FEWEST, MOST + 1):
+        lats, lngs = latitude.forms(digits), longitude.forms(digits)
+        below = 10 ** (digits - FEWEST)
+        lat_cuts.update([_cut(form, below) for form in lats])
+        lng_cuts.update([_cut(form, below) for form in lngs])
+        points += [b"point\0%d:%d:%d" % (digits, a, b) for a in lats for b in lngs]
+        if digits >= ALONE:
+            singles += [b"latitude\0%d:%d" % (digits, a) for a in lats]
+            singles += [b"longitude\0%d:%d" % (digits, b) for b in lngs]
+    near += [b"near\0lat:" + a for a in lat_cuts]
+    near += [b"near\0lng:" + b for b in lng_cuts]
+    near += [b"near\0" + a + b":" + b for a in lat_cuts for b in lng_cuts]
+
+
+def _cells_of(pairs: list[tuple[Degrees, Degrees]], finer_than: int) -> list[bytes]:
+    places = [(lat.value(), lng.value()) for lat, lng in pairs]
+    on_earth = [(lat, lng) for lat, lng in places if abs(lat) <= 90 and abs(lng) <= 180]
+    if not on_earth:
+        return []
+    latitudes, longitudes = zip(*on_earth, strict=True)
+    return [
+        b"cell\0%x" % cell
+        for resolution in range(finer_than + 1, 16)
+        for cell in cells.cells_of(latitudes, longitudes, resolution)
+    ]
 
 
 def words_of(text: str) -> list[str]:
@@ -126,26 +224,52 @@ def is_weak(plain: str) -> bool:
     return len(plain) < 4 or (plain.isdigit() and len(plain) < 6)
 
 
-def decimal_of(text: str) -> Decimal | None:
-    """A number as written, or None; never by way of a float, which would change its digits."""
+class Degrees(NamedTuple):
+    """A number as written: never by way of a float, which would change its digits."""
+
+    negative: bool
+    number: int  # all its digits, without point and sign
+    places: int  # how many of them stand behind the point
+
+    def forms(self, digits: int) -> tuple[int, ...]:
+        """What it becomes with so many digits, rounded either way or cut off; as whole numbers of the last digit."""
+        if digits >= self.places:
+            exact = self.number * 10 ** (digits - self.places)
+            return (-exact if self.negative else exact,)
+        unit = 10 ** (self.places - digits)
+        down, rest = divmod(self.number, unit)
+        # Half of the last digit goes up, or to the even one, which is one of the two that are given.
+        if 2 * rest < unit:
+            return (-down if self.negative else down,)
+        return (-down, -down - 1) if self.negative else (down, down + 1)
+
+    def cut(self) -> bytes:
+        """Cut off after the fewest digits, with its sign: what all forms of a number are looked up by."""
+        scaled = self.number * 10**FEWEST // 10**self.places
+        return b"%s%d.%02d" % (b"-" if self.negative else b"", *divmod(scaled, 10**FEWEST))
+
+    def value(self) -> float:
+        value: float = self.number / 10**self.places
+        return -value if self.negative else value
+
+
+def degrees_of(text: str) -> Degrees | None:
+    """None: it is no number of degrees."""
     plain = text.strip()
-    if not plain or len(plain) > 40 or not re.fullmatch(r"[-+]?[0-9]{1,3}(?:\.[0-9]*)?", plain):
+    if len(plain) > 40:
         return None
-    return Decimal(plain)
+    found = _DEGREES.fullmatch(plain)
+    if found is None:
+        return None
+    sign, whole, fraction = found[1], found[2], found[3] or ""
+    return Degrees(sign == "-", int(whole + fraction), len(fraction))
 
 
-def forms(value: Decimal, digits: int) -> frozenset[int]:
-    """What a number becomes with so many digits, rounded either way or cut off; as whole numbers of the last digit."""
-    unit = Decimal(1).scaleb(-digits)
-    return frozenset(int(value.quantize(unit, rounding=way).scaleb(digits)) for way in _ROUNDINGS)
+@lru_cache(maxsize=1 << 16)
+def _written(scaled: int) -> bytes:
+    return b"%s%d.%02d" % (b"-" if scaled < 0 else b"", *divmod(abs(scaled), 10**FEWEST))
 
 
-def cut(value: Decimal) -> str:
-    """A number cut off after the fewest digits, with its sign: what all forms of a number are looked up by."""
-    return str(value.quantize(Decimal(1).scaleb(-FEWEST), rounding=ROUND_DOWN))
-
-
-def _cuts(value: Decimal) -> set[str]:
-    return {
-        cut(Decimal(form).scaleb(-digits)) for digits in range(FEWEST, MOST + 1) for form in forms(value, digits)
-    } | {cut(value)}
+def _cut(form: int, below: int) -> bytes:
+    """A form cut off after the fewest digits."""
+    return _written(form // below if form >= 0 else -(-form // below))

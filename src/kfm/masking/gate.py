@@ -11,14 +11,13 @@ import re
 import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator
-from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from kfm.contract.records import Record
 from kfm.masking import cells
-from kfm.masking.fingerprints import ALONE, FEWEST, MOST, Fingerprints, Marker, cut, forms, is_weak, words_of
+from kfm.masking.fingerprints import ALONE, FEWEST, MOST, Degrees, Fingerprints, Marker, degrees_of, is_weak, words_of
 from kfm.masking.mask import Prepared
 from kfm.masking.public import WITHHELD, PublicRecord
 
@@ -47,10 +46,10 @@ class Report(Record, frozen=True):
 
 
 class _Found(NamedTuple):
-    ids: set[str]
-    cells: set[str]
-    points: dict[int, set[str]]  # by digits
-    singles: set[str]
+    ids: set[int]
+    cells: set[int]
+    points: dict[int, set[int]]  # by digits
+    singles: set[int]
     numbers: int  # different ones with a point in them
 
 
@@ -97,37 +96,45 @@ def _unpacked(body: bytes) -> bytes | None:
 
 
 def _search(text: str, known: Fingerprints, marker: Marker) -> _Found:
-    points: dict[int, set[str]] = {}
-    singles: set[str] = set()
+    points: dict[int, set[int]] = {}
+    singles: set[int] = set()
     numbers = _numbers(text, known, marker, points, singles) if known.near else 0
     fine = set()
     if known.cells:
-        marks = (marker.mark("cell", token) for token in {found[0].lower() for found in _CELL.finditer(text)})
+        marks = (marker.mark("cell", f"{cell:x}") for cell in {_cell(found[0]) for found in _CELL.finditer(text)})
         fine = {mark for mark in marks if mark in known.cells}
     ids = set(_ids(text, known, marker)) if known.ids else set()
     return _Found(ids, fine, points, singles, numbers)
 
 
-def _ids(text: str, known: Fingerprints, marker: Marker) -> Iterator[str]:
+def _cell(token: str) -> int:
+    return int(token, 16 if len(token) == 15 else 10)
+
+
+def _ids(text: str, known: Fingerprints, marker: Marker) -> Iterator[int]:
     """Marks of protected ids: every row of words that is as long as one of them."""
     words = words_of(text)
-    longest = max(known.lengths)
+    lengths, longest, most = known.lengths, max(known.lengths), known.longest
+    sizes = [len(word) for word in words] + [longest + 1]  # the last is longer than any: nothing goes on beyond it
     asked: set[str] = set()
-    for at in range(len(words)):
-        plain = ""
-        for word in words[at : at + known.longest]:
-            plain += word
-            if len(plain) > longest:
+    for at, size in enumerate(sizes):
+        end = at + 1
+        while size <= longest:
+            if size in lengths:
+                plain = "".join(words[at:end])
+                if plain not in asked and not is_weak(plain):
+                    asked.add(plain)
+                    mark = marker.mark("id", plain)
+                    if mark in known.ids:
+                        yield mark
+            if end - at == most:
                 break
-            if len(plain) in known.lengths and plain not in asked and not is_weak(plain):
-                asked.add(plain)
-                mark = marker.mark("id", plain)
-                if mark in known.ids:
-                    yield mark
+            size += sizes[end]
+            end += 1
 
 
 class _Number(NamedTuple):
-    value: Decimal
+    value: Degrees
     digits: int
     at: int
     cut: str
@@ -146,7 +153,8 @@ class _Near:
     def number(self, short: str) -> tuple[str, bool, bool]:
         found = self.numbers.get(short)
         if found is None:
-            said = cut(Decimal(short))
+            value = degrees_of(short)
+            said = value.cut().decode() if value is not None else ""
             found = self.numbers[short] = (said, self._has(f"lat:{said}"), self._has(f"lng:{said}"))
         return found
 
@@ -160,7 +168,7 @@ class _Near:
         return self.marker.mark("near", text) in self.known
 
 
-def _numbers(text: str, known: Fingerprints, marker: Marker, points: dict[int, set[str]], singles: set[str]) -> int:
+def _numbers(text: str, known: Fingerprints, marker: Marker, points: dict[int, set[int]], singles: set[int]) -> int:
     """Looks for points: each number that is near a protected one, with each that came shortly before."""
     near = _Near(known, marker)
     last: deque[_Number] = deque(maxlen=_BACK)
@@ -174,7 +182,10 @@ def _numbers(text: str, known: Fingerprints, marker: Marker, points: dict[int, s
             different.add(said)
         if not (latitude or longitude):
             continue
-        number = _Number(Decimal(said), len(fraction), found.start(), short, latitude, longitude)
+        value = degrees_of(said)
+        if value is None:
+            continue
+        number = _Number(value, len(fraction), found.start(), short, latitude, longitude)
         if new and number.digits >= ALONE:
             singles |= _alone(number, known, marker)
         for other in last:
@@ -188,20 +199,20 @@ def _numbers(text: str, known: Fingerprints, marker: Marker, points: dict[int, s
     return len(different)
 
 
-def _alone(number: _Number, known: Fingerprints, marker: Marker) -> set[str]:
+def _alone(number: _Number, known: Fingerprints, marker: Marker) -> set[int]:
     digits = min(number.digits, MOST)
-    marks = {marker.mark(kind, f"{digits}:{form}") for form in forms(number.value, digits) for kind in _KINDS}
-    return marks & known.singles
+    marks = {marker.mark(kind, f"{digits}:{form}") for form in number.value.forms(digits) for kind in _KINDS}
+    return {mark for mark in marks if mark in known.singles}
 
 
 _KINDS: tuple[Literal["latitude"], Literal["longitude"]] = ("latitude", "longitude")
 
 
-def _pair(lat: _Number, lng: _Number, known: Fingerprints, marker: Marker, points: dict[int, set[str]]) -> None:
+def _pair(lat: _Number, lng: _Number, known: Fingerprints, marker: Marker, points: dict[int, set[int]]) -> None:
     """With as many digits as the longer and as the shorter of the two has: a last zero is often left out."""
     for digits in {_between(max(lat.digits, lng.digits)), _between(min(lat.digits, lng.digits))}:
-        for a in forms(lat.value, digits):
-            for b in forms(lng.value, digits):
+        for a in lat.value.forms(digits):
+            for b in lng.value.forms(digits):
                 mark = marker.mark("point", f"{digits}:{a}:{b}")
                 if mark in known.points:
                     points.setdefault(digits, set()).add(mark)

@@ -1,0 +1,87 @@
+"""Many fingerprints in little room: eight bytes for each, in order, so that one is found without reading the others."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable
+
+SIZE = 8  # bytes of a fingerprint that are kept: by chance one in many million millions is another's
+
+
+class Marks:
+    """Lists of numbers, each in order. Putting two together copies neither."""
+
+    __slots__ = ("_lists",)
+
+    def __init__(self, *lists: array[int]) -> None:
+        self._lists = tuple(one for one in lists if one)
+
+    def __contains__(self, mark: int) -> bool:
+        for one in self._lists:
+            at = bisect_left(one, mark)
+            if at < len(one) and one[at] == mark:
+                return True
+        return False
+
+    def __len__(self) -> int:
+        return sum(map(len, self._lists))
+
+    def __or__(self, other: Marks) -> Marks:
+        return Marks(*self._lists, *other._lists)
+
+    def packed(self) -> bytes:
+        """As it is kept, of one list or none: little-endian."""
+        (only,) = self._lists or (array("Q"),)
+        return _swapped(only).tobytes()
+
+
+def unpacked(body: bytes | Iterable[str]) -> Marks:
+    """What was kept. The first states kept them as texts, of which the beginning is the same."""
+    if not isinstance(body, bytes):
+        return Marks(array("Q", sorted(int(text[: 2 * SIZE], 16) for text in body)))
+    found = array("Q")
+    found.frombytes(body)
+    return Marks(_swapped(found))
+
+
+def _swapped(numbers: array[int]) -> array[int]:
+    if sys.byteorder == "little":
+        return numbers
+    out = numbers[:]
+    out.byteswap()
+    return out
+
+
+class Heap:
+    """Marks that come in any order, and often twice. Held by their first byte, so that never more than one part of them
+    in 256 is put in order at once."""
+
+    __slots__ = ("_parts", "_room")
+
+    def __init__(self) -> None:
+        self._parts = [array("Q") for _ in range(256)]
+        self._room = [4096] * 256
+
+    def add(self, marks: bytes) -> None:
+        """Many, one after the other, big-endian."""
+        some = array("Q")
+        some.frombytes(marks)
+        if sys.byteorder == "little":
+            some.byteswap()
+        some = array("Q", sorted(set(some)))
+        begin = 0
+        for at, part in enumerate(self._parts):
+            end = bisect_left(some, at + 1 << 56, begin) if at < 255 else len(some)
+            part.extend(some[begin:end])
+            begin = end
+            if len(part) > self._room[at]:
+                self._parts[at] = kept = array("Q", sorted(set(part)))
+                self._room[at] = max(4096, 2 * len(kept))
+
+    def sorted(self) -> Marks:
+        out = array("Q")
+        for part in self._parts:
+            out.extend(array("Q", sorted(set(part))))
+        return Marks(out)

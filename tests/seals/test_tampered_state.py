@@ -6,6 +6,7 @@ the copies of the checkpoints outside are gone. Only the key is not theirs.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,9 +17,12 @@ import pytest
 
 from kfm import config
 from kfm.cli.main import main
+from kfm.contract.canonical import canonical
 from kfm.contract.keys import digest
 from kfm.contract.ports import Tables
+from kfm.house.auditing import audit, export
 from kfm.house.opening import open_house, open_tables
+from kfm.seals.chain import verify_export
 from kfm.seals.merkle import Frontier, leaf_hash
 from kfm.seals.notes import TreeHead, Verifier, sign_checkpoint
 from tests.power.tally import tally
@@ -144,6 +148,7 @@ def test_receipts_rows_and_notes_that_do_not_fit_are_seen(
     tampered: list[tuple[int, str, str, bytes | None]] = [
         (65, "receipts", "run-500", b"{}"),
         (65, "receipts", "run-500", None),
+        (65, "receipts", "run-500", canonical(receipt(run_id="run-501", provenance={}))),  # of another run, whole
         (65, "ledger", f"{500:012d}", None),
         (66, "ledger", f"{SIZE:012d}", None),
         (65, "ledger", f"{SIZE + 1:012d}", leaves[0]),
@@ -185,3 +190,65 @@ def _tree(leaves: Leaves) -> Frontier:
 def _note(leaves: Leaves, who: str) -> str:
     tree = _tree(leaves)
     return sign_checkpoint(TreeHead(origin=ORIGIN, size=tree.size, root=tree.root().hex()), signer(who))
+
+
+def test_of_a_receipt_that_was_altered_the_entry_is_named(
+    made: tuple[Path, Leaves], bent: Callable[[Leaves], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, _ = made
+    resolved = config.load(str(folder / "kfm.yml"), {})
+    tables = open_tables(resolved, "write")
+    kept = tables.get("receipts", "run-500")
+    assert kept is not None
+    for body in (b"{}", kept):
+        tables.begin()
+        tables.put("receipts", "run-500", body)
+        tables.commit()
+        with open_house(resolved, mode="read") as house:
+            found = audit(house)
+        assert found.first_bad == (0 if body is kept else 501) and (found.verdict == "intact") is (body is kept)
+    tables.close()
+
+
+MANY = 1_000_000
+
+
+@pytest.mark.long
+def test_a_million_entries_are_verified_by_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their receipts lie in another order than the entries, as those of real runs do. Then one receipt and one entry
+    are altered, each at its place."""
+    monkeypatch.setenv("KFM_SECRET_LEDGER", seed("ledger").hex())
+    (tmp_path / "kfm.yml").write_text(CONFIG.replace("every: 400", "every: 250000"))
+    resolved = config.load(str(tmp_path / "kfm.yml"), {})
+    one = receipt(provenance={})
+    with open_house(resolved) as house:
+        for start in range(0, MANY, 100_000):
+            with house.state.transaction(durable=False) as tx:
+                for n in range(start, start + 100_000):
+                    tx.ledger.append(msgspec.structs.replace(one, run_id=_run(n)), op="ingest")
+        with house.state.transaction() as tx:
+            tx.ledger.checkpoint()
+        with (tmp_path / "export.json").open("wb") as out:
+            out.writelines(export(house))
+    with open_house(resolved, mode="read") as house:
+        found = audit(house)
+    assert (found.verdict, found.entries, found.covered, found.checkpoints >= 1) == ("intact", MANY, MANY, True)
+    with (tmp_path / "export.json").open("rb") as lines:
+        assert verify_export(lines, [Verifier.parsed(KEY)]).kind == "intact"
+    with (tmp_path / "export.json").open("rb") as lines:
+        assert tool.verify(lines, KEY)[0] == 0
+    with (tmp_path / "export.json").open("rb") as lines:
+        bent = (line.replace(b'"a"', b'"b"', 1) if n == MANY // 2 else line for n, line in enumerate(lines))
+        assert tool.verify(bent, KEY)[0] in (65, 66)
+    tables = open_tables(resolved, "write")
+    tables.begin()
+    tables.put("receipts", _run(MANY - 7), b"{}")
+    tables.commit()
+    tables.close()
+    with open_house(resolved, mode="read") as house:
+        assert audit(house).first_bad == MANY - 6
+    tally("ledger_tampering", "million", entries_verified_by_both=MANY)
+
+
+def _run(n: int) -> str:
+    return hashlib.sha256(b"%d" % n).hexdigest()[:32]

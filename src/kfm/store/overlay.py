@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from heapq import merge
+from itertools import chain
 
 from kfm.contract.ports import Tables
 from kfm.store.memory import MemoryTables
@@ -31,6 +32,11 @@ class OverlayTables:
         if limit == 0:
             return
         ours = self._top.scan(table, prefix, after=after, reverse=reverse)
+        first = next(ours, None)
+        if first is None:
+            yield from self._base.scan(table, prefix, after=after, reverse=reverse, limit=limit)
+            return
+        ours = chain((first,), ours)
         theirs = self._base.scan(table, prefix, after=after, reverse=reverse)
         last: str | None = None
         # Stable merge: for equal keys our row comes first and hides theirs.

@@ -36,6 +36,7 @@ class SnapshotTables(SqliteTables):
             self._execute = self._db.cursor().execute
             self._execute("PRAGMA locking_mode=EXCLUSIVE").fetchall()  # the log's index in memory as well
             self._execute("PRAGMA temp_store=MEMORY")
+            self._execute("PRAGMA cache_size=-65536")  # each page that is not there is a call of ours
             self._execute("PRAGMA trusted_schema=OFF")
             self._look(path, acked, small=len(base) <= _SMALL)
             self._execute("PRAGMA query_only=ON")

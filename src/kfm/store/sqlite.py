@@ -324,11 +324,14 @@ class SqliteTables:
         self, table: str, prefix: str = "", *, after: str = "", reverse: bool = False, limit: int = -1
     ) -> Iterator[tuple[str, bytes]]:
         """In pages, so that a reader never holds a snapshot open while others write."""
+        name_sum = BY_TABLE[table].name_sum
         while limit != 0:
             page = 500 if limit < 0 else min(limit, 500)
             rows = self._page(table, prefix, after, reverse, page)
             for key, value, total in rows:
-                check_row(table, key, value, total)
+                whole = type(key) is str and type(value) is bytes
+                if not whole or crc32(value, crc32(key.encode(), name_sum)) != total:
+                    check_row(table, key, value, total)
                 yield key, value
             after = rows[-1][0] if len(rows) == page else ""
             if not after:  # the last row, or the one before which there can be none
@@ -336,11 +339,14 @@ class SqliteTables:
             limit = limit - page if limit > 0 else limit
 
     def _page(self, table: str, prefix: str, after: str, reverse: bool, page: int) -> list[tuple[Any, ...]]:
-        end = successor(prefix)
-        values = [prefix, end] if end else [prefix]
-        if after:
-            values.append(after)
-        query = page_query(table, bool(end), bool(after), reverse, page)
+        start, end = prefix, successor(prefix)
+        further = bool(after) and not reverse and after >= prefix
+        if further:
+            start = after
+        elif after and reverse and (not end or after < end):
+            end = after
+        values = [start, end] if end else [start]
+        query = page_query(table, further, bool(end), reverse, page)
         with self._lock:
             try:
                 return self._execute(query, values).fetchall()

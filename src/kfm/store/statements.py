@@ -39,7 +39,9 @@ BY_TABLE = _ByTable()
 
 
 @lru_cache(maxsize=200)
-def page_query(table: str, ends: bool, after: bool, reverse: bool, page: int) -> str:
-    where = ["key >= ?", *["key < ?"] * ends, *["key < ?" if reverse else "key > ?"] * after]
+def page_query(table: str, after: bool, ends: bool, reverse: bool, page: int) -> str:
+    """From a key on, or after one. One bound on each side and no more: of two, SQLite would begin at the one and pass
+    over every row up to the other."""
+    where = ["key > ?" if after else "key >= ?", *["key < ?"] * ends]
     order = "DESC" if reverse else "ASC"
     return f"SELECT key, value, sum FROM {table} WHERE {' AND '.join(where)} ORDER BY key {order} LIMIT {page}"  # noqa: S608

@@ -33,6 +33,8 @@ class Shape(NamedTuple):
     bbox: tuple[float, float, float, float]  # west, south, east, north; west > east where it crosses the antimeridian
     centroid: tuple[float, float]  # longitude, latitude
     radius: float  # metres from the centroid to the farthest corner
+    place: bytes  # bbox and geometry as members of a feature
+    own: bytes  # cell, resolution and centroid as its first properties, with a comma at the end
 
 
 def coarse_enough(metres: float) -> int:
@@ -88,7 +90,13 @@ def shape_of(cell: int) -> Shape:
         if len(closed) == 1
         else {"type": "MultiPolygon", "coordinates": closed}
     )
-    return Shape(msgspec.Raw(msgspec.json.encode(geometry)), bbox, centroid, radius)
+    text = _encode(geometry)
+    own = b'"cell":"%x","resolution":%d,"centroid":%b,' % (cell, resolution_of(cell), _encode(centroid))
+    place = b'"bbox":%b,"geometry":%b' % (_encode(bbox), text)
+    return Shape(msgspec.Raw(text), bbox, centroid, radius, place, own)
+
+
+_encode = msgspec.json.Encoder().encode
 
 
 _Ring = list[tuple[float, float]]

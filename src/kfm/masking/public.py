@@ -96,13 +96,45 @@ def _properties(record: PublicRecord, shape: Shape | None) -> dict[str, Any]:
 
 
 def feature(record: PublicRecord) -> bytes:
-    """The record as a GeoJSON feature."""
+    """The record as a GeoJSON feature. The parts that many records share are text already."""
     shape = record.shape()
-    own = _properties(record, shape)
-    if shape is None:
-        return _ENCODER.encode({"type": "Feature", "id": record.id, "geometry": None, "properties": own})
-    whole = {"type": "Feature", "id": record.id, "bbox": shape.bbox, "geometry": shape.geometry, "properties": own}
-    return _ENCODER.encode(whole)
+    if shape is None or not _OWN.isdisjoint(record.attributes):
+        own = _properties(record, shape)
+        place = {} if shape is None else {"bbox": shape.bbox}
+        geometry = None if shape is None else shape.geometry
+        return _ENCODER.encode({"type": "Feature", "id": record.id, **place, "geometry": geometry, "properties": own})
+    attributes = _ENCODER.encode(record.attributes)[1:-1]
+    before, after = _words(record.rules, record.resolution, record.accuracy)
+    said = (record.id.encode(), shape.place, attributes, b"," if attributes else b"", shape.own, before)
+    return b'{"type":"Feature","id":"%b",%b,"properties":{%b%b%b%b%d%b' % (
+        *said,
+        _tens(shape.radius + record.metres),
+        after,
+    )
+
+
+_OWN = frozenset(
+    {
+        "cell",
+        "resolution",
+        "centroid",
+        "georeferenceAccuracy",
+        "coordinateUncertaintyInMeters",
+        "dataGeneralizations",
+        "informationWithheld",
+    }
+)
+
+
+@lru_cache(maxsize=4096)
+def _words(rules: tuple[str, ...], resolution: int | None, accuracy: str) -> tuple[bytes, bytes]:
+    """What is said before the uncertainty, and after it."""
+    before = _ENCODER.encode({"georeferenceAccuracy": accuracy or WITHHELD})[1:-1]
+    after = {
+        "dataGeneralizations": generalizations(rules, resolution, accuracy),
+        "informationWithheld": withheld(rules),
+    }
+    return before + b',"coordinateUncertaintyInMeters":', b"," + _ENCODER.encode(after)[1:] + b"}"
 
 
 def in_public_order(records: Iterable[PublicRecord]) -> list[PublicRecord]:

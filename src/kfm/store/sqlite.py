@@ -24,7 +24,7 @@ from kfm.durable import REAL, note_at, storage_failed, write_note
 from kfm.errors import BadInput, Broken, Busy, Corrupt, KfmError, Refused, StorageFailed
 from kfm.store.catalogue import VITAL
 from kfm.store.formats import too_new, upgrade
-from kfm.store.memory import check_key, successor
+from kfm.store.memory import check_key
 from kfm.store.statements import BY_TABLE, KEPT, page_query
 
 APPLICATION_ID = 0x4B464D31  # "KFM1"
@@ -339,14 +339,7 @@ class SqliteTables:
             limit = limit - page if limit > 0 else limit
 
     def _page(self, table: str, prefix: str, after: str, reverse: bool, page: int) -> list[tuple[Any, ...]]:
-        start, end = prefix, successor(prefix)
-        further = bool(after) and not reverse and after >= prefix
-        if further:
-            start = after
-        elif after and reverse and (not end or after < end):
-            end = after
-        values = [start, end] if end else [start]
-        query = page_query(table, further, bool(end), reverse, page)
+        query, values = page_query(table, prefix, after, reverse, page)
         with self._lock:
             try:
                 return self._execute(query, values).fetchall()

@@ -6,6 +6,8 @@ from functools import lru_cache
 from typing import NamedTuple
 from zlib import crc32
 
+from kfm.store.memory import successor
+
 # Asked again and again in every run: a connection keeps what it read of these, while nobody else writes.
 KEPT = frozenset({"meta", "leases", "refs", "claims", "runs", "versions", "ledger_tree"})
 
@@ -38,10 +40,20 @@ class _ByTable(dict[str, Statements]):
 BY_TABLE = _ByTable()
 
 
+def page_query(table: str, prefix: str, after: str, reverse: bool, page: int) -> tuple[str, list[str]]:
+    """A page of the rows under a prefix, from where the last one ended. One bound on each side and no more: of two,
+    SQLite would begin at the one and pass over every row up to the other."""
+    start, end = prefix, successor(prefix)
+    further = bool(after) and not reverse and after >= prefix
+    if further:
+        start = after
+    elif after and reverse and (not end or after < end):
+        end = after
+    return _page(table, further, bool(end), reverse, page), [start, end] if end else [start]
+
+
 @lru_cache(maxsize=200)
-def page_query(table: str, after: bool, ends: bool, reverse: bool, page: int) -> str:
-    """From a key on, or after one. One bound on each side and no more: of two, SQLite would begin at the one and pass
-    over every row up to the other."""
+def _page(table: str, after: bool, ends: bool, reverse: bool, page: int) -> str:
     where = ["key > ?" if after else "key >= ?", *["key < ?"] * ends]
     order = "DESC" if reverse else "ASC"
     return f"SELECT key, value, sum FROM {table} WHERE {' AND '.join(where)} ORDER BY key {order} LIMIT {page}"  # noqa: S608

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -113,8 +114,8 @@ def check(config: Config, document: Document) -> None:
         _check_location(document, key, getattr(config, key), schemes)
     if config.catalog:
         _check_location(document, "catalog", config.catalog, ("file",))
-        if config.catalog in (config.publish, config.objects):
-            document.refuse(("catalog",), "is a folder that something else has", "give it one of its own")
+        if _is_taken(config):
+            document.refuse(("catalog",), "is in a folder that something else has", "give it one of its own")
     check_github(document, config.publish, config.github)
     check_graph(document, config.graph, config.neo4j, config.network.allow)
     check_proving(document, config.ledger, config.attest)
@@ -131,6 +132,19 @@ def check(config: Config, document: Document) -> None:
         check_dataset(document, ("datasets", name), dataset)
     for name, hook in config.webhooks.items():
         check_webhook(document, ("webhooks", name), hook, config.datasets)
+
+
+def _is_taken(config: Config) -> bool:
+    """Whether the catalog would lie among what is published, or in the private folder. Beside `datasets` in the public
+    folder it may: they are served together."""
+    here, public = _folder(config.catalog), _folder(config.publish)
+    taken = [_folder(config.objects), _folder(config.state), ".kfm", posixpath.join(public, "datasets")]
+    inside = any(here == folder or here.startswith(folder.rstrip("/") + "/") for folder in taken)
+    return inside or (here == public and config.publish.startswith("file:"))
+
+
+def _folder(location: str) -> str:
+    return posixpath.normpath(location.partition(":")[2].replace("///", "/", 1))
 
 
 def _check_location(document: Document, key: str, url: str, schemes: tuple[str, ...]) -> None:

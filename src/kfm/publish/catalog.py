@@ -12,6 +12,7 @@ from kfm.durable import REAL, Fs, digest_at, storage_failed, write_apart
 from kfm.errors import StorageFailed
 
 APART = ".building"  # where files are until they are whole
+OWN, PARTS, SUFFIX = "collection.json", ("items", "runs", "versions"), ".json"  # what lies in the folder of a dataset
 
 
 class CatalogFolder:
@@ -113,16 +114,19 @@ class CatalogFolder:
         return True
 
     def _files(self, folder: str) -> Iterator[str]:
+        """What the catalog may have written below the folder of a dataset, by where it lies and how it is called. All
+        else is somebody's: the folder of a catalog was chosen by a person, perhaps wrongly."""
+        yield from self._documents(folder, OWN)
+        for part in PARTS:
+            if not self._fs.is_link(self._place(f"{folder}/{part}")):
+                yield from self._documents(f"{folder}/{part}")
+
+    def _documents(self, folder: str, only: str = "") -> Iterator[str]:
         place = self._place(folder)
         if not self._fs.is_dir(place) or self._fs.is_link(place):
-            if self._fs.exists(place):
-                yield folder
             return
         for name in self._fs.list(place):
-            below = os.path.join(place, name)
-            if self._fs.is_dir(below) and not self._fs.is_link(below):
-                yield from self._files(f"{folder}/{name}")
-            else:
+            if (name == only if only else name.endswith(SUFFIX)) and not self._fs.is_dir(os.path.join(place, name)):
                 yield f"{folder}/{name}"
 
     def _why(self, problem: OSError) -> StorageFailed:

@@ -1,0 +1,77 @@
+"""A catalog is written into a folder that somebody chose, perhaps wrongly. What is not the catalog's own stays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kfm.config import load
+from kfm.errors import BadInput
+from kfm.house.catalogs import build, differences
+from tests.catalog.sites import Site, tree
+
+OTHERS = (
+    "demo/notes.txt",
+    "demo/collection.txt",
+    "demo/data/2026.csv",
+    "demo/items/photo.jpg",
+    "demo/items/below/item.json",
+    "demo/versions/0123456789abcdef/ford.csv",
+    "demo/current.json",
+)
+
+
+@pytest.fixture
+def site(place: Path) -> Site:
+    return Site(place / "site")
+
+
+@pytest.mark.parametrize("way", ["followed", "built", "built elsewhere"])
+def test_what_somebody_else_keeps_in_a_folder_of_the_name_of_a_dataset_stays(site: Site, way: str) -> None:
+    folder = site.folder / ("elsewhere" if way == "built elsewhere" else "catalog")
+    for name in OTHERS:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("of somebody")
+    with site.open() as house:
+        site.publish(house, {"a": "1", "b": "2"})
+        if way != "followed":
+            build(house, str(folder) if way == "built elsewhere" else "")
+        assert differences(house, str(folder)) == []
+    found = tree(folder)
+    assert "demo/collection.json" in found
+    assert {name for name in OTHERS if (folder / name).read_text() == "of somebody"} == set(OTHERS)
+
+
+def test_what_the_catalog_wrote_and_no_longer_says_is_removed(site: Site) -> None:
+    left = [site.folder / "catalog/demo" / name for name in ("items/gone.json", "versions/0123456789abcdef.json")]
+    with site.open() as house:
+        site.publish(house, {"a": "1", "b": "2"})
+        for path in left:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("{}")
+        assert {each.kind for each in differences(house)} == {"foreign"} and len(differences(house)) == 2
+        build(house)
+        assert differences(house) == []
+    assert not any(path.exists() for path in left)
+
+
+@pytest.mark.parametrize(
+    "folder",
+    ["public", "public/", "./public", "public/datasets", "public/datasets/demo", "public/../public/datasets/",
+     ".kfm", ".kfm/objects", ".kfm/objects/ab", ".kfm/receipts"],
+)  # fmt: skip
+def test_a_folder_that_something_else_has_is_refused(site: Site, folder: str) -> None:
+    file = site.folder / "kfm.yml"
+    file.write_text(file.read_text().replace("catalog: file:catalog", f"catalog: file:{folder}"))
+    with pytest.raises(BadInput, match="catalog is in a folder that something else has"):
+        load(str(file), {})
+
+
+@pytest.mark.parametrize("folder", ["public/catalog", "catalog", "site/catalog", "publication"])
+def test_a_folder_beside_the_files_is_taken(site: Site, folder: str) -> None:
+    file = site.folder / "kfm.yml"
+    file.write_text(file.read_text().replace("catalog: file:catalog", f"catalog: file:{folder}"))
+    with site.open() as house:
+        site.publish(house, {"a": "1"})
+    assert "demo/collection.json" in tree(site.folder / folder)

@@ -132,6 +132,14 @@ export const Neo4jConfig = record("Neo4jConfig", {
   timeout_s: [bounded(number, {"gt": 0, "le": 31536000}), 30],
 });
 
+export const OpenLineageConfig = record("OpenLineageConfig", {
+  file: [bounded(text, {"max": 4096}), ""],
+  url: [bounded(text, {"max": 4096}), ""],
+  endpoint: [bounded(text, {"min": 1, "max": 4096}), "api/v1/lineage"],
+  api_key: [bounded(text, {"max": 4096}), ""],
+  timeout_s: [bounded(number, {"gt": 0, "le": 31536000}), 30],
+});
+
 export const SourceConfig = record("SourceConfig", {
   uri: bounded(text, {"min": 1, "max": 4096}),
   format: [nullable(literal("bytes", "csv", "geojson", "json", "ndjson", "stac", "text")), null],
@@ -222,6 +230,7 @@ export const Config = record("Config", {
   github: [GitHubConfig.type, {"token": "env:GITHUB_TOKEN", "api": "https://api.github.com", "uploads": "https://uploads.github.com"}],
   graph: [bounded(text, {"max": 4096}), ""],
   neo4j: [Neo4jConfig.type, {"user": "env:NEO4J_USERNAME", "password": "env:NEO4J_PASSWORD", "database": "neo4j", "timeout_s": 30}],
+  openlineage: [OpenLineageConfig.type, {"file": "", "url": "", "endpoint": "api/v1/lineage", "api_key": "", "timeout_s": 30}],
   watch: [WatchConfig.type, {"poll_s": 900, "jitter": 0.1, "host_pause_s": 1, "debounce_s": 2}],
   schedules: [bounded(text, {"min": 1, "max": 4096}), "pipelines/schedules"],
   webhooks: [map(WebhookConfig.type), {}],

@@ -16,7 +16,7 @@ PLAIN = {
     "partition": "",
     "updater_version": "1.0.0",
     "trigger": "schedule",
-    "status": "SUCCEEDED",
+    "status": "SUCCESS",
     "outcome": "applied",
     "dry_run": False,
     "correlation_id": "",
@@ -164,3 +164,7 @@ def used(runs: Sequence[PublicRun]) -> set[tuple[str, str, str]]:
 
 def generated(runs: Sequence[PublicRun]) -> set[tuple[str, str, str]]:
     return {(run.run_id, id, hash) for run in runs for id, hash in run.outputs()}
+
+
+def made_versions(runs: Sequence[PublicRun]) -> set[tuple[str, str, str]]:
+    return {(f"kfm://dataset/{run.dataset}", run.version, run.run_id) for run in runs if run.made_a_version()}

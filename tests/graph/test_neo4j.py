@@ -15,7 +15,7 @@ from kfm.errors import Conflict, Denied, Refused, Unavailable
 from kfm.projections import cypher
 from kfm.publish import graph
 from kfm.publish.graph import GraphSink
-from tests.graph.crowd import a_run, crowd, digest, generated, letters, made, read, used
+from tests.graph.crowd import a_run, crowd, digest, generated, letters, made, made_versions, read, used
 from tests.graph.server import Neo4jServer
 
 pytestmark = pytest.mark.xdist_group("neo4j")
@@ -32,12 +32,16 @@ def holds(server: Neo4jServer, runs: Sequence[PublicRun]) -> None:
     ids = [row["id"] for row in server.ask("MATCH (r:Run) RETURN r.id AS id")]
     assert sorted(ids) == sorted(run.run_id for run in runs)
     assets = [(row["uri"], row["hash"]) for row in server.ask("MATCH (a:Asset) RETURN a.uri AS uri, a.hash AS hash")]
-    assert sorted(assets) == sorted({(uri, hash) for uri, hash, _ in used(runs)})
+    versions = made_versions(runs)
+    assert sorted(assets) == sorted({(uri, hash) for uri, hash, _ in used(runs) | versions})
     edges = server.ask("MATCH (a:Asset)-[:USED_IN]->(r:Run) RETURN a.uri AS uri, a.hash AS hash, r.id AS run")
     assert sorted((row["uri"], row["hash"], row["run"]) for row in edges) == sorted(used(runs))
     edges = server.ask("MATCH (r:Run)-[g:GENERATED]->(d:Dataset) RETURN r.id AS run, d.key AS key, g.hash AS hash")
     assert sorted((row["run"], row["key"], row["hash"]) for row in edges) == sorted(generated(runs))
-    assert server.ask("MATCH ()-[e]->() RETURN count(e) AS n") == [{"n": len(used(runs)) + len(generated(runs))}]
+    edges = server.ask("MATCH (r:Run)-[:MADE]->(a:Asset) RETURN a.uri AS uri, a.hash AS hash, r.id AS run")
+    assert sorted((row["uri"], row["hash"], row["run"]) for row in edges) == sorted(versions)
+    exactly = len(used(runs)) + len(generated(runs)) + len(versions)
+    assert server.ask("MATCH ()-[e]->() RETURN count(e) AS n") == [{"n": exactly}]
     there = {row["d"]["key"]: row["d"] for row in server.ask("MATCH (d:Dataset) RETURN properties(d) AS d")}
     assert there == newest(runs)
     (row,) = server.ask("MATCH (d:Dataset) RETURN count(d) AS n, count(DISTINCT d.key) AS keys")
@@ -54,7 +58,8 @@ def newest(runs: Sequence[PublicRun]) -> dict[str, dict[str, Any]]:
             version = {"version": move.after} if move.after else {}
             said[f"kfm://ref/{move.ref}"] = {"hash": move.after, "withdrawn": not move.after, **version}
         for each in run.artifacts:
-            said[each.id] = {"hash": each.digest, "version": run.version, "stac_id": each.stac_id}
+            named = {"stac_id": each.stac_id} if each.stac_id else {}
+            said[each.id] = {"hash": each.digest, "version": run.version, **named}
         for key, what in said.items():
             created = known.get(key, {}).get("created_at", run.finished_at)
             known[key] = {"key": key, "created_at": created, "seq": run.index, **care, **what}

@@ -54,3 +54,31 @@ def test_what_is_no_address_or_no_reference_is_refused_without_being_told(tmp_pa
     with pytest.raises(BadInput, match=told) as refused:
         loaded(tmp_path, text)
     assert "canary" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("openlineage: {url: 'http://lineage.example.org'}\n", "openlineage.url is not encrypted"),
+        ("openlineage: {url: 'https://user:canary@lineage.example.org'}\n", "openlineage.url is not an address"),
+        ("openlineage: {url: 'https://lineage.example.org?key=canary'}\n", "openlineage.url is not an address"),
+        (
+            "openlineage: {url: 'https://lineage.example.org', api_key: canary}\n",
+            "openlineage.api_key is not a reference",
+        ),
+        ("openlineage: {endpoint: '/../canary'}\n", "openlineage.endpoint is no path"),
+        ('openlineage: {file: "a\\tcanary"}\n', "openlineage.file holds a control character"),
+        ("openlineage: {transport: canary}\n", "openlineage"),
+    ],
+)
+def test_where_events_go_is_an_address_or_a_path(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(BadInput, match=told) as refused:
+        loaded(tmp_path, text)
+    assert "canary" not in str(refused.value)
+
+
+def test_an_address_of_a_server_of_events_is_taken(tmp_path: Path) -> None:
+    loaded(tmp_path, "openlineage: {url: 'https://lineage.example.org/marquez/', api_key: env:KEY}\n")
+    loaded(tmp_path, "openlineage: {url: 'http://127.0.0.1:5000'}\n")
+    loaded(tmp_path, "openlineage: {url: 'http://marquez:5000'}\nnetwork: {allow: [marquez]}\n")
+    loaded(tmp_path, "openlineage: {url: env:OPENLINEAGE_URL, file: events.ndjson}\n")

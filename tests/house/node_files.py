@@ -27,6 +27,7 @@ from kfm.config import (
     installation,
     loading,
     network,
+    openlineage,
     pace,
     policy,
     proving,
@@ -57,7 +58,7 @@ def files() -> dict[str, str]:
         "records.mjs": _records(records),
         # What holds another comes after it.
         "settings.mjs": _records(
-            *(declared, loading, network, pace, policy, custodians, proving, webhooks, github, graph),
+            *(declared, loading, network, pace, policy, custodians, proving, webhooks, github, graph, openlineage),
             *(sources, schedules, datasets, installation),
         ),
         "errors.mjs": _errors(),

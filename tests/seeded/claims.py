@@ -16,6 +16,7 @@ from pathlib import Path
 from tests.seeded import planting
 from tests.seeded.planting import Bug
 from tests.seeded.scheduling_claims import SCHEDULING
+from tests.seeded.told import TOLD
 
 FIELDS = "tests/walk/test_recorded_fields.py"
 GATE = "tests/walk/test_gate.py"
@@ -31,6 +32,7 @@ WALK = "tests/walk/test_walk.py"
 WORKFLOW = "tests/github/test_workflow.py"
 
 CLAIMS: dict[str, Bug] = {
+    **TOLD,
     **SCHEDULING,
     "U1 the same words": Bug(
         "kfm/cli/runner.py",

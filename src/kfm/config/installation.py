@@ -13,6 +13,7 @@ from kfm.config.datasets import DatasetConfig, check_dataset
 from kfm.config.github import GitHubConfig, check_github
 from kfm.config.graph import Neo4jConfig, check_graph
 from kfm.config.network import NetworkConfig, check_host
+from kfm.config.openlineage import OpenLineageConfig, check_openlineage
 from kfm.config.pace import ExecuteConfig, WatchConfig
 from kfm.config.policy import PolicyConfig, check_policy
 from kfm.config.proving import AttestConfig, LedgerConfig, check_proving
@@ -54,6 +55,9 @@ class Config(Record, frozen=True):
         ),
     ] = ""
     neo4j: Annotated[Neo4jConfig, Meta(description="how the graph is reached")] = Neo4jConfig()
+    openlineage: Annotated[
+        OpenLineageConfig, Meta(description="who is told of every run in the words of OpenLineage")
+    ] = OpenLineageConfig()
     watch: Annotated[WatchConfig, Meta(description="how `kfm watch` looks at sources")] = WatchConfig()
     schedules: Annotated[Text, Meta(description="folder of files with schedules, which `kfm up` follows")] = (
         "pipelines/schedules"
@@ -118,6 +122,7 @@ def check(config: Config, document: Document) -> None:
             document.refuse(("catalog",), "is in a folder that something else has", "give it one of its own")
     check_github(document, config.publish, config.github)
     check_graph(document, config.graph, config.neo4j, config.network.allow)
+    check_openlineage(document, config.openlineage, config.network.allow)
     check_proving(document, config.ledger, config.attest)
     if not is_printable(config.artifacts):
         document.refuse(("artifacts",), "holds a control character", "use a plain path")

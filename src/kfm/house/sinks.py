@@ -22,6 +22,12 @@ def followers(house: House) -> Iterator[Follower]:
         from kfm.house.graph import graph_follower
 
         yield graph_follower(house.resolved, house.state, house.objects, lock_of(house, "graph"))
+    if house.resolved.config.openlineage.file or house.resolved.config.openlineage.url:
+        from functools import partial
+
+        from kfm.house.openlineage import openlineage_followers
+
+        yield from openlineage_followers(house.resolved, house.state, house.objects, partial(lock_of, house))
 
 
 def tell_sinks(house: House, *, again: bool = False, only: str = "") -> list[KfmError]:

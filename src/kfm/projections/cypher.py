@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kfm.contract.public_run import PublicRun
+from kfm.contract.public_run import PublicRun, artifact_id
 from kfm.contract.records import Record
 
 BATCH = 1000  # rows of one statement
@@ -29,7 +29,7 @@ MERGE (r:Run {id: row.id})
 ON CREATE SET r.updater_id = row.updater_id, r.version = row.version, r.started_at = row.started_at,
   r.finished_at = row.finished_at, r.trigger_type = row.trigger_type, r.wal_id = row.wal_id, r.op = row.op,
   r.status = row.status, r.outcome = row.outcome, r.dry_run = row.dry_run, r.plan_hash = row.plan_hash,
-  r.receipt = row.receipt, r.seq = row.seq"""
+  r.receipt = row.receipt, r.seq = row.seq, r.dataset = row.dataset"""
 
 USED = """\
 UNWIND $used AS row
@@ -38,6 +38,15 @@ MERGE (a:Asset {uri: row.uri, hash: row.hash})
 ON CREATE SET a.first_seen_at = row.at
 ON MATCH SET a.first_seen_at = CASE WHEN row.at < a.first_seen_at THEN row.at ELSE a.first_seen_at END
 MERGE (a)-[:USED_IN]->(r)"""
+
+# A version that a run made is what others use: so one may go from run to run, all the way down or up.
+MADE = """\
+UNWIND $made AS row
+MATCH (r:Run {id: row.run})
+MERGE (a:Asset {uri: row.uri, hash: row.hash})
+ON CREATE SET a.first_seen_at = row.at
+ON MATCH SET a.first_seen_at = CASE WHEN row.at < a.first_seen_at THEN row.at ELSE a.first_seen_at END
+MERGE (r)-[:MADE]->(a)"""
 
 # The node says what the newest of all runs says of it, and every property of it, so that no order of telling leaves
 # another trace; `created_at` is of the first that named it. A ref is one of them, too: where it stands, or `withdrawn`.
@@ -70,15 +79,18 @@ class Statement(Record, frozen=True):
 
 def batch(runs: Iterable[PublicRun], size: int = BATCH) -> list[Statement]:
     """Everything that these runs add, in an order in which each statement finds what it matches."""
-    rows: dict[str, list[dict[str, Any]]] = {"runs": [], "used": [], "generated": [], "standing": []}
+    texts = {"runs": RUNS, "used": USED, "made": MADE, "generated": GENERATED, "standing": STANDING}
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in texts}
     for run in runs:
         rows["runs"].append(_run(run))
         rows["used"] += [
             {"run": run.run_id, "uri": each.id, "hash": each.checksum, "at": run.started_at} for each in run.inputs
         ]
+        if run.made_a_version() and run.status == "SUCCESS":
+            uri = artifact_id(run.dataset, ())
+            rows["made"].append({"run": run.run_id, "uri": uri, "hash": run.version, "at": run.finished_at})
         rows["generated"] += _generated(run)
         rows["standing"] += _standing(run)
-    texts = {"runs": RUNS, "used": USED, "generated": GENERATED, "standing": STANDING}
     return [
         Statement(text=texts[name], parameters={name: part})
         for name, found in rows.items()
@@ -102,6 +114,7 @@ def _run(run: PublicRun) -> dict[str, Any]:
         "plan_hash": run.plan_hash,
         "receipt": run.receipt_digest,
         "seq": run.index,
+        "dataset": run.dataset,
     }
 
 

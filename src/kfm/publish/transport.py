@@ -16,6 +16,9 @@ MOST = 16 << 20  # bytes of an answer
 class HttpTransport:
     """One connection per call: a call is rare, and one that broke must not spoil the next."""
 
+    def __init__(self, seconds: float = SECONDS) -> None:
+        self._seconds = seconds
+
     def call(
         self, method: str, url: str, headers: dict[str, str], body: bytes | Iterable[bytes] | None
     ) -> tuple[int, dict[str, str], bytes]:
@@ -24,9 +27,9 @@ class HttpTransport:
         connection: http.client.HTTPConnection
         if parts.scheme == "https":
             context = ssl.create_default_context()
-            connection = http.client.HTTPSConnection(host, port, timeout=SECONDS, context=context)
+            connection = http.client.HTTPSConnection(host, port, timeout=self._seconds, context=context)
         else:
-            connection = http.client.HTTPConnection(host, port, timeout=SECONDS)
+            connection = http.client.HTTPConnection(host, port, timeout=self._seconds)
         try:
             target = parts.path + (f"?{parts.query}" if parts.query else "")
             connection.request(method, target, body=body, headers=headers)

@@ -158,7 +158,7 @@ BUGS: dict[str, Bug] = {
         "tests/walk/test_gate.py",
     ),
     "a dry run opens the database for writing": Bug(
-        "kfm/house/opening.py",
+        "kfm/house/stored.py",
         "    return OverlayTables(SnapshotTables(path))",
         "    from kfm.store.sqlite import SqliteTables as Writing\n\n    return OverlayTables(Writing(path))",
         "tests/walk/test_dry_run.py",

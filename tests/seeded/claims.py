@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.seeded import planting
+from tests.seeded import explained, planting
 from tests.seeded.planting import Bug
 from tests.seeded.scheduling_claims import SCHEDULING
 from tests.seeded.told import TOLD
@@ -92,7 +92,7 @@ CLAIMS: dict[str, Bug] = {
         "tests/walk/test_dry_run.py::test_on_every_state_the_effects_foretold_are_the_effects_made",
     ),
     "U7": Bug(
-        "kfm/house/opening.py",
+        "kfm/house/stored.py",
         "return OverlayTables(SnapshotTables(path))",
         "from kfm.store.sqlite import SqliteTables as Writing\n\n    return OverlayTables(Writing(path))",
         "tests/walk/test_dry_run.py::test_no_call_to_the_system_changes_anything",
@@ -579,6 +579,7 @@ CLAIMS: dict[str, Bug] = {
         "exec make lint",
         "tests/house/test_house.py::test_ci_goes_on_to_make_test_when_there_is_no_apt",
     ),
+    **explained.CLAIMS,
 }
 
 

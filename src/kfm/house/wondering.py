@@ -272,8 +272,9 @@ def _withdrawn(dataset: str, last: RefEntry) -> Reason:
 
 
 def _masked(house: House, dataset: str) -> Iterator[Reason]:
-    """How it stands, as the last run that spoke of it told."""
-    entry = next(iter(house.state.ledger.entries_of(dataset)), None)
+    """How it stands, as the last run of it told."""
+    last = _last(house, dataset)
+    entry = entry_of(house, last.run_id) if last is not None else None
     labels = public_run(house.state, house.objects, entry, parts=False).labels if entry is not None else None
     if labels is None:
         return

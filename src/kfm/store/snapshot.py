@@ -98,20 +98,28 @@ def _stamp(path: str) -> tuple[int, int, int]:
 
 
 class _File:
-    """One file in memory, as SQLite sees it (the names are its)."""
+    """One file in memory, as SQLite sees it (the names are its). It is copied only if something is written to it: that
+    of a large state is long, and to copy it takes as long as to read it."""
 
     def __init__(self, body: bytes) -> None:
-        self._body = bytearray(body)
+        self._body: bytes | bytearray = body
+
+    def _own(self) -> bytearray:
+        if not isinstance(self._body, bytearray):
+            self._body = bytearray(self._body)
+        return self._body
 
     def xRead(self, amount: int, offset: int) -> bytes:
         return bytes(self._body[offset : offset + amount])
 
     def xWrite(self, data: bytes, offset: int) -> None:
-        self._body.extend(bytes(max(0, offset - len(self._body))))
-        self._body[offset : offset + len(data)] = data
+        body = self._own()
+        body.extend(bytes(max(0, offset - len(body))))
+        body[offset : offset + len(data)] = data
 
     def xTruncate(self, size: int) -> None:
-        del self._body[size:]
+        if size < len(self._body):
+            del self._own()[size:]
 
     def xFileSize(self) -> int:
         return len(self._body)

@@ -1,0 +1,44 @@
+"""The claims of docs/conformance.md on explanations; `claims` has the others."""
+
+from __future__ import annotations
+
+from tests.seeded.planting import Bug
+
+CLAIMS: dict[str, Bug] = {
+    "D15 the chain": Bug(
+        "kfm/projections/account.py",
+        'stage="derived" if derived else "harmonised"',
+        'stage="harmonised"',
+        "tests/cli/test_explain.py::test_the_chain_goes_from_raw_over_harmonised_to_derived",
+    ),
+    "D15 every sentence cites": Bug(
+        "kfm/projections/account.py",
+        'return [Line(about="last", text=text, cites=(last_good.receipt_digest,))]',
+        'return [Line(about="last", text=text, cites=())]',
+        "tests/cli/test_explain.py::test_every_sentence_cites_a_digest_of_something_that_is_recorded",
+    ),
+    "D15 the last good run": Bug(
+        "kfm/house/explaining.py",
+        'if entry.outcome in ("done", "unchanged", "noop")',
+        'if entry.outcome in ("done", "unchanged", "failed")',
+        "tests/cli/test_explain.py::test_it_tells_the_trigger_the_updater_and_the_last_good_run",
+    ),
+    "D15 why not": Bug(
+        "kfm/house/wondering.py",
+        'if receipt.outcome in ("noop", "unchanged"):',
+        'if receipt.outcome in ("unchanged",):',
+        "tests/cli/test_why_not.py::test_a_noop_says_since_when_nothing_has_changed",
+    ),
+    "D15 done again": Bug(
+        "kfm/engine/journal.py",
+        "tx.objects([(run.code_hash, self._code)])",
+        "pass",
+        "tests/cli/test_reproduce.py::test_a_changed_helper_module_is_named_with_the_step_it_changed",
+    ),
+    "D15 the page": Bug(
+        "kfm/projections/drawing.py",
+        'role="img" aria-label="{escape(title)}"',
+        'role="img"',
+        "tests/browser/test_explained.py::test_axe_finds_nothing_wrong_and_nothing_is_asked_of_anybody",
+    ),
+}

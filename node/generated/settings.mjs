@@ -90,6 +90,11 @@ export const WatchConfig = record("WatchConfig", {
   debounce_s: [bounded(number, {"ge": 0, "le": 31536000}), 2],
 });
 
+export const FreshnessConfig = record("FreshnessConfig", {
+  max_age: [bounded(text, {"max": 20}), ""],
+  by: [bounded(text, {"max": 100}), ""],
+});
+
 export const PolicyConfig = record("PolicyConfig", {
   url: [bounded(text, {"max": 4096}), ""],
   timeout_s: [bounded(number, {"gt": 0, "le": 31536000}), 2],
@@ -212,6 +217,7 @@ export const DatasetConfig = record("DatasetConfig", {
   extent: [nullable(Extent.type), null],
   sources: [map(SourceConfig.type), {}],
   schedule: [nullable(ScheduleConfig.type), null],
+  freshness: [nullable(FreshnessConfig.type), null],
   publish_retention: [nullable(bounded(integer, {"ge": -1})), null],
 });
 

@@ -44,6 +44,7 @@ LINES = {
     "kfm triggers list": ["triggers", "list"],
     "kfm triggers show": ["triggers", "show", "000000000001"],
     "kfm triggers retry": ["triggers", "retry", "000000000001"],
+    "kfm freshness": ["freshness"],
     "kfm schedule list": ["schedule", "list"],
     "kfm schedule show": ["schedule", "show", "rain-gauges"],
     "kfm schedule next": ["schedule", "next", "2"],

@@ -252,6 +252,18 @@ SHAPES: dict[str, Shape] = {
     "kfm triggers list": Shape(_TRIGGER, many=True),
     "kfm triggers show": Shape(_TRIGGER),
     "kfm triggers retry": Shape(_RUNS),
+    "kfm freshness": Shape(
+        {
+            "dataset": "its name",
+            "verdict": "`fresh`, `late`, `never` made, or `no target`",
+            "as_of": "when the run ended that made what is public now, or else what is processed",
+            "age_min": "minutes since then; null: nothing was made",
+            "target": "as declared",
+            "late_min": "minutes beyond the target",
+            "blame": "minutes by cause, which add up to the age",
+        },
+        many=True,
+    ),
     "kfm schedule list": Shape(
         {**_SCHEDULE, "paused": "whether it is held", "last": f"its last tick: {_TICK}", "next": "when it is due next"},
         many=True,

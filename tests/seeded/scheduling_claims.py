@@ -17,4 +17,10 @@ SCHEDULING: dict[str, Bug] = {
         "return self.switches",
         "tests/schedules/test_cancel.py::test_a_run_at_work_elsewhere_ends_at_its_next_step",
     ),
+    "O6": Bug(
+        "kfm/house/freshness.py",
+        "public and _made(entry, name)",
+        "False",
+        "tests/schedules/test_freshness.py::test_a_newer_version_waits_for_review",
+    ),
 }

@@ -247,6 +247,43 @@ def schedule_trigger(options: argparse.Namespace, screen: Screen) -> int:
     return 0
 
 
+def freshness(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.house.freshness import freshness as told
+
+    resolved = settings(options)
+    names = [known_dataset(options, screen, resolved, name) for name in options.dataset]
+    with opened(options, screen, "read", resolved) as house:
+        found = told(house, names or sorted(resolved.config.datasets))
+    if screen.json:
+        screen.data(found)
+    else:
+        screen.table(
+            ("dataset", "verdict", "age", "target", "late", "why"),
+            [
+                (
+                    each.dataset,
+                    each.verdict,
+                    _span(each.age_min),
+                    each.target,
+                    _span(each.late_min) if each.late_min else None,
+                    ", ".join(f"{cause} {_span(minutes)}" for cause, minutes in each.blame.items()),
+                )
+                for each in found
+            ],
+        )
+    late = any(each.verdict == "late" for each in found)
+    return EXIT_CODES["refused" if options.check and late else "done"]
+
+
+def _span(minutes: int | None) -> str:
+    """Minutes as a person says them: 45m, 3h 20m, 2d 4h."""
+    if minutes is None:
+        return ""
+    days, hours, rest = minutes // 1440, minutes // 60 % 24, minutes % 60
+    said = [f"{n}{unit}" for n, unit in ((days, "d"), (hours, "h"), (rest, "m")) if n]
+    return " ".join(said[:2]) or "0m"
+
+
 def _when(schedule: Schedule) -> str:
     return schedule.cron or (f"after {', '.join(schedule.after)}" if schedule.after else "static")
 

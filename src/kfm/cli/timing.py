@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from kfm.cli.governing import Group, Make
 
-COMMANDS = ("schedule", "up")
+COMMANDS = ("freshness", "schedule", "up")
 
 
 def add(commands: Any, make: Make, group: Group) -> None:
@@ -58,3 +58,13 @@ def add(commands: Any, make: Make, group: Group) -> None:
         parser.add_argument("--actor", default=None, metavar="NAME", help="who; default KFM_ACTOR or the user's name")
         if name != "trigger":
             governing.add_signing(parser)
+
+    fresh = make(
+        commands,
+        "freshness",
+        "scheduling:freshness",
+        "Tell how old each dataset is, how old it may be, and why it is late",
+        "The age is that of what is public; each of its minutes belongs to one cause.",
+    )
+    fresh.add_argument("dataset", nargs="*", metavar="DATASET", help="its name in kfm.yml (default: all)")
+    fresh.add_argument("--check", action="store_true", help="exit 3 if one is late")

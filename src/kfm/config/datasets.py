@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
+from kfm.config.pace import FreshnessConfig
 from kfm.config.schedules import ScheduleConfig
 from kfm.config.sources import SourceConfig, check_source
 from kfm.config.values import ID_PATTERN, Text
@@ -55,6 +56,10 @@ class DatasetConfig(Record, frozen=True):
     sources: Annotated[dict[str, SourceConfig], Meta(description="by the name that `sources.pin()` uses")] = {}
     schedule: Annotated[
         ScheduleConfig | None, Meta(description="when `kfm up` runs it; null: only as a file of schedules says")
+    ] = None
+    freshness: Annotated[
+        FreshnessConfig | None,
+        Meta(description="how old it may become, as `kfm freshness` tells; null: as old as it is"),
     ] = None
     publish_retention: Annotated[
         Annotated[int, Meta(ge=-1)] | None,

@@ -1,4 +1,4 @@
-"""The sections `execute` and `watch`: how much at a time, and how often."""
+"""The sections `execute`, `watch` and `freshness`: how much at a time, how often, and how old it may become."""
 
 from __future__ import annotations
 
@@ -36,3 +36,12 @@ class WatchConfig(Record, frozen=True):
     debounce_s: Annotated[
         Interval, Meta(description="triggers of a dataset are gathered until none came for this long")
     ] = 2
+
+
+class FreshnessConfig(Record, frozen=True):
+    """How old a dataset may become, one of the two."""
+
+    max_age: Annotated[str, Meta(max_length=20, description="of what is public, such as 90m, 26h or 3d")] = ""
+    by: Annotated[
+        str, Meta(max_length=100, description="made on each day by this time, such as 07:00 America/Chicago")
+    ] = ""

@@ -1,0 +1,125 @@
+"""Freshness over an open house: what is late, by how much, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from kfm.clock import parse_instant, rfc3339
+from kfm.contract.freshness import Freshness, Verdict
+from kfm.contract.records import LedgerEntry
+from kfm.errors import BadInput
+from kfm.house.scheduling import dependencies, schedules_of
+from kfm.orchestration.freshness import MINUTE_MS, Ended, Spell, blame, deadline_ms, length_ms, spells
+
+if TYPE_CHECKING:
+    from kfm.config import Resolved
+    from kfm.config.pace import FreshnessConfig
+    from kfm.house.opening import House
+
+MOST = 500  # runs of a dataset that are looked at; what is older counts as the oldest of them
+
+
+def check_targets(resolved: Resolved) -> None:
+    for name, dataset in resolved.config.datasets.items():
+        said = dataset.freshness
+        if said is None:
+            continue
+        place = resolved.document.place(("datasets", name, "freshness"))
+        if bool(said.max_age) == bool(said.by):
+            raise BadInput(f"{place}: freshness has max_age or by, and not both", hint="write {max_age: 26h}")
+        if said.max_age and length_ms(said.max_age) is None:
+            raise BadInput(f"{place}: max_age is no length of time", hint="write it like 90m, 26h or 3d")
+        if said.by and deadline_ms(said.by, 0) is None:
+            raise BadInput(f"{place}: by is no time of the day", hint="write it like 07:00 America/Chicago")
+
+
+def freshness(house: House, datasets: Sequence[str]) -> list[Freshness]:
+    """Of these datasets, the latest first."""
+    check_targets(house.resolved)
+    now_ms = house.clock.now_ms()
+    above = dependencies(schedules_of(house.resolved))
+    late: dict[str, bool] = {}
+
+    def is_late(name: str) -> bool:
+        if name not in late:
+            late[name] = False  # whoever comes after itself is not late because of itself
+            late[name] = _of(house, name, now_ms, []).verdict == "late"
+        return late[name]
+
+    found = [_of(house, name, now_ms, [each for each in above.get(name, ()) if is_late(each)]) for name in datasets]
+    return sorted(found, key=lambda each: (-each.late_min, -(each.age_min or 0), each.dataset))
+
+
+def _of(house: House, name: str, now_ms: int, late_above: list[str]) -> Freshness:
+    said = house.dataset(name).freshness
+    target = (said.max_age or f"by {said.by}") if said is not None else ""
+    current = house.state.refs.at(f"published/{name}") or house.state.refs.at(f"processed/{name}")
+    made = house.state.ledger.version(name, current) if current else None
+    if made is None:
+        return Freshness(dataset=name, verdict="never", as_of="", age_min=None, target=target, late_min=0, blame={})
+    as_of_ms = parse_instant(made.created_at, "a version")
+    owed = blame(as_of_ms, now_ms, [*_spells(house, name, as_of_ms, now_ms), *_above(late_above, as_of_ms, now_ms)])
+    late_ms = _late_ms(said, as_of_ms, now_ms)
+    verdict: Verdict = "no target" if said is None else "late" if late_ms > 0 else "fresh"
+    return Freshness(
+        dataset=name,
+        verdict=verdict,
+        as_of=rfc3339(as_of_ms),
+        age_min=max(now_ms - as_of_ms, 0) // MINUTE_MS,
+        target=target,
+        late_min=-(-late_ms // MINUTE_MS),
+        blame=owed,
+    )
+
+
+def _late_ms(said: FreshnessConfig | None, as_of_ms: int, now_ms: int) -> int:
+    if said is None:
+        return 0
+    if said.max_age:
+        return max(now_ms - as_of_ms - (length_ms(said.max_age) or 0), 0)
+    begin_ms, due_ms = deadline_ms(said.by, now_ms) or (0, now_ms)
+    return now_ms - due_ms if as_of_ms < begin_ms and now_ms > due_ms else 0
+
+
+def _spells(house: House, name: str, since_ms: int, now_ms: int) -> Iterator[Spell]:
+    state = house.state
+    public = bool(state.refs.at(f"published/{name}"))
+    ended = []
+    for entry in islice(state.ledger.entries_of(name), MOST):
+        at_ms = parse_instant(entry.ts, "an entry")
+        if at_ms <= since_ms:
+            break
+        if entry.op_type == "ingest":
+            ended.append(Ended(at_ms, entry.outcome, public and _made(entry, name)))
+    yield from spells(since_ms, now_ms, ended)
+    for switch in ("switch/global", f"switch/dataset/{name}"):
+        yield from _frozen(house, switch, now_ms)
+    waiting = [parse_instant(each.received_at, "a trigger") for each in state.inbox.waiting(name) if each.received_at]
+    if waiting:
+        yield Spell(min(waiting), now_ms, "waiting")
+    for run in state.runs.unfinished():
+        if run.dataset == name:
+            yield Spell(parse_instant(run.started_at, "a run"), now_ms, "running")
+
+
+def _made(entry: LedgerEntry, name: str) -> bool:
+    return any(move.ref == f"processed/{name}" and move.after != move.before for move in entry.moves)
+
+
+def _frozen(house: House, switch: str, now_ms: int) -> Iterator[Spell]:
+    begun: int | None = None
+    for entry in house.state.refs.history(switch):
+        at_ms = parse_instant(entry.ts, "a move")
+        if entry.after == "open" and begun is not None:
+            yield Spell(begun, at_ms, "frozen")
+            begun = None
+        elif entry.after != "open" and begun is None:
+            begun = at_ms
+    if begun is not None:
+        yield Spell(begun, now_ms, "frozen")
+
+
+def _above(late_above: list[str], since_ms: int, now_ms: int) -> list[Spell]:
+    return [Spell(since_ms, now_ms, "upstream late")] if late_above else []

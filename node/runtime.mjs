@@ -13,6 +13,7 @@ import { deliver } from "./engine/deliver.mjs";
 import { run } from "./engine/run.mjs";
 import { Ports, Settings } from "./engine/walk.mjs";
 import { BadInput, Refused } from "./errors.mjs";
+import { digest } from "./keys.mjs";
 import { EventLog, human, jsonl, NullLog, tracebacks } from "./log.mjs";
 import { datasetId, isSemantic, printable } from "./names.mjs";
 import { FilesPublisher } from "./publish/files.mjs";
@@ -186,6 +187,7 @@ export class House {
       sources,
       request,
       metadata,
+      configHash: declared !== null ? digest(canonical(declared)) : "",
       progress: this.#progress,
       breathe: () => this.#breathe(),
     });

@@ -24,6 +24,7 @@ const FLUSH_S = 0.25; // finished steps wait at most about this long for their D
 const BRISK_S = 0.1; // a full window that takes less than this lets the next one be larger
 const FIRST_WINDOW = 512;
 const MOST_READ = 1 << 20; // bytes of a document that is read for what it says of itself
+const CLOSING = ["UPSERT", "LINEAGE"]; // what the commit does
 const CARRIED = 4096; // finished steps of an earlier run in one segment
 
 export async function execute(walk) {
@@ -66,7 +67,7 @@ async function workOff(walk, crew, planned) {
   if (!planned) {
     // a plan without steps to perform
     walk.ports.state.transaction(walk.lease, { switches: walk.switches }, (tx) => {
-      appendPlan(walk, tx, ["PLAN"]);
+      appendPlan(walk, tx, ["PLAN"], [], CLOSING);
     });
   }
   return finished;
@@ -87,7 +88,7 @@ function carryOver(walk, results) {
   walk.say("run.continued", { continues, steps: walk.carried.length });
 }
 
-function appendPlan(walk, tx, phases, intent = []) {
+function appendPlan(walk, tx, phases, intent, then) {
   const payload = writePlan(walk, tx);
   const { carried } = walk;
   walk.carried = [];
@@ -97,7 +98,7 @@ function appendPlan(walk, tx, phases, intent = []) {
     const done = carried.slice(at, at + CARRIED);
     append(walk, tx, at ? ["EXECUTE"] : phases, { done, payload: at ? {} : payload });
   }
-  append(walk, tx, at ? ["EXECUTE"] : phases, { done: carried.slice(at), intent, payload: at ? {} : payload });
+  append(walk, tx, at ? ["EXECUTE"] : phases, { done: carried.slice(at), intent, payload: at ? {} : payload, then });
 }
 
 function replay(walk, results) {
@@ -115,8 +116,10 @@ function write(walk, crew, finished, batch, planRecord) {
   state.transaction(walk.lease, { switches: walk.switches }, (tx) => {
     const rows = crew.takeRows();
     if (rows.length) tx.objects(rows);
-    if (planRecord) appendPlan(walk, tx, ["PLAN", "EXECUTE"], ranges(batch));
-    else append(walk, tx, ["EXECUTE"], { done: finished, intent: ranges(batch) });
+    const last = batch.length && walk.results.done + crew.inFlight + batch.length === walk.results.steps;
+    const [intent, then] = [ranges(batch), last ? CLOSING : []];
+    if (planRecord) appendPlan(walk, tx, ["PLAN", "EXECUTE"], intent, then);
+    else append(walk, tx, ["EXECUTE"], { done: finished, intent, then });
     const now = clock.nowMs();
     if (now - walk.renewedMs > Math.floor(settings.lease_ms / 3)) {
       tx.renew(walk.lease, settings.lease_ms);

@@ -117,7 +117,7 @@ function describedIn(walk, done) {
   return said?.size ? done.filter(([at]) => said.has(at)).map(([at]) => [at, said.get(at)]) : [];
 }
 
-export function append(walk, tx, phases, { done = [], intent = [], failed = [], payload = {} } = {}) {
+export function append(walk, tx, phases, { done = [], intent = [], failed = [], payload = {}, then = [] } = {}) {
   const segment = Segment({
     n: walk.segments,
     prev: walk.lastSegment,
@@ -129,6 +129,7 @@ export function append(walk, tx, phases, { done = [], intent = [], failed = [], 
     described: describedIn(walk, done),
     payload,
     ts: walk.now(),
+    then,
   });
   walk.lastSegment = tx.segment(walk.run.run_id, segment);
   walk.segments += 1;

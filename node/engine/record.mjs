@@ -125,6 +125,7 @@ export function closingReceipt(walk, old, outcome, note) {
     changes: {},
     correlation_id: old.trigger.correlation_id || old.trigger.trigger_id,
     partition: old.trigger.partition,
+    config_hash: "",
   });
 }
 
@@ -178,10 +179,7 @@ export function receiptOf(walk, status, outcome, runId, errors = []) {
     moves: walk.moves,
     steps: walk.plan?.steps ?? 0,
     held_rows: total(walk.inputs, "held_rows"),
-    provenance: {
-      tool_versions: { kfm: VERSION },
-      transforms: [`${updater.id}@${updater.version}`],
-    },
+    provenance: { tool_versions: { kfm: VERSION }, transforms: [`${updater.id}@${updater.version}`] },
     policy_decisions: [],
     errors,
     overrides: overridesOf(trigger),
@@ -190,5 +188,6 @@ export function receiptOf(walk, status, outcome, runId, errors = []) {
     correlation_id: trigger.correlation_id,
     code_hash: updater.code_hash,
     warnings: walk.codeChanged && !trigger.force ? codeWarnings(updater, outcome) : [],
+    config_hash: walk.ports.configHash,
   });
 }

@@ -101,11 +101,7 @@ export function upsert(walk, tx) {
   for (const move of walk.moves) {
     tx.move(move, { runId: run.run_id, op: walk.updater.op, actor: trigger.actor, reason: trigger.reason, ts });
   }
-  walk.run = replace(run, {
-    status: "COMMITTED",
-    moves: walk.moves,
-    version_digest: walk.version.digest,
-  });
+  walk.run = replace(run, { status: "COMMITTED", moves: walk.moves, version_digest: walk.version.digest });
   tx.saveRun(walk.run);
   tx.finishTrigger(trigger, run.run_id);
 }

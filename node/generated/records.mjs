@@ -168,6 +168,7 @@ export const Segment = record("Segment", {
   described: [list(tuple(integer, map(any))), []],
   payload: [map(any), {}],
   ts: [text, ""],
+  then: [list(literal("EXECUTE", "LINEAGE", "PLAN", "UPSERT")), []],
 });
 
 export const Lease = record("Lease", {
@@ -254,6 +255,7 @@ export const Receipt = record("Receipt", {
   code_hash: [text, ""],
   warnings: [list(ErrorNote.type), []],
   partition: [text, ""],
+  config_hash: [text, ""],
 });
 
 export const RunTelemetry = record("RunTelemetry", {
@@ -375,17 +377,6 @@ export const Checkpoint = record("Checkpoint", {
   last_modified: text,
   fetched_ms: integer,
   checked_ms: integer,
-});
-
-export const LineageBatch = record("LineageBatch", {
-  run_id: text,
-  updater_id: text,
-  updater_version: text,
-  trigger: literal("event", "job", "manual", "operation", "poll", "schedule", "webhook"),
-  started_at: text,
-  inputs: list(Item.type),
-  outputs: list(Item.type),
-  plan_hash: text,
 });
 
 export const RefEntry = record("RefEntry", {

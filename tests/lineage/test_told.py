@@ -303,3 +303,16 @@ def test_an_attestation_of_protected_data_cannot_be_compared_with_a_guess_either
     text = repr(stated)
     assert "slsa.dev/provenance" in text and run.version_digest[7:] in text
     assert [guess for guess in [*guesses(one, run), run.plan_hash[7:]] if guess in text] == []
+
+
+def test_the_settings_a_run_was_made_under_are_recorded(started: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert started("run").code == 0
+    first = last()
+    assert first.config_hash.startswith("sha256:")
+    receipt = started("receipts", "show", first.run_id, "--json").data
+    assert receipt["config_hash"] == first.config_hash
+    assert started("run", "--force", "--reason", "again").code == 0
+    assert last().config_hash == first.config_hash
+    monkeypatch.setenv("KFM_DATASETS__RAIN-GAUGES__TITLE", "Rain")  # resolved: wherever it was said
+    assert started("run", "--force", "--reason", "again").code == 0
+    assert last().config_hash != first.config_hash

@@ -165,9 +165,33 @@ BUGS: dict[str, Bug] = {
     ),
     "intents are not written": Bug(
         "kfm/engine/execute.py",
-        '["PLAN", "EXECUTE"], ranges(batch))',
+        '["PLAN", "EXECUTE"], intent, then)',
         '["PLAN", "EXECUTE"])',
         "tests/walk/test_wal.py",
+    ),
+    "the commit is not announced": Bug(
+        "kfm/engine/execute.py",
+        "CLOSING if last else []",
+        "[]",
+        "tests/walk/test_wal.py::test_the_intent_to_commit_is_durable_before_the_commit",
+    ),
+    "what a run read does not go into the graph": Bug(
+        "kfm/engine/trace.py",
+        "    tx.lineage.keep(",
+        "    str(",
+        "tests/lineage/test_graph.py::test_a_run_is_found_by_what_it_read_and_a_promotion_by_the_version",
+    ),
+    "an older state gets no graph": Bug(
+        "kfm/store/formats.py",
+        ", 6: _draw_the_graph}",
+        "}",
+        "tests/lineage/test_graph.py::test_an_older_state_gets_the_graph_of_all_its_runs",
+    ),
+    "the address of a protected source is told": Bug(
+        "kfm/masking/telling.py",
+        "if not sealed and item.id not in known.closed and",
+        "if not sealed and",
+        "tests/lineage/test_told.py::test_a_source_that_became_protected_is_not_named_any_more",
     ),
     "a frozen switch is not looked at": Bug(
         "kfm/store/state.py", 'if value not in ("", "open"):', 'if value == "never":', "tests/store/test_state.py"

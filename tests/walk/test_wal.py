@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from kfm.contract.canonical import canonical
-from kfm.contract.records import WalRecord
+from kfm.contract.records import Step, WalRecord
+from kfm.contract.updater import Output, Reader
 from kfm.documents.strict_json import decode
 from kfm.house.exporting import wal
 from kfm.house.opening import House
@@ -56,6 +57,36 @@ def test_every_step_has_its_intent_before_its_done(house: House) -> None:
     done = {record.step_id: record.seq for record in records if record.status == "DONE"}
     begun = {record.step_id: record.seq for record in records if record.status == "IN_PROGRESS"}
     assert begun["last"] > max(done["s0"], done["s3"])
+    for phase in ("UPSERT", "LINEAGE"):
+        said = [record for record in records if record.phase == phase]
+        assert [record.status for record in said] == ["IN_PROGRESS", "DONE"]
+        assert said[0].seq == begun["last"] + 1 + (phase == "LINEAGE")  # with the last step, before it is performed
+
+
+def test_the_intent_to_commit_is_durable_before_the_commit(house: House) -> None:
+    """Of a run that is stopped at its last step: what comes after it was announced, and is not done."""
+    updater = house.updater("demo")
+    perform = updater.perform
+
+    def stop(step: Step, read: Reader) -> Output:
+        if step.id == "last":
+            raise KeyboardInterrupt
+        return perform(step, read)
+
+    updater.perform = stop  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        house.run(house.trigger("demo"))
+    (run,) = house.state.runs.unfinished()
+    said = {(record.phase, record.status) for record in wal(house, run.run_id) if record.phase in ("UPSERT", "LINEAGE")}
+    assert said == {("UPSERT", "IN_PROGRESS"), ("LINEAGE", "IN_PROGRESS")}
+
+
+def test_a_plan_with_nothing_to_perform_announces_its_commit(house: House) -> None:
+    run_once(house)
+    receipt = house.operation("freeze", "demo", reason="storm")
+    said = [(record.phase, record.status) for record in wal(house, receipt.run_id)]
+    closing = [(phase, status) for status in ("IN_PROGRESS", "DONE") for phase in ("UPSERT", "LINEAGE")]
+    assert said == [("PLAN", "DONE"), *closing]
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -11,7 +11,9 @@ from kfm.config.schedules import ScheduleConfig
 from kfm.config.sources import SourceConfig, check_source
 from kfm.config.values import ID_PATTERN, Text
 from kfm.contract import names
+from kfm.contract.canonical import canonical
 from kfm.contract.declared import OutputConfig, check_outputs
+from kfm.contract.keys import digest
 from kfm.contract.labels import Level
 from kfm.contract.records import DataContract, Record
 from kfm.documents.characters import is_printable
@@ -69,6 +71,10 @@ class DatasetConfig(Record, frozen=True):
     def contracts(self) -> dict[str, DataContract]:
         """What each source must look like, by its name."""
         return {name: source.data_contract() for name, source in self.sources.items()}
+
+    def digest(self) -> str:
+        """Of all that is set here, defaults and what the environment says included; secrets are only referred to."""
+        return digest(canonical(self))
 
     def metadata(self) -> dict[str, Any]:
         """What was declared, and only that."""

@@ -222,13 +222,14 @@ class Segment(Record, frozen=True):
     n: int  # 0, 1, 2 … without a gap
     prev: str  # digest of the segment before it; a missing or altered one is noticed
     plan_hash: str
-    phases: list[Phase]  # what it speaks of; the last segment of a run closes EXECUTE, UPSERT and LINEAGE at once
+    phases: list[Phase]  # that it ends or goes on with; the last segment closes EXECUTE, UPSERT and LINEAGE at once
     done: list[tuple[int, str, int, str]] = []  # position in the plan, digest, size, media type
     intent: list[tuple[int, int]] = []  # half-open ranges of positions
     failed: list[tuple[int, str]] = []  # position, error code
     described: list[tuple[int, dict[str, Any]]] = []  # position, bbox, datetime and stac_id of its output
     payload: dict[str, Any] = {}
     ts: str = ""
+    then: list[Phase] = []  # what comes after the steps it intends, and is intended with the last of them
 
 
 class Lease(Record, frozen=True):
@@ -325,6 +326,7 @@ class Receipt(Record, frozen=True):
     code_hash: str = ""  # of the updater's code with the releases of its packages, or of its declaration
     warnings: list[ErrorNote] = []  # what somebody should see to, although nothing failed
     partition: str = ""  # the part of the dataset that was meant; empty: the whole dataset
+    config_hash: str = ""  # of the dataset's settings as they were resolved; secrets in them are only referred to
 
 
 class RunTelemetry(Record, frozen=True):
@@ -462,19 +464,6 @@ class Checkpoint(Record, frozen=True):
     last_modified: str
     fetched_ms: int  # last time the bytes themselves were seen
     checked_ms: int
-
-
-class LineageBatch(Record, frozen=True):
-    """The graph facts of one run; sinks turn it into their own grammar."""
-
-    run_id: str
-    updater_id: str
-    updater_version: str
-    trigger: TriggerKind
-    started_at: str
-    inputs: list[Item]
-    outputs: list[Item]
-    plan_hash: str
 
 
 class RefEntry(Record, frozen=True):

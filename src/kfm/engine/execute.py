@@ -20,7 +20,7 @@ from kfm.contract.records import RefMove, SourceRef, Step
 from kfm.contract.updater import Output
 from kfm.documents.characters import is_printable, printable
 from kfm.engine.emptied import check_emptied
-from kfm.engine.journal import SettledPlan
+from kfm.engine.journal import CLOSING, SettledPlan
 from kfm.engine.plan import StepIndex
 from kfm.engine.reader import StepReader
 from kfm.engine.results import Done, Results
@@ -83,7 +83,7 @@ def work_off(walk: Walk, planned: Planned, schedule: Schedule, crew: Crew, resul
         walk.ports.progress("execute", results.done, results.steps)
     if not begun:  # a plan without steps to perform
         with walk.ports.state.transaction(planned.lease, switches=walk.switches_of(planned.run_id)) as tx:
-            planned.journal.begin(tx, results, ["PLAN"])
+            planned.journal.begin(tx, results, ["PLAN"], then=CLOSING)
     return finished
 
 
@@ -119,10 +119,14 @@ def write(
         rows = crew.take_rows()
         if rows:
             tx.objects(rows)
+        # Behind the last steps comes the commit, and nothing durable in between: it is intended with them.
+        last = bool(batch) and results.done + crew.in_flight + len(batch) == results.steps
+        intent, then = ranges(batch), CLOSING if last else []
         if plan_record:
-            journal.begin(tx, results, ["PLAN", "EXECUTE"], ranges(batch))
+            journal.begin(tx, results, ["PLAN", "EXECUTE"], intent, then)
         else:
-            journal.append(tx, results, ["EXECUTE"], done=finished, intent=ranges(batch), failed=crew.take_retried())
+            failed = crew.take_retried()
+            journal.append(tx, results, ["EXECUTE"], done=finished, intent=intent, failed=failed, then=then)
         now = walk.ports.clock.now_ms()
         if now - tenure.renewed_ms > ttl // 3:
             tx.leases.renew(tenure.lease, ttl)

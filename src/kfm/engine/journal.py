@@ -17,6 +17,7 @@ from kfm.engine.facts import Facts
 from kfm.engine.results import Done, Results
 
 NOTHING_LEARNED = Facts()
+CLOSING: list[Phase] = ["UPSERT", "LINEAGE"]  # what the commit does
 CARRIED = 4096  # finished steps of an earlier run in one segment
 _decode_steps = msgspec.json.Decoder(Step).decode_lines
 
@@ -102,6 +103,7 @@ class Journal:
         results: Results,
         phases: list[Phase],
         intent: list[tuple[int, int]] = [],  # noqa: B006 - only ever read
+        then: list[Phase] = [],  # noqa: B006
     ) -> None:
         """The PLAN record, with what is carried over: the journal of a run is whole by itself."""
         payload = self._keep_plan(tx)
@@ -109,7 +111,7 @@ class Journal:
         while len(carried) > CARRIED:  # a large plan is cut as its windows were
             self.append(tx, results, phases, done=carried[:CARRIED], payload=payload)
             phases, payload, carried = ["EXECUTE"], {}, carried[CARRIED:]
-        self.append(tx, results, phases, done=carried, intent=intent, payload=payload)
+        self.append(tx, results, phases, done=carried, intent=intent, payload=payload, then=then)
 
     def _keep_plan(self, tx: Tx) -> dict[str, Any]:
         """Inside the first transaction of execute; returns what its segment says of the plan."""
@@ -140,6 +142,7 @@ class Journal:
         intent: list[tuple[int, int]] = [],  # noqa: B006
         failed: list[tuple[int, str]] = [],  # noqa: B006
         payload: dict[str, Any] = {},  # noqa: B006
+        then: list[Phase] = [],  # noqa: B006
     ) -> None:
         """Add a segment, in its place in the chain."""
         said = results.described
@@ -154,6 +157,7 @@ class Journal:
             described=[(entry[0], said[entry[0]]) for entry in done if entry[0] in said] if said else [],
             payload=payload,
             ts=rfc3339(self._clock.now_ms()),
+            then=then,
         )
         self._last = tx.journal.append(self.run.run_id, segment)
         self._segments += 1

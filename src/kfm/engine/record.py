@@ -220,6 +220,7 @@ def closing_receipt(walk: Walk, old: Run, outcome: str, note: ErrorNote) -> Rece
         changes={},
         correlation_id=old.trigger.correlation_id or old.trigger.trigger_id,
         partition=old.trigger.partition,
+        config_hash="",  # what it ran under is not known here
     )
 
 
@@ -316,6 +317,7 @@ def receipt_of(
         code_hash=updater.code_hash,
         warnings=code_warnings(updater, outcome) if admitted and admitted.code_changed and not trigger.force else [],
         partition=trigger.partition,
+        config_hash=walk.ports.config_hash,
     )
 
 

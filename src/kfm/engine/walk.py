@@ -82,6 +82,7 @@ class Ports(Struct):
     sources: Mapping[str, tuple[FetchRequest, DataContract | None]] = field(default_factory=dict)
     request: FetchRequest = field(default_factory=lambda: FetchRequest(uri=""))  # limits for sources without a name
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    config_hash: str = ""  # of the dataset's settings, for the receipt
     rules: Rules | None = None  # under which the gates decide; none: they are what they were
     epoch: int = 0  # of the labels that the run was handed
     epoch_now: Callable[[], int] | None = None  # and as they are when it commits

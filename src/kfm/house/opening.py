@@ -253,6 +253,7 @@ class House:
             sources=sources,
             request=request,
             metadata=metadata,
+            config_hash=declared.digest() if declared else "",
             authority=self._ask,
             protection=self.protection(name),
             attest=self._attester(),

@@ -129,7 +129,7 @@ def public_run(
         plan_hash=receipt.plan_hash if standing.publishable() else "",
         input_hash=receipt.input_hash if public else "",
         code_hash=receipt.code_hash,
-        config_hash="",
+        config_hash=receipt.config_hash if public else "",
         receipt_digest=entry.receipt_digest,
         inputs=tuple(_input(receipt, at, standing, known) for at, _ in enumerate(receipt.inputs)),
         artifacts=artifacts,

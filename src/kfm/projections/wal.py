@@ -52,6 +52,8 @@ def wal_records(run: Run, steps: Iterable[Step], segments: Iterable[Segment]) ->
         for first, end in segment.intent:
             for position in range(first, end):
                 yield fact("EXECUTE", names[position], "IN_PROGRESS", ts, {"plan_hash": segment.plan_hash})
+        for phase in segment.then:
+            yield fact(phase, "", "IN_PROGRESS", ts, {"plan_hash": segment.plan_hash})
         if "UPSERT" in segment.phases:
             yield fact("UPSERT", "", "DONE", ts, segment.payload)
         if "LINEAGE" in segment.phases:

@@ -44,6 +44,9 @@ lint: $(STAMP) ## style, types, who may import whom, and what is banned
 
 bench: $(STAMP) ## measure against peers, into bench/results
 	@$(PY) bench/run.py
+	@$(PY) bench/decide.py
+	@$(PY) bench/masking.py
+	@$(PY) bench/ledger.py
 
 docs: $(STAMP) ## check that links lead somewhere and generated files are current
 	@$(PY) -m tests.house.pages

@@ -84,16 +84,14 @@ def _sorted(walk: Walk, lines: Iterator[Line]) -> Iterator[Line]:
         held.append(line)
         if len(held) >= SORT_IN_MEMORY and not walk.ports.settings.dry_run:
             held.sort()
-            stretches.append(_laid_aside(held))
+            stretches.append(_laid_aside(walk, held))
             held = []
     held.sort()
     return heapq.merge(*stretches, iter(held)) if stretches else iter(held)
 
 
-def _laid_aside(lines: list[Line]) -> Iterator[Line]:
-    import tempfile
-
-    file = tempfile.TemporaryFile()  # noqa: SIM115 - scratch without a name, gone with its iterator
+def _laid_aside(walk: Walk, lines: list[Line]) -> Iterator[Line]:
+    file = walk.ports.scratch()  # gone with its iterator
     file.write("".join(text for _, text, _, _ in lines).encode())
     file.seek(0)
     return _read(file)

@@ -22,7 +22,7 @@ class StepReader:
         self._objects = ports.objects
         self._index = index
         self._results = results
-        self._dry = ports.settings.dry_run
+        self._ports = ports
         self._by_name = {ref.name: ref for ref in inputs if ref.name}
 
     @property
@@ -101,10 +101,7 @@ class StepReader:
                 yield decode(found.alone, str(source))
 
     def scratch(self) -> BinaryIO:
-        import io
-        import tempfile
-
-        return io.BytesIO() if self._dry else tempfile.TemporaryFile()
+        return self._ports.scratch()
 
     def json(self, source: int | str) -> Any:
         return decode(self.bytes(source), str(source))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import msgspec
 from msgspec import Struct, field
@@ -99,6 +99,21 @@ class Ports(Struct):
     def plain(self, body: bytes) -> bytes:
         """The way back."""
         return body if self.seal is None else self.seal.opened(body)
+
+    def scratch(self) -> BinaryIO:
+        """A file without a name for what does not fit into memory; of a restricted run sealed under a key that nobody
+        keeps. A dry run gets memory: it writes nothing."""
+        if self.settings.dry_run:
+            import io
+
+            return io.BytesIO()
+        import tempfile
+
+        if self.seal is None:
+            return tempfile.TemporaryFile()
+        from kfm.seals.scratch import sealed_scratch
+
+        return sealed_scratch(tempfile.TemporaryFile(buffering=0))
 
 
 SIGNED = ("keys", "request", "approve", "reject", "expire")  # operations on the key list and on orders

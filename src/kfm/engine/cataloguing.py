@@ -173,6 +173,10 @@ class Cataloguing:
         for version in reversed(self.standing[:-1]):
             yield self._superseded(version)
 
+    def items(self) -> Iterator[bytes]:
+        """What the current version consists of, in the order in which it was made."""
+        return (body for _, body, _ in self._items())
+
     def collection(self, keys: Sequence[Key]) -> tuple[str, bytes]:
         body = canonical(stac.collection(self._current(), keys, self._places))
         return stac.collection_path(self.dataset), body
@@ -190,13 +194,14 @@ class Cataloguing:
             if not left:
                 return
             run = self._run(record)
+            items = stac.Items(run, self._places)
             for artifact in run.artifacts:
                 if artifact.id not in seen and (only is None or artifact.key in only):
                     seen.add(artifact.id)
                     left -= 1
                     placed = self._placed(artifact, home.get(artifact.key, self.standing[0]))
                     path = stac.item_path(self.dataset, artifact.key)
-                    yield path, stac.item_bytes(placed, run, self._places), artifact.key
+                    yield path, items.item_bytes(placed), artifact.key
             seen.update(run.removed)
 
     def _placed(self, artifact: PublicArtifact, home: str) -> PublicArtifact:

@@ -20,7 +20,7 @@ from kfm.contract.records import LedgerEntry
 from kfm.errors import Busy, Corrupt, Frozen, KfmError, Refused, Unavailable
 
 ENTRIES = 256  # of the ledger that are noted as told together
-LETTERS = 1000  # that a sink gets at once
+LETTERS = 1000  # that a sink gets at once, if it does not ask for more
 PATIENCE = 1000  # hundredths of a second for another process that tells the same sink
 SOONEST_MS, LATEST_MS = 1_000, 3_600_000  # between two tries of a sink that does not answer
 
@@ -32,6 +32,7 @@ class Follower(NamedTuple):
     sink: Sink
     letters: Callable[[Sequence[LedgerEntry]], Iterable[Letter]]
     lock: Callable[[], Lock]  # of this sink: processes that tell it take turns
+    at_once: int = LETTERS  # letters that are handed over together
     note: Callable[[Tx], None] = lambda _tx: None  # what else is to be remembered of what it was told
 
 
@@ -147,6 +148,7 @@ class _Following:
         self._sink = follower.sink
         self._letters = follower.letters
         self._note = follower.note
+        self._at_once = follower.at_once
         self._now = now
         self._log = log
 
@@ -211,7 +213,7 @@ class _Following:
     def _hand_over(self, entries: Sequence[LedgerEntry]) -> None:
         try:
             letters = iter(self._letters(entries))
-            while some := list(islice(letters, LETTERS)):
+            while some := list(islice(letters, self._at_once)):
                 if any(self._holds(entry) for entry in entries):
                     raise Frozen("frozen meanwhile")
                 self._sink.send(some)

@@ -14,16 +14,18 @@ from kfm.contract.public_run import Places
 from kfm.contract.records import Difference
 from kfm.engine.catalogued import CATALOG, CatalogLetters
 from kfm.engine.cataloguing import Catalogued, roots
-from kfm.engine.following import LETTERS, Follower, taking_turns
+from kfm.engine.following import Follower, taking_turns
 from kfm.errors import BadInput
 from kfm.house.followed import House, lock_of
 from kfm.projections import stac
 from kfm.publish.catalog import CatalogFolder
 
+AT_ONCE = 20_000  # files that are synced together
+
 
 def catalog_follower(house: House) -> Follower:
     letters = _letters(house)
-    return Follower(CatalogFolder(_folder(house)), letters, lock_of(house, CATALOG), letters.note)
+    return Follower(CatalogFolder(_folder(house)), letters, lock_of(house, CATALOG), AT_ONCE, letters.note)
 
 
 def _folder(house: House, folder: str = "") -> str:
@@ -67,7 +69,7 @@ def _build(house: House, folder: str = "") -> dict[str, int]:
     for path, body in _expected(house, _letters(house, folder)):
         batch.append(Letter(index=0, run_id="", dataset="", key=path, body=body))
         count += isinstance(body, bytes)
-        if len(batch) == LETTERS:
+        if len(batch) == AT_ONCE:
             sink.send(batch)
             batch = []
     sink.send(batch)
@@ -101,6 +103,14 @@ def differences(house: House, folder: str = "") -> list[Difference]:
         for path, kind in sink.differences(mine, name):
             found.append(Difference(dataset=name, path=path, kind=kind))  # type: ignore[arg-type]
     return found
+
+
+def items(house: House, dataset: str) -> Iterator[bytes]:
+    """The items of what is current of a dataset, a line each: what others call NDJSON."""
+    now = _letters(house, "" if house.resolved.config.catalog else house.resolved.at(".")).of(dataset)
+    if not now.standing:
+        raise BadInput(f"nothing of {dataset} is published", hint=f"`kfm promote {dataset}` publishes it")
+    return (body + b"\n" for body in now.items())
 
 
 def show(house: House, dataset: str = "") -> Any:

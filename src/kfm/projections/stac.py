@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kfm.contract.canonical import canonical
+import msgspec
+
+from kfm.contract.canonical import canonical, is_plain
 from kfm.contract.names import is_digest
 from kfm.contract.public_run import Places, PublicArtifact, PublicInput, PublicRun, PublicVersion
 from kfm.projections.governance import governance
@@ -34,6 +36,7 @@ FILE = _EXTENSIONS + "file/v2.1.0/schema.json"
 VERSIONS = _EXTENSIONS + "version/v1.2.0/schema.json"
 TIMESTAMPS = _EXTENSIONS + "timestamps/v1.1.0/schema.json"
 _JSON, _GEOJSON = "application/json", "application/geo+json"
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
 ROOT = "catalog.json"
 RUNS = "runs/index.json"  # of a dataset: the runs it came from
 
@@ -145,8 +148,41 @@ def item(artifact: PublicArtifact, made: PublicRun, places: Places) -> dict[str,
     }
 
 
-def item_bytes(artifact: PublicArtifact, made: PublicRun, places: Places) -> bytes:
-    return canonical(item(artifact, made, places))
+class Items:
+    """The items of one run, in bytes: what is the same in all of them is worked out once."""
+
+    def __init__(self, made: PublicRun, places: Places) -> None:
+        nothing = PublicArtifact(id="", key=(), digest="", size=0, media_type="", path="")
+        self._made = made
+        self._places = places
+        self._name = name_of(made.dataset)
+        common = item(nothing, made, places)
+        self._properties = {
+            name: value
+            for name, value in common["properties"].items()
+            if name not in ("datetime", "start_datetime", "end_datetime", "kfm:id")
+        }
+        self._plain = is_plain(self._properties)
+        links, extensions = (msgspec.Raw(canonical(common[name])) for name in ("links", "stac_extensions"))
+        self._common = {**common, "links": links, "stac_extensions": extensions}
+        self._common.pop("bbox", None)
+
+    def item_bytes(self, artifact: PublicArtifact) -> bytes:
+        """As `canonical` would write it."""
+        box = artifact.bbox
+        said = {
+            **self._common,
+            "id": artifact.stac_id or item_id(artifact.key),
+            "geometry": msgspec.Raw(canonical(around(box))) if box else None,
+            **({"bbox": msgspec.Raw(canonical(list(box)))} if box else {}),
+            "properties": {**self._properties, **_when(artifact, self._made), "kfm:id": artifact.id},
+            "assets": {"data": _data_asset(artifact, self._name, self._places)},
+        }
+        if self._plain:
+            body = _encode_sorted(said)
+            if body.isascii():
+                return body
+        return canonical(item(artifact, self._made, self._places))
 
 
 def moved(run: PublicRun) -> dict[str, Any]:

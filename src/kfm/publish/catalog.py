@@ -8,11 +8,12 @@ from collections.abc import Iterator, Sequence
 from kfm.contract.keys import digest
 from kfm.contract.letters import Letter
 from kfm.contract.names import check_path
-from kfm.durable import REAL, Fs, digest_at, storage_failed, write_apart
+from kfm.durable import REAL, Fs, digest_at, storage_failed
 from kfm.errors import StorageFailed
 
 APART = ".building"  # where files are until they are whole
 OWN, PARTS, SUFFIX = "collection.json", ("items", "runs", "versions"), ".json"  # what lies in the folder of a dataset
+MANY = 32  # files that are synced together rather than one by one
 
 
 class CatalogFolder:
@@ -26,7 +27,6 @@ class CatalogFolder:
     def __init__(self, root: str, fs: Fs = REAL) -> None:
         self._root = root
         self._fs = fs
-        self._made: set[str] = set()
         self.written = 0
         self.removed = 0
 
@@ -57,34 +57,42 @@ class CatalogFolder:
 
     def _write(self, letters: Sequence[Letter]) -> None:
         """All are written apart and synced, then each gets its name, then the names are made durable."""
-        apart = os.path.join(self._root, APART)
-        self._fs.remove_tree(apart)  # what the dead left
+        fs, apart, many = self._fs, os.path.join(self._root, APART), len(letters) >= MANY
+        fs.remove_tree(apart)  # what the dead left
         ready: list[tuple[str, str]] = []
+        there: dict[str, bool] = {}  # folders: whether anything can be in them already
         for letter in letters:
             target = self._place(letter.key)
-            if digest_at(self._fs, target) == digest(letter.body):
+            folder = os.path.dirname(target)
+            if folder not in there:
+                there[folder] = fs.is_dir(folder)
+            if there[folder] and digest_at(fs, target) == digest(letter.body):
                 continue
             if not ready:
-                self._make(apart)
+                fs.make_dirs(apart, 0o755)
             temporary = os.path.join(apart, str(len(ready)))
-            write_apart(self._fs, temporary, [letter.body], mode=0o644)
+            fd = fs.create(temporary, 0o644)
+            try:
+                fs.write(fd, letter.body)
+                if not many:
+                    fs.sync(fd)
+            finally:
+                fs.close(fd)
             ready.append((temporary, target))
         if not ready:
             return
+        if many:
+            fs.sync_all(apart)
         for temporary, target in ready:
-            self._make(os.path.dirname(target))
-            if self._fs.is_dir(target):
-                raise StorageFailed(f"there is a folder where {os.path.basename(target)} belongs", hint="remove it")
-            self._fs.replace(temporary, target)
+            folder = os.path.dirname(target)
+            if not there[folder]:
+                fs.make_dirs(folder, 0o755)
+                there[folder] = True
+            fs.replace(temporary, target)
             self.written += 1
         for folder in sorted({os.path.dirname(target) for _, target in ready}):
-            self._fs.sync_dir(folder)
-        self._fs.remove_tree(apart)
-
-    def _make(self, folder: str) -> None:
-        if folder not in self._made or not self._fs.is_dir(folder):
-            self._fs.make_dirs(folder, 0o755)
-            self._made.add(folder)
+            fs.sync_dir(folder)
+        fs.remove_tree(apart)
 
     def _remove(self, path: str) -> None:
         target = self._place(path)
@@ -110,7 +118,6 @@ class CatalogFolder:
             return False
         self._fs.rmdir(folder)
         self._fs.sync_dir(os.path.dirname(folder))
-        self._made.discard(folder)
         return True
 
     def _files(self, folder: str) -> Iterator[str]:

@@ -6,7 +6,27 @@ from tests.seeded.planting import Bug
 
 NEO4J = "tests/graph/test_neo4j.py"
 
+CATALOG = "tests/catalog/test_folder.py"
+
 TOLD: dict[str, Bug] = {
+    "O12": Bug(
+        "kfm/engine/cataloguing.py",
+        "for version in self.standing[-3:-1]:",
+        "for version in self.standing[-2:-1]:",
+        f"{CATALOG}::test_a_newer_version_is_current_and_the_older_one_is_linked",
+    ),
+    "O12 what is withdrawn vanishes": Bug(
+        "kfm/engine/catalogued.py",
+        "        yield from removed\n",
+        "        yield from ()\n",
+        f"{CATALOG}::test_what_is_withdrawn_vanishes_and_nothing_else",
+    ),
+    "O12 proofs are attached": Bug(
+        "kfm/engine/proofs.py",
+        "self._hashes[:size], index - 1)",
+        "self._hashes[:size], index - 2)",
+        "tests/catalog/test_proofs.py::test_every_run_that_led_to_it_is_proved_by_the_first_signed_head_that_covers_it",
+    ),
     "D11": Bug(
         "kfm/projections/cypher.py",
         "WHEN row.seq >= d.seq THEN",

@@ -196,3 +196,21 @@ def test_without_a_key_nothing_is_attested_and_a_version_does_not_verify(ran: Kf
     assert "attest.sign_with" in ran("attest", "rain-gauges").complaint
     answer = ran("verify", "rain-gauges", "--json")
     assert (answer.code, states(answer)) == (68, {"objects": "ok", "provenance": "missing", "ledger": "missing"})
+
+
+def test_any_published_file_is_verified_with_all_that_proves_it(proving: Kfm, tmp_path: Path) -> None:
+    files = sorted(path for path in Path("public/datasets").rglob("*") if path.is_file())
+    data = next(path for path in files if path.name not in ("current.json",) and path.suffix != ".ndjson")
+    for file in files:
+        answer = proving("verify", str(file), "--json")
+        assert answer.code == 0, (file, answer.out)
+        assert states(answer) == {"file": "ok", **GOOD}
+    sent = tmp_path / "as-somebody-got-it.csv"
+    sent.write_bytes(data.read_bytes())
+    told = proving("verify", str(sent))
+    assert told.code == 0 and "rain-gauges" in told.out, told.err
+    sent.write_bytes(data.read_bytes() + b"one line more\n")
+    assert proving("verify", str(sent)).code == 68
+    data.write_bytes(data.read_bytes() + b"one line more\n")
+    altered = proving("verify", str(data), "--json")
+    assert (altered.code, states(altered)["file"]) == (65, "bad"), "where it lies, something else should"

@@ -372,6 +372,7 @@ SHAPES: dict[str, Shape] = {
             "care": "the most closed word of its labels",
             "access": "the same",
             "custodians": "whose it is",
+            "sealed_by": "whose key it lies under; of several custodians the first by name",
             "authorities": "who decides",
             "community_labels": "TK and BC labels",
             "expires": "the last day of the consent; empty: none ends",

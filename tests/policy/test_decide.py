@@ -334,7 +334,7 @@ def test_a_consent_runs_to_the_end_of_its_last_day_and_two_custodians_are_not_on
     last = labels.Standing(level="public", expires="2026-12-31", custodians=("a", "b"))
     found = label_of(last)
     assert found.expires == 1798761600000
-    assert found.custodian == ""
+    assert found.custodian == "a, b", "which is the name of neither"
     assert label_of(labels.UNLABELLED).sensitivity == "restricted"
 
 

@@ -62,6 +62,9 @@ def _tell(screen: Screen, row: Shown) -> None:
     elif row.days_left is not None and row.days_left <= SOON:
         days = "1 day" if row.days_left == 1 else f"{row.days_left} days"
         screen.say(f"{named}: the consent ends in {days}, on {row.expires}; then it is closed")
+    if len(row.custodians) > 1 and row.sealed_by:
+        everybody = ", ".join(row.custodians)
+        screen.say(f"{named}: it is of {everybody}; each is asked, and it is sealed with the key of {row.sealed_by}")
     published = row.made.get("published")
     if published and not row.publishable:
         screen.say(f"{named}: what is public of it goes with the next run of anything, such as `kfm resume`")

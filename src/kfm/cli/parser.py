@@ -492,7 +492,9 @@ def _add_proving(commands: Any) -> None:
         "Of a version: every object, what was signed about it, and its entry in the ledger.\n"
         "exit: 0 all is so, 65 something was altered, 67 badly signed, 68 not attested or not covered",
     )
-    verify.add_argument("what", metavar="DATASET", help="its name in kfm.yml, or a file of envelopes (.intoto.jsonl)")
+    verify.add_argument(
+        "what", metavar="DATASET", help="its name in kfm.yml, a file that was published, or one of envelopes"
+    )
     verify.add_argument("--key", default="", metavar="HEX", help="the public key to believe, instead of our own")
     for parser in (attest, verify):
         parser.add_argument(

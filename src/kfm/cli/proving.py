@@ -114,11 +114,16 @@ def attest(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def verify(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.attesting import verify, verify_bundle, worst
+    from kfm.house.attesting import is_bundle, verify, verify_bundle, verify_file, worst
     from kfm.house.trust import given
 
     resolved = None if options.key else settings(options)
-    if os.path.isfile(options.what):
+    if os.path.isfile(options.what) and not is_bundle(options.what):
+        about = options.what
+        with opened(options, screen, "read", resolved or settings(options)) as house:
+            keys = given(options.key) if options.key else house.trust.believed("attest")
+            checks = verify_file(house, about, keys)
+    elif os.path.isfile(options.what):
         with open(options.what, "rb") as file:
             lines = file.readlines()
         if resolved is None:

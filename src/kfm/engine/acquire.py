@@ -118,17 +118,14 @@ class Pinner:
             objects, checkpoint = self.way.objects_for(request), self.way.checkpoint(request, checkpoint)
         fetched = ports.open_source(request.uri).fetch(request, checkpoint, objects)
         self.bytes_in += fetched.bytes_on_wire
-        self._walk.say(
-            "source.pinned",
-            source=request.name or "unnamed",
-            not_modified=fetched.not_modified,
-            size=fetched.ref.size,
-        )
         ref = fetched.ref
         if contract is not None:
             ref = msgspec.structs.replace(ref, contract_hash=digest(canonical(contract)), layout=layout_of(contract))
         if self.way is not None:
             ref = self.way.came(request, ref, contract)
+        told = {} if is_restricted(ref) else {"size": ref.size}
+        name = request.name or "unnamed"
+        self._walk.say("source.pinned", source=name, not_modified=fetched.not_modified, **told)
         kept = fetched.checkpoint if self.way is None else self.way.kept(fetched.checkpoint, ref)
         self.checkpoints.append(kept)
         if contract is not None:
@@ -165,6 +162,11 @@ class Pinner:
         if made.uri.startswith(TARGET):
             return self._walk.updater.moves_only
         return made.uri.startswith(REF) or self._ports.objects.has(made.content_hash)
+
+
+def is_restricted(ref: SourceRef) -> bool:
+    """Then no line says how much of it there is."""
+    return ref.standing is not None and ref.standing.level not in ("public", "generalised")
 
 
 def layout_of(contract: DataContract) -> Layout | None:

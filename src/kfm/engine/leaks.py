@@ -24,6 +24,7 @@ from kfm.masking.fingerprints import Fingerprints, Marker, of_stored
 from kfm.masking.gate import Report, one_cell, scan
 
 GATE = "leaks"
+LOOK = "leaks.review"  # the rule by which somebody has to look first
 MOST_COMING = 1 << 28  # bytes of a source that are looked through on their way in
 
 
@@ -98,20 +99,52 @@ def check_published(walk: Walk, move: RefMove) -> None:
         _refuse(walk, move, list(standing.rules), f"{move.ref} may not move: it is {standing.level}")
     if walk.ports.protection is None or not (marks := known(walk.ports)):
         return
-    found = _found(_candidates(walk.ports, version), marks, standing)
+    found, doubts = _judged(_candidates(walk.ports, version), marks, standing)
     if found:
         reasons = [f"{rule}: {count}" for rule, count in sorted(found.items())]
         _refuse(walk, move, reasons, f"{move.ref} may not move: something protected was found in it")
+    if doubts and not _was_looked_at(walk, move):
+        reasons = [f"{rule}: {count}" for rule, count in sorted(doubts.items())]
+        _refuse(
+            walk,
+            move,
+            reasons,
+            f"{move.ref} is held: what was found in it may be chance, or protected",
+            rule=LOOK,
+            hint="look at it, see `kfm review list`; whoever signs for exactly this version from now on has seen it",
+        )
 
 
-def _refuse(walk: Walk, move: RefMove, reasons: list[str], what: str) -> None:
-    no = Decision(gate=GATE, allow=False, subject=move.after, policy_digest="", reasons=reasons)
+def _refuse(
+    walk: Walk,
+    move: RefMove,
+    reasons: list[str],
+    what: str,
+    *,
+    rule: str = "",
+    hint: str = "what is protected leaves through masking only; see `kfm labels show`",
+) -> None:
+    rules = [rule] if rule else []
+    no = Decision(gate=GATE, allow=False, subject=move.after, policy_digest="", reasons=reasons, rules=rules)
     walk.reached.decisions.append(no)
     raise Denied(
         f"{what}: " + ", ".join(reasons),
-        hint="what is protected leaves through masking only; see `kfm labels show`",
-        rule=reasons[0].partition(":")[0] if reasons else "",
+        hint=hint,
+        rule=rule or (reasons[0].partition(":")[0] if reasons else ""),
     )
+
+
+def _was_looked_at(walk: Walk, move: RefMove) -> bool:
+    """Have those who must signed for this very version since it was first held for them to look at?"""
+    dataset, ledger = move.ref.partition("/")[2], walk.ports.state.ledger
+    first = ""
+    for entry in ledger.entries_of(dataset):  # the newest first
+        receipt = ledger.receipt(entry.run_id)
+        if receipt is not None and any(
+            (said.gate, said.subject, said.rules) == (GATE, move.after, [LOOK]) for said in receipt.policy_decisions
+        ):
+            first = receipt.finished_at
+    return bool(first) and walk.ports.signed_since(dataset, move.after, first)
 
 
 def _deny(found: Counter[str], what: str) -> None:
@@ -132,15 +165,24 @@ def _candidates(ports: Ports, version: DatasetVersion) -> Iterator[bytes]:
 
 
 def _found(bodies: Iterable[bytes], marks: list[Known], standing: Standing | None) -> Counter[str]:
-    """Rules that deny, with how often; a hint that could be chance denies nothing."""
+    """Rules that deny, with how often; a hint that could be chance is looked at before it is published."""
+    return _judged(bodies, marks, standing)[0]
+
+
+def _judged(
+    bodies: Iterable[bytes], marks: list[Known], standing: Standing | None
+) -> tuple[Counter[str], Counter[str]]:
+    """What denies, and what somebody has to look at."""
     found: Counter[str] = Counter()
+    doubts: Counter[str] = Counter()
     for body in bodies:
         own, rest = _of_cells(body, standing)
         reports = [own, *(scan(rest, one.prints, one.marker) for one in marks)]
         for report in reports:
-            if report.verdict == "deny":
-                found.update({leak.rule: leak.count for leak in report.leaks})
-    return found
+            kind = {"deny": found, "review": doubts}.get(report.verdict)
+            if kind is not None:
+                kind.update({leak.rule: leak.count for leak in report.leaks})
+    return found, doubts
 
 
 _CLEAN = Report(verdict="clean")

@@ -25,6 +25,7 @@ from kfm.engine.acquire import layout_of
 from kfm.engine.walk import Walk
 from kfm.errors import BadInput, Denied, Refused
 from kfm.masking.fingerprints import Fingerprints, Marker
+from kfm.masking.gate import over_masked
 from kfm.masking.mask import Prepared, mask, mask_columns, prepare
 from kfm.masking.memory import learned, to_withdraw
 from kfm.masking.public import PublicRecord, feature, in_public_order, properties
@@ -51,6 +52,7 @@ class Masked(msgspec.Struct, frozen=True):
     body: bytes
     partitions: tuple[str, ...]
     records: int
+    hidden: dict[str, Any]  # how much of them, as a receipt may tell it
 
 
 def mask_source(walk: Walk, ref: SourceRef, contract: DataContract | None, rows: Callable[[], BinaryIO]) -> Masked:
@@ -86,7 +88,24 @@ def mask_source(walk: Walk, ref: SourceRef, contract: DataContract | None, rows:
     known = learned(first, records) | {one.id: one.cell for one in records if one.id in moved and one.cell}
     protection.facts.cells.setdefault(key.key_id, {}).update(known)
     protection.facts.prints[key.key_id, ref.content_hash] = _prints(key, table, policy, bound).stored()
-    return Masked(_written(records, bound, contract), _partitions(records, contract, name), len(records))
+    hidden = _counted(records, bound, max(map(len, table.values()), default=0))
+    return Masked(_written(records, bound, contract), _partitions(records, contract, name), len(records), hidden)
+
+
+def _counted(records: list[PublicRecord], bound: Prepared, rows: int) -> dict[str, Any]:
+    """How much is hidden, by rule and by column. What is less than k, or all but less than k, is not told: None."""
+    found, k = over_masked(records, bound), bound.policy.k
+
+    def told(count: int) -> int | None:
+        return count if count == 0 or count == found.records or k <= count <= found.records - k else None
+
+    return {
+        "records": found.records,
+        "withheld_records": count if (count := rows - found.records) == 0 or count >= k else None,
+        "without_location": told(found.without_location),
+        "by_rule": {rule: told(count) for rule, count in found.by_rule.items()},
+        "values": {name: told(count) for name, count in found.values.items()},
+    }
 
 
 def _masked(walk: Walk, table: Columns, bound: Prepared, key: CustodianKey, standing: Standing) -> list[PublicRecord]:

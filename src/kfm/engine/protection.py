@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -25,6 +26,7 @@ class Protection(Struct):
     may_be_handled: Callable[[], None] = lambda: None  # raises Denied where only public data are handled
     standing: Standing | None = None  # of all that the run reads, once that is known
     facts: Facts = field(default_factory=Facts)  # what it learns
+    hidden: dict[str, dict[str, Any]] = {}  # by source: how much masking hid, as it may be told
     _keys: dict[str, CustodianKey] = {}
 
     def key_of(self, custodian: str) -> CustodianKey:

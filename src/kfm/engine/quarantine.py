@@ -15,6 +15,7 @@ from kfm.contract.aims import REF
 from kfm.contract.canonical import canonical
 from kfm.contract.ports import Objects
 from kfm.contract.records import DataContract, Run, SourceRef
+from kfm.engine.acquire import is_restricted
 from kfm.engine.partitions import maker
 from kfm.engine.stations import Acquired, Inspected
 from kfm.engine.walk import Walk
@@ -95,14 +96,9 @@ def examine(walk: Walk, inputs: list[SourceRef], i: int, contract: DataContract,
         raise
     if report.held or report.held_rows or report.changed:
         reports.append(_report(ref, report, held_hash))
-    walk.say(
-        "source.inspected",
-        source=name,
-        rows=report.rows,
-        held_rows=report.held_rows,
-        held=report.held,
-        findings=report.finding_counts,
-    )
+    counts = {"rows": report.rows, "held_rows": report.held_rows, "findings": report.finding_counts}
+    told: dict[str, Any] = {} if is_restricted(ref) else counts
+    walk.say("source.inspected", source=name, held=report.held, **told)
     inputs[i] = msgspec.structs.replace(ref, rows=report.rows, held_rows=report.held_rows)  # told in any case
     if report.held:
         accepted.abort()
@@ -154,6 +150,8 @@ def protect(walk: Walk, inputs: list[SourceRef], acquired: Acquired) -> None:
             continue
         masked = mask_source(walk, ref, contract, rows)
         walk.say("source.masked", source=ref.name or "source", records=masked.records)
+        if walk.ports.protection is not None:
+            walk.ports.protection.hidden[ref.name] = masked.hidden
         inputs[i] = msgspec.structs.replace(
             ref, accepted_hash=walk.ports.objects.put(masked.body), partitions=masked.partitions, layout=None
         )

@@ -330,7 +330,13 @@ def protected_as(walk: Walk, inputs: list[SourceRef]) -> dict[str, Any]:
     if protection is not None and walk.standing.level == "generalised":
         policies = [(ref.name, protection.policies.get(ref.name)) for ref in inputs if ref.sealed_with]
         said["masking"] = [
-            {"source": name, "policy": policy.id, "version": policy.version, "digest": digest(canonical(policy))}
+            {
+                "source": name,
+                "policy": policy.id,
+                "version": policy.version,
+                "digest": digest(canonical(policy)),
+                **({"hidden": protection.hidden[name]} if name in protection.hidden else {}),
+            }
             for name, policy in policies
             if policy is not None
         ]

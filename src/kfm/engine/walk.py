@@ -64,6 +64,11 @@ class Attest(Protocol):
     ) -> object: ...
 
 
+def _nobody(_dataset: str, _version: str, _since: str) -> bool:
+    """There is no key list, and nobody to look."""
+    return False
+
+
 def _silent(_stage: str, _done: int, _total: int) -> None:
     """Nobody is watching."""
 
@@ -88,6 +93,7 @@ class Ports(Struct):
     epoch_now: Callable[[], int] | None = None  # and as they are when it commits
     progress: Callable[[str, int, int], None] = _silent
     authority: Authority = _one_person
+    signed_since: Callable[[str, str, str], bool] = _nobody  # for a version of a dataset, after a time, by all who must
     protection: Protection | None = None  # None: nothing here is protected
     attest: Attest | None = None  # who signs what is said about a version
     seal: Seal | None = None  # of a restricted run: all that it stores goes under it

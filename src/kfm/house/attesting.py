@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -79,6 +80,35 @@ def verify(house: House, dataset: str, version: str, keys: Trusted) -> list[Chec
     with house.state.reading():
         checks += _ledgered(house, runs)
     return checks
+
+
+def verify_file(house: House, path: str, keys: Trusted) -> list[Check]:
+    """A file that was published, wherever it lies now: which version it is of, and everything about that. By its bytes;
+    or, where another should lie, by its place."""
+    from kfm.house.publishing import expected_files, published_datasets
+
+    total = hashlib.sha256()
+    with open(path, "rb") as file:
+        while piece := file.read(1 << 20):
+            total.update(piece)
+    own, place = "sha256:" + total.hexdigest(), os.path.realpath(path)
+    scheme, root = house.resolved.location(house.config.publish)
+    for dataset in published_datasets(house):
+        for at, name, version in expected_files(house, dataset):
+            here = scheme == "file" and os.path.realpath(os.path.join(root, at)) == place
+            if name == own and version:
+                first = Check(what="file", state="ok", found=f"{at} of {dataset} {version[:19]}")
+                return [first, *verify(house, dataset, version, keys)]
+            if here and name != own:
+                return [Check(what="file", state="bad", found=f"what is published as {at} is {name[:19]}")]
+    return [Check(what="file", state="missing", found="nothing that is public here has these bytes")]
+
+
+def is_bundle(path: str) -> bool:
+    """Does it hold envelopes, one a line?"""
+    with open(path, "rb") as file:
+        start = file.read(1 << 16).lstrip()
+    return not start or path.endswith(".intoto.jsonl") or (start[:1] == b"{" and b'"payloadType"' in start)
 
 
 def _objects(house: House, version: str) -> Check:

@@ -159,6 +159,19 @@ def approval(house: Installed, dataset: str, subject: str) -> tuple[list[str], i
     return None
 
 
+def signed_since(house: Installed, dataset: str, subject: str, since: str) -> bool:
+    """Did all who must sign after this moment that exactly this version is published?"""
+    keys = in_force(house)
+    every = [*([house.offered] if house.offered is not None else []), *orders(house)]
+    for order in every if keys is not None else ():
+        request = order.request
+        later = [act for act in order.acts if act.signed_at > since]
+        asked = (request.action, request.dataset, request.subject) == ("promote", dataset, subject)
+        if asked and order.state == "open" and decide(request, later, keys, now=now(house), used=()).allow:
+            return True
+    return False
+
+
 def _orders_for(house: Installed, wanted: Request) -> Iterator[Order]:
     """What was signed right now first, then what others signed before and nobody used."""
     if house.offered is not None and is_about(house.offered, wanted):

@@ -47,6 +47,7 @@ class Shown(msgspec.Struct, frozen=True):
     care: str
     access: str
     custodians: tuple[str, ...]
+    sealed_by: str  # whose key it lies under, where it is protected: of several the first by name
     authorities: tuple[str, ...]
     community_labels: tuple[str, ...]
     expires: str
@@ -147,6 +148,7 @@ def _shown(house: House, file: File, labels: Labels, dataset: str, source: str, 
         care=standing.care,
         access=standing.access,
         custodians=standing.custodians,
+        sealed_by=standing.custodians[0] if standing.custodians and standing.level != "public" else "",
         authorities=standing.authorities,
         community_labels=standing.community_labels,
         expires=standing.expires,

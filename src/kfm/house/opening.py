@@ -255,6 +255,7 @@ class House:
             metadata=metadata,
             config_hash=declared.digest() if declared else "",
             authority=self._ask,
+            signed_since=self._signed_since,
             protection=self.protection(name),
             attest=self._attester(),
             progress=self.progress,
@@ -265,6 +266,11 @@ class House:
         from kfm.house.authority import warrant
 
         return warrant(self, op, trigger, moves)
+
+    def _signed_since(self, dataset: str, version: str, since: str) -> bool:
+        from kfm.house.authority import signed_since
+
+        return signed_since(self, dataset, version, since)
 
     def _attester(self) -> Attest | None:
         if self.mode != "write" or not self.config.attest.sign_with:

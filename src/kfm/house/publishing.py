@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kfm.contract import manifests
@@ -28,14 +28,19 @@ def differences(house: House, dataset: str) -> list[Difference]:
     """Where the outside is not what the refs say: what is missing, altered, or not known to be there at all."""
     moves = list(house.state.refs.history(f"published/{dataset}"))
     stay = standing(moves, house.retention(dataset))
-    expected: dict[str, str] = {}
-    for version in stay:
-        for entry in manifests.entries(house.objects, version):
-            expected[published_path(dataset, version, entry)] = entry.digest
-        expected[f"{version_path(dataset, version)}.ndjson"] = listed(house.objects, version)[0]
-    if moves:
-        expected[pointer_path(dataset)] = digest(canonical(pointer_of(moves[-1])))
+    expected = {path: digest for path, digest, _ in expected_files(house, dataset)}
     return house.outside.differences(dataset, expected, _gone(dataset, moves, stay))
+
+
+def expected_files(house: House, dataset: str) -> Iterator[tuple[str, str, str]]:
+    """Every file of a dataset that belongs outside: its path, its digest, and the version it is of."""
+    moves = list(house.state.refs.history(f"published/{dataset}"))
+    for version in standing(moves, house.retention(dataset)):
+        for entry in manifests.entries(house.objects, version):
+            yield published_path(dataset, version, entry), entry.digest, version
+        yield f"{version_path(dataset, version)}.ndjson", listed(house.objects, version)[0], version
+    if moves:
+        yield pointer_path(dataset), digest(canonical(pointer_of(moves[-1]))), moves[-1].after
 
 
 def take_back(house: House) -> list[dict[str, Any]]:

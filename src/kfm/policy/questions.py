@@ -88,15 +88,14 @@ def label_of(
     withhold: Iterable[str] = (),
     per_minute: int | None = None,
 ) -> Label:
-    """What labels mean, as it is asked about. Of several custodians no one can approve alone: then none is named, and
-    what needs one is denied."""
-    alone = len(standing.custodians) == 1
+    """What labels mean, as it is asked about. Several custodians are named together: an approval by one of them is none
+    by all, and the keys in force ask each."""
     return Label(
         sensitivity=standing.level,
         care=standing.care,
         access=standing.access,
         authority=", ".join(standing.authorities),
-        custodian=standing.custodians[0] if alone else "",
+        custodian=", ".join(standing.custodians),
         expires=_end_of(standing.expires) if standing.expires else "never",
         public_resolution=standing.resolution,
         withhold=sorted(withhold),

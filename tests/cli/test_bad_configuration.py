@@ -30,6 +30,7 @@ COMMANDS = (
     ("triggers", "retry", "1"), ("wal", "export", "last"), ("telemetry", "export"), ("compact",), ("doctor",),
     ("publish", "--check"), ("diff", "rain-gauges"),
     ("config", "show"), ("workflow", "github"),
+    ("mask", "deploy", "rain-gauges", "gauges"), ("policy", "deploy"),
     ("labels", "show"), ("labels", "set", "rain-gauges", "--sensitivity", "closed"),
     ("leaks", "scan", "."), ("keys", "new", "--person", "ann"),
     ("keys", "list"), ("keys", "revoke", "a", "--reason", "r"), ("review", "list"), ("review", "show", "a"),

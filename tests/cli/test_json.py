@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,8 @@ LINES = {
     "kfm held": ["held", "rain-gauges"],
     "kfm labels show": ["labels", "show"],
     "kfm labels set": ["labels", "set", "dataset:rain-gauges", "--sensitivity", "closed", "--care", "open"],
+    "kfm mask deploy": ["mask", "deploy", "rain-gauges", "gauges"],
+    "kfm policy deploy": ["policy", "deploy"],
     "kfm mask preview": ["mask", "preview", "sites.csv", "--mask", "mask.yml"],
     "kfm leaks scan": ["leaks", "scan", "kfm.yml", "--against", "sites.csv", "--mask", "mask.yml"],
     "kfm receipts list": ["receipts", "list"],
@@ -138,13 +141,19 @@ def test_a_command_writes_the_keys_the_page_names(ran: Kfm, name: str, monkeypat
         interrupt(ran, monkeypatch)
     if name == "kfm labels set":
         Path("kfm.yml").write_text(Path("kfm.yml").read_text() + "\nlabels: labels.yml\n")
-    if name == "kfm policy test":
+    if name in ("kfm policy test", "kfm policy deploy"):
         Path("policies").mkdir()
         Path("policies/own.rego").write_text('package main\n\ndeny contains "never" if input.never\n')
         Path("policies/own_test.rego").write_text("package main_test\n\ntest_nothing if count(data.main.deny) == 0\n")
         Path("kfm.yml").write_text(Path("kfm.yml").read_text() + "\npolicy: {folder: policies}\n")
-    if name in ("kfm mask preview", "kfm leaks scan"):
+    if name in ("kfm mask preview", "kfm leaks scan", "kfm mask deploy"):
         laid_out(3)
+    if name == "kfm mask deploy":
+        text = Path("kfm.yml").read_text()
+        Path("kfm.yml").write_text(re.sub(r"(\n +)(uri: data/rain_gauges.csv)", r"\1mask: mask.yml\1\2", text))
+    if name in ("kfm mask deploy", "kfm policy deploy"):  # what is first used is signed by its use
+        assert ran("keys", "new", "--person", "ada", "--role", "admin", "--out", "ada.key").code == 0
+        assert ran("run").code == 0
     if name.startswith(("kfm audit", "kfm attest", "kfm verify")):
         monkeypatch.setenv("KFM_SECRET_LEDGER", "ab" * 32)
         with Path("kfm.yml").open("a") as file:

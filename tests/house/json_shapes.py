@@ -140,6 +140,8 @@ SHAPES: dict[str, Shape] = {
     "kfm rollback": Shape(_RUNS),
     "kfm freeze": Shape(_RUNS),
     "kfm thaw": Shape(_RUNS),
+    "kfm mask deploy": Shape(_RUNS),
+    "kfm policy deploy": Shape(_RUNS),
     "kfm plan": Shape(
         {
             "plan_hash": "digest of the plan",

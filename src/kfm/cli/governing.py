@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from kfm.cli.signing import add_days, add_key
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Protocol
@@ -37,6 +35,17 @@ def add_signing(parser: Any) -> None:
 
 def _add_stewards(commands: Any, make: Make, group: Group) -> None:
     mask = group(commands, "mask", "Look at what masking makes of protected data")
+    deploy = make(
+        mask,
+        "deploy",
+        "deploying:mask",
+        "Sign the masking policy of a source, as it is now",
+        "Where there is a key list, a changed one lets nothing be run. One that surely shows less takes one steward\n"
+        "of the custodian, every other one two, and the community where there is one.",
+    )
+    deploy.add_argument("dataset", metavar="DATASET", help="its name in kfm.yml")
+    deploy.add_argument("source", metavar="SOURCE", help="the name of the source in it")
+    _add_signing(deploy)
     preview = make(
         mask,
         "preview",
@@ -88,6 +97,14 @@ def _add_policy(commands: Any, make: Make, group: Group) -> None:
         "Run the tests of the policies that this installation adds",
         "By `opa` if it is installed, else in this process. Exit 1 if one fails, or if there is none.",
     )
+    deploy = make(
+        policy,
+        "deploy",
+        "deploying:policy",
+        "Sign the policies that this installation adds, as they are now",
+        "Where there is a key list, changed ones let nothing be done before an admin asked and another agreed.",
+    )
+    _add_signing(deploy)
     gates = group(commands, "gates", "The gates before the zones")
     run = make(
         gates,
@@ -100,6 +117,12 @@ def _add_policy(commands: Any, make: Make, group: Group) -> None:
     run.add_argument(
         "--to", choices=("processed", "published"), default="published", help="up to where (default: published)"
     )
+
+
+def _add_signing(parser: Any) -> None:
+    add_signing(parser)
+    parser.add_argument("--reason", default="", metavar="TEXT", help="why; goes into the ledger")
+    parser.add_argument("--actor", default=None, metavar="NAME", help="who; proves nothing, the signatures do")
 
 
 def _add_labels(commands: Any, make: Make, group: Group) -> None:
@@ -132,8 +155,7 @@ def _add_labels(commands: Any, make: Make, group: Group) -> None:
     change.add_argument("--resolution", type=int, choices=range(16), metavar="N", help="of H3, 0 to 15: the finest")
     change.add_argument("--expires", metavar="DAY", help="the last day of the consent: 2027-06-30")
     change.add_argument("--dry-run", action="store_true", help="only show the lines that would change")
-    add_key(change)
-    add_days(change)
+    add_signing(change)
     change.add_argument("--reason", default="", metavar="TEXT", help="why; goes into the ledger where it is signed")
     change.add_argument("--actor", default=None, metavar="NAME", help="who; default KFM_ACTOR or the user's name")
 

@@ -66,6 +66,12 @@ def mask_source(walk: Walk, ref: SourceRef, contract: DataContract | None, rows:
             hint="name one in kfm.yml, under `mask:` of the source",
             rule="mask.policy-missing",
         )
+    if ref.name in protection.unsigned:
+        raise Denied(
+            f"the masking policy of source {name} is not the one that was signed",
+            hint=f"put it back, or have it signed: `kfm mask deploy {walk.dataset} {name} --key FILE --reason …`",
+            rule="mask.unsigned",
+        )
     if contract is None or contract.format not in FORMATS:
         raise Refused(
             f"masking does not understand the format of source {name}",

@@ -23,6 +23,7 @@ class Protection(Struct):
     labels: Labels
     custodians: Mapping[str, Callable[[], CustodianKey]]  # by the names that labels use
     policies: Mapping[str, MaskingPolicy] = {}  # of the dataset, by the names of its sources
+    unsigned: frozenset[str] = frozenset()  # sources whose policy is not the one that was signed
     may_be_handled: Callable[[], None] = lambda: None  # raises Denied where only public data are handled
     standing: Standing | None = None  # of all that the run reads, once that is known
     facts: Facts = field(default_factory=Facts)  # what it learns

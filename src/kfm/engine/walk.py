@@ -123,7 +123,7 @@ class Ports(Struct):
 
 
 SIGNED = ("keys", "request", "approve", "reject", "expire")  # operations on the key list and on orders
-RULED = ("labels",)  # on rules that people sign
+RULED = ("labels", "mask", "policy")  # on rules that people sign
 WORDS = 200  # characters of an author's exception that are kept
 
 

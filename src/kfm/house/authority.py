@@ -13,6 +13,7 @@ import msgspec
 
 from kfm.clock import parse_instant
 from kfm.contract.aims import LABELS
+from kfm.contract.keys import digest
 from kfm.contract.labels import joined, standing_of_source
 from kfm.contract.records import RefMove, Standing, Trigger
 from kfm.engine.stations import Warrant
@@ -47,7 +48,7 @@ def warrant(house: Installed, op: str, trigger: Trigger, moves: list[RefMove]) -
         verdict = decide(order.request, order.acts, keys, now=at, used=())
         if verdict.allow:
             using = _using(house, order, keys)
-            return _lowering(house, using, moves[0]) if op in RULED else using
+            return _lowering(house, using, moves[0]) if op == "labels" else using
         refused += [f"{order.request.id}: {reason}" for reason in verdict.reasons]
     raise Denied(
         f"{wanted.action} of {wanted.dataset} is signed by nobody who may do it"
@@ -60,7 +61,7 @@ def warrant(house: Installed, op: str, trigger: Trigger, moves: list[RefMove]) -
 def matter(house: Installed, op: str, trigger: Trigger, move: RefMove) -> Request:
     """What would be done, as a request has it; nobody asks for it yet."""
     if op in RULED:
-        return _ruled(house, trigger, move)
+        return _ruled(house, op, trigger, move)
     action = "withdraw" if op == "rollback" and not move.after else op
     protects = op in ("promote", "rollback")
     return Request(
@@ -79,26 +80,33 @@ def matter(house: Installed, op: str, trigger: Trigger, move: RefMove) -> Reques
     )
 
 
-def _ruled(house: Installed, trigger: Trigger, move: RefMove) -> Request:
-    """A change of the labels, weighed as they are now: bound to the file that it was made from, too."""
-    from kfm.house.ruling import check_untouched, read_bytes, weigh
+def _ruled(house: Installed, op: str, trigger: Trigger, move: RefMove) -> Request:
+    """A change of rules, weighed as they are now: bound to the file that it was made from, too."""
+    from kfm.house import deployed, ruling
 
-    file = trigger.params.get("file", "")
-    check_untouched(house, file)
-    weighed = weigh(house, read_bytes(house.objects.read(move.after)))
+    params = {"ref": move.ref}
+    if op == "labels":
+        params["file"] = trigger.params.get("file", "")
+        ruling.check_untouched(house, params["file"])
+        found = ruling.weigh(house, ruling.read_bytes(house.objects.read(move.after)))
+        action, whose = found.action, found.custodians
+    else:
+        if digest(deployed.current(house, move.ref)) != move.after:
+            raise Denied("it was changed since this was signed", hint="look at it, and ask anew", rule="rules.changed")
+        action, whose = deployed.weigh(house, move.ref, move.before)
     return Request(
         id="",
-        action=weighed.action,
+        action=action,
         requester="",
         dataset=trigger.dataset,
         purpose="",
         created_at="",
         expires_at="",
-        custodian=" ".join(weighed.custodians),
+        custodian=" ".join(whose),
         subject=move.after,
         before=move.before or NOTHING,
         after=move.after,
-        params={"ref": move.ref, "file": file},
+        params=params,
     )
 
 
@@ -106,8 +114,8 @@ def custodians(house: Installed, dataset: str, move: RefMove) -> list[str]:
     """Who has a say in a version: of whatever it was made of, of the one it takes the place of, and whoever the labels
     of today name, should they have been written since."""
     standings = [labelled(house, dataset)]
-    for digest in (move.before, move.after):
-        version = house.state.ledger.version(dataset, digest) if digest else None
+    for at in (move.before, move.after):
+        version = house.state.ledger.version(dataset, at) if at else None
         standings.append(version.standing if version is not None else None)
     return sorted({name for each in standings if each is not None for name in each.custodians})
 

@@ -65,6 +65,10 @@ class Gates:
 
     def decider(self) -> Decider:
         if self._decider is None:
+            if self._house is not None and self._house.state.refs.at("rules/policy"):
+                from kfm.house.deployed import check_policies
+
+                check_policies(self._house)
             from kfm.policy.decide import decider_of
 
             said = self._resolved.config.policy

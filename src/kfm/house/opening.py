@@ -285,9 +285,11 @@ class House:
 
         if not is_needed(self.resolved, self.state):
             return None
+        from kfm.house.deployed import unsigned_masks
         from kfm.house.ruling import labels_in_force
 
-        return protection_of(self.resolved, name, labels_in_force(self), self._check_protected)
+        labels, unsigned = labels_in_force(self), unsigned_masks(self, name)
+        return protection_of(self.resolved, name, labels, self._check_protected, unsigned)
 
     def _check_protected(self) -> None:
         from kfm.house.keyring import check_protected
@@ -377,12 +379,13 @@ class House:
     def run(self, trigger: Trigger, updater: Updater | None = None) -> Receipt:
         """One trigger through the walk. Durable when `settle` returns."""
         ports = self.ports(trigger.dataset)
-        if ports.protection is not None and self.mode == "write":
+        if self.mode == "write" and (ports.protection is not None or self.config.policy.folder):
             from kfm.house.recalling import recall
             from kfm.house.ruling import made_ready
 
-            made_ready(self)
-            recall(self)
+            made_ready(self, trigger.dataset)
+            if ports.protection is not None:
+                recall(self)
         return run(trigger, updater or self.updater(trigger.dataset), ports)
 
     def fetch(self, request: FetchRequest, dataset: str) -> Fetched:

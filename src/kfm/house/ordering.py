@@ -43,6 +43,9 @@ DOES = {
     "label.tighten": "labels",
     "label.lower": "labels",
     "consent.renew": "labels",
+    "mask.coarsen": "mask",
+    "mask.refine": "mask",
+    "policy.deploy": "policy",
 }
 
 
@@ -80,7 +83,7 @@ def operate(
 
 
 def _do(house: House, operation: str, dataset: str, params: Mapping[str, str], *, reason: str, actor: str) -> Receipt:
-    if operation in RULED:
+    if operation == "labels":
         from kfm.house.ruling import put
 
         return put(house, dataset, dict(params), reason=reason, actor=actor)

@@ -38,7 +38,13 @@ def is_needed(resolved: Resolved, state: State) -> bool:
     return is_configured(resolved) or not state.protected.is_empty() or bool(state.refs.at(LABELS))
 
 
-def protection_of(resolved: Resolved, dataset: str, labels: Labels, may_be_handled: Callable[[], None]) -> Protection:
+def protection_of(
+    resolved: Resolved,
+    dataset: str,
+    labels: Labels,
+    may_be_handled: Callable[[], None],
+    unsigned: frozenset[str] = frozenset(),
+) -> Protection:
     """What a run of this dataset knows, as the files say now."""
     from kfm.engine.protection import Protection
 
@@ -46,6 +52,7 @@ def protection_of(resolved: Resolved, dataset: str, labels: Labels, may_be_handl
         labels=labels,
         custodians={name: partial(custodian_key, resolved, name) for name in resolved.config.custodians},
         policies=policies_of(resolved, dataset),
+        unsigned=unsigned,
         may_be_handled=may_be_handled,
     )
 

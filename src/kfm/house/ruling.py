@@ -255,10 +255,13 @@ def take_first(house: Installed) -> None:
         house.log.event("labels.untaken", error=problem)
 
 
-def made_ready(house: Installed) -> None:
+def made_ready(house: Installed, dataset: str) -> None:
     """Before anything is run: what was left half done, and what was never taken."""
+    from kfm.house import deployed
+
     finish(house)
     take_first(house)
+    deployed.take_first(house, dataset)
 
 
 def put(house: Installed, dataset: str, params: dict[str, str], *, reason: str, actor: str) -> Receipt:

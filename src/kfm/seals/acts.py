@@ -94,22 +94,14 @@ RULES: dict[str, Rule] = {
     "withdraw": Rule(_KEEPERS),
     "label.tighten": Rule(_STEWARD),
     "mask.coarsen": Rule(_STEWARD),
-    "review.reject": Rule(_STEWARD),
-    "restricted.read": Rule(_STEWARD),
-    "run": Rule(_OPERATOR),
-    "run.force": Rule(_OPERATOR),
     # somebody else agrees
-    "review.approve": Rule(_KEEPERS, approvals=1, guarded=1),
     "promote": _STEP_UP,
     "rollback": _STEP_UP,
-    "hotfix": _STEP_UP,
     "thaw": Rule(frozenset({"operator", "steward"}), approvals=1, approvers="operator", a_steward=True),
     "policy.deploy": Rule(frozenset({"admin"}), approvals=1, approvers="admin"),
     # less safe: two, and the community
     "label.lower": _LESS_SAFE,
     "mask.refine": _LESS_SAFE,
-    "unmask": _LESS_SAFE,
-    "override": _LESS_SAFE,
     "consent.renew": _LESS_SAFE,
 }
 

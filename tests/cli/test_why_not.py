@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -166,3 +167,16 @@ def test_a_source_that_nobody_looked_at_is_late(ran: Kfm, monkeypatch: pytest.Mo
     monkeypatch.setenv("KFM_NOW", "2099-01-01T00:00:00Z")
     found = reasons(ran)["late"]
     assert "every 60 s" in found["why"] and found["rule"] == "poll_s"
+
+
+def test_a_sink_that_does_not_go_on_is_told(ran: Kfm) -> None:
+    shutil.rmtree("catalog")
+    Path("catalog").write_text("a file where the folder must be")
+    mended()
+    ran("run")
+    ran("promote", "rain-gauges", "--reason", "mended")
+    found = reasons(ran)["undelivered"]
+    assert "sink catalog" in found["why"] and found["do"] == "kfm sinks retry catalog"
+    os.unlink("catalog")
+    typed(ran, found["do"])
+    assert "undelivered" not in reasons(ran)

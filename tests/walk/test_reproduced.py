@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,8 @@ import pytest
 
 from tests.governance.test_canaries import Site
 from tests.masking.canaries import hits
-from tests.walk.installations import ROOT, Installation, contents, kansas, kansas_files, serving
+from tests.node.sites import command
+from tests.walk.installations import ROOT, Installation, contents, environment, kansas, kansas_files, serving
 
 
 def made(site: Installation, config: str = "kfm.yml") -> Iterator[str]:
@@ -104,3 +106,18 @@ def test_the_protected_example_comes_out_again(tmp_path: Path) -> None:
     site.kfm("keys", "new", "--person", "ada", "--role", "admin", "--out", str(safe / "ada.key"), env=env)
     site.kfm("run", env=env)
     assert reproduced(site, env=env) == 2
+
+
+def test_what_node_made_comes_out_again_in_python(place: Path) -> None:
+    shutil.copytree(ROOT / "examples" / "declared", place / "site", ignore=shutil.ignore_patterns(".kfm", "public"))
+    env = {"KFM_ACCEPT_WEAK_STORAGE": "true"}
+    done = subprocess.run(
+        command("node", "run", "--config", "kfm.yml"),
+        cwd=place / "site",
+        env={**environment(), **env},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert reproduced(Installation(place / "site"), env=env) == 3

@@ -300,6 +300,20 @@ def _undelivered(house: House, dataset: str) -> Iterator[Reason]:
     if dataset in set(house.state.outbox.due("publish")):
         said = "what was committed was not told to the outside yet"
         yield Reason(what="undelivered", why=said, do=f"kfm resume, then kfm publish {dataset} --check")
+    for sink, configured in (("catalog", house.config.catalog), ("graph", house.config.graph)):
+        if configured:  # looked at in the state alone: a sink that is down is asked nothing
+            yield from _unheard(house, dataset, sink)
+
+
+def _unheard(house: House, dataset: str, sink: str) -> Iterator[Reason]:
+    outbox, do = house.state.outbox, f"kfm sinks retry {sink}"
+    if (stopped := outbox.stopped(sink)) is not None:
+        said = f"sink {sink} does not go on since {stopped.since}, after {stopped.tries} tries"
+        yield Reason(what="undelivered", why=said, do=do, rule=stopped.code, since=stopped.since)
+    for letter in outbox.dead(sink):
+        if letter.dataset == dataset:
+            said = f"sink {sink} was not told of run {letter.run_id}"
+            yield Reason(what="undelivered", why=said, do=do, rule=letter.code, since=letter.since)
 
 
 def _late(house: House, dataset: str) -> Iterator[Reason]:

@@ -29,7 +29,7 @@ def artifact(*key: str, **given: Any) -> PublicArtifact:
         "digest": sha("bytes of " + "/".join(key)),
         "size": 120,
         "media_type": "text/csv; charset=utf-8",
-        "path": "versions/0123456789abcdef/" + "/".join(key) + ".csv",
+        "path": f"versions/0123456789abcdef/{key[0]}.csv",
     }
     return PublicArtifact(**{**made, **given})
 

@@ -6,6 +6,7 @@ with a scheme is somebody else's promise. With `--write` (`make schemas`) it wri
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -16,6 +17,8 @@ from urllib.parse import unquote
 from kfm.contract import labels
 from kfm.policy.bundle import policies
 from kfm.policy.engines import KEPT, compiled
+from kfm.projections import governance, openlineage
+from kfm.projections.vocabulary import GOVERNANCE, SCHEMAS
 from tests.house import node_files, promises, reference, specs
 from tests.house.bans import ROOT, Finding, repository_files
 
@@ -92,7 +95,20 @@ def generated() -> dict[str, str]:
     """Every generated file by its path in the repository, as the code of today makes it."""
     schemas = {f"schemas/{name}.json": _kfm("schema", name) for name in _kfm("schema").split()}
     tables = specs.pages() | {"docs/promises.md": promises.current()}
-    return schemas | reference.pages() | node_files.files() | _policies() | tables
+    return schemas | _published() | reference.pages() | node_files.files() | _policies() | tables
+
+
+def _published() -> dict[str, str]:
+    """The schemas of our own extension of STAC, with examples, and of our facets of OpenLineage."""
+    own = {GOVERNANCE: governance.schema(), **openlineage.schemas()}
+    own |= {
+        GOVERNANCE.replace("schema.json", f"examples/{name}.json"): example
+        for name, example in governance.examples().items()
+    }
+    return {
+        "schemas/" + address.removeprefix(SCHEMAS): json.dumps(body, indent=2, ensure_ascii=False) + "\n"
+        for address, body in own.items()
+    }
 
 
 POLICIES = "src/kfm/policy/rego"  # what is installed: the policies without their tests

@@ -27,6 +27,17 @@ def add(commands: Any, make: Make, group: Group) -> None:
     show = make(catalog, "show", "cataloguing:show", "Show what the catalog says of all datasets, or of one")
     show.add_argument("dataset", nargs="?", default="", metavar="DATASET", help="its name in kfm.yml")
 
+    validate = make(
+        catalog,
+        "validate",
+        "validating:validate",
+        "Check a catalog, or one document, against the schemas it names; needs no network",
+        "STAC 1.0 and 1.1 with extensions, DCAT-US 3, PROV-JSON, OpenLineage, CloudEvents. An extension that is not\n"
+        "known is told as unchecked: with --strict, that is a fault, too. Exit 3 if something is wrong.",
+    )
+    validate.add_argument("path", metavar="PATH", help="a folder, or a .json, .jsonld or .ndjson file")
+    validate.add_argument("--strict", action="store_true", help="refuse what cannot be checked")
+
     sinks = make(
         commands,
         "sinks",

@@ -11,8 +11,6 @@ from kfm.contract.labels import ACCESS, CARE, COMMUNITY, LEVELS
 from kfm.contract.public_run import PublicLabels
 from kfm.projections.vocabulary import GOVERNANCE
 
-_WORDS = "kfm:"
-
 
 def governance(labels: PublicLabels | None) -> dict[str, Any]:
     """What an item's properties or a collection say; nothing of what is plainly public."""
@@ -97,4 +95,43 @@ def schema() -> dict[str, Any]:
             },
         ],
         "definitions": {"fields": {"type": "object", "properties": fields}},
+    }
+
+
+def examples() -> dict[str, dict[str, Any]]:
+    """An item and a collection that use the extension, by their names."""
+    labels = PublicLabels(
+        level="generalised",
+        care="community",
+        access="open",
+        resolution=6,
+        expires="2027-06-30",
+        custodians=("example-nation",),
+        authorities=("Example Nation, preservation office",),
+        community_labels=("TK A", "TK CS"),
+        rules=("label.care", "label.community"),
+    )
+    said = governance(labels)
+    shared: dict[str, Any] = {"stac_version": "1.1.0", "stac_extensions": [GOVERNANCE], "links": []}
+    return {
+        "item": {
+            **shared,
+            "type": "Feature",
+            "id": "sites-2026",
+            "geometry": None,
+            "properties": {"datetime": "2026-01-01T00:00:00Z", **said},
+            "assets": {},
+        },
+        "collection": {
+            **shared,
+            "type": "Collection",
+            "id": "sites",
+            "description": "Places of a community, shown as cells.",
+            "license": "other",
+            "extent": {
+                "spatial": {"bbox": [[-102.05, 36.99, -94.59, 40]]},
+                "temporal": {"interval": [["2026-01-01T00:00:00Z", None]]},
+            },
+            **said,
+        },
     }

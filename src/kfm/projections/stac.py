@@ -234,7 +234,8 @@ def _processing(run: PublicRun) -> dict[str, Any]:
     return {
         "processing:datetime": run.finished_at,
         "processing:software": {run.updater_id: run.updater_version},
-        "processing:lineage": f"{run.op} by {run.updater_id} {run.updater_version}, plan {run.plan_hash}",
+        "processing:lineage": f"{run.op} by {run.updater_id} {run.updater_version}"
+        + (f", plan {run.plan_hash}" if run.plan_hash else ""),
     }
 
 

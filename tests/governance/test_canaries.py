@@ -16,6 +16,7 @@ from pathlib import Path
 import h3
 import pytest
 
+from kfm.cli.parser import COMMANDS
 from tests.cli.protected import as_csv, as_geojson
 from tests.masking.canaries import Canary, hits, needles
 from tests.masking.sites import canaries, rows
@@ -24,6 +25,7 @@ from tests.walk.installations import Answer, Installation
 KEY = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 CONFIG = """\
 accept_weak_storage: true
+catalog: file:catalog
 labels: labels.yml
 custodians:
   society: {key: "env:KFM_SECRET_SOCIETY"}
@@ -263,6 +265,8 @@ def everything(site: Site) -> None:
     site.kfm("run", "sites", "vault", "--force", "--reason", "again", "--verbose")
 
 
+# In every grammar that others read, once there is a command for it.
+lineages = ("openlineage", "prov", "prov-o", "cypher", "cloudevents", "mermaid") if "lineage" in COMMANDS else ()
 LOOKING = (
     ("runs", "list"),
     ("runs", "show", "last"),
@@ -295,6 +299,12 @@ LOOKING = (
     *(("explain", name) for name in ("sites", "vault", "parcels", "last", "published/sites", "raw/sites/0")),
     *(("explain", name, "--format", form) for name in ("sites", "vault") for form in ("html", "mermaid")),
     *(("why-not", name) for name in ("sites", "vault", "parcels", "last")),
+    ("catalog", "show"),
+    ("catalog", "show", "sites"),
+    ("catalog", "build"),
+    ("sinks",),
+    ("reconcile",),
+    *(("lineage", "export", "--format", form) for form in lineages),
 )
 CODES = {("leaks", "scan", "parcels.csv"): 4, ("audit", "verify"): 68, ("verify", "sites"): None}
 
@@ -311,7 +321,24 @@ def test_nothing_that_is_left_shows_a_place_or_a_site(site: Site) -> None:
     left = site.left()
     assert len(left) > 30 and any(name.startswith("public/") for name in left)
     assert any(name.startswith(".kfm/state.db") for name in left)
+    assert "catalog/sites/collection.json" in left and not any(name.startswith("catalog/vault/") for name in left)
+    assert any(name.endswith(".prov.json") for name in left) and any(name.endswith(".proof.json") for name in left)
     assert site.leaks() == {}
+
+
+def test_no_catalog_event_or_explanation_says_where_a_protected_source_lies(site: Site) -> None:
+    told = {name: body for name, body in site.left().items() if name.startswith("catalog/")}
+    assert len(told) > 8
+    for name, body in told.items():
+        assert b"sites.csv" not in body and b"raw.csv" not in body, name
+        assert b"14" not in body or not hits(body, site.canaries), name
+
+
+def test_what_lies_under_a_key_is_compared_by_whoever_has_it(site: Site) -> None:
+    """And without it, what is not under a key: nothing is called damaged that only cannot be read."""
+    for env in (SECRET, {}):
+        answer = site.installed.kfm("reconcile", "--json", env=env)
+        assert answer.data["drift"] == [] and answer.data["errors"] == []
 
 
 def test_a_place_that_is_planted_is_found(site: Site, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from tests.house.guides import blocks
 DOCS = ROOT / "docs"
 PATTERNS = {
     "concurrency-locks",
+    "focus-mode",
     "idempotent-upserts",
     "provenance-attestations",
     "replay-safe-outbox",
@@ -25,6 +26,7 @@ PATTERNS = {
 SPECS = {
     "updater-interface": {"the fields of Updater", "the methods of Updater", "SourceRef", "Step"},
     "wal-record": {"WalRecord"},
+    "lineage-cypher": {"the properties of the graph", "the statements of the graph"},
     "telemetry": {"RunTelemetry", "TelemetryBundle"},
 }
 CHECKLISTS = {"rollout", "canary", "governance-review"}

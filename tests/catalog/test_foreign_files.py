@@ -75,3 +75,14 @@ def test_a_folder_beside_the_files_is_taken(site: Site, folder: str) -> None:
     with site.open() as house:
         site.publish(house, {"a": "1"})
     assert "demo/collection.json" in tree(site.folder / folder)
+
+
+def test_before_anything_was_published_there_need_be_no_catalog_and_after_a_withdrawal_there_is_one(site: Site) -> None:
+    with site.open() as house:
+        assert differences(house) == [] and not (site.folder / "catalog").exists()
+        site.publish(house, {"a": "1"})
+        house.operation("rollback", "demo", {"to": "nothing", "ref": "published/demo"})
+        house.settle()
+        assert differences(house) == [] and set(tree(site.folder / "catalog")) == {"catalog.json", "catalog.jsonld"}
+        (site.folder / "catalog/catalog.json").unlink()
+        assert [each.path for each in differences(house)] == ["catalog.json"]

@@ -79,6 +79,8 @@ LINES = {
     "kfm doctor": ["doctor"],
     "kfm config show": ["config", "show"],
     "kfm explain": ["explain", "rain-gauges"],
+    "kfm lineage upstream": ["lineage", "upstream", "rain-gauges"],
+    "kfm lineage downstream": ["lineage", "downstream", "rain-gauges"],
     "kfm why-not": ["why-not", "rain-gauges"],
     "kfm reproduce": ["reproduce", "rain-gauges"],
     "kfm gates run": ["gates", "run", "rain-gauges"],

@@ -354,6 +354,24 @@ SHAPES: dict[str, Shape] = {
             "[entry](../../schemas/manifest-entry.json) or null",
         }
     ),
+    "kfm lineage upstream": Shape(
+        {
+            "thing": "what was asked about: `kind` (version, source or ref), `id` (of a version its dataset, of a "
+            "source its address) and `digest`",
+            "direction": "upstream",
+            "steps": "each with `of` and `to` (as `thing`), the run between them (`run_id`, `op`, `updater_id`, "
+            "`finished_at`), `depth` (how many runs away `to` is) and `again` (it was met before, and is not followed)",
+            "whole": "false: there is more, behind `--depth` or past 10,000 steps",
+        }
+    ),
+    "kfm lineage downstream": Shape(
+        {
+            "thing": "as of `kfm lineage upstream`",
+            "direction": "downstream",
+            "steps": "as of `kfm lineage upstream`; the run read `of`, and made `to`",
+            "whole": "as of `kfm lineage upstream`",
+        }
+    ),
     "kfm held": Shape(
         {
             "dataset": "its name",

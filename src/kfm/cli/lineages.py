@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from kfm.cli.governing import Group, Make
     from kfm.cli.render import Screen
+    from kfm.house.lineage import Direction
 
 COMMANDS = ("lineage",)
 FORMATS = ("openlineage", "prov", "prov-o", "cypher", "cloudevents", "mermaid")
@@ -16,6 +17,17 @@ FORMATS = ("openlineage", "prov", "prov-o", "cypher", "cloudevents", "mermaid")
 
 def add(commands: Any, make: Make, group: Group) -> None:
     lineage = group(commands, "lineage", "What was made of what: runs with what they read and gave")
+    for word, what in (("upstream", "what something was made of"), ("downstream", "what was made of something")):
+        ask = make(
+            lineage,
+            word,
+            f"lineages:{word}",
+            f"Tell {what}, over as many runs as it takes; changes nothing",
+            "THING: a dataset or a ref (what it is at), a version, or the address of a source as in kfm.yml.\n"
+            "An address that is protected is withheld. A thing that was met before is not followed again.",
+        )
+        ask.add_argument("thing", metavar="THING", help="a dataset, a version, a ref or the address of a source")
+        ask.add_argument("--depth", default="", metavar="N", help="no further than so many runs (default: all)")
     export = make(
         lineage,
         "export",
@@ -27,6 +39,34 @@ def add(commands: Any, make: Make, group: Group) -> None:
     export.add_argument("dataset", nargs="?", default="", metavar="DATASET", help="of this one (default: of all)")
     export.add_argument("--format", choices=FORMATS, default="openlineage", metavar="FORMAT", help=", ".join(FORMATS))
     export.add_argument("--run", default="", metavar="RUN", help="of this run alone")
+
+
+def upstream(options: argparse.Namespace, screen: Screen) -> int:
+    return _asked(options, screen, "upstream")
+
+
+def downstream(options: argparse.Namespace, screen: Screen) -> int:
+    return _asked(options, screen, "downstream")
+
+
+def _asked(options: argparse.Namespace, screen: Screen, direction: Direction) -> int:
+    from kfm.cli.opening import opened
+    from kfm.cli.render import clean
+    from kfm.errors import BadInput
+    from kfm.house.lineage import lineage, tree
+
+    if options.depth and not (options.depth.isascii() and options.depth.isdigit() and 0 < int(options.depth) < 10**6):
+        raise BadInput("--depth is not a number of runs", hint="give one from 1 on, e.g. --depth 2")
+    with opened(options, screen, "read") as house:
+        found = lineage(house, options.thing, direction, int(options.depth or -1))
+    if screen.json:
+        screen.data(found)
+        return 0
+    for line in tree(found):
+        screen.line(clean(line))
+    if not found.whole:
+        screen.say("there is more: --depth N goes further")
+    return 0
 
 
 def export(options: argparse.Namespace, screen: Screen) -> int:

@@ -29,6 +29,7 @@ COMMUNITY = "tests/governance/test_community_key.py"
 TYPED = "tests/cli/test_commands.py"
 VERIFY = "tests/webhooks/test_verify.py"
 WALK = "tests/walk/test_walk.py"
+OVERRIDDEN = "tests/lineage/test_overriding.py::test_the_example_does_what_it_says"
 WORKFLOW = "tests/github/test_workflow.py"
 
 CLAIMS: dict[str, Bug] = {
@@ -178,6 +179,7 @@ CLAIMS: dict[str, Bug] = {
         "self._perform(self._reader, step)",
         f"{TYPED}::test_a_run_publishes_then_has_nothing_to_do",
     ),
+    "D1 overridden": Bug("kfm/engine/execute.py", "= walk.updater.execute", "= walk.updater.perform", OVERRIDDEN),
     "D1 a semantic version": Bug(
         "kfm/contract/updater.py",
         "if not is_semantic(updater.version):",
@@ -217,7 +219,7 @@ CLAIMS: dict[str, Bug] = {
     ),
     "D6 intent before effect": Bug(
         "kfm/engine/execute.py",
-        '["PLAN", "EXECUTE"], ranges(batch))',
+        '["PLAN", "EXECUTE"], intent, then)',
         '["PLAN", "EXECUTE"])',
         "tests/walk/test_wal.py::test_every_step_has_its_intent_before_its_done",
     ),

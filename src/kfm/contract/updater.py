@@ -9,7 +9,16 @@ import msgspec
 
 from kfm.contract.canonical import canonical
 from kfm.contract.names import check_id, is_file_name, is_semantic
-from kfm.contract.records import DataContract, RefEntry, SourceRef, Step, Trigger
+from kfm.contract.records import (
+    DataContract,
+    DatasetVersion,
+    Item,
+    RefEntry,
+    RunTelemetry,
+    SourceRef,
+    Step,
+    Trigger,
+)
 from kfm.contract.tables import Table
 from kfm.documents.characters import is_printable, printable
 from kfm.errors import BadInput
@@ -193,7 +202,8 @@ def _wrong(updater: Updater, name: str, wanted: str) -> BadInput:
 
 
 class Updater:
-    """Everything that changes anything. Write `inputs`, a pure `plan`, and `perform`.
+    """Everything that changes anything. Write `inputs`, a pure `plan`, and `perform`; the rest is right as it is, and
+    may be overridden. Whoever does: intents are durable before effects, and one transaction commits.
 
     `version` changes whenever plan() or perform() would answer differently for the same inputs.
     """
@@ -224,6 +234,24 @@ class Updater:
     def perform(self, step: Step, read: Reader) -> Output:
         """One step. It may be called again for the same step, and then gives the same bytes."""
         raise NotImplementedError
+
+    def execute(self, step: Step, read: Reader) -> Output:
+        """Around every perform(): for what all steps have in common. The same holds for it."""
+        return self.perform(step, read)
+
+    def upsert(self, version: DatasetVersion) -> DatasetVersion:
+        """The last word on a version before it is committed. It may say more in `metadata`, or raise Refused: then
+        nothing is. Called again if the commit has to be."""
+        return version
+
+    def lineage(self, inputs: Sequence[Item]) -> Sequence[Item]:
+        """What the version was made of: all that was read, and whatever else there is to name, such as a model."""
+        return inputs
+
+    def telemetry(self, measured: RunTelemetry) -> RunTelemetry:
+        """What the run cost. It may say what energy it took: `energy_kwh`, `co2e_g`, `energy_method`. Should be quick;
+        if it raises, what was measured is kept as it is."""
+        return measured
 
     def kept(self, trigger: Trigger, inputs: Sequence[SourceRef]) -> Trigger:  # noqa: ARG002
         """The trigger as it waits for a thaw: an operation keeps the move it was to make, others look again."""

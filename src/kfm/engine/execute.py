@@ -236,7 +236,7 @@ class Crew:
 
     def __init__(self, walk: Walk, inputs: Sequence[SourceRef], schedule: Schedule, results: Results) -> None:
         self._walk = walk
-        self._perform = walk.updater.perform
+        self._perform = walk.updater.execute
         self._reader = StepReader(walk.ports, inputs, schedule.index, results)
         self._results = results
         self._threads = walk.ports.settings.threads

@@ -9,6 +9,7 @@ from kfm.clock import parse_instant
 from kfm.contract.ports import Tx
 from kfm.contract.records import ErrorNote, Receipt, Run, RunTelemetry, Status, Trigger
 from kfm.contract.updater import Updater
+from kfm.engine.overridden import measured
 from kfm.engine.stations import NOTHING_MADE, Assembled
 from kfm.engine.walk import Ports, Walk
 
@@ -25,27 +26,26 @@ def measure(
     admitted, claimed, executed, inputs = reached.admitted, reached.claimed, reached.executed, reached.inputs
     # Of a run that failed, what was made on the way depends on which step was quicker, and is named by nothing.
     results = executed.results if executed is not None and status != "FAILED" else None
-    tx.ledger.keep_telemetry(
-        _telemetry(
-            walk.ports,
-            walk.trigger,
-            walk.updater,
-            run_id=run_id,
-            source_id=inputs[0].name if inputs else "",
-            status=status,
-            failure_stage=walk.stage if status == "FAILED" else None,
-            idempotency_state=admitted.told if admitted is not None else "fresh",
-            duration_ms=walk.elapsed_ms(),
-            retries=executed.results.retries if executed is not None else 0,
-            wal_replay_count=claimed.run.attempt - 1 if claimed is not None else 0,
-            inputs_count=len(inputs),
-            outputs_count=made.version.entries if made.version else 0,
-            artifact_count=results.done if results else 0,
-            bytes_in=reached.acquired.bytes_in,
-            bytes_out=results.total_size() if results else 0,
-            errors=errors or [],
-        )
+    found = _telemetry(
+        walk.ports,
+        walk.trigger,
+        walk.updater,
+        run_id=run_id,
+        source_id=inputs[0].name if inputs else "",
+        status=status,
+        failure_stage=walk.stage if status == "FAILED" else None,
+        idempotency_state=admitted.told if admitted is not None else "fresh",
+        duration_ms=walk.elapsed_ms(),
+        retries=executed.results.retries if executed is not None else 0,
+        wal_replay_count=claimed.run.attempt - 1 if claimed is not None else 0,
+        inputs_count=len(inputs),
+        outputs_count=made.version.entries if made.version else 0,
+        artifact_count=results.done if results else 0,
+        bytes_in=reached.acquired.bytes_in,
+        bytes_out=results.total_size() if results else 0,
+        errors=errors or [],
     )
+    tx.ledger.keep_telemetry(measured(walk, found))
 
 
 def measure_superseded(walk: Walk, tx: Tx, old: Run, note: ErrorNote) -> None:

@@ -298,7 +298,7 @@ def receipt_of(
         started_at=run.started_at if run else rfc3339(walk.started_ms),
         finished_at=walk.now(),
         dry_run=walk.ports.settings.dry_run,
-        inputs=input_items(walk.updater, walk.dataset, inputs),
+        inputs=made.of or input_items(walk.updater, walk.dataset, inputs),
         outputs=output_items(walk, made) if status == "SUCCESS" else [],
         moves=made.moves,
         steps=planned.plan.steps if planned else 0,

@@ -11,6 +11,7 @@ from kfm.contract.records import (
     DataContract,
     DatasetVersion,
     Decision,
+    Item,
     Lease,
     RefMove,
     Run,
@@ -153,6 +154,7 @@ class Assembled(Struct, frozen=True):
     held: dict[str, str] = {}  # refs that must still be there
     orders: Rows = []  # as in the warrant
     lowered: Lowered = Lowered()
+    of: list[Item] = []  # what it was made of: all that was read, and what its author names beside
 
 
 NOTHING_MADE = Assembled()

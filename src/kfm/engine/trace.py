@@ -9,15 +9,13 @@ from kfm.contract.lineage import used
 from kfm.contract.ports import Tx
 from kfm.contract.records import Phase
 from kfm.engine.journal import Journal
-from kfm.engine.record import input_items
 from kfm.engine.stations import Assembled, Executed
 from kfm.engine.walk import Walk
 
 
 def trace(walk: Walk, journal: Journal, executed: Executed, made: Assembled, tx: Tx) -> None:
     walk.stage = "LINEAGE"
-    inputs = input_items(walk.updater, walk.dataset, walk.reached.inputs)
-    tx.lineage.keep(journal.run.run_id, used(inputs, made.moves, made=made.version is not None))
+    tx.lineage.keep(journal.run.run_id, used(made.of, made.moves, made=made.version is not None))
     # The last segment of the run: its last steps, the moves and the lineage are done, all or none.
     payload = {"moves": [msgspec.to_builtins(move) for move in made.moves]}
     phases: list[Phase] = ["EXECUTE", "UPSERT", "LINEAGE"]

@@ -11,9 +11,10 @@ from kfm.contract.overrides import deletions_allowed
 from kfm.contract.ports import Tx
 from kfm.contract.records import DatasetVersion, RefMove, Run, Standing
 from kfm.engine.manifest import write_manifest
+from kfm.engine.overridden import further, upserted
 from kfm.engine.partitions import marks
 from kfm.engine.parts import Tally
-from kfm.engine.record import outcome_of, quarantine_moves, zones_in, zones_out
+from kfm.engine.record import input_items, outcome_of, quarantine_moves, zones_in, zones_out
 from kfm.engine.stations import Assembled, Executed, Planned, Warrant
 from kfm.engine.walk import Walk
 from kfm.engine.zones import admit_to_processed, admit_to_published, is_yes, still_holds, still_labelled
@@ -36,6 +37,7 @@ def assemble(walk: Walk, planned: Planned, executed: Executed) -> Assembled:
             held=warrant.held,
             orders=warrant.orders,
             lowered=warrant.lowered,
+            of=input_items(walk.updater, walk.dataset, inputs),
         )
     if walk.ports.protection is not None:
         from kfm.engine.leaks import check_made
@@ -72,6 +74,9 @@ def assemble(walk: Walk, planned: Planned, executed: Executed) -> Assembled:
         code_hash=run.code_hash,
         standing=walk.standing,
     )
+    version = upserted(walk, version)
+    read = input_items(walk.updater, walk.dataset, inputs)
+    of = read + further(walk, read)
     changes = {
         "added": made.entries - (tally.old - tally.deleted),
         "changed": tally.superseded,
@@ -80,7 +85,7 @@ def assemble(walk: Walk, planned: Planned, executed: Executed) -> Assembled:
     }
     decision = admit_to_processed(walk, run, inputs, version)
     moves += _zone_moves(walk, planned, ref, before, made.digest)
-    return Assembled(moves, version, changes, rows, [decision])
+    return Assembled(moves, version, changes, rows, [decision], of=of)
 
 
 def carried_from(walk: Walk, before: str) -> str:

@@ -1,0 +1,79 @@
+"""What an author's updater says beside its three methods, and how far that goes: it can add, and take nothing away."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kfm.contract.canonical import canonical
+from kfm.contract.names import is_digest
+from kfm.contract.records import DatasetVersion, Item, RunTelemetry
+from kfm.contract.updater import Updater
+from kfm.documents.characters import is_printable
+from kfm.engine.acquire import author_call
+from kfm.engine.walk import Walk, is_public
+from kfm.errors import Refused
+
+MOST = 1000  # things that are named beside what was read
+DECLARED = ("sensitivity", "license")  # nobody but the configuration says these
+
+
+def upserted(walk: Walk, version: DatasetVersion) -> DatasetVersion:
+    """The version as its author would have it: with more metadata, and otherwise the same."""
+    updater = walk.updater
+    if type(updater).upsert is Updater.upsert:
+        return version
+    said = author_call(walk, "upsert", lambda: updater.upsert(version))
+    if type(said) is not DatasetVersion or msgspec.structs.replace(said, metadata=version.metadata) != version:
+        raise _refused(walk, "upsert", "another version than the one that was made", "change nothing but its metadata")
+    canonical(said.metadata)  # BadInput, where it is nothing that can be kept
+    if said.metadata != version.metadata and not is_public(walk):
+        raise _refused(
+            walk, "upsert", "words on data that is not public", "say them in kfm.yml, where a gate reads them"
+        )
+    if any(said.metadata.get(name) != version.metadata.get(name) for name in DECLARED):
+        raise _refused(walk, "upsert", "another sensitivity or license", "say these in kfm.yml")
+    return said
+
+
+def further(walk: Walk, read: list[Item]) -> list[Item]:
+    """What its author names beside what was read, which stays."""
+    updater = walk.updater
+    if type(updater).lineage is Updater.lineage:
+        return []
+    said = author_call(walk, "lineage", lambda: list(updater.lineage(tuple(read))))
+    if not all(item in said for item in read):
+        raise _refused(walk, "lineage", "less than was read", "give all that it was handed, and what else there is")
+    more = [item for item in said if item not in read]
+    if more and not is_public(walk):
+        raise _refused(walk, "lineage", "names beside data that is not public", "give what it was handed")
+    if len(more) > MOST or not all(map(_is_named, more)):
+        raise _refused(walk, "lineage", "something that is no address with a digest", 'give Item(kind="uri", …)')
+    return more
+
+
+def _is_named(item: object) -> bool:
+    if type(item) is not Item or not all(type(text) is str for text in (item.id, item.checksum)):
+        return False
+    if item.kind not in ("uri", "file") or item.id.startswith("kfm://"):
+        return False
+    return 0 < len(item.id) <= 2000 and is_printable(item.id) and is_digest(item.checksum) and not item.zone
+
+
+def measured(walk: Walk, found: RunTelemetry) -> RunTelemetry:
+    """With what energy it took, if its author says so. Nothing fails because of that: it is told after the fact."""
+    updater = walk.updater
+    if type(updater).telemetry is Updater.telemetry or not is_public(walk):
+        return found
+    try:
+        said = updater.telemetry(found)
+        made = msgspec.convert(msgspec.to_builtins(said), RunTelemetry)
+        canonical(made)
+    except Exception as problem:
+        walk.say("telemetry.ignored", error_type=type(problem).__name__)
+        return found
+    names = ("energy_kwh", "co2e_g", "energy_method")
+    return msgspec.structs.replace(found, **{name: getattr(made, name) for name in names})
+
+
+def _refused(walk: Walk, method: str, what: str, hint: str) -> Refused:
+    return Refused(f"{method}() of {walk.updater.id} gives {what}", hint=hint)

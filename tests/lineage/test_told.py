@@ -277,7 +277,7 @@ def test_an_address_or_a_content_that_is_guessed_can_be_compared_with_nothing(si
         assert site("run", "open").code == 0
     labels(label("source: sites.csv", "restricted" if level == "restricted" else "generalised"))
     assert site("run", "shut").code == 0
-    one = next(run for run in told() if run.dataset == ("open" if later else "shut"))
+    one = next(run for run in told() if run.dataset == ("open" if later else "shut") and run.op == "ingest")
     with open_house(config.load("", os.environ), mode="read") as house:
         run = house.state.runs.get(one.run_id)
     assert (

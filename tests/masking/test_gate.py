@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from kfm.contract.secret import Secret
 from kfm.errors import Denied
+from kfm.masking import gate
 from kfm.masking.fingerprints import Fingerprints, Marker, of_stored
 from kfm.masking.gate import one_cell, over_masked, scan
 from kfm.masking.mask import mask_columns
@@ -203,3 +205,26 @@ def test_what_is_hidden_without_need_is_told() -> None:
     assert over_masked(kept, ready).coarser_than_needed == 3
     lost = mask_columns(columns([row | {"how": "?"} for row in TABLE[:3]]), ready)
     assert over_masked(lost, ready).without_location == 3
+
+
+@pytest.mark.parametrize("between", [" ", ",", "\n", '","'])
+def test_an_id_is_found_wherever_a_long_text_is_parted(between: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where its words lie on both sides; and what only begins like one is none."""
+    monkeypatch.setattr(gate, "_STRETCH", 40)
+    known = MARKER.of(["14-BO-2000"], [], finer_than=7)
+    for before in range(60):
+        filler = between.join(["abcdefg"] * 20)[:before].rstrip("abcdefg") + between
+        for said in (f"14{between}BO{between}2000", "14BO2000"):
+            text = f"{filler}{said}{between}" + between.join(["later"] * 30)
+            assert scan(text.encode(), known, MARKER).verdict == "deny", (before, said)
+            assert scan(text.replace("2000", "20001").encode(), known, MARKER).verdict == "clean"
+
+
+def test_the_words_of_a_long_text_are_not_all_held_at_once() -> None:
+    known = MARKER.of(["14-BO-2000"], [], finer_than=7)
+    body = b"some,words,that,are,none,of,them,an,id\n" * 200_000
+    tracemalloc.start()
+    assert scan(body, known, MARKER).verdict == "clean"
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 6 * len(body)

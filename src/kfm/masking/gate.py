@@ -30,6 +30,8 @@ _BACK = 16  # numbers back that may be the other half of a point
 _APART = 4096  # characters that the two may be apart
 _NUMBER = re.compile(r"(?<![\w.])[-+\u2212]?[0-9]{1,3}(?:\.[0-9]{1,25})?(?![\w.]*[\w])")
 _CELL = re.compile(r"(?<![0-9a-fA-F])(?:8[0-9a-fA-F]{14}|[0-9]{18,19})(?![0-9a-fA-F])")
+_BETWEEN = re.compile(r"[\s,;:\"'{}\[\]()<>]")
+_STRETCH = 1 << 20  # characters whose words are held at once
 _ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})|%([0-9a-fA-F]{2})")
 
 
@@ -112,8 +114,25 @@ def _cell(token: str) -> int:
 
 
 def _ids(text: str, known: Fingerprints, marker: Marker) -> Iterator[int]:
-    """Marks of protected ids: every row of words that is as long as one of them."""
-    words = words_of(text)
+    """Marks of protected ids: every row of words that is as long as one of them. Words are many times as large as the
+    text, so they are taken stretch by stretch, with those before that a row may begin with."""
+    words: list[str] = []
+    for stretch in _stretches(text):
+        words = words[1 - known.longest :] + words_of(stretch)
+        yield from _ids_of(words, known, marker)
+
+
+def _stretches(text: str) -> Iterator[str]:
+    """Parts of a text that end where no word does."""
+    start = 0
+    while start < len(text):
+        found = _BETWEEN.search(text, min(start + _STRETCH, len(text)))
+        end = found.end() if found else len(text)
+        yield text[start:end]
+        start = end
+
+
+def _ids_of(words: list[str], known: Fingerprints, marker: Marker) -> Iterator[int]:
     lengths, longest, most = known.lengths, max(known.lengths), known.longest
     sizes = [len(word) for word in words] + [longest + 1]  # the last is longer than any: nothing goes on beyond it
     asked: set[str] = set()

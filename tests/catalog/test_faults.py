@@ -239,3 +239,18 @@ def test_a_lost_object_is_drift_that_is_not_guessed_at(place: Path) -> None:
         assert ("storage", "missing") in {(each.place, each.what) for each in found}
         _, left, _ = repair(house)
         assert ("storage", "missing") in {(each.place, each.what) for each in left}
+
+
+def test_an_edge_that_the_graph_lost_is_found_and_drawn_again(place: Path) -> None:
+    from kfm.house.reconciling import repair
+
+    site = Site(place / "site")
+    with site.open() as house:
+        site.publish(house, rows())
+        edges = dict(house.tables.scan("lineage"))
+        assert edges
+        with house.state.transaction():
+            house.tables.delete("lineage", next(iter(edges)))
+        assert [(each.place, each.what) for each in drifts(house)[0]] == [("graph", "missing")]
+        assert repair(house)[1:] == ([], [])
+        assert dict(house.tables.scan("lineage")) == edges

@@ -478,7 +478,7 @@ SHAPES: dict[str, Shape] = {
     ),
     "kfm reconcile": Shape(
         {
-            "drift": "a list of `place` (`storage`, `public`, `catalog`, `sink`), `dataset`, `what` and `about`",
+            "drift": "list of `place` (`storage`, `public`, `catalog`, `graph`, `sink`), `dataset`, `what` and `about`",
             "left": "of them, those that are so still",
             "errors": "as above",
         }

@@ -12,7 +12,7 @@ from kfm.errors import Denied, KfmError
 from kfm.house.opening import House
 from kfm.house.publishing import check_all, published_datasets, repair_all
 
-Place = Literal["storage", "public", "catalog", "sink"]
+Place = Literal["storage", "public", "catalog", "graph", "sink"]
 
 
 class Drift(Record, frozen=True):
@@ -38,8 +38,27 @@ def drifts(house: House) -> tuple[list[Drift], list[tuple[str, KfmError]]]:
             problems.append(("catalog", problem))
         else:
             found += [Drift(place="catalog", dataset=each.dataset, what=each.kind, about=each.path) for each in wrong]
+    found += [
+        Drift(place="graph", dataset=dataset, what="missing", about=f"an edge of run {row.decode()}")
+        for dataset, _, row in _undrawn(house)
+    ]
     found += _behind(house)
     return found, problems
+
+
+def _undrawn(house: House) -> Iterator[tuple[str, str, bytes]]:
+    """Of the embedded graph, what receipts say and it does not: the dataset, and the row."""
+    from kfm.contract.lineage import made_by
+    from kfm.store.lineage import rows_of
+
+    for entry in house.state.ledger.entries():
+        receipt = house.state.ledger.receipt(entry.run_id)
+        if receipt is None:
+            continue  # damage, which `kfm audit verify` names
+        version = house.state.ledger.version(receipt.dataset, made_by(receipt))
+        for key, row in rows_of(entry.index, receipt, version.run_id if version is not None else receipt.run_id):
+            if house.tables.get("lineage", key) != row:
+                yield receipt.dataset, key, row
 
 
 def _storage(house: House) -> Iterator[Drift]:
@@ -76,6 +95,10 @@ def _behind(house: House) -> Iterator[Drift]:
 def repair(house: House) -> tuple[list[Drift], list[Drift], list[tuple[str, KfmError]]]:
     """What was not so, what still is not, and what went wrong. Storage is never guessed at: it comes from a copy."""
     before, _ = drifts(house)
+    undrawn = [(key, row) for _, key, row in _undrawn(house)]
+    if undrawn:
+        with house.state.transaction():
+            house.tables.put_many("lineage", undrawn)
     problems: list[tuple[str, KfmError]] = []
     try:
         house.settle(again=True)

@@ -9,6 +9,7 @@ import pytest
 from kfm.config import load
 from kfm.errors import BadInput
 from kfm.house.catalogs import build, differences
+from kfm.house.validating import validate
 from tests.catalog.sites import Site, tree
 
 OTHERS = (
@@ -86,3 +87,15 @@ def test_before_anything_was_published_there_need_be_no_catalog_and_after_a_with
         assert differences(house) == [] and set(tree(site.folder / "catalog")) == {"catalog.json", "catalog.jsonld"}
         (site.folder / "catalog/catalog.json").unlink()
         assert [each.path for each in differences(house)] == ["catalog.json"]
+
+
+def test_the_catalog_that_is_kept_is_what_its_standards_ask_for(site: Site) -> None:
+    with site.open() as house:
+        site.publish(house, {"a": "1", "b": "2"})
+    found = {each.path.rpartition("/")[2].partition(".")[2]: each for each in validate(str(site.folder / "catalog"))}
+    assert {each.path: each.problems for each in found.values() if each.problems} == {}
+    assert (found["openlineage.json"].kind, found["openlineage.json"].verdict) == ("openlineage", "valid")
+    events = next((site.folder / "catalog/demo/runs").glob("*.openlineage.json"))
+    events.write_text(events.read_text().replace('"eventType":"START"', '"eventType":"BEGUN"'))
+    (wrong,) = list(validate(str(events)))
+    assert wrong.verdict == "broken" and wrong.problems[0].place.startswith("/0")

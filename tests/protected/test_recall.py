@@ -121,3 +121,16 @@ def test_what_closes_the_same_bytes_elsewhere_takes_back_both(published: Kfm) ->
     assert published("run", "towns").code == 0  # learns that these bytes are restricted
     published("run", "sites")
     assert public_files() == []
+
+
+def test_copies_in_clear_from_before_a_label_are_told(site: Kfm) -> None:
+    Path("copy.csv").write_text(table())
+    Path("labels.yml").write_text("version: 1\nlabels: []\n")
+    installation(dataset("parks", "copy.csv", sensitivity="public"))
+    assert site("run", "parks").code == 0
+    words = ("--sensitivity", "restricted", "--care", "open", "--custodian", "office")
+    signed = ("--key", str(SAFE / "sue.key"), "--reason", "it is theirs")
+    said = site("labels", "set", "source:copy.csv", *words, *signed)
+    assert said.code == 0, said.err
+    digest = hashlib.sha256(table().encode()).hexdigest()
+    assert "1 object from before lie in the store in clear" in said.err and digest in said.err

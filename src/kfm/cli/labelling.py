@@ -104,6 +104,8 @@ def change(options: argparse.Namespace, screen: Screen) -> int:
         write(made)
     recalled = _take_back(options, screen) if published and done.changed else []
     _tell_change(options, screen, made, done, recalled)
+    if done.changed:
+        _tell_copies(options, screen, made)
     return done.code or (4 if any(one["problem"] or one["remaining"] for one in recalled) else 0)
 
 
@@ -157,6 +159,18 @@ def _tell_change(
             else f"{one['dataset']}: {versions} withdrawn ({', '.join(one['rules'])}); "
             f"{one['remaining']} files remain outside; it had been published to {where}"
         )
+
+
+def _tell_copies(options: argparse.Namespace, screen: Screen, made: Change) -> None:
+    from kfm.house.ruling import clear_copies
+
+    with opened(options, screen, "read") as house:
+        copies = clear_copies(house, made.target)
+    if copies:
+        many = "1 object" if len(copies) == 1 else f"{len(copies)} objects"
+        screen.say(f"{many} from before lie in the store in clear: see docs/threat-model.md, `What lay in clear`")
+        for one in copies:
+            screen.say(f"  {one}")
 
 
 def _take_back(options: argparse.Namespace, screen: Screen) -> list[dict[str, Any]]:

@@ -199,6 +199,29 @@ def _lowered(house: Installed, touched: list[Label], after: Labels) -> tuple[Low
     return Lowered(standings=standings, prints=prints), whose
 
 
+def clear_copies(house: Installed, target: str) -> list[str]:
+    """Objects that lie in the store in clear although what they were read from is protected now: read before it was
+    labelled. They are named by their digests, and are nobody's to publish; removed they are not."""
+    from kfm.engine.wayin import WayIn
+
+    labels = labels_in_force(house)
+    touched = [label for label in labels.labels if target in (f"{k} {v}" for k, v in label.of.given().items())]
+    found: set[str] = set()
+    for run_id in house.state.runs.ids("") if touched else ():
+        run = house.state.runs.get(run_id)
+        ports = house.ports(run.dataset) if run is not None else None
+        if run is None or ports is None or ports.protection is None:
+            continue
+        way = WayIn(ports, ports.protection, run.dataset)
+        for ref in run.inputs:
+            if ref.sealed_with or not way.is_under(touched, ref.uri, ref.content_hash):
+                continue
+            says = way.labelled(ref.uri, house.resolved.root, ref.content_hash)
+            if any(standing.level != "public" for standing in says):
+                found |= {at for at in (ref.content_hash, ref.accepted_hash) if at and house.objects.has(at)}
+    return sorted(found)
+
+
 def _reads(house: Installed) -> Iterable[_Read]:
     for run_id in house.state.runs.ids(""):
         run = house.state.runs.get(run_id)

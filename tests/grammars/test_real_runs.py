@@ -160,7 +160,7 @@ def test_the_catalog_of_an_installation_is_valid_and_what_is_spoilt_is_named(ran
     assert answer.code == 0
     answer = ran("catalog", "validate", "catalog-here")
     assert (answer.code, answer.err) == (0, "")
-    assert answer.out.endswith(" valid, 0 unchecked, 0 broken\n") and not answer.out.startswith("0")
+    assert answer.out.endswith("8 valid, 2 unchecked, 0 broken\n")  # proof and index of runs have forms of our own
     path = next(Path("catalog-here").rglob("items/*.json"))
     document = json.loads(path.read_text())
     path.write_text(json.dumps({**document, "stac_version": "9.9"}))
@@ -171,7 +171,7 @@ def test_the_catalog_of_an_installation_is_valid_and_what_is_spoilt_is_named(ran
     path.write_text(json.dumps({**document, "stac_extensions": ["https://example.org/mine.json"]}))
     answer = ran("catalog", "validate", "catalog-here")
     assert (
-        answer.code == 0 and "unchecked: https://example.org/mine.json" in answer.out and ", 1 unchecked," in answer.out
+        answer.code == 0 and "unchecked: https://example.org/mine.json" in answer.out and ", 3 unchecked," in answer.out
     )
     assert ran("catalog", "validate", "catalog-here", "--strict").code == 3
     path.write_text("{")

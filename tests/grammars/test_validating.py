@@ -103,6 +103,13 @@ def test_an_unknown_extension_is_unchecked_and_never_valid(tmp_path: Path) -> No
     assert validating.check({"a": 1})[2] and validating.check({"@context": {}})[2]
 
 
+def test_a_list_of_events_is_checked_one_by_one() -> None:
+    events = openlineage.events(samples.RUNS["ingest"])
+    assert validating.check(events) == ("openlineage", [], [])
+    del events[1]["job"]
+    assert {each.place for each in validating.check(events)[1]} == {"/1"}
+
+
 def test_stac_1_0_is_read_too() -> None:
     document = copy.deepcopy(DOCUMENTS["stations/items/ks.json"])
     document["stac_version"] = "1.0.0"

@@ -104,6 +104,8 @@ _NOT_JSON = Problem(place="", reason="is not JSON")
 
 def check(document: Any) -> tuple[str, list[Problem], list[str]]:
     """What kind of document it is, what is wrong with it, and what was not checked."""
+    if isinstance(document, list) and document and all(isinstance(each, dict) for each in document):
+        return _several(document)
     if not isinstance(document, dict):
         return "unknown", [Problem(place="", reason="is no object")], []
     if "stac_version" in document:
@@ -121,6 +123,19 @@ def check(document: Any) -> tuple[str, list[Problem], list[str]]:
     if "@context" in document:
         return "unknown", [], ["JSON-LD that is no dcat:Catalog"]
     return "unknown", [], ["no kind of catalog document that is known"]
+
+
+def _several(documents: list[dict[str, Any]]) -> tuple[str, list[Problem], list[str]]:
+    """A file with a list of them, such as the events of a run."""
+    kinds: set[str] = set()
+    problems: list[Problem] = []
+    unchecked: dict[str, None] = {}
+    for number, each in enumerate(documents):
+        kind, found, others = check(each)
+        kinds.add(kind)
+        problems += [msgspec.structs.replace(one, place=f"/{number}{one.place}") for one in found]
+        unchecked.update(dict.fromkeys(others))
+    return (kinds.pop() if len(kinds) == 1 else "unknown"), problems, list(unchecked)
 
 
 def _against(address: str, value: Any, place: str = "") -> list[Problem]:

@@ -96,9 +96,11 @@ def examine(walk: Walk, inputs: list[SourceRef], i: int, contract: DataContract,
         raise
     if report.held or report.held_rows or report.changed:
         reports.append(_report(ref, report, held_hash))
-    counts = {"rows": report.rows, "held_rows": report.held_rows, "findings": report.finding_counts}
-    told: dict[str, Any] = {} if is_restricted(ref) else counts
-    walk.say("source.inspected", source=name, held=report.held, **told)
+    told: dict[str, Any] = {"held": report.held}
+    if not is_restricted(ref):
+        counts = {"rows": report.rows, "held_rows": report.held_rows}
+        told = {**counts, **told, "findings": report.finding_counts}
+    walk.say("source.inspected", source=name, **told)
     inputs[i] = msgspec.structs.replace(ref, rows=report.rows, held_rows=report.held_rows)  # told in any case
     if report.held:
         accepted.abort()

@@ -83,20 +83,9 @@ def _file(path: str) -> Iterator[Checked]:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             yield Checked(path=path, line=line, kind="unknown", problems=(_NOT_JSON,), unchecked=())
             continue
-        kind, problems, unchecked = _each(document) if isinstance(document, list) and document else check(document)
+        kind, problems, unchecked = check(document)
         problems += _links(path, document) if kind == "stac" and not line else []
         yield Checked(path=path, line=line, kind=kind, problems=tuple(problems[:MOST]), unchecked=tuple(unchecked))
-
-
-def _each(documents: list[Any]) -> tuple[str, list[Problem], list[str]]:
-    """A list of documents, such as the events of a run."""
-    found = [check(document) for document in documents]
-    problems = [
-        msgspec.structs.replace(problem, place=f"/{number}{problem.place}")
-        for number, (_, wrong, _) in enumerate(found)
-        for problem in wrong
-    ]
-    return found[0][0], problems, list(dict.fromkeys(name for _, _, unchecked in found for name in unchecked))
 
 
 _NOT_JSON = Problem(place="", reason="is not JSON")

@@ -474,3 +474,11 @@ def test_damaged_json_is_read_or_refused(value: Any, data: st.DataObject) -> Non
         canonical(decode(bytes(body), "source.json"))
     except BadInput as refused:
         assert refused.message.startswith("source.json")
+
+
+def test_an_object_of_very_many_keys_has_a_form_whatever_their_order() -> None:
+    """The encoder alone runs out of its stack and takes the process with it, where one key is out of order."""
+    names = [f"k{n:06d}" for n in range(120_000)]
+    expected = b'{"deep":{' + b",".join(b'"%s":1' % name.encode() for name in [*names, "z"]) + b"}}"
+    assert canonical({"deep": dict.fromkeys(["z", *names], 1)}) == expected
+    assert canonical([dict.fromkeys([*names, "z"], 1.0)]) == b"[" + expected[8:-1] + b"]"

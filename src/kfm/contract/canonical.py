@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from kfm.documents.strict_json import MAX_DEPTH, Unfit, all_plain, exact_form
+from kfm.documents.strict_json import CROWD, MAX_DEPTH, Unfit, all_plain, exact_form
 
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 _encode_as_is = msgspec.json.Encoder().encode
@@ -44,8 +44,17 @@ def canonical(value: Any) -> bytes:
         exact = exact_form(value, MAX_DEPTH)
     except Unfit as unfit:
         raise unfit.refusal("") from None
+    if _is_crowded(exact):
+        return _encode_as_is(_ordered(exact))
     body = _encode_sorted(exact)
     return body if body.isascii() or _same_order(body) else _encode_as_is(_ordered(exact))
+
+
+def _is_crowded(value: Any) -> bool:
+    """Whether an object in it has more keys than msgspec can sort without running out of its stack."""
+    if isinstance(value, dict):
+        return len(value) > CROWD or any(map(_is_crowded, value.values()))
+    return isinstance(value, list) and any(map(_is_crowded, value))
 
 
 def is_plain(value: Any) -> bool:

@@ -124,6 +124,9 @@ def _member(key: str) -> str:
     return f"[{printable(key)}]"
 
 
+CROWD = 10_000  # keys of one object: msgspec sorts more of them too deep for the stack, if most are sorted already
+
+
 def all_plain(values: Any, room: int, whole: list[float]) -> bool:
     """Whether msgspec writes these values canonically, but for their keys and the floats put into `whole`.
 
@@ -151,7 +154,7 @@ def all_plain(values: Any, room: int, whole: list[float]) -> bool:
                 continue
             return False
         if kind is dict:
-            if room >= 0 and (not value or all_plain(value.values(), room, whole)):
+            if room >= 0 and (not value or (len(value) <= CROWD and all_plain(value.values(), room, whole))):
                 continue
             return False
         if kind is list or kind is tuple:

@@ -22,6 +22,11 @@ Count = Callable[..., None]
 COMMANDS = (
     ("run",), ("run", "--dry-run"), ("run", "rain-gauges", "--force", "--reason", "r"), ("plan", "rain-gauges"),
     ("catalog", "build"), ("catalog", "show"), ("sinks",), ("reconcile",),
+    ("explain", "rain-gauges"), ("why-not", "rain-gauges"), ("reproduce", "rain-gauges"),
+    ("lineage", "upstream", "rain-gauges"), ("lineage", "downstream", "rain-gauges"), ("lineage", "export"),
+    ("up", "--once"), ("freshness",), ("runs", "cancel", "last"), ("schedule", "list"), ("schedule", "show", "a"),
+    ("schedule", "next"), ("schedule", "check"), ("schedule", "pause", "a"), ("schedule", "resume", "a"),
+    ("schedule", "trigger", "a"),
     ("resume",), ("runs", "list"), ("runs", "show", "last"), ("runs", "steps", "last"), ("refs", "list"),
     ("refs", "history", "processed/rain-gauges"), ("cat", "processed/rain-gauges"), ("held", "rain-gauges"),
     ("receipts", "list"), ("receipts", "show", "last"), ("promote", "rain-gauges"), ("rollback", "rain-gauges"),
@@ -73,7 +78,7 @@ def test_every_command_refuses_it_alike(ran: Kfm, case: str) -> None:
 
 def test_that_is_every_command_that_reads_it() -> None:
     known = {command for command, _ in leaves(build())}
-    without = {("init",), ("schema",), ("completion",), ("mask", "preview")}
+    without = {("init",), ("schema",), ("completion",), ("mask", "preview"), ("catalog", "validate")}
     ask_for_a_key_first = {("review", "approve"), ("review", "reject")}
     assert commands_in(COMMANDS, known) == known - without - ask_for_a_key_first
 

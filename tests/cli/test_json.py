@@ -45,6 +45,7 @@ LINES = {
     "kfm triggers list": ["triggers", "list"],
     "kfm triggers show": ["triggers", "show", "000000000001"],
     "kfm triggers retry": ["triggers", "retry", "000000000001"],
+    "kfm catalog validate": ["catalog", "validate", "document.json"],
     "kfm freshness": ["freshness"],
     "kfm schedule list": ["schedule", "list"],
     "kfm schedule show": ["schedule", "show", "rain-gauges"],
@@ -141,6 +142,8 @@ def test_a_command_writes_the_keys_the_page_names(ran: Kfm, name: str, monkeypat
         Path("kfm.yml").write_text(said)
     if name == "kfm runs cancel":
         interrupt(ran, monkeypatch)
+    if name == "kfm catalog validate":
+        Path("document.json").write_text("{}")
     if name == "kfm labels set":
         Path("kfm.yml").write_text(Path("kfm.yml").read_text() + "\nlabels: labels.yml\n")
     if name in ("kfm policy test", "kfm policy deploy"):

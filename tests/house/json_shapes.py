@@ -254,6 +254,14 @@ SHAPES: dict[str, Shape] = {
     "kfm triggers list": Shape(_TRIGGER, many=True),
     "kfm triggers show": Shape(_TRIGGER),
     "kfm triggers retry": Shape(_RUNS),
+    "kfm catalog validate": Shape(
+        {
+            "valid": "how many documents are what their schemas ask for",
+            "unchecked": "of how many something, or all, could not be checked",
+            "broken": "how many are not",
+            "documents": "those that are not valid: `path`, `line`, `kind`, `verdict`, `problems`, `unchecked`",
+        }
+    ),
     "kfm freshness": Shape(
         {
             "dataset": "its name",
@@ -501,6 +509,7 @@ NOT_JSON = {
     "kfm audit consistency": "A proof, always: the `old` checkpoint, the `hashes` and the newer `checkpoint`.",
     "kfm schema": "A JSON Schema by itself; without a NAME a list of names.",
     "kfm completion": "A script, always.",
+    "kfm lineage export": "Documents of the grammar, always: a line each; PROV is one document, Mermaid is text.",
     "kfm up": "A [receipt](../../schemas/receipt.json) a line, as runs end.",
     "kfm watch": "A [receipt](../../schemas/receipt.json) a line, as runs end.",
     "kfm serve webhooks": "One line when it listens: `listening` (where) and `webhooks` (their names).",

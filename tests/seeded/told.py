@@ -27,6 +27,12 @@ TOLD: dict[str, Bug] = {
         "self._hashes[:size], index - 2)",
         "tests/catalog/test_proofs.py::test_every_run_that_led_to_it_is_proved_by_the_first_signed_head_that_covers_it",
     ),
+    "D12": Bug(
+        "kfm/masking/telling.py",
+        'if known.closed and not any(one.level != "public" for one in said):',
+        "if False:",
+        "tests/lineage/test_told.py::test_a_source_that_became_protected_is_not_named_any_more",
+    ),
     "D11": Bug(
         "kfm/projections/cypher.py",
         "WHEN row.seq >= d.seq THEN",

@@ -29,6 +29,13 @@ WRITING: frozenset[Command] = frozenset(
         ("keys", "revoke"),
         ("review", "approve"),
         ("review", "reject"),
+        ("mask", "deploy"),
+        ("policy", "deploy"),
+        ("runs", "cancel"),
+        ("schedule", "pause"),
+        ("schedule", "resume"),
+        ("schedule", "trigger"),
+        ("up",),
     }
 )
 # These write only if they are not told otherwise: the flag that every traced call of theirs has.

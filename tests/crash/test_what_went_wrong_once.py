@@ -129,7 +129,7 @@ def test_a_step_that_no_thread_is_left_for_gets_a_new_one() -> None:
         return Output(b"x")
 
     walk: Any = SimpleNamespace(
-        updater=SimpleNamespace(perform=perform_it, id="u"),
+        updater=SimpleNamespace(execute=perform_it, id="u"),
         ports=SimpleNamespace(
             objects=None, settings=SimpleNamespace(threads=2, dry_run=False), clock=FixedClock(T0), seal=None
         ),

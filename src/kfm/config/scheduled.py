@@ -46,8 +46,9 @@ def check_schedule(document: Document, path: Path, said: ScheduleConfig) -> None
 
 
 def _is_time(text: str) -> bool:
-    hour, _, minute = text.partition(":")
-    return int(hour) < 24 and int(minute) < 60
+    hour, colon, minute = text.partition(":")
+    digits = len(hour) == len(minute) == 2 and (hour + minute).isascii() and (hour + minute).isdigit()
+    return bool(colon) and digits and int(hour) < 24 and int(minute) < 60
 
 
 def schedule_of(id: str, dataset: str, said: ScheduleConfig, place: str) -> Schedule:

@@ -32,7 +32,7 @@ class ScheduleConfig(Record, frozen=True):
         tuple[Text, ...], Meta(description="datasets whose new versions ask for a run, instead of a clock")
     ] = ()
     timezone: Annotated[Text, Meta(description="whose clock is meant, e.g. America/Chicago")] = "UTC"
-    at: Annotated[str, Meta(pattern="^[0-9]{2}:[0-9]{2}$", description="the time of the day, of a cadence")] = "00:00"
+    at: Annotated[str, Meta(max_length=5, description="the time of the day, of a cadence, such as 06:30")] = "00:00"
     day: Annotated[Day, Meta(description="the day of a weekly one")] = "mon"
     every_min: Annotated[int, Meta(ge=1, le=5, description="of a real-time one: every so many minutes")] = 5
     overlap: Annotated[

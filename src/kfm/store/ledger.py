@@ -100,7 +100,9 @@ class LedgerTx(Ledger):
     def keep_version(self, version: DatasetVersion) -> None:
         """The first maker of a version stays its maker; a later one brings what it was held against up to date."""
         if (first := self.version(version.dataset, version.digest)) is not None:
-            self._tables.put("lineage", *made_row(self.next_index(), version.run_id, version.dataset, version.digest))
+            if first.run_id != version.run_id:
+                row = made_row(self.next_index(), version.run_id, version.dataset, version.digest)
+                self._tables.put("lineage", *row)
             standings = [one for one in (first.standing, version.standing) if one is not None]
             version = msgspec.structs.replace(
                 first,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kfm.cli.running import Tally
     from kfm.config import Resolved
     from kfm.contract.records import Receipt
+    from kfm.house.opening import House
     from kfm.house.watching import Watch
 
 MOST = 256 * 1024
@@ -94,7 +95,6 @@ def watch(options: argparse.Namespace, screen: Screen) -> int:
     """Until SIGTERM or Ctrl-C. What it is told meanwhile is durable before it says so."""
     from kfm.cli.running import Tally
     from kfm.house.watching import Watch
-    from kfm.house.working import Outcome, settle
 
     resolved = settings(options)
     names = [known_dataset(options, screen, resolved, name) for name in options.dataset]
@@ -104,21 +104,8 @@ def watch(options: argparse.Namespace, screen: Screen) -> int:
         watching = Watch(house, names, tally.failed)
         screen.say(f"watching {', '.join(names)}")
 
-        def told(receipts: Iterator[Receipt]) -> None:
-            """Durable and published first, then said: a line each."""
-            found = list(receipts)
-            if found:
-                watching.busy = True
-                settle(house, Outcome(found), tally)
-                watching.busy = False
-            for receipt in found:
-                tally.ended(receipt)
-                tell_receipt(screen, receipt)
-            tally.errors.clear()
-            screen.out.flush()
-
         try:
-            return _watch(watching, told, options.once, tally)
+            return _watch(watching, teller(house, watching, screen, tally), options.once, tally)
         except (KeyboardInterrupt, Stopped):
             if watching.busy or options.once:
                 raise
@@ -126,7 +113,27 @@ def watch(options: argparse.Namespace, screen: Screen) -> int:
             return 0
 
 
-def _watch(watching: Watch, told: Callable[[Iterator[Receipt]], None], once: bool, tally: Tally) -> int:
+def teller(house: House, watching: Watch, screen: Screen, tally: Tally) -> Callable[[Iterator[Receipt]], int]:
+    """Takes receipts as they come: durable and published first, then said, a line each. Answers how many there were."""
+    from kfm.house.working import Outcome, settle
+
+    def told(receipts: Iterator[Receipt]) -> int:
+        found = list(receipts)
+        if found:
+            watching.busy = True
+            settle(house, Outcome(found), tally)
+            watching.busy = False
+        for receipt in found:
+            tally.ended(receipt)
+            _tell_receipt(screen, receipt)
+        tally.errors.clear()
+        screen.out.flush()
+        return len(found)
+
+    return told
+
+
+def _watch(watching: Watch, told: Callable[[Iterator[Receipt]], int], once: bool, tally: Tally) -> int:
     import time
 
     told(watching.take_up())
@@ -141,7 +148,7 @@ def _watch(watching: Watch, told: Callable[[Iterator[Receipt]], None], once: boo
             time.sleep(watching.pause_ms() / 1000)
 
 
-def tell_receipt(screen: Screen, receipt: Receipt) -> None:
+def _tell_receipt(screen: Screen, receipt: Receipt) -> None:
     """A line each, as they come."""
     if screen.json:
         screen.line(canonical(receipt).decode())

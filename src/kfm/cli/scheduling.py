@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kfm.cli import Stopped
 from kfm.cli.opening import known_dataset, opened, person, settings
-from kfm.cli.receiving import tell_receipt
+from kfm.cli.receiving import teller
 from kfm.cli.render import Screen
 from kfm.cli.running import Tally
 from kfm.clock import parse_instant, rfc3339
@@ -35,7 +35,6 @@ _WHY = {
 def up(options: argparse.Namespace, screen: Screen) -> int:
     """Until SIGTERM or Ctrl-C. What it is told meanwhile is durable before it says so."""
     from kfm.house.upkeep import Upkeep
-    from kfm.house.working import Outcome, settle
 
     resolved = settings(options)
     names = [known_dataset(options, screen, resolved, name) for name in options.dataset]
@@ -46,22 +45,8 @@ def up(options: argparse.Namespace, screen: Screen) -> int:
         if not options.once:
             screen.say(f"up: {upkeep.schedules} schedules, {len(names)} datasets; Ctrl-C ends it")
 
-        def told(receipts: Iterator[Receipt]) -> int:
-            """Durable and published first, then said: a line each. How many there were."""
-            found = list(receipts)
-            if found:
-                upkeep.watching.busy = True
-                settle(house, Outcome(found), tally)
-                upkeep.watching.busy = False
-            for receipt in found:
-                tally.ended(receipt)
-                tell_receipt(screen, receipt)
-            tally.errors.clear()
-            screen.out.flush()
-            return len(found)
-
         try:
-            return _keep_up(upkeep, told, options.once, tally)
+            return _keep_up(upkeep, teller(house, upkeep.watching, screen, tally), options.once, tally)
         except (KeyboardInterrupt, Stopped):
             if upkeep.watching.busy or options.once:
                 raise

@@ -135,6 +135,7 @@ LOOKING: tuple[tuple[str, ...], ...] = (
     ("--version",),
     ("--help",),
 )
+SCHEDULES = "schedules: {gauges: {dataset: gauges, cadence: daily}}\n"
 NOTHING_TO_SEE = {  # after runs: no trigger was kept, and that is not what was signed
     ("triggers", "show", "TRIGGER"): 3,
     ("webhook", "verify", "gauges", "--body", "data/gauges.csv", "--header", "SIGNED"): 4,
@@ -235,6 +236,8 @@ def standing(name: str, folder: Path, server: Server) -> Installation:
     (folder / "secret").write_text("9f2c4e6a8b0d1f3e5c7a9b8d6f4e2c0a")
     (folder / "secret").chmod(0o600)
     (folder / "message.json").write_text(MESSAGE)
+    (folder / "pipelines" / "schedules").mkdir(parents=True)
+    (folder / "pipelines" / "schedules" / "gauges.yml").write_text(SCHEDULES)
     (folder / "mask.json").write_text(MASK)
     prepare(site)
     return site

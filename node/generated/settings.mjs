@@ -177,29 +177,6 @@ export const ScheduleConfig = record("ScheduleConfig", {
   paused: [boolean, false],
 });
 
-export const DeclaredSchedule = record("DeclaredSchedule", {
-  cadence: [nullable(literal("annual", "daily", "real-time", "static", "weekly")), null],
-  cron: [bounded(text, {"max": 200}), ""],
-  after: [list(bounded(text, {"min": 1, "max": 4096})), []],
-  timezone: [bounded(text, {"min": 1, "max": 4096}), "UTC"],
-  at: [bounded(text, {"max": 5}), "00:00"],
-  day: [literal("fri", "mon", "sat", "sun", "thu", "tue", "wed"), "mon"],
-  every_min: [bounded(integer, {"ge": 1, "le": 5}), 5],
-  overlap: [nullable(literal("queue", "skip")), null],
-  catch_up: [literal("all", "last", "none"), "last"],
-  jitter_s: [bounded(integer, {"ge": 0, "le": 86400}), 0],
-  start: [text, ""],
-  end: [text, ""],
-  window: [text, ""],
-  paused: [boolean, false],
-  dataset: [bounded(text, {"min": 1, "max": 4096}), ""],
-});
-
-export const ScheduleFile = record("ScheduleFile", {
-  schedules: map(DeclaredSchedule.type),
-  version: [literal(1), 1],
-});
-
 export const Extent = record("Extent", {
   bbox: [list(number), []],
   interval: [list(nullable(text)), []],

@@ -110,7 +110,7 @@ def schedule_show(options: argparse.Namespace, screen: Screen) -> int:
     resolved = settings(options)
     schedule = one(resolved, options.schedule)
     with opened(options, screen, "read", resolved) as house:
-        paused = is_paused(house, schedule)
+        paused = is_paused(house.state, schedule)
         ticks = list(house.state.ticks.of(schedule.id, limit=max(options.limit, 0)))
     if screen.json:
         screen.data({**_plain(schedule), "paused": paused, "ticks": [_tick(each) for each in ticks]})

@@ -77,9 +77,9 @@ def schema(options: argparse.Namespace, screen: Screen) -> int:
     if options.name == "config":
         screen.data(config.json_schema())
     elif options.name == "schedules":
-        from kfm.config import schedules
+        from kfm.config import scheduled
 
-        screen.data(schedules.json_schema())
+        screen.data(scheduled.json_schema())
     else:
         screen.data(schemas.schema_of(kinds[options.name], options.name))
     return 0

@@ -7,17 +7,49 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
 
 from kfm.clock import parse_instant
 from kfm.config.loading import Resolved
-from kfm.config.schedules import DeclaredSchedule, ScheduleConfig, ScheduleFile
+from kfm.config.schedules import ScheduleConfig
+from kfm.config.values import ID_PATTERN, Text
 from kfm.contract import names
+from kfm.contract.records import Record
 from kfm.contract.schedules import Schedule
 from kfm.documents import reading, scalars, shape
 from kfm.documents.reading import Document, Path
 from kfm.documents.windows import interval
 from kfm.errors import BadInput
+
+
+class DeclaredSchedule(ScheduleConfig, frozen=True):
+    """One schedule of a file."""
+
+    dataset: Annotated[Text, Meta(description="its name in kfm.yml")] = ""
+
+
+class ScheduleFile(Record, frozen=True):
+    """A file below the folder of schedules."""
+
+    schedules: Annotated[
+        dict[str, DeclaredSchedule],
+        Meta(description="by their names", extra_json_schema={"propertyNames": {"pattern": ID_PATTERN}}),
+    ]
+    version: Annotated[Literal[1], Meta(description="the version of this format")] = 1
+
+
+msgspec.json.Decoder(ScheduleFile)  # learned here, once: see installation.py
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema 2020-12 of a file of schedules, for editors."""
+    schema = msgspec.json.schema(ScheduleFile)
+    for definition in schema["$defs"].values():
+        definition["description"] = " ".join(definition.get("description", "").split())
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "schedules", **schema}
 
 
 def check_schedule(document: Document, path: Path, said: ScheduleConfig) -> None:

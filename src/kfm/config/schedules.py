@@ -1,13 +1,12 @@
-"""The section `schedule` of a dataset, and the files of schedules: when datasets are updated."""
+"""The section `schedule` of a dataset: when it is updated. The files of schedules are in scheduled.py."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-import msgspec
 from msgspec import Meta
 
-from kfm.config.values import ID_PATTERN, Text
+from kfm.config.values import Text
 from kfm.contract.records import Record
 from kfm.contract.schedules import CatchUp, Overlap
 
@@ -52,30 +51,3 @@ class ScheduleConfig(Record, frozen=True):
     end: Annotated[str, Meta(description="nothing after this instant, in RFC 3339")] = ""
     window: Annotated[str, Meta(description="the days meant, as for `kfm run --window`, such as P30D")] = ""
     paused: Annotated[bool, Meta(description="it has no ticks until this is taken out")] = False
-
-
-class DeclaredSchedule(ScheduleConfig, frozen=True):
-    """One schedule of a file."""
-
-    dataset: Annotated[Text, Meta(description="its name in kfm.yml")] = ""
-
-
-class ScheduleFile(Record, frozen=True):
-    """A file below the folder of schedules."""
-
-    schedules: Annotated[
-        dict[str, DeclaredSchedule],
-        Meta(description="by their names", extra_json_schema={"propertyNames": {"pattern": ID_PATTERN}}),
-    ]
-    version: Annotated[Literal[1], Meta(description="the version of this format")] = 1
-
-
-msgspec.json.Decoder(ScheduleFile)  # learned here, once: see installation.py
-
-
-def json_schema() -> dict[str, Any]:
-    """JSON Schema 2020-12 of a file of schedules, for editors."""
-    schema = msgspec.json.schema(ScheduleFile)
-    for definition in schema["$defs"].values():
-        definition["description"] = " ".join(definition.get("description", "").split())
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "schedules", **schema}

@@ -17,6 +17,7 @@ from kfm.documents.characters import printable
 from kfm.documents.shape import nearest
 from kfm.errors import BadInput
 from kfm.orchestration.scheduling import claim
+from kfm.orchestration.scheduling import is_paused as is_paused
 from kfm.orchestration.ticks import acted_on, is_cron, next_ms, upcoming, zone
 from kfm.orchestration.triggers import DAY_MS, keep
 
@@ -126,16 +127,12 @@ def ask(house: House, schedule: Schedule, *, actor: str, reason: str) -> Trigger
     return keep(house.state, asked)
 
 
-def is_paused(house: House, schedule: Schedule) -> bool:
-    return schedule.paused or house.state.refs.at(f"switch/schedule/{schedule.id}") not in ("", "open")
-
-
 def shown(house: House) -> Iterator[Shown]:
     now_ms = house.clock.now_ms()
     for schedule in schedules_of(house.resolved):
         last = house.state.ticks.last(schedule.id)
         since = last.at_ms if last is not None else now_ms
-        paused = is_paused(house, schedule)
+        paused = is_paused(house.state, schedule)
         yield Shown(schedule, paused, last, None if paused else next_ms(schedule, since))
 
 

@@ -56,7 +56,7 @@ class Claim:
     def all(self, mark: str) -> list[Tick]:
         schedule = self._schedule
         last = self._state.ticks.last(schedule.id)
-        paused = schedule.paused or self._state.refs.at(f"switch/schedule/{schedule.id}") not in ("", "open")
+        paused = is_paused(self._state, schedule)
         if schedule.static:
             if paused or (last is not None and last.mark == mark):
                 return []
@@ -118,6 +118,11 @@ class Claim:
         )
         self._tx.ticks.keep(tick, forget_before_ms=self._now_ms - self._keep_ms)
         return tick
+
+
+def is_paused(state: State, schedule: Schedule) -> bool:
+    """By its declaration, or by its switch; whatever is not plainly open is set."""
+    return schedule.paused or state.refs.at(f"switch/schedule/{schedule.id}") not in ("", "open")
 
 
 def is_newer(state: State, dataset: str, read: int) -> bool:

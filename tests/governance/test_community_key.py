@@ -126,6 +126,26 @@ def test_of_two_custodians_each_is_asked(nation: Site) -> None:
     assert nation.ref(PUBLISHED)
 
 
+def test_its_label_is_not_lowered_without_it_either(nation: Site) -> None:
+    """Stewards alone, and the community alone, leave the file as it is; both together change it."""
+    labels = nation.folder / "labels.yml"
+    tight = LABELS.replace("museum", "nation").replace("sensitivity: public", "sensitivity: restricted")
+    words = ("labels", "set", f"dataset:{GAUGES}", "--sensitivity")
+    assert nation.kfm(*words, "restricted", "--reason", "asked to", "--key", nation.key("sue")).code == 0
+    assert labels.read_text() == tight
+    asked = nation.kfm(*words, "public", "--reason", "the council agreed", "--key", nation.key("olli"))
+    assert asked.code == 4, asked.err
+    (order,) = (row["id"] for row in nation.kfm("review", "list", "--json").data if row["what"] == "label.lower")
+    for name in ("sue", "sam", "kim"):
+        assert approve(nation, order, name) == 0
+        assert labels.read_text() == tight, name
+    assert approve(nation, order, "kim-2") == 4 and denied(nation, "approve")
+    assert nation.kfm("review", "show", order, "--json").data["missing"] == ["community.too-few"]
+    assert labels.read_text() == tight
+    assert approve(nation, order, "kai") == 0
+    assert labels.read_text() == LABELS.replace("museum", "nation")
+
+
 @pytest.mark.long
 def test_only_sets_that_hold_both_publish(nation: Site) -> None:
     """Every set of signers, in one order of signing: published exactly with two stewards and two of the community."""

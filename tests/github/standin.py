@@ -2,7 +2,8 @@
 
 After docs.github.com/rest/releases and /rest/repos (2022-11-28): a release is found by its tag unless it is a draft, a
 tag or an asset name is taken once (422), half an upload stays behind in the state `starter`, assets come a hundred
-at a time, a release goes with its assets, and without a token there is nothing but 401.
+at a time, a release goes with its assets, and without a token there is nothing but 401. Pull requests, statuses and
+checks are in pulls.py, over a real bare repository: `hub.pulls.repository`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+from tests.github import pulls
 
 TOKEN = "ghs_0123456789abcdefghijklmnopqrstuvwxyz"
 REPOSITORY = "kansas/archive"
@@ -32,6 +36,7 @@ class GitHub:
         self.bad_day: dict[int, str] = {}  # by number of the call: lost | dropped | 500 | 429 | cut
         self.fired: list[str] = []
         self.next_id = 1
+        self.pulls = pulls.Pulls()
         self.url = ""
         self.lock = threading.Lock()
 
@@ -112,7 +117,7 @@ def answer(hub: GitHub, method: str, path: str, query: dict[str, str], body: byt
             return 422, {"message": "Invalid request"}
         hub.dispatches.append(said)
         return 204, None
-    return 404, {"message": "Not Found"}
+    return pulls.answer(hub, REPOSITORY.partition("/")[0], method, path, query, body)
 
 
 def upload(hub: GitHub, release: int, name: str, body: bytes, declared: int) -> tuple[int, Any]:
@@ -146,7 +151,7 @@ def github() -> Iterator[GitHub]:
         def do_GET(self) -> None:
             self._serve()
 
-        do_POST = do_PATCH = do_DELETE = do_GET
+        do_POST = do_PATCH = do_PUT = do_DELETE = do_GET
 
         def _serve(self) -> None:
             with hub.lock:
@@ -156,10 +161,10 @@ def github() -> Iterator[GitHub]:
             declared = int(self.headers.get("Content-Length", "0"))
             prefix = f"/repos/{REPOSITORY}"
             full, _, asked = self.path.partition("?")
-            query = dict(pair.split("=", 1) for pair in asked.split("&") if "=" in pair)
+            query = dict(parse_qsl(asked))
             hub.calls.append(f"{self.command} {full}")
             trouble = hub.bad_day.get(len(hub.calls), "")
-            path = full.removeprefix(prefix)
+            path = unquote(full.removeprefix(prefix))
             if trouble == "cut" and self.command == "POST" and path.endswith("/assets"):
                 half = self.rfile.read(declared // 2)
                 upload(hub, int(path.split("/")[2]), query["name"], half, declared)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from tests.seeded.connector_claims import CONNECTORS
 from tests.seeded.planting import Bug
 
 SCHEDULING: dict[str, Bug] = {
+    **CONNECTORS,
     "O1": Bug(
         "kfm/orchestration/scheduling.py",
         "        last = self._state.ticks.last(schedule.id)",

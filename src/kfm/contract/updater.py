@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, BinaryIO, Protocol
 
 import msgspec
@@ -110,6 +110,10 @@ class Sources(Protocol):
         expect_hash: str = "",
     ) -> SourceRef:
         """Fetch a URL, a file path or a source named in the configuration; hashed on the way."""
+
+    def bytes(self, ref: SourceRef) -> bytes:
+        """Of a listing that was pinned here, what it says: up to 16 MiB, before its contract was asked. Return the
+        ref among the inputs, or a change of it goes unseen. Nothing that is restricted is read this way."""
 
     def ref(self, name: str) -> SourceRef:
         """Pin the version a ref points to, e.g. processed/noaa-stations; empty content_hash if there is none."""
@@ -243,6 +247,15 @@ class Updater:
         """The last word on a version before it is committed. It may say more in `metadata`, or raise Refused: then
         nothing is. Called again if the commit has to be."""
         return version
+
+    def conclude(
+        self,
+        version: DatasetVersion,
+        inputs: Sequence[SourceRef],  # noqa: ARG002
+        made: Callable[[str], bytes],  # noqa: ARG002
+    ) -> DatasetVersion:
+        """Around every upsert(): with what was read, and with what the steps gave, by their ids. The same holds."""
+        return self.upsert(version)
 
     def lineage(self, inputs: Sequence[Item]) -> Sequence[Item]:
         """What the version was made of: all that was read, and whatever else there is to name, such as a model."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kfm.engine.wayin import WayIn
 
 T = TypeVar("T")
+MOST_LISTED = 16 << 20  # bytes of a listing that is read while inputs are looked for
 
 
 def acquire(walk: Walk) -> Acquired:
@@ -132,6 +133,17 @@ class Pinner:
             self.contracts[id(ref)] = contract
         self._given[id(ref)] = ref
         return ref
+
+    def bytes(self, ref: SourceRef) -> bytes:
+        if id(ref) not in self._given:
+            raise Refused("sources.bytes() is given what was not pinned here", hint="give what sources.pin() gave")
+        if ref.sealed_with or is_restricted(ref):
+            raise Denied(
+                "a listing that is restricted is not read before its contract was asked", hint="read it in perform()"
+            )
+        if ref.size > MOST_LISTED:
+            raise Refused(f"a listing of {ref.size} bytes is too large to be read whole", hint="ask for fewer at once")
+        return self._ports.objects.read(ref.content_hash)
 
     def inherited(self, ref: SourceRef) -> SourceRef:
         """One that was not pinned stands as what it leads to."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import msgspec
 
 from kfm.contract.canonical import canonical
@@ -10,6 +12,7 @@ from kfm.contract.records import DatasetVersion, Item, RunTelemetry
 from kfm.contract.updater import Updater
 from kfm.documents.characters import is_printable
 from kfm.engine.acquire import author_call
+from kfm.engine.stations import Executed, Planned
 from kfm.engine.walk import Walk, is_public
 from kfm.errors import Refused
 
@@ -17,12 +20,21 @@ MOST = 1000  # things that are named beside what was read
 DECLARED = ("sensitivity", "license")  # nobody but the configuration says these
 
 
-def upserted(walk: Walk, version: DatasetVersion) -> DatasetVersion:
+def upserted(walk: Walk, version: DatasetVersion, planned: Planned, executed: Executed) -> DatasetVersion:
     """The version as its author would have it: with more metadata, and otherwise the same."""
-    updater = walk.updater
-    if type(updater).upsert is Updater.upsert:
+    updater, kind = walk.updater, type(walk.updater)
+    if kind.upsert is Updater.upsert and kind.conclude is Updater.conclude:
         return version
-    said = author_call(walk, "upsert", lambda: updater.upsert(version))
+    last = dict(executed.tail_rows)  # the commit is still to store these
+
+    def made(step_id: str) -> bytes:
+        for position, step in enumerate(chain.from_iterable(planned.plan.each(walk.ports.state))):
+            if step.id == step_id:
+                digest = executed.results.get(position)[1]
+                return walk.ports.plain(last[digest]) if digest in last else walk.ports.objects.read(digest)
+        raise _refused(walk, "conclude", "the name of no step", "give the id of a step of the plan")
+
+    said = author_call(walk, "upsert", lambda: updater.conclude(version, planned.inputs, made))
     if type(said) is not DatasetVersion or msgspec.structs.replace(said, metadata=version.metadata) != version:
         raise _refused(walk, "upsert", "another version than the one that was made", "change nothing but its metadata")
     canonical(said.metadata)  # BadInput, where it is nothing that can be kept

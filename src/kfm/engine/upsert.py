@@ -74,7 +74,7 @@ def assemble(walk: Walk, planned: Planned, executed: Executed) -> Assembled:
         code_hash=run.code_hash,
         standing=walk.standing,
     )
-    version = upserted(walk, version)
+    version = upserted(walk, version, planned, executed)
     read = input_items(walk.updater, walk.dataset, inputs)
     of = read + further(walk, read)
     changes = {

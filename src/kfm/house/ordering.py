@@ -131,6 +131,9 @@ class _Looking:
     def pin(self, source: str, **how: Any) -> SourceRef:  # noqa: ARG002
         raise Refused("an operation reads no source", hint="report this")
 
+    def bytes(self, ref: SourceRef) -> bytes:  # noqa: ARG002
+        raise Refused("an operation reads no source", hint="report this")
+
     def ref(self, name: str) -> SourceRef:
         return SourceRef(uri=REF + name, content_hash=self._refs.at(name), size=0, name=name)
 

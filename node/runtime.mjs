@@ -112,8 +112,8 @@ export class House {
         });
       }
       const { labels, custodians, ledger, attest, policy } = this.config;
-      if (policy.url || policy.folder || ledger.sign_with || attest.sign_with) {
-        throw new BadInput("kfm.yml asks for signatures or names policies, and this runner has neither", {
+      if (policy.url || policy.folder || ledger.sign_with || attest.sign_with || declared.pool) {
+        throw new BadInput("kfm.yml asks for signatures, names policies or lets runs wait for a pool, and this runner does none of it", {
           hint: `run it with \`python -m updater run ${id}\``,
         });
       }

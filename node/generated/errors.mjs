@@ -99,6 +99,11 @@ export class StorageFailed extends Broken {
   static exitCode = 74;
 }
 
+export class Full extends Busy {
+  static code = "pool.full";
+  static exitCode = 6;
+}
+
 export const EXIT_CODES = {
   "done": 0,
   "failed": 1,
@@ -135,4 +140,5 @@ export const EXIT_CODE_OF = {
   "ref.moved": 6,
   "corrupt": 65,
   "storage.failed": 74,
+  "pool.full": 6,
 };

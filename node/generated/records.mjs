@@ -28,6 +28,8 @@ export const Trigger = record("Trigger", {
   received_at: [text, ""],
   correlation_id: [text, ""],
   partition: [text, ""],
+  pool: [text, ""],
+  low: [boolean, false],
 });
 
 export const Override = record("Override", {

@@ -174,6 +174,7 @@ export const ScheduleConfig = record("ScheduleConfig", {
   start: [text, ""],
   end: [text, ""],
   window: [text, ""],
+  pool: [bounded(text, {"max": 63}), ""],
   paused: [boolean, false],
 });
 
@@ -194,6 +195,7 @@ export const DatasetConfig = record("DatasetConfig", {
   extent: [nullable(Extent.type), null],
   sources: [map(SourceConfig.type), {}],
   schedule: [nullable(ScheduleConfig.type), null],
+  pool: [bounded(text, {"max": 63}), ""],
   freshness: [nullable(FreshnessConfig.type), null],
   publish_retention: [nullable(bounded(integer, {"ge": -1})), null],
 });
@@ -215,6 +217,7 @@ export const Config = record("Config", {
   neo4j: [Neo4jConfig.type, {"user": "env:NEO4J_USERNAME", "password": "env:NEO4J_PASSWORD", "database": "neo4j", "timeout_s": 30}],
   openlineage: [OpenLineageConfig.type, {"file": "", "url": "", "endpoint": "api/v1/lineage", "api_key": "", "timeout_s": 30}],
   watch: [WatchConfig.type, {"poll_s": 900, "jitter": 0.1, "host_pause_s": 1, "debounce_s": 2}],
+  pools: [map(bounded(integer, {"ge": 1, "le": 10000})), {}],
   schedules: [bounded(text, {"min": 1, "max": 4096}), "pipelines/schedules"],
   webhooks: [map(WebhookConfig.type), {}],
   labels: [bounded(text, {"max": 4096}), ""],

@@ -14,6 +14,7 @@
     ├── Cancelled        somebody ended this run: ask them, or run it again
     ├── Conflict         the world moved: look again
     │   ├── Busy             another live worker holds the lease
+    │   │   └── Full         every slot of a pool is taken
     │   ├── Fenced           our lease was taken over; nothing of ours may be written any more
     │   └── Moved            a ref is not where the plan expected it
     ├── Unavailable      a source or service does not answer: wait, retryable
@@ -123,6 +124,10 @@ class Conflict(KfmError):
 
 class Busy(Conflict):
     code = "lease.busy"
+
+
+class Full(Busy):
+    code = "pool.full"
 
 
 class Fenced(Conflict):

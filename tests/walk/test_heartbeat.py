@@ -64,7 +64,7 @@ def long_run(site: Installation) -> tuple[str, int, list[str]]:
         house.updater("demo").perform = slow  # type: ignore[method-assign]
         receipt = house.run(house.trigger("demo"))
         lease = house.state.leases.of("parts/demo")
-        assert lease is not None and lease.expires_ms == 0 and not heartbeat._walks
+        assert lease is not None and lease.expires_ms == 0 and not heartbeat._kept
         run = house.state.runs.get(receipt.run_id)
         assert run is not None and run.attempt == 1
         return receipt.outcome, slow.refused, [entry.outcome for entry in house.state.ledger.entries()]

@@ -59,6 +59,9 @@ class DatasetConfig(Record, frozen=True):
     schedule: Annotated[
         ScheduleConfig | None, Meta(description="when `kfm up` runs it; null: only as a file of schedules says")
     ] = None
+    pool: Annotated[
+        str, Meta(max_length=63, description="a name of `pools`: each run waits for a slot of it; empty: none does")
+    ] = ""
     freshness: Annotated[
         FreshnessConfig | None,
         Meta(description="how old it may become, as `kfm freshness` tells; null: as old as it is"),

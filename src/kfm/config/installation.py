@@ -16,6 +16,7 @@ from kfm.config.network import NetworkConfig, check_host
 from kfm.config.openlineage import OpenLineageConfig, check_openlineage
 from kfm.config.pace import ExecuteConfig, WatchConfig
 from kfm.config.policy import PolicyConfig, check_policy
+from kfm.config.pools import Slots, check_pool, check_pools
 from kfm.config.proving import AttestConfig, LedgerConfig, check_proving
 from kfm.config.values import ID_PATTERN, Days, Text
 from kfm.config.webhooks import WebhookConfig, check_webhook
@@ -59,6 +60,13 @@ class Config(Record, frozen=True):
         OpenLineageConfig, Meta(description="who is told of every run in the words of OpenLineage")
     ] = OpenLineageConfig()
     watch: Annotated[WatchConfig, Meta(description="how `kfm watch` looks at sources")] = WatchConfig()
+    pools: Annotated[
+        dict[str, Slots],
+        Meta(
+            description="how many runs may be at work at once, by the names that datasets and schedules use",
+            extra_json_schema={"propertyNames": {"pattern": ID_PATTERN}},
+        ),
+    ] = {}
     schedules: Annotated[Text, Meta(description="folder of files with schedules, which `kfm up` follows")] = (
         "pipelines/schedules"
     )
@@ -133,8 +141,10 @@ def check(config: Config, document: Document) -> None:
     check_policy(document, config.policy)
     for index, host in enumerate(config.network.allow):
         check_host(document, ("network", "allow", index), host)
+    check_pools(document, config.pools)
     for name, dataset in config.datasets.items():
         check_dataset(document, ("datasets", name), dataset)
+        check_pool(document, ("datasets", name, "pool"), dataset.pool, config.pools)
     for name, hook in config.webhooks.items():
         check_webhook(document, ("webhooks", name), hook, config.datasets)
 

@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from kfm.clock import parse_instant
 from kfm.config.loading import Resolved
+from kfm.config.pools import check_pool
 from kfm.config.schedules import ScheduleConfig
 from kfm.config.values import ID_PATTERN, Text
 from kfm.contract import names
@@ -95,6 +96,7 @@ def schedule_of(id: str, dataset: str, said: ScheduleConfig, place: str) -> Sche
         start_ms=parse_instant(said.start, "start") if said.start else None,
         end_ms=parse_instant(said.end, "end") if said.end else None,
         window=said.window,
+        pool=said.pool,
         paused=said.paused,
         after=tuple(names.dataset_id(name) for name in said.after),
         place=place,
@@ -120,11 +122,13 @@ def declared(resolved: Resolved) -> list[Schedule]:
         if dataset.schedule is not None:
             own: Path = ("datasets", name, "schedule")
             check_schedule(resolved.document, own, dataset.schedule)
+            check_pool(resolved.document, (*own, "pool"), dataset.schedule.pool, resolved.config.pools)
             found[name] = schedule_of(name, name, dataset.schedule, resolved.document.place(own))
     for document, file in _files(resolved):
         for id, said in file.schedules.items():
             path: Path = ("schedules", id)
             _check_declared(document, path, said, resolved.config.datasets, found.get(id))
+            check_pool(document, (*path, "pool"), said.pool, resolved.config.pools)
             found[id] = schedule_of(id, names.dataset_id(said.dataset), said, document.place(path))
     return [found[id] for id in sorted(found)]
 

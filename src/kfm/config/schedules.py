@@ -50,4 +50,7 @@ class ScheduleConfig(Record, frozen=True):
     start: Annotated[str, Meta(description="nothing before this instant, in RFC 3339")] = ""
     end: Annotated[str, Meta(description="nothing after this instant, in RFC 3339")] = ""
     window: Annotated[str, Meta(description="the days meant, as for `kfm run --window`, such as P30D")] = ""
+    pool: Annotated[
+        str, Meta(max_length=63, description="a name of `pools`, instead of that of the dataset; empty: as it says")
+    ] = ""
     paused: Annotated[bool, Meta(description="it has no ticks until this is taken out")] = False

@@ -339,6 +339,9 @@ class Leases(Protocol):
 
     def of(self, scope: str) -> Lease | None: ...
 
+    def below(self, scope: str) -> Iterator[Lease]:
+        """Of everything whose name begins with it and a slash, given back or not."""
+
 
 class LeasesTx(Leases, Protocol):
     def acquire(self, scope: str, holder: str, ttl_ms: int) -> Lease: ...
@@ -346,6 +349,12 @@ class LeasesTx(Leases, Protocol):
     def renew(self, lease: Lease, ttl_ms: int) -> None: ...
 
     def release(self, lease: Lease) -> None: ...
+
+    def forget(self, lease: Lease) -> None:
+        """As if it had never been: whoever believes to hold it is fenced off."""
+
+    def check(self, lease: Lease) -> None:
+        """Fenced if it was taken over."""
 
 
 class Runs(Protocol):

@@ -51,6 +51,8 @@ class Trigger(Record, frozen=True):
     received_at: str = ""
     correlation_id: str = ""  # the same on all that this request led to; given when its run begins
     partition: str = ""  # the part of the dataset meant, a name; part of the run key. Empty: the whole dataset
+    pool: str = ""  # whose slot its run takes; empty: that of its dataset, if it has one
+    low: bool = False  # whoever else waits for that pool goes first: a backfill
 
 
 class Override(Record, frozen=True):

@@ -24,6 +24,7 @@ class Schedule(Record, frozen=True):
     start_ms: int | None = None
     end_ms: int | None = None
     window: str = ""
+    pool: str = ""  # whose slots its runs take; empty: that of the dataset
     paused: bool = False
     after: tuple[str, ...] = ()  # datasets whose new versions ask for a run
     place: str = ""  # where it is declared, for people

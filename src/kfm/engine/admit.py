@@ -111,6 +111,7 @@ def claim(walk: Walk, inputs: list[SourceRef], keys: Keys, is_other: bool) -> Fr
     ended: list[tuple[Run, ErrorNote]] = []
     with state.transaction(durable=False, switches=walk.switches) as tx:
         walk.check_wanted(claiming=True)
+        walk.check_slot(tx)
         # Asked again where nobody can come between the answer and the claim.
         latest = state.runs.claimed(keys.claim_key)
         done = done_before(walk, latest)
@@ -138,7 +139,7 @@ def claim(walk: Walk, inputs: list[SourceRef], keys: Keys, is_other: bool) -> Fr
     tenure = Tenure(lease, walk.ports.clock.now_ms())
     walk.reached.admitted = admitted = kind(keys, run, tenure, is_other)
     if not settings.dry_run:
-        heartbeat.begin(walk, tenure)
+        heartbeat.begin(walk, walk.ports, tenure)
     if isinstance(admitted, Resume):
         walk.trigger = msgspec.structs.replace(walk.trigger, correlation_id=run.trigger.correlation_id)
         walk.started_ms = tenure.renewed_ms

@@ -116,6 +116,7 @@ def write(
     tenure, ttl = planned.tenure, walk.ports.settings.lease_ms
     journal = planned.journal
     with walk.ports.state.transaction(tenure.lease, switches=walk.switches_of(planned.run_id)) as tx:
+        walk.check_slot(tx)
         rows = crew.take_rows()
         if rows:
             tx.objects(rows)

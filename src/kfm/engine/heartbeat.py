@@ -1,4 +1,5 @@
-"""Renews the leases of the runs this process is at work on, so that only a dead or stopped worker is replaced.
+"""Renews the leases of the runs this process is at work on, and of the slots they have, so that only a dead or stopped
+worker is replaced.
 
 A run renews its lease with what it writes anyway. But a step may take longer than the lease, and so may
 reading a source or sorting a manifest; whoever came then would take the work over and lose it in turn to
@@ -12,10 +13,10 @@ import os
 import threading
 
 from kfm.engine.stations import Tenure
-from kfm.engine.walk import Walk
+from kfm.engine.walk import Ports
 from kfm.errors import Conflict, KfmError
 
-_walks: dict[int, tuple[Walk, Tenure]] = {}
+_kept: dict[int, tuple[Ports, Tenure]] = {}  # by the walk or the slot that they are of
 _lock = threading.Lock()
 _thread: threading.Thread | None = None
 _stir = threading.Event()  # a shorter lease has come in
@@ -26,32 +27,32 @@ def _forget() -> None:
     """In a forked child: the runs are the parent's, and its thread did not come along."""
     global _lock, _stir, _thread
     _lock, _stir, _thread = threading.Lock(), threading.Event(), None
-    _walks.clear()
+    _kept.clear()
 
 
 os.register_at_fork(after_in_child=_forget)
 
 
-def begin(walk: Walk, tenure: Tenure) -> None:
-    """From here on the walk's lease is renewed."""
+def begin(of: object, ports: Ports, tenure: Tenure) -> None:
+    """From here on the lease is renewed, until `end` of the same."""
     global _thread
     with _lock:
-        _walks[id(walk)] = walk, tenure
+        _kept[id(of)] = ports, tenure
         if _thread is None:
             _thread = threading.Thread(target=_beat, daemon=True)
             _thread.start()
-        elif _pace(walk) < _pause:
+        elif _pace(ports) < _pause:
             _stir.set()
 
 
-def end(walk: Walk) -> None:
+def end(of: object) -> None:
     with _lock:
-        _walks.pop(id(walk), None)
+        _kept.pop(id(of), None)
 
 
-def _pace(walk: Walk) -> float:
-    """Seconds between two looks at a run's lease."""
-    return walk.ports.settings.lease_ms / 6000
+def _pace(ports: Ports) -> float:
+    """Seconds between two looks at a lease."""
+    return ports.settings.lease_ms / 6000
 
 
 def _beat() -> None:
@@ -61,25 +62,26 @@ def _beat() -> None:
         if _stir.wait(_pause):
             _stir.clear()
         with _lock:
-            walks = list(_walks.values())
-            if not walks and _pause:
+            kept = list(_kept.items())
+            if not kept and _pause:
                 _thread = None
                 return
-            _pause = min((_pace(walk) for walk, _ in walks), default=1.0)
-        for walk, tenure in walks:
-            _renew(walk, tenure)
+            _pause = min((_pace(ports) for _, (ports, _) in kept), default=1.0)
+        for of, (ports, tenure) in kept:
+            _renew(of, ports, tenure)
 
 
-def _renew(walk: Walk, tenure: Tenure) -> None:
-    lease, ttl = tenure.lease, walk.ports.settings.lease_ms
-    now = walk.ports.clock.now_ms()
+def _renew(of: int, ports: Ports, tenure: Tenure) -> None:
+    lease, ttl = tenure.lease, ports.settings.lease_ms
+    now = ports.clock.now_ms()
     if now - tenure.renewed_ms <= ttl // 3:
         return
     try:
-        with walk.ports.state.transaction(lease, durable=False) as tx:
+        with ports.state.transaction(lease, durable=False) as tx:
             tx.leases.renew(lease, ttl)
         tenure.renewed_ms = now
     except Conflict:
         """Someone is writing just now, or the lease was taken over, which the run will find out by itself."""
     except KfmError:
-        end(walk)
+        with _lock:
+            _kept.pop(of, None)

@@ -150,6 +150,7 @@ def take_turns(walk: Walk, problem: Moved, turn: int) -> None:
 def commit(walk: Walk, planned: Planned, executed: Executed, made: Assembled) -> Iterator[Tx]:
     """The one transaction, guarded by the lease's token and the switches; frees the lease with it."""
     with walk.ports.state.transaction(planned.lease, switches=walk.switches_of(planned.run_id)) as tx:
+        walk.check_slot(tx)
         if executed.tail_rows or made.rows:
             tx.objects(executed.tail_rows + made.rows)
         yield tx

@@ -14,6 +14,7 @@ from kfm.contract.ports import Log, Objects, Source, State, Tx
 from kfm.contract.records import (
     DataContract,
     FetchRequest,
+    Lease,
     Receipt,
     RefMove,
     Run,
@@ -97,6 +98,7 @@ class Ports(Struct):
     protection: Protection | None = None  # None: nothing here is protected
     attest: Attest | None = None  # who signs what is said about a version
     seal: Seal | None = None  # of a restricted run: all that it stores goes under it
+    slot: Lease | None = None  # of a pool: who lost it writes nothing more
 
     def stored(self, body: bytes) -> bytes:
         """A body that becomes a row, as it may lie in the state."""
@@ -252,6 +254,12 @@ class Walk(Struct):
             for run in state.runs.unfinished(self.dataset):
                 if run.trigger.trigger_id == trigger_id:
                     raise Conflict(f"run {run.run_id} is at this work already", hint="wait for it, or `kfm resume`")
+
+    def check_slot(self, tx: Tx) -> None:
+        """Inside a transaction: is the slot of a pool still ours, if we have one? Who was stopped past its lease may
+        find another in its place."""
+        if self.ports.slot is not None:
+            tx.leases.check(self.ports.slot)
 
     def elapsed_ms(self) -> int:
         return max(0, self.ports.clock.now_ms() - self.started_ms)

@@ -12,8 +12,9 @@ from kfm.engine.changes import code_changed
 from kfm.engine.verify import verify
 from kfm.errors import KfmError
 from kfm.house.gates import Gates
-from kfm.house.opening import House, default_actor, folders, load, place_verdicts
+from kfm.house.opening import House, default_actor, load
 from kfm.house.publishing import check_all, published_datasets
+from kfm.house.stored import folders, place_verdicts
 from kfm.inspection.inspecting import contract_problems
 from kfm.store.maps import differences
 from kfm.store.place import Verdict, durability, try_out

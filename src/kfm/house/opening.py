@@ -41,6 +41,7 @@ from kfm.errors import BadInput, Broken, KfmError, Refused
 from kfm.house.gates import Gates
 from kfm.house.stored import Mode as Mode
 from kfm.house.stored import open_tables as open_tables
+from kfm.house.stored import place_verdicts
 from kfm.house.trust import LedgerNotary, Trust
 from kfm.orchestration.triggers import DAY_MS, asked, ordered, prune
 from kfm.sources import open_source
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
     from kfm.operations.moves import MoveUpdater
     from kfm.seals.custody import CustodianKey
     from kfm.seals.orders import Order
-    from kfm.store.place import Verdict
 
 Progress = Callable[[str, int, int], None]
 
@@ -376,8 +376,9 @@ class House:
             reason=reason,
         )
 
-    def run(self, trigger: Trigger, updater: Updater | None = None) -> Receipt:
-        """One trigger through the walk. Durable when `settle` returns."""
+    def run(self, trigger: Trigger, updater: Updater | None = None, *, patient: bool = True) -> Receipt:
+        """One trigger through the walk. Durable when `settle` returns. Not `patient`: Full if it would have to wait for
+        a slot of a pool."""
         ports = self.ports(trigger.dataset)
         if self.mode == "write" and (ports.protection is not None or self.config.policy.folder):
             from kfm.house.recalling import recall
@@ -386,7 +387,17 @@ class House:
             made_ready(self, trigger.dataset)
             if ports.protection is not None:
                 recall(self)
-        return run(trigger, updater or self.updater(trigger.dataset), ports)
+        return self._walk(trigger, updater or self.updater(trigger.dataset), ports, patient=patient)
+
+    def _walk(
+        self, trigger: Trigger, updater: Updater, ports: Ports, unfinished: Run | None = None, *, patient: bool = True
+    ) -> Receipt:
+        if not self.config.pools:
+            return run(trigger, updater, ports, unfinished)
+        from kfm.house.pools import slot
+
+        with slot(self, trigger, ports, unfinished, patient=patient) as ports:
+            return run(trigger, updater, ports, unfinished)
 
     def fetch(self, request: FetchRequest, dataset: str) -> Fetched:
         """Look at a source without a run: its bytes go into the store, nothing else changes."""
@@ -458,7 +469,7 @@ class House:
         if unfinished is not None:  # as it is now: another worker may have planned it, and died
             unfinished = self.state.runs.get(unfinished.run_id)
         try:
-            receipt = run(trigger, self.updater_of(trigger), self.ports(trigger.dataset), unfinished)
+            receipt = self._walk(trigger, self.updater_of(trigger), self.ports(trigger.dataset), unfinished)
         except Broken:
             raise
         except KfmError as problem:
@@ -543,20 +554,6 @@ def load(resolved: Resolved, name: str, dataset: DatasetConfig) -> Updater:
     from kfm.updaters.declared.updater import load_declared
 
     return load_declared(name, dataset.version, dataset.outputs, dataset.contracts())
-
-
-def folders(resolved: Resolved) -> Iterator[tuple[str, str]]:
-    scheme, path = resolved.location(resolved.config.state)
-    if scheme != "memory":
-        yield "state", os.path.dirname(path)
-    yield "objects", resolved.location(resolved.config.objects)[1]
-
-
-def place_verdicts(resolved: Resolved) -> list[Verdict]:
-    """What the mount table says about where state and objects lie."""
-    from kfm.store.place import examine
-
-    return [verdict for what, folder in folders(resolved) for verdict in examine(folder, what)]
 
 
 def open_log(

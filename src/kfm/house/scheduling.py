@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
 from kfm.clock import rfc3339
 from kfm.config.scheduled import declared
 from kfm.contract.canonical import canonical
@@ -124,7 +126,7 @@ def one(resolved: Resolved, id: str) -> Schedule:
 def ask(house: House, schedule: Schedule, *, actor: str, reason: str) -> Trigger:
     """Ask for a run now, beside the ticks. Durable on return."""
     asked = house.trigger(schedule.dataset, kind="manual", window=schedule.window, actor=actor, reason=reason)
-    return keep(house.state, asked)
+    return keep(house.state, replace(asked, pool=schedule.pool))
 
 
 def shown(house: House) -> Iterator[Shown]:
@@ -225,7 +227,8 @@ class Ticker:
         return self._next[0][0] if self._next else None
 
     def _asking(self, schedule: Schedule, _now_ms: int) -> Trigger:
-        return self._house.trigger(schedule.dataset, kind="schedule", actor="kfm up", window=schedule.window)
+        asked = self._house.trigger(schedule.dataset, kind="schedule", actor="kfm up", window=schedule.window)
+        return replace(asked, pool=schedule.pool)
 
     def _mark(self, schedule: Schedule) -> str:
         """Of a static one: what it is made by. As long as this is the same, there is nothing to do again."""

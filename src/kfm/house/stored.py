@@ -1,12 +1,16 @@
-"""Which tables the state is kept in."""
+"""Which tables the state is kept in, and where it lies."""
 
 from __future__ import annotations
 
 import os
-from typing import Literal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
 
 from kfm.config import Resolved
 from kfm.contract.ports import Tables
+
+if TYPE_CHECKING:
+    from kfm.store.place import Verdict
 
 Mode = Literal["write", "read", "dry"]
 
@@ -34,3 +38,17 @@ def open_tables(resolved: Resolved, mode: Mode) -> Tables:
     from kfm.store.snapshot import SnapshotTables
 
     return OverlayTables(SnapshotTables(path))
+
+
+def folders(resolved: Resolved) -> Iterator[tuple[str, str]]:
+    scheme, path = resolved.location(resolved.config.state)
+    if scheme != "memory":
+        yield "state", os.path.dirname(path)
+    yield "objects", resolved.location(resolved.config.objects)[1]
+
+
+def place_verdicts(resolved: Resolved) -> list[Verdict]:
+    """What the mount table says about where state and objects lie."""
+    from kfm.store.place import examine
+
+    return [verdict for what, folder in folders(resolved) for verdict in examine(folder, what)]

@@ -10,7 +10,7 @@ from kfm.clock import parse_instant
 from kfm.contract.overrides import overrides_of
 from kfm.contract.records import FetchRequest, Receipt, Trigger
 from kfm.engine.record import merge
-from kfm.errors import Broken, KfmError, Refused
+from kfm.errors import Broken, Full, KfmError, Refused
 from kfm.house.opening import House
 from kfm.orchestration.polling import Timetable, note, shared
 
@@ -44,6 +44,7 @@ class Watch:
         self._wait: dict[str, int] = {}  # datasets that failed or are frozen: not before this
         self._failures: dict[str, int] = {}
         self.busy = False  # a run was begun and has not ended
+        self.waits = False  # something of the last round waits for a slot of a pool
 
     def _now(self) -> int:
         return round(self._house.clock.monotonic() * 1000)
@@ -96,6 +97,7 @@ class Watch:
 
     def drain(self, *, patient: bool = True) -> Iterator[Receipt]:
         """Run what waits, a dataset at a time. `patient`: only where nothing came for a while, or it waits long."""
+        self.waits = False
         now = self._now()
         wall = self._house.clock.now_ms()
         for dataset, group in self._groups().items():
@@ -120,9 +122,13 @@ class Watch:
             first, rest = group[0], group[1:]
             try:
                 self.busy = True
-                receipt = house.run(first, house.updater_of(first))
+                receipt = house.run(first, house.updater_of(first), patient=False)
             except Broken:
                 raise
+            except Full:  # its trigger waits on, and its place is kept
+                self.busy = False
+                self.waits = True
+                return
             except KfmError as problem:
                 self.busy = False
                 if house.state.inbox.kept(first) is not None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from kfm.contract.records import Lease
-from kfm.errors import Busy
+from kfm.errors import Busy, Fenced
 from kfm.store.holders import is_held
 from kfm.store.rows import Noun, exact
 
@@ -17,6 +17,9 @@ class Leases(Noun):
 
     def of(self, scope: str) -> Lease | None:
         return self._one("leases", scope, Lease)
+
+    def below(self, scope: str) -> Iterator[Lease]:
+        return self._many("leases", Lease, scope + "/")
 
     def acquire(self, scope: str, holder: str, ttl_ms: int) -> Lease:
         with self._state.transaction(durable=False) as tx:
@@ -66,6 +69,19 @@ class LeasesTx(Leases):
         current = self.of(lease.scope)
         if current is not None and current.token == lease.token:
             self._tables.put("leases", lease.scope, exact(msgspec.structs.replace(current, expires_ms=0)))
+
+    def forget(self, lease: Lease) -> None:
+        self._state.recheck("leases")
+        current = self.of(lease.scope)
+        if current is not None and current.token == lease.token:
+            self._tables.delete("leases", lease.scope)
+
+    def check(self, lease: Lease) -> None:
+        current = self.of(lease.scope)
+        # The holder as well: a token handed out in a transaction that was rolled back is handed out again.
+        if current is None or (current.token, current.holder) != (lease.token, lease.holder):
+            what = f"the lease on {lease.scope} was taken over by another worker"
+            raise Fenced(what, hint="nothing was written; the other worker carries on", token=lease.token)
 
 
 def _busy(current: Lease, now: int) -> Busy:

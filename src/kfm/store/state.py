@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from kfm.contract.ports import Notary, Tables
 from kfm.contract.records import Lease
-from kfm.errors import Cancelled, Fenced, Frozen
+from kfm.errors import Cancelled, Frozen
 from kfm.store.inbox import Inbox, InboxTx
 from kfm.store.journal import Journal, JournalTx
 from kfm.store.leases import Leases, LeasesTx
@@ -94,11 +94,7 @@ class StoredState:
                 raise Frozen(f"{name} is frozen", hint=f"see `kfm refs history {switch}`; `{thaw}` opens it")
 
     def _check_fence(self, lease: Lease) -> None:
-        current = self.leases.of(lease.scope)
-        # The holder as well: a token handed out in a transaction that was rolled back is handed out again.
-        if current is None or (current.token, current.holder) != (lease.token, lease.holder):
-            what = f"the lease on {lease.scope} was taken over by another worker"
-            raise Fenced(what, hint="nothing was written; the other worker carries on", token=lease.token)
+        self.tx.leases.check(lease)
 
     def reading(self) -> AbstractContextManager[object]:
         return self.tables.reading()

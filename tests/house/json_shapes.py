@@ -510,7 +510,7 @@ NOT_JSON = {
     "kfm schema": "A JSON Schema by itself; without a NAME a list of names.",
     "kfm completion": "A script, always.",
     "kfm lineage export": "Documents of the grammar, always: a line each; PROV is one document, Mermaid is text.",
-    "kfm up": "A [receipt](../../schemas/receipt.json) a line, as runs end.",
+    "kfm up": "A [receipt](../../schemas/receipt.json) a line, as runs end; with `--listen` first where it does.",
     "kfm watch": "A [receipt](../../schemas/receipt.json) a line, as runs end.",
     "kfm serve webhooks": "One line when it listens: `listening` (where) and `webhooks` (their names).",
     "kfm workflow github": "YAML, always.",

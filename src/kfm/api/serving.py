@@ -9,7 +9,8 @@ import socket
 import ssl
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, TextIO
 
@@ -174,10 +175,11 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def serve_webhooks(
-    opened: Callable[[], House], host: str, port: int, tls: ssl.SSLContext | None, ready: Callable[[int], None]
-) -> None:
-    """Until SIGTERM or SIGINT; what was accepted by then is answered. `ready` is told the port."""
+@contextmanager
+def _door(
+    opened: Callable[[], House], host: str, port: int, tls: ssl.SSLContext | None
+) -> Iterator[tuple[uvicorn.Server, socket.socket]]:
+    """Who answers, and where; what was accepted is kept when this ends."""
     noise = Summed(sys.stderr)
     loggers = [logging.getLogger(name) for name in ("uvicorn", "asyncio")]
     with opened() as house:  # a bad secret or an updater that cannot be loaded is told before anyone listens
@@ -192,10 +194,30 @@ def serve_webhooks(
     for logger in loggers:
         logger.addHandler(noise)
     try:
-        ready(listener.getsockname()[1])
-        server.run(sockets=[listener])
+        yield server, listener
     finally:
         letterbox.close()
         for logger in loggers:
             logger.removeHandler(noise)
-        noise.close()
+
+
+def serve_webhooks(
+    opened: Callable[[], House], host: str, port: int, tls: ssl.SSLContext | None, ready: Callable[[int], None]
+) -> None:
+    """Until SIGTERM or SIGINT; what was accepted by then is answered. `ready` is told the port."""
+    with _door(opened, host, port, tls) as (server, listener):
+        ready(listener.getsockname()[1])
+        server.run(sockets=[listener])
+
+
+@contextmanager
+def taking_webhooks(opened: Callable[[], House], host: str, port: int, tls: ssl.SSLContext | None) -> Iterator[int]:
+    """The same beside other work, in threads of its own; gives the port. What is open when this ends is answered."""
+    with _door(opened, host, port, tls) as (server, listener):
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="webhooks", daemon=True)
+        thread.start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            server.should_exit = True
+            thread.join()

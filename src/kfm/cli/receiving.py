@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from kfm import DISTRIBUTION
@@ -33,35 +34,50 @@ MOST = 256 * 1024
 
 def serve_webhooks(options: argparse.Namespace, screen: Screen) -> int:
     resolved = settings(options)
+    tls = secured(options, resolved, options.host)
+    serving = server()
+    from kfm.house.opening import open_house
+
+    def ready(port: int) -> None:
+        tell_listening(screen, resolved, options.host, port, tls=tls is not None)
+        screen.say("accepted triggers wait in the inbox: `kfm watch` runs them, or `kfm resume` once")
+
+    serving.serve_webhooks(partial(open_house, resolved), options.host, options.port, tls, ready)
+    screen.say("stopped; everything that was accepted is in the inbox")
+    return 0
+
+
+def secured(options: argparse.Namespace, resolved: Resolved, host: str) -> ssl.SSLContext | None:
+    """With what it listens there. Refused where others could hear what is said."""
     if not resolved.config.webhooks:
         raise BadInput("the configuration names no webhook", hint="add one under `webhooks:`")
     if (options.tls_cert is None) != (options.tls_key is None):
         raise BadInput("--tls-cert and --tls-key belong together", hint="give both, or none")
     tls = _tls(options.tls_cert, options.tls_key) if options.tls_cert is not None else None
-    if not tls and not options.behind_proxy and not _is_loopback(options.host):
+    if not tls and not options.behind_proxy and not _is_loopback(host):
         raise Refused(
-            f"{printable(options.host)} is open to others and there is no TLS",
+            f"{printable(host)} is open to others and there is no TLS",
             hint="give --tls-cert and --tls-key, or --behind-proxy if a proxy ends TLS before us",
         )
+    return tls
+
+
+def server() -> ModuleType:
+    """What serves, if it is installed."""
     try:
-        from kfm.api.serving import serve_webhooks as serve
+        from kfm.api import serving
     except ImportError:
         raise Refused("serving needs uvicorn and httptools", hint=f"pip install '{DISTRIBUTION}[serve]'") from None
-    from kfm.house.opening import open_house
+    return serving
 
-    def ready(port: int) -> None:
-        scheme = "https" if tls else "http"
-        host = f"[{options.host}]" if ":" in options.host else options.host
-        if screen.json:  # one line, at once: whoever started us waits for it
-            listening = {"listening": f"{scheme}://{host}:{port}", "webhooks": sorted(resolved.config.webhooks)}
-            screen.line(canonical(listening).decode())
-            screen.out.flush()
-        screen.say(f"listening on {scheme}://{host}:{port}/webhooks/…  ({', '.join(sorted(resolved.config.webhooks))})")
-        screen.say("accepted triggers wait in the inbox: `kfm watch` runs them, or `kfm resume` once")
 
-    serve(partial(open_house, resolved), options.host, options.port, tls, ready)
-    screen.say("stopped; everything that was accepted is in the inbox")
-    return 0
+def tell_listening(screen: Screen, resolved: Resolved, host: str, port: int, *, tls: bool) -> None:
+    scheme, names = "https" if tls else "http", sorted(resolved.config.webhooks)
+    host = f"[{host}]" if ":" in host else host
+    if screen.json:  # one line, at once: whoever started us waits for it
+        screen.line(canonical({"listening": f"{scheme}://{host}:{port}", "webhooks": names}).decode())
+        screen.out.flush()
+    screen.say(f"listening on {scheme}://{host}:{port}/webhooks/…  ({', '.join(names)})")
 
 
 def _tls(cert: str, key: str) -> ssl.SSLContext:
@@ -118,7 +134,17 @@ def teller(house: House, watching: Watch, screen: Screen, tally: Tally) -> Calla
     from kfm.house.working import Outcome, settle
 
     def told(receipts: Iterator[Receipt]) -> int:
-        found = list(receipts)
+        count, found, since = 0, [], house.clock.monotonic()
+        for receipt in receipts:  # what is done is not kept back until all is
+            count += 1
+            found.append(receipt)
+            if house.clock.monotonic() - since >= 1:
+                tell(found)
+                found, since = [], house.clock.monotonic()
+        tell(found)
+        return count
+
+    def tell(found: list[Receipt]) -> None:
         if found:
             watching.busy = True
             settle(house, Outcome(found), tally)
@@ -128,7 +154,6 @@ def teller(house: House, watching: Watch, screen: Screen, tally: Tally) -> Calla
             _tell_receipt(screen, receipt)
         tally.errors.clear()
         screen.out.flush()
-        return len(found)
 
     return told
 

@@ -1,24 +1,19 @@
-"""kfm up, kfm schedule: when things run."""
+"""kfm schedule, kfm freshness: when things run."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from kfm.cli import Stopped
 from kfm.cli.opening import known_dataset, opened, person, settings
-from kfm.cli.receiving import teller
 from kfm.cli.render import Screen
 from kfm.cli.running import Tally
 from kfm.clock import parse_instant, rfc3339
 from kfm.errors import EXIT_CODES, Conflict, Refused
 
 if TYPE_CHECKING:
-    from kfm.contract.records import Receipt
     from kfm.contract.schedules import Schedule, Tick
-    from kfm.house.upkeep import Upkeep
 
 WAIT = 100  # tenths of a second that a run that is cancelled is given to end
 _WHY = {
@@ -30,41 +25,6 @@ _WHY = {
     "missed": "passed: nobody looked in time",
     "paused": "passed: it was paused",
 }
-
-
-def up(options: argparse.Namespace, screen: Screen) -> int:
-    """Until SIGTERM or Ctrl-C. What it is told meanwhile is durable before it says so."""
-    from kfm.house.upkeep import Upkeep
-
-    resolved = settings(options)
-    names = [known_dataset(options, screen, resolved, name) for name in options.dataset]
-    names = names or sorted(resolved.config.datasets)
-    with opened(options, screen, "write", resolved) as house:
-        tally = Tally(screen)
-        upkeep = Upkeep(house, names, tally.failed)
-        if not options.once:
-            screen.say(f"up: {upkeep.schedules} schedules, {len(names)} datasets; Ctrl-C ends it")
-
-        try:
-            return _keep_up(upkeep, teller(house, upkeep.watching, screen, tally), options.once, tally)
-        except (KeyboardInterrupt, Stopped):
-            if upkeep.watching.busy or options.once:
-                raise
-            screen.say("stopped; nothing was at work")
-            return 0
-
-
-def _keep_up(upkeep: Upkeep, told: Callable[[Iterator[Receipt]], int], once: bool, tally: Tally) -> int:
-    """Once: until a round makes nothing, for a new version asks for those that come after it."""
-    import time
-
-    told(upkeep.begin())
-    while True:
-        made = told(upkeep.turn(patient=not once))
-        if not once:
-            time.sleep(upkeep.pause_ms() / 1000)
-        elif not made and not upkeep.more():
-            return tally.code
 
 
 def schedule_list(options: argparse.Namespace, screen: Screen) -> int:

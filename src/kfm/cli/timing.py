@@ -17,13 +17,18 @@ def add(commands: Any, make: Make, group: Group) -> None:
     up = make(
         commands,
         "up",
-        "scheduling:up",
-        "Run the installation: schedules, sources that change, triggers that wait",
-        "Stop it with Ctrl-C: the run at work is finished first. A second one beside it does no harm: what is due is\n"
-        "claimed once. With --once it does what is due now and ends, for cron, systemd timers and workflows.",
+        "keeping_up:up",
+        "Run the installation: schedules, sources that change, webhooks, triggers that wait, sinks that follow",
+        "Stop it with Ctrl-C: the run at work is finished first; a second Ctrl-C leaves it to `kfm resume`. A second\n"
+        "one on the same state stands by and takes over when the first is gone. With --once it does what is due now\n"
+        "and ends, for cron, systemd timers and workflows.",
     )
     up.add_argument("dataset", nargs="*", metavar="DATASET", help="its name in kfm.yml (default: all)")
     up.add_argument("--once", action="store_true", help="do what is due and what waits, and end")
+    up.add_argument("--listen", metavar="ADDRESS", type=_address, help="take webhooks there, such as 127.0.0.1:8750")
+    up.add_argument("--tls-cert", metavar="FILE", help="certificate, PEM, of --listen")
+    up.add_argument("--tls-key", metavar="FILE", help="its key, PEM")
+    up.add_argument("--behind-proxy", action="store_true", help="a proxy before us ends TLS")
 
     schedule = group(commands, "schedule", "Look at schedules, and hold them")
     make(schedule, "list", "scheduling:schedule_list", "List schedules: when each ran last, and when it runs next")
@@ -68,3 +73,13 @@ def add(commands: Any, make: Make, group: Group) -> None:
     )
     fresh.add_argument("dataset", nargs="*", metavar="DATASET", help="its name in kfm.yml (default: all)")
     fresh.add_argument("--check", action="store_true", help="exit 3 if one is late")
+
+
+def _address(text: str) -> tuple[str, int]:
+    from argparse import ArgumentTypeError
+
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not (colon and host and port.isascii() and port.isdigit() and int(port) <= 65535):
+        raise ArgumentTypeError("is no address: write host and port, such as 127.0.0.1:8750")
+    return host, int(port)

@@ -1,4 +1,5 @@
-"""`kfm up`: an installation that runs itself. Schedules, sources that are watched, triggers that wait, in one process.
+"""`kfm up`: an installation that runs itself: schedules, sources that are watched, triggers that wait, and sinks that
+follow, in one process.
 
 It decides when; the walk does what. It holds nothing that must not be lost: a second one beside it, a kill or a clock
 that jumps do no harm, because a tick is claimed once and a run has its lease.
@@ -9,23 +10,81 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from kfm.contract.records import Receipt
-from kfm.errors import KfmError
+from kfm.errors import Busy, KfmError
 from kfm.house.opening import House
 from kfm.house.scheduling import Ticker
+from kfm.house.turns import Turn
 from kfm.house.watching import Watch
+
+SETTLE_MS = 10_000  # between two looks at sinks that did not answer, and at what others left unfinished
 
 
 class Upkeep:
     """What is due, then what waits."""
 
-    def __init__(self, house: House, datasets: Sequence[str], tell: Callable[[str, KfmError], None]) -> None:
+    def __init__(
+        self,
+        house: House,
+        datasets: Sequence[str],
+        tell: Callable[[str, KfmError], None],
+        *,
+        goes_on: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._house = house
+        self._tell = tell
+        self._goes_on = goes_on
         self._ticker = Ticker(house, datasets)
-        self.watching = Watch(house, datasets, tell, polled=_is_polled(house))
+        self.watching = Watch(house, datasets, self._told, polled=_is_polled(house), goes_on=self._may)
+        self._turn = Turn(house, datasets)
+        self._takes_turns = False
+        self._has_turn: bool | None = None
+        self._settled = -1  # how far the ledger had come when all were told
+        self._settled_at = 0.0
 
     @property
     def schedules(self) -> int:
         return len(self._ticker)
+
+    def _told(self, about: str, problem: KfmError) -> None:
+        """That another has the work just now is no failure to one that looks again."""
+        if self._takes_turns and isinstance(problem, Busy):
+            self._house.log.event("run.awaited", about=about, error=problem)
+        else:
+            self._tell(about, problem)
+
+    def _may(self) -> bool:
+        return self._goes_on() and (not self._takes_turns or self._turn.take())
+
+    def my_turn(self) -> bool | None:
+        """Is it ours to keep this up? None: it is as it was when this was asked last."""
+        self._takes_turns = True
+        has = self._turn.take()
+        changed, self._has_turn = has != self._has_turn, has
+        return has if changed else None
+
+    @property
+    def stands_by(self) -> bool:
+        return self._has_turn is False
+
+    def wait_for_turn(self) -> bool:
+        """For one that ends by itself: had at once, or when whoever had it did not renew it. False: another is up, and
+        does what is due."""
+        seen = self._turn.holder()
+        waited_ms = 0
+        while not self._turn.take():
+            now = self._turn.holder()
+            if now is None:
+                continue
+            if seen is None or (now.token, now.expires_ms) != (seen.token, seen.expires_ms):
+                return False
+            if waited_ms > now.ttl_ms:  # its time does not pass: the clock stands still
+                return True
+            self._house.clock.sleep(0.1)
+            waited_ms += 100
+        return True
+
+    def end(self) -> None:
+        self._turn.give_back()
 
     def begin(self) -> Iterator[Receipt]:
         """Finish what an earlier process left unfinished."""
@@ -41,8 +100,19 @@ class Upkeep:
         """Is there a source that was not looked at yet?"""
         return self.watching.more()
 
+    def settles(self) -> bool:
+        """Is it time to tell sinks, though nothing was run here? Others run things too, and a sink may answer again."""
+        newest = next((entry.index for entry in self._house.state.ledger.entries(reverse=True, limit=1)), 0)
+        now = self._house.clock.monotonic()
+        if newest == self._settled and 0 <= (now - self._settled_at) * 1000 < SETTLE_MS:
+            return False
+        self._settled, self._settled_at = newest, now
+        return True
+
     def pause_ms(self) -> int:
         """How long nothing is due; at most a second, because others may put triggers into the inbox."""
+        if self.stands_by:
+            return 1000
         at_ms = self._ticker.next_ms()
         soon = 1000 if at_ms is None else max(at_ms - self._house.clock.now_ms(), 0)
         return min(self.watching.pause_ms(), soon, 1000)

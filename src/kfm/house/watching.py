@@ -28,8 +28,11 @@ class Watch:
         tell: Callable[[str, KfmError], None],
         *,
         polled: Callable[[str, str], bool] = lambda _dataset, _source: True,
+        goes_on: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`goes_on` is asked before every run: may it be begun here?"""
         self._house = house
+        self._goes_on = goes_on
         self._tell = tell
         self._polled = polled
         self._watched = frozenset(datasets)
@@ -61,7 +64,7 @@ class Watch:
     def take_up(self) -> Iterator[Receipt]:
         """Finish what an earlier process left unfinished."""
         for unfinished in list(self._house.state.runs.unfinished()):
-            if unfinished.dataset in self._watched:
+            if unfinished.dataset in self._watched and self._goes_on():
                 self.busy = True
                 try:
                     yield from self._house.resume(unfinished.run_id, self._tell)
@@ -118,7 +121,7 @@ class Watch:
     def _answer(self, dataset: str, group: list[Trigger]) -> Iterator[Receipt]:
         """One run for the oldest and, if it succeeds, for all that wait for the same; the others in their turn."""
         house = self._house
-        while group:
+        while group and self._goes_on():
             first, rest = group[0], group[1:]
             try:
                 self.busy = True

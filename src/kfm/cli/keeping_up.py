@@ -1,0 +1,164 @@
+"""kfm up: one process that keeps an installation going, and how it is stopped."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from kfm.cli import Stopped
+from kfm.cli.opening import known_dataset, opened, settings
+from kfm.cli.receiving import secured, server, tell_listening, teller
+from kfm.cli.render import Screen
+from kfm.cli.running import Tally
+from kfm.errors import KfmError
+
+if TYPE_CHECKING:
+    from kfm.contract.records import Receipt
+    from kfm.house.opening import House
+    from kfm.house.upkeep import Upkeep
+
+
+class Patience:
+    """What Ctrl-C and SIGTERM do: at rest they end the wait; at work they are remembered until it is done. Whoever asks
+    a second time does not want to wait."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._resting = False
+        self.asked = False
+        self.code = 0  # of one that was stopped before its end
+
+    def goes_on(self) -> bool:
+        return not self.asked
+
+    def rest(self, seconds: float) -> None:
+        self._resting = True
+        try:
+            if not self.asked:
+                time.sleep(seconds)
+        finally:
+            self._resting = False
+
+    def _hear(self, number: int, _frame: FrameType | None) -> None:
+        self.code = 128 + number
+        if self._resting or self.asked:
+            self.asked = True
+            raise KeyboardInterrupt if number == signal.SIGINT else Stopped
+        self.asked = True
+        with suppress(RuntimeError):  # a line was just being written
+            self._screen.say("stopping: the run at work is finished first; once more leaves it to `kfm resume`")
+
+    @contextmanager
+    def hearing(self) -> Iterator[None]:
+        before = {}
+        with suppress(ValueError):  # not the main thread: the caller minds its own signals
+            for number in (signal.SIGINT, signal.SIGTERM):
+                before[number] = signal.signal(number, self._hear)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def up(options: argparse.Namespace, screen: Screen) -> int:
+    """Until SIGTERM or Ctrl-C. What it is told meanwhile is durable before it says so."""
+    from kfm.house.opening import open_house
+    from kfm.house.upkeep import Upkeep
+
+    resolved = settings(options)
+    names = [known_dataset(options, screen, resolved, name) for name in options.dataset]
+    names = names or sorted(resolved.config.datasets)
+    tls = secured(options, resolved, options.listen[0]) if options.listen else None
+    patience = Patience(screen)
+    with ExitStack() as stack:
+        house = stack.enter_context(opened(options, screen, "write", resolved))
+        tally = Tally(screen)
+        upkeep = Upkeep(house, names, tally.failed, goes_on=patience.goes_on)
+        stack.callback(upkeep.end)
+        if options.listen:
+            door = server().taking_webhooks(partial(open_house, resolved), *options.listen, tls)
+            tell_listening(screen, resolved, options.listen[0], stack.enter_context(door), tls=tls is not None)
+        if not options.once:
+            screen.say(f"up: {upkeep.schedules} schedules, {len(names)} datasets; Ctrl-C ends it")
+        told, follow = teller(house, upkeep.watching, screen, tally), _following(house, upkeep, tally)
+        with patience.hearing():
+            if not options.once:
+                return _keep_up(upkeep, told, follow, screen, patience)
+            if not upkeep.wait_for_turn():
+                screen.say("another `kfm up` has the turn, and does what is due")
+                return tally.code
+            if _once(upkeep, told, patience):
+                follow()
+                return tally.code
+            screen.say("stopped; what waits is kept")
+            return patience.code
+
+
+def _once(upkeep: Upkeep, told: Callable[[Iterator[Receipt]], int], patience: Patience) -> bool:
+    """Until a round makes nothing, for a new version asks for those that come after it. False: stopped before."""
+    told(upkeep.begin())
+    while patience.goes_on():
+        if not told(upkeep.turn(patient=False)) and not upkeep.more():
+            return patience.goes_on()
+    return False
+
+
+def _keep_up(
+    upkeep: Upkeep,
+    told: Callable[[Iterator[Receipt]], int],
+    follow: Callable[[], None],
+    screen: Screen,
+    patience: Patience,
+) -> int:
+    waited = False
+    try:
+        while patience.goes_on():
+            changed = upkeep.my_turn()
+            if changed is False:
+                screen.say("another one has the turn: this one stands by, and takes over when it is gone")
+                waited = True
+            elif changed:
+                if waited:
+                    screen.say("took over: it is the turn of this one now")
+                told(upkeep.begin())
+            if not upkeep.stands_by:
+                told(upkeep.turn())
+                follow()
+            patience.rest(upkeep.pause_ms() / 1000)
+    except (KeyboardInterrupt, Stopped):
+        if upkeep.watching.busy:
+            raise
+    screen.say("stopped; nothing is at work")
+    return 0
+
+
+def _following(house: House, upkeep: Upkeep, tally: Tally) -> Callable[[], None]:
+    """Tells sinks, and the outside, what others ran, or what was not heard before. The same trouble is said once."""
+    from kfm.house.working import Undelivered
+
+    said: set[tuple[str, str]] = set()
+
+    def follow() -> None:
+        if not upkeep.settles():
+            return
+        try:
+            house.settle()
+        except KfmError:
+            if not house.undelivered:
+                raise
+        troubles = [*house.undelivered, *(("", problem) for problem in house.untold)]
+        for dataset, problem in troubles:
+            if (dataset, problem.code) not in said:
+                tally.undelivered(Undelivered(dataset, problem, ours=False))
+        said.clear()
+        said.update((dataset, problem.code) for dataset, problem in troubles)
+        tally.errors.clear()
+
+    return follow

@@ -111,11 +111,14 @@ export class House {
           hint: `run it with \`python -m updater run ${id}\`, or declare \`outputs\` instead`,
         });
       }
+      const python = { hint: `run it with \`python -m updater run ${id}\`` };
       const { labels, custodians, ledger, attest, policy } = this.config;
       if (policy.url || policy.folder || ledger.sign_with || attest.sign_with || declared.pool) {
-        throw new BadInput("kfm.yml asks for signatures, names policies or lets runs wait for a pool, and this runner does none of it", {
-          hint: `run it with \`python -m updater run ${id}\``,
-        });
+        const asks = "asks for signatures, names policies or lets runs wait for a pool";
+        throw new BadInput(`kfm.yml ${asks}, and this runner does none of it`, python);
+      }
+      if (Object.values(declared.sources).some((source) => source.dataset)) {
+        throw new BadInput(`dataset ${id} reads other datasets, and this runner reads none`, python);
       }
       const masked = Object.values(declared.sources).some((source) => source.mask);
       const [known] = this.tables.scan("standings", "", { limit: 1 });

@@ -12,6 +12,7 @@ export const ITEM_MEMBERS = ["id", "geometry", "bbox", "collection", "links", "a
 export const FILE_NAMES = ["kfm.yml", "kfm.yaml", "kfm.json"];
 export const RESERVED_ENV = ["KFM_ACTOR", "KFM_COLOR", "KFM_CONFIG", "KFM_LOG", "KFM_NOW"];
 export const Format = literal("bytes", "csv", "geojson", "json", "ndjson", "stac", "text");
+export const Zone = literal("processed", "published");
 export const CatchUp = literal("all", "last", "none");
 export const Overlap = literal("queue", "skip");
 export const Day = literal("fri", "mon", "sat", "sun", "thu", "tue", "wed");
@@ -146,7 +147,11 @@ export const OpenLineageConfig = record("OpenLineageConfig", {
 });
 
 export const SourceConfig = record("SourceConfig", {
-  uri: bounded(text, {"min": 1, "max": 4096}),
+  uri: [bounded(text, {"max": 4096}), ""],
+  dataset: [bounded(text, {"max": 4096}), ""],
+  zone: [literal("processed", "published"), "processed"],
+  key: [list(bounded(text, {"min": 1, "max": 4096})), []],
+  version: [text, ""],
   format: [nullable(literal("bytes", "csv", "geojson", "json", "ndjson", "stac", "text")), null],
   contract: [DataContract.type, {"format": "bytes", "columns": [], "other_columns": "evolve", "header": true, "delimiter": ",", "encoding": "utf-8", "min_rows": 0, "max_held_rows": -1, "max_held_share": 0.2, "allow_empty": false, "shrink_limit": 0.2, "partition_by": "", "json_schema": {}, "root": ""}],
   complete: [boolean, false],

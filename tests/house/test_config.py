@@ -281,7 +281,7 @@ YAML_CASES: Cases = {
     "a misspelled key before a missing one": ("dataset: {}\n", ("unknown key dataset;", "did you mean datasets?")),
     "no datasets": ("kfm: 1\n", ("datasets is missing",)),
     "no updater": ("datasets: {a: {title: x}}\n", ("datasets.a has neither an updater nor outputs",)),
-    "no uri": (SOURCE % "{format: csv}", ("datasets.a.sources.s.uri is missing",)),
+    "no uri": (SOURCE % "{format: csv}", ("datasets.a.sources.s needs one of uri and dataset",)),
     # types
     "text for a number": ('execute: {threads: "4"}\n' + TAIL, ("execute.threads: expected an integer, found text",)),
     "units": ("network: {timeout_s: 30s}\n" + TAIL, ("network.timeout_s: expected a number, found text", "units")),

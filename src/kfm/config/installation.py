@@ -18,6 +18,7 @@ from kfm.config.pace import ExecuteConfig, WatchConfig
 from kfm.config.policy import PolicyConfig, check_policy
 from kfm.config.pools import Slots, check_pool, check_pools
 from kfm.config.proving import AttestConfig, LedgerConfig, check_proving
+from kfm.config.reads import check_reads
 from kfm.config.values import ID_PATTERN, Days, Text
 from kfm.config.webhooks import WebhookConfig, check_webhook
 from kfm.contract.records import Record
@@ -145,6 +146,7 @@ def check(config: Config, document: Document) -> None:
     for name, dataset in config.datasets.items():
         check_dataset(document, ("datasets", name), dataset)
         check_pool(document, ("datasets", name, "pool"), dataset.pool, config.pools)
+    check_reads(document, config.datasets)
     for name, hook in config.webhooks.items():
         check_webhook(document, ("webhooks", name), hook, config.datasets)
 

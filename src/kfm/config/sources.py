@@ -10,18 +10,35 @@ from msgspec import Meta
 from kfm.config.network import check_host
 from kfm.config.values import Interval, Text, given
 from kfm.contract import names
+from kfm.contract.aims import REF
 from kfm.contract.records import DataContract, Record
 from kfm.contract.referred import check_secrets, referring
 from kfm.documents.characters import is_printable
 from kfm.documents.reading import Document, Path
 
 Format = Literal["csv", "json", "ndjson", "geojson", "stac", "text", "bytes"]
+Zone = Literal["processed", "published"]
+# What is fetched has these, and what is a dataset has those; of each the value that says nothing.
+_FETCHED = ("expect_hash", "hosts", "headers", "query", "revalidate_s", "media_type", "mask", "poll_s")
+_READ = ("key", "version", "zone")
 
 
 class SourceConfig(Record, frozen=True):
     """One thing to read, and what it must look like."""
 
-    uri: Annotated[Text, Meta(description="http(s) URL, or a file path below the folder of this file")]
+    uri: Annotated[
+        str, Meta(max_length=4096, description="http(s) URL, or a file path below the folder of this file")
+    ] = ""
+    dataset: Annotated[
+        str, Meta(max_length=4096, description="instead of a uri: a dataset of this file, whose version is pinned")
+    ] = ""
+    zone: Annotated[Zone, Meta(description="of a dataset: whether what is processed or published is read")] = (
+        "processed"
+    )
+    key: Annotated[
+        tuple[Text, ...], Meta(description="of a dataset: the key that is read, such as [tops]; empty: its only one")
+    ] = ()
+    version: Annotated[str, Meta(description="of a dataset: sha256:<hex> of a version, and no newer one is read")] = ""
     format: Annotated[Format | None, Meta(description="how the bytes are read; the same as contract.format")] = None
     contract: Annotated[DataContract, Meta(description="what it must look like")] = DataContract()
     complete: Annotated[bool, Meta(description="this source is everything, so what it lacks may be deleted")] = False
@@ -43,6 +60,8 @@ class SourceConfig(Record, frozen=True):
     @property
     def known_as(self) -> str:
         """What records call it: with references where secrets go."""
+        if self.dataset:
+            return f"{REF}{self.zone}/{names.dataset_id(self.dataset)}"
         return referring(self.uri, self.headers, self.query)
 
     def data_contract(self) -> DataContract:
@@ -53,6 +72,9 @@ class SourceConfig(Record, frozen=True):
 def check_source(document: Document, path: Path, source: SourceConfig) -> None:
     if not path[-1] or not is_printable(str(path[-1])) or len(str(path[-1])) > 63:
         document.refuse(path, "is not a name for a source", "use a short plain name")
+    if bool(source.uri) == bool(source.dataset):
+        document.refuse(path, "needs one of uri and dataset", "write uri: https://…, or dataset: another-one")
+    _check_kind(document, path, source)
     uri = source.uri
     if not is_printable(uri) or uri != uri.strip():
         document.refuse((*path, "uri"), "holds a space or control character at an edge", "use a plain URL or path")
@@ -76,6 +98,17 @@ def check_source(document: Document, path: Path, source: SourceConfig) -> None:
     if source.format is not None and declared and source.contract.format != source.format:
         document.refuse((*path, "format"), "and contract.format differ", "say it once")
     _check_contract(document, (*path, "contract"), source.contract)
+
+
+def _check_kind(document: Document, path: Path, source: SourceConfig) -> None:
+    """What is said of something that is fetched has no meaning for a dataset that is read, and the other way round."""
+    kind, others = ("a dataset", _FETCHED) if source.dataset else ("a uri", _READ)
+    nothing = SourceConfig()
+    for name in others:
+        if getattr(source, name) != getattr(nothing, name):
+            document.refuse((*path, name), f"has no meaning beside {kind}", "take it out")
+    if source.version and not names.is_digest(source.version):
+        document.refuse((*path, "version"), "is not a digest", "write sha256: and 64 hex digits")
 
 
 def _check_contract(document: Document, path: Path, contract: DataContract) -> None:

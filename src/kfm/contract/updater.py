@@ -23,6 +23,8 @@ from kfm.contract.tables import Table
 from kfm.documents.characters import is_printable, printable
 from kfm.errors import BadInput
 
+Read = int | str | tuple[str, ...]  # an input by position or name, a needed step by id, or a name and a key of it
+
 
 class Output(msgspec.Struct, frozen=True):
     """What a step gives: bytes (or a stream of them), their media type, and where and when they are about.
@@ -123,39 +125,43 @@ class Sources(Protocol):
 
 
 class Reader(Protocol):
-    """Handed to `perform`: the accepted bytes of the inputs and of the steps it needs."""
+    """Handed to `perform`: the accepted bytes of the inputs and of the steps it needs. What is read is named by its
+    position or name, a key of a dataset by both: `read.csv(("tops", "KS"))`."""
 
     @property
     def inputs(self) -> Sequence[SourceRef]: ...
 
-    def bytes(self, source: int | str) -> bytes:
+    def bytes(self, source: Read) -> bytes:
         """Whole, checked against its digest. An input by position or name, or a needed step by id."""
 
-    def open(self, source: int | str) -> BinaryIO:
+    def open(self, source: Read) -> BinaryIO:
         """The same as a stream, checked when it was read to its end."""
 
-    def text(self, source: int | str) -> str:
+    def text(self, source: Read) -> str:
         """Whole, in the encoding of the source's contract."""
 
     def csv(
-        self, source: int | str, *, delimiter: str | None = None, encoding: str | None = None
+        self, source: Read, *, delimiter: str | None = None, encoding: str | None = None
     ) -> Iterator[dict[str, str]]:
         """Row by row, by the names of the columns. Delimiter, encoding and, where there is no header, the
         names are those of the source's contract unless given."""
 
-    def json(self, source: int | str) -> Any:
+    def json(self, source: Read) -> Any:
         """Whole, read strictly: a key twice, NaN or half a surrogate pair is refused."""
 
-    def ndjson(self, source: int | str) -> Iterator[Any]:
+    def ndjson(self, source: Read) -> Iterator[Any]:
         """Line by line, each read strictly; blank lines are passed over."""
 
-    def table(self, source: int | str) -> Table:
+    def table(self, source: Read) -> Table:
         """The names of the columns of a csv, and its rows block by block: for what is too large for `csv`."""
 
-    def records(self, source: int | str, root: str = "", *, alone: bool = False) -> Iterator[Any]:
+    def records(self, source: Read, root: str = "", *, alone: bool = False) -> Iterator[Any]:
         """The records of a list in a JSON document, one by one, each read strictly: the list in the member
         `root`, or the list at the top. A document without such a list is the one record, under a `root`
         only if it may stand `alone`."""
+
+    def keys(self, source: int | str) -> Iterator[tuple[str, ...]]:
+        """Of an input that is a version of a dataset: its keys, sorted."""
 
     def scratch(self) -> BinaryIO:
         """A file for what does not fit into memory; it has no name and is gone when it is closed. A dry run

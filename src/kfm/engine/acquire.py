@@ -19,6 +19,7 @@ from kfm.engine.walk import Walk, words_of
 from kfm.errors import BadInput, Denied, KfmError, Refused, StepFailed, place_of
 
 if TYPE_CHECKING:
+    from kfm.engine.versions import Versions
     from kfm.engine.wayin import WayIn
 
 T = TypeVar("T")
@@ -35,6 +36,7 @@ def acquire(walk: Walk) -> Acquired:
     unfinished = walk.unfinished
     if unfinished is not None and (unfinished.plan_hash or walk.updater.moves_only):
         walk.reached.acquired = acquired = Acquired(unfinished.inputs)
+        _inherit(walk, unfinished.inputs)
         if walk.ports.protection is not None and not walk.updater.moves_only:
             from kfm.engine.wayin import take_up, way_of
 
@@ -51,6 +53,7 @@ def acquire(walk: Walk) -> Acquired:
     except BaseException:
         walk.reached.acquired = Acquired(bytes_in=pinner.bytes_in)  # they came over the wire all the same
         raise
+    _inherit(walk, refs)
     if pinner.way is not None and not walk.updater.moves_only:
         from kfm.engine.wayin import settle_standing
 
@@ -64,6 +67,13 @@ def acquire(walk: Walk) -> Acquired:
     return acquired
 
 
+def _inherit(walk: Walk, refs: Sequence[SourceRef]) -> None:
+    if not walk.updater.moves_only and any(ref.uri.startswith(REF) for ref in refs):
+        from kfm.engine.versions import inherit
+
+        inherit(walk, refs)
+
+
 class Pinner:
     """The Sources an author is handed."""
 
@@ -74,6 +84,7 @@ class Pinner:
         self.bytes_in = 0
         self.contracts: dict[int, DataContract] = {}  # by identity of the ref we gave
         self._given: dict[int, SourceRef] = {}  # likewise
+        self._versions: Versions | None = None
         self.way: WayIn | None = None
         if walk.ports.protection is not None:
             from kfm.engine.wayin import way_of
@@ -91,9 +102,11 @@ class Pinner:
         expect_hash: str = "",
     ) -> SourceRef:
         ports = self._ports
+        if source in ports.datasets:
+            return self._version(source, contract, partition, complete, expect_hash, partition_by)
         named = ports.sources.get(source)
         if named is None and "/" not in source and ":" not in source and "." not in source:
-            known = ", ".join(sorted(ports.sources)) or "none"
+            known = ", ".join(sorted([*ports.sources, *ports.datasets])) or "none"
             raise BadInput(f"no source is called {printable(source)}", hint=f"the configuration names: {known}")
         if named is None and (key := key_in_clear(source)):
             raise BadInput(
@@ -137,6 +150,8 @@ class Pinner:
     def bytes(self, ref: SourceRef) -> bytes:
         if id(ref) not in self._given:
             raise Refused("sources.bytes() is given what was not pinned here", hint="give what sources.pin() gave")
+        if ref.uri.startswith(REF):
+            raise Refused("sources.bytes() reads what was fetched, and no version", hint="read it in perform()")
         if ref.sealed_with or is_restricted(ref):
             raise Denied(
                 "a listing that is restricted is not read before its contract was asked", hint="read it in perform()"
@@ -144,6 +159,39 @@ class Pinner:
         if ref.size > MOST_LISTED:
             raise Refused(f"a listing of {ref.size} bytes is too large to be read whole", hint="ask for fewer at once")
         return self._ports.objects.read(ref.content_hash)
+
+    def _version(
+        self,
+        source: str,
+        contract: DataContract | None,
+        partition: Sequence[str],
+        complete: bool | None,
+        expect_hash: str,
+        partition_by: str,
+    ) -> SourceRef:
+        """Another dataset: nothing is fetched, its version is named."""
+        if self._versions is None:
+            from kfm.engine.versions import Versions
+
+            self._versions = Versions(self._walk)
+        wanted, declared = self._ports.datasets[source]
+        contract = contract or declared
+        if partition_by:
+            contract = msgspec.structs.replace(contract or DataContract(format="csv"), partition_by=partition_by)
+        whole = wanted.complete if complete is None else complete
+        ref = self._versions.pin(source, wanted, contract, tuple(partition), whole)
+        if expect_hash and ref.content_hash != expect_hash:
+            raise Refused(
+                f"source {source} is at another version than was expected",
+                hint="look at what became of it, then correct what inputs() expects",
+                expected=expect_hash,
+            )
+        if contract is not None:
+            ref = msgspec.structs.replace(ref, layout=layout_of(contract))
+            self.contracts[id(ref)] = contract
+        self._walk.say("source.pinned", source=source, not_modified=False)
+        self._given[id(ref)] = ref
+        return ref
 
     def inherited(self, ref: SourceRef) -> SourceRef:
         """One that was not pinned stands as what it leads to."""

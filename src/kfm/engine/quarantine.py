@@ -76,13 +76,14 @@ def examine(walk: Walk, inputs: list[SourceRef], i: int, contract: DataContract,
     from kfm.inspection.inspecting import inspect  # only where there is a contract: it is not free to load
 
     ref = inputs[i]
+    read = ref.accepted_hash or ref.content_hash  # of a version the key that is read
     objects = sealing(walk, [ref])
     name = ref.name or "source"
     walk.ports.progress("check", 0, 0)
     accepted, held = objects.stage(), objects.stage()
     try:
         report = inspect(
-            lambda: objects.open(ref.content_hash),
+            lambda: objects.open(read),
             contract,
             name,
             accepted.write,
@@ -101,7 +102,8 @@ def examine(walk: Walk, inputs: list[SourceRef], i: int, contract: DataContract,
         counts = {"rows": report.rows, "held_rows": report.held_rows}
         told = {**counts, **told, "findings": report.finding_counts}
     walk.say("source.inspected", source=name, **told)
-    inputs[i] = msgspec.structs.replace(ref, rows=report.rows, held_rows=report.held_rows)  # told in any case
+    # Told in any case; what passed is known only when it is not held.
+    inputs[i] = msgspec.structs.replace(ref, accepted_hash="", rows=report.rows, held_rows=report.held_rows)
     if report.held:
         accepted.abort()
         first = report.cause or report.findings[0]
@@ -114,7 +116,7 @@ def examine(walk: Walk, inputs: list[SourceRef], i: int, contract: DataContract,
             + (f"if it is right, its contract may set {_SETTINGS[first.rule]}; " if first.rule in _SETTINGS else "")
             + "what was published stays",
         )
-    accepted_hash = accepted.commit()[0] if report.changed else _drop(accepted) or ref.content_hash
+    accepted_hash = accepted.commit()[0] if report.changed else _drop(accepted) or read
     inputs[i] = msgspec.structs.replace(inputs[i], accepted_hash=accepted_hash, partitions=report.partitions)
 
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
+from kfm.contract import manifests
+from kfm.contract.aims import REF
 from kfm.contract.records import Layout, SourceRef
 from kfm.contract.tables import Table
+from kfm.contract.updater import Read
 from kfm.documents.characters import printable
 from kfm.documents.encodings import codec_of
 from kfm.documents.strict_json import decode
 from kfm.engine.plan import StepIndex
 from kfm.engine.results import Results
+from kfm.engine.versions import version_of
 from kfm.engine.walk import Ports
 from kfm.errors import BadInput, Refused
 
@@ -23,6 +27,7 @@ class StepReader:
         self._index = index
         self._results = results
         self._ports = ports
+        self._whole = ports.datasets.keys()  # what has one key, or is asked for one, has its bytes accepted
         self._by_name = {ref.name: ref for ref in inputs if ref.name}
 
     @property
@@ -36,12 +41,36 @@ class StepReader:
             raise Refused(f"there is no input {source}", hint=f"the run has {len(self._inputs)}, counted from 0")
         return self._inputs[source]
 
-    def _digest(self, source: int | str) -> str:
+    def keys(self, source: int | str) -> Iterator[tuple[str, ...]]:
+        for entry in manifests.entries(self._objects, self._version(source)):
+            yield entry.key
+
+    def _version(self, source: int | str) -> str:
+        ref = self._input(source)
+        if ref is None or not ref.uri.startswith(REF):
+            raise Refused(f"{printable(str(source))} is no version of a dataset", hint="only such an input has keys")
+        return ref.content_hash
+
+    def _digest(self, source: Read) -> str:
+        if isinstance(source, tuple) and len(source) > 1 and all(isinstance(part, str) for part in source):
+            entry = manifests.find(self._objects, self._version(source[0]), source[1:])
+            if entry is None:
+                raise Refused(
+                    f"{printable(source[0])} has no key {printable('/'.join(source[1:]))}",
+                    hint="read.keys() gives those it has",
+                    discreet="perform() reads a key that a version does not have",
+                )
+            return entry.digest
         if not isinstance(source, (int, str)):
             raise Refused(
                 "perform() reads what is neither the number nor the name of an input", hint="e.g. read.csv(0)"
             )
         ref = self._input(source)
+        if ref is not None and version_of(ref) and ref.accepted_hash == ref.content_hash and ref.name in self._whole:
+            raise Refused(
+                f"{printable(ref.name)} is a dataset of several keys",
+                hint="read one of them: read.bytes((name, key)); read.keys(name) gives them",
+            )
         if ref is not None:
             return ref.accepted_hash or ref.content_hash
         name = str(source)  # a number that is no input was refused
@@ -54,21 +83,21 @@ class StepReader:
             )
         return self._results.get(position)[1]
 
-    def bytes(self, source: int | str) -> bytes:
+    def bytes(self, source: Read) -> bytes:
         return self._objects.read(self._digest(source))
 
-    def open(self, source: int | str) -> BinaryIO:
+    def open(self, source: Read) -> BinaryIO:
         return self._objects.open(self._digest(source))
 
-    def _layout(self, source: int | str) -> Layout:
-        ref = self._input(source)
+    def _layout(self, source: Read) -> Layout:
+        ref = None if isinstance(source, tuple) else self._input(source)
         return (ref.layout if ref is not None else None) or Layout()
 
-    def text(self, source: int | str) -> str:
+    def text(self, source: Read) -> str:
         return self.bytes(source).decode(codec_of(self._layout(source).encoding))
 
     def csv(
-        self, source: int | str, *, delimiter: str | None = None, encoding: str | None = None
+        self, source: Read, *, delimiter: str | None = None, encoding: str | None = None
     ) -> Iterator[dict[str, str]]:
         import csv
         import io
@@ -81,12 +110,12 @@ class StepReader:
         with self.open(source) as file, io.TextIOWrapper(file, codec, newline="") as text:
             yield from csv.DictReader(text, layout.columns or None, delimiter=delimiter or layout.delimiter)
 
-    def table(self, source: int | str) -> Table:
+    def table(self, source: Read) -> Table:
         from kfm.inspection.rows import read_table
 
         return read_table(self.open(source), self._layout(source), str(source))
 
-    def records(self, source: int | str, root: str = "", *, alone: bool = False) -> Iterator[Any]:
+    def records(self, source: Read, root: str = "", *, alone: bool = False) -> Iterator[Any]:
         from kfm.inspection.findings import Unreadable
         from kfm.inspection.split import ListInJson
 
@@ -103,10 +132,10 @@ class StepReader:
     def scratch(self) -> BinaryIO:
         return self._ports.scratch()
 
-    def json(self, source: int | str) -> Any:
+    def json(self, source: Read) -> Any:
         return decode(self.bytes(source), str(source))
 
-    def ndjson(self, source: int | str) -> Iterator[Any]:
+    def ndjson(self, source: Read) -> Iterator[Any]:
         with self.open(source) as file:
             for number, line in enumerate(file, 1):
                 if line := line.strip():

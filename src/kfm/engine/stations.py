@@ -24,6 +24,20 @@ from kfm.engine.results import Done, Results
 Rows = list[tuple[str, bytes]]  # small objects, by their digests
 
 
+class Wanted(Struct, frozen=True):
+    """A source that is a dataset, as it is declared."""
+
+    dataset: str
+    zone: str = "processed"
+    key: tuple[str, ...] = ()
+    version: str = ""  # this one, wherever the ref is; empty: the one that is current
+    complete: bool = False
+
+    @property
+    def ref(self) -> str:
+        return f"{self.zone}/{self.dataset}"
+
+
 class Acquired(Struct, frozen=True):
     """What a run reads: bytes in the store, known by their digests."""
 

@@ -27,7 +27,7 @@ from kfm.contract.redaction import redacted
 from kfm.contract.steps import Asking, Gate, Rules, StepGate
 from kfm.contract.updater import Updater
 from kfm.documents.characters import escaped
-from kfm.engine.stations import Reached, Warrant
+from kfm.engine.stations import Reached, Wanted, Warrant
 from kfm.errors import Conflict
 
 if TYPE_CHECKING:  # a run of public data loads none of these
@@ -86,6 +86,8 @@ class Ports(Struct):
     step_gate: StepGate  # before Work and Processed
     settings: Settings = field(default_factory=Settings)
     sources: Mapping[str, tuple[FetchRequest, DataContract | None]] = field(default_factory=dict)
+    datasets: Mapping[str, tuple[Wanted, DataContract | None]] = field(default_factory=dict)  # sources that are these
+    stands: Callable[[str, str], Standing | None] | None = None  # how a version of a dataset stands today
     request: FetchRequest = field(default_factory=lambda: FetchRequest(uri=""))  # limits for sources without a name
     metadata: Mapping[str, Any] = field(default_factory=dict)
     config_hash: str = ""  # of the dataset's settings, for the receipt

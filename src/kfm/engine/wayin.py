@@ -112,16 +112,30 @@ class WayIn:
 
     def inherited(self, ref: SourceRef) -> SourceRef:
         """A version of a dataset stands as it was made; an object that is sealed is restricted, whoever names it."""
-        if ref.uri.startswith(REF):
-            dataset = ref.uri.removeprefix(REF).partition("/")[2]
-            version = self._state.ledger.version(dataset, ref.content_hash)
-            if version is not None and version.standing is not None:
-                return msgspec.structs.replace(ref, standing=version.standing)
+        standing = self.version_stands(ref)
+        if standing is not None:
+            if standing.level == "closed":
+                raise Denied(
+                    f"a dataset that {self._dataset} reads is closed: " + ", ".join(standing.rules),
+                    hint="ask who closed it; what was published of it is withdrawn",
+                    rule=standing.rules[0] if standing.rules else "",
+                )
+            return msgspec.structs.replace(ref, standing=standing)
         if key_id := sealed_with(self._objects, ref.content_hash):
             names = tuple(name for name in self.protection.custodians if self.protection.is_key_of(name, key_id))
             sealed = Standing(level="restricted", custodians=names, rules=("bytes.sealed",))
             return msgspec.structs.replace(ref, standing=sealed, sealed_with=key_id)
         return ref
+
+    def version_stands(self, ref: SourceRef) -> Standing | None:
+        """A version of another dataset, as all that it was made of stands today, and as it was made."""
+        if not ref.uri.startswith(REF):
+            return None
+        dataset = ref.uri.removeprefix(REF).partition("/")[2]
+        version = self._state.ledger.version(dataset, ref.content_hash)
+        now = self._ports.stands(dataset, ref.content_hash) if self._ports.stands is not None else None
+        said = [each for each in (version.standing if version is not None else None, now) if each is not None]
+        return joined(said) if said else None
 
     # -- how something stands
 
@@ -233,7 +247,7 @@ def take_up(walk: Walk, way: WayIn, refs: Iterable[SourceRef]) -> None:
     """A run that was left: what it read must not be more protected today than it was then."""
     refs = list(refs)
     for ref in refs:
-        now = None if ref.uri.startswith(REF) else way.stands_now(ref)
+        now = way.version_stands(ref) if ref.uri.startswith(REF) else way.stands_now(ref)
         if now is not None and is_more_closed(now, ref.standing or PUBLIC):
             raise Denied(
                 f"a source of {walk.dataset} is more protected than when this run read it: " + ", ".join(now.rules),

@@ -15,17 +15,18 @@ import msgspec
 
 from kfm.clock import Clock, from_environment, rfc3339
 from kfm.config import DatasetConfig, Resolved, SourceConfig
+from kfm.config.reads import metadata_of
 from kfm.contract.declared import check_window
 from kfm.contract.names import check_partition, dataset_id
 from kfm.contract.ports import Lock, Log, Objects, Outside, Publisher, Source
 from kfm.contract.records import (
-    DataContract,
     Effect,
     Fetched,
     FetchRequest,
     Receipt,
     RefMove,
     Run,
+    Standing,
     Trigger,
     TriggerKind,
 )
@@ -38,6 +39,7 @@ from kfm.engine.run import run
 from kfm.engine.stations import Warrant
 from kfm.engine.walk import Attest, Ports, Settings
 from kfm.errors import BadInput, Broken, KfmError, Refused
+from kfm.house.asked import asked_of
 from kfm.house.gates import Gates
 from kfm.house.stored import Mode as Mode
 from kfm.house.stored import open_tables as open_tables
@@ -210,27 +212,10 @@ class House:
             revalidate_ms=round(network.revalidate_s * 1000),
         )
         declared = self.config.datasets.get(name)
-        metadata = declared.metadata() if declared else {}
+        metadata = metadata_of(self.config.datasets, name)
         gates = Gates(self.resolved, name, metadata, self)
         epoch = gates.epoch()  # before the labels are read: what changes in between is found out
-        sources: dict[str, tuple[FetchRequest, DataContract | None]] = {}
-        for source_name, source in (declared.sources if declared else {}).items():
-            contract = source.data_contract()
-            sources[source_name] = (
-                msgspec.structs.replace(
-                    request,
-                    uri=source.known_as,
-                    name=source_name,
-                    hosts=source.hosts,
-                    expect_hash=source.expect_hash,
-                    media_type=source.media_type,
-                    complete=source.complete,
-                    revalidate_ms=request.revalidate_ms
-                    if source.revalidate_s is None
-                    else round(source.revalidate_s * 1000),
-                ),
-                None if contract == DataContract() else contract,
-            )
+        sources, datasets = asked_of(declared, request)
         return Ports(
             state=self.state,
             objects=self.objects,
@@ -251,6 +236,8 @@ class House:
                 dry_run=self.mode == "dry",
             ),
             sources=sources,
+            datasets=datasets,
+            stands=self._stands,
             request=request,
             metadata=metadata,
             config_hash=declared.digest() if declared else "",
@@ -271,6 +258,11 @@ class House:
         from kfm.house.authority import signed_since
 
         return signed_since(self, dataset, version, since)
+
+    def _stands(self, dataset: str, version: str) -> Standing | None:
+        from kfm.house.recalling import stands_now
+
+        return stands_now(self, dataset, version)
 
     def _attester(self) -> Attest | None:
         if self.mode != "write" or not self.config.attest.sign_with:

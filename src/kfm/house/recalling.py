@@ -82,6 +82,7 @@ def stands_now(house: Recalling, dataset: str, version: str, above: tuple[str, .
         return None
     way = WayIn(ports, ports.protection, dataset)
     found = [] if made.standing is None else [aged(made.standing, way.today)]
+    found += way.labelled(f"{REF}processed/{dataset}", ports.request.base_dir, "")
     for ref in _inputs(house, dataset, made.validated_by or made.run_id):
         if ref.uri.startswith(REF):
             other = ref.uri.removeprefix(REF).partition("/")[2]

@@ -224,6 +224,7 @@ export const Config = record("Config", {
   watch: [WatchConfig.type, {"poll_s": 900, "jitter": 0.1, "host_pause_s": 1, "debounce_s": 2}],
   pools: [map(bounded(integer, {"ge": 1, "le": 10000})), {}],
   schedules: [bounded(text, {"min": 1, "max": 4096}), "pipelines/schedules"],
+  backfills: [bounded(text, {"min": 1, "max": 4096}), "pipelines/backfills"],
   webhooks: [map(WebhookConfig.type), {}],
   labels: [bounded(text, {"max": 4096}), ""],
   custodians: [map(CustodianConfig.type), {}],

@@ -47,6 +47,12 @@ LINES = {
     "kfm triggers retry": ["triggers", "retry", "000000000001"],
     "kfm catalog validate": ["catalog", "validate", "document.json"],
     "kfm freshness": ["freshness"],
+    "kfm backfill plan": ["backfill", "plan", "parts"],
+    "kfm backfill start": ["backfill", "start", "parts"],
+    "kfm backfill resume": ["backfill", "resume", "parts"],
+    "kfm backfill status": ["backfill", "status"],
+    "kfm backfill pause": ["backfill", "pause", "parts"],
+    "kfm backfill cancel": ["backfill", "cancel", "parts"],
     "kfm schedule list": ["schedule", "list"],
     "kfm schedule show": ["schedule", "show", "rain-gauges"],
     "kfm schedule next": ["schedule", "next", "2"],
@@ -115,6 +121,27 @@ def asked_for(ran: Kfm) -> str:
     return str(ran("review", "list", "--json").data[0]["id"])
 
 
+def with_parts() -> None:
+    """A dataset that is made by partitions, and a backfill of it."""
+    Path("parts.py").write_text(
+        "from kfm import Output, Plan, Step, Updater\n"
+        "class Parts(Updater):\n"
+        "    version = '1.0.0'\n"
+        "    def inputs(self, trigger, sources):\n"
+        "        return [sources.pin('./data/rain_gauges.csv', partition=(trigger.partition,))]\n"
+        "    def plan(self, inputs):\n"
+        "        return Plan([Step(id='one', key=(inputs[0].partition[0], 'one'))])\n"
+        "    def perform(self, step, read):\n"
+        "        return Output(b'x', 'text/plain')\n"
+    )
+    with Path("kfm.yml").open("a") as file:
+        file.write("\n  parts:\n    updater: parts.py:Parts\n    sensitivity: public\n")
+    Path("pipelines/backfills").mkdir(parents=True)
+    Path("pipelines/backfills/parts.yml").write_text(
+        "backfills: {parts: {dataset: parts, partitions: {kind: name, keys: [a, b]}}}\n"
+    )
+
+
 def interrupt(ran: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave a run unfinished."""
 
@@ -140,6 +167,10 @@ def test_a_command_writes_the_keys_the_page_names(ran: Kfm, name: str, monkeypat
     if name.startswith("kfm schedule"):
         said = Path("kfm.yml").read_text().replace("    title:", "    schedule: {cadence: daily}\n    title:", 1)
         Path("kfm.yml").write_text(said)
+    if name.startswith("kfm backfill"):
+        with_parts()
+        if name not in ("kfm backfill plan", "kfm backfill start"):
+            assert ran("backfill", "start", "parts", "--later").code == 0
     if name == "kfm runs cancel":
         interrupt(ran, monkeypatch)
     if name == "kfm catalog validate":

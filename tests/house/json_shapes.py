@@ -15,6 +15,20 @@ class Shape(NamedTuple):
     about: str = ""
 
 
+_BACKFILL = {
+    "backfill": "its name",
+    "dataset": "whose parts they are",
+    "state": "`not started`, `waiting` for a worker, `at work`, `paused`, `finished` or `cancelled`",
+    "total": "how many partitions its plan has",
+    "counts": "how many are `done` before, `made`, `unchanged`, `held`, `failed`, `denied`, `cancelled` or `at work`",
+    "left": "how many were not tried",
+    "downstream": "`emit`, `coalesce` or `suppress`; null before it is started",
+    "asked": "how many runs of what comes after were asked for",
+    "started_at": "when its ref moved last",
+    "actor": "by whom",
+    "plan": "the digest of its plan",
+    "failing": "the first that ended badly: `partition`, `result` and `run_id`",
+}
 _RUNS = {
     "receipts": "a [receipt](../../schemas/receipt.json) for every run that left one",
     "errors": "`dataset`, `code`, `message`, `hint` of runs that left none, and of what was committed, not delivered",
@@ -274,6 +288,30 @@ SHAPES: dict[str, Shape] = {
         },
         many=True,
     ),
+    "kfm backfill plan": Shape(
+        {
+            "backfill": "its name",
+            "dataset": "whose parts they are",
+            "kind": "what the partitions are: `day`, `tile`, `station`, …",
+            "total": "how many partitions there are",
+            "counts": "how many are `missing`, `stale` and `done`",
+            "runs": "how many it would run",
+            "pool": "whose slots they take; empty: none",
+            "expected_ms": "how long all of them take, by those of before; null: nobody knows",
+            "gates": "what each run is asked at",
+            "policies": "the digest of the policies that are asked",
+            "downstream": "`emit`, `coalesce` or `suppress`",
+            "after": "the schedules that come after the dataset",
+            "asks_for": "how many runs of them it would ask for, at most",
+            "plan": "the digest of all this",
+            "partitions": "the first of them: `partition` and `state`",
+        }
+    ),
+    "kfm backfill start": Shape(_BACKFILL),
+    "kfm backfill resume": Shape(_BACKFILL),
+    "kfm backfill status": Shape(_BACKFILL, many=True),
+    "kfm backfill pause": Shape(_RUNS),
+    "kfm backfill cancel": Shape(_BACKFILL),
     "kfm schedule list": Shape(
         {**_SCHEDULE, "paused": "whether it is held", "last": f"its last tick: {_TICK}", "next": "when it is due next"},
         many=True,

@@ -6,6 +6,12 @@ from tests.seeded.connector_claims import CONNECTORS
 from tests.seeded.planting import Bug
 
 SCHEDULING: dict[str, Bug] = {
+    "O5": Bug(
+        "kfm/house/backfilling.py",
+        "    if wanted and not found.digest",
+        "    if not wanted and not found.digest",
+        "tests/backfills/test_backfills.py::test_a_plan_that_is_no_longer_so_is_not_started",
+    ),
     **CONNECTORS,
     "O1": Bug(
         "kfm/orchestration/scheduling.py",

@@ -94,6 +94,9 @@ LOOKING: tuple[tuple[str, ...], ...] = (
     ("lineage", "upstream", "gauges"),
     ("lineage", "downstream", "gauges"),
     ("lineage", "export", "--format", "cypher"),
+    ("backfill", "plan", "halves"),
+    ("backfill", "status"),
+    ("backfill", "status", "halves"),
     ("schedule", "list"),
     ("schedule", "show", "gauges"),
     ("schedule", "next", "3"),
@@ -135,6 +138,7 @@ LOOKING: tuple[tuple[str, ...], ...] = (
     ("--version",),
     ("--help",),
 )
+BACKFILLS = "backfills: {halves: {dataset: halves, partitions: {kind: name, keys: [part]}}}\n"
 SCHEDULES = "schedules: {gauges: {dataset: gauges, cadence: daily}}\n"
 NOTHING_TO_SEE = {  # after runs: no trigger was kept, and that is not what was signed
     ("triggers", "show", "TRIGGER"): 3,
@@ -238,6 +242,8 @@ def standing(name: str, folder: Path, server: Server) -> Installation:
     (folder / "message.json").write_text(MESSAGE)
     (folder / "pipelines" / "schedules").mkdir(parents=True)
     (folder / "pipelines" / "schedules" / "gauges.yml").write_text(SCHEDULES)
+    (folder / "pipelines" / "backfills").mkdir()
+    (folder / "pipelines" / "backfills" / "halves.yml").write_text(BACKFILLS)
     (folder / "mask.json").write_text(MASK)
     prepare(site)
     return site

@@ -34,6 +34,8 @@ WRITING = frozenset(
         "compact",
         "retry",
         "pause",
+        "start",
+        "cancel",
         "trigger",
         "up",
         "replay",

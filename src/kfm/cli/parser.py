@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import Any, NoReturn
 
-from kfm.cli import cataloguing, governing, lineages, questions, timing
+from kfm.cli import cataloguing, governing, lineages, parting, questions, timing
 from kfm.errors import EXIT_CODES, KfmError
 
 EXIT_TEXT = {
@@ -31,7 +31,7 @@ COMMANDS = frozenset(
         "attest", "audit", "cat", "compact", "completion", "config", "diff", "doctor", "freeze", "held", "init", "plan",
         "promote", "publish", "receipts", "refs", "resume", "rollback", "run", "runs", "schema", "serve", "telemetry",
         "thaw", "triggers", "verify", "wal", "watch", "webhook", "workflow", *cataloguing.COMMANDS,
-        *governing.COMMANDS, *lineages.COMMANDS, *questions.COMMANDS, *timing.COMMANDS,
+        *governing.COMMANDS, *lineages.COMMANDS, *parting.COMMANDS, *questions.COMMANDS, *timing.COMMANDS,
     }
 )  # fmt: skip
 
@@ -164,6 +164,8 @@ def build(only: str = "") -> Parser:
         lineages.add(commands, _command, _group)
     if only in ("", *questions.COMMANDS):
         questions.add(commands, _command)
+    if only in ("", *parting.COMMANDS):
+        parting.add(commands, _command, _group)
     if only in ("", *timing.COMMANDS):
         timing.add(commands, _command, _group)
     return parser

@@ -62,7 +62,7 @@ def schema(options: argparse.Namespace, screen: Screen) -> int:
     from kfm.documents.characters import printable
 
     kinds = {**schemas.kinds(), **schemas.exported()}
-    known = ["config", *sorted([*kinds, "schedules"])]
+    known = ["config", *sorted([*kinds, "backfills", "schedules"])]
     if options.name is None:
         if screen.json:
             screen.data(known)
@@ -76,6 +76,10 @@ def schema(options: argparse.Namespace, screen: Screen) -> int:
         raise BadInput(f"there is no schema {printable(options.name)}", hint=hint)
     if options.name == "config":
         screen.data(config.json_schema())
+    elif options.name == "backfills":
+        from kfm.config import backfills
+
+        screen.data(backfills.json_schema())
     elif options.name == "schedules":
         from kfm.config import scheduled
 

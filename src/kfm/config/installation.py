@@ -71,6 +71,9 @@ class Config(Record, frozen=True):
     schedules: Annotated[Text, Meta(description="folder of files with schedules, which `kfm up` follows")] = (
         "pipelines/schedules"
     )
+    backfills: Annotated[Text, Meta(description="folder of files with backfills, see `kfm backfill plan`")] = (
+        "pipelines/backfills"
+    )
     webhooks: Annotated[
         dict[str, WebhookConfig],
         Meta(

@@ -36,7 +36,7 @@ def record(walk: Walk, run_id: str, made: Assembled, tx: Tx) -> Receipt:
 
 def outcome_of(made: Assembled) -> str:
     moved = any(
-        move.ref.startswith(("processed/", "published/", "switch/", "orders/", "keys/", "rules/"))
+        move.ref.startswith(("processed/", "published/", "switch/", "orders/", "keys/", "rules/", "backfill/"))
         for move in made.moves
     )
     return "done" if moved else "unchanged"

@@ -133,9 +133,9 @@ WORDS = 200  # characters of an author's exception that are kept
 
 def heeds_no_switch(updater: Updater, trigger: Trigger) -> bool:
     """Freeze and thaw work the switches; keys, signatures and rules change no data. A withdrawal only takes away: what
-    must not be public goes, frozen or not."""
+    must not be public goes, frozen or not; and a backfill can always be ended."""
     return updater.op in ("freeze", "thaw", *SIGNED, *RULED) or (
-        updater.op == "rollback" and trigger.params.get("to") == "nothing"
+        updater.op in ("rollback", "backfill") and trigger.params.get("to") == "nothing"
     )
 
 

@@ -512,11 +512,12 @@ class House:
 
 def operations() -> dict[str, type[MoveUpdater]]:
     """Every operation there is, by its name."""
+    from kfm.operations.backfilling import BACKFILLING
     from kfm.operations.moves import OPERATIONS
     from kfm.operations.ruling import RULED
     from kfm.operations.signing import SIGNED
 
-    return {**OPERATIONS, **SIGNED, **RULED}
+    return {**OPERATIONS, **SIGNED, **RULED, **BACKFILLING}
 
 
 def open_house(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from kfm.contract.records import Receipt
 from kfm.errors import Busy, KfmError
 from kfm.house.opening import House
+from kfm.house.partitioning import Backfills
 from kfm.house.scheduling import Ticker
 from kfm.house.turns import Turn
 from kfm.house.watching import Watch
@@ -40,6 +41,7 @@ class Upkeep:
         self._has_turn: bool | None = None
         self._settled = -1  # how far the ledger had come when all were told
         self._settled_at = 0.0
+        self._backfills = Backfills(house, datasets, self._told, goes_on=self._may)
 
     @property
     def schedules(self) -> int:
@@ -91,10 +93,11 @@ class Upkeep:
         return self.watching.take_up()
 
     def turn(self, *, patient: bool = True) -> Iterator[Receipt]:
-        """One round: claim ticks, look at a source that is due, run what waits."""
+        """One round: claim ticks, look at a source that is due, run what waits, and a partition of each backfill."""
         self._ticker.claim()
         self.watching.poll()
         yield from self.watching.drain(patient=patient)
+        yield from self._backfills.turn()
 
     def more(self) -> bool:
         """Is there a source that was not looked at yet?"""
@@ -113,6 +116,8 @@ class Upkeep:
         """How long nothing is due; at most a second, because others may put triggers into the inbox."""
         if self.stands_by:
             return 1000
+        if self._backfills.more:
+            return 0
         at_ms = self._ticker.next_ms()
         soon = 1000 if at_ms is None else max(at_ms - self._house.clock.now_ms(), 0)
         return min(self.watching.pause_ms(), soon, 1000)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from kfm.clock import parse_instant
+from kfm.contract.backfills import PREFIX
 from kfm.contract.overrides import overrides_of
 from kfm.contract.records import FetchRequest, Receipt, Trigger
 from kfm.engine.record import merge
@@ -114,7 +115,8 @@ class Watch:
     def _groups(self) -> dict[str, list[Trigger]]:
         groups: dict[str, list[Trigger]] = {}
         for trigger in self._house.state.inbox.waiting():
-            if trigger.dataset in self._watched and trigger.kind != "operation":
+            of_backfill = trigger.trigger_id.startswith(PREFIX)  # which takes them up itself
+            if trigger.dataset in self._watched and trigger.kind != "operation" and not of_backfill:
                 groups.setdefault(trigger.dataset, []).append(trigger)
         return groups
 

@@ -122,7 +122,7 @@ def _rolled_back_already(name: str, entries: Sequence[RefEntry]) -> Refused:
 
 
 class Freeze(MoveUpdater):
-    """Stop all effects of a dataset, or of everything; or the ticks of a schedule, or one run for good."""
+    """Stop all effects of a dataset, or of everything; or the ticks of a schedule, a backfill, or one run for good."""
 
     id = "kfm-freeze"
     op = "freeze"
@@ -132,7 +132,7 @@ class Freeze(MoveUpdater):
     def aim(self, trigger: Trigger, sources: Sources) -> Aim:
         name = trigger.params.get("scope") or trigger.dataset
         kind, slash, rest = name.partition("/")
-        if slash and kind in ("schedule", "run"):
+        if slash and kind in ("schedule", "run", "backfill"):
             switch = f"switch/{kind}/{check_id(rest, kind)}"
         else:
             switch = "switch/global" if name == "global" else f"switch/dataset/{dataset_id(name)}"

@@ -10,6 +10,7 @@ from kfm.clock import rfc3339
 from kfm.contract.ports import State, Tx
 from kfm.contract.records import Trigger
 from kfm.contract.schedules import Schedule, Tick, Why
+from kfm.orchestration.backfills import is_of_backfill
 from kfm.orchestration.ticks import due
 
 GRACE_MS = 90_000  # somebody who looks once a minute misses nothing
@@ -126,11 +127,12 @@ def is_paused(state: State, schedule: Schedule) -> bool:
 
 
 def is_newer(state: State, dataset: str, read: int) -> bool:
-    """Did a run of it make another version since the ledger was read?"""
+    """Did a run of it make another version since the ledger was read? A backfill tells of its own."""
     for entry in state.ledger.entries_of(dataset):
         if entry.index <= read:
             return False
-        if any(move.ref == f"processed/{dataset}" and move.after != move.before for move in entry.moves):
+        moved = any(move.ref == f"processed/{dataset}" and move.after != move.before for move in entry.moves)
+        if moved and not is_of_backfill(state, entry):
             return True
     return False
 

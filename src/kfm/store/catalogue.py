@@ -101,9 +101,11 @@ CATALOGUE = (
     ),
     StateTable(
         "outbox", "of each published dataset, how far the outside was told of it, and whether something is due; of "
-        "each sink, why it does not go on, which entries it could not be told of, and which wait for a thaw",
-        "`told/` or `due/`, the sink and the dataset; `sink/` and the sink; `dead/` or `wait/`, the sink and a number",
-        "Told, Stopped, DeadLetter, or `{}` where something is due or waits",
+        "each sink, why it does not go on, which entries it could not be told of, and which wait for a thaw; of each "
+        "backfill, how far it has come",
+        "`told/` or `due/`, the sink and the dataset; `sink/` and the sink; `dead/` or `wait/`, the sink and a number; "
+        "`told/backfill/`, its name and `cursor` or a number",
+        "Told, Stopped, DeadLetter, or `{}` where something is due or waits; Progress, and a letter a partition",
     ),
     StateTable(
         "leases", "who is at work on what, with the fencing tokens", "the updater and the dataset", Lease, vital=True,

@@ -64,6 +64,10 @@ class OutboxTx(Outbox):
     def keep_note(self, sink: str, of: str, body: bytes) -> None:
         self._tables.put("outbox", f"told/{sink}/{of}", body)
 
+    def forget_notes(self, sink: str) -> None:
+        for key, _ in list(self._tables.scan("outbox", f"told/{sink}/")):
+            self._tables.delete("outbox", key)
+
     def note_stopped(self, sink: str, stopped: Stopped | None) -> None:
         if stopped is not None:
             self._tables.put("outbox", f"sink/{sink}", exact(stopped))

@@ -1,0 +1,274 @@
+"""kfm backfill: parts of a dataset, planned, shown, and made one by one."""
+
+from __future__ import annotations
+
+import argparse
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from kfm.cli.opening import opened, person, settings
+from kfm.cli.render import Screen, short
+from kfm.cli.running import Tally
+from kfm.contract.backfills import WORDS
+from kfm.errors import EXIT_CODES, Conflict
+
+if TYPE_CHECKING:
+    from kfm.contract.backfills import Round
+    from kfm.contract.records import Receipt
+    from kfm.house.backfilling import Planned, Stand
+    from kfm.house.opening import House
+
+EVERY = 50  # partitions after which the outside is told
+
+
+def plan(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.config.backfills import one
+    from kfm.house.backfilling import marked
+    from kfm.house.backfilling import plan as planned
+
+    resolved = settings(options)
+    backfill = one(resolved, options.backfill)
+    with opened(options, screen, "read", resolved) as house:
+        found = planned(house, backfill)
+        names = islice(backfill.partitions(), max(options.limit, 0))
+        shown = list(marked(house, backfill.dataset, house.updater(backfill.dataset), names))
+        told = _told(found)
+    listed = [{"partition": name, "state": WORDS[letter]} for letter, name in shown]
+    if screen.json:
+        screen.data({**told, "partitions": listed})
+        return 0
+    screen.table(("partition", "state"), [(each["partition"], each["state"]) for each in listed])
+    if len(listed) < found.plan.total:
+        screen.line(f"… and {found.plan.total - len(listed)} more; --limit {found.plan.total} lists all")
+    screen.line()
+    _show(screen, told)
+    screen.say(f"start exactly this: `kfm backfill start {backfill.id} --plan {short(found.digest)}`")
+    return 0
+
+
+def _told(found: Planned) -> dict[str, Any]:
+    from kfm.house.backfilling import GATES
+
+    made = found.plan
+    asked = {"emit": found.runs, "coalesce": min(found.runs, 1), "suppress": 0}[made.downstream]
+    return {
+        "backfill": made.backfill,
+        "dataset": made.dataset,
+        "kind": made.kind,
+        "total": made.total,
+        "counts": {WORDS[letter]: n for letter, n in made.counts.items()},
+        "runs": found.runs,
+        "pool": made.pool,
+        "expected_ms": found.expected_ms,
+        "gates": list(GATES),
+        "policies": made.gates,
+        "downstream": made.downstream,
+        "after": made.after,
+        "asks_for": asked * len(made.after),
+        "plan": found.digest,
+    }
+
+
+def _show(screen: Screen, told: dict[str, Any]) -> None:
+    counts = ", ".join(f"{n} {word}" for word, n in told["counts"].items())
+    after = ", ".join(told["after"])
+    downstream = (
+        f"{told['downstream']}: {told['asks_for']} asked for, of {after}" if after else "nothing comes after it"
+    )
+    screen.fields(
+        [
+            ("backfill", told["backfill"]),
+            ("dataset", told["dataset"]),
+            ("partitions", f"{told['total']} ({counts})"),
+            ("runs", told["runs"]),
+            ("pool", told["pool"] or "none"),
+            ("expected", _span(told["expected_ms"])),
+            ("gates", f"{', '.join(told['gates'])}; policies {short(told['policies'])}"),
+            ("downstream", downstream),
+            ("plan", told["plan"]),
+        ]
+    )
+
+
+def start(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.config.backfills import one
+    from kfm.house.backfilling import start as started
+
+    who = person(options)
+    resolved = settings(options)
+    backfill = one(resolved, options.backfill)
+    with opened(options, screen, "write", resolved) as house:
+        tally = Tally(screen)
+        found, receipt = started(house, backfill, options.plan, **who)
+        if receipt is None:
+            house.settle()
+            screen.say(f"all {found.plan.total} partitions are done: there is nothing to do")
+            return _told_status(house, screen, backfill.id, EXIT_CODES["done"])
+        _settle(house, tally, [receipt])
+        if receipt.status != "SUCCESS":
+            return _told_status(house, screen, backfill.id, tally.code)
+        if not screen.json:
+            _show(screen, _told(found))
+        if not house.state.refs.at(f"backfill/{backfill.id}"):
+            raise Conflict(f"backfill {backfill.id} was cancelled meanwhile", hint="start it anew")
+        return _work(options, house, screen, tally, backfill.id)
+
+
+def resume(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.cli.moving import operate
+    from kfm.house.backfilling import again, under_way
+    from kfm.house.partitioning import is_set
+
+    person(options)
+    resolved = settings(options)
+    with opened(options, screen, "read", resolved) as house:
+        board = under_way(house, options.backfill)
+        held = is_set(house, board.ref)
+    if held:
+        code = operate(options, screen, "thaw", board.plan.dataset, {"scope": board.ref}, quiet=True)
+        if code:
+            return code
+    with opened(options, screen, "write", resolved) as house:
+        which: Round | None = "missing" if options.only_missing else "failed" if options.only_failed else None
+        again(house, options.backfill, which)
+        return _work(options, house, screen, Tally(screen), options.backfill)
+
+
+def _work(options: argparse.Namespace, house: House, screen: Screen, tally: Tally, id: str) -> int:
+    """Until nothing is left to take. What is said of a partition is durable before."""
+    from kfm.house.backfilling import under_way
+    from kfm.house.partitioning import Worker
+
+    if options.later:
+        house.settle()
+        screen.say("it waits: `kfm up` works it off")
+        return _told_status(house, screen, id, tally.code)
+    board = under_way(house, id)
+    worker = Worker(house, board, tally.failed)
+    found: list[Receipt] = []
+    for receipt in worker.work():
+        found.append(receipt)
+        progress = board.progress()
+        screen.progress(id, progress.at, progress.total)
+        if len(found) == EVERY:
+            _settle(house, tally, found)
+            found.clear()
+    _settle(house, tally, found)
+    screen.finish()
+    code = tally.code
+    if worker.stopped:
+        screen.say(f"stopped: {worker.stopped}")
+        code = code or EXIT_CODES["frozen" if worker.stopped in ("paused", "frozen") else "busy"]
+    return _told_status(house, screen, id, code)
+
+
+def _settle(house: House, tally: Tally, receipts: list[Receipt]) -> None:
+    from kfm.house.working import Outcome, settle
+
+    settle(house, Outcome(receipts), tally)
+    for receipt in receipts:
+        tally.ended(receipt)
+
+
+def status(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.house.backfilling import stands
+
+    resolved = settings(options)
+    with opened(options, screen, "read", resolved) as house:
+        found = stands(house, options.backfill, limit=max(options.limit, 0))
+    if screen.json:
+        screen.data([_plain(each) for each in found])
+        return 0
+    if options.backfill:
+        _show_stand(screen, found[0])
+        return 0
+    screen.table(
+        ("backfill", "dataset", "state", "done", "bad", "left"),
+        [(each.id, each.dataset, each.state, _done(each), _bad(each), each.left) for each in found],
+    )
+    return 0
+
+
+def _told_status(house: House, screen: Screen, id: str, code: int) -> int:
+    from kfm.house.backfilling import stands
+
+    found = stands(house, id)[0]
+    if screen.json:
+        screen.data(_plain(found))
+    else:
+        _show_stand(screen, found)
+    return code
+
+
+def _show_stand(screen: Screen, stand: Stand) -> None:
+    counts = ", ".join(f"{n} {word}" for word, n in sorted(stand.counts.items()))
+    screen.fields(
+        [
+            ("backfill", stand.id),
+            ("dataset", stand.dataset),
+            ("state", stand.state),
+            ("partitions", counts or "none yet"),
+            ("left", stand.left),
+            ("downstream", f"{stand.plan.downstream}: {stand.asked} asked for" if stand.plan is not None else None),
+            ("started", f"{stand.started_at} by {stand.actor}" if stand.started_at else None),
+            ("plan", stand.digest or None),
+        ]
+    )
+    if stand.failing:
+        screen.line()
+        screen.table(("partition", "result", "run"), list(stand.failing))
+
+
+def _done(stand: Stand) -> int:
+    return sum(stand.counts.get(word, 0) for word in ("made", "unchanged", "done"))
+
+
+def _bad(stand: Stand) -> int:
+    return sum(stand.counts.get(word, 0) for word in ("held", "failed", "denied", "cancelled"))
+
+
+def _plain(stand: Stand) -> dict[str, Any]:
+    made = stand.plan
+    return {
+        "backfill": stand.id,
+        "dataset": stand.dataset,
+        "state": stand.state,
+        "total": made.total if made is not None else 0,
+        "counts": stand.counts,
+        "left": stand.left,
+        "downstream": made.downstream if made is not None else None,
+        "asked": stand.asked,
+        "started_at": stand.started_at or None,
+        "actor": stand.actor or None,
+        "plan": stand.digest or None,
+        "failing": [each._asdict() for each in stand.failing],
+    }
+
+
+def pause(options: argparse.Namespace, screen: Screen) -> int:
+    """A switch is a ref: who set it, when and why is in its history and in the ledger."""
+    from kfm.cli.moving import operate
+    from kfm.house.backfilling import under_way
+
+    with opened(options, screen, "read") as house:
+        board = under_way(house, options.backfill)
+    return operate(options, screen, "freeze", board.plan.dataset, {"scope": board.ref})
+
+
+def cancel(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.house.backfilling import cancel as cancelled
+
+    who = person(options)
+    with opened(options, screen, "write") as house:
+        tally = Tally(screen)
+        _settle(house, tally, [cancelled(house, options.backfill, **who)])
+        return _told_status(house, screen, options.backfill, tally.code)
+
+
+def _span(ms: int | None) -> str:
+    if ms is None:
+        return "unknown: no partition was made yet"
+    seconds = -(-ms // 1000)
+    days, hours, minutes = seconds // 86_400, seconds // 3600 % 24, seconds // 60 % 60
+    said = [f"{n} {unit}" for n, unit in ((days, "d"), (hours, "h"), (minutes, "min"), (seconds % 60, "s")) if n]
+    return f"about {' '.join(said[:2]) or '0 s'}"

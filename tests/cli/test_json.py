@@ -53,6 +53,7 @@ LINES = {
     "kfm backfill status": ["backfill", "status"],
     "kfm backfill pause": ["backfill", "pause", "parts"],
     "kfm backfill cancel": ["backfill", "cancel", "parts"],
+    "kfm discover": ["discover", "data"],
     "kfm schedule list": ["schedule", "list"],
     "kfm schedule show": ["schedule", "show", "rain-gauges"],
     "kfm schedule next": ["schedule", "next", "2"],

@@ -276,6 +276,18 @@ SHAPES: dict[str, Shape] = {
             "documents": "those that are not valid: `path`, `line`, `kind`, `verdict`, `problems`, `unchecked`",
         }
     ),
+    "kfm discover": Shape(
+        {
+            "source": "the address that was looked at",
+            "kind": "`stac`, `stac-api`, `dcat` or `listing`",
+            "findings": "what would be a dataset each: `id`, `kind`, `page`, `title`, `description`, `license`, "
+            "`attribution`, `bbox`, `interval`, `status` (`new`, `grown`, `changed`, `known`), the `dataset` that has "
+            "it, and `offers`: `name`, `uri`, `media_type`, `size`, `digest`, `status` (`new`, `changed`, "
+            "`known`), `source`",
+            "pages": "the documents that were read: `uri`, `digest`, `size`",
+            "skipped": "how many links were passed over, by the reason",
+        }
+    ),
     "kfm freshness": Shape(
         {
             "dataset": "its name",

@@ -102,6 +102,7 @@ LOOKING: tuple[tuple[str, ...], ...] = (
     ("schedule", "next", "3"),
     ("schedule", "check"),
     ("freshness",),
+    ("discover", "data"),
     ("held", "gauges"),
     ("held", "gauges", "--rows"),
     ("wal", "export", "last"),

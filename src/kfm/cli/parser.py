@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import Any, NoReturn
 
-from kfm.cli import cataloguing, governing, lineages, parting, questions, timing
+from kfm.cli import cataloguing, discovering, governing, lineages, parting, questions, timing
 from kfm.errors import EXIT_CODES, KfmError
 
 EXIT_TEXT = {
@@ -32,6 +32,7 @@ COMMANDS = frozenset(
         "promote", "publish", "receipts", "refs", "resume", "rollback", "run", "runs", "schema", "serve", "telemetry",
         "thaw", "triggers", "verify", "wal", "watch", "webhook", "workflow", *cataloguing.COMMANDS,
         *governing.COMMANDS, *lineages.COMMANDS, *parting.COMMANDS, *questions.COMMANDS, *timing.COMMANDS,
+        *discovering.COMMANDS,
     }
 )  # fmt: skip
 
@@ -168,6 +169,8 @@ def build(only: str = "") -> Parser:
         parting.add(commands, _command, _group)
     if only in ("", *timing.COMMANDS):
         timing.add(commands, _command, _group)
+    if only in ("", *discovering.COMMANDS):
+        discovering.add(commands, _command)
     return parser
 
 

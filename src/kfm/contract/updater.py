@@ -113,6 +113,9 @@ class Sources(Protocol):
     ) -> SourceRef:
         """Fetch a URL, a file path or a source named in the configuration; hashed on the way."""
 
+    def names(self) -> list[str]:
+        """Of the sources that the configuration has for this dataset, sorted."""
+
     def bytes(self, ref: SourceRef) -> bytes:
         """Of a listing that was pinned here, what it says: up to 16 MiB, before its contract was asked. Return the
         ref among the inputs, or a change of it goes unseen. Nothing that is restricted is read this way."""

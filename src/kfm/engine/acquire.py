@@ -147,6 +147,9 @@ class Pinner:
         self._given[id(ref)] = ref
         return ref
 
+    def names(self) -> list[str]:
+        return sorted(self._ports.sources)
+
     def bytes(self, ref: SourceRef) -> bytes:
         if id(ref) not in self._given:
             raise Refused("sources.bytes() is given what was not pinned here", hint="give what sources.pin() gave")

@@ -131,6 +131,9 @@ class _Looking:
     def pin(self, source: str, **how: Any) -> SourceRef:  # noqa: ARG002
         raise Refused("an operation reads no source", hint="report this")
 
+    def names(self) -> list[str]:
+        return []
+
     def bytes(self, ref: SourceRef) -> bytes:  # noqa: ARG002
         raise Refused("an operation reads no source", hint="report this")
 

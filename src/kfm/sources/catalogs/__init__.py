@@ -1,0 +1,1 @@
+"""Reading what others say they have: STAC, DCAT and listings of folders."""

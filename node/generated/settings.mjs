@@ -146,6 +146,20 @@ export const OpenLineageConfig = record("OpenLineageConfig", {
   timeout_s: [bounded(number, {"gt": 0, "le": 31536000}), 30],
 });
 
+export const RunnersConfig = record("RunnersConfig", {
+  image: [bounded(text, {"max": 400}), ""],
+  kubectl_image: [bounded(text, {"max": 400}), ""],
+  folder: [bounded(text, {"min": 1, "max": 4096}), "/kfm"],
+  program: [bounded(text, {"min": 1, "max": 4096}), "/usr/local/bin/kfm"],
+  user: [bounded(text, {"min": 1, "max": 4096}), "kfm"],
+  environment_file: [bounded(text, {"min": 1, "max": 4096}), "/etc/kfm/environment"],
+  namespace: [bounded(text, {"min": 1, "max": 4096}), "kfm"],
+  service_account: [bounded(text, {"min": 1, "max": 4096}), "kfm"],
+  claim: [bounded(text, {"min": 1, "max": 4096}), "kfm"],
+  secret: [bounded(text, {"min": 1, "max": 4096}), "kfm"],
+  every: [bounded(text, {"min": 1, "max": 4096}), "17 * * * *"],
+});
+
 export const SourceConfig = record("SourceConfig", {
   uri: [bounded(text, {"max": 4096}), ""],
   dataset: [bounded(text, {"max": 4096}), ""],
@@ -225,6 +239,7 @@ export const Config = record("Config", {
   pools: [map(bounded(integer, {"ge": 1, "le": 10000})), {}],
   schedules: [bounded(text, {"min": 1, "max": 4096}), "pipelines/schedules"],
   backfills: [bounded(text, {"min": 1, "max": 4096}), "pipelines/backfills"],
+  runners: [RunnersConfig.type, {"image": "", "kubectl_image": "", "folder": "/kfm", "program": "/usr/local/bin/kfm", "user": "kfm", "environment_file": "/etc/kfm/environment", "namespace": "kfm", "service_account": "kfm", "claim": "kfm", "secret": "kfm", "every": "17 * * * *"}],
   webhooks: [map(WebhookConfig.type), {}],
   labels: [bounded(text, {"max": 4096}), ""],
   custodians: [map(CustodianConfig.type), {}],

@@ -36,7 +36,7 @@ COMMANDS = (
     ("webhook", "verify", "a"), ("webhook", "replay", "a"), ("triggers", "list"), ("triggers", "show", "1"),
     ("triggers", "retry", "1"), ("wal", "export", "last"), ("telemetry", "export"), ("compact",), ("doctor",),
     ("publish", "--check"), ("diff", "rain-gauges"),
-    ("config", "show"), ("workflow", "github"),
+    ("config", "show"), ("workflow", "github"), ("runners", "write", "cron"), ("runners", "check"),
     ("mask", "deploy", "rain-gauges", "gauges"), ("policy", "deploy"),
     ("labels", "show"), ("labels", "set", "rain-gauges", "--sensitivity", "closed"),
     ("leaks", "scan", "."), ("keys", "new", "--person", "ann"),

@@ -61,6 +61,8 @@ LINES = {
     "kfm schedule pause": ["schedule", "pause", "rain-gauges"],
     "kfm schedule resume": ["schedule", "resume", "rain-gauges"],
     "kfm schedule trigger": ["schedule", "trigger", "rain-gauges"],
+    "kfm runners write": ["runners", "write", "cron"],
+    "kfm runners check": ["runners", "check", "cron"],
     "kfm runs cancel": ["runs", "cancel", "last"],
     "kfm runs list": ["runs", "list"],
     "kfm runs show": ["runs", "show", "last"],
@@ -172,6 +174,8 @@ def test_a_command_writes_the_keys_the_page_names(ran: Kfm, name: str, monkeypat
         with_parts()
         if name not in ("kfm backfill plan", "kfm backfill start"):
             assert ran("backfill", "start", "parts", "--later").code == 0
+    if name == "kfm runners check":
+        assert ran("runners", "write", "cron").code == 0
     if name == "kfm runs cancel":
         interrupt(ran, monkeypatch)
     if name == "kfm catalog validate":

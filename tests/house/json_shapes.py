@@ -340,6 +340,25 @@ SHAPES: dict[str, Shape] = {
         many=True,
     ),
     "kfm schedule check": Shape({"schedules": "all of them, as in `kfm schedule list`", "new": "names of unseen ones"}),
+    "kfm runners write": Shape(
+        {
+            "kind": "of which runner",
+            "file": "from the folder of kfm.yml",
+            "state": "`written`, or `current`: it was so already",
+            "about": "empty",
+        },
+        many=True,
+        about="With `--stdout`: the files themselves, always.",
+    ),
+    "kfm runners check": Shape(
+        {
+            "kind": "of which runner",
+            "file": "from the folder of kfm.yml",
+            "state": "`current`, `stale`, `absent`, or `secret`: it holds one",
+            "about": "where, and what to do; empty: nothing",
+        },
+        many=True,
+    ),
     "kfm schedule pause": Shape(_RUNS),
     "kfm schedule resume": Shape(_RUNS),
     "kfm schedule trigger": Shape(

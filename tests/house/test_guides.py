@@ -14,6 +14,7 @@ from tests.house.guides import blocks, follow, matches
 
 FOLDERS = ("guides", "patterns", "specs", "checklists")
 GUIDES = [ROOT / "README.md", *(page for name in FOLDERS for page in sorted((ROOT / "docs" / name).glob("*.md")))]
+GUIDES += sorted((ROOT / "docs" / "runbooks").rglob("*.md"))
 
 
 @pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)

@@ -124,7 +124,7 @@ CLAIMS: dict[str, Bug] = {
     ),
     "U12": Bug(
         "kfm/projections/workflow.py",
-        '"schedule": [{"cron": cron}],',
+        '"schedule": [{"cron": cron} for cron in crons],',
         "",
         f"{WORKFLOW}::test_the_example_is_what_is_written_for_it",
     ),

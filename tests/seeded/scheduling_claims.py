@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.seeded.connector_claims import CONNECTORS
 from tests.seeded.planting import Bug
+from tests.seeded.runner_claims import RUNNERS
 
 SCHEDULING: dict[str, Bug] = {
     "O5": Bug(
@@ -13,6 +14,7 @@ SCHEDULING: dict[str, Bug] = {
         "tests/backfills/test_backfills.py::test_a_plan_that_is_no_longer_so_is_not_started",
     ),
     **CONNECTORS,
+    **RUNNERS,
     "O1": Bug(
         "kfm/orchestration/scheduling.py",
         "        last = self._state.ticks.last(schedule.id)",

@@ -132,6 +132,8 @@ LOOKING: tuple[tuple[str, ...], ...] = (
     ("webhook", "verify", "gauges", "--body", "message.json", "--header", "SIGNED"),
     ("webhook", "verify", "gauges", "--body", "data/gauges.csv", "--header", "SIGNED"),
     ("workflow", "github"),
+    ("runners", "write", "systemd", "--stdout"),
+    ("runners", "check"),
     ("config", "show", "--resolved"),
     ("schema",),
     ("schema", "receipt"),
@@ -224,7 +226,16 @@ STATES: dict[str, tuple[Callable[[Installation], None], str]] = {
 
 
 ONLY_DRY = ("frozen", "undelivered", "compacted", "in a journal of lines")  # where looking is nothing new
-STATELESS = ("webhook", "workflow", "config", "schema", "completion", "--version", "--help")  # no state is opened
+STATELESS = (
+    "webhook",
+    "workflow",
+    "runners",
+    "config",
+    "schema",
+    "completion",
+    "--version",
+    "--help",
+)  # no state is opened
 
 
 @pytest.fixture(scope="module")

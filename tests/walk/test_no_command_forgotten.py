@@ -43,7 +43,12 @@ WRITING: frozenset[Command] = frozenset(
     }
 )
 # These write only if they are not told otherwise: the flag that every traced call of theirs has.
-TAMED = {("telemetry", "export"): "--stdout", ("audit", "export"): "--stdout", ("publish",): "--check"}
+TAMED = {
+    ("telemetry", "export"): "--stdout",
+    ("audit", "export"): "--stdout",
+    ("publish",): "--check",
+    ("runners", "write"): "--stdout",
+}
 
 
 def leaves(parser: argparse.ArgumentParser, above: Command = ()) -> Iterator[tuple[Command, set[str]]]:

@@ -9,16 +9,17 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kfm.cli import Stopped
 from kfm.cli.opening import known_dataset, opened, settings
 from kfm.cli.receiving import secured, server, tell_listening, teller
 from kfm.cli.render import Screen
-from kfm.cli.running import Tally
-from kfm.errors import KfmError
+from kfm.cli.running import Tally, artifacts_folder, tell_elsewhere
+from kfm.errors import BadInput, KfmError
 
 if TYPE_CHECKING:
+    from kfm.config import Resolved
     from kfm.contract.records import Receipt
     from kfm.house.opening import House
     from kfm.house.upkeep import Upkeep
@@ -71,14 +72,16 @@ def up(options: argparse.Namespace, screen: Screen) -> int:
     """Until SIGTERM or Ctrl-C. What it is told meanwhile is durable before it says so."""
     from kfm.house.opening import open_house
     from kfm.house.upkeep import Upkeep
+    from kfm.house.working import Outcome
 
     resolved = settings(options)
     names = [known_dataset(options, screen, resolved, name) for name in options.dataset]
     names = names or sorted(resolved.config.datasets)
     tls = secured(options, resolved, options.listen[0]) if options.listen else None
+    folder, events = _artifacts(options, resolved)
     patience = Patience(screen)
     with ExitStack() as stack:
-        house = stack.enter_context(opened(options, screen, "write", resolved))
+        house = stack.enter_context(opened(options, screen, "write", resolved, events))
         tally = Tally(screen)
         upkeep = Upkeep(house, names, tally.failed, goes_on=patience.goes_on)
         stack.callback(upkeep.end)
@@ -87,18 +90,29 @@ def up(options: argparse.Namespace, screen: Screen) -> int:
             tell_listening(screen, resolved, options.listen[0], stack.enter_context(door), tls=tls is not None)
         if not options.once:
             screen.say(f"up: {upkeep.schedules} schedules, {len(names)} datasets; Ctrl-C ends it")
-        told, follow = teller(house, upkeep.watching, screen, tally), _following(house, upkeep, tally)
+        kept = Outcome() if options.once else None
+        told, follow = teller(house, upkeep.watching, screen, tally, kept), _following(house, upkeep, tally)
         with patience.hearing():
-            if not options.once:
+            if kept is None:
                 return _keep_up(upkeep, told, follow, screen, patience)
             if not upkeep.wait_for_turn():
                 screen.say("another `kfm up` has the turn, and does what is due")
                 return tally.code
             if _once(upkeep, told, patience):
                 follow()
+                tell_elsewhere(house, tally, kept, events or [], folder)
                 return tally.code
             screen.say("stopped; what waits is kept")
             return patience.code
+
+
+def _artifacts(options: argparse.Namespace, resolved: Resolved) -> tuple[str, list[dict[str, Any]] | None]:
+    """The folder of artifacts and the events for it, where they are asked for."""
+    if options.artifacts is None:
+        return "", None
+    if not options.once:
+        raise BadInput("--artifacts is of one round", hint="use it with --once")
+    return artifacts_folder(options, resolved), []
 
 
 def _once(upkeep: Upkeep, told: Callable[[Iterator[Receipt]], int], patience: Patience) -> bool:

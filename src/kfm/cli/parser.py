@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import Any, NoReturn
 
-from kfm.cli import cataloguing, discovering, governing, lineages, parting, questions, timing
+from kfm.cli import cataloguing, discovering, elsewhere, governing, lineages, parting, questions, timing
 from kfm.errors import EXIT_CODES, KfmError
 
 EXIT_TEXT = {
@@ -31,8 +31,8 @@ COMMANDS = frozenset(
         "attest", "audit", "cat", "compact", "completion", "config", "diff", "doctor", "freeze", "held", "init", "plan",
         "promote", "publish", "receipts", "refs", "resume", "rollback", "run", "runs", "schema", "serve", "telemetry",
         "thaw", "triggers", "verify", "wal", "watch", "webhook", "workflow", *cataloguing.COMMANDS,
-        *governing.COMMANDS, *lineages.COMMANDS, *parting.COMMANDS, *questions.COMMANDS, *timing.COMMANDS,
-        *discovering.COMMANDS,
+        *discovering.COMMANDS, *elsewhere.COMMANDS, *governing.COMMANDS, *lineages.COMMANDS, *parting.COMMANDS,
+        *questions.COMMANDS, *timing.COMMANDS,
     }
 )  # fmt: skip
 
@@ -159,6 +159,8 @@ def build(only: str = "") -> Parser:
     _add_settings(commands)
     if only in ("", *cataloguing.COMMANDS):
         cataloguing.add(commands, _command, _group)
+    if only in ("", *elsewhere.COMMANDS):
+        elsewhere.add(commands, _command, _group)
     if only in ("", *governing.COMMANDS):
         governing.add(commands, _command, _group)
     if only in ("", *lineages.COMMANDS):

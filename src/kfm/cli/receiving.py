@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kfm.contract.records import Receipt
     from kfm.house.opening import House
     from kfm.house.watching import Watch
+    from kfm.house.working import Outcome
 
 MOST = 256 * 1024
 
@@ -129,9 +130,12 @@ def watch(options: argparse.Namespace, screen: Screen) -> int:
             return 0
 
 
-def teller(house: House, watching: Watch, screen: Screen, tally: Tally) -> Callable[[Iterator[Receipt]], int]:
-    """Takes receipts as they come: durable and published first, then said, a line each. Answers how many there were."""
-    from kfm.house.working import Outcome, settle
+def teller(
+    house: House, watching: Watch, screen: Screen, tally: Tally, kept: Outcome | None = None
+) -> Callable[[Iterator[Receipt]], int]:
+    """Takes receipts as they come: durable and published first, then said, a line each. Answers how many there were.
+    `kept` collects them, where they end."""
+    from kfm.house import working
 
     def told(receipts: Iterator[Receipt]) -> int:
         count, found, since = 0, [], house.clock.monotonic()
@@ -147,8 +151,12 @@ def teller(house: House, watching: Watch, screen: Screen, tally: Tally) -> Calla
     def tell(found: list[Receipt]) -> None:
         if found:
             watching.busy = True
-            settle(house, Outcome(found), tally)
+            outcome = working.Outcome(found)
+            working.settle(house, outcome, tally)
             watching.busy = False
+            if kept is not None:
+                kept.receipts += outcome.receipts
+                kept.effects += outcome.effects
         for receipt in found:
             tally.ended(receipt)
             _tell_receipt(screen, receipt)

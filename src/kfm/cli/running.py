@@ -81,27 +81,33 @@ def run(options: argparse.Namespace, screen: Screen) -> int:
         raise BadInput("the configuration names no dataset", hint="add one under `datasets:`")
     folder = artifacts_folder(options, resolved)
     events: list[dict[str, Any]] = []
-    from kfm.house.working import Undelivered, running, work
+    from kfm.house.working import running, work
 
     with opened(options, screen, "dry" if options.dry_run else "write", resolved, events) as house:
         tally = Tally(screen, tell_noop=options.exit_code)
         meant = {"window": window, "partition": partition, **overrides, **who}
         outcome = work(house, (running(name, **meant) for name in dict.fromkeys(names)), tally)
-        if folder:
-            from kfm.house.exporting import artifacts_of, write_artifacts
-
-            try:
-                write_artifacts(folder, artifacts_of(house, outcome.receipts, outcome.effects, events))
-            except KfmError as problem:
-                if options.dry_run:
-                    raise
-                tally.undelivered(Undelivered("", problem, ours=True))
-        if os.environ.get("GITHUB_ACTIONS") == "true" and not options.dry_run:
-            from kfm.house.exporting import report_job
-
-            report_job(outcome.receipts)
+        tell_elsewhere(house, tally, outcome, events, folder)
         show_runs(house, screen, tally, outcome)
         return tally.code
+
+
+def tell_elsewhere(house: House, tally: Tally, outcome: Outcome, events: list[dict[str, Any]], folder: str) -> None:
+    """Into the folder of artifacts, if there is one, and into the summary of the job we run in."""
+    if folder:
+        from kfm.house.exporting import artifacts_of, write_artifacts
+        from kfm.house.working import Undelivered
+
+        try:
+            write_artifacts(folder, artifacts_of(house, outcome.receipts, outcome.effects, events))
+        except KfmError as problem:
+            if house.mode == "dry":
+                raise
+            tally.undelivered(Undelivered("", problem, ours=True))
+    if os.environ.get("GITHUB_ACTIONS") == "true" and house.mode != "dry":
+        from kfm.house.exporting import report_job
+
+        report_job(outcome.receipts)
 
 
 def artifacts_folder(options: argparse.Namespace, resolved: Resolved) -> str:

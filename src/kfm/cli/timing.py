@@ -29,6 +29,7 @@ def add(commands: Any, make: Make, group: Group) -> None:
     up.add_argument("--tls-cert", metavar="FILE", help="certificate, PEM, of --listen")
     up.add_argument("--tls-key", metavar="FILE", help="its key, PEM")
     up.add_argument("--behind-proxy", action="store_true", help="a proxy before us ends TLS")
+    up.add_argument("--artifacts", default=None, metavar="DIR", help="with --once: write artifacts of the runs here")
 
     schedule = group(commands, "schedule", "Look at schedules, and hold them")
     make(schedule, "list", "scheduling:schedule_list", "List schedules: when each ran last, and when it runs next")

@@ -19,6 +19,7 @@ from kfm.config.policy import PolicyConfig, check_policy
 from kfm.config.pools import Slots, check_pool, check_pools
 from kfm.config.proving import AttestConfig, LedgerConfig, check_proving
 from kfm.config.reads import check_reads
+from kfm.config.runners import RunnersConfig, check_runners
 from kfm.config.values import ID_PATTERN, Days, Text
 from kfm.config.webhooks import WebhookConfig, check_webhook
 from kfm.contract.records import Record
@@ -74,6 +75,7 @@ class Config(Record, frozen=True):
     backfills: Annotated[Text, Meta(description="folder of files with backfills, see `kfm backfill plan`")] = (
         "pipelines/backfills"
     )
+    runners: Annotated[RunnersConfig, Meta(description="what `kfm runners write` needs to know")] = RunnersConfig()
     webhooks: Annotated[
         dict[str, WebhookConfig],
         Meta(
@@ -143,6 +145,7 @@ def check(config: Config, document: Document) -> None:
     for name, custodian in config.custodians.items():
         check_custodian(document, ("custodians", name), custodian)
     check_policy(document, config.policy)
+    check_runners(document, config.runners)
     for index, host in enumerate(config.network.allow):
         check_host(document, ("network", "allow", index), host)
     check_pools(document, config.pools)

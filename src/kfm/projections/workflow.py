@@ -6,12 +6,12 @@ stops schedules after sixty idle days. What must not be lost is in the inbox; wh
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from kfm.errors import BadInput
+from kfm.projections.written import Pinned, yaml
 
 # Every action by the commit it was read at; a tag can be moved, a commit cannot.
 CHECKOUT = ("actions/checkout@11bd71901bbe5b1630ceea73d27597364c9af683", "v4.2.2")
@@ -22,7 +22,7 @@ UPLOAD = ("actions/upload-artifact@ea165f8d65b6e75b540449e92b4886f43607fa02", "v
 
 # A name that is given from outside is looked at before it is a word of a command.
 _RUN = """case "$ONLY" in
-  "") kfm run --artifacts artifacts ;;
+  "") kfm {command} --artifacts artifacts ;;
   -* | *[!a-z0-9-]*) echo "that is no name of a dataset" >&2; exit 2 ;;
   *) kfm run "$ONLY" --artifacts artifacts ;;
 esac
@@ -33,52 +33,73 @@ _TERM = re.compile(r"(?:\*|([0-9]{1,2})(?:-([0-9]{1,2}))?)(?:/([0-9]{1,2}))?\Z")
 _LONGEST = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)  # days of each month
 
 
-class Pinned(NamedTuple):
-    """An action, and the version its commit has."""
-
-    uses: str
-    version: str
-
-
 def workflow(datasets: Sequence[str], *, cron: str, package: str, writes_releases: bool) -> str:
+    """Every dataset, whenever this one line of cron says so."""
+    check_cron(cron)
+    said = "# Written by `kfm workflow github`. Write it anew when kfm.yml changes.\n"
+    return said + _workflow("updater", datasets, [cron], package, "run", {}, [".kfm"], writes_releases=writes_releases)
+
+
+def runner(
+    datasets: Sequence[str],
+    *,
+    crons: Sequence[str],
+    package: str,
+    secrets: Sequence[str],
+    folders: Sequence[str],
+    writes_releases: bool,
+) -> str:
+    """What is due, as schedules say; a dataset that is named is run whether it is due or not. `secrets` are names of
+    variables, `folders` what has to be kept between runs."""
+    env = {name: f"${{{{ secrets.{name} }}}}" for name in secrets}
+    said = "# Written by `kfm runners write github`; `kfm runners check` says whether it is current.\n"
+    return said + _workflow("kfm", datasets, crons, package, "up --once", env, folders, writes_releases=writes_releases)
+
+
+def _workflow(
+    name: str,
+    datasets: Sequence[str],
+    crons: Sequence[str],
+    package: str,
+    command: str,
+    secrets: Mapping[str, str],
+    folders: Sequence[str],
+    *,
+    writes_releases: bool,
+) -> str:
     """YAML, made by a serialiser: no name of a dataset can become anything but a text in it."""
-    for name in datasets:
-        if not _DATASET.match(name):
-            raise BadInput(f"dataset {name} cannot be in a workflow", hint="its name may hold a-z, 0-9 and - only")
+    for dataset in datasets:
+        if not _DATASET.match(dataset):
+            raise BadInput(f"dataset {dataset} cannot be in a workflow", hint="its name may hold a-z, 0-9 and - only")
     if not datasets:
         raise BadInput("the configuration names no dataset", hint="add one under `datasets:`")
-    check_cron(cron)
-    env = {"ONLY": "${{ inputs.dataset || github.event.client_payload.dataset }}"}
+    env = {"ONLY": "${{ inputs.dataset || github.event.client_payload.dataset }}", **secrets}
     if writes_releases:
         env["GITHUB_TOKEN"] = "${{ github.token }}"  # noqa: S105 an expression of GitHub, not a token
     document: dict[str, Any] = {
-        "name": "updater",
+        "name": name,
         "on": {
-            "schedule": [{"cron": cron}],
+            "schedule": [{"cron": cron} for cron in crons],
             "repository_dispatch": {"types": ["kfm-update"]},
             "workflow_dispatch": {
                 "inputs": {"dataset": {"description": "only this dataset", "required": False, "type": "string"}}
             },
         },
         "permissions": {},
-        "concurrency": {"group": "updater", "cancel-in-progress": False},
+        "concurrency": {"group": name, "cancel-in-progress": False},
         "jobs": {
             "update": {
                 "runs-on": "ubuntu-24.04",
                 "timeout-minutes": 60,
                 "permissions": {"contents": "write" if writes_releases else "read"},
-                "steps": _steps(package, env),
+                "steps": _steps(package, env, _RUN.format(command=command), "\n".join(folders)),
             }
         },
     }
-    return (
-        "# Written by `kfm workflow github`. Write it anew when kfm.yml changes.\n"
-        + "\n".join(_lines(document, 0))
-        + "\n"
-    )
+    return yaml(document)
 
 
-def _steps(package: str, env: dict[str, str]) -> list[dict[str, Any]]:
+def _steps(package: str, env: dict[str, str], run: str, kept: str) -> list[dict[str, Any]]:
     """One job over one state, which is kept whatever became of the run: a receipt of a failure is a receipt."""
     key = "kfm-${{ github.run_id }}-${{ github.run_attempt }}"
     return [
@@ -87,11 +108,11 @@ def _steps(package: str, env: dict[str, str]) -> list[dict[str, Any]]:
         {
             "name": "Bring back the state",
             "uses": Pinned(*RESTORE),
-            "with": {"path": ".kfm", "key": key, "restore-keys": "kfm-"},
+            "with": {"path": kept, "key": key, "restore-keys": "kfm-"},
         },
         {"name": "Install", "env": {"PACKAGE": package}, "run": 'python -m pip install "$PACKAGE"'},
-        {"name": "Update", "env": env, "run": _RUN},
-        {"name": "Keep the state", "if": "always()", "uses": Pinned(*SAVE), "with": {"path": ".kfm", "key": key}},
+        {"name": "Update", "env": env, "run": run},
+        {"name": "Keep the state", "if": "always()", "uses": Pinned(*SAVE), "with": {"path": kept, "key": key}},
         {
             "name": "Keep the artifacts",
             "if": "always()",
@@ -125,37 +146,3 @@ def _chosen(text: str, name: str, least: int, most: int) -> set[int]:
             raise BadInput(f"--cron has a {name} beyond {least} to {most}, or a range or step that is none")
         found.update(range(low, high + 1, int(step or 1)))
     return found
-
-
-def _lines(value: Any, depth: int) -> Iterator[str]:
-    indent = "  " * depth
-    if isinstance(value, dict):
-        for key, item in value.items():
-            yield from _pair(f"{indent}{_key(key)}:", item, depth)
-    else:
-        for item in value:
-            inner = list(_lines(item, depth + 1)) if isinstance(item, dict) and item else [f"{indent}  {_scalar(item)}"]
-            yield f"{indent}- {inner[0].lstrip()}"
-            yield from inner[1:]
-
-
-def _pair(head: str, item: Any, depth: int) -> Iterator[str]:
-    if isinstance(item, Pinned):
-        yield f"{head} {item.uses} # {item.version}"
-    elif isinstance(item, (dict, list)) and item:
-        yield head
-        yield from _lines(item, depth + 1)
-    elif isinstance(item, str) and "\n" in item:
-        yield f"{head} |"
-        yield from (f"{'  ' * (depth + 1)}{line}" for line in item.rstrip("\n").split("\n"))
-    else:
-        yield f"{head} {_scalar(item)}"
-
-
-def _key(key: str) -> str:
-    return json.dumps(key) if key == "on" else key  # YAML 1.1 would read it as true
-
-
-def _scalar(value: Any) -> str:
-    """JSON is YAML: quoted texts, plain numbers and truths."""
-    return json.dumps(value)

@@ -279,6 +279,48 @@ authority._using = using
     assert museum.kfm("promote", GAUGES).code == 0, "by the list that is in force now it is still approved"
 
 
+def test_an_order_that_another_signer_has_just_carried_out_is_no_failure_of_mine(museum: Site) -> None:
+    order = ask(museum)
+    assert approve(museum, order, "sue") == 0
+    plant = f"""
+import subprocess, sys
+import kfm.house.ordering as ordering
+real = ordering._do
+def late(*given, **named):
+    subprocess.run([sys.executable, "-m", "kfm", "promote", {GAUGES!r}], check=True, capture_output=True)
+    print("the fault fired", file=sys.stderr)
+    return real(*given, **named)
+ordering._do = late
+"""
+    answer = museum.child("review", "approve", order, "--key", museum.key("sam"), before=plant)
+    assert "the fault fired" in answer.err
+    assert answer.code == 0, answer.err
+    assert state_of(museum, order) == "used"
+    assert museum.ref(PUBLISHED) == museum.ref(f"processed/{GAUGES}")
+
+
+def test_a_signature_that_comes_between_is_signed_beside(museum: Site) -> None:
+    order = ask(museum)
+    words = ["review", "approve", order, "--key", museum.key("sam")]
+    plant = f"""
+import subprocess, sys
+import kfm.house.ordering as ordering
+real = ordering._with
+def late(*given):
+    made = real(*given)
+    ordering._with = real
+    subprocess.run([sys.executable, "-m", "kfm", *{words!r}], check=True, capture_output=True)
+    print("the fault fired", file=sys.stderr)
+    return made
+ordering._with = late
+"""
+    answer = museum.child("review", "approve", order, "--key", museum.key("sue"), before=plant)
+    assert "the fault fired" in answer.err
+    assert answer.code == 0, answer.err
+    assert state_of(museum, order) == "used"
+    assert not any(each[1] == "denied" for each in museum.ledger())
+
+
 def test_two_who_approve_at_once_are_both_heard(museum: Site) -> None:
     order = ask(museum)
 

@@ -144,8 +144,10 @@ class _Looking:
         return list(self._refs.history(name))
 
 
-def _keep(house: House, op: str, order: Order, *, actor: str, reason: str) -> Receipt:
-    params = {"ref": ORDERS + order.request.id, "to": house.objects.put(order.body)}
+def _keep(house: House, op: str, order: Order, *, actor: str, reason: str, before: Order | None = None) -> Receipt:
+    """`before`: the order as it was when this was made of it. If another has signed since, it is made anew."""
+    old = before.digest if before is not None else NOTHING
+    params = {"ref": ORDERS + order.request.id, "before": old, "to": house.objects.put(order.body)}
     return house.operation(op, order.request.dataset, params, actor=actor, reason=reason)
 
 
@@ -172,12 +174,12 @@ def sign(
         actor = who(keys, signer, at)
     order = find(house, start)
     if order.state == "open" and at >= order.request.expires_at:
-        yield _keep(house, "expire", order.became("expired"), actor=actor, reason="its time is over")
+        yield _keep(house, "expire", order.became("expired"), actor=actor, reason="its time is over", before=order)
         raise Denied(f"order {order.request.id} has expired", hint="ask for it anew")
     for turn in range(TURNS):
         order = find(house, order.request.id)
         act = sign_act(kind, order.request, signer, now(house))
-        receipt = _keep(house, kind, _with(order, kind, act), actor=actor, reason=reason)
+        receipt = _keep(house, kind, _with(order, kind, act), actor=actor, reason=reason, before=order)
         if turn == TURNS - 1 or not any(note.code == Moved.code for note in receipt.errors):
             break
     yield receipt
@@ -204,7 +206,19 @@ def carry_out(house: House, order: Order) -> Iterator[Receipt]:
         params = {"to": request.after, "before": request.before}
         if operation == "rollback":
             params["ref"] = request.params["ref"]
-    yield _do(house, operation, request.dataset, params, actor=request.requester, reason=request.purpose)
+    try:
+        done = _do(house, operation, request.dataset, params, actor=request.requester, reason=request.purpose)
+    except Denied:
+        if _was_used(house, order):
+            return
+        raise
+    if done.status == "SUCCESS" or not _was_used(house, order):
+        yield done
+
+
+def _was_used(house: House, order: Order) -> bool:
+    """Another who signed at the same moment has done it: that is no failure of ours."""
+    return find(house, order.request.id).state == "used"
 
 
 class Standing(msgspec.Struct, frozen=True):

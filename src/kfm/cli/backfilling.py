@@ -97,6 +97,7 @@ def start(options: argparse.Namespace, screen: Screen) -> int:
     who = person(options)
     resolved = settings(options)
     backfill = one(resolved, options.backfill)
+    backfill.check()  # what is wrong with it is said before there is a store
     with opened(options, screen, "write", resolved) as house:
         tally = Tally(screen)
         found, receipt = started(house, backfill, options.plan, **who)

@@ -20,7 +20,7 @@ from kfm.contract import names
 from kfm.contract.backfills import Downstream, Kind, Which
 from kfm.contract.records import Record
 from kfm.documents import reading, scalars, shape
-from kfm.documents.characters import printable
+from kfm.documents.characters import is_printable, printable
 from kfm.documents.reading import Document, Path
 from kfm.errors import BadInput
 
@@ -97,6 +97,11 @@ class Backfill(NamedTuple):
     def place(self) -> str:
         return self.document.place(("backfills", self.id))
 
+    def check(self) -> None:
+        """BadInput at the first partition that is none, before anything is made of the others."""
+        for _ in self.partitions():
+            pass
+
     def partitions(self) -> Iterator[str]:
         """Their names, in the order in which they are run; each once. BadInput at the first that is none."""
         said, path = self.said.partitions, ("backfills", self.id, "partitions")
@@ -127,7 +132,7 @@ class Backfill(NamedTuple):
         """A key a line; blank lines and what begins with # are passed over."""
         known: set[int] = set()  # numbers for names: all of them together would be as large as the file
         for count, (line, name) in enumerate(self._lines(file)):
-            where = f"{printable(file)}:{line}"
+            where = f"{_shown(file)}:{line}"
             if count >= MOST:
                 raise BadInput(f"{where}: there are more than {MOST:,} partitions", hint="make several backfills of it")
             mark = hash(name)
@@ -142,7 +147,7 @@ class Backfill(NamedTuple):
         try:
             with open(self.resolved.at(file), "rb") as opened:
                 for line, body in enumerate(iter(lambda: opened.readline(LINE), b""), 1):
-                    where = f"{printable(file)}:{line}"
+                    where = f"{_shown(file)}:{line}"
                     if len(body) == LINE:
                         raise BadInput(f"{where}: the line is too long", hint="write one key on each line")
                     try:
@@ -157,6 +162,10 @@ class Backfill(NamedTuple):
         except OSError as error:
             path = ("backfills", self.id, "partitions", "file")
             self.document.refuse(path, f"cannot be read: {(error.strerror or '').lower()}", "correct the path")
+
+
+def _shown(path: str) -> str:
+    return path if is_printable(path) and len(path) <= 200 else printable(path)
 
 
 def declared(resolved: Resolved) -> list[Backfill]:

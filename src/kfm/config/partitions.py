@@ -48,11 +48,9 @@ def times(kind: str, first: str, last: str) -> Iterator[str]:
     at, end = (_read(kind, text, read, name) for text in (first, last))
     if end < at:
         raise BadInput(f"{last} is before {first}", hint="correct one of the two")
-    count = 0
+    if (kind == "hour" and (end - at) // _HOUR >= MOST) or (end - at) // _DAY >= MOST:
+        raise BadInput(f"there are more than {MOST:,} partitions", hint="make several backfills of it")
     while at <= end:
-        count += 1
-        if count > MOST:
-            raise BadInput(f"there are more than {MOST:,} partitions", hint="make several backfills of it")
         yield name(at)
         try:
             at = after(at)

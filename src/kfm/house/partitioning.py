@@ -29,6 +29,8 @@ Tell = Callable[[str, KfmError], None]
 
 def is_alive(flight: Flight, now_ms: int) -> bool:
     """May whoever took it still be at it? Asked of a lease that it does not need: the run has its own."""
+    if not flight.holder:
+        return False  # it was given back
     lease = Lease(
         scope="", token=0, holder=flight.holder, expires_ms=flight.since_ms + 365 * 86_400_000, ttl_ms=TAKEN_MS
     )
@@ -142,11 +144,13 @@ class Worker:
             self._waits = (position, trigger)
             return None
         except Conflict as problem:  # another has it, or has ended it: what came of it is noted by whoever looks next
+            self._board.give_back(position)
             self._conflicts += 1
             if self._conflicts == CONFLICTS or house.updater(trigger.dataset).lease_by != "partition":
                 self.stopped = problem.message
             return None
         except KfmError as problem:
+            self._board.give_back(position)
             self._tell(f"{trigger.dataset} {trigger.partition}", problem)
             self.stopped = "frozen" if isinstance(problem, Frozen) else "a run could not be ended"
             return None
@@ -154,6 +158,7 @@ class Worker:
             self.busy = False
         self._conflicts = 0
         if not self._note(position, receipt):
+            self._board.give_back(position)
             self.stopped = "frozen"
         return receipt
 

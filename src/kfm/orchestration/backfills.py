@@ -178,6 +178,15 @@ class Board:
             self._save(tx, replace(progress, flying={**progress.flying, str(position): mine}))
         return kept
 
+    def give_back(self, position: int) -> None:
+        """It was taken, and is not to be had just now: whoever looks next may try."""
+        with self._state.transaction(durable=False) as tx:
+            progress = self._current(tx, cancelled=True)
+            mine = progress.flying.get(str(position))
+            if mine is not None:
+                free = {**progress.flying, str(position): replace(mine, holder="")}
+                self._save(tx, replace(progress, flying=free))
+
     def _kept(self, flight: Flight) -> Trigger | None:
         of = Trigger(kind="manual", updater_id="", dataset=self.plan.dataset, trigger_id=flight.trigger_id)
         return self._state.inbox.kept(of)

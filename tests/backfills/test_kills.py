@@ -1,0 +1,212 @@
+"""A backfill that is killed wherever it leaves a trace, and resumed: the same installation as if nobody had been."""
+
+from __future__ import annotations
+
+import os
+import random
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kfm import config
+from kfm.clock import FixedClock, parse_instant
+from kfm.contract.records import Receipt
+from kfm.engine.verify import verify
+from kfm.errors import KfmError
+from kfm.house.backfilling import start, under_way
+from kfm.house.opening import House, open_house
+from kfm.house.partitioning import Worker
+from tests.backfills.sites import DAYS, Site
+from tests.crash.oracle import check, everything
+from tests.crash.points import Points, die, install
+from tests.sampling import sampled
+from tests.walk.crowds import disturbed, mortal, together
+
+NOW = parse_instant("2026-06-01T12:00:00Z", "now")
+
+
+class Killed(Site):
+    """One that is worked off by children, under a clock that stands still."""
+
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch, days: int, state: str = "sqlite:.kfm/state.db") -> None:
+        super().__init__(folder, patch, days, downstream="coalesce")
+        if days > len(DAYS):
+            self.days = [f"{month}-{day:02d}" for month in ("2024-03", "2024-04") for day in range(1, 31)][:days]
+            self.declare("{kind: name, keys: [" + ", ".join(f'"{day}"' for day in self.days) + "]}")
+            for number, day in enumerate(self.days):
+                self.rows(day, number)
+        with (folder / "kfm.yml").open("a") as file:
+            file.write(f"state: '{state}'\nexecute: {{threads: 1}}\n")
+
+    def house(self) -> House:
+        return open_house(config.load(str(self.folder / "kfm.yml"), os.environ), clock=FixedClock(NOW))
+
+    def begun(self) -> Killed:
+        from kfm.config.backfills import one
+
+        with self.house() as house:
+            _, receipt = start(house, one(house.resolved, "january"), "", actor="tester", reason="")
+            assert receipt is not None and receipt.status == "SUCCESS"
+            house.settle()
+        return self
+
+    def work(self) -> list[str]:
+        """Until nothing is left to take; the outcomes."""
+        problems: list[KfmError] = []
+        found: list[Receipt] = []
+        with self.house() as house:
+            worker = Worker(house, under_way(house, "january"), lambda _about, problem: problems.append(problem))
+            for receipt in worker.work():
+                found.append(receipt)
+                house.settle()
+            house.settle()
+        assert not problems and not worker.stopped, (problems, worker.stopped)
+        return [receipt.outcome for receipt in found]
+
+    def all(self) -> dict[str, str]:
+        with self.house() as house:
+            return everything(str(self.folder), house.tables)
+
+    def sound(self) -> None:
+        with self.house() as house:
+            check(house, str(self.folder), {})
+            verify(house.state, house.objects)
+
+    def one_run_each(self) -> None:
+        done = [part for part, outcome in self.runs() if outcome == "done"]
+        assert sorted(done) == sorted(self.days) and len(self.runs()) == len(self.days)
+        assert [name for name, _ in self.asked()] == ["first", "second"], "downstream was told once"
+
+
+STATES = {"sqlite": "sqlite:.kfm/state.db", "jsonl": "jsonl:.kfm/state.jsonl"}
+
+
+@pytest.mark.parametrize("part", sampled(range(60)))
+@pytest.mark.parametrize("state", STATES)
+def test_killed_at_any_place_and_resumed_it_is_the_same_installation(
+    state: str, part: int, place: Path, monkeypatch: pytest.MonkeyPatch, count: Any
+) -> None:
+    parts = 60
+    quiet = Killed(place / "quiet", monkeypatch, 3, STATES[state]).begun()
+    (whole,) = disturbed([mortal(quiet.work, place / "counted")], random.Random(0), 0, 0)
+    assert whole.answer == ["done"] * 3
+    quiet.one_run_each()
+    places = range(1 + part, 1 + (place / "counted").stat().st_size, parts)
+    for number in places:
+        site = Killed(place / f"{number}", monkeypatch, 3, STATES[state]).begun()
+        (ended,) = disturbed([mortal(site.work, place / f"counted {number}", [number])], random.Random(0), 0, 0)
+        assert ended.killed, f"nobody came to place {number}"
+        site.sound()
+        site.work()
+        assert site.all() == quiet.all(), number
+        site.one_run_each()
+    assert places, "there was no place"
+    count("places where a backfill was killed", len(places))
+
+
+def dying(site: Killed, commits: int) -> list[str]:
+    """Works until so many transactions are behind it."""
+    install(Points(commits, die, only=lambda label: label == "tables.commit after"))
+    return site.work()
+
+
+@pytest.mark.parametrize("seed", sampled(range(8)))
+def test_fifty_partitions_killed_again_and_again_end_with_the_same_bytes(
+    seed: int, place: Path, monkeypatch: pytest.MonkeyPatch, count: Any
+) -> None:
+    """Every attempt dies after some more transactions than the one before, or wherever it is."""
+    rng = random.Random(seed)
+    quiet = Killed(place / "quiet", monkeypatch, 50).begun()
+    assert quiet.work() == ["done"] * 50
+    site = Killed(place / "site", monkeypatch, 50).begun()
+    kills = 0
+    while True:
+        work = mortal(site.work, place / f"counted {kills}", [rng.randint(1, 700)])
+        if not seed:
+            work = partial(dying, site, 1 + kills % 7)
+        (ended,) = disturbed([work], random.Random(0), 0, 0)
+        if not ended.killed:
+            break
+        kills += 1
+    assert kills > (25 if not seed else 5)
+    site.sound()
+    assert site.all() == quiet.all()
+    site.one_run_each()
+    count("kills of a backfill of fifty partitions", kills)
+
+
+@pytest.mark.parametrize("seed", sampled(range(12)))
+def test_two_workers_at_once_take_each_partition_once(
+    seed: int, place: Path, monkeypatch: pytest.MonkeyPatch, count: Any
+) -> None:
+    """Of one dataset; now and then one is killed, and the other or a third takes up what it had."""
+    rng = random.Random(seed)
+    quiet = Killed(place / "quiet", monkeypatch, 20).begun()
+    quiet.work()
+    site = Killed(place / "site", monkeypatch, 20).begun()
+    both = together([site.work, site.work]) if not seed % 3 else []
+    if not both:
+        works = [mortal(site.work, place / f"counted {n}", [rng.randint(1, 2000)]) for n in (1, 2)]
+        ended = disturbed(works, rng, longest=0.2, kills=seed % 2)
+        count("workers killed beside another", sum(each.killed for each in ended))
+        site.work()
+    else:
+        assert all(both) and len(both[0]) + len(both[1]) == 20, "one of them had nothing to do"
+    site.work()
+    site.sound()
+    site.one_run_each()
+    assert site.version() == quiet.version() and site.content() == quiet.content()
+
+
+def test_what_is_killed_is_taken_up_by_kfm_resume_too(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Killed(place / "site", monkeypatch, 3).begun()
+    (ended,) = disturbed([mortal(site.work, place / "counted", [25])], random.Random(0), 0, 0)
+    assert ended.killed
+    with site.house() as house:
+        left = [each.trigger_id for each in house.state.inbox.waiting()]
+        assert left == ["backfill.january.0.1.0000000"], "nobody was killed in the middle of a partition"
+        list(house.resume())
+    site.work()
+    site.one_run_each()
+
+
+def test_a_worker_that_is_paused_between_partitions_stops(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Killed(place / "site", monkeypatch, 5).begun()
+    with site.house() as house:
+        worker = Worker(house, under_way(house, "january"), lambda _about, _problem: None)
+        receipts = worker.work()
+        assert next(receipts).outcome == "done"
+        house.operation("freeze", "rain", {"scope": "backfill/january"}, reason="stop", actor="tester")
+        assert list(receipts) == [] and worker.stopped == "paused"
+    assert len(site.runs()) == 1
+    site.backfill("resume")
+    site.one_run_each()
+
+
+def test_a_cancelled_one_stops_whoever_works_at_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kfm.errors import Conflict
+    from kfm.house.backfilling import cancel
+
+    site = Killed(place / "site", monkeypatch, 5).begun()
+    with site.house() as house:
+        receipts = Worker(house, under_way(house, "january"), lambda _about, _problem: None).work()
+        next(receipts)
+        assert cancel(house, "january", actor="tester", reason="no").status == "SUCCESS"
+        with pytest.raises(Conflict, match="was cancelled"):
+            next(receipts)
+    assert [name for name, _ in site.asked()] == ["first", "second"], "what was made is told"
+    assert len(site.runs()) == 1
+
+
+def test_a_frozen_dataset_keeps_its_partition_until_the_thaw(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Killed(place / "site", monkeypatch, 3).begun()
+    with site.house() as house:
+        house.operation("freeze", "rain", {"scope": "rain"}, reason="stop", actor="tester")
+    assert site.kfm("backfill", "resume", "january", code=5).data["state"] == "waiting"
+    assert site.content() == {}
+    with site.house() as house:
+        house.operation("thaw", "rain", {"scope": "rain"}, reason="go", actor="tester")
+    assert site.backfill("resume")["counts"] == {"made": 3}
+    assert sorted(site.content()) == site.days

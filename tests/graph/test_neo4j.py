@@ -60,6 +60,10 @@ def newest(runs: Sequence[PublicRun]) -> dict[str, dict[str, Any]]:
         for each in run.artifacts:
             named = {"stac_id": each.stac_id} if each.stac_id else {}
             said[each.id] = {"hash": each.digest, "version": run.version, **named}
+        for part in run.restored:
+            named = {"stac_id": part.stac_id} if part.stac_id else {}
+            there = {"hash": part.digest, "version": part.version, **named}
+            said[part.id] = there if part.digest else {"removed_by": run.run_id}
         for key, what in said.items():
             created = known.get(key, {}).get("created_at", run.finished_at)
             known[key] = {"key": key, "created_at": created, "seq": run.index, **care, **what}

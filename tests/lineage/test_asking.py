@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kfm import config
+from kfm.contract.records import Decision, RefMove
+from kfm.house.catalog_gate import held_against
+from kfm.house.opening import open_house
 from tests.cli.conftest import Kfm
 from tests.lineage.looking import last, told
 from tests.lineage.test_told import SOURCE, digest_of
@@ -122,3 +127,28 @@ def test_the_address_of_a_protected_source_is_withheld(site: Kfm) -> None:
     assert answer.code == 0 and "kfm://withheld/" in answer.out
     assert not [secret for secret in (*SECRETS, "sites.csv") if secret in answer.out + answer.err]
     assert last().inputs[0].id in answer.out
+
+
+def test_what_was_made_of_itself_is_not_published(chain: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert judged("circle").allow is True
+    monkeypatch.setenv("ROUND", "1")
+    assert chain("run", "circle", "--force", "--reason", "around").code == 0
+    said = judged("circle")
+    assert (said.allow, said.rules) == (False, ["graph.circle"])
+    assert said.reasons == ["graph: a version of circle was made of itself, by way of circle"]
+
+
+def test_what_was_made_of_a_version_without_a_record_is_not_published(chain: Kfm) -> None:
+    with open_house(config.load("", os.environ)) as house, house.state.transaction():
+        house.tables.delete("versions", f"rain-gauges@{house.state.refs.at('processed/rain-gauges')}")
+    said = judged("further")
+    assert (said.allow, said.rules) == (False, ["graph.orphan"])
+    assert said.reasons == ["graph: a version of rain-gauges that was read has no record"]
+
+
+def judged(dataset: str) -> Decision:
+    """What the graph says to a yes of the policies, which ask more of a dataset than these have."""
+    with open_house(config.load("", os.environ), mode="read") as house:
+        move = RefMove(ref=f"published/{dataset}", before="", after=house.state.refs.at(f"processed/{dataset}"))
+        yes = Decision(gate="promotion.checklist", allow=True, subject=move.after, policy_digest="")
+        return held_against(house, yes, move, house.clock.now_ms())

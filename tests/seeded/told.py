@@ -39,6 +39,24 @@ TOLD: dict[str, Bug] = {
         "WHEN true THEN",
         f"{NEO4J}::test_what_is_older_changes_nothing_in_one_batch_and_over_several",
     ),
+    "O10 the catalog's schemas": Bug(
+        "kfm/house/catalog_gate.py",
+        "    if house.resolved.config.catalog:",
+        "    if not house.resolved.config.catalog:",
+        "tests/catalog/test_gates.py::test_a_catalog_that_would_not_validate_is_not_published",
+    ),
+    "O10 the graph": Bug(
+        "kfm/house/catalog_gate.py",
+        "        elif isinstance(one, Fault):\n            yield one",
+        "        elif isinstance(one, Fault):\n            pass",
+        "tests/catalog/test_gates.py::test_a_lost_edge_of_the_graph_is_not_published_over",
+    ),
+    "P2 every artifact in the graph": Bug(
+        "kfm/engine/told.py",
+        '    if before in ("", now) or went_on:',
+        "    if before is not None:",
+        "tests/graph/test_standing.py::test_after_a_rollback_every_artifact_is_what_it_was_at_that_version",
+    ),
     "D11 each thing once": Bug(
         "kfm/projections/cypher.py",
         "MERGE (a)-[:USED_IN]->(r)",

@@ -101,12 +101,23 @@ manhattan,riley,2026-01,21.6
 manhattan,riley,2026-02,27.3
 """
 
+_CATALOG = "catalog: file:catalog\n"
 FILES = {"kfm.yml": CONFIG, "updaters/rain_gauges.py": UPDATER, "data/rain_gauges.csv": DATA}
+
+
+def files() -> dict[str, str]:
+    """What is written, by path. Where no catalog could be checked none is declared: nothing could be published."""
+    from kfm.house.schema_store import LACKING, is_installed
+
+    if is_installed():
+        return FILES
+    without = f"# It is checked before anything is published: {LACKING}, then take the # away.\n# {_CATALOG}"
+    return {**FILES, "kfm.yml": CONFIG.replace(_CATALOG, without)}
 
 
 def init(options: argparse.Namespace, screen: Screen) -> int:
     folder = options.folder
-    written = write_all(folder, FILES)
+    written = write_all(folder, files())
     if screen.json:
         screen.data({"written": written})
         return 0

@@ -8,6 +8,8 @@ from typing import NamedTuple
 from kfm.contract.aims import REF
 from kfm.contract.records import Item, Receipt, RefMove
 
+DATASET = "kfm://dataset/"
+ZONES = ("published", "processed")
 Edge = tuple[str, str]  # the address and the digest of what was read
 
 
@@ -42,3 +44,11 @@ def used_by(receipt: Receipt) -> list[Edge]:
 def made_by(receipt: Receipt) -> str:
     """The digest of the version that it made, also where that was there already; empty: none."""
     return next((item.checksum for item in receipt.outputs if item.kind == "dataset"), "")
+
+
+def version_named(address: str, digest: str) -> tuple[str, str] | None:
+    """The dataset and the digest of a version that was read; None: it was something else."""
+    zone, _, dataset = address.removeprefix(REF).partition("/")
+    if address.startswith(DATASET):
+        return address.removeprefix(DATASET), digest
+    return (dataset, digest) if address.startswith(REF) and zone in ZONES else None

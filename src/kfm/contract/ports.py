@@ -157,8 +157,9 @@ class Ledger(Protocol):
 
     def entry(self, index: int) -> LedgerEntry | None: ...
 
-    def entries_of(self, dataset: str) -> Iterator[LedgerEntry]:
-        """Of the runs of one dataset, the last that ended first; nothing of the others is read."""
+    def entries_of(self, dataset: str, *, before: int = 0) -> Iterator[LedgerEntry]:
+        """Of the runs of one dataset, the last that ended first, or the last before an index; nothing of the others is
+        read."""
 
     def links(self, *, after: int = 0) -> Iterator[tuple[LedgerEntry, str]]:
         """Each entry with the digest of its stored bytes, which the next one names."""

@@ -52,6 +52,16 @@ class PublicArtifact(Record, frozen=True):
     stac_id: str = ""
 
 
+class PublicPart(Record, frozen=True):
+    """One thing that stands otherwise since a run, although that run did not make it: of the version it moved to, or
+    from which it went on, and not as the run before left it."""
+
+    id: str  # as of an artifact
+    digest: str  # empty: it is in that version no more
+    version: str  # in which it became what it is
+    stac_id: str = ""
+
+
 class PublicLabels(Record, frozen=True):
     """Under which labels the data stands, in words that may be said of it."""
 
@@ -102,6 +112,7 @@ class PublicRun(Record, frozen=True):
     held_rows: int | None
     labels: PublicLabels | None  # None: plainly public
     metadata: dict[str, Any]  # title, description, license, attribution, extent … as declared
+    restored: tuple[PublicPart, ...] = ()
 
     def used(self) -> tuple[PublicInput, ...]:
         """What it made something of: all inputs, but of an operation not where its ref was before, of which nothing

@@ -10,8 +10,8 @@ from kfm.contract.canonical import canonical
 from kfm.contract.letters import Letter
 from kfm.contract.ports import Objects, State, Tx
 from kfm.contract.public_run import Places
-from kfm.contract.records import LedgerEntry
-from kfm.engine.cataloguing import Catalogued, Cataloguing, roots
+from kfm.contract.records import LedgerEntry, RefEntry
+from kfm.engine.cataloguing import Catalogued, Cataloguing, Changes, Documents, roots
 from kfm.engine.deliver import concerned
 from kfm.engine.following import is_frozen
 from kfm.engine.proofs import Proofs
@@ -80,6 +80,22 @@ class CatalogLetters:
             moves = moves[: max((move.n for move in moves if not move.after), default=0)]
         keep = self._retention(dataset)
         return Cataloguing(self._state, self._objects, self.places, dataset, moves, keep, proofs)
+
+    def foretold(self, dataset: str, moves: Sequence[RefEntry]) -> tuple[Changes, bool]:
+        """What would be told if its ref had moved so, the roots too; True: of the whole dataset. Notes nothing."""
+        proofs = Proofs(self._state)
+        now = Cataloguing(self._state, self._objects, self.places, dataset, moves, self._retention(dataset), proofs)
+        known = _decode(self._state.outbox.note(CATALOG, dataset))
+        changes = None if known is None else now.since(known)
+        return self._with_roots(dataset, now, now.documents() if changes is None else changes, proofs), changes is None
+
+    def _with_roots(self, dataset: str, now: Cataloguing, changes: Changes | Documents, proofs: Proofs) -> Changes:
+        yield from changes
+        told = {
+            name: _decode(body) or self.of(name, proofs).catalogued()
+            for name, body in self._state.outbox.notes(CATALOG)
+        }
+        yield from roots(list({**told, dataset: now.catalogued()}.items()), self.places)
 
     def _of(self, dataset: str, entry: LedgerEntry, done: dict[str, Catalogued], proofs: Proofs) -> Iterator[Letter]:
         now, body = self.of(dataset, proofs), self._state.outbox.note(CATALOG, dataset)

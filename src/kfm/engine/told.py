@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kfm.contract import manifests
-from kfm.contract.manifests import Change
+from kfm.contract.manifests import Change, Key
 from kfm.contract.names import is_digest
 from kfm.contract.ports import Objects, State
 from kfm.contract.public_run import PublicRun
@@ -16,6 +16,8 @@ from kfm.errors import Corrupt
 from kfm.masking.telling import Known, may_be_named
 from kfm.masking.telling import public_run as told
 from kfm.projections.artifacts import published_path
+
+SAME_MOMENT = 1000  # runs that may have ended in the same moment
 
 
 def public_runs(state: State, objects: Objects, *, after: int = 0) -> Iterator[PublicRun]:
@@ -36,7 +38,8 @@ def public_run(state: State, objects: Objects, entry: LedgerEntry, *, parts: boo
         return published_path(receipt.dataset, made, each).removeprefix(f"datasets/{receipt.dataset}/")
 
     changes = _changes(objects, receipt, made, known) if made and parts else iter(())
-    return told(entry, receipt, known, changes, path_of)
+    restored = _restored(state, objects, entry, known) if parts else iter(())
+    return told(entry, receipt, known, changes, path_of, restored)
 
 
 def _known(state: State, objects: Objects, receipt: Receipt) -> Known:
@@ -82,3 +85,78 @@ def _changes(objects: Objects, receipt: Receipt, made: str, known: Known) -> Ite
     if before and before != made and not may_be_named(known.before):
         before = ""
     return manifests.changes(objects, before, made)
+
+
+def _restored(state: State, objects: Objects, entry: LedgerEntry, known: Known) -> Iterator[tuple[Change, str]]:
+    """What stands otherwise than the run before left it, with the version in which it became so. Nothing, where a run
+    goes on from there, or publishes what stands."""
+    dataset, now = entry.dataset, _stands(entry)
+    if not now or not may_be_named(known.version):
+        return
+    earlier = map(_stands, state.ledger.entries_of(dataset, before=entry.index))
+    before = next((version for version in earlier if version), "")
+    went_on = any(
+        move.ref.startswith("processed/") and (move.before, move.after) == (before, now) for move in entry.moves
+    )
+    if before in ("", now) or went_on:
+        return
+    named = may_be_named(state.ledger.version(dataset, before))
+    changes = list(manifests.changes(objects, before if named else "", now))
+    homes = _homes(state, objects, dataset, now, {change.key for change in changes if change.new is not None})
+    for change in changes:
+        yield change, homes.get(change.key, "")
+
+
+def _stands(entry: LedgerEntry) -> str:
+    """The version of its dataset that a run made current or public; empty: none."""
+    refs = (f"processed/{entry.dataset}", f"published/{entry.dataset}")
+    return next((move.after for move in reversed(entry.moves) if move.ref in refs and move.after), "")
+
+
+def _homes(state: State, objects: Objects, dataset: str, version: str, keys: set[Key]) -> dict[Key, str]:
+    """The version in which each of these keys became what it is, back from one that has them all."""
+    found: dict[Key, str] = {}
+    while len(found) < len(keys):
+        record = state.ledger.version(dataset, version)
+        before = record.supersedes if record is not None else ""
+        if not before or not may_be_named(state.ledger.version(dataset, before)):
+            return {**dict.fromkeys(keys, version), **found}
+        for change in manifests.changes(objects, before, version):
+            if change.key in keys:
+                found.setdefault(change.key, version)
+        version = before
+    return found
+
+
+def entry_of(state: State, run_id: str) -> LedgerEntry:
+    """The entry of a run in the ledger."""
+    receipt = state.ledger.receipt(run_id)
+    if receipt is None:
+        raise Corrupt(f"run {run_id} has no receipt", hint="see `kfm doctor --deep`")
+    found = _by_time(state, run_id, receipt.finished_at)
+    if found is None:  # a clock that was set back
+        found = next((each for each in state.ledger.entries_of(receipt.dataset) if each.run_id == run_id), None)
+    if found is None:
+        raise Corrupt(f"the ledger has no entry for run {run_id}", hint="see `kfm audit verify`")
+    return found
+
+
+def _by_time(state: State, run_id: str, at: str) -> LedgerEntry | None:
+    """The ledger is in the order of time, so that an entry is found without reading those before it."""
+    ledger = state.ledger
+    low, high = 1, next((entry.index for entry in ledger.entries(reverse=True, limit=1)), 0)
+    last = high
+    while low < high:
+        middle = (low + high) // 2
+        entry = ledger.entry(middle)
+        if entry is not None and entry.ts < at:
+            low = middle + 1
+        else:
+            high = middle
+    for index in range(low, min(last, low + SAME_MOMENT) + 1):
+        entry = ledger.entry(index)
+        if entry is None or entry.ts > at:
+            return None
+        if entry.run_id == run_id:
+            return entry
+    return None

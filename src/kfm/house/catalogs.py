@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -11,9 +11,9 @@ import msgspec
 from kfm.contract.keys import digest
 from kfm.contract.letters import Letter
 from kfm.contract.public_run import Places
-from kfm.contract.records import Difference
+from kfm.contract.records import Difference, RefEntry
 from kfm.engine.catalogued import CATALOG, CatalogLetters
-from kfm.engine.cataloguing import Catalogued, roots
+from kfm.engine.cataloguing import Catalogued, Changes, roots
 from kfm.engine.following import Follower, taking_turns
 from kfm.errors import BadInput
 from kfm.house.followed import House, lock_of
@@ -89,6 +89,12 @@ def _expected(house: House, letters: CatalogLetters) -> Iterator[tuple[str, Any]
         told.append((name, now.catalogued()))
     yield from roots(told, letters.places)
     yield from sweeps
+
+
+def foretold(house: House, dataset: str, moves: Sequence[RefEntry]) -> tuple[Changes, bool]:
+    """What the catalog would be told if the published ref of a dataset had moved so, None of a file that goes; and
+    whether that is all there would be of it, because nothing was told before."""
+    return _letters(house).foretold(dataset, moves)
 
 
 def differences(house: House, folder: str = "") -> list[Difference]:

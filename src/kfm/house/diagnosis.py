@@ -27,6 +27,7 @@ def diagnose(resolved: Resolved, *, deep: bool = False) -> list[Verdict]:
         found += try_out(folder, what)
     if not all(verdict.ok for verdict in found if not verdict.check.endswith((".filesystem", ".updater"))):
         return found
+    found += catalog_verdicts(resolved)
     house = House(resolved, "write")
     try:
         settings = getattr(house.tables, "settings", None)
@@ -66,6 +67,23 @@ def updater_verdicts(resolved: Resolved) -> list[Verdict]:
         except KfmError as problem:
             found.append(Verdict(check=f"{name}.updater", ok=False, found=problem.message, why=problem.hint))
     return found
+
+
+def catalog_verdicts(resolved: Resolved) -> list[Verdict]:
+    """Where a catalog is declared, nothing is published unless it can be held against its schemas."""
+    if not resolved.config.catalog:
+        return []
+    from kfm.house.schema_store import LACKING, is_installed
+
+    ok = is_installed()
+    return [
+        Verdict(
+            check="catalog.schemas",
+            ok=ok,
+            found="can be checked" if ok else "jsonschema-rs is not installed: nothing can be promoted",
+            why="" if ok else LACKING,
+        )
+    ]
 
 
 def code_verdicts(house: House) -> list[Verdict]:

@@ -12,13 +12,13 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from kfm.contract import manifests
+from kfm.contract.lineage import ZONES
 from kfm.contract.names import is_digest
 from kfm.contract.public_run import PublicInput, PublicRun
-from kfm.contract.records import LedgerEntry
 from kfm.documents.characters import printable
-from kfm.engine.told import public_run
+from kfm.engine.told import entry_of, public_run
 from kfm.errors import BadInput, Corrupt, KfmError
-from kfm.house.finding import ZONES, Thing, datasets, find_thing
+from kfm.house.finding import Thing, datasets, find_thing
 from kfm.projections.account import Account as Account
 from kfm.projections.account import Subject, account, as_text
 from kfm.projections.artifacts import published_path
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from kfm.house.opening import House
 
 MOST = 500  # runs that are told of; more are counted
-SAME_MOMENT = 1000  # runs that may have ended in the same moment
 LOOKED_AT = 2000  # runs of a dataset in which a good one is looked for
 _PUBLIC_FILE = re.compile(r"(?:^|/)(datasets/([^/]+)/versions/([0-9a-f]{16})/.+)$")
 
@@ -168,42 +167,8 @@ def _of_object(house: House, digest: str) -> str:
     )
 
 
-def entry_of(house: House, run_id: str) -> LedgerEntry:
-    """The entry of a run in the ledger."""
-    receipt = house.state.ledger.receipt(run_id)
-    if receipt is None:
-        raise Corrupt(f"run {run_id} has no receipt", hint="see `kfm doctor --deep`")
-    found = _by_time(house, run_id, receipt.finished_at)
-    if found is None:  # a clock that was set back
-        found = next((each for each in house.state.ledger.entries_of(receipt.dataset) if each.run_id == run_id), None)
-    if found is None:
-        raise Corrupt(f"the ledger has no entry for run {run_id}", hint="see `kfm audit verify`")
-    return found
-
-
-def _by_time(house: House, run_id: str, at: str) -> LedgerEntry | None:
-    """The ledger is in the order of time, so that an entry is found without reading those before it."""
-    ledger = house.state.ledger
-    low, high = 1, next((entry.index for entry in ledger.entries(reverse=True, limit=1)), 0)
-    last = high
-    while low < high:
-        middle = (low + high) // 2
-        entry = ledger.entry(middle)
-        if entry is not None and entry.ts < at:
-            low = middle + 1
-        else:
-            high = middle
-    for index in range(low, min(last, low + SAME_MOMENT) + 1):
-        entry = ledger.entry(index)
-        if entry is None or entry.ts > at:
-            return None
-        if entry.run_id == run_id:
-            return entry
-    return None
-
-
 def _told(house: House, run_id: str, *, whole: bool = False) -> PublicRun:
-    return public_run(house.state, house.objects, entry_of(house, run_id), parts=whole)
+    return public_run(house.state, house.objects, entry_of(house.state, run_id), parts=whole)
 
 
 # -- what went into it

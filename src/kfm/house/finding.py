@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kfm.contract.aims import REF
+from kfm.contract.lineage import ZONES
 from kfm.contract.names import dataset_id, is_digest
 from kfm.documents.characters import printable
 from kfm.documents.shape import nearest
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from kfm.house.opening import House
 
 Kind = Literal["dataset", "version", "file", "ref", "object", "run"]
-ZONES = ("published", "processed")
 _HEX = frozenset("0123456789abcdef")
 LEAST = 4  # characters of a digest that are enough to look for it
 

@@ -41,7 +41,7 @@ class Gates:
     ) -> Decision:
         from kfm.policy.gate import promotion_gate
 
-        return promotion_gate(
+        decision = promotion_gate(
             state,
             objects,
             move,
@@ -51,6 +51,11 @@ class Gates:
             decider=self.decider(),
             evidence=self.evidence(asking.when_ms, move.after),
         )
+        if decision.allow is not True or self._house is None or not read:
+            return decision
+        from kfm.house.catalog_gate import held_against
+
+        return held_against(self._house, decision, move, asking.when_ms)
 
     def step(self, step: StepUp) -> Decision:
         from kfm.policy.gate import step_gate

@@ -17,6 +17,11 @@ from kfm.publish.graph import GraphSink
 
 
 def graph_follower(resolved: Resolved, state: State, objects: Objects, lock: Callable[[], Lock]) -> Follower:
+    read = partial(public_run, state, objects)
+    return Follower(graph_sink(resolved), each_run(read, statements), lock)
+
+
+def graph_sink(resolved: Resolved) -> GraphSink:
     said = resolved.config.neo4j
 
     def credentials() -> tuple[str, str]:
@@ -26,15 +31,13 @@ def graph_follower(resolved: Resolved, state: State, objects: Objects, lock: Cal
         )
         return user, password
 
-    sink = GraphSink(
+    return GraphSink(
         resolved.config.graph,
         credentials,
         database=said.database,
         constraints=cypher.CONSTRAINTS,
         seconds=said.timeout_s,
     )
-    read = partial(public_run, state, objects)
-    return Follower(sink, each_run(read, statements), lock)
 
 
 def statements(run: PublicRun) -> list[tuple[str, dict[str, list[dict[str, Any]]]]]:

@@ -10,18 +10,17 @@ from collections.abc import Iterator
 from typing import Literal
 
 from kfm.contract.aims import REF
+from kfm.contract.lineage import DATASET, ZONES, version_named
 from kfm.contract.public_run import PublicRun
 from kfm.contract.records import Record
 from kfm.documents.characters import printable
-from kfm.engine.told import public_run
+from kfm.engine.told import entry_of, public_run
 from kfm.errors import BadInput
-from kfm.house.explaining import entry_of
-from kfm.house.finding import ZONES, find_thing
+from kfm.house.finding import find_thing
 from kfm.house.opening import House
 
 Direction = Literal["upstream", "downstream"]
 MOST = 10_000
-_DATASET = "kfm://dataset/"
 
 
 class Point(Record, frozen=True, kw_only=False):
@@ -104,7 +103,7 @@ def _beside(house: House, point: Point, direction: Direction) -> Iterator[tuple[
     runs = _makers(house, point) if direction == "upstream" else _users(house, point)
     seen: set[Point] = set()
     for run_id in runs:
-        run = public_run(house.state, house.objects, entry_of(house, run_id), parts=False)
+        run = public_run(house.state, house.objects, entry_of(house.state, run_id), parts=False)
         for to in _read(run) if direction == "upstream" else _gave(run):
             if to not in seen and to != point:
                 seen.add(to)
@@ -121,20 +120,15 @@ def _users(house: House, point: Point) -> Iterator[str]:
     if point.kind == "source":
         yield from dict.fromkeys(use.run_id for use in users(point.id, point.digest))
     elif point.kind == "version":
-        for address in (_DATASET + point.id, *(f"{REF}{zone}/{point.id}" for zone in ZONES)):
+        for address in (DATASET + point.id, *(f"{REF}{zone}/{point.id}" for zone in ZONES)):
             for use in users(address, point.digest):
                 yield use.run_id
 
 
 def _read(run: PublicRun) -> Iterator[Point]:
     for each in run.used():
-        zone, _, dataset = each.id.removeprefix(REF).partition("/")
-        if each.id.startswith(_DATASET):
-            yield Point("version", each.id.removeprefix(_DATASET), each.checksum)
-        elif each.id.startswith(REF) and zone in ZONES:
-            yield Point("version", dataset, each.checksum)
-        else:
-            yield Point("source", each.id, each.checksum)
+        version = version_named(each.id, each.checksum)
+        yield Point("version", *version) if version is not None else Point("source", each.id, each.checksum)
 
 
 def _gave(run: PublicRun) -> Iterator[Point]:

@@ -42,8 +42,26 @@ def drifts(house: House) -> tuple[list[Drift], list[tuple[str, KfmError]]]:
         Drift(place="graph", dataset=dataset, what="missing", about=f"an edge of run {row.decode()}")
         for dataset, _, row in _undrawn(house)
     ]
+    if house.config.graph:
+        try:
+            found += _untold(house)
+        except KfmError as problem:
+            problems.append(("graph", problem))
     found += _behind(house)
     return found, problems
+
+
+def _untold(house: House) -> Iterator[Drift]:
+    """Of the Neo4j, what it heard and does not say, or not so."""
+    from kfm.house.graph_content import compare
+
+    wrong = compare(house)
+    for run_id, (dataset, what) in wrong.runs.items():
+        yield Drift(place="graph", dataset=dataset, what=what, about=f"neo4j: run {run_id}")
+    for key, what in wrong.datasets.items():
+        yield Drift(place="graph", dataset="", what=what, about=f"neo4j: {key}")
+    for (uri, hash), what in wrong.assets.items():
+        yield Drift(place="graph", dataset="", what=what, about=f"neo4j: {uri} {hash[:19]}".rstrip())
 
 
 def _undrawn(house: House) -> Iterator[tuple[str, str, bytes]]:
@@ -115,5 +133,12 @@ def repair(house: House) -> tuple[list[Drift], list[Drift], list[tuple[str, KfmE
             build(house)
         except KfmError as problem:
             problems.append(("catalog", problem))
+    if house.config.graph:
+        from kfm.house.graph_content import repair as tell_again
+
+        try:
+            tell_again(house)
+        except KfmError as problem:
+            problems.append(("graph", problem))
     after, unseen = drifts(house)
     return before, after, [*problems, *unseen]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import msgspec
@@ -15,6 +17,7 @@ from kfm.projections.vocabulary import GOVERNANCE
 _FOLDER = os.path.join(os.path.dirname(__file__), "standards")
 # It refers to files that no release of it has at these addresses.
 _INCOMPLETE = frozenset({"https://stac-extensions.github.io/storage/v2.0.0/schema.json"})
+LACKING = "pip install 'kansas-frontier-matrix[catalog]'"
 DCAT_US = "dcat-us-3"  # a name of ours: as published, its parts refer to definitions that each of them lacks
 
 
@@ -56,6 +59,13 @@ def _retrieve(address: str) -> Any:
     return schema(address)
 
 
+def is_installed() -> bool:
+    """The library that checks; asked without loading it."""
+    if "jsonschema_rs" in sys.modules:
+        return sys.modules["jsonschema_rs"] is not None
+    return find_spec("jsonschema_rs") is not None
+
+
 @cache
 def validator(address: str) -> Any:
     """Compiled once. Values are never in what it says; Unavailable where the library is not installed."""
@@ -64,7 +74,7 @@ def validator(address: str) -> Any:
     except ImportError:
         raise Unavailable(
             "catalogs cannot be checked: jsonschema-rs is not installed",
-            hint="pip install 'kansas-frontier-matrix[catalog]'",
+            hint=LACKING,
         ) from None
     dialect = schema(address).get("$schema", "http://json-schema.org/draft-07/schema#")
     whole = _dcat_us() if address == DCAT_US else {"$schema": dialect, "$ref": address}

@@ -186,15 +186,20 @@ def _item_collection(features: list[Any]) -> tuple[list[Problem], list[str]]:
 
 def _links(path: str, document: dict[str, Any]) -> list[Problem]:
     """Relative links that should lead to a document beside, and do not."""
-    found = []
-    links = document.get("links")
+    return [
+        Problem(place=f"/links/{number}/href", reason="leads to no file")
+        for number, href in inside(document)
+        if not os.path.isfile(os.path.join(os.path.dirname(path), href.partition("#")[0]))
+    ]
+
+
+def inside(document: Any) -> Iterator[tuple[int, str]]:
+    """The links of a document that lead to others of its catalog, by their numbers."""
+    links = document.get("links") if isinstance(document, dict) and "stac_version" in document else None
     for number, link in enumerate(links if isinstance(links, list) else []):
         href = link.get("href") if isinstance(link, dict) and link.get("rel") in _INSIDE else None
-        if not isinstance(href, str) or "://" in href or os.path.isabs(href):
-            continue
-        if not os.path.isfile(os.path.join(os.path.dirname(path), href.partition("#")[0])):
-            found.append(Problem(place=f"/links/{number}/href", reason="leads to no file"))
-    return found
+        if isinstance(href, str) and "://" not in href and not os.path.isabs(href):
+            yield number, href
 
 
 def _openlineage(event: dict[str, Any]) -> tuple[list[Problem], list[str]]:

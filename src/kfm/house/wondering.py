@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Literal
 from kfm.clock import rfc3339
 from kfm.contract.public_run import PublicRun
 from kfm.contract.records import Receipt, Record, RefEntry, Run
-from kfm.engine.told import public_run
+from kfm.engine.told import entry_of, public_run
 from kfm.errors import EXIT_CODES, KfmError, Refused
-from kfm.house.explaining import entry_of, tell_of
+from kfm.house.explaining import tell_of
 from kfm.house.finding import Thing, find_thing
 from kfm.house.judging import THEIRS
 from kfm.house.judging import explain as rules
@@ -156,7 +156,7 @@ def _of_run(house: House, run_id: str) -> Iterator[Reason]:
         if run is not None:
             yield from _open_run(house, run)
         return
-    told = public_run(house.state, house.objects, entry_of(house, run_id), parts=False)
+    told = public_run(house.state, house.objects, entry_of(house.state, run_id), parts=False)
     about = told.dataset
     since, cites = receipt.finished_at, (told.receipt_digest,)
     if receipt.outcome in ("noop", "unchanged"):
@@ -274,7 +274,7 @@ def _withdrawn(dataset: str, last: RefEntry) -> Reason:
 def _masked(house: House, dataset: str) -> Iterator[Reason]:
     """How it stands, as the last run of it told."""
     last = _last(house, dataset)
-    entry = entry_of(house, last.run_id) if last is not None else None
+    entry = entry_of(house.state, last.run_id) if last is not None else None
     labels = public_run(house.state, house.objects, entry, parts=False).labels if entry is not None else None
     if labels is None:
         return

@@ -21,6 +21,7 @@ from kfm.contract.public_run import (
     PublicArtifact,
     PublicInput,
     PublicLabels,
+    PublicPart,
     PublicRun,
     artifact_id,
 )
@@ -98,15 +99,17 @@ def public_run(
     known: Known,
     changes: Iterable[Change] = (),
     path_of: Callable[[ManifestEntry], str] = lambda _entry: "",
+    restored: Iterable[tuple[Change, str]] = (),
 ) -> PublicRun:
-    """`changes` are those between the version before and the one it made, and are not read where keys are protected."""
+    """`changes` are those between the version before and the one it made, `restored` those from where the run before it
+    stood, each with its version. Neither is read where keys are protected."""
     standing = standing_of(entry, receipt, known)
     public = standing.level == "public"
     moves = tuple(move for move in receipt.moves if move.ref.startswith(("processed/", "published/")))
     moved = moves[0] if moves else None
     made = next((item.checksum for item in receipt.outputs if item.kind == "dataset"), "")
-    named = bool(made) and standing.publishable() and may_be_named(known.version)
-    artifacts, removed = _made(receipt.dataset, changes if named else (), path_of)
+    named = standing.publishable() and may_be_named(known.version)
+    artifacts, removed = _made(receipt.dataset, changes if named and made else (), path_of)
     return PublicRun(
         run_id=receipt.run_id,
         wal_id=next(iter(entry.wal_ids), ""),
@@ -142,6 +145,7 @@ def public_run(
         held_rows=receipt.held_rows if public else None,
         labels=None if public else _labels(standing),
         metadata=_metadata(moved, public, known),
+        restored=_restored(receipt.dataset, restored, {each.id for each in artifacts}.union(removed)) if named else (),
     )
 
 
@@ -168,6 +172,16 @@ def _made(
             )
         )
     return tuple(artifacts), tuple(removed)
+
+
+def _restored(dataset: str, parts: Iterable[tuple[Change, str]], own: set[str]) -> tuple[PublicPart, ...]:
+    found = []
+    for change, version in parts:
+        id, new = artifact_id(dataset, change.key), change.new
+        if id not in own:
+            stac_id = new.stac_id if new is not None else ""
+            found.append(PublicPart(id=id, digest=new.digest if new else "", version=version, stac_id=stac_id))
+    return tuple(found)
 
 
 def _input(receipt: Receipt, at: int, standing: Standing, known: Known) -> PublicInput:

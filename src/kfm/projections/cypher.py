@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kfm.contract.public_run import PublicRun, artifact_id
+from kfm.contract.public_run import PublicPart, PublicRun, artifact_id
 from kfm.contract.records import Record
 
 BATCH = 1000  # rows of one statement
@@ -66,10 +66,38 @@ MATCH (r:Run {{id: row.run}})
 MERGE (r)-[g:GENERATED]->(d)
 SET g.hash = row.hash"""
 
-# What it took away, and the refs it moved beside making something.
+# What it took away, what stands again as in the version it went to, and the refs it moved beside making something.
 STANDING = f"""\
 UNWIND $standing AS row
 {_DATASET}"""
+
+
+# What there is, to be compared; and taking away what is not as it should be, before it is told again.
+SAID_OF_RUNS = """\
+UNWIND $ids AS id
+MATCH (r:Run {id: id})
+RETURN r.id AS id, properties(r) AS said, [(a:Asset)-[:USED_IN]->(r) | [a.uri, a.hash]] AS used,
+  [(r)-[:MADE]->(m:Asset) | [m.uri, m.hash]] AS made, [(r)-[g:GENERATED]->(d:Dataset) | [d.key, g.hash]] AS generated"""
+SAID_OF_DATASETS = """\
+UNWIND $keys AS key
+MATCH (d:Dataset {key: key})
+RETURN d.key AS id, properties(d) AS said"""
+SAID_OF_ASSETS = """\
+UNWIND $assets AS row
+MATCH (a:Asset {uri: row.uri, hash: row.hash})
+RETURN a.uri AS uri, a.hash AS hash, properties(a) AS said"""
+FORGET_RUNS = """\
+UNWIND $ids AS id
+MATCH (r:Run {id: id})
+DETACH DELETE r"""
+FORGET_DATASETS = """\
+UNWIND $keys AS key
+MATCH (d:Dataset {key: key})
+SET d = {key: key, seq: -1, created_at: '9999'}"""
+FORGET_ASSETS = """\
+UNWIND $assets AS row
+MATCH (a:Asset {uri: row.uri, hash: row.hash})
+SET a = {uri: row.uri, hash: row.hash, first_seen_at: '9999'}"""
 
 
 class Statement(Record, frozen=True):
@@ -82,20 +110,30 @@ def batch(runs: Iterable[PublicRun], size: int = BATCH) -> list[Statement]:
     texts = {"runs": RUNS, "used": USED, "made": MADE, "generated": GENERATED, "standing": STANDING}
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in texts}
     for run in runs:
-        rows["runs"].append(_run(run))
-        rows["used"] += [
-            {"run": run.run_id, "uri": each.id, "hash": each.checksum, "at": run.started_at} for each in run.inputs
-        ]
-        if run.made_a_version() and run.status == "SUCCESS":
-            uri = artifact_id(run.dataset, ())
-            rows["made"].append({"run": run.run_id, "uri": uri, "hash": run.version, "at": run.finished_at})
-        rows["generated"] += _generated(run)
-        rows["standing"] += _standing(run)
+        for name, found in rows_of(run).items():
+            rows[name] += found
     return [
         Statement(text=texts[name], parameters={name: part})
         for name, found in rows.items()
         for part in _parts(found, size)
     ]
+
+
+def rows_of(run: PublicRun) -> dict[str, list[dict[str, Any]]]:
+    """What each statement is told of a run, by the name of its parameter."""
+    made = []
+    if run.made_a_version() and run.status == "SUCCESS":
+        uri = artifact_id(run.dataset, ())
+        made.append({"run": run.run_id, "uri": uri, "hash": run.version, "at": run.finished_at})
+    return {
+        "runs": [_run(run)],
+        "used": [
+            {"run": run.run_id, "uri": each.id, "hash": each.checksum, "at": run.started_at} for each in run.inputs
+        ],
+        "made": made,
+        "generated": _generated(run),
+        "standing": _standing(run),
+    }
 
 
 def _run(run: PublicRun) -> dict[str, Any]:
@@ -135,7 +173,15 @@ def _generated(run: PublicRun) -> list[dict[str, Any]]:
 def _standing(run: PublicRun) -> list[dict[str, Any]]:
     own = {key for key, _ in run.outputs()}
     moved = [_ref(run, REF + move.ref, move.after) for move in run.moves if REF + move.ref not in own]
-    return [{**_said(run, key), "removed_by": run.run_id} for key in run.removed] + moved
+    removed = [{**_said(run, key), "removed_by": run.run_id} for key in run.removed]
+    return [*removed, *(_restored(run, part) for part in run.restored), *moved]
+
+
+def _restored(run: PublicRun, part: PublicPart) -> dict[str, Any]:
+    if not part.digest:
+        return {**_said(run, part.id), "removed_by": run.run_id}
+    own = {"hash": part.digest, "version": part.version, "stac_id": part.stac_id or None}
+    return {**_said(run, part.id), **own}
 
 
 def _ref(run: PublicRun, key: str, version: str) -> dict[str, Any]:

@@ -48,13 +48,42 @@ class GraphSink:
             raise Denied(problem.message, hint=problem.hint) from None
         asyncio.run(self._deliver(known, batches(letters)))
 
-    async def _deliver(self, known: tuple[str, str], work: Iterable[Batch]) -> None:
+    def ask(self, questions: Sequence[tuple[str, dict[str, list[Any]]]]) -> list[list[dict[str, Any]]]:
+        """What there is: of each question its rows. Nothing is changed."""
+        import asyncio
+
         try:
-            driver = self._driver(known)
+            known = self._credentials()
+        except Refused as problem:
+            raise Denied(problem.message, hint=problem.hint) from None
+        return asyncio.run(self._asked(known, questions))
+
+    async def _asked(
+        self, known: tuple[str, str], questions: Sequence[tuple[str, dict[str, list[Any]]]]
+    ) -> list[list[dict[str, Any]]]:
+        driver = self._opened(known)
+        found = []
+        try:
+            await self._in_time(driver.verify_connectivity())
+            for text, parameters in questions:
+                answer = await self._in_time(
+                    driver.execute_query(text, parameters, database_=self._database, routing_="r")
+                )
+                found.append([record.data() for record in answer.records])
+        finally:
+            await self._close(driver)
+        return found
+
+    def _opened(self, known: tuple[str, str]) -> AsyncDriver:
+        try:
+            return self._driver(known)
         except ImportError:
             raise Unavailable(
                 "the driver of Neo4j is not installed", hint="pip install 'kansas-frontier-matrix[graph]'"
             ) from None
+
+    async def _deliver(self, known: tuple[str, str], work: Iterable[Batch]) -> None:
+        driver = self._opened(known)
         try:
             await self._in_time(driver.verify_connectivity())
             for constraint in self._constraints:
@@ -94,13 +123,13 @@ class GraphSink:
         async with driver.session(database=self._database) as session:
             await self._in_time(session.execute_write(write), "write")
 
-    async def _in_time(self, work: Any, what: Stage = "connect") -> None:
+    async def _in_time(self, work: Any, what: Stage = "connect") -> Any:
         """The driver waits for ever for an answer, once a server has begun to speak."""
         import asyncio
 
         try:
             async with asyncio.timeout(self._seconds + self._retried):
-                await work
+                return await work
         except TimeoutError:
             raise Unavailable(f"{self._url} was silent for {self._seconds:g} s", hint="look at the server") from None
         except Exception as problem:

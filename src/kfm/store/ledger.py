@@ -44,8 +44,9 @@ class Ledger(Noun):
     def entry(self, index: int) -> LedgerEntry | None:
         return self._one("ledger", f"{index:012d}", LedgerEntry)
 
-    def entries_of(self, dataset: str) -> Iterator[LedgerEntry]:
-        for key, _ in self._tables.scan("ended_runs", f"{dataset}/", reverse=True):
+    def entries_of(self, dataset: str, *, before: int = 0) -> Iterator[LedgerEntry]:
+        start = f"{dataset}/{before:012d}" if before else ""
+        for key, _ in self._tables.scan("ended_runs", f"{dataset}/", after=start, reverse=True):
             entry = self._one("ledger", key.rpartition("/")[2], LedgerEntry)
             if entry is None:
                 raise Corrupt(f"record ended_runs/{key} names no ledger entry", hint="see `kfm doctor --deep`")

@@ -305,6 +305,7 @@ LOOKING = (
     ("sinks",),
     ("reconcile",),
     *(("lineage", "export", "--format", form) for form in lineages),
+    *(("lineage", way, name) for way in ("upstream", "downstream") for name in ("sites", "vault")),
 )
 CODES = {("leaks", "scan", "parcels.csv"): 4, ("audit", "verify"): 68, ("verify", "sites"): None}
 

@@ -179,6 +179,17 @@ def test_the_catalog_of_an_installation_is_valid_and_what_is_spoilt_is_named(ran
     assert ran("catalog", "validate", "nowhere").code == 3
 
 
+def test_a_pipe_in_a_catalog_is_broken_and_nobody_waits_for_it(ran: Kfm) -> None:
+    assert ran("catalog", "build", "--out", "catalog-here").code == 0
+    os.mkfifo("catalog-here/pipe.json")
+    os.mkfifo("pipe.ndjson")
+    answer = ran("catalog", "validate", "catalog-here")
+    assert answer.code == 3 and "catalog-here/pipe.json: /: is no plain file" in answer.out.splitlines()
+    assert answer.out.endswith("8 valid, 2 unchecked, 1 broken\n")
+    answer = ran("catalog", "validate", "pipe.ndjson")
+    assert answer.code == 3 and "pipe.ndjson' is neither a file nor a folder" in answer.complaint.replace('"', "'")
+
+
 def test_without_the_library_nothing_is_said_to_be_valid(ran: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 

@@ -41,3 +41,10 @@ def test_a_graph_that_is_not_there_fails_no_run_and_is_told(
     assert shown.code == 69 and PASSWORD not in shown.out
     (sink,) = (one for one in shown.data if one["sink"] == "graph")
     assert sink["cursor"] == 0 and sink["lag"] > 0 and not sink["dead"]
+    verdict = {one["check"]: one for one in ran("doctor", "--json").data["checks"]}["sink.graph"]
+    assert verdict["ok"] is False and url in verdict["found"] and "kfm sinks retry graph" in verdict["why"]
+    assert PASSWORD not in str(verdict)
+    with_graph(free_port())
+    settings = Path("kfm.yml")
+    settings.write_text("\n".join(line for line in settings.read_text().splitlines() if not line.startswith("graph:")))
+    assert "sink.graph" not in ran("doctor").out, "nobody is told who is not in the configuration"

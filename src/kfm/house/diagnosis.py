@@ -39,6 +39,7 @@ def diagnose(resolved: Resolved, *, deep: bool = False) -> list[Verdict]:
         why = "`kfm resume` delivers what was committed and not yet told to the outside" if owed else ""
         found.append(Verdict(check="publish.waiting", ok=True, found=", ".join(owed) or "0", why=why))
         found += published_verdicts(house)
+        found += sink_verdicts(house)
         found += code_verdicts(house)
         if deep:
             found += verify_everything(house)
@@ -71,19 +72,29 @@ def updater_verdicts(resolved: Resolved) -> list[Verdict]:
 
 def catalog_verdicts(resolved: Resolved) -> list[Verdict]:
     """Where a catalog is declared, nothing is published unless it can be held against its schemas."""
-    if not resolved.config.catalog:
-        return []
     from kfm.house.schema_store import LACKING, is_installed
 
-    ok = is_installed()
-    return [
-        Verdict(
-            check="catalog.schemas",
-            ok=ok,
-            found="can be checked" if ok else "jsonschema-rs is not installed: nothing can be promoted",
-            why="" if ok else LACKING,
-        )
-    ]
+    if not resolved.config.catalog or is_installed():
+        return []
+    found = "jsonschema-rs is not installed: nothing can be promoted"
+    return [Verdict(check="catalog.schemas", ok=False, found=found, why=LACKING)]
+
+
+def sink_verdicts(house: House) -> list[Verdict]:
+    """Who follows the ledger and does not go on, or has refused something for good."""
+    from kfm.house.sinks import how_far
+
+    found = []
+    for each in how_far(house):
+        told = []
+        if each.stopped is not None:
+            told.append(f"stopped: {each.stopped.message}; tried {each.stopped.tries} times since {each.stopped.since}")
+        if each.dead:
+            told.append(f"{len(each.dead)} refused for good")
+        if told:
+            why = f"`kfm sinks` says more, `kfm sinks retry {each.name}` tries again"
+            found.append(Verdict(check=f"sink.{each.name}", ok=False, found="; ".join(told), why=why))
+    return found
 
 
 def code_verdicts(house: House) -> list[Verdict]:

@@ -6,6 +6,7 @@ Offline, and honest: what no installed schema speaks of is said to be unchecked,
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from typing import Any
 
@@ -66,13 +67,19 @@ def validate(path: str) -> Iterator[Checked]:
                     yield from _file(os.path.join(folder, name))
     elif os.path.isfile(path):
         yield from _file(path)
+    elif os.path.exists(path):
+        raise BadInput(f"{printable(path)} is neither a file nor a folder", hint="name a catalog folder, or a document")
     else:
         raise BadInput(f"there is no {printable(path)}", hint="name a catalog folder, or a document of one")
 
 
 def _file(path: str) -> Iterator[Checked]:
     try:
-        with open(path, "rb") as file:
+        # Not waiting for somebody to write: what is called like a document may be a pipe.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                yield Checked(path=path, line=0, kind="unknown", problems=(_NO_FILE,), unchecked=())
+                return
             bodies = list(file) if path.endswith(_LINES) else [file.read()]
     except OSError as problem:
         raise BadInput(f"{printable(path)} cannot be read: {problem.strerror}", hint="see its permissions") from None
@@ -89,6 +96,7 @@ def _file(path: str) -> Iterator[Checked]:
 
 
 _NOT_JSON = Problem(place="", reason="is not JSON")
+_NO_FILE = Problem(place="", reason="is no plain file")
 
 
 def check(document: Any) -> tuple[str, list[Problem], list[str]]:

@@ -8,13 +8,13 @@ export const StepStatus = literal("DONE", "FAILED", "IN_PROGRESS", "PENDING");
 export const Stage = literal("ADMIT", "EXECUTE", "LINEAGE", "PLAN", "QUARANTINE", "UPSERT");
 export const Zone = literal("processed", "published", "quarantine", "raw");
 export const Level = literal("closed", "generalised", "public", "restricted");
-export const TriggerKind = literal("event", "job", "manual", "operation", "poll", "schedule", "webhook");
+export const TriggerKind = literal("anomaly", "event", "job", "manual", "operation", "poll", "schedule", "webhook");
 export const NONDET = ["attempt", "co2e_g", "duration_ms", "energy_kwh", "finished_at", "host", "latency_ms", "pid", "retries", "slo_ok", "started_at", "tool_versions", "trace_id", "ts", "wal_replay_count"];
 export const ColumnMode = literal("discard-row", "discard-value", "evolve", "freeze");
 export const ColumnType = literal("boolean", "date", "datetime", "integer", "number", "text");
 
 export const Trigger = record("Trigger", {
-  kind: literal("event", "job", "manual", "operation", "poll", "schedule", "webhook"),
+  kind: literal("anomaly", "event", "job", "manual", "operation", "poll", "schedule", "webhook"),
   updater_id: text,
   dataset: text,
   trigger_id: [text, ""],
@@ -233,7 +233,7 @@ export const Receipt = record("Receipt", {
   updater_version: text,
   status: literal("FAILED", "PARTIAL", "SKIPPED", "SUCCESS"),
   outcome: text,
-  trigger: literal("event", "job", "manual", "operation", "poll", "schedule", "webhook"),
+  trigger: literal("anomaly", "event", "job", "manual", "operation", "poll", "schedule", "webhook"),
   actor: text,
   reason: text,
   run_key: text,
@@ -266,7 +266,7 @@ export const RunTelemetry = record("RunTelemetry", {
   version: text,
   dataset: text,
   source_id: text,
-  trigger: literal("event", "job", "manual", "operation", "poll", "schedule", "webhook"),
+  trigger: literal("anomaly", "event", "job", "manual", "operation", "poll", "schedule", "webhook"),
   status: literal("FAILED", "PARTIAL", "SKIPPED", "SUCCESS"),
   failure_stage: nullable(literal("ADMIT", "EXECUTE", "LINEAGE", "PLAN", "QUARANTINE", "UPSERT")),
   idempotency_state: text,

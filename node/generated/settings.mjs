@@ -14,7 +14,8 @@ export const RESERVED_ENV = ["KFM_ACTOR", "KFM_COLOR", "KFM_CONFIG", "KFM_LOG", 
 export const Format = literal("bytes", "csv", "geojson", "json", "ndjson", "stac", "text");
 export const Zone = literal("processed", "published");
 export const CatchUp = literal("all", "last", "none");
-export const Overlap = literal("queue", "skip");
+export const On = literal("anomaly", "event");
+export const Overlap = literal("cancel-older", "queue", "skip");
 export const Day = literal("fri", "mon", "sat", "sun", "thu", "tue", "wed");
 export const Cadence = literal("annual", "daily", "real-time", "static", "weekly");
 export const Level = literal("closed", "generalised", "public", "restricted");
@@ -179,15 +180,24 @@ export const SourceConfig = record("SourceConfig", {
   poll_s: [nullable(bounded(number, {"ge": 0, "le": 31536000})), null],
 });
 
+export const AnomalyConfig = record("AnomalyConfig", {
+  held_share: [nullable(bounded(number, {"ge": 0, "le": 1})), null],
+  removed_share: [nullable(bounded(number, {"ge": 0, "le": 1})), null],
+  rows_drop: [nullable(bounded(number, {"ge": 0, "le": 1})), null],
+});
+
 export const ScheduleConfig = record("ScheduleConfig", {
   cadence: [nullable(literal("annual", "daily", "real-time", "static", "weekly")), null],
   cron: [bounded(text, {"max": 200}), ""],
   after: [list(bounded(text, {"min": 1, "max": 4096})), []],
+  on: [nullable(literal("anomaly", "event")), null],
+  of: [list(bounded(text, {"min": 1, "max": 4096})), []],
+  when: [nullable(AnomalyConfig.type), null],
   timezone: [bounded(text, {"min": 1, "max": 4096}), "UTC"],
   at: [bounded(text, {"max": 5}), "00:00"],
   day: [literal("fri", "mon", "sat", "sun", "thu", "tue", "wed"), "mon"],
   every_min: [bounded(integer, {"ge": 1, "le": 5}), 5],
-  overlap: [nullable(literal("queue", "skip")), null],
+  overlap: [nullable(literal("cancel-older", "queue", "skip")), null],
   catch_up: [literal("all", "last", "none"), "last"],
   jitter_s: [bounded(integer, {"ge": 0, "le": 86400}), 0],
   start: [text, ""],

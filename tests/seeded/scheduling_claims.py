@@ -17,8 +17,8 @@ SCHEDULING: dict[str, Bug] = {
     **RUNNERS,
     "O1": Bug(
         "kfm/orchestration/scheduling.py",
-        "        last = self._state.ticks.last(schedule.id)",
-        "        last = next(iter(list(self._state.ticks.of(schedule.id))[-1:]), None)",
+        "    last = state.ticks.last(schedule.id)",
+        "    last = next(iter(list(state.ticks.of(schedule.id))[-1:]), None)",
         "tests/schedules/test_one_run_a_tick.py::test_every_tick_has_one_run_whoever_is_killed",
     ),
     "O7": Bug(

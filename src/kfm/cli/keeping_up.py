@@ -71,7 +71,7 @@ class Patience:
 def up(options: argparse.Namespace, screen: Screen) -> int:
     """Until SIGTERM or Ctrl-C. What it is told meanwhile is durable before it says so."""
     from kfm.house.opening import open_house
-    from kfm.house.upkeep import Upkeep
+    from kfm.house.upkeep import Beside, Upkeep
     from kfm.house.working import Outcome
 
     resolved = settings(options)
@@ -90,6 +90,10 @@ def up(options: argparse.Namespace, screen: Screen) -> int:
             tell_listening(screen, resolved, options.listen[0], stack.enter_context(door), tls=tls is not None)
         if not options.once:
             screen.say(f"up: {upkeep.schedules} schedules, {len(names)} datasets; Ctrl-C ends it")
+        if upkeep.schedules and not options.once:
+            beside = Beside(partial(open_house, resolved, log=house.log, clock=house.clock), upkeep, names)
+            beside.start()
+            stack.callback(beside.end)
         kept = Outcome() if options.once else None
         told, follow = teller(house, upkeep.watching, screen, tally, kept), _following(house, upkeep, tally)
         with patience.hearing():

@@ -21,6 +21,8 @@ _WHY = {
     "begun": "followed from here on",
     "changed": "what it is made by changed",
     "after": "others have a new version",
+    "event": "something told of a change",
+    "anomaly": "a run crossed a threshold",
     "overlap": "passed: the run before had not ended",
     "missed": "passed: nobody looked in time",
     "paused": "passed: it was paused",
@@ -230,7 +232,8 @@ def _span(minutes: int | None) -> str:
 
 
 def _when(schedule: Schedule) -> str:
-    return schedule.cron or (f"after {', '.join(schedule.after)}" if schedule.after else "static")
+    others = f"after {', '.join(schedule.after)}" if schedule.after else ""
+    return schedule.cron or others or (f"on {schedule.on}" if schedule.on else "static")
 
 
 def _plain(schedule: Schedule) -> dict[str, Any]:
@@ -239,6 +242,9 @@ def _plain(schedule: Schedule) -> dict[str, Any]:
         "dataset": schedule.dataset,
         "cron": schedule.cron or None,
         "after": list(schedule.after) or None,
+        "on": schedule.on,
+        "of": list(schedule.of) or None,
+        "when": schedule.when or None,
         "timezone": schedule.timezone,
         "overlap": schedule.overlap,
         "catch_up": schedule.catch_up,

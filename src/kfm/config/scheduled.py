@@ -55,13 +55,18 @@ def json_schema() -> dict[str, Any]:
 
 def check_schedule(document: Document, path: Path, said: ScheduleConfig) -> None:
     """What the types alone cannot say."""
-    if (said.cadence is not None) + bool(said.cron) + bool(said.after) != 1:
-        hint = "write cadence: daily, or cron: '0 6 * * *', or after: [another-dataset]"
-        document.refuse(path, "needs one of cadence, cron and after", hint)
+    if (said.cadence is not None) + bool(said.cron) + bool(said.after) + (said.on is not None) != 1:
+        hint = "write cadence: daily, or cron: '0 6 * * *', or after: [another-dataset], or on: event"
+        document.refuse(path, "needs one of cadence, cron, after and on", hint)
+    if bool(thresholds(said)) != (said.on == "anomaly"):
+        hint = "write on: anomaly with when: {held_share: 0.05}"
+        document.refuse((*path, "when") if said.when else path, "has thresholds without on: anomaly, or none", hint)
+    if said.of and said.on != "anomaly":
+        document.refuse((*path, "of"), "has no meaning without on: anomaly", "take it out, or write after")
     if said.cadence is not None and not _is_time(said.at):
         document.refuse((*path, "at"), "is not a time of the day", "write it like 06:30")
-    if said.catch_up == "all" and said.overlap == "skip":
-        document.refuse((*path, "overlap"), "would skip what catch_up: all asks for", "write overlap: queue")
+    if said.catch_up == "all" and said.overlap in ("skip", "cancel-older"):
+        document.refuse((*path, "overlap"), "would leave out what catch_up: all asks for", "write overlap: queue")
     instants = {}
     for name in ("start", "end"):
         if text := getattr(said, name):
@@ -76,6 +81,11 @@ def check_schedule(document: Document, path: Path, said: ScheduleConfig) -> None
             interval(said.window, "2026-01-01")
         except BadInput as error:
             document.refuse((*path, "window"), "is not a window", error.hint)
+
+
+def thresholds(said: ScheduleConfig) -> dict[str, float]:
+    """Those that are declared, by their names."""
+    return {} if said.when is None else {k: v for k, v in msgspec.structs.asdict(said.when).items() if v is not None}
 
 
 def _is_time(text: str) -> bool:
@@ -99,6 +109,9 @@ def schedule_of(id: str, dataset: str, said: ScheduleConfig, place: str) -> Sche
         pool=said.pool,
         paused=said.paused,
         after=tuple(names.dataset_id(name) for name in said.after),
+        on=said.on,
+        of=tuple(names.dataset_id(name) for name in said.of),
+        when=thresholds(said),
         place=place,
     )
 

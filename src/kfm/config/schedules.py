@@ -8,14 +8,25 @@ from msgspec import Meta
 
 from kfm.config.values import Text
 from kfm.contract.records import Record
-from kfm.contract.schedules import CatchUp, Overlap
+from kfm.contract.schedules import CatchUp, On, Overlap
 
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 Cadence = Literal["real-time", "daily", "weekly", "annual", "static"]
 
 
+Share = Annotated[float, Meta(ge=0, le=1)]
+
+
+class AnomalyConfig(Record, frozen=True):
+    """What is no longer usual of a run. Crossed once, it asks for one run, until it was usual again."""
+
+    held_share: Annotated[Share | None, Meta(description="more than this share of the rows is held back")] = None
+    removed_share: Annotated[Share | None, Meta(description="more than this share of the keys is gone")] = None
+    rows_drop: Annotated[Share | None, Meta(description="this share fewer rows were read than the time before")] = None
+
+
 class ScheduleConfig(Record, frozen=True):
-    """When a dataset is updated: by a `cadence`, or by `cron`."""
+    """When a dataset is updated: by a `cadence`, by `cron`, `after` others, or `on` something."""
 
     cadence: Annotated[
         Cadence | None,
@@ -30,6 +41,15 @@ class ScheduleConfig(Record, frozen=True):
     after: Annotated[
         tuple[Text, ...], Meta(description="datasets whose new versions ask for a run, instead of a clock")
     ] = ()
+    on: Annotated[
+        On | None,
+        Meta(
+            description="event: a webhook or a watched source says that something changed; anomaly: a run crossed a "
+            "threshold of `when`"
+        ),
+    ] = None
+    of: Annotated[tuple[Text, ...], Meta(description="on an anomaly of these datasets; empty: of its own")] = ()
+    when: Annotated[AnomalyConfig | None, Meta(description="the thresholds of an anomaly")] = None
     timezone: Annotated[Text, Meta(description="whose clock is meant, e.g. America/Chicago")] = "UTC"
     at: Annotated[str, Meta(max_length=5, description="the time of the day, of a cadence, such as 06:30")] = "00:00"
     day: Annotated[Day, Meta(description="the day of a weekly one")] = "mon"
@@ -37,8 +57,8 @@ class ScheduleConfig(Record, frozen=True):
     overlap: Annotated[
         Overlap | None,
         Meta(
-            description="if the run before has not ended: skip this one, or queue it; null: skip, but queue where all "
-            "is caught up with"
+            description="if the run before has not ended: skip this one, queue it, or cancel-older, which ends that "
+            "run; null: skip, but queue where all is caught up with"
         ),
     ] = None
     catch_up: Annotated[

@@ -17,7 +17,7 @@ Stage = Literal["ADMIT", "QUARANTINE", "PLAN", "EXECUTE", "UPSERT", "LINEAGE"]
 Zone = Literal["raw", "quarantine", "processed", "published"]
 # How open something is, from open to closed; the words are explained in labels.py.
 Level = Literal["public", "generalised", "restricted", "closed"]
-TriggerKind = Literal["manual", "schedule", "webhook", "poll", "event", "job", "operation"]
+TriggerKind = Literal["manual", "schedule", "webhook", "poll", "event", "anomaly", "job", "operation"]
 
 # Fields that two runs of the same work may differ in; everything else is compared byte for byte.
 NONDET = frozenset(

@@ -6,9 +6,11 @@ from typing import Literal
 
 from kfm.contract.records import Record
 
-Overlap = Literal["skip", "queue"]
+Overlap = Literal["skip", "queue", "cancel-older"]
 CatchUp = Literal["none", "last", "all"]
-Why = Literal["due", "begun", "changed", "after", "overlap", "missed", "paused"]
+On = Literal["event", "anomaly"]
+Why = Literal["due", "begun", "changed", "after", "event", "anomaly", "overlap", "missed", "paused"]
+ASKING: tuple[Why, ...] = ("due", "changed", "after", "event", "anomaly")  # each of these has a trigger
 
 
 class Schedule(Record, frozen=True):
@@ -16,7 +18,7 @@ class Schedule(Record, frozen=True):
 
     id: str
     dataset: str
-    cron: str  # five fields; empty: it has no clock, but is `static` or comes `after` others
+    cron: str  # five fields; empty: it has no clock, but is `static`, comes `after` others, or `on` something
     timezone: str = "UTC"
     overlap: Overlap = "skip"
     catch_up: CatchUp = "last"
@@ -27,12 +29,15 @@ class Schedule(Record, frozen=True):
     pool: str = ""  # whose slots its runs take; empty: that of the dataset
     paused: bool = False
     after: tuple[str, ...] = ()  # datasets whose new versions ask for a run
+    on: On | None = None  # what asks for a run instead of a clock
+    of: tuple[str, ...] = ()  # on an anomaly: of these datasets
+    when: dict[str, float] = {}  # on an anomaly: the thresholds, by the names of measures
     place: str = ""  # where it is declared, for people
 
     @property
     def static(self) -> bool:
         """Once, and again when its code, its declaration or the programs it is made with changed."""
-        return not self.cron and not self.after
+        return not self.cron and not self.after and self.on is None
 
 
 class Tick(Record, frozen=True):
@@ -42,7 +47,7 @@ class Tick(Record, frozen=True):
     schedule_id: str
     at_ms: int  # the instant of the schedule; of what has no clock, when it was noticed
     claimed_ms: int
-    why: Why  # `due`, `changed` and `after` ask for a run
+    why: Why  # those of ASKING ask for a run
     trigger_id: str = ""
     missed: int = 0  # instants before it that nobody claimed, and that are not made up for
-    mark: str = ""  # of a static one: the digest of what it was run for; after others: how far the ledger was read
+    mark: str = ""  # of a static one: the digest of what it was run for; of others: how far the ledger was read

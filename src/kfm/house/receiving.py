@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from kfm.config import Resolved
 from kfm.contract.records import Receipt, Trigger
 from kfm.contract.secret import Secret
 from kfm.errors import BadInput, Denied, Refused
+from kfm.house.eventing import asked_by, note_event, on_events
 from kfm.house.opening import House
 from kfm.orchestration import triggers
 from kfm.orchestration.webhooks import (
@@ -63,6 +65,7 @@ def hook_of(resolved: Resolved, name: str) -> Hook:
 
 def reception_of(house: House, tell: Callable[[str, str], None] | None = None) -> Reception:
     """Who judges requests at the door, and notes what is turned away; `tell` hears if that cannot be noted."""
+    on_events(house)  # a schedule that means nothing is told before anyone listens
     hooks = {name: hook_of(house.resolved, name) for name in sorted(house.config.webhooks)}
     used: dict[bytes, str] = {}
     for name, hook in hooks.items():
@@ -81,9 +84,10 @@ def take(house: House, messages: Sequence[Message]) -> list[list[str] | None]:
     def told(message: Message) -> list[Trigger]:
         who, why = f"webhook:{message.source_id}", f"{message.trigger}: {message.event_type}"
         datasets = house.config.webhooks[message.source_id].datasets
-        return [house.trigger(name, kind="webhook", actor=who, reason=why) for name in datasets]
+        asked = (asked_by(house, name, "webhook", actor=who, reason=why) for name in datasets)
+        return [trigger for trigger in asked if trigger is not None]
 
-    return triggers.take(house.state, messages, told, house.clock.now_ms())
+    return triggers.take(house.state, messages, told, house.clock.now_ms(), partial(note_event, house))
 
 
 def replay(house: House, source: str, headers: Sequence[Header], body: bytes) -> list[str] | None:

@@ -17,8 +17,8 @@ from kfm.contract.records import Trigger
 from kfm.contract.schedules import Schedule, Tick
 from kfm.documents.characters import printable
 from kfm.documents.shape import nearest
-from kfm.errors import BadInput
-from kfm.orchestration.scheduling import claim
+from kfm.errors import BadInput, KfmError
+from kfm.orchestration.scheduling import claim, older_runs
 from kfm.orchestration.scheduling import is_paused as is_paused
 from kfm.orchestration.ticks import acted_on, is_cron, next_ms, upcoming, zone
 from kfm.orchestration.triggers import DAY_MS, keep
@@ -64,6 +64,13 @@ def schedules_of(resolved: Resolved) -> list[Schedule]:
                 hint="cron has five fields: minute, hour, day, month, weekday, such as 30 6 * * mon",
             )
     check_after(resolved, found)
+    events: dict[str, Schedule] = {}
+    for schedule in found:
+        if schedule.on == "event" and (other := events.setdefault(schedule.dataset, schedule)) is not schedule:
+            raise BadInput(
+                f"{schedule.place}: {schedule.dataset} has a schedule on: event already, {other.id}",
+                hint="leave one of the two out: an event asks for one run",
+            )
     return found
 
 
@@ -71,11 +78,12 @@ def check_after(resolved: Resolved, schedules: Sequence[Schedule]) -> None:
     """What others come after is a dataset, and none comes after itself, however far around."""
     known = resolved.config.datasets
     for schedule in schedules:
-        for name in schedule.after:
+        for name in (*schedule.after, *schedule.of):
             if name not in known:
                 close = nearest(name, sorted(known))
                 hint = f"did you mean {close}?" if close else "name one of kfm.yml"
-                raise BadInput(f"{schedule.place}: after names no dataset {printable(name)}", hint=hint)
+                word = "after" if schedule.after else "of"
+                raise BadInput(f"{schedule.place}: {word} names no dataset {printable(name)}", hint=hint)
     circle = circle_in(dependencies(schedules))
     if circle:
         place = next(each.place for each in schedules if each.dataset == circle[0] and each.after)
@@ -173,6 +181,8 @@ class Ticker:
         self._house = house
         watched = frozenset(datasets)
         self._schedules = {each.id: each for each in schedules_of(house.resolved) if each.dataset in watched}
+        self._of_others = [each for each in self._schedules.values() if each.after or each.on == "anomaly"]
+        self._on_events = [each for each in self._schedules.values() if each.on == "event"]
         self._next: list[tuple[int, str]] = []
         self._looked_ms: int | None = None
         self._read = -1  # how far the ledger had come
@@ -195,6 +205,8 @@ class Ticker:
         )
         for schedule in due:
             self._later(schedule, now_ms)
+            if schedule.overlap == "cancel-older":
+                self._cancel_older(schedule)
         for tick in claimed:
             self._house.log.event(
                 "schedule.ticked", schedule=tick.schedule_id, at=rfc3339(tick.at_ms), why=tick.why, missed=tick.missed
@@ -207,7 +219,8 @@ class Ticker:
         if looked is None or now_ms < looked or now_ms - looked > LOOK_MS:
             self._next.clear()
             return list(self._schedules.values())
-        due = [each for each in self._schedules.values() if each.after] if self._moved() else []
+        due = self._of_others if self._moved() else []
+        due = [*due, *(each for each in self._on_events if each.overlap == "cancel-older")]
         while self._next and self._next[0][0] <= now_ms:
             due.append(self._schedules[heapq.heappop(self._next)[1]])
         return due
@@ -223,6 +236,20 @@ class Ticker:
         if at_ms is not None:
             heapq.heappush(self._next, (at_ms, schedule.id))
 
+    def _cancel_older(self, schedule: Schedule) -> None:
+        """Asked for anew each time, so that it is done also if whoever claimed the newer tick was killed."""
+        house = self._house
+        for run_id in older_runs(house.state, schedule):
+            switch = f"run/{run_id}"
+            if house.state.refs.at(f"switch/{switch}") not in ("", "open"):
+                continue
+            reason = f"schedule {schedule.id}: a newer instant came"
+            try:
+                house.operation("freeze", schedule.dataset, {"scope": switch}, reason=reason, actor="kfm up")
+                house.log.event("run.cancelled", run_id=run_id, schedule=schedule.id)
+            except KfmError as problem:  # it goes on, and the newer one waits for it
+                house.log.event("run.uncancelled", run_id=run_id, schedule=schedule.id, error=problem)
+
     def next_ms(self) -> int | None:
         return self._next[0][0] if self._next else None
 
@@ -232,6 +259,8 @@ class Ticker:
 
     def _mark(self, schedule: Schedule) -> str:
         """Of a static one: what it is made by. As long as this is the same, there is nothing to do again."""
+        from platform import python_version
+
         from kfm import __version__
 
         house, name = self._house, schedule.dataset
@@ -239,7 +268,8 @@ class Ticker:
         said = {
             "code": updater.code_hash,
             "version": updater.version,
-            "declared": house.dataset(name),
+            "declared": replace(house.dataset(name), schedule=None, freshness=None),
             "kfm": __version__,
+            "python": python_version(),
         }
         return digest(canonical(said))

@@ -7,8 +7,11 @@ that jumps do no harm, because a tick is claimed once and a run has its lease.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 
+from kfm.contract.ports import Log
 from kfm.contract.records import Receipt
 from kfm.errors import Busy, KfmError
 from kfm.house.opening import House
@@ -46,6 +49,14 @@ class Upkeep:
     @property
     def schedules(self) -> int:
         return len(self._ticker)
+
+    @property
+    def log(self) -> Log:
+        return self._house.log
+
+    def lend(self, house: House) -> None:
+        """What authors wrote is loaded once."""
+        house._updaters = self._house._updaters
 
     def _told(self, about: str, problem: KfmError) -> None:
         """That another has the work just now is no failure to one that looks again."""
@@ -123,11 +134,45 @@ class Upkeep:
         return min(self.watching.pause_ms(), soon, 1000)
 
 
+class Beside(threading.Thread):
+    """Looks at the clock while a run is at work: what comes due meanwhile is claimed at its instant, so that it is
+    passed over, queued or takes the place of that run, as it is declared. It holds a house of its own."""
+
+    def __init__(
+        self, opened: Callable[[], House], upkeep: Upkeep, datasets: Sequence[str], *, pause_s: float = 1.0
+    ) -> None:
+        super().__init__(name="beside", daemon=True)
+        self._opened = opened
+        self._upkeep = upkeep
+        self._datasets = datasets
+        self._pause_s = pause_s
+        self._ended = threading.Event()
+
+    def end(self) -> None:
+        self._ended.set()
+        self.join()
+
+    def run(self) -> None:
+        with ExitStack() as stack:
+            ticker: Ticker | None = None
+            while not self._ended.wait(self._pause_s):
+                if not self._upkeep.watching.busy:
+                    continue
+                try:
+                    if ticker is None:
+                        house = stack.enter_context(self._opened())
+                        self._upkeep.lend(house)
+                        ticker = Ticker(house, self._datasets)
+                    ticker.claim()
+                except KfmError as problem:  # the round after this run claims it
+                    self._upkeep.log.event("tick.unclaimed", error=problem)
+
+
 def _is_polled(house: House) -> Callable[[str, str], bool]:
     """A dataset that has a schedule is looked at by it; of its sources only those that say so are polled beside."""
     from kfm.house.scheduling import schedules_of
 
-    scheduled = {each.dataset for each in schedules_of(house.resolved)}
+    scheduled = {each.dataset for each in schedules_of(house.resolved) if each.on != "event"}
 
     def polled(dataset: str, source: str) -> bool:
         return dataset not in scheduled or house.dataset(dataset).sources[source].poll_s is not None

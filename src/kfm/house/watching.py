@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import msgspec
 
@@ -12,6 +13,7 @@ from kfm.contract.overrides import overrides_of
 from kfm.contract.records import FetchRequest, Receipt, Trigger
 from kfm.engine.record import merge
 from kfm.errors import Broken, Full, KfmError, Refused
+from kfm.house.eventing import asked_by, note_event
 from kfm.house.opening import House
 from kfm.orchestration.polling import Timetable, note, shared
 
@@ -90,14 +92,14 @@ class Watch:
             self._tell(", ".join(poll.datasets), problem)
             return []
         self._table.answered(poll, self._now())
-        kept = note(house.state, poll, fetched, self._asking)
+        kept = note(house.state, poll, fetched, self._asking, partial(note_event, house))
         house.log.event(
             "source.polled", source=request.name or "unnamed", not_modified=fetched.not_modified, triggers=len(kept)
         )
         return kept
 
-    def _asking(self, dataset: str) -> Trigger:
-        return self._house.trigger(dataset, kind="poll", actor="kfm watch", reason="its source changed")
+    def _asking(self, dataset: str) -> Trigger | None:
+        return asked_by(self._house, dataset, "poll", actor="kfm watch", reason="its source changed")
 
     def drain(self, *, patient: bool = True) -> Iterator[Receipt]:
         """Run what waits, a dataset at a time. `patient`: only where nothing came for a while, or it waits long."""
@@ -142,6 +144,8 @@ class Watch:
                 return
             self.busy = False
             yield receipt
+            if receipt.outcome == "cancelled":  # whatever it made room for comes next
+                return
             if receipt.status == "FAILED" or receipt.outcome == "frozen":
                 self._later(dataset)
                 return

@@ -7,12 +7,12 @@ the same moment, none exactly on its interval, and one that says `Retry-After` o
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 import msgspec
 
-from kfm.contract.ports import State
+from kfm.contract.ports import State, Tx
 from kfm.contract.records import Checkpoint, Fetched, FetchRequest, Trigger
 
 MARK = "kfm://polled/"  # with dataset and URI: what a dataset was last asked to take from that source
@@ -105,10 +105,21 @@ def _fraction(text: str) -> float:
 
 
 class Asking(Protocol):
-    def __call__(self, dataset: str) -> Trigger: ...
+    def __call__(self, dataset: str) -> Trigger | None:
+        """None: nothing is asked for now."""
 
 
-def note(state: State, poll: Poll, fetched: Fetched, asking: Asking) -> list[Trigger]:
+def _unnoted(_tx: Tx, _trigger: Trigger) -> None:
+    """Nothing more to be kept of it."""
+
+
+def note(
+    state: State,
+    poll: Poll,
+    fetched: Fetched,
+    asking: Asking,
+    noted: Callable[[Tx, Trigger], None] = _unnoted,
+) -> list[Trigger]:
     """Keep a trigger for every dataset to which what was fetched is new, and what is known of the source; in one
     transaction, so that a change seen is never forgotten, however this ends.
 
@@ -120,7 +131,9 @@ def note(state: State, poll: Poll, fetched: Fetched, asking: Asking) -> list[Tri
     new = [name for name in stale if not _has(state, name, seen)]
     asked = [asking(name) for name in new]  # loads what authors wrote: not inside the transaction
     with state.transaction(durable=bool(new)) as tx:
-        kept = [tx.inbox.keep(trigger) for trigger in asked]
+        kept = [tx.inbox.keep(trigger) for trigger in asked if trigger is not None]
+        for trigger in kept:
+            noted(tx, trigger)
         tx.inbox.keep_checkpoint(fetched.checkpoint)
         for name in stale:
             tx.inbox.keep_checkpoint(_mark(name, poll.uri, fetched.checkpoint))

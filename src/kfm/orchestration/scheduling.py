@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from kfm.clock import rfc3339
 from kfm.contract.ports import State, Tx
-from kfm.contract.records import Trigger
-from kfm.contract.schedules import Schedule, Tick, Why
+from kfm.contract.records import Receipt, Trigger, TriggerKind
+from kfm.contract.schedules import ASKING, Schedule, Tick, Why
+from kfm.orchestration.anomalies import crossed
 from kfm.orchestration.backfills import is_of_backfill
 from kfm.orchestration.ticks import due
 
 GRACE_MS = 90_000  # somebody who looks once a minute misses nothing
 BATCH = 500  # schedules whose ticks share a transaction
+LOOKED_AT = 50  # ticks of a schedule among which an older run is looked for
 
 Asking = Callable[[Schedule, int], Trigger]
+KINDS: dict[Why, TriggerKind] = {"after": "event", "event": "event", "anomaly": "anomaly"}
+
+
+class Wanted(NamedTuple):
+    """A tick to be claimed."""
+
+    at_ms: int
+    why: Why
+    missed: int = 0
+    mark: str = ""
+    because: str = ""  # for the reason of its trigger
 
 
 def claim(
@@ -34,91 +48,128 @@ def claim(
     for first in range(0, len(schedules), BATCH):
         batch = schedules[first : first + BATCH]
         marks = {each.id: mark(each) for each in batch if each.static}  # loads what authors wrote: not inside
-        asked = {each.id: asking(each, now_ms) for each in batch}
+        asked: dict[str, Trigger] = {}
+        looked_at = []
+        for each in batch:
+            if wanted := planned(state, each, now_ms, marks.get(each.id, "")):
+                looked_at.append(each)
+                if any(tick.why in ASKING for tick in wanted):
+                    asked[each.id] = asking(each, now_ms)
+        if not looked_at:
+            continue
         with state.transaction() as tx:
-            for schedule in batch:
-                claimed += Claim(state, tx, schedule, now_ms, asked[schedule.id], keep_ms).all(
-                    marks.get(schedule.id, "")
-                )
+            for each in looked_at:
+                wanted = planned(state, each, now_ms, marks.get(each.id, ""))  # as it is now: others look too
+                if each.id in asked or not any(tick.why in ASKING for tick in wanted):
+                    forget_ms = now_ms - keep_ms
+                    claimed += [keep(tx, each, tick, now_ms, asked.get(each.id), forget_ms) for tick in wanted]
     return claimed
 
 
-class Claim:
-    """Of one schedule, in an open transaction."""
+def keep(tx: Tx, schedule: Schedule, wanted: Wanted, now_ms: int, asked: Trigger | None, forget_ms: int) -> Tick:
+    trigger_id = ""
+    if wanted.why in ASKING and asked is not None:
+        trigger_id = tx.inbox.keep(told(asked, schedule, wanted)).trigger_id
+    tick = Tick(
+        schedule_id=schedule.id,
+        at_ms=wanted.at_ms,
+        claimed_ms=now_ms,
+        why=wanted.why,
+        trigger_id=trigger_id,
+        missed=wanted.missed,
+        mark=wanted.mark,
+    )
+    tx.ticks.keep(tick, forget_before_ms=forget_ms)
+    return tick
 
-    def __init__(self, state: State, tx: Tx, schedule: Schedule, now_ms: int, asked: Trigger, keep_ms: int) -> None:
-        self._state = state
-        self._tx = tx
-        self._schedule = schedule
-        self._now_ms = now_ms
-        self._asked = asked
-        self._keep_ms = keep_ms
 
-    def all(self, mark: str) -> list[Tick]:
-        schedule = self._schedule
-        last = self._state.ticks.last(schedule.id)
-        paused = is_paused(self._state, schedule)
-        if schedule.static:
-            if paused or (last is not None and last.mark == mark):
-                return []
-            return [self._tick(max(self._now_ms, last.at_ms + 1 if last else 0), "changed", mark=mark)]
-        if schedule.after:
-            return self._after(last, paused=paused)
-        found: list[Tick] = []
-        if last is None:
-            begin = self._now_ms
-            if schedule.catch_up == "all" and schedule.start_ms is not None:
-                begin = min(begin, schedule.start_ms - 1)
-            last = self._tick(begin, "begun")
-            found.append(last)
-        return [*found, *self._due(last, paused=paused)]
-
-    def _after(self, last: Tick | None, *, paused: bool) -> list[Tick]:
-        """New versions of the others, however many, ask for one run. What it reads it reads after this."""
-        newest = next((entry.index for entry in self._state.ledger.entries(reverse=True, limit=1)), 0)
-        if last is None:
-            return [self._tick(self._now_ms, "begun", mark=str(newest))]
-        read = int(last.mark or 0)
-        if not any(is_newer(self._state, name, read) for name in self._schedule.after):
+def planned(state: State, schedule: Schedule, now_ms: int, mark: str) -> list[Wanted]:
+    """What a schedule asks for now. Looks, and changes nothing."""
+    last = state.ticks.last(schedule.id)
+    paused = is_paused(state, schedule)
+    if schedule.on == "event":  # its ticks come with its events
+        return [Wanted(now_ms, "begun")] if last is None else []
+    if schedule.static:
+        if paused or (last is not None and last.mark == mark):
             return []
-        at_ms = max(self._now_ms, last.at_ms + 1)
-        return [self._tick(at_ms, "paused" if paused else "after", mark=str(newest))]
+        return [Wanted(max(now_ms, last.at_ms + 1 if last else 0), "changed", mark=mark)]
+    if schedule.after or schedule.on == "anomaly":
+        return _of_others(state, schedule, now_ms, last, paused=paused)
+    found: list[Wanted] = []
+    begin = now_ms if last is None else last.at_ms
+    if last is None:
+        if schedule.catch_up == "all" and schedule.start_ms is not None:
+            begin = min(begin, schedule.start_ms - 1)
+        found.append(Wanted(begin, "begun"))
+    return [*found, *_due(state, schedule, now_ms, begin, last, paused=paused)]
 
-    def _due(self, last: Tick, *, paused: bool) -> list[Tick]:
-        asked_for = due(self._schedule, last.at_ms, self._now_ms, GRACE_MS)
-        if not asked_for.upto_ms:
-            return []
-        if paused or not asked_for.at_ms:
-            missed = asked_for.missed + len(asked_for.at_ms) - 1
-            return [self._tick(asked_for.upto_ms, "paused" if paused else "missed", missed=missed)]
-        if self._schedule.overlap == "skip" and self._waits(last):
-            missed = asked_for.missed + len(asked_for.at_ms) - 1
-            return [self._tick(asked_for.upto_ms, "overlap", missed=missed)]
-        first = asked_for.at_ms[0]
-        return [self._tick(at, "due", missed=asked_for.missed if at == first else 0) for at in asked_for.at_ms]
 
-    def _waits(self, last: Tick) -> bool:
-        """Is the run that was asked for last still to come, or at work?"""
-        for tick in (last, *self._state.ticks.of(self._schedule.id, limit=10)):
-            if tick.trigger_id:
-                return self._state.inbox.kept(replace(self._asked, trigger_id=tick.trigger_id)) is not None
-        return False
+def _of_others(state: State, schedule: Schedule, now_ms: int, last: Tick | None, *, paused: bool) -> list[Wanted]:
+    """New versions of others, or runs that are not as usual, however many, ask for one run. What it reads it reads
+    after this."""
+    newest = next((entry.index for entry in state.ledger.entries(reverse=True, limit=1)), 0)
+    if last is None:
+        return [Wanted(now_ms, "begun", mark=str(newest))]
+    read = int(last.mark or 0)
+    why: Why = "after" if schedule.after else "anomaly"
+    if why == "after":
+        because = ", ".join(schedule.after) if any(is_newer(state, name, read) for name in schedule.after) else ""
+    else:
+        because = _anomaly(state, schedule, read)
+    if not because:
+        return []
+    at_ms = max(now_ms, last.at_ms + 1)
+    return [Wanted(at_ms, "paused" if paused else why, mark=str(newest), because=because)]
 
-    def _tick(self, at_ms: int, why: Why, *, missed: int = 0, mark: str = "") -> Tick:
-        trigger_id = ""
-        if why in ("due", "changed", "after"):
-            trigger_id = self._tx.inbox.keep(told(self._asked, self._schedule, at_ms)).trigger_id
-        tick = Tick(
-            schedule_id=self._schedule.id,
-            at_ms=at_ms,
-            claimed_ms=self._now_ms,
-            why=why,
-            trigger_id=trigger_id,
-            missed=missed,
-            mark=mark,
-        )
-        self._tx.ticks.keep(tick, forget_before_ms=self._now_ms - self._keep_ms)
-        return tick
+
+def _due(state: State, schedule: Schedule, now_ms: int, begin: int, last: Tick | None, *, paused: bool) -> list[Wanted]:
+    asked_for = due(schedule, begin, now_ms, GRACE_MS)
+    if not asked_for.upto_ms:
+        return []
+    missed = asked_for.missed + len(asked_for.at_ms) - 1
+    if paused or not asked_for.at_ms:
+        return [Wanted(asked_for.upto_ms, "paused" if paused else "missed", missed)]
+    if schedule.overlap == "skip" and last is not None and _waits(state, schedule, last):
+        return [Wanted(asked_for.upto_ms, "overlap", missed)]
+    first = asked_for.at_ms[0]
+    return [Wanted(at, "due", asked_for.missed if at == first else 0) for at in asked_for.at_ms]
+
+
+def _waits(state: State, schedule: Schedule, last: Tick) -> bool:
+    """Is the run that was asked for last still to come, or at work?"""
+    for tick in (last, *state.ticks.of(schedule.id, limit=10)):
+        if tick.trigger_id:
+            known = Trigger(kind="schedule", updater_id="", dataset=schedule.dataset, trigger_id=tick.trigger_id)
+            return state.inbox.kept(known) is not None
+    return False
+
+
+def _anomaly(state: State, schedule: Schedule, read: int) -> str:
+    """Which datasets crossed which threshold since the ledger was read; names of rules, and never a number."""
+    found: dict[str, None] = {}
+    for name in schedule.of or (schedule.dataset,):
+        new: list[tuple[int, Receipt]] = []
+        for entry in state.ledger.entries_of(name):
+            receipt = state.ledger.receipt(entry.run_id) if entry.op_type == "ingest" else None
+            if receipt is None or receipt.status == "SKIPPED" or receipt.dry_run:
+                continue
+            new.append((entry.index, receipt))
+            if entry.index <= read:
+                break
+        befores = [*(receipt for _, receipt in new[1:]), None]
+        for (index, receipt), before in zip(new, befores, strict=True):
+            if index > read:
+                found.update(dict.fromkeys(f"{rule} of {name}" for rule in crossed(schedule.when, receipt, before)))
+    return ", ".join(found)
+
+
+def older_runs(state: State, schedule: Schedule) -> list[str]:
+    """Runs at work for an older instant of it, while a newer one waits."""
+    ticks = [tick for tick in state.ticks.of(schedule.id, limit=LOOKED_AT) if tick.trigger_id]
+    waiting = {each.trigger_id for each in state.inbox.waiting(schedule.dataset)}
+    newest = next((n for n, tick in enumerate(ticks) if tick.trigger_id in waiting), len(ticks))
+    older = {tick.trigger_id for tick in ticks[newest + 1 :]}
+    return [run.run_id for run in state.runs.unfinished(schedule.dataset) if run.trigger.trigger_id in older]
 
 
 def is_paused(state: State, schedule: Schedule) -> bool:
@@ -137,9 +188,11 @@ def is_newer(state: State, dataset: str, read: int) -> bool:
     return False
 
 
-def told(asked: Trigger, schedule: Schedule, at_ms: int) -> Trigger:
+def told(asked: Trigger, schedule: Schedule, wanted: Wanted) -> Trigger:
     """The trigger of a tick: asked for at the instant of the schedule, whoever noticed it and when."""
-    at = rfc3339(at_ms)
-    if schedule.after:
-        return replace(asked, kind="event", reason=f"schedule {schedule.id}, after {', '.join(schedule.after)}")
+    if wanted.why in KINDS:
+        said = f"schedule {schedule.id}, {wanted.why}"
+        reason = f"{said} {wanted.because}" if wanted.why == "after" else f"{said}: {wanted.because}"
+        return replace(asked, kind=KINDS[wanted.why], reason=reason)
+    at = rfc3339(wanted.at_ms)
     return replace(asked, received_at=at, reason=f"schedule {schedule.id}, {at}")

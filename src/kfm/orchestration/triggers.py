@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kfm.clock import Clock, rfc3339
 from kfm.contract.names import check_id, dataset_id
-from kfm.contract.ports import State
+from kfm.contract.ports import State, Tx
 from kfm.contract.records import KEEP_MS, Delivery, EndedTrigger, Trigger, TriggerKind
 from kfm.contract.updater import Updater
 
@@ -65,8 +65,16 @@ def ordered(
     )
 
 
+def _unnoted(_tx: Tx, _trigger: Trigger) -> None:
+    """Nothing more to be kept of it."""
+
+
 def take(
-    state: State, messages: Sequence[Message], told: Callable[[Message], list[Trigger]], now_ms: int
+    state: State,
+    messages: Sequence[Message],
+    told: Callable[[Message], list[Trigger]],
+    now_ms: int,
+    note: Callable[[Tx, Trigger], None] = _unnoted,
 ) -> list[list[str] | None]:
     """Put the triggers of verified messages into the inbox, all in one durable transaction: for each message the
     ids of its triggers, or None if it was taken before, or may have been: its id would have been dropped by now.
@@ -81,7 +89,10 @@ def take(
             if is_past(state, message) or any(delivery is not None for delivery in known):
                 answers.append(None)
                 continue
-            kept = [tx.inbox.keep(trigger).trigger_id for trigger in theirs]
+            kept = []
+            for trigger in (tx.inbox.keep(each) for each in theirs):
+                note(tx, trigger)
+                kept.append(trigger.trigger_id)
             for each in message.delivery_ids:
                 tx.inbox.take_delivery(
                     Delivery(

@@ -21,7 +21,7 @@ Count = Callable[..., None]
 # Everything that reads the configuration, with whatever it needs besides.
 COMMANDS = (
     ("run",), ("run", "--dry-run"), ("run", "rain-gauges", "--force", "--reason", "r"), ("plan", "rain-gauges"),
-    ("catalog", "build"), ("catalog", "show"), ("sinks",), ("reconcile",),
+    ("catalog", "build"), ("catalog", "show"), ("sinks",), ("reconcile",), ("signals",),
     ("explain", "rain-gauges"), ("why-not", "rain-gauges"), ("reproduce", "rain-gauges"),
     ("lineage", "upstream", "rain-gauges"), ("lineage", "downstream", "rain-gauges"), ("lineage", "export"),
     ("up", "--once"), ("freshness",), ("runs", "cancel", "last"), ("schedule", "list"), ("schedule", "show", "a"),

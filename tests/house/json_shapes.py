@@ -583,6 +583,8 @@ NOT_JSON = {
     "kfm completion": "A script, always.",
     "kfm lineage export": "Documents of the grammar, always: a line each; PROV is one document, Mermaid is text.",
     "kfm up": "A [receipt](../../schemas/receipt.json) a line, as runs end; with `--listen` first where it does.",
+    "kfm signals": "A signal a line: `signal`, `ts`, `index` (of the ledger), `dataset`, `partition`, `run_id`, and "
+    "`state`, `value` or `uri`; with `--metrics` a list of `name`, `kind`, `help` and `samples` (`labels`, `value`).",
     "kfm watch": "A [receipt](../../schemas/receipt.json) a line, as runs end.",
     "kfm serve webhooks": "One line when it listens: `listening` (where) and `webhooks` (their names).",
     "kfm workflow github": "YAML, always.",

@@ -102,6 +102,8 @@ LOOKING: tuple[tuple[str, ...], ...] = (
     ("schedule", "next", "3"),
     ("schedule", "check"),
     ("freshness",),
+    ("signals",),
+    ("signals", "--metrics"),
     ("discover", "data"),
     ("held", "gauges"),
     ("held", "gauges", "--rows"),

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from kfm.cli.governing import Group, Make
 
-COMMANDS = ("freshness", "schedule", "up")
+COMMANDS = ("freshness", "schedule", "signals", "up")
 
 
 def add(commands: Any, make: Make, group: Group) -> None:
@@ -64,6 +64,19 @@ def add(commands: Any, make: Make, group: Group) -> None:
         parser.add_argument("--actor", default=None, metavar="NAME", help="who; default KFM_ACTOR or the user's name")
         if name != "trigger":
             governing.add_signing(parser)
+
+    signals = make(
+        commands,
+        "signals",
+        "signalling:signals",
+        "Tell the signals of runs: their lifecycle, freshness, waits for pools, sizes and addresses of artifacts",
+        "Every event names its entry of the ledger: with --after a collector reads on where it was. --metrics tells\n"
+        "how everything stands now, in the text that Prometheus reads. Of protected data neither sizes nor names.",
+    )
+    signals.add_argument("dataset", nargs="*", metavar="DATASET", help="its name in kfm.yml (default: all)")
+    signals.add_argument("--after", type=int, default=0, metavar="N", help="behind this entry of the ledger")
+    signals.add_argument("--limit", type=int, default=-1, metavar="N", help="of so many runs (default: all)")
+    signals.add_argument("--metrics", action="store_true", help="numbers of now instead of events")
 
     fresh = make(
         commands,

@@ -23,7 +23,7 @@ TriggerKind = Literal["manual", "schedule", "webhook", "poll", "event", "anomaly
 NONDET = frozenset(
     {
         "ts", "started_at", "finished_at", "duration_ms", "latency_ms", "slo_ok", "attempt", "retries", "tool_versions",
-        "wal_replay_count", "host", "pid", "energy_kwh", "co2e_g", "trace_id",
+        "wal_replay_count", "pool_wait_ms", "host", "pid", "energy_kwh", "co2e_g", "trace_id",
     }
 )  # fmt: skip
 
@@ -360,6 +360,7 @@ class RunTelemetry(Record, frozen=True):
     errors: list[str]  # codes, never messages: those may speak of data
     correlation_id: str = ""  # the same on all that one request led to
     tool_versions: dict[str, str] = {}  # of whoever ran it: not in the receipt, which every runner writes alike
+    pool_wait_ms: int = 0  # for a slot of a pool, before it began
 
 
 class TelemetryBundle(Record, frozen=True):

@@ -117,6 +117,7 @@ def _telemetry(ports: Ports, trigger: Trigger, updater: Updater, **found: Any) -
         "dry_run": ports.settings.dry_run,
         "correlation_id": trigger.correlation_id or trigger.trigger_id,
         "tool_versions": _tool_versions(),
+        "pool_wait_ms": ports.waited_ms,
     }
     return RunTelemetry(**{**known, **found})
 

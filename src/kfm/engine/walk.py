@@ -101,6 +101,7 @@ class Ports(Struct):
     attest: Attest | None = None  # who signs what is said about a version
     seal: Seal | None = None  # of a restricted run: all that it stores goes under it
     slot: Lease | None = None  # of a pool: who lost it writes nothing more
+    waited_ms: int = 0  # for that slot
 
     def stored(self, body: bytes) -> bytes:
         """A body that becomes a row, as it may lie in the state."""

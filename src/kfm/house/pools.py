@@ -15,7 +15,7 @@ from kfm.engine import heartbeat
 from kfm.engine.stations import Tenure
 from kfm.engine.walk import Ports
 from kfm.errors import BadInput, Conflict, Full, KfmError
-from kfm.orchestration.pools import Asked, leave, take
+from kfm.orchestration.pools import Asked, leave, read, take
 from kfm.store.holders import is_held, this_process
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ def slot(house: Pooled, trigger: Trigger, ports: Ports, unfinished: Run | None, 
     if taken is None:
         yield ports
         return
-    ports.slot = taken
+    claim = read(taken)
+    ports.slot, ports.waited_ms = taken, max(claim.taken_ms - claim.since_ms, 0)
     tenure = Tenure(taken, house.clock.now_ms())
     heartbeat.begin(tenure, ports, tenure)
     try:

@@ -1,4 +1,4 @@
-"""OPA and Conftest, built from Go once per machine into a folder outside the clone: `make tools`.
+"""OPA, Conftest and tools of workflows, built from Go once per machine into a folder outside the clone: `make tools`.
 
 Go holds every module against its checksum database. The version is in the file's name, so that another one is built
 anew, and a build that was interrupted leaves nothing behind that looks like a program.
@@ -14,8 +14,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-VERSIONS = {"opa": "v1.22.0", "conftest": "v0.71.1"}
-MODULES = {"opa": "github.com/open-policy-agent/opa", "conftest": "github.com/open-policy-agent/conftest"}
+VERSIONS = {"opa": "v1.22.0", "conftest": "v0.71.1", "actionlint": "v1.7.12", "act": "v0.2.89"}
+MODULES = {
+    "opa": "github.com/open-policy-agent/opa",
+    "conftest": "github.com/open-policy-agent/conftest",
+    "actionlint": "github.com/rhysd/actionlint/cmd/actionlint",
+    "act": "github.com/nektos/act",
+}
+WITH_LONG = ("act",)  # only long tests use these: built when they do
 
 
 class Absent(Exception):
@@ -33,10 +39,15 @@ def built(name: str) -> Path:
     return there
 
 
-def _build(name: str, there: Path) -> None:
+def go_for(what: str) -> str:
     go = shutil.which("go") or shutil.which("go", path=os.environ.get("GOROOT", "/usr/local/go") + "/bin")
     if go is None:
-        raise Absent(f"no {name} on this machine, and no go to build it with")
+        raise Absent(f"no {what} on this machine, and no go to get it with")
+    return go
+
+
+def _build(name: str, there: Path) -> None:
+    go = go_for(name)
     with tempfile.TemporaryDirectory(dir=there.parent) as scratch:
         env = {**os.environ, "GOBIN": scratch, "CGO_ENABLED": "0"}
         command = [go, "install", "-ldflags=-s -w", f"{MODULES[name]}@{VERSIONS[name]}"]
@@ -49,7 +60,7 @@ def _build(name: str, there: Path) -> None:
 
 
 if __name__ == "__main__":
-    for tool in VERSIONS:
+    for tool in VERSIONS.keys() - set(WITH_LONG):
         try:
             print(f"make: {built(tool)}")
         except Absent as problem:

@@ -19,6 +19,18 @@ RUNNERS: dict[str, Bug] = {
         "elif False:",
         f"{WRITTEN}::test_a_schedule_that_changes_makes_the_files_stale_until_they_are_written_anew",
     ),
+    "O11 the same results": Bug(
+        "kfm/projections/runners.py",
+        '"default": ["up", "--once"]',
+        '"default": ["run"]',
+        "tests/runners/test_same.py::test_each_runner_gives_the_same_versions_and_receipts",
+    ),
+    "O11 no instant is missed": Bug(
+        "kfm/orchestration/wakes.py",
+        "for week in range(530)",
+        "for week in range(1)",
+        "tests/runners/test_wakes.py::test_every_instant_of_a_schedule_is_one_of_theirs",
+    ),
     "O15 a secret is a reference": Bug(
         "kfm/projections/runners.py",
         '{"name": name, "valueFrom": {"secretKeyRef": {"name": place.secret, "key": name}}}',

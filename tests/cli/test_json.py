@@ -54,6 +54,7 @@ LINES = {
     "kfm backfill pause": ["backfill", "pause", "parts"],
     "kfm backfill cancel": ["backfill", "cancel", "parts"],
     "kfm discover": ["discover", "data"],
+    "kfm pools": ["pools"],
     "kfm schedule list": ["schedule", "list"],
     "kfm schedule show": ["schedule", "show", "rain-gauges"],
     "kfm schedule next": ["schedule", "next", "2"],
@@ -176,6 +177,8 @@ def test_a_command_writes_the_keys_the_page_names(ran: Kfm, name: str, monkeypat
             assert ran("backfill", "start", "parts", "--later").code == 0
     if name == "kfm runners check":
         assert ran("runners", "write", "cron").code == 0
+    if name == "kfm pools":
+        Path("kfm.yml").write_text(Path("kfm.yml").read_text() + "\npools: {gpu: 1}\n")
     if name == "kfm runs cancel":
         interrupt(ran, monkeypatch)
     if name == "kfm catalog validate":

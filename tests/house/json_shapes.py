@@ -2,58 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from tests.house.json_when import RUNS, WHEN
+from tests.house.json_when import Shape as Shape
 
-from kfm.contract.records import Trigger
-
-
-class Shape(NamedTuple):
-    """An object with these keys; or, with `many`, a list of such objects."""
-
-    keys: dict[str, str]
-    many: bool = False
-    about: str = ""
-
-
-_BACKFILL = {
-    "backfill": "its name",
-    "dataset": "whose parts they are",
-    "state": "`not started`, `waiting` for a worker, `at work`, `paused`, `finished` or `cancelled`",
-    "total": "how many partitions its plan has",
-    "counts": "how many are `done` before, `made`, `unchanged`, `held`, `failed`, `denied`, `cancelled` or `at work`",
-    "left": "how many were not tried",
-    "downstream": "`emit`, `coalesce` or `suppress`; null before it is started",
-    "asked": "how many runs of what comes after were asked for",
-    "started_at": "when its ref moved last",
-    "actor": "by whom",
-    "plan": "the digest of its plan",
-    "failing": "the first that ended badly: `partition`, `result` and `run_id`",
-}
-_RUNS = {
-    "receipts": "a [receipt](../../schemas/receipt.json) for every run that left one",
-    "errors": "`dataset`, `code`, `message`, `hint` of runs that left none, and of what was committed, not delivered",
-    "effects": "what was changed outside, or with `--dry-run` would be: see [effect](../../schemas/effect.json)",
-}
 _CHECK = "`check`, `ok`, `found`, `why`"
-
-_SCHEDULE = {
-    "id": "its name",
-    "dataset": "which dataset it is of",
-    "cron": "when, in five fields; null: it has no clock",
-    "after": "the datasets whose new versions ask for a run; null: it has a clock",
-    "on": "`event` or `anomaly`; null: neither",
-    "of": "on an anomaly of these datasets; null: of its own",
-    "when": "the thresholds of an anomaly, by name; null: none",
-    "timezone": "whose clock is meant",
-    "overlap": "`skip`, `queue` or `cancel-older`",
-    "catch_up": "`none`, `last` or `all`",
-    "jitter_s": "how much later it may begin",
-    "start": "nothing before this instant; null: no bound",
-    "end": "nothing after this instant; null: no bound",
-    "window": "the days meant; null: all",
-    "declared": "file, line and column",
-}
-_TICK = "`at`, `claimed`, `why`, `missed` and the `trigger` it put into the inbox"
 
 _TRIGGER = {
     "trigger_id": "its id",
@@ -148,17 +100,17 @@ SHAPES: dict[str, Shape] = {
     ),
     "kfm review list": Shape(_REVIEW, many=True),
     "kfm review show": Shape({**_REVIEW, "more": "its evidence: of an order the digest of the request and who signed"}),
-    "kfm review approve": Shape(_RUNS),
-    "kfm review reject": Shape(_RUNS),
+    "kfm review approve": Shape(RUNS),
+    "kfm review reject": Shape(RUNS),
     "kfm init": Shape({"written": "the files, as paths"}),
-    "kfm run": Shape(_RUNS),
-    "kfm resume": Shape(_RUNS),
-    "kfm promote": Shape(_RUNS),
-    "kfm rollback": Shape(_RUNS),
-    "kfm freeze": Shape(_RUNS),
-    "kfm thaw": Shape(_RUNS),
-    "kfm mask deploy": Shape(_RUNS),
-    "kfm policy deploy": Shape(_RUNS),
+    "kfm run": Shape(RUNS),
+    "kfm resume": Shape(RUNS),
+    "kfm promote": Shape(RUNS),
+    "kfm rollback": Shape(RUNS),
+    "kfm freeze": Shape(RUNS),
+    "kfm thaw": Shape(RUNS),
+    "kfm mask deploy": Shape(RUNS),
+    "kfm policy deploy": Shape(RUNS),
     "kfm plan": Shape(
         {
             "plan_hash": "digest of the plan",
@@ -270,7 +222,7 @@ SHAPES: dict[str, Shape] = {
     "kfm webhook replay": Shape({"known": "whether it was taken before", "triggers": "the ids of those it left"}),
     "kfm triggers list": Shape(_TRIGGER, many=True),
     "kfm triggers show": Shape(_TRIGGER),
-    "kfm triggers retry": Shape(_RUNS),
+    "kfm triggers retry": Shape(RUNS),
     "kfm catalog validate": Shape(
         {
             "valid": "how many documents are what their schemas ask for",
@@ -291,83 +243,8 @@ SHAPES: dict[str, Shape] = {
             "skipped": "how many links were passed over, by the reason",
         }
     ),
-    "kfm freshness": Shape(
-        {
-            "dataset": "its name",
-            "verdict": "`fresh`, `late`, `never` made, or `no target`",
-            "as_of": "when the run ended that made what is public now, or else what is processed",
-            "age_min": "minutes since then; null: nothing was made",
-            "target": "as declared",
-            "late_min": "minutes beyond the target",
-            "blame": "minutes by cause, which add up to the age",
-        },
-        many=True,
-    ),
-    "kfm backfill plan": Shape(
-        {
-            "backfill": "its name",
-            "dataset": "whose parts they are",
-            "kind": "what the partitions are: `day`, `tile`, `station`, …",
-            "total": "how many partitions there are",
-            "counts": "how many are `missing`, `stale` and `done`",
-            "runs": "how many it would run",
-            "pool": "whose slots they take; empty: none",
-            "expected_ms": "how long all of them take, by those of before; null: nobody knows",
-            "gates": "what each run is asked at",
-            "policies": "the digest of the policies that are asked",
-            "downstream": "`emit`, `coalesce` or `suppress`",
-            "after": "the schedules that come after the dataset",
-            "asks_for": "how many runs of them it would ask for, at most",
-            "plan": "the digest of all this",
-            "partitions": "the first of them: `partition` and `state`",
-        }
-    ),
-    "kfm backfill start": Shape(_BACKFILL),
-    "kfm backfill resume": Shape(_BACKFILL),
-    "kfm backfill status": Shape(_BACKFILL, many=True),
-    "kfm backfill pause": Shape(_RUNS),
-    "kfm backfill cancel": Shape(_BACKFILL),
-    "kfm schedule list": Shape(
-        {**_SCHEDULE, "paused": "whether it is held", "last": f"its last tick: {_TICK}", "next": "when it is due next"},
-        many=True,
-    ),
-    "kfm schedule show": Shape({**_SCHEDULE, "paused": "whether it is held", "ticks": f"newest first: {_TICK}"}),
-    "kfm schedule next": Shape(
-        {
-            "schedule": "its name",
-            "at": "the instant",
-            "acted_on": "with its jitter",
-            "local": "on the clock of its zone",
-            "note": "what a change of the clock does to it",
-        },
-        many=True,
-    ),
-    "kfm schedule check": Shape({"schedules": "all of them, as in `kfm schedule list`", "new": "names of unseen ones"}),
-    "kfm runners write": Shape(
-        {
-            "kind": "of which runner",
-            "file": "from the folder of kfm.yml",
-            "state": "`written`, or `current`: it was so already",
-            "about": "empty",
-        },
-        many=True,
-        about="With `--stdout`: the files themselves, always.",
-    ),
-    "kfm runners check": Shape(
-        {
-            "kind": "of which runner",
-            "file": "from the folder of kfm.yml",
-            "state": "`current`, `stale`, `absent`, or `secret`: it holds one",
-            "about": "where, and what to do; empty: nothing",
-        },
-        many=True,
-    ),
-    "kfm schedule pause": Shape(_RUNS),
-    "kfm schedule resume": Shape(_RUNS),
-    "kfm schedule trigger": Shape(
-        dict.fromkeys(Trigger.__struct_fields__, "see [trigger](../../schemas/trigger.json)")
-    ),
-    "kfm runs cancel": Shape(_RUNS),
+    **WHEN,
+    "kfm runs cancel": Shape(RUNS),
     "kfm runs list": Shape(
         {
             "started": "when",

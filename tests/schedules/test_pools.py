@@ -126,3 +126,70 @@ def test_an_unknown_pool_is_refused_by_name_and_place(site: Path, where: str) ->
     place = "pipelines/schedules/a.yml:5:" if where == "file" else "kfm.yml:8:"
     assert code == 3 and place in err and "there is no pool 'gpus'" in err and "did you mean gpu?" in err
     assert len(err.splitlines()) == 1
+
+
+def test_kfm_pools_tells_who_has_a_slot_and_who_waits(site: Path) -> None:
+    held = hold(site, "one")
+    first = begun(site, "run", "one")
+    until(lambda: "one" in seen(site))
+    second = begun(site, "run", "two")
+    (gpu,) = until(lambda: [each for each in kfm(site, "pools")[1] if each["waiting"]])
+    assert (gpu["pool"], gpu["slots"], gpu["free"]) == ("gpu", 1, 0)
+    assert [(each["dataset"], each["slot"]) for each in gpu["held"]] == [("one", 0)]
+    assert gpu["held"][0]["process"].endswith(f":{first.pid}")
+    assert [(each["dataset"], each["slot"]) for each in gpu["waiting"]] == [("two", None)]
+    assert gpu["waiting"][0]["process"].endswith(f":{second.pid}") and gpu["waiting"][0]["since"] <= now()
+    second.send_signal(signal.SIGINT)  # who is stopped while it waits is forgotten at once
+    assert second.wait(30) == 130
+    (gpu,) = kfm(site, "pools", "gpu")[1]
+    assert gpu["waiting"] == [] and [each["dataset"] for each in gpu["held"]] == ["one"]
+    first.kill()  # and so is one that is killed
+    first.wait()
+    (gpu,) = kfm(site, "pools", "gpu")[1]
+    assert gpu["held"] == [] and gpu["free"] == 1
+    held.unlink()
+    code, _, err = kfm(site, "pools", "gpus")
+    assert code == 3 and "there is no pool 'gpus'; did you mean gpu?" in err
+
+
+def now() -> str:
+    from kfm.clock import SystemClock, rfc3339
+
+    return rfc3339(SystemClock().now_ms())
+
+
+def test_a_run_that_waits_for_a_slot_can_be_cancelled(site: Path) -> None:
+    held = hold(site, "one")
+    killed = begun(site, "run", "one")
+    until(lambda: "one" in seen(site))
+    killed.kill()
+    killed.wait()
+    held.unlink()
+    held = hold(site, "two")
+    other = begun(site, "run", "two")
+    until(lambda: "two" in seen(site))
+    (run,) = [each["run"] for each in kfm(site, "runs", "list")[1] if each["dataset"] == "one"]
+    waits = begun(site, "resume", run)
+    until(lambda: kfm(site, "pools")[1][0]["waiting"])
+    code, found, _ = kfm(site, "runs", "cancel", run, "--reason", "not today")  # it needs no slot to end
+    assert code == 0 and [each["outcome"] for each in found["receipts"]] == ["cancelled"]
+    assert waits.wait(30) in (1, 6)  # it ended the run itself, or found it ended
+    (gpu,) = kfm(site, "pools")[1]
+    assert gpu["waiting"] == [] and [each["dataset"] for each in gpu["held"]] == ["two"]
+    held.unlink()
+    assert other.wait(30) == 0
+
+
+def test_up_once_waits_for_a_slot_too(site: Path) -> None:
+    held = hold(site, "one")
+    first = begun(site, "run", "one")
+    until(lambda: "one" in seen(site))
+    (site / "kfm.yml").write_text(
+        (site / "kfm.yml").read_text().replace("  two:\n", "  two:\n    schedule: {cadence: static}\n")
+    )
+    up = begun(site, "up", "two", "--once")
+    until(lambda: kfm(site, "pools")[1][0]["waiting"])
+    assert up.poll() is None
+    held.unlink()
+    assert first.wait(30) == 0 and up.wait(30) == 0
+    assert seen(site) == ["one"] * 40 + ["two"] * 40

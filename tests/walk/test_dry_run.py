@@ -105,6 +105,7 @@ LOOKING: tuple[tuple[str, ...], ...] = (
     ("signals",),
     ("signals", "--metrics"),
     ("discover", "data"),
+    ("pools",),
     ("held", "gauges"),
     ("held", "gauges", "--rows"),
     ("wal", "export", "last"),

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from kfm.house.opening import House
     from kfm.house.upkeep import Upkeep
 
+WAIT_S = 0.2  # between two looks of one that ends by itself, and waits for a slot of a pool
+
 
 class Patience:
     """What Ctrl-C and SIGTERM do: at rest they end the wait; at work they are remembered until it is done. Whoever asks
@@ -123,8 +125,11 @@ def _once(upkeep: Upkeep, told: Callable[[Iterator[Receipt]], int], patience: Pa
     """Until a round makes nothing, for a new version asks for those that come after it. False: stopped before."""
     told(upkeep.begin())
     while patience.goes_on():
-        if not told(upkeep.turn(patient=False)) and not upkeep.more():
+        if told(upkeep.turn(patient=False)) or upkeep.more():
+            continue
+        if not upkeep.waits():
             return patience.goes_on()
+        patience.rest(WAIT_S)
     return False
 
 

@@ -10,9 +10,12 @@ from kfm.cli.opening import known_dataset, opened, person, settings
 from kfm.cli.render import Screen
 from kfm.cli.running import Tally
 from kfm.clock import parse_instant, rfc3339
-from kfm.errors import EXIT_CODES, Conflict, Refused
+from kfm.documents.characters import printable
+from kfm.documents.shape import nearest
+from kfm.errors import EXIT_CODES, BadInput, Conflict, Refused
 
 if TYPE_CHECKING:
+    from kfm.config import Resolved
     from kfm.contract.schedules import Schedule, Tick
 
 WAIT = 100  # tenths of a second that a run that is cancelled is given to end
@@ -194,6 +197,48 @@ def schedule_trigger(options: argparse.Namespace, screen: Screen) -> int:
     return 0
 
 
+def pools(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.house.pools import shown
+
+    resolved = settings(options)
+    names = [known_pool(resolved, name) for name in options.pool]
+    with opened(options, screen, "read", resolved) as house:
+        found = shown(house, names or sorted(resolved.config.pools))
+        now_ms = house.clock.now_ms()
+    if screen.json:
+        screen.data(found)
+        return 0
+    if not found:
+        screen.say("no pool is declared; write one in kfm.yml, such as pools: {gpu: 1}")
+        return 0
+    screen.table(
+        ("pool", "slots", "free", "waiting"),
+        [(each.pool, each.slots, each.free, len(each.waiting)) for each in found],
+    )
+    rows = [
+        (each.pool, f"slot {claim.slot}" if claim.slot is not None else f"waits, {place}", claim.dataset,
+         claim.partition, claim.since[:19] + "Z", _span(_minutes(claim.since, now_ms)), claim.priority, claim.process)
+        for each in found
+        for place, claim in [*((0, claim) for claim in each.held), *enumerate(each.waiting, 1)]
+    ]  # fmt: skip
+    if rows:
+        screen.line()
+        screen.table(("pool", "place", "dataset", "partition", "since", "for", "priority", "process"), rows)
+    return 0
+
+
+def known_pool(resolved: Resolved, name: str) -> str:
+    if name not in resolved.config.pools:
+        close = nearest(name, sorted(resolved.config.pools))
+        hint = f"did you mean {close}?" if close else "see `kfm pools`"
+        raise BadInput(f"there is no pool {printable(name)}", hint=hint)
+    return name
+
+
+def _minutes(since: str, now_ms: int) -> int:
+    return max(now_ms - parse_instant(since, "since"), 0) // 60_000
+
+
 def freshness(options: argparse.Namespace, screen: Screen) -> int:
     from kfm.house.freshness import freshness as told
 
@@ -252,6 +297,7 @@ def _plain(schedule: Schedule) -> dict[str, Any]:
         "start": _at(schedule.start_ms),
         "end": _at(schedule.end_ms),
         "window": schedule.window or None,
+        "pool": schedule.pool or None,
         "declared": schedule.place,
     }
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from kfm.cli.governing import Group, Make
 
-COMMANDS = ("freshness", "schedule", "signals", "up")
+COMMANDS = ("freshness", "pools", "schedule", "signals", "up")
 
 
 def add(commands: Any, make: Make, group: Group) -> None:
@@ -65,6 +65,10 @@ def add(commands: Any, make: Make, group: Group) -> None:
         if name != "trigger":
             governing.add_signing(parser)
 
+    _add_looks(commands, make)
+
+
+def _add_looks(commands: Any, make: Make) -> None:
     signals = make(
         commands,
         "signals",
@@ -77,6 +81,15 @@ def add(commands: Any, make: Make, group: Group) -> None:
     signals.add_argument("--after", type=int, default=0, metavar="N", help="behind this entry of the ledger")
     signals.add_argument("--limit", type=int, default=-1, metavar="N", help="of so many runs (default: all)")
     signals.add_argument("--metrics", action="store_true", help="numbers of now instead of events")
+
+    pools = make(
+        commands,
+        "pools",
+        "scheduling:pools",
+        "Tell who has the slots of each pool, who waits, and since when",
+        "Who waits is listed in the order in which it comes: a backfill after all others.",
+    )
+    pools.add_argument("pool", nargs="*", metavar="POOL", help="its name in kfm.yml (default: all)")
 
     fresh = make(
         commands,

@@ -10,6 +10,7 @@ Cause = Literal[
     "source late",
     "not yet noticed",
     "waiting",
+    "waiting for a pool",
     "running",
     "held",
     "failed",

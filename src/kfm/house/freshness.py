@@ -41,18 +41,22 @@ def freshness(house: House, datasets: Sequence[str]) -> list[Freshness]:
     now_ms = house.clock.now_ms()
     above = dependencies(schedules_of(house.resolved))
     late: dict[str, bool] = {}
+    pooled = _pooled(house)
 
     def is_late(name: str) -> bool:
         if name not in late:
             late[name] = False  # whoever comes after itself is not late because of itself
-            late[name] = _of(house, name, now_ms, []).verdict == "late"
+            late[name] = _of(house, name, now_ms, [], []).verdict == "late"
         return late[name]
 
-    found = [_of(house, name, now_ms, [each for each in above.get(name, ()) if is_late(each)]) for name in datasets]
+    found = [
+        _of(house, name, now_ms, [each for each in above.get(name, ()) if is_late(each)], pooled.get(name, []))
+        for name in datasets
+    ]
     return sorted(found, key=lambda each: (-each.late_min, -(each.age_min or 0), each.dataset))
 
 
-def _of(house: House, name: str, now_ms: int, late_above: list[str]) -> Freshness:
+def _of(house: House, name: str, now_ms: int, late_above: list[str], pooled: list[Spell]) -> Freshness:
     said = house.dataset(name).freshness
     target = (said.max_age or f"by {said.by}") if said is not None else ""
     current = house.state.refs.at(f"published/{name}") or house.state.refs.at(f"processed/{name}")
@@ -60,7 +64,8 @@ def _of(house: House, name: str, now_ms: int, late_above: list[str]) -> Freshnes
     if made is None:
         return Freshness(dataset=name, verdict="never", as_of="", age_min=None, target=target, late_min=0, blame={})
     as_of_ms = parse_instant(made.created_at, "a version")
-    owed = blame(as_of_ms, now_ms, [*_spells(house, name, as_of_ms, now_ms), *_above(late_above, as_of_ms, now_ms)])
+    told = [*_spells(house, name, as_of_ms, now_ms), *pooled, *_above(late_above, as_of_ms, now_ms)]
+    owed = blame(as_of_ms, now_ms, told)
     late_ms = _late_ms(said, as_of_ms, now_ms)
     verdict: Verdict = "no target" if said is None else "late" if late_ms > 0 else "fresh"
     return Freshness(
@@ -119,6 +124,15 @@ def _frozen(house: House, switch: str, now_ms: int) -> Iterator[Spell]:
             begun = at_ms
     if begun is not None:
         yield Spell(begun, now_ms, "frozen")
+
+
+def _pooled(house: House) -> dict[str, list[Spell]]:
+    """By dataset, how long what is at work or waits had to wait for a slot."""
+    if not house.config.pools:
+        return {}
+    from kfm.house.pools import waits
+
+    return {name: [Spell(*each, "waiting for a pool") for each in spans] for name, spans in waits(house).items()}
 
 
 def _above(late_above: list[str], since_ms: int, now_ms: int) -> list[Spell]:

@@ -414,7 +414,7 @@ class House:
         return run(trigger, updater, self.ports(trigger.dataset))
 
     def resume(
-        self, run_id: str | None = None, tell: Callable[[str, KfmError], None] | None = None
+        self, run_id: str | None = None, tell: Callable[[str, KfmError], None] | None = None, *, patient: bool = True
     ) -> Iterator[Receipt]:
         """Take up unfinished runs where their journal ends; then the triggers a freeze kept.
 
@@ -438,17 +438,17 @@ class House:
             problems.append(problem)
 
         for unfinished in runs:
-            yield from self._take_up(unfinished.trigger, unfinished, tell or keep)
+            yield from self._take_up(unfinished.trigger, unfinished, tell or keep, patient)
         if run_id is None:
             had_their_turn = {unfinished.trigger.trigger_id for unfinished in runs}
             for trigger in list(self.state.inbox.waiting()):
                 if trigger.trigger_id not in had_their_turn:
-                    yield from self._take_up(trigger, None, tell or keep)
+                    yield from self._take_up(trigger, None, tell or keep, patient)
         if problems:
             raise problems[0]
 
     def _take_up(
-        self, trigger: Trigger, unfinished: Run | None, tell: Callable[[str, KfmError], None]
+        self, trigger: Trigger, unfinished: Run | None, tell: Callable[[str, KfmError], None], patient: bool
     ) -> Iterator[Receipt]:
         def waits() -> bool:
             if unfinished is None:
@@ -461,7 +461,8 @@ class House:
         if unfinished is not None:  # as it is now: another worker may have planned it, and died
             unfinished = self.state.runs.get(unfinished.run_id)
         try:
-            receipt = self._walk(trigger, self.updater_of(trigger), self.ports(trigger.dataset), unfinished)
+            updater, ports = self.updater_of(trigger), self.ports(trigger.dataset)
+            receipt = self._walk(trigger, updater, ports, unfinished, patient=patient)
         except Broken:
             raise
         except KfmError as problem:

@@ -3,19 +3,19 @@ back whatever becomes of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import count
 from typing import TYPE_CHECKING, Protocol
 
-from kfm.clock import parse_instant
-from kfm.contract.keys import digest
+from kfm.clock import parse_instant, rfc3339
+from kfm.contract.keys import correlation_id, digest
+from kfm.contract.pools import Pool, PoolClaim
 from kfm.contract.records import Lease, Run, Trigger
 from kfm.engine import heartbeat
 from kfm.engine.stations import Tenure
 from kfm.engine.walk import Ports
 from kfm.errors import BadInput, Conflict, Full, KfmError
-from kfm.orchestration.pools import Asked, leave, read, take
+from kfm.orchestration.pools import Asked, Claim, Standing, leave, read, standing, take
 from kfm.store.holders import is_held, this_process
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from kfm.house.stored import Mode
 
 PAUSE_S = 0.2  # between two looks of somebody who waits
-_asked = count(1)
 
 
 class Pooled(Protocol):
@@ -91,7 +90,7 @@ def _asking(house: Pooled, pool: str, trigger: Trigger, unfinished: Run | None) 
     return Asked(
         pool=pool,
         slots=house.config.pools[pool],
-        key=key or digest(f"{this_process()}/{next(_asked)}".encode())[7:23],
+        key=key or digest(f"{this_process()}/{correlation_id(trigger)}".encode())[7:23],  # the same when it asks again
         about=f"{trigger.dataset}/{trigger.partition}" if trigger.partition else trigger.dataset,
         received_ms=parse_instant(trigger.received_at, "a trigger") if trigger.received_at else now_ms,
         low=trigger.low,
@@ -102,13 +101,12 @@ def _wait(
     house: Pooled, asked: Asked, trigger: Trigger, unfinished: Run | None, ports: Ports, *, patient: bool
 ) -> Lease | None:
     """A slot; None: the run was cancelled while it waited, and only ends."""
-    since, lease_ms = house.clock.monotonic(), ports.settings.lease_ms
-    waits = False
+    lease_ms, waits = ports.settings.lease_ms, False
     while (lease := take(house.state, asked, this_process(), lease_ms, house.clock.now_ms(), is_held)) is None:
         if not patient:
             raise Full(f"every slot of pool {asked.pool} is taken", hint="its turn comes: see `kfm pools`")
         if not waits:
-            house.log.event("pool.waiting", pool=asked.pool, dataset_ids=[trigger.dataset])
+            house.log.event("pool.awaited", pool=asked.pool, dataset_ids=[trigger.dataset])
             waits = True
         house.progress(f"waiting for pool {asked.pool}", 0, 0)
         house.clock.sleep(PAUSE_S)
@@ -116,7 +114,8 @@ def _wait(
         if _is_cancelled(house, unfinished):
             leave(house.state, asked)
             return None
-    waited_ms = round((house.clock.monotonic() - since) * 1000)
+    claim = read(lease)
+    waited_ms = max(claim.taken_ms - claim.since_ms, 0)
     house.log.event("pool.taken", pool=asked.pool, wait_ms=waited_ms, dataset_ids=[trigger.dataset])
     return lease
 
@@ -136,3 +135,50 @@ def _is_cancelled(house: Pooled, unfinished: Run | None) -> bool:
     if unfinished is None:
         return False
     return house.state.refs.at(f"switch/run/{unfinished.run_id}") not in ("", "open")
+
+
+def claims(house: Pooled, pool: str) -> Standing:
+    """As it is now, whoever of those in it has died meanwhile."""
+    return standing(house.state.leases.below(f"pool/{pool}"), house.clock.now_ms(), is_held)
+
+
+def shown(house: Pooled, pools: Sequence[str]) -> list[Pool]:
+    now_ms = house.clock.now_ms()
+    found = []
+    for name in pools:
+        stands, slots = claims(house, name), house.config.pools[name]
+        found.append(
+            Pool(
+                pool=name,
+                slots=slots,
+                free=max(slots - len(stands.held), 0),
+                held=[_told(claim, now_ms) for claim in stands.held],
+                waiting=[_told(claim, now_ms) for claim in stands.waiting],
+            )
+        )
+    return found
+
+
+def _told(claim: Claim, now_ms: int) -> PoolClaim:
+    dataset, _, partition = claim.about.partition("/")
+    return PoolClaim(
+        dataset=dataset,
+        partition=partition,
+        slot=claim.slot,
+        since=rfc3339(claim.taken_ms or claim.since_ms),
+        waited_ms=max((claim.taken_ms or now_ms) - claim.since_ms, 0),
+        priority="low" if claim.low else "normal",
+        process=claim.process,
+    )
+
+
+def waits(house: Pooled) -> dict[str, list[tuple[int, int]]]:
+    """By dataset, from when to when what is at work or waits had to wait for a slot."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for name in house.config.pools:
+        stands = claims(house, name)
+        for claim in (*stands.held, *stands.waiting):
+            end_ms = claim.taken_ms or house.clock.now_ms()
+            if end_ms > claim.since_ms:
+                found.setdefault(claim.about.partition("/")[0], []).append((claim.since_ms, end_ms))
+    return found

@@ -123,6 +123,10 @@ class Upkeep:
         self._settled, self._settled_at = newest, now
         return True
 
+    def waits(self) -> bool:
+        """Does something wait for a slot of a pool?"""
+        return self.watching.waits
+
     def pause_ms(self) -> int:
         """How long nothing is due; at most a second, because others may put triggers into the inbox."""
         if self.stands_by:

@@ -51,6 +51,7 @@ class Watch:
         self._failures: dict[str, int] = {}
         self.busy = False  # a run was begun and has not ended
         self.waits = False  # something of the last round waits for a slot of a pool
+        self._unfinished: list[str] = []  # runs that were left, and wait for one
 
     def _now(self) -> int:
         return round(self._house.clock.monotonic() * 1000)
@@ -66,14 +67,25 @@ class Watch:
 
     def take_up(self) -> Iterator[Receipt]:
         """Finish what an earlier process left unfinished."""
-        for unfinished in list(self._house.state.runs.unfinished()):
-            if unfinished.dataset in self._watched and self._goes_on():
-                self.busy = True
-                try:
-                    yield from self._house.resume(unfinished.run_id, self._tell)
-                except Refused as problem:  # another worker ended it meanwhile
-                    self._house.log.event("run.ended", error=problem)
-                self.busy = False
+        unfinished = self._house.state.runs.unfinished()
+        yield from self._finish([run.run_id for run in unfinished if run.dataset in self._watched])
+
+    def _finish(self, runs: Sequence[str]) -> Iterator[Receipt]:
+        def tell(run_id: str, problem: KfmError) -> None:
+            if isinstance(problem, Full):
+                self._unfinished.append(run_id)
+            else:
+                self._tell(run_id, problem)
+
+        for run_id in runs:
+            if not self._goes_on():
+                return
+            self.busy = True
+            try:
+                yield from self._house.resume(run_id, tell, patient=False)
+            except Refused as problem:  # another worker ended it meanwhile
+                self._house.log.event("run.ended", error=problem)
+            self.busy = False
 
     def poll(self) -> list[Trigger]:
         """Look at one source that is due, if any is; returns the triggers that came of it."""
@@ -103,7 +115,9 @@ class Watch:
 
     def drain(self, *, patient: bool = True) -> Iterator[Receipt]:
         """Run what waits, a dataset at a time. `patient`: only where nothing came for a while, or it waits long."""
-        self.waits = False
+        left, self._unfinished = self._unfinished, []
+        yield from self._finish(left)
+        self.waits = bool(self._unfinished)
         now = self._now()
         wall = self._house.clock.now_ms()
         for dataset, group in self._groups().items():

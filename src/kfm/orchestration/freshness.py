@@ -19,7 +19,7 @@ _UNITS = {"m": 1, "h": 60, "d": 1440}
 # From the least telling to the most.
 RANKS: tuple[Cause, ...] = (
     "not yet noticed", "upstream late", "source late", "waiting for review", "failed", "held", "waiting", "running",
-    "frozen",
+    "waiting for a pool", "frozen",
 )  # fmt: skip
 
 

@@ -48,7 +48,7 @@ def times(kind: str, first: str, last: str) -> Iterator[str]:
     at, end = (_read(kind, text, read, name) for text in (first, last))
     if end < at:
         raise BadInput(f"{last} is before {first}", hint="correct one of the two")
-    if (kind == "hour" and (end - at) // _HOUR >= MOST) or (end - at) // _DAY >= MOST:
+    if (end - at) // {"hour": _HOUR, "day": _DAY}.get(kind, 7 * _DAY) >= MOST:  # of weeks there are fewer in all
         raise BadInput(f"there are more than {MOST:,} partitions", hint="make several backfills of it")
     while at <= end:
         yield name(at)

@@ -399,6 +399,93 @@ def unseal(n: int, folder: str) -> None:
     watch.report(n / 1024)
 
 
+# -- backfills
+
+
+def partitioned(n: int, folder: str) -> Any:
+    """An open installation with a backfill of n partitions, listed in a file."""
+    change(folder, "0")
+    path = installation(folder, dataset("data", "Parts", "body"))
+    os.makedirs(os.path.join(folder, "pipelines", "backfills"))
+    with open(os.path.join(folder, "pipelines", "backfills", "all.yml"), "w") as file:
+        file.write("backfills: {all: {dataset: data, partitions: {kind: station, file: keys.txt}}}\n")
+    with open(os.path.join(folder, "keys.txt"), "w") as file:
+        file.writelines(f"s{i:07d}\n" for i in range(n))
+    return house(path)
+
+
+def backfill_plan(n: int, folder: str) -> None:
+    """From the declaration to the plan and its digest: every partition read, looked up and stored. And how much more
+    memory that takes than a tenth of them."""
+    from kfm.config.backfills import one
+    from kfm.house.backfilling import plan
+
+    peaks = []
+    for count in (n // 10, n):
+        place = os.path.join(folder, str(count))
+        os.makedirs(place)
+        with partitioned(count, place) as home:
+            with Stopwatch() as watch:
+                made = plan(home, one(home.resolved, "all"))
+            assert made.runs == count, made
+        peaks.append(peak_mib())
+    report(1, watch.seconds, watch.syncs, peak_mib=peaks[1], more_mib=round(peaks[1] - peaks[0], 1))
+
+
+def backfill_pause(n: int, folder: str) -> None:
+    """One of n partitions that was started is paused and resumed, over and over: the median of both together."""
+    from kfm.config.backfills import one
+    from kfm.house.backfilling import again, start
+
+    times = []
+    with partitioned(n, folder) as home:
+        start(home, one(home.resolved, "all"), "", actor="bench", reason="")
+        for _ in range(CHANGES):
+            with Stopwatch() as watch:
+                home.operation("freeze", "data", {"scope": "backfill/all"}, reason="stop", actor="bench")
+                home.settle()
+                home.operation("thaw", "data", {"scope": "backfill/all"}, reason="go", actor="bench")
+                again(home, "all", None)
+                home.settle()
+            times.append(watch.seconds)
+    report(1, statistics.median(times), None, least=min(times))
+
+
+def backfill_runs(n: int, folder: str) -> None:
+    """Partitions by a backfill, one after another; and the bytes that lie on the disk for each."""
+    from kfm.config.backfills import one
+    from kfm.house.backfilling import start, under_way
+    from kfm.house.partitioning import Worker
+
+    with partitioned(n, folder) as home:
+        start(home, one(home.resolved, "all"), "", actor="bench", reason="")
+        worker = Worker(home, under_way(home, "all"), lambda _about, problem: print(problem))
+        with Stopwatch() as watch:
+            made = sum(1 for receipt in worker.work() if receipt.outcome == "done")
+            home.settle()
+        assert made == n and not worker.stopped, (made, worker.stopped)
+        watch.report(n, disk_kib=on_disk(folder) / n)
+
+
+def partition_runs(n: int, folder: str) -> None:
+    """The same partitions as runs by hand."""
+    with partitioned(n, folder) as home:
+        with Stopwatch() as watch:
+            made = sum(home.run(home.trigger("data", partition=f"s{i:07d}")).outcome == "done" for i in range(n))
+            home.settle()
+        assert made == n
+        watch.report(n, disk_kib=on_disk(folder) / n)
+
+
+def on_disk(folder: str) -> float:
+    """KiB of the state and what lies beside it."""
+    return sum(
+        os.lstat(os.path.join(place, name)).st_blocks / 2
+        for place, _, names in os.walk(os.path.join(folder, ".kfm"))
+        for name in names
+    )
+
+
 # -- memory
 
 
@@ -419,6 +506,7 @@ CASES: dict[str, Callable[[int, str], None]] = {
     for case in (
         chain, empty_chain, wide, one, one_of_many, admission, skip, skip_files, resume, canonical, canonical_odd,
         canonical_receipt, fetch, version, noop_files, noop_http, big_plan, table, seal, unseal,
+        backfill_plan, backfill_pause, backfill_runs, partition_runs,
     )
 }  # fmt: skip
 

@@ -16,6 +16,23 @@ SIZE = int(os.environ.get("BENCH_STEPS", "1000"))
 BODY = (b"0123456789abcdef" * 18)[:288]
 
 
+class Parts(Updater):
+    """Made by partitions, a key each."""
+
+    id = "parts"
+    version = "1.0.0"
+    lease_by = "partition"
+
+    def inputs(self, trigger: Trigger, sources: Sources) -> list[SourceRef]:
+        return [sources.pin("body", partition=(trigger.partition,))]
+
+    def plan(self, inputs: Sequence[SourceRef]) -> Plan:
+        return Plan([Step(id="one", key=(inputs[0].partition[0], "one"))])
+
+    def perform(self, step: Step, read: Reader) -> Output:  # noqa: ARG002
+        return Output(step.id.encode() + BODY, "text/plain")
+
+
 class Wide(Updater):
     """Steps that need nothing but the plan; each gives 300 bytes of its own."""
 

@@ -54,6 +54,7 @@ def imports(module: str) -> Contestant:
     return Contestant(f"`import {module}`", ("yardsticks.py", "start"), 3, "", module, 3, (module,))
 
 
+ONE_RUN = "plan, intent, output, version, receipt and ledger entry when the run returns"
 BARE = Contestant("bare interpreter", ("yardsticks.py", "start"), 20, tail=("pass",))
 KEPT = "nothing is written"
 RECEIPTS = "receipt, ledger entry and telemetry of all of them, by one sync at the end"
@@ -103,7 +104,7 @@ WORKS: tuple[Work, ...] = (
     Work(
         "one-step", "One-step runs, one after another", "runs/s", "rate",
         (
-            kfm("KFM", "one", 1000, "plan, intent, output, version, receipt and ledger entry when the run returns"),
+            kfm("KFM", "one", 1000, ONE_RUN),
             dbos("one", 200), restate("one", 200), luigi("one", 200), prefect("one", 5), dagster("one", 10),
         ),
         raw(1000), per="run",
@@ -117,6 +118,19 @@ WORKS: tuple[Work, ...] = (
         "one-of-a-million", "One changed key of a million", "ms", "ms",
         (kfm("KFM, of 1,000,000 keys", "one_of_many", 1_000_000, "", rounds=1),),
         note=ONE_OF_MANY, big=True,
+    ),
+    Work(
+        "backfill", "A backfill of 100,000 partitions: planned; paused and resumed", "ms", "ms",
+        (
+            kfm("KFM, planned, each partition looked up", "backfill_plan", 100_000, "", rounds=3),
+            kfm("KFM, paused and resumed", "backfill_pause", 100_000, "", rounds=3),
+        ),
+        note="A plan is read, looked up and stored chunk by chunk: of the partitions no more than numbers are held.",
+    ),
+    Work(
+        "partitions", "Partitions of a dataset, one run each, one after another", "runs/s", "rate",
+        (kfm("KFM, by a backfill", "backfill_runs", 500, ONE_RUN), kfm("KFM, by hand", "partition_runs", 500, ONE_RUN)),
+        raw(1000), per="run",
     ),
     Work(
         "noop", "Work that is done already", "runs/s", "rate",
@@ -218,6 +232,9 @@ TARGETS: tuple[Target, ...] = (
     Target("chain-slow", "KFM, 300-byte outputs", "ratio", least=0.9),
     Target("wide-slow", "KFM", "ratio", least=25),
     Target("one-step", "KFM", "value", least=1500),
+    Target("backfill", "KFM, planned, each partition looked up", "value", most=5000),
+    Target("backfill", "KFM, paused and resumed", "value", most=1000),
+    Target("partitions", "KFM, by a backfill", "times", least=0.83, times="KFM, by hand"),
     Target("noop", "KFM, admission check alone", "value", least=20_000),
     Target("noop", "KFM, whole skipped runs", "value", least=5000),
     Target("resume", "KFM", "value", most=500),

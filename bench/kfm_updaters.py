@@ -29,7 +29,7 @@ class Parts(Updater):
     def plan(self, inputs: Sequence[SourceRef]) -> Plan:
         return Plan([Step(id="one", key=(inputs[0].partition[0], "one"))])
 
-    def perform(self, step: Step, read: Reader) -> Output:  # noqa: ARG002
+    def perform(self, step: Step, read: Reader) -> Output:
         return Output(step.id.encode() + BODY, "text/plain")
 
 

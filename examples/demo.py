@@ -2,8 +2,9 @@
 
 Serves the files of examples/kansas/data over HTTP, runs the `kfm` command on them in a fresh folder
 (build/demo, or below the folder that is named), breaks a source, kills a run in the middle, resumes it,
-promotes, rolls back and forward, takes a protected table to cells that the public may see, and says at the end
-what was published, what was held and why, and how each claim was checked.
+promotes, rolls back and forward, takes a protected table to cells that the public may see, lets a schedule, a
+dependency and a backfill run by themselves, and says at the end what was published, what was held and why, and how
+each claim was checked.
 """
 
 from __future__ import annotations
@@ -151,6 +152,64 @@ def protected_table(build: Path) -> list[str]:
     return proofs
 
 
+class Timed(Project):
+    """A folder whose clock is set by us, in which things run by themselves."""
+
+    def __init__(self, folder: Path) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(HERE / "days", folder, ignore=shutil.ignore_patterns("__pycache__"))
+        for name in ("usdm-riley-county.csv", "usgs-all-week.geojson"):
+            shutil.copy(HERE / "kansas" / "data" / name, folder)
+        self.folder = folder
+
+    def up(self, now: str) -> list[str]:
+        """What `kfm up --once` runs at this time."""
+        say(f"  $ KFM_NOW={now} kfm up --once", "36")
+        done = subprocess.run(
+            self.command("up", "--once", "--json"),
+            cwd=self.folder, env={**os.environ, "KFM_NOW": now}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode:
+            raise SystemExit(f"demo: `kfm up` ended with {done.returncode}: {done.stderr}")
+        receipts = [json.loads(line) for line in done.stdout.splitlines()]
+        for receipt in receipts:
+            say(f"    {receipt['dataset']:<17} {receipt['status']:<8} {receipt['reason']}")
+        return [receipt["dataset"] for receipt in receipts]
+
+
+def by_the_clock(build: Path) -> list[str]:
+    """A schedule, what comes after it, and the past made up for."""
+    chapter("Thursdays at half past seven in Kansas: a schedule, and a dataset that comes after another")
+    project = Timed(build / "demo-days")
+    (coming,) = project.kfm("schedule", "next", "1", "--after", "2026-06-03T00:00:00Z")
+    say(f"    {coming['schedule']}: {coming['local']}")
+    assert project.up("2026-06-03T12:00:00Z") == []
+    assert project.up("2026-06-04T13:00:00Z") == ["drought", "drought-severe"]
+    assert project.up("2026-06-05T13:00:00Z") == [], "what was due ran twice"
+    proofs = ["a tick of a schedule ran a dataset, whose new version asked for the one that is made of it; each once"]
+
+    chapter("A week of earthquakes, day by day: what is shown is what is executed, and it may be killed")
+    shown = project.kfm("backfill", "plan", "quakes-of-the-week")
+    say(f"    {shown['counts']['missing']} days are missing; plan {shown['plan'][:19]}…")
+    words = ("backfill", "start", "quakes-of-the-week", "--plan", shown["plan"])
+    say(f"  $ kfm {shlex.join(words)} &   then: kill -9 $!", "36")
+    child = subprocess.Popen(
+        project.command(*words), cwd=project.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    while child.poll() is None and project.version("processed/quakes-by-day") == "":
+        time.sleep(0.01)
+    child.kill()
+    child.wait()
+    (left,) = project.kfm("backfill", "status", "quakes-of-the-week", quiet=True)
+    say(f"    killed: {left['counts'].get('made', 0)} days made, {left['left']} not begun")
+    done = left if left["state"] == "finished" else project.kfm("backfill", "resume", "quakes-of-the-week")
+    assert done["plan"] == shown["plan"] and done["counts"] == {"made": 7}, done
+    runs = [row for row in project.kfm("runs", "list", "--limit", "100", quiet=True) if row["outcome"] == "done"]
+    assert len([row for row in runs if row["partition"]]) == 7, "a day was made twice"
+    proofs.append("a backfill of 7 days was killed and resumed: the plan that was shown, and one run a day")
+    return proofs
+
+
 def with_last_line_again(body: bytes) -> bytes:
     """A new edition: one more row, and no formation gone."""
     return body + body[body.rstrip(b"\n").rindex(b"\n") + 1 :]
@@ -273,6 +332,7 @@ def main(arguments: list[str]) -> int:
     proofs.append("every row, every link of the ledger and every object was read and is intact")
     server.shutdown()
     proofs += protected_table(build)
+    proofs += by_the_clock(build)
     summary(project, first, proofs)
     return 0
 

@@ -84,7 +84,8 @@ def test_settings_that_mean_nothing_are_refused_where_they_stand(said: dict[str,
 
 def test_a_dataset_that_is_not_made_by_parts_is_refused(site: Site) -> None:
     with (site.folder / "kfm.yml").open("a") as file:
-        file.write("  whole:\n    version: 1.0.0\n    sources: {a: {uri: a.csv, format: csv}}\n    outputs: {a: {from: a}}\n")
+        file.write("  whole:\n    version: 1.0.0\n")
+        file.write("    sources: {a: {uri: a.csv, format: csv}}\n    outputs: {a: {from: a}}\n")
     path = site.folder / FILE
     path.write_text(path.read_text().replace("dataset: rain", "dataset: whole"))
     assert f"{FILE}:4" in (line := told(site, "plan", "january")) and "made whole" in line

@@ -31,7 +31,7 @@ def test_the_demo_ends_well_and_says_what_it_showed(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
     killed = re.search(r"killed with (\d+) of (\d+) steps done", done.stderr)
     assert killed is not None and 0 < int(killed[1]) < int(killed[2])
-    assert done.stderr.count("✓") == 8
+    assert done.stderr.count("✓") == 10
     assert (tmp_path / "demo" / "public" / "datasets" / "usgs-earthquakes" / "current.json").exists()
 
 

@@ -269,3 +269,14 @@ def test_a_manifest_that_is_gone_or_damaged_is_told_in_one_line(chain: Kfm, how:
 def test_what_was_never_run_is_told_so(started: Kfm) -> None:
     answer = started("explain", "rain-gauges")
     assert answer.code == 3 and "was never run" in answer.complaint
+
+
+def test_what_no_run_ever_made_is_said_to_have_no_version(started: Kfm) -> None:
+    Path("data/rain_gauges.csv").unlink()
+    assert started("run").code != 0
+    answer = started("explain", "rain-gauges", "--json")
+    assert answer.code == 0, answer.err
+    first = answer.data["lines"][0]
+    assert first["text"].startswith("rain-gauges has no version: its last run, "), first
+    assert all(all(each["cites"]) for each in answer.data["lines"])
+    assert all(each["digest"] for each in answer.data["chain"])

@@ -189,7 +189,7 @@ def chain(maker: PublicRun, runs: Mapping[str, PublicRun], origins: Origins) -> 
         return places["run", run.run_id]
 
     made(maker)
-    return tuple(links)
+    return tuple(links if maker.version else links[:-1])  # the last is the run itself, which made nothing
 
 
 def _opening(subject: Subject, maker: PublicRun) -> list[Line]:
@@ -206,6 +206,9 @@ def _opening(subject: Subject, maker: PublicRun) -> list[Line]:
     if subject.ref and subject.version:
         text = f"{subject.ref} is at version {subject.version[:19]}, which run {maker.run_id} made."
         return [Line(about="thing", text=text, cites=(subject.version, maker.receipt_digest))]
+    if not maker.version:
+        text = f"{maker.dataset} has no version: its last run, {maker.run_id}, ended as {maker.outcome}."
+        return [Line(about="thing", text=text, cites=(maker.receipt_digest,))]
     text = f"Version {short} of {maker.dataset} was made by run {maker.run_id}."
     return [Line(about="thing", text=text, cites=(maker.version, maker.receipt_digest))]
 

@@ -30,6 +30,18 @@ def test_a_new_installation_has_a_catalog_that_says_what_is_published(published:
     assert published("catalog", "show", "nobody").code == 3
 
 
+def test_the_items_are_the_files_of_the_catalog_a_line_each(published: Kfm) -> None:
+    lines = published("catalog", "show", "rain-gauges", "--items").out.splitlines()
+    assert sorted(lines) == sorted(path.read_text() for path in ITEM.iterdir()) and len(lines) == 3
+    Path("items.ndjson").write_text("\n".join(lines))
+    assert published("catalog", "validate", "items.ndjson").out == "3 valid, 0 unchecked, 0 broken\n"
+    answer = published("catalog", "show", "--items")
+    assert answer.code == 3 and "--items is of one dataset" in answer.complaint
+    assert published("rollback", "rain-gauges", "--to", "nothing", "--reason", "wrong").code == 0
+    answer = published("catalog", "show", "rain-gauges", "--items")
+    assert answer.code == 3 and "nothing of rain-gauges is published" in answer.complaint
+
+
 def test_building_writes_what_is_missing_and_nothing_else(published: Kfm) -> None:
     built = published("catalog", "build", "--json").data
     assert built["written"] == built["removed"] == 0 and built["files"] > 5

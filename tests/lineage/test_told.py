@@ -316,3 +316,24 @@ def test_the_settings_a_run_was_made_under_are_recorded(started: Kfm, monkeypatc
     monkeypatch.setenv("KFM_DATASETS__RAIN-GAUGES__TITLE", "Rain")  # resolved: wherever it was said
     assert started("run", "--force", "--reason", "again").code == 0
     assert last().config_hash != first.config_hash
+
+
+def test_the_digest_of_the_configuration_is_of_what_the_bytes_come_from(started: Kfm) -> None:
+    """What else is set can stop a run or tell others of it, and is in the receipt where it decided something."""
+    settings = Path("kfm.yml")
+    plain = settings.read_text()
+
+    def ran_with(text: str) -> PublicRun:
+        settings.write_text(text)
+        assert started("run", "--force", "--reason", "compare").code == 0
+        return last()
+
+    first = ran_with(plain)
+    other = ran_with(plain.replace("deletion_budget: 0.1", "deletion_budget: 0.9\nexecute: {threads: 1}"))
+    assert (other.config_hash, other.version) == (first.config_hash, first.version)
+    for old, new in (
+        ("title: Rain gauges", "title: Rain"),
+        ("minimum: 0,", "minimum: 1,"),
+        ("attribution: Nobody; the numbers are made up", ""),
+    ):
+        assert old in plain and ran_with(plain.replace(old, new)).config_hash != first.config_hash

@@ -26,6 +26,7 @@ def add(commands: Any, make: Make, group: Group) -> None:
     )
     show = make(catalog, "show", "cataloguing:show", "Show what the catalog says of all datasets, or of one")
     show.add_argument("dataset", nargs="?", default="", metavar="DATASET", help="its name in kfm.yml")
+    show.add_argument("--items", action="store_true", help="write its STAC items instead, one a line (NDJSON)")
 
     validate = make(
         catalog,
@@ -75,11 +76,18 @@ def build(options: argparse.Namespace, screen: Screen) -> int:
 def show(options: argparse.Namespace, screen: Screen) -> int:
     from kfm.cli.opening import known_dataset, opened, settings
     from kfm.cli.render import short
+    from kfm.errors import BadInput
+    from kfm.house.catalogs import items
     from kfm.house.catalogs import show as shown
 
     resolved = settings(options)
+    if options.items and not options.dataset:
+        raise BadInput("--items is of one dataset", hint="name it: `kfm catalog show DATASET --items`")
     name = known_dataset(options, screen, resolved, options.dataset) if options.dataset else ""
     with opened(options, screen, "read", resolved) as house:
+        if options.items:
+            screen.raw(items(house, name))
+            return 0
         found = shown(house, name)
     if screen.json:
         screen.data(found)

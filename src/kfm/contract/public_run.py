@@ -99,7 +99,7 @@ class PublicRun(Record, frozen=True):
     plan_hash: str  # empty where the ids of steps are
     input_hash: str  # empty as the run key
     code_hash: str
-    config_hash: str  # of the configuration it ran under, resolved; empty: from before it was recorded
+    config_hash: str  # of all that is set for its dataset, resolved; empty: from before it was recorded
     receipt_digest: str
     inputs: tuple[PublicInput, ...]
     artifacts: tuple[PublicArtifact, ...]  # that it made, by key; none: it made nothing, or their names are protected

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
@@ -146,6 +145,8 @@ class ScreenedObjects(OpeningObjects):
         self._dry = dry
 
     def stage(self) -> Staging:
+        import tempfile
+
         return ScreenedStaging(self._where, io.BytesIO() if self._dry else tempfile.TemporaryFile())
 
 

@@ -43,7 +43,10 @@ class SnapshotTables(SqliteTables):
 
 
 def read_files(path: str) -> tuple[bytes, bytes]:
-    """The database and its log as of one moment; b'' for what does not exist."""
+    """The database and its log as of one moment; b'' for what does not exist.
+
+    All of it at once. Read page by page when it is asked for, a page may have been written meanwhile by a checkpoint of
+    what came after the log that we have; and the lock that keeps a checkpoint away is a write to a file beside."""
     for attempt in range(ATTEMPTS):
         if attempt > 3:  # a writer that begins its log anew all the time must come to its end some time
             time.sleep(attempt / 5000)

@@ -130,6 +130,7 @@ export const GitHubConfig = record("GitHubConfig", {
   token: [bounded(text, {"min": 1, "max": 4096}), "env:GITHUB_TOKEN"],
   api: [bounded(text, {"min": 1, "max": 4096}), "https://api.github.com"],
   uploads: [bounded(text, {"min": 1, "max": 4096}), "https://uploads.github.com"],
+  repository: [bounded(text, {"max": 200}), ""],
 });
 
 export const Neo4jConfig = record("Neo4jConfig", {
@@ -241,7 +242,7 @@ export const Config = record("Config", {
   accept_weak_storage: [boolean, false],
   network: [NetworkConfig.type, {"allow": [], "timeout_s": 30, "total_s": 3600, "max_bytes": 1099511627776, "revalidate_s": 86400}],
   execute: [ExecuteConfig.type, {"threads": 4, "window": 4096, "lease_s": 60}],
-  github: [GitHubConfig.type, {"token": "env:GITHUB_TOKEN", "api": "https://api.github.com", "uploads": "https://uploads.github.com"}],
+  github: [GitHubConfig.type, {"token": "env:GITHUB_TOKEN", "api": "https://api.github.com", "uploads": "https://uploads.github.com", "repository": ""}],
   graph: [bounded(text, {"max": 4096}), ""],
   neo4j: [Neo4jConfig.type, {"user": "env:NEO4J_USERNAME", "password": "env:NEO4J_PASSWORD", "database": "neo4j", "timeout_s": 30}],
   openlineage: [OpenLineageConfig.type, {"file": "", "url": "", "endpoint": "api/v1/lineage", "api_key": "", "timeout_s": 30}],

@@ -29,6 +29,7 @@ COMMANDS = (
     ("schedule", "trigger", "a"), ("backfill", "plan", "a"), ("backfill", "start", "a"), ("backfill", "resume", "a"),
     ("backfill", "status"), ("backfill", "pause", "a"), ("backfill", "cancel", "a"),
     ("discover", "data"),
+    ("preview", "a"), ("pr", "list"), ("pr", "report", "a"), ("pr", "promote", "a", "--approved", "a"), ("pr", "sweep"),
     ("pools",), ("resume",), ("runs", "list"), ("runs", "show", "last"), ("runs", "steps", "last"), ("refs", "list"),
     ("refs", "history", "processed/rain-gauges"), ("cat", "processed/rain-gauges"), ("held", "rain-gauges"),
     ("receipts", "list"), ("receipts", "show", "last"), ("promote", "rain-gauges"), ("rollback", "rain-gauges"),

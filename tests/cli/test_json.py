@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,11 @@ LINES = {
     "kfm schedule trigger": ["schedule", "trigger", "rain-gauges"],
     "kfm runners write": ["runners", "write", "cron"],
     "kfm runners check": ["runners", "check", "cron"],
+    "kfm preview": ["preview", "other"],
+    "kfm pr list": ["pr", "list"],
+    "kfm pr report": ["pr", "report", "other"],
+    "kfm pr promote": ["pr", "promote", "other", "--approved", "DIGEST"],
+    "kfm pr sweep": ["pr", "sweep", "--days", "0"],
     "kfm runs cancel": ["runs", "cancel", "last"],
     "kfm runs list": ["runs", "list"],
     "kfm runs show": ["runs", "show", "last"],
@@ -159,6 +165,14 @@ def interrupt(ran: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
         assert ran("run").code == 130
 
 
+def branched() -> None:
+    """The installation as a repository, with a branch beside the one that is checked out."""
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    Path(".gitignore").write_text(".kfm/\npublic/\n")
+    for words in (("init", "-q", "-b", "main"), ("add", "-A"), (*who, "commit", "-qm", "all"), ("branch", "other")):
+        subprocess.run(["git", *words], check=True)
+
+
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_command_writes_the_keys_the_page_names(ran: Kfm, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shape = SHAPES[name]
@@ -181,6 +195,8 @@ def test_a_command_writes_the_keys_the_page_names(ran: Kfm, name: str, monkeypat
         Path("kfm.yml").write_text(Path("kfm.yml").read_text() + "\npools: {gpu: 1}\n")
     if name == "kfm runs cancel":
         interrupt(ran, monkeypatch)
+    if name == "kfm preview" or name.startswith("kfm pr "):
+        branched()
     if name == "kfm catalog validate":
         Path("document.json").write_text("{}")
     if name == "kfm labels set":
@@ -207,6 +223,9 @@ def test_a_command_writes_the_keys_the_page_names(ran: Kfm, name: str, monkeypat
     if name.startswith("kfm triggers"):
         assert ran(*LINES["kfm webhook replay"]).code == 0
     words = LINES[name]
+    if name.startswith("kfm pr "):
+        built = ran("preview", "other", "--all", "--json").data["preview"]
+        words = [built if word == "DIGEST" else word for word in words]
     if name in ("kfm keys list", "kfm keys revoke"):
         key = ran(*LINES["kfm keys new"], "--json").data["key"]
         assert (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.house.json_when import RUNS, WHEN
 from tests.house.json_when import Shape as Shape
+from tests.house.promotion_shapes import promotion
 
 _CHECK = "`check`, `ok`, `found`, `why`"
 
@@ -244,6 +245,7 @@ SHAPES: dict[str, Shape] = {
         }
     ),
     **WHEN,
+    **{name: Shape(*said) for name, said in promotion(RUNS).items()},
     "kfm runs cancel": Shape(RUNS),
     "kfm runs list": Shape(
         {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.seeded.connector_claims import CONNECTORS
 from tests.seeded.planting import Bug
+from tests.seeded.promotion_claims import PROMOTION
 from tests.seeded.runner_claims import RUNNERS
 
 SCHEDULING: dict[str, Bug] = {
@@ -15,6 +16,7 @@ SCHEDULING: dict[str, Bug] = {
     ),
     **CONNECTORS,
     **RUNNERS,
+    **PROMOTION,
     "O1": Bug(
         "kfm/orchestration/scheduling.py",
         "    last = state.ticks.last(schedule.id)",

@@ -40,6 +40,8 @@ WRITING: frozenset[Command] = frozenset(
         ("schedule", "resume"),
         ("schedule", "trigger"),
         ("up",),
+        ("preview",),
+        ("pr", "report"),  # lays the branch out
     }
 )
 # These write only if they are not told otherwise: the flag that every traced call of theirs has.

@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import Any, NoReturn
 
-from kfm.cli import cataloguing, discovering, elsewhere, governing, lineages, parting, questions, timing
+from kfm.cli import cataloguing, discovering, elsewhere, governing, lineages, parting, promotions, questions, timing
 from kfm.errors import EXIT_CODES, KfmError
 
 EXIT_TEXT = {
@@ -32,7 +32,7 @@ COMMANDS = frozenset(
         "promote", "publish", "receipts", "refs", "resume", "rollback", "run", "runs", "schema", "serve", "telemetry",
         "thaw", "triggers", "verify", "wal", "watch", "webhook", "workflow", *cataloguing.COMMANDS,
         *discovering.COMMANDS, *elsewhere.COMMANDS, *governing.COMMANDS, *lineages.COMMANDS, *parting.COMMANDS,
-        *questions.COMMANDS, *timing.COMMANDS,
+        *promotions.COMMANDS, *questions.COMMANDS, *timing.COMMANDS,
     }
 )  # fmt: skip
 
@@ -165,6 +165,8 @@ def build(only: str = "") -> Parser:
         governing.add(commands, _command, _group)
     if only in ("", *lineages.COMMANDS):
         lineages.add(commands, _command, _group)
+    if only in ("", *promotions.COMMANDS):
+        promotions.add(commands, _command, _group)
     if only in ("", *questions.COMMANDS):
         questions.add(commands, _command)
     if only in ("", *parting.COMMANDS):

@@ -25,21 +25,38 @@ RESERVED_ENV = frozenset({"KFM_ACTOR", "KFM_COLOR", "KFM_CONFIG", "KFM_LOG", "KF
 
 
 class Resolved:
-    """A configuration, the folder its paths start at, and where each value came from."""
+    """A configuration, the folder its paths start at, and where each value came from.
 
-    __slots__ = ("_origins", "config", "document", "path", "root")
+    `tree` is the folder that paths of datasets start at: another one while a branch is previewed, and `proposed` the
+    file of labels that the branch has then: what it says counts beside what is in force.
+    """
+
+    __slots__ = ("_origins", "config", "document", "path", "proposed", "root", "tree")
 
     def __init__(self, config: Config, path: str, document: Document) -> None:
         self.config = config
         self.path = path
-        self.root = os.path.dirname(path)
+        self.root = self.tree = os.path.dirname(path)
+        self.proposed = ""
         self.document = document
         self._origins: dict[str, str] | None = None
 
+    @property
+    def is_proposal(self) -> bool:
+        """Is this what a branch would have, and nobody has agreed to yet?"""
+        return self.tree != self.root
+
     def at(self, path: str) -> str:
         """A path of the file, made absolute. It is UTF-8 on the disk too, whatever the locale says."""
+        return self._below(self.root, path)
+
+    def in_tree(self, path: str) -> str:
+        """The same, of what a dataset names."""
+        return self._below(self.tree, path)
+
+    def _below(self, folder: str, path: str) -> str:
         name = path if path.isascii() else os.fsdecode(path.encode("utf-8", "surrogateescape"))
-        return os.path.normpath(os.path.join(self.root, name))
+        return os.path.normpath(os.path.join(folder, name))
 
     def location(self, url: str) -> tuple[str, str]:
         """('sqlite', '/srv/kfm/state.db') for `sqlite:state.db`; the path is empty for memory and noop."""

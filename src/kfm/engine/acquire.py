@@ -11,6 +11,7 @@ from kfm.contract.aims import REF, TARGET
 from kfm.contract.canonical import canonical
 from kfm.contract.keys import digest
 from kfm.contract.names import check_ref
+from kfm.contract.previews import preview_of
 from kfm.contract.records import Checkpoint, DataContract, Layout, RefEntry, SourceRef
 from kfm.contract.referred import key_in_clear
 from kfm.documents.characters import printable
@@ -125,8 +126,11 @@ class Pinner:
         if partition_by:
             contract = msgspec.structs.replace(contract or DataContract(format="csv"), partition_by=partition_by)
         ports.progress("fetch", 0, 0)
-        # A forced run takes nothing for granted: what it fetches again puts right what lies damaged in the store.
-        checkpoint = None if self._walk.trigger.force else ports.state.inbox.checkpoint(request.uri)
+        # A forced run takes nothing for granted: what it fetches again puts right what lies damaged in the store. The
+        # preview of a branch has files of its own: what is known of a file is of another, and stays so.
+        trigger = self._walk.trigger
+        alone = bool(preview_of(trigger))
+        checkpoint = None if trigger.force or alone else ports.state.inbox.checkpoint(request.uri)
         objects = ports.objects
         if self.way is not None:
             objects, checkpoint = self.way.objects_for(request), self.way.checkpoint(request, checkpoint)
@@ -141,7 +145,7 @@ class Pinner:
         name = request.name or "unnamed"
         self._walk.say("source.pinned", source=name, not_modified=fetched.not_modified, **told)
         kept = fetched.checkpoint if self.way is None else self.way.kept(fetched.checkpoint, ref)
-        self.checkpoints.append(kept)
+        self.checkpoints += [] if alone else [kept]
         if contract is not None:
             self.contracts[id(ref)] = contract
         self._given[id(ref)] = ref

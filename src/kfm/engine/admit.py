@@ -12,6 +12,7 @@ from kfm.contract import manifests
 from kfm.contract.keys import claim_key, input_hash, run_id, run_key_of, scopes
 from kfm.contract.overrides import abandons_unfinished, check_reason, overrides_of
 from kfm.contract.ports import INLINE_MAX, Objects, Tx
+from kfm.contract.previews import params_of_work, preview_of, zone_ref
 from kfm.contract.records import ErrorNote, Run, SourceRef, Trigger
 from kfm.engine import heartbeat
 from kfm.engine.changes import code_changed
@@ -80,7 +81,7 @@ def is_live(walk: Walk, run: Run) -> bool:
     if run.version_digest and run.trigger.partition:
         return holds_still(state, walk.ports.objects, run)
     if run.version_digest:
-        if state.refs.at(f"processed/{run.dataset}") != run.version_digest:
+        if state.refs.at(zone_ref("processed", run.dataset, run.trigger)) != run.version_digest:
             return False
         version = state.ledger.version(run.dataset, run.version_digest)
         last = version and (version.validated_by or version.run_id)
@@ -202,7 +203,9 @@ def continued(walk: Walk, latest: Run | None) -> str:
 def scope_of(walk: Walk) -> str:
     """What the lease is on. One on the whole dataset and one on a partition of it exclude each other."""
     narrow = walk.updater.lease_by == "partition"
-    return scopes(walk.updater.id, walk.dataset, walk.trigger.partition if narrow else "")[0]
+    scope = scopes(walk.updater.id, walk.dataset, walk.trigger.partition if narrow else "")[0]
+    preview = preview_of(walk.trigger)
+    return f"preview/{preview}/{scope}" if preview else scope  # it is in nobody's way
 
 
 def rivals(walk: Walk) -> Iterator[Run]:
@@ -214,9 +217,9 @@ def rivals(walk: Walk) -> Iterator[Run]:
 
 def alike(walk: Walk) -> Iterator[Run]:
     """Unfinished runs of the same work, of whichever part of the dataset."""
-    wanted = (walk.updater.id, walk.dataset, walk.trigger.window, walk.trigger.params)
+    wanted = (walk.updater.id, walk.dataset, walk.trigger.window, params_of_work(walk.trigger))
     for run in walk.ports.state.runs.unfinished(walk.dataset):
-        if (run.updater_id, run.dataset, run.trigger.window, run.trigger.params) == wanted:
+        if (run.updater_id, run.dataset, run.trigger.window, params_of_work(run.trigger)) == wanted:
             yield run
 
 

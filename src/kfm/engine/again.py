@@ -8,6 +8,7 @@ import msgspec
 
 from kfm.contract.aims import REF
 from kfm.contract.ports import Objects, State, Tables
+from kfm.contract.previews import preview_of
 from kfm.contract.records import Checkpoint, Fetched, FetchRequest, Receipt, RefMove, Run, SourceRef
 from kfm.contract.updater import Updater
 from kfm.engine.run import run as walk_through
@@ -75,7 +76,7 @@ def rewind(tables: Tables, state: State, run: Run, ts: str) -> None:
     before = f"processed/{run.dataset}"
     moved = {move.ref: move.before for move in run.moves}
     wanted = {ref.uri.removeprefix(REF): ref.content_hash for ref in run.inputs if ref.uri.startswith(REF)}
-    wanted |= {before: moved.get(before, run.version_digest)}
+    wanted |= {before: went_out_from(state, run) if preview_of(run.trigger) else moved.get(before, run.version_digest)}
     wanted |= {switch: "open" for switch, _ in state.refs.all("switch/")}
     with state.transaction(durable=False) as tx:
         for ref, at in wanted.items():
@@ -89,6 +90,12 @@ def rewind(tables: Tables, state: State, run: Run, ts: str) -> None:
     for scope, _ in list(tables.scan("leases")):
         tables.delete("leases", scope)
     tables.commit()
+
+
+def went_out_from(state: State, run: Run) -> str:
+    """The processed version that the preview of a branch was made from."""
+    version = state.ledger.version(run.dataset, run.version_digest)
+    return version.supersedes if version is not None else ""
 
 
 def again(run: Run, updater: Updater, ports: Ports, readable: Objects) -> Receipt:

@@ -78,6 +78,10 @@ class CatalogLetters:
         moves = list(self._state.refs.history(f"published/{dataset}"))
         if is_frozen(self._state, dataset):  # what takes away is told; what came after it waits for the thaw
             moves = moves[: max((move.n for move in moves if not move.after), default=0)]
+        return self.at(dataset, moves, proofs)
+
+    def at(self, dataset: str, moves: Sequence[RefEntry], proofs: Proofs | None = None) -> Cataloguing:
+        """Had its published ref moved so."""
         keep = self._retention(dataset)
         return Cataloguing(self._state, self._objects, self.places, dataset, moves, keep, proofs)
 

@@ -294,7 +294,7 @@ class Cataloguing:
 
     def _version(self, version: str) -> PublicVersion:
         record, at = self._record(version), self.standing.index(version)
-        box, interval = _around(self._objects, version)
+        box, interval = around(self._objects, version)
         listing, size = listed(self._objects, version)
         return PublicVersion(
             dataset=self.dataset,
@@ -335,7 +335,7 @@ def run_paths(dataset: str, run_id: str) -> tuple[str, str, str]:
     return f"{about}.proof.json", f"{about}.prov.json", f"{about}.openlineage.json"
 
 
-def _around(objects: Objects, version: str) -> tuple[tuple[float, ...], tuple[str, str]]:
+def around(objects: Objects, version: str) -> tuple[tuple[float, ...], tuple[str, str]]:
     """All that the outputs say of where and when they are of."""
     boxes, times = [], []
     for entry in manifests.entries(objects, version):

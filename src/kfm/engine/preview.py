@@ -68,6 +68,12 @@ def preview_plan(trigger: Trigger, updater: Updater, ports: Ports) -> PlanPrevie
     )
 
 
+def inputs_now(trigger: Trigger, updater: Updater, ports: Ports) -> list[SourceRef]:
+    """What a run would read now, by content: every byte is fetched, and no validator believed."""
+    asked = msgspec.structs.replace(trigger, force=True)
+    return acquire(Walk(asked, updater, ports, ports.clock.now_ms())).inputs
+
+
 def plan_hash(trigger: Trigger, updater: Updater, ports: Ports, inputs: list[SourceRef]) -> str:
     """Of the plan made of these inputs, and nothing else."""
     walk = Walk(trigger, updater, ports, ports.clock.now_ms())

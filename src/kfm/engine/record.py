@@ -14,6 +14,7 @@ from kfm.contract.keys import run_id as make_run_id
 from kfm.contract.names import dataset_uri, is_digest
 from kfm.contract.overrides import overrides_of
 from kfm.contract.ports import Tx
+from kfm.contract.previews import preview_of
 from kfm.contract.records import ErrorNote, Item, Receipt, RefMove, Run, SourceRef, Status, Trigger
 from kfm.contract.updater import Updater
 from kfm.engine.changes import code_warnings
@@ -34,11 +35,11 @@ def record(walk: Walk, run_id: str, made: Assembled, tx: Tx) -> Receipt:
     return receipt
 
 
+_TOLD = frozenset(("processed", "published", "switch", "orders", "keys", "rules", "backfill", "preview"))
+
+
 def outcome_of(made: Assembled) -> str:
-    moved = any(
-        move.ref.startswith(("processed/", "published/", "switch/", "orders/", "keys/", "rules/", "backfill/"))
-        for move in made.moves
-    )
+    moved = any(move.ref.partition("/")[0] in _TOLD for move in made.moves)
     return "done" if moved else "unchanged"
 
 
@@ -64,7 +65,7 @@ def skip(walk: Walk, acquired: Acquired, admitted: Duplicate | Stopped) -> Recei
             tx.inbox.keep_checkpoint(checkpoint)
         if not frozen:
             tx.inbox.finish(walk.trigger, run_id)
-        elif walk.unfinished is None:  # otherwise the unfinished run itself keeps its trigger
+        elif walk.unfinished is None and not preview_of(walk.trigger):  # an unfinished run itself keeps its trigger
             kept = walk.updater.kept(walk.trigger, acquired.inputs)
             waiting = walk.ports.state.inbox.waiting(kept.dataset)
             if kept.trigger_id or not any(asks_the_same(kept, each) for each in waiting):
@@ -226,7 +227,7 @@ def closing_receipt(walk: Walk, old: Run, outcome: str, note: ErrorNote) -> Rece
 
 def quarantine_moves(walk: Walk, held: str) -> list[RefMove]:
     """The ref says what is held back now: it goes when a run passes with nothing held, and its history stays."""
-    name = f"quarantine/{walk.zone_name}"
+    name = walk.ref_in("quarantine")
     refs = walk.ports.state.refs
     before = refs.at(name)
     moves = [RefMove(ref=name, before=before, after=held)] if before != held else []

@@ -8,6 +8,7 @@ from kfm.contract import manifests
 from kfm.contract.manifests import Change, Key
 from kfm.contract.names import is_digest
 from kfm.contract.ports import Objects, State
+from kfm.contract.previews import is_made
 from kfm.contract.public_run import PublicRun
 from kfm.contract.records import DatasetVersion, LedgerEntry, ManifestEntry, Receipt
 from kfm.engine.sealing import sealed_with
@@ -70,7 +71,15 @@ def _versions(state: State, receipt: Receipt) -> tuple[DatasetVersion | None, Da
         after = before
     find = state.ledger.version
     dataset = receipt.dataset
-    return find(dataset, after) if after else None, find(dataset, before) if before else None
+    version = find(dataset, after) if after else None
+    if version is not None and _is_preview(receipt):
+        before = version.supersedes
+    return version, find(dataset, before) if before else None
+
+
+def _is_preview(receipt: Receipt) -> bool:
+    """It went out from what is processed, and put what it made elsewhere."""
+    return any(is_made(move.ref) for move in receipt.moves)
 
 
 def _there(state: State, dataset: str) -> DatasetVersion | None:
@@ -82,6 +91,8 @@ def _changes(objects: Objects, receipt: Receipt, made: str, known: Known) -> Ite
     """From what was there before, as far as that may be named; of a version under a key nobody can read the parts."""
     move = next((move for move in receipt.moves if move.ref.startswith("processed/")), None)
     before = move.before if move is not None else made
+    if known.version is not None and _is_preview(receipt):
+        before = known.version.supersedes
     if before and before != made and not may_be_named(known.before):
         before = ""
     return manifests.changes(objects, before, made)

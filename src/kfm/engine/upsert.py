@@ -9,6 +9,7 @@ import msgspec
 
 from kfm.contract.overrides import deletions_allowed
 from kfm.contract.ports import Tx
+from kfm.contract.previews import preview_of, zone_ref
 from kfm.contract.records import DatasetVersion, RefMove, Run, Standing
 from kfm.engine.manifest import write_manifest
 from kfm.engine.overridden import further, upserted
@@ -44,8 +45,8 @@ def assemble(walk: Walk, planned: Planned, executed: Executed) -> Assembled:
 
         check_made(walk, planned, executed)
     walk.ports.progress("commit", 0, 0)
-    ref, partition = f"processed/{walk.dataset}", walk.trigger.partition
-    before = walk.ports.state.refs.at(ref)
+    partition = walk.trigger.partition
+    before = walk.ports.state.refs.at(f"processed/{walk.dataset}")
     sealed = plan.complete and bool(inputs) and all(source.complete for source in inputs)
     kept = carried_from(walk, before)
     made, rows, tally = write_manifest(walk, planned, executed.results, kept, sealed)
@@ -84,7 +85,7 @@ def assemble(walk: Walk, planned: Planned, executed: Executed) -> Assembled:
         "keys": made.entries,
     }
     decision = admit_to_processed(walk, run, inputs, version)
-    moves += _zone_moves(walk, planned, ref, before, made.digest)
+    moves += _zone_moves(walk, planned, before, made.digest)
     return Assembled(moves, version, changes, rows, [decision], of=of)
 
 
@@ -110,14 +111,17 @@ def _lends(standing: Standing | None) -> tuple[object, ...]:
     return standing.level, standing.resolution, standing.custodians
 
 
-def _zone_moves(walk: Walk, planned: Planned, ref: str, before: str, after: str) -> list[RefMove]:
+def _zone_moves(walk: Walk, planned: Planned, before: str, after: str) -> list[RefMove]:
     state = walk.ports.state
     moves = []
     for i, source in enumerate(planned.inputs):
-        name = f"raw/{walk.zone_name}/{i}"
+        name = f"{walk.ref_in('raw')}/{i}"
         if state.refs.at(name) != source.content_hash and source.content_hash:
             moves.append(RefMove(ref=name, before=state.refs.at(name), after=source.content_hash))
     moves += quarantine_moves(walk, planned.inspected.held)
+    ref = zone_ref("processed", walk.dataset, walk.trigger)
+    if preview_of(walk.trigger):  # it was made from what is processed, and is put beside it
+        before = state.refs.at(ref)
     if before != after:
         moves.append(RefMove(ref=ref, before=before, after=after))
     return moves

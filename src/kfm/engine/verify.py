@@ -6,6 +6,7 @@ from kfm.contract import manifests
 from kfm.contract.keys import GENESIS, digest
 from kfm.contract.names import is_digest
 from kfm.contract.ports import Objects, State
+from kfm.contract.previews import is_made
 from kfm.contract.records import Record
 from kfm.errors import Corrupt, Denied
 
@@ -31,7 +32,7 @@ def verify(state: State, objects: Objects, readable: Objects | None = None) -> R
     for name, target in state.refs.all():
         if is_digest(target):
             _object(objects, target, seen)
-            if name.startswith(("processed/", "published/")):
+            if name.startswith(("processed/", "published/")) or is_made(name):
                 version(target)
     for entry in state.refs.histories():  # also where no ref leads any more: it can be rolled back to
         if is_digest(entry.after):

@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from kfm.clock import Clock, rfc3339
 from kfm.contract.keys import correlation_id
 from kfm.contract.ports import Log, Objects, Source, State, Tx
+from kfm.contract.previews import zone_ref
 from kfm.contract.records import (
     DataContract,
     FetchRequest,
@@ -198,6 +199,10 @@ class Walk(Struct):
     def zone_name(self) -> str:
         """What its refs in the zones before `processed` are called: those of a partition are its own."""
         return f"{self.dataset}/{self.trigger.partition}" if self.trigger.partition else self.dataset
+
+    def ref_in(self, zone: str) -> str:
+        """What its ref in a zone is called: that of a preview lies beside the others, in its own folder."""
+        return zone_ref(zone, self.zone_name, self.trigger)
 
     @property
     def switches(self) -> tuple[str, ...]:

@@ -41,6 +41,11 @@ def _letters(house: House, folder: str = "") -> CatalogLetters:
     return CatalogLetters(house.state, house.objects, _places(house, _folder(house, folder)), house.retention)
 
 
+def letters_of(house: House) -> CatalogLetters:
+    """What would be told, wherever it is told to."""
+    return _letters(house, "" if house.resolved.config.catalog else house.resolved.at("."))
+
+
 def _places(house: House, folder: str) -> Places:
     """Where the files are that the catalog speaks of, seen from its folder."""
     scheme, public = house.resolved.location(house.resolved.config.publish)
@@ -115,7 +120,7 @@ def differences(house: House, folder: str = "") -> list[Difference]:
 
 def items(house: House, dataset: str) -> Iterator[bytes]:
     """The items of what is current of a dataset, a line each: what others call NDJSON."""
-    now = _letters(house, "" if house.resolved.config.catalog else house.resolved.at(".")).of(dataset)
+    now = letters_of(house).of(dataset)
     if not now.standing:
         raise BadInput(f"nothing of {dataset} is published", hint=f"`kfm promote {dataset}` publishes it")
     return (body + b"\n" for body in now.items())
@@ -123,7 +128,7 @@ def items(house: House, dataset: str) -> Iterator[bytes]:
 
 def show(house: House, dataset: str = "") -> Any:
     """What the catalog says, from the state: of all datasets, or of one with its versions."""
-    letters = _letters(house, house.resolved.at(".") if not house.resolved.config.catalog else "")
+    letters = letters_of(house)
     if dataset:
         now = letters.of(dataset)
         if not now.standing:

@@ -38,7 +38,7 @@ def masked_source(resolved: Resolved, dataset: str, source: str) -> SourceConfig
 def mask_file(resolved: Resolved, dataset: str, source: str) -> bytes:
     path = masked_source(resolved, dataset, source).mask
     try:
-        with open(resolved.at(path), "rb") as file:
+        with open(resolved.in_tree(path), "rb") as file:
             return file.read(reading.MAX_BYTES + 1)
     except OSError as problem:
         reason = (problem.strerror or "").lower()

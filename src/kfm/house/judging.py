@@ -25,17 +25,17 @@ def gates_of(house: House, dataset: str) -> Gates:
     return Gates(house.resolved, dataset, house.ports(dataset).metadata, house)
 
 
-def ask_all(house: House, dataset: str, to: To) -> list[Decision]:
-    """Every gate on the way up to a zone, about the version there is now."""
-    digest = house.state.refs.at(f"processed/{dataset}")
-    version = house.state.ledger.version(dataset, digest) if digest else None
-    run = house.state.runs.get(version.validated_by or version.run_id) if version is not None else None
-    if version is None or run is None:
+def ask_all(house: House, dataset: str, to: To, version: str = "") -> list[Decision]:
+    """Every gate on the way up to a zone, about the version there is now, or about another."""
+    digest = version or house.state.refs.at(f"processed/{dataset}")
+    made = house.state.ledger.version(dataset, digest) if digest else None
+    run = house.state.runs.get(made.validated_by or made.run_id) if made is not None else None
+    if made is None or run is None:
         raise Refused(f"{dataset} has no processed version", hint=f"run it first: `kfm run {dataset}`")
     gates, asking = gates_of(house, dataset), _asking(house)
     steps = [
         StepUp(to="work", subject=run.input_hash, asking=asking, run=run, inputs=run.inputs),
-        StepUp(to="processed", subject=digest, asking=asking, run=run, inputs=run.inputs, version=version),
+        StepUp(to="processed", subject=digest, asking=asking, run=run, inputs=run.inputs, version=made),
     ]
     found = [gates.step(step) for step in steps]
     if to == "published":

@@ -19,6 +19,7 @@ from kfm.config.reads import metadata_of
 from kfm.contract.declared import check_window
 from kfm.contract.names import check_partition, dataset_id
 from kfm.contract.ports import Lock, Log, Objects, Outside, Publisher, Source
+from kfm.contract.previews import preview_of
 from kfm.contract.records import (
     Effect,
     Fetched,
@@ -204,7 +205,7 @@ class House:
         network, execute = self.config.network, self.config.execute
         request = FetchRequest(
             uri="",
-            base_dir=self.resolved.root,
+            base_dir=self.resolved.tree,
             allow=network.allow,
             max_bytes=network.max_bytes,
             timeout_ms=round(network.timeout_s * 1000),
@@ -425,7 +426,7 @@ class House:
         asked = self.state.runs.get(run_id) if run_id is not None else None
         runs = [asked] if asked is not None and asked.status == "RUNNING" else []
         if run_id is None:
-            runs = list(self.state.runs.unfinished())
+            runs = [run for run in self.state.runs.unfinished() if not preview_of(run.trigger)]
         elif not runs:
             known = asked is not None or self.state.ledger.receipt(run_id) is not None
             raise Refused(
@@ -473,6 +474,8 @@ class House:
 
     def updater_of(self, trigger: Trigger) -> Updater:
         """Who answers a trigger: the dataset's updater, or an operation."""
+        if preview_of(trigger):
+            raise Refused("this run is of the preview of a branch", hint="`kfm preview BRANCH` takes it up")
         if trigger.kind != "operation":
             return self.updater(trigger.dataset)
         for kind in operations().values():
@@ -515,10 +518,11 @@ def operations() -> dict[str, type[MoveUpdater]]:
     """Every operation there is, by its name."""
     from kfm.operations.backfilling import BACKFILLING
     from kfm.operations.moves import OPERATIONS
+    from kfm.operations.previews import PREVIEWED
     from kfm.operations.ruling import RULED
     from kfm.operations.signing import SIGNED
 
-    return {**OPERATIONS, **SIGNED, **RULED, **BACKFILLING}
+    return {**OPERATIONS, **SIGNED, **RULED, **BACKFILLING, **PREVIEWED}
 
 
 def open_house(
@@ -544,7 +548,7 @@ def open_house(
 def load(resolved: Resolved, name: str, dataset: DatasetConfig) -> Updater:
     """What a dataset is updated by: the author's class, or what the configuration declares."""
     if dataset.updater is not None:
-        return load_updater(name, dataset.updater, resolved.at)
+        return load_updater(name, dataset.updater, resolved.in_tree)
     from kfm.updaters.declared.updater import load_declared
 
     return load_declared(name, dataset.version, dataset.outputs, dataset.contracts())

@@ -69,7 +69,7 @@ def labels_of(resolved: Resolved) -> Labels:
     except OSError:
         pass
     if not known or _last_read.get("labels", ((), NO_LABELS))[0] != known:
-        _last_read["labels"] = (known, _read(resolved, path, "labels", read_labels))
+        _last_read["labels"] = (known, _read(resolved.at(path), path, "labels", read_labels))
     return _last_read["labels"][1]
 
 
@@ -91,7 +91,9 @@ def policies_of(resolved: Resolved, dataset: str) -> dict[str, MaskingPolicy]:
         return {}
     from kfm.contract.masks import read_policy
 
-    return {name: _read(resolved, path, "the masking policy", read_policy) for name, path in masked.items()}
+    return {
+        name: _read(resolved.in_tree(path), path, "the masking policy", read_policy) for name, path in masked.items()
+    }
 
 
 def custodian_key(resolved: Resolved, name: str) -> CustodianKey:
@@ -104,9 +106,9 @@ def custodian_key(resolved: Resolved, name: str) -> CustodianKey:
     return CustodianKey(resolved.secret(found.key, os.environ))
 
 
-def _read(resolved: Resolved, path: str, what: str, read: Callable[[Document], T]) -> T:
+def _read(full: str, path: str, what: str, read: Callable[[Document], T]) -> T:
     try:
-        with open(resolved.at(path), "rb") as file:
+        with open(full, "rb") as file:
             body = file.read(reading.MAX_BYTES + 1)
     except OSError as problem:
         reason = (problem.strerror or "").lower()

@@ -15,9 +15,10 @@ from kfm.clock import rfc3339
 from kfm.contract import manifests
 from kfm.contract.aims import REF
 from kfm.contract.ports import Objects
+from kfm.contract.previews import preview_of
 from kfm.contract.records import Receipt, Record, Run, SourceRef
 from kfm.contract.updater import Updater
-from kfm.engine.again import again, rewind
+from kfm.engine.again import again, rewind, went_out_from
 from kfm.errors import BadInput, Corrupt, Denied, KfmError, Refused
 from kfm.house.finding import find_thing
 from kfm.house.opening import House, operations
@@ -121,6 +122,8 @@ def _stored(house: House, run: Run) -> Iterator[Divergence]:
                 what: What = "object" if missing else "input"
                 yield Divergence(what=what, name=name, message=f"input {name} ({digest}) {said}", recorded=digest)
     before = next((move.before for move in run.moves if move.ref == f"processed/{run.dataset}"), "")
+    if preview_of(run.trigger):
+        before = went_out_from(house.state, run)
     for which, version in (("before", before), ("version", run.version_digest)):
         if version:
             yield from _whole(house, which, version)

@@ -48,16 +48,21 @@ def file_of(house: Installed) -> bytes:
 
 
 def labels_in_force(house: Installed) -> Labels:
-    """As the file says now, and as was signed: what only one of both says holds too."""
+    """As the file says now, and as was signed: what only one of both says holds too, and what a branch proposes while
+    it is previewed."""
     at = house.state.refs.at(LABELS)
-    if not at:
-        return labels_of(house.resolved)
-    signed = _as_signed(house, at)
-    if not house.resolved.config.labels:
-        return signed
-    found = labels_of(house.resolved)
-    more = tuple(label for label in found.labels if label not in signed.labels)
-    return Labels(version=1, labels=(*signed.labels, *more)) if more else signed
+    found = labels_of(house.resolved) if not at or house.resolved.config.labels else NO_LABELS
+    if at:
+        found = _and(_as_signed(house, at), found)
+    if house.resolved.proposed:
+        with open(house.resolved.proposed, "rb") as file:
+            found = _and(found, read_bytes(file.read(reading.MAX_BYTES + 1)))
+    return found
+
+
+def _and(labels: Labels, others: Labels) -> Labels:
+    more = tuple(label for label in others.labels if label not in labels.labels)
+    return Labels(version=1, labels=(*labels.labels, *more)) if more else labels
 
 
 def is_as_signed(house: Installed) -> bool:
@@ -283,6 +288,8 @@ def made_ready(house: Installed, dataset: str) -> None:
     from kfm.house import deployed
 
     finish(house)
+    if house.resolved.is_proposal:  # what nobody has agreed to is not taken
+        return
     take_first(house)
     deployed.take_first(house, dataset)
 

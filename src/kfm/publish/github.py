@@ -274,7 +274,7 @@ class GitHubPublisher(TracingPublisher):
         status, answered, answer = self._transport.call(method, url, headers, body)
         what = f"{method} {url.partition('/repos/')[2].partition('?')[0]}"
         if status not in ok:
-            raise _refusal(status, what, answered)
+            raise refusal(status, what, answered)
         try:
             return status, msgspec.json.decode(answer) if answer and status != 204 else {}
         except msgspec.MsgspecError:
@@ -299,7 +299,7 @@ class GitHubPublisher(TracingPublisher):
             lock.close()
 
 
-def _refusal(status: int, what: str, headers: dict[str, str]) -> Unavailable | Refused:
+def refusal(status: int, what: str, headers: dict[str, str]) -> Unavailable | Refused:
     spent = headers.get("x-ratelimit-remaining") == "0" or "retry-after" in headers
     if status in (408, 425, 429) or status >= 500 or (status == 403 and spent):
         wait = headers.get("retry-after", "")

@@ -1,0 +1,190 @@
+"""kfm preview, kfm pr: what a branch would make, what is said of it, and its promotion."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING, Any
+
+from kfm.cli.moving import signer_of, tell_moves
+from kfm.cli.opening import opened, person, settings, together
+from kfm.cli.render import Screen, short
+from kfm.cli.running import Tally, show_runs
+from kfm.errors import EXIT_CODES, BadInput, Denied, Moved
+
+if TYPE_CHECKING:
+    from kfm.house.opening import House
+    from kfm.house.promoting import Difference
+
+
+def preview(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.house.previews import building, proposed, write_down
+    from kfm.house.working import work
+
+    resolved, who = settings(options), person(options)
+    if options.all and options.dataset:
+        raise BadInput("--all and --dataset say different things", hint="give one of them")
+    with (
+        proposed(resolved, options.branch, options.dataset, every=options.all) as proposal,
+        opened(options, screen, "write", proposal.resolved) as house,
+    ):
+        tally = Tally(screen)
+        outcome = work(house, building(proposal, **who), tally)
+        if len(outcome.receipts) < len(proposal.datasets):
+            return tally.code or EXIT_CODES["failed"]  # something left no receipt, so nothing is written down
+        found, at, receipt = write_down(house, proposal, outcome.receipts, actor=who["actor"])
+        house.settle()
+        if receipt.status == "FAILED" or receipt.outcome == "frozen":
+            tally.ended(receipt)
+            return tally.code
+        if screen.json:
+            screen.data({"preview": at, **_told(found), "receipts": outcome.receipts, "errors": tally.errors})
+            return tally.code
+        show_runs(house, screen, tally, outcome)
+        screen.line(at)
+        screen.say(f"preview of {found.branch} at {found.commit[:12]}: `kfm pr report {found.branch}` tells of it")
+        return tally.code
+
+
+def _told(found: Any) -> dict[str, Any]:
+    return {
+        "branch": found.branch,
+        "commit": found.commit,
+        "datasets": {each.dataset: each.version for each in found.datasets},
+        "removed": found.removed,
+    }
+
+
+def listing(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.house.previews import previews
+
+    with opened(options, screen, "read") as house:
+        found = list(previews(house))
+        if screen.json:
+            screen.data([{"preview": at, **_told(each), "built_at": built} for _, each, at, built in found])
+            return 0
+        rows = [
+            (each.branch, each.commit[:12], len(each.datasets), built[:16] + "Z", at) for _, each, at, built in found
+        ]
+        screen.table(("branch", "commit", "datasets", "built", "preview"), rows)
+        if not found:
+            screen.say("no branch is previewed")
+    return 0
+
+
+def report(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.house.previews import find, proposed
+    from kfm.house.pulls import pull_of, tell
+    from kfm.house.reporting import made
+
+    resolved = settings(options)
+    with opened(options, screen, "read", resolved) as house:
+        found, at = find(house, options.branch)
+    names = [each.dataset for each in found.datasets]
+    with proposed(resolved, options.branch, names) as proposal:
+        if proposal.commit != found.commit:
+            raise Moved(
+                f"{found.branch} is at {proposal.commit[:12]}, and its preview is of {found.commit[:12]}",
+                hint=f"build it anew: `kfm preview {found.branch}`",
+            )
+        with opened(options, screen, "read", proposal.resolved) as house:
+            said, files = made(house, resolved, proposal, found, at)
+    if options.out:
+        from kfm.house.exporting import write_artifacts
+
+        write_artifacts(os.path.abspath(options.out), files)
+    if options.pull:
+        tell(pull_of(resolved, options.pull), said, files["report.md"].decode())
+    if screen.json:
+        screen.data(said)
+    elif not options.out:
+        screen.text(files["report.md"].decode())
+    else:
+        screen.line(os.path.join(options.out, "report.md"))
+    return said.exit_code
+
+
+def promote(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.house.previews import find
+    from kfm.house.promoting import differences, finished, promoting
+    from kfm.house.pulls import approved_in, pull_of
+    from kfm.house.working import work
+
+    resolved, who = settings(options), person(options)
+    signer = signer_of(options, who["reason"])
+    if not options.approved and not options.pull:
+        raise BadInput("nobody says what was approved", hint="give --approved DIGEST, as in the report, or --pull N")
+    with opened(options, screen, "dry" if options.dry_run else "write", resolved) as house:
+        found, at = find(house, options.branch)
+        approved, merged = options.approved or at, None
+        against: list[Difference] = []
+        if options.pull:
+            merged, against = approved_in(pull_of(resolved, options.pull), house, found, at)
+        against += differences(house, found, at, approved, merged=merged)
+        if against or options.dry_run:
+            _refuse(screen, at, against)
+            return _code(against)
+        tally = Tally(screen)
+        outcome = work(house, promoting(found, signer=signer, days=options.days, **who), tally)
+        swept = finished(house, found, actor=who["actor"])
+        house.settle()
+        if screen.json:
+            refused: list[Difference] = []
+            data = {"preview": at, "refused": refused, "receipts": outcome.receipts, "errors": tally.errors}
+            screen.data({**data, "effects": outcome.effects})
+        else:
+            show_runs(house, screen, tally, outcome)
+            for receipt in outcome.receipts:
+                tell_moves(house, screen, receipt)
+        if any(receipt.job_type == "operation.request" for receipt in outcome.receipts):
+            return tally.code or EXIT_CODES["denied"]
+        if swept is not None:
+            screen.say(f"promoted: {found.branch}, as it was approved")
+        return tally.code
+
+
+def _refuse(screen: Screen, at: str, against: list[Difference]) -> None:
+    if screen.json:
+        screen.data({"preview": at, "refused": against, "receipts": [], "errors": [], "effects": []})
+        return
+    rows = [(each.rule, each.dataset, short(each.approved), short(each.found), each.message) for each in against]
+    screen.table(("refused", "dataset", "approved", "found", "why"), rows)
+    if any(each.denies for each in against):
+        screen.fail("nothing was promoted: it has to be approved as it is, and merged")
+    elif against:
+        screen.fail("nothing was promoted: build the preview anew, and let it be approved")
+    else:
+        screen.say(f"nothing stands against promoting {at}")
+
+
+def _code(against: list[Difference]) -> int:
+    if not against:
+        return EXIT_CODES["done"]
+    return Denied.exit_code if any(each.denies for each in against) else Moved.exit_code
+
+
+def sweep(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.house.sweeping import old
+
+    resolved, who = settings(options), person(options)
+    if options.days < 0:
+        raise BadInput("--days is less than 0", hint="0 takes every preview away")
+    with opened(options, screen, "dry" if options.dry_run else "write", resolved) as house:
+        found = old(house, options.days)
+        codes = _sweep(house, screen, found, who) if not options.dry_run else []
+        if screen.json:
+            screen.data([{"branch": each.branch, "preview": each.preview, "why": each.why} for each in found])
+        else:
+            screen.table(("branch", "preview", "why"), [(each.branch, each.preview, each.why) for each in found])
+            screen.say("would be taken away" if options.dry_run else f"{len(found)} taken away")
+    return together(codes)
+
+
+def _sweep(house: House, screen: Screen, found: list[Any], who: dict[str, str]) -> list[int]:
+    from kfm.house.sweeping import swept
+
+    tally = Tally(screen)
+    for each in found:
+        tally.ended(swept(house, each, reason=who["reason"], actor=who["actor"]))
+    house.settle()
+    return [tally.code]

@@ -1,0 +1,42 @@
+"""Which previews have had their time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kfm.clock import parse_instant
+from kfm.contract.records import Receipt
+from kfm.errors import BadInput
+from kfm.house.branches import Repository
+from kfm.house.previews import below, previews, sweep
+from kfm.orchestration.triggers import DAY_MS
+
+if TYPE_CHECKING:
+    from kfm.house.opening import House
+
+
+class Old(NamedTuple):
+    name: str  # in refs
+    branch: str
+    preview: str
+    why: str
+
+
+def old(house: House, days: int) -> list[Old]:
+    """Of branches that are gone, and those that were not built anew for so long. Without a repository, by age alone."""
+    try:
+        repository: Repository | None = Repository(house.resolved.root)
+    except BadInput:
+        repository = None
+    found = []
+    for name, each, at, built in previews(house):
+        age_ms = house.clock.now_ms() - parse_instant(built, "the time of a preview")
+        if repository is not None and not repository.has(each.branch):
+            found.append(Old(name, each.branch, at, "the branch is gone"))
+        elif age_ms >= days * DAY_MS:
+            found.append(Old(name, each.branch, at, f"it is older than {days} days"))
+    return found
+
+
+def swept(house: House, each: Old, *, reason: str, actor: str) -> Receipt:
+    return sweep(house, each.name, below(house, each.name), reason=reason or each.why, actor=actor)

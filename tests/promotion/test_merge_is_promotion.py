@@ -1,0 +1,73 @@
+"""From a branch to what is public: preview, report, red gates, green gates, merge, promotion by digest."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+from tests.promotion.branches import Site, wells
+
+
+def test_a_branch_is_previewed_reported_mended_merged_and_promoted(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.published()
+    before = site.refs()
+    site.branch("deeper")
+    site.write("data/wells.csv", wells(3))
+    site.replace("kfm.yml", "    title: Wells\n    license: US-PD\n", "    title: Wells\n")
+    site.commit("deeper wells, and no licence")
+
+    red = site.kfm("preview", "deeper", "--json")
+    assert red.code == 0, red
+    assert list(red.data["datasets"]) == ["wells"]
+    version = red.data["datasets"]["wells"]
+    there = site.refs()
+    assert there["preview/deeper/processed/wells"] == version
+    assert there["preview/deeper/record"] == red.data["preview"]
+    assert {ref: at for ref, at in there.items() if not ref.startswith("preview/")} == before
+
+    said = site.kfm("pr", "report", "deeper", "--out", "out")
+    assert said.code == 4
+    text = (site.folder / "out/report.md").read_text()
+    assert "a gate says no" in text
+    assert "licen" in text
+    assert "300" not in text  # values wait for green gates
+    tree = ET.parse(site.folder / "out/junit.xml").getroot()
+    assert int(tree.attrib["failures"]) > 0
+    assert site.kfm("pr", "promote", "deeper", "--approved", red.data["preview"]).code == 4  # not merged
+
+    site.replace("kfm.yml", "    title: Wells\n", "    title: Wells\n    license: CC0-1.0\n")
+    site.commit("with a licence")
+    stale = site.kfm("pr", "report", "deeper")
+    assert stale.code == 6
+    green = site.kfm("preview", "deeper", "--json")
+    digest = green.data["preview"]
+    assert digest != red.data["preview"]
+    said = site.kfm("pr", "report", "deeper", "--out", "out")
+    assert said.code == 0, said
+    text = (site.folder / "out/report.md").read_text()
+    assert "every gate says yes" in text
+    assert "-east,100" in text
+    assert "+east,300" in text
+    assert "license: US-PD → CC0-1.0" in text
+    assert '"Polygon"' in text
+    assert f"kfm pr promote deeper --approved {digest}" in text
+    assert "kfm rollback wells" in text
+    assert int(ET.parse(site.folder / "out/junit.xml").getroot().attrib["failures"]) == 0
+    assert (site.folder / "out/extent-wells.svg").read_text().startswith("<svg")
+
+    site.merge("deeper")
+    assert site.kfm("pr", "promote", "deeper", "--approved", digest, "--dry-run").code == 0
+    assert "preview/deeper/record" in site.refs()
+    done = site.kfm("pr", "promote", "deeper", "--approved", digest, "--json")
+    assert done.code == 0, done
+    after = site.refs()
+    assert after["published/wells"] == after["processed/wells"] == green.data["datasets"]["wells"]
+    assert after["published/gauges"] == before["published/gauges"]
+    assert not [ref for ref, at in after.items() if ref.startswith("preview/") and at]
+    pointer = (site.folder / "public/datasets/wells/current.json").read_text()
+    assert green.data["datasets"]["wells"] in pointer
+    again = site.kfm("run", "wells", "--json")
+    assert again.code == 0
+    assert site.refs()["processed/wells"] == after["processed/wells"]
+    assert site.kfm("doctor", "--deep").code == 0

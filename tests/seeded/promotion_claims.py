@@ -1,0 +1,20 @@
+"""Claims about previews and their promotion; see claims.py."""
+
+from __future__ import annotations
+
+from tests.seeded.planting import Bug
+
+PROMOTION: dict[str, Bug] = {
+    "O8 by pull request": Bug(
+        "kfm/house/promoting.py",
+        '        params = {"to": each.version, ',
+        '        params = {"to": house.state.refs.at(f"processed/{each.dataset}"), ',
+        "tests/promotion/test_merge_is_promotion.py::test_a_branch_is_previewed_reported_mended_merged_and_promoted",
+    ),
+    "O8 or nothing": Bug(
+        "kfm/house/promoting.py",
+        "        if was != is_:",
+        "        if len(was) != len(is_):",
+        "tests/promotion/test_refused_by_digest.py::test_a_source_that_changed_after_the_approval_is_refused",
+    ),
+}

@@ -124,8 +124,10 @@ class Site:
             return [(each.dataset, each.reason) for each in house.state.inbox.waiting()]
 
     def kfm_up(self) -> None:
-        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-            assert main(["up", "--once"]) == 0
+        told = io.StringIO()
+        with redirect_stdout(io.StringIO()), redirect_stderr(told):
+            code = main(["up", "--once"])
+        assert code == 0, told.getvalue()
 
     def made(self, dataset: str) -> int:
         """How many versions of it there were."""

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from kfm.orchestration.pools import Asked, take
+from kfm.store.holders import is_held
 from tests.backfills.sites import Site
 
 
@@ -135,3 +137,50 @@ def test_each_partition_of_one_that_emits_is_told_by_name(tmp_path: Path, monkey
     assert [reason for name, reason in site.asked() if name == "first"] == [
         f"after partition {day} of backfill january" for day in site.days
     ]
+
+
+def test_its_runs_take_slots_of_its_pool_after_all_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Site(tmp_path, monkeypatch, days=2, pool="disk")
+    with (site.folder / "kfm.yml").open("a") as file:
+        file.write("pools: {disk: 1}\n")
+    assert site.backfill("plan")["pool"] == "disk"
+    site.backfill("start")
+    with site.open() as house:
+        asked = [each.trigger for each in house.state.inbox.all_ended()]
+        held = [key for key, _ in house.tables.scan("leases", "pool/disk/")]
+    assert [(each.pool, each.low) for each in asked] == [("disk", True)] * 2
+    assert held, "no slot was ever taken"
+
+
+def test_who_finds_every_slot_taken_takes_no_further_partition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`kfm up` does not wait in it: whatever else is due goes on."""
+    site = Site(tmp_path, monkeypatch, pool="disk")
+    with (site.folder / "kfm.yml").open("a") as file:
+        file.write("pools: {disk: 1}\n")
+    site.backfill("start", "--later")
+    with site.open("write") as house:
+        other = Asked(pool="disk", slots=1, key="other", about="other", received_ms=0, low=False)
+        lease = take(house.state, other, "elsewhere:1:1:1:1", 60_000, house.clock.now_ms(), is_held)
+        assert lease is not None
+    site.kfm_up()
+    with site.open("write") as house:
+        waiting = [each.trigger_id for each in house.state.inbox.waiting("rain")]
+        house.state.leases.release(lease)
+    assert len(waiting) == 1 and not site.runs()
+    assert site.backfill("resume")["counts"] == {"made": 5} and len(site.runs()) == 5
+
+
+def test_a_dataset_that_takes_one_at_a_time_is_left_to_whoever_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Site(tmp_path, monkeypatch, days=3)
+    code = (site.folder / "rain.py").read_text()
+    (site.folder / "rain.py").write_text(code.replace('lease_by = "partition"', 'lease_by = "dataset"'))
+    site.backfill("start", "--later")
+    with site.open("write") as house:
+        lease = house.state.leases.acquire("rain/rain", "elsewhere:1:1:1:1", 60_000)
+    said = site.kfm("backfill", "resume", "january", code=6)
+    assert "another worker is at work on rain" in said.words and said.data["left"] == 2
+    with site.open("write") as house:
+        house.state.leases.release(lease)
+    assert site.backfill("resume")["counts"] == {"made": 3} and len(site.runs()) == 3

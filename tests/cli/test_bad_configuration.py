@@ -23,7 +23,7 @@ COMMANDS = (
     ("run",), ("run", "--dry-run"), ("run", "rain-gauges", "--force", "--reason", "r"), ("plan", "rain-gauges"),
     ("catalog", "build"), ("catalog", "show"), ("sinks",), ("reconcile",), ("signals",),
     ("explain", "rain-gauges"), ("why-not", "rain-gauges"), ("reproduce", "rain-gauges"),
-    ("lineage", "upstream", "rain-gauges"), ("lineage", "downstream", "rain-gauges"), ("lineage", "export"),
+    ("graph",), ("lineage", "upstream", "rain-gauges"), ("lineage", "downstream", "rain-gauges"), ("lineage", "export"),
     ("up", "--once"), ("freshness",), ("runs", "cancel", "last"), ("schedule", "list"), ("schedule", "show", "a"),
     ("schedule", "next"), ("schedule", "check"), ("schedule", "pause", "a"), ("schedule", "resume", "a"),
     ("schedule", "trigger", "a"), ("backfill", "plan", "a"), ("backfill", "start", "a"), ("backfill", "resume", "a"),

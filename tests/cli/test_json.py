@@ -96,6 +96,7 @@ LINES = {
     "kfm doctor": ["doctor"],
     "kfm config show": ["config", "show"],
     "kfm explain": ["explain", "rain-gauges"],
+    "kfm graph": ["graph"],
     "kfm lineage upstream": ["lineage", "upstream", "rain-gauges"],
     "kfm lineage downstream": ["lineage", "downstream", "rain-gauges"],
     "kfm why-not": ["why-not", "rain-gauges"],

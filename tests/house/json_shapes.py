@@ -313,6 +313,17 @@ SHAPES: dict[str, Shape] = {
             "[entry](../../schemas/manifest-entry.json) or null",
         }
     ),
+    "kfm graph": Shape(
+        {
+            "assets": "datasets, each after what it is made of: `dataset`, `stands` (`current`; `above`: something "
+            "above it is not; `behind`, `rolled back`, `withdrawn`, `never made`), `version` (empty: there is none, "
+            "or it is not public), `made_at`, `level` (how open it is, with all that it is made of), `when` (what asks "
+            "for it) and `outside` (sources that are no datasets)",
+            "dependencies": "`of` and `to` (datasets), `how` (`reads` or `after`), `source`, `zone`, `pinned` (the "
+            "version that kfm.yml names), `made_of` and `now` (versions), `stands`, `since` and `says` (for people)",
+        },
+        about="With `--out` only `written`.",
+    ),
     "kfm lineage upstream": Shape(
         {
             "thing": "what was asked about: `kind` (version, source or ref), `id` (of a version its dataset, of a "

@@ -93,6 +93,7 @@ LOOKING: tuple[tuple[str, ...], ...] = (
     ("sinks",),
     ("reconcile",),
     ("catalog", "validate", "message.json"),
+    ("graph",),
     ("lineage", "upstream", "gauges"),
     ("lineage", "downstream", "gauges"),
     ("lineage", "export", "--format", "cypher"),

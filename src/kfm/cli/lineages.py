@@ -11,11 +11,24 @@ if TYPE_CHECKING:
     from kfm.cli.render import Screen
     from kfm.house.lineage import Direction
 
-COMMANDS = ("lineage",)
+COMMANDS = ("graph", "lineage")
 FORMATS = ("openlineage", "prov", "prov-o", "cypher", "cloudevents", "mermaid")
 
 
 def add(commands: Any, make: Make, group: Group) -> None:
+    assets = make(
+        commands,
+        "graph",
+        "lineages:graph",
+        "Draw which datasets are made of which, and whether each is made of what is current; changes nothing",
+        "Told is also what was made of a version that was rolled back or withdrawn since.",
+    )
+    assets.add_argument("dataset", nargs="?", default="", metavar="DATASET", help="with all above and below it")
+    assets.add_argument(
+        "--format", choices=("text", "mermaid", "html"), default="text",
+        help="default: text; html is one page that needs no network",
+    )  # fmt: skip
+    assets.add_argument("--out", default="", metavar="FILE", help="into this file instead of stdout")
     lineage = group(commands, "lineage", "What was made of what: runs with what they read and gave")
     for word, what in (("upstream", "what something was made of"), ("downstream", "what was made of something")):
         ask = make(
@@ -39,6 +52,33 @@ def add(commands: Any, make: Make, group: Group) -> None:
     export.add_argument("dataset", nargs="?", default="", metavar="DATASET", help="of this one (default: of all)")
     export.add_argument("--format", choices=FORMATS, default="openlineage", metavar="FORMAT", help=", ".join(FORMATS))
     export.add_argument("--run", default="", metavar="RUN", help="of this run alone")
+
+
+def graph(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.cli.opening import known_dataset, opened, settings
+    from kfm.cli.render import clean
+    from kfm.house.assets import graph as drawn
+    from kfm.house.assets import written
+    from kfm.house.explaining import write_page
+
+    resolved = settings(options)
+    name = known_dataset(options, screen, resolved, options.dataset) if options.dataset else ""
+    with opened(options, screen, "read", resolved) as house:
+        found = drawn(house, name)
+    if options.out:
+        where = write_page(options.out, written(found, options.format))
+        if screen.json:
+            screen.data({"written": where})
+        else:
+            screen.say(f"written to {where}")
+    elif screen.json:
+        screen.data(found)
+    elif options.format == "text":
+        for line in written(found, "text").splitlines():
+            screen.line(clean(line))
+    else:
+        screen.text(written(found, options.format))
+    return 0
 
 
 def upstream(options: argparse.Namespace, screen: Screen) -> int:

@@ -11,10 +11,13 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from kfm.clock import parse_instant
+from kfm.config.datasets import DatasetConfig
 from kfm.config.loading import Resolved
 from kfm.config.pools import check_pool
+from kfm.config.reads import read_by
 from kfm.config.schedules import ScheduleConfig
 from kfm.config.values import ID_PATTERN, Text
 from kfm.contract import names
@@ -143,7 +146,25 @@ def declared(resolved: Resolved) -> list[Schedule]:
             _check_declared(document, path, said, resolved.config.datasets, found.get(id))
             check_pool(document, (*path, "pool"), said.pool, resolved.config.pools)
             found[id] = schedule_of(id, names.dataset_id(said.dataset), said, document.place(path))
+    for name, dataset in resolved.config.datasets.items():
+        _follow(resolved, name, dataset, found)
     return [found[id] for id in sorted(found)]
+
+
+def _follow(resolved: Resolved, name: str, dataset: DatasetConfig, found: dict[str, Schedule]) -> None:
+    """A dataset that reads others follows their versions, unless a schedule says when it is made."""
+    read = {(other, f"{said.zone}/{other}") for _, other, said in read_by(dataset) if not said.version}
+    others = tuple(sorted({other for other, _ in read}))
+    own = [each for each in found.values() if each.dataset == name]
+    for each in own:
+        if each.after and set(each.after) <= set(others):
+            refs = tuple(sorted(ref for other, ref in read if other in each.after))
+            found[each.id] = replace(each, reads=refs)
+    if read and not own:
+        id = name if name not in found else f"{name}.reads"
+        place = resolved.document.place(("datasets", name, "sources"))
+        refs = tuple(sorted(ref for _, ref in read))
+        found[id] = Schedule(id=id, dataset=name, cron="", after=others, reads=refs, implied=True, place=place)
 
 
 def _check_declared(

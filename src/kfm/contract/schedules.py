@@ -32,6 +32,8 @@ class Schedule(Record, frozen=True):
     on: On | None = None  # what asks for a run instead of a clock
     of: tuple[str, ...] = ()  # on an anomaly: of these datasets
     when: dict[str, float] = {}  # on an anomaly: the thresholds, by the names of measures
+    reads: tuple[str, ...] = ()  # the refs of those whose versions it is made of: asked for once for each set of them
+    implied: bool = False  # nobody wrote it: a dataset that reads others follows them
     place: str = ""  # where it is declared, for people
 
     @property

@@ -120,12 +120,26 @@ class WayIn:
                     hint="ask who closed it; what was published of it is withdrawn",
                     rule=standing.rules[0] if standing.rules else "",
                 )
-            return msgspec.structs.replace(ref, standing=standing)
+            self._check_made(ref, standing)
+            sealed_by = sealed_with(self._objects, ref.content_hash)
+            return msgspec.structs.replace(ref, standing=standing, sealed_with=sealed_by)
         if key_id := sealed_with(self._objects, ref.content_hash):
             names = tuple(name for name in self.protection.custodians if self.protection.is_key_of(name, key_id))
             sealed = Standing(level="restricted", custodians=names, rules=("bytes.sealed",))
             return msgspec.structs.replace(ref, standing=sealed, sealed_with=key_id)
         return ref
+
+    def _check_made(self, ref: SourceRef, now: Standing) -> None:
+        """What lies in the store lies there as it stood then: in clear, masked or sealed."""
+        dataset = ref.uri.removeprefix(REF).partition("/")[2]
+        version = self._state.ledger.version(dataset, ref.content_hash)
+        if version is not None and is_more_closed(now, version.standing or PUBLIC):
+            raise Denied(
+                f"{dataset}, which {self._dataset} reads, is more protected than when it was made: "
+                + ", ".join(now.rules),
+                hint=f"`kfm run {dataset}` first makes it anew, as it may be",
+                rule="standing.changed",
+            )
 
     def version_stands(self, ref: SourceRef) -> Standing | None:
         """A version of another dataset, as all that it was made of stands today, and as it was made."""

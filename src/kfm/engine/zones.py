@@ -48,6 +48,7 @@ def admit_to_published(walk: Walk, move: RefMove) -> Decision:
         from kfm.engine.leaks import check_published
 
         check_published(walk, move)
+        _check_standing(walk, move)
     decision = walk.ports.gate(walk.ports.state, walk.ports.objects, move, asking=walk.asking())
     tell(walk, decision)
     if not is_yes(decision, move):
@@ -56,6 +57,21 @@ def admit_to_published(walk: Walk, move: RefMove) -> Decision:
     if unmet:
         raise Sovereignty(f"{move.ref} may not move: " + "; ".join(unmet), hint=ASK)
     return decision
+
+
+def _check_standing(walk: Walk, move: RefMove) -> None:
+    """By what labels say today of all it was made of, the datasets that were read among it, and not only then."""
+    from kfm.engine.wayin import PUBLIC, is_more_closed
+
+    now = walk.ports.stands(walk.dataset, move.after) if walk.ports.stands is not None else None
+    version = walk.ports.state.ledger.version(walk.dataset, move.after)
+    then = version.standing if version is not None else None
+    if now is not None and is_more_closed(now, then or PUBLIC):
+        raise Denied(
+            f"{move.ref} may not move: it is more protected than when it was made: " + ", ".join(now.rules),
+            hint=f"`kfm run {walk.dataset}` makes it anew, as it may be",
+            rule="standing.changed",
+        )
 
 
 def is_yes(decision: Decision, move: RefMove) -> bool:

@@ -39,7 +39,7 @@ def freshness(house: House, datasets: Sequence[str]) -> list[Freshness]:
     """Of these datasets, the latest first."""
     check_targets(house.resolved)
     now_ms = house.clock.now_ms()
-    above = dependencies(schedules_of(house.resolved))
+    above = dependencies(house.resolved, schedules_of(house.resolved))
     late: dict[str, bool] = {}
     pooled = _pooled(house)
 

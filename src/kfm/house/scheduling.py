@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
 from kfm.clock import rfc3339
+from kfm.config.reads import circle_in, upstreams
 from kfm.config.scheduled import declared
 from kfm.contract.canonical import canonical
 from kfm.contract.keys import digest
@@ -18,6 +19,7 @@ from kfm.contract.schedules import Schedule, Tick
 from kfm.documents.characters import printable
 from kfm.documents.shape import nearest
 from kfm.errors import BadInput, KfmError
+from kfm.orchestration.assets import Family
 from kfm.orchestration.scheduling import claim, older_runs
 from kfm.orchestration.scheduling import is_paused as is_paused
 from kfm.orchestration.ticks import acted_on, is_cron, next_ms, upcoming, zone
@@ -84,42 +86,22 @@ def check_after(resolved: Resolved, schedules: Sequence[Schedule]) -> None:
                 hint = f"did you mean {close}?" if close else "name one of kfm.yml"
                 word = "after" if schedule.after else "of"
                 raise BadInput(f"{schedule.place}: {word} names no dataset {printable(name)}", hint=hint)
-    circle = circle_in(dependencies(schedules))
+    circle = circle_in(dependencies(resolved, schedules))
     if circle:
-        place = next(each.place for each in schedules if each.dataset == circle[0] and each.after)
+        place = next(each.place for each in schedules if each.dataset in circle and each.after)
         raise BadInput(
             f"{place}: {' comes after '.join(circle)}: nothing of it could ever begin",
             hint="take one of them out of `after`",
         )
 
 
-def dependencies(schedules: Sequence[Schedule]) -> dict[str, set[str]]:
-    """Of each dataset, those it comes after."""
-    found: dict[str, set[str]] = {}
+def dependencies(resolved: Resolved, schedules: Sequence[Schedule]) -> dict[str, set[str]]:
+    """Of each dataset, those it reads or comes after."""
+    found = upstreams(resolved.config.datasets)
     for schedule in schedules:
         if schedule.after:
             found.setdefault(schedule.dataset, set()).update(schedule.after)
     return found
-
-
-def circle_in(dependencies: Mapping[str, set[str]]) -> list[str]:
-    """Datasets of which each comes after the next, and the last is the first; empty: there are none."""
-    done: set[str] = set()
-    for start in sorted(dependencies):
-        path: list[str] = []
-        waiting = [iter([start])]
-        while waiting:
-            name = next(waiting[-1], None)
-            if name is None:
-                waiting.pop()
-                if path:
-                    done.add(path.pop())
-            elif name in path:
-                return [*path[path.index(name) :], name]
-            elif name not in done:
-                path.append(name)
-                waiting.append(iter(sorted(dependencies.get(name, ()))))
-    return []
 
 
 def one(resolved: Resolved, id: str) -> Schedule:
@@ -180,12 +162,20 @@ class Ticker:
     def __init__(self, house: House, datasets: Sequence[str]) -> None:
         self._house = house
         watched = frozenset(datasets)
-        self._schedules = {each.id: each for each in schedules_of(house.resolved) if each.dataset in watched}
-        self._of_others = [each for each in self._schedules.values() if each.after or each.on == "anomaly"]
+        schedules = schedules_of(house.resolved)
+        self._schedules = {each.id: each for each in schedules if each.dataset in watched}
         self._on_events = [each for each in self._schedules.values() if each.on == "event"]
+        self._family = Family(list(self._schedules.values()), dependencies(house.resolved, schedules))
+        self._below: dict[str, list[Schedule]] = {}  # by dataset: what its runs may ask for
+        for each in self._schedules.values():
+            own = (each.dataset,) if each.on == "anomaly" else ()
+            for name in each.after or each.of or own:
+                self._below.setdefault(name, []).append(each)
+        self._put_off: dict[str, Schedule] = {}  # something above them is under way
         self._next: list[tuple[int, str]] = []
         self._looked_ms: int | None = None
-        self._read = -1  # how far the ledger had come
+        newest = house.state.ledger.entries(reverse=True, limit=1)
+        self._read = next((entry.index for entry in newest), 0)  # how far the ledger had come
 
     def __len__(self) -> int:
         return len(self._schedules)
@@ -202,7 +192,10 @@ class Ticker:
             self._asking,
             mark=self._mark,
             keep_ms=self._house.config.keep_days * DAY_MS,
+            family=self._family,
         )
+        state = self._house.state
+        self._put_off = {each.id: each for each in due if each.reads and self._family.is_due(state, each)}
         for schedule in due:
             self._later(schedule, now_ms)
             if schedule.overlap == "cancel-older":
@@ -216,20 +209,24 @@ class Ticker:
     def _due(self, now_ms: int) -> list[Schedule]:
         """All of them at first, and whenever the clock was set: what was to come may have passed."""
         looked, self._looked_ms = self._looked_ms, now_ms
+        moved = self._moved()
         if looked is None or now_ms < looked or now_ms - looked > LOOK_MS:
             self._next.clear()
             return list(self._schedules.values())
-        due = self._of_others if self._moved() else []
+        after = {each.id: each for name in moved for each in self._below.get(name, ())}
+        due = list({**self._put_off, **after}.values())
         due = [*due, *(each for each in self._on_events if each.overlap == "cancel-older")]
         while self._next and self._next[0][0] <= now_ms:
             due.append(self._schedules[heapq.heappop(self._next)[1]])
         return due
 
-    def _moved(self) -> bool:
-        """Has the ledger grown since this was asked?"""
-        newest = next((entry.index for entry in self._house.state.ledger.entries(reverse=True, limit=1)), 0)
-        grown, self._read = newest != self._read, newest
-        return grown
+    def _moved(self) -> set[str]:
+        """The datasets of which the ledger says something that it did not when this was asked last."""
+        found = set()
+        for entry in self._house.state.ledger.entries(after=self._read):
+            found.add(entry.dataset)
+            self._read = entry.index
+        return found
 
     def _later(self, schedule: Schedule, now_ms: int) -> None:
         at_ms = next_ms(schedule, now_ms)

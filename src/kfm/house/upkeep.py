@@ -176,7 +176,8 @@ def _is_polled(house: House) -> Callable[[str, str], bool]:
     """A dataset that has a schedule is looked at by it; of its sources only those that say so are polled beside."""
     from kfm.house.scheduling import schedules_of
 
-    scheduled = {each.dataset for each in schedules_of(house.resolved) if each.on != "event"}
+    schedules = schedules_of(house.resolved)
+    scheduled = {each.dataset for each in schedules if each.on != "event" and not each.implied}
 
     def polled(dataset: str, source: str) -> bool:
         return dataset not in scheduled or house.dataset(dataset).sources[source].poll_s is not None

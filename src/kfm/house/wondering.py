@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 What = Literal[
     "frozen", "working", "unfinished", "waiting", "failed", "held", "blocked", "approval", "masked", "closed", "noop",
-    "unpublished", "undelivered", "late", "superseded", "withdrawn", "never-run", "undeclared",
+    "unpublished", "undelivered", "late", "outdated", "superseded", "withdrawn", "never-run", "undeclared",
 ]  # fmt: skip
 
 # With --exit-code: as a run that meets it would end.
@@ -107,6 +107,7 @@ def _of_dataset(house: House, thing: Thing, dataset: str) -> Iterator[Reason]:
     yield from _masked(house, dataset)
     yield from _undelivered(house, dataset)
     yield from _late(house, dataset)
+    yield from _outdated(house, dataset)
 
 
 # -- what stops everything
@@ -329,6 +330,18 @@ def _late(house: House, dataset: str) -> Iterator[Reason]:
             seen = rfc3339(known.checked_ms)
             said = f"source {name} is to be looked at every {every:g} s, and was last looked at {seen}"
             yield Reason(what="late", why=said, do=f"kfm watch {dataset}, or kfm run {dataset}", rule="poll_s")
+
+
+def _outdated(house: House, dataset: str) -> Iterator[Reason]:
+    """It is made of versions of others that are not current any more, or were taken back."""
+    declared = house.config.datasets.get(dataset)
+    if declared is None or not any(source.dataset for source in declared.sources.values()):
+        return
+    from kfm.house.assets import graph
+
+    for each in graph(house, dataset).dependencies:
+        if each.to == dataset and each.says and each.stands != "never made":
+            yield Reason(what="outdated", why=each.says, do=f"kfm run {dataset}", rule=each.stands, since=each.since)
 
 
 def _of_version(house: House, dataset: str, version: str) -> Iterator[Reason]:

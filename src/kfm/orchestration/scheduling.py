@@ -12,6 +12,8 @@ from kfm.contract.ports import State, Tx
 from kfm.contract.records import Receipt, Trigger, TriggerKind
 from kfm.contract.schedules import ASKING, Schedule, Tick, Why
 from kfm.orchestration.anomalies import crossed
+from kfm.orchestration.assets import Family, is_asked_for, is_made_of, is_told, mark_of, versions_now
+from kfm.orchestration.assets import is_paused as is_paused
 from kfm.orchestration.backfills import is_of_backfill
 from kfm.orchestration.ticks import due
 
@@ -41,6 +43,7 @@ def claim(
     *,
     mark: Callable[[Schedule], str],
     keep_ms: int,
+    family: Family | None = None,
 ) -> list[Tick]:
     """Ticks that became ours, with their triggers in the inbox: durable on return. A schedule that nobody has seen
     before begins now, or at its start if all of it is to be made up for."""
@@ -51,7 +54,7 @@ def claim(
         asked: dict[str, Trigger] = {}
         looked_at = []
         for each in batch:
-            if wanted := planned(state, each, now_ms, marks.get(each.id, "")):
+            if wanted := planned(state, each, now_ms, marks.get(each.id, ""), family):
                 looked_at.append(each)
                 if any(tick.why in ASKING for tick in wanted):
                     asked[each.id] = asking(each, now_ms)
@@ -59,7 +62,7 @@ def claim(
             continue
         with state.transaction() as tx:
             for each in looked_at:
-                wanted = planned(state, each, now_ms, marks.get(each.id, ""))  # as it is now: others look too
+                wanted = planned(state, each, now_ms, marks.get(each.id, ""), family)  # as it is now: others look too
                 if each.id in asked or not any(tick.why in ASKING for tick in wanted):
                     forget_ms = now_ms - keep_ms
                     claimed += [keep(tx, each, tick, now_ms, asked.get(each.id), forget_ms) for tick in wanted]
@@ -83,7 +86,7 @@ def keep(tx: Tx, schedule: Schedule, wanted: Wanted, now_ms: int, asked: Trigger
     return tick
 
 
-def planned(state: State, schedule: Schedule, now_ms: int, mark: str) -> list[Wanted]:
+def planned(state: State, schedule: Schedule, now_ms: int, mark: str, family: Family | None = None) -> list[Wanted]:
     """What a schedule asks for now. Looks, and changes nothing."""
     last = state.ticks.last(schedule.id)
     paused = is_paused(state, schedule)
@@ -93,6 +96,8 @@ def planned(state: State, schedule: Schedule, now_ms: int, mark: str) -> list[Wa
         if paused or (last is not None and last.mark == mark):
             return []
         return [Wanted(max(now_ms, last.at_ms + 1 if last else 0), "changed", mark=mark)]
+    if schedule.reads:
+        return [] if paused else _of_versions(state, schedule, now_ms, last, family)
     if schedule.after or schedule.on == "anomaly":
         return _of_others(state, schedule, now_ms, last, paused=paused)
     found: list[Wanted] = []
@@ -102,6 +107,24 @@ def planned(state: State, schedule: Schedule, now_ms: int, mark: str) -> list[Wa
             begin = min(begin, schedule.start_ms - 1)
         found.append(Wanted(begin, "begun"))
     return [*found, *_due(state, schedule, now_ms, begin, last, paused=paused)]
+
+
+def _of_versions(
+    state: State, schedule: Schedule, now_ms: int, last: Tick | None, family: Family | None
+) -> list[Wanted]:
+    """A set of versions that was not asked for asks for one run, once nothing above is under way. One that it is made
+    of already is only remembered: whoever takes that back, takes it back for good."""
+    versions = versions_now(state, schedule.reads)
+    if last is None and not versions:  # what a backfill makes of them from here on is its own to tell
+        return [Wanted(now_ms, "begun", mark=mark_of(state, versions))]
+    if not versions or is_asked_for(last, versions):
+        return []
+    if family is not None and family.is_under_way(state, schedule.dataset, now_ms):
+        return []
+    at_ms = max(now_ms, last.at_ms + 1 if last is not None else 0)
+    known = is_made_of(state, schedule.dataset, versions) or is_told(state, last, schedule.reads)
+    why: Why = "begun" if known else "after"
+    return [Wanted(at_ms, why, mark=mark_of(state, versions), because=", ".join(schedule.after))]
 
 
 def _of_others(state: State, schedule: Schedule, now_ms: int, last: Tick | None, *, paused: bool) -> list[Wanted]:
@@ -170,11 +193,6 @@ def older_runs(state: State, schedule: Schedule) -> list[str]:
     newest = next((n for n, tick in enumerate(ticks) if tick.trigger_id in waiting), len(ticks))
     older = {tick.trigger_id for tick in ticks[newest + 1 :]}
     return [run.run_id for run in state.runs.unfinished(schedule.dataset) if run.trigger.trigger_id in older]
-
-
-def is_paused(state: State, schedule: Schedule) -> bool:
-    """By its declaration, or by its switch; whatever is not plainly open is set."""
-    return schedule.paused or state.refs.at(f"switch/schedule/{schedule.id}") not in ("", "open")
 
 
 def is_newer(state: State, dataset: str, read: int) -> bool:

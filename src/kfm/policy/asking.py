@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from kfm.clock import parse_instant
+from kfm.contract.aims import REF
 from kfm.contract.canonical import canonical
 from kfm.contract.keys import digest
 from kfm.contract.labels import LEVELS
@@ -110,7 +111,7 @@ def step_up(step: StepUp, evidence: Evidence) -> Question:
     """From Raw to Work, or from Work to Processed: what the run has in its hands, and the receipt it is to get."""
     run, version, said = step.run, step.version, step.run.metadata
     level = step.standing.level if step.standing is not None else _text(said.get("sensitivity")) or UNSAID
-    sealed = all(source.sealed_with for source in step.inputs if not _is_public(source)) and bool(step.inputs)
+    sealed = all(source.sealed_with or _was_masked(source) for source in step.inputs if not _is_public(source))
     question = Question(
         gate="zone",
         subjects=[step.subject],
@@ -125,7 +126,7 @@ def step_up(step: StepUp, evidence: Evidence) -> Question:
         step=Step(
             from_="raw" if step.to == "work" else "work",
             to=step.to,
-            sealed=sealed,
+            sealed=sealed and bool(step.inputs),
             labelled=evidence.labelled or step.standing is not None,
         ),
     )
@@ -200,6 +201,11 @@ def _standing_of(version: DatasetVersion, evidence: Evidence) -> Standing | None
 
 def _is_public(source: SourceRef) -> bool:
     return source.standing is None or source.standing.level == "public"
+
+
+def _was_masked(source: SourceRef) -> bool:
+    """A version of another dataset that stands as generalised: masked when it was made, or it would not be read."""
+    return source.uri.startswith(REF) and source.standing is not None and source.standing.level == "generalised"
 
 
 def _asked(asking: Asking) -> Asked:

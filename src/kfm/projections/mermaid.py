@@ -21,7 +21,7 @@ def chart(runs: Iterable[PublicRun]) -> str:
         if whole not in boxes:
             boxes[whole] = f"n{len(boxes)}"
             opened, closed = {"run": ("([", "])"), "input": ("[/", "/]"), "output": ("[", "]")}[shape]
-            lines.append(f'  {boxes[whole]}{opened}"{_safe(label)}"{closed}')
+            lines.append(f'  {boxes[whole]}{opened}"{safe(label)}"{closed}')
             lines.append(f"  %% {boxes[whole]} is {_flat(whole)}")
         return boxes[whole]
 
@@ -54,7 +54,7 @@ def _code(letter: str) -> str:
     return "".join(f"%{byte:02X}" for byte in letter.encode(errors="surrogatepass"))
 
 
-def _safe(label: str) -> str:
+def safe(label: str) -> str:
     """What Mermaid would read as its own, as the codes that it shows as the character."""
     kept = label.replace("<br/>", "\n")
     coded = "".join(

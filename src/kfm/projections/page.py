@@ -9,7 +9,7 @@ from kfm.projections.account import Account, Link
 from kfm.projections.drawing import extent_map, graph
 from kfm.projections.story import Line
 
-_STYLE = """
+STYLE = """
 :root{color-scheme:light dark;--paper:#fcfcfa;--ink:#1d1f21;--soft:#555b61;--line:#c9ced3;--raw:#e8eef5;--made:#e6f2e8;
 --far:#f6eddc;--link:#0b5394;--mark:#8a3b12}
 @media (prefers-color-scheme:dark){:root{--paper:#16181b;--ink:#eceff1;--soft:#b4bac0;--line:#4a5158;--raw:#1f2c3a;
@@ -54,7 +54,7 @@ def page(told: Account) -> str:
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">',
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
-        f"<title>How {escape(name)} was produced</title><style>{_STYLE}</style></head><body><main>",
+        f"<title>How {escape(name)} was produced</title><style>{STYLE}</style></head><body><main>",
         f'<h1>{escape(name)}</h1><p class="kind">{escape(told.kind)} {escape(told.thing)}</p>',
         *_facts(told),
         "<h2>The chain</h2>",

@@ -7,8 +7,10 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from kfm.clock import parse_instant, rfc3339
+from kfm.config.reads import read_by
+from kfm.contract.aims import REF
 from kfm.contract.freshness import Freshness, Verdict
-from kfm.contract.records import LedgerEntry
+from kfm.contract.records import DatasetVersion, LedgerEntry
 from kfm.errors import BadInput
 from kfm.house.scheduling import dependencies, schedules_of
 from kfm.orchestration.freshness import MINUTE_MS, Ended, Spell, blame, deadline_ms, length_ms, spells
@@ -49,10 +51,12 @@ def freshness(house: House, datasets: Sequence[str]) -> list[Freshness]:
             late[name] = _of(house, name, now_ms, [], []).verdict == "late"
         return late[name]
 
-    found = [
-        _of(house, name, now_ms, [each for each in above.get(name, ()) if is_late(each)], pooled.get(name, []))
-        for name in datasets
-    ]
+    def late_above(name: str) -> list[str]:
+        """Of what it reads, the versions themselves say since when there is something to make it of."""
+        read = {other for _, other, _ in read_by(house.dataset(name))}
+        return [each for each in above.get(name, ()) if each not in read and is_late(each)]
+
+    found = [_of(house, name, now_ms, late_above(name), pooled.get(name, [])) for name in datasets]
     return sorted(found, key=lambda each: (-each.late_min, -(each.age_min or 0), each.dataset))
 
 
@@ -65,6 +69,7 @@ def _of(house: House, name: str, now_ms: int, late_above: list[str], pooled: lis
         return Freshness(dataset=name, verdict="never", as_of="", age_min=None, target=target, late_min=0, blame={})
     as_of_ms = parse_instant(made.created_at, "a version")
     told = [*_spells(house, name, as_of_ms, now_ms), *pooled, *_above(late_above, as_of_ms, now_ms)]
+    told = _read(house, name, made, as_of_ms, now_ms, told)
     owed = blame(as_of_ms, now_ms, told)
     late_ms = _late_ms(said, as_of_ms, now_ms)
     verdict: Verdict = "no target" if said is None else "late" if late_ms > 0 else "fresh"
@@ -133,6 +138,31 @@ def _pooled(house: House) -> dict[str, list[Spell]]:
     from kfm.house.pools import waits
 
     return {name: [Spell(*each, "waiting for a pool") for each in spans] for name, spans in waits(house).items()}
+
+
+def _read(house: House, name: str, made: DatasetVersion, since_ms: int, now_ms: int, told: list[Spell]) -> list[Spell]:
+    """Of a dataset that reads others: until one of them has another version there is nothing to make it of. Where it
+    reads nothing else, a run that found nothing new says no more than that."""
+    declared = house.dataset(name)
+    run = house.state.runs.get(made.validated_by or made.run_id)
+    refs = {f"{said.zone}/{other}" for _, other, said in read_by(declared) if not said.version}
+    if not refs or run is None:
+        return told
+    was = {ref.uri.removeprefix(REF): ref.content_hash for ref in run.inputs}
+    if len(refs) == len(declared.sources):
+        told = [each if each.cause != "source late" else each._replace(cause="upstream late") for each in told]
+    news = [at_ms for ref in refs if (at_ms := _left(house, ref, was.get(ref, ""))) is not None]
+    return [*told, Spell(since_ms, max(min(news, default=now_ms), since_ms), "upstream late")]
+
+
+def _left(house: House, ref: str, version: str) -> int | None:
+    """When a ref went on from a version; None: it did not."""
+    found = None
+    for move in house.state.refs.history(ref, reverse=True, limit=MOST):
+        if move.after == version:
+            break
+        found = parse_instant(move.ts, "a move")
+    return found
 
 
 def _above(late_above: list[str], since_ms: int, now_ms: int) -> list[Spell]:

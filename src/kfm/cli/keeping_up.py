@@ -91,7 +91,7 @@ def up(options: argparse.Namespace, screen: Screen) -> int:
             door = server().taking_webhooks(partial(open_house, resolved), *options.listen, tls)
             tell_listening(screen, resolved, options.listen[0], stack.enter_context(door), tls=tls is not None)
         if not options.once:
-            screen.say(f"up: {upkeep.schedules} schedules, {len(names)} datasets; Ctrl-C ends it")
+            screen.say(f"up: schedules {upkeep.schedules}, datasets {len(names)}; Ctrl-C ends it")
         if upkeep.schedules and not options.once:
             beside = Beside(partial(open_house, resolved, log=house.log, clock=house.clock), upkeep, names)
             beside.start()

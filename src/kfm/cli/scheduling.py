@@ -319,4 +319,4 @@ def _at(ms: int | None) -> str | None:
 
 
 def _short(ms: int | None) -> str:
-    return "-" if ms is None else rfc3339(ms)[:16].replace("T", " ")
+    return "-" if ms is None else rfc3339(ms)[:16].replace("T", " ") + "Z"

@@ -153,6 +153,26 @@ WORKS: tuple[Work, ...] = (
         "every finished step, which a plan of 100,000 would make long. Prefect and Dagster start over.",
     ),
     Work(
+        "schedules", "10,000 schedules, of which 1,000 are due at one instant", "ms", "ms",
+        (
+            Contestant("KFM", ("schedules.py", "due"), 10_000, "every tick with its trigger, when the call returns"),
+            dagster("queued", 1000, "each of 1,000 runs to start, when its call returns; no schedule is looked at"),
+        ),
+        note="From looking at the clock to triggers that are durable.",
+    ),
+    Work(
+        "idle", "An idle `kfm up` with 10,000 schedules: milliseconds of a processor in a second", "ms", "ms",
+        (Contestant("KFM", ("schedules.py", "idle"), 10_000, rounds=1),),
+    ),
+    Work(
+        "idle-memory", "An idle `kfm up` with 10,000 schedules: memory", "MiB", "mib",
+        (Contestant("KFM", ("schedules.py", "idle"), 10_000, rounds=1),),
+    ),
+    Work(
+        "freshness", "How old 10,000 datasets are, and whom to blame", "ms", "ms",
+        (Contestant("KFM", ("schedules.py", "freshness"), 10_000, rounds=1),),
+    ),
+    Work(
         "canonical", "Canonical JSON of a 2 KB record", "records/s", "rate",
         (
             kfm("KFM, a receipt", "canonical_receipt", 20_000, ""),
@@ -238,6 +258,10 @@ TARGETS: tuple[Target, ...] = (
     Target("noop", "KFM, admission check alone", "value", least=20_000),
     Target("noop", "KFM, whole skipped runs", "value", least=5000),
     Target("resume", "KFM", "value", most=500),
+    Target("schedules", "KFM", "value", most=2000),
+    Target("idle", "KFM", "value", most=10),
+    Target("idle-memory", "KFM", "value", most=120),
+    Target("freshness", "KFM", "value", most=1000),
     Target("canonical", "KFM, a receipt", "value", least=100_000),
     Target("canonical", "KFM, mixed values", "value", least=100_000),
     Target("fetch", "KFM, over HTTP from this machine", "ratio", least=0.6),

@@ -104,7 +104,14 @@ WHEN: dict[str, Shape] = {
         many=True,
     ),
     "kfm schedule list": Shape(
-        {**_SCHEDULE, "paused": "whether it is held", "last": f"its last tick: {_TICK}", "next": "when it is due next"},
+        {
+            **_SCHEDULE,
+            "paused": "whether it is held",
+            "ahead": "whether an instant was claimed that has not come: the clock was set back since",
+            "last": f"its last tick: {_TICK}",
+            "next": "when it is due next",
+            "overdue": "whether that is more than five minutes past: nobody claims",
+        },
         many=True,
     ),
     "kfm schedule show": Shape({**_SCHEDULE, "paused": "whether it is held", "ticks": f"newest first: {_TICK}"}),

@@ -270,7 +270,7 @@ SMALL = {
     "chain": 20, "empty_chain": 20, "wide": 600, "one": 3, "one_of_many": 300, "admission": 5, "skip": 5,
     "skip_files": 5, "resume": 3000, "canonical": 2, "canonical_odd": 2, "canonical_receipt": 2, "fetch": 2,
     "version": 1, "noop_files": 1, "noop_http": 1, "big_plan": 2000, "table": 2000, "seal": 2,
-    "unseal": 2,
+    "unseal": 2, "backfill_plan": 50, "backfill_pause": 50, "backfill_runs": 3, "partition_runs": 3,
 }  # fmt: skip
 
 
@@ -290,3 +290,12 @@ def test_the_case_does_its_work(case: str, tmp_path: Path, monkeypatch: pytest.M
     assert sample["seconds"] > 0
     if case == "resume":
         assert 0 < sample["finished_steps"] <= SMALL[case] // 2
+
+
+@pytest.mark.parametrize("case, n", [("due", 100), ("freshness", 5)])  # an idle process takes its time
+def test_what_is_measured_of_schedules_does_its_work(
+    case: str, n: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BENCH_IN_MEMORY", "1")
+    sample = contest.run_child(setting(tmp_path), contest.Contestant(case, ("schedules.py", case), 1), n)
+    assert sample["units"] == 1 and sample["seconds"] > 0

@@ -200,6 +200,36 @@ def test_a_target_that_means_nothing_is_refused_with_its_place(tmp_path: Path, t
         freshness(site.house, ["rain"])
 
 
+def test_one_cause_after_another_and_all_of_them_add_up(tmp_path: Path) -> None:
+    with opened(tmp_path) as site:
+        site.run()
+        site.house.operation("promote", "rain", actor="tester")
+        site.passes(1)
+        assert site.run() == "noop"  # until now the source was late
+        site.passes(2)  # nobody looks
+        site.house.operation("freeze", "rain", actor="tester")
+        site.passes(3)
+        site.house.operation("thaw", "rain", actor="tester")
+        site.wrote("n\nx\n")
+        assert site.run() == "held"
+        site.passes(4)
+        site.wrote("n\n2\n")
+        keep(site.house.state, site.house.trigger("rain", actor="tester"))
+        site.passes(5)
+        (asked,) = site.house.state.inbox.waiting("rain")
+        assert site.house.run(asked).outcome == "done"
+        site.passes(6)
+        told = site.told()
+        assert told.age_min == 21 * 60 and told.late_min == 19 * 60
+        assert site.owed() == {
+            "waiting for review": 6,
+            "held": 9,  # that something waited meanwhile is past, and was not written down
+            "frozen": 3,
+            "not yet noticed": 2,
+            "source late": 1,
+        }
+
+
 moments = st.integers(0, 10_000_000)
 
 

@@ -24,10 +24,10 @@ SCHEDULING: dict[str, Bug] = {
         "tests/schedules/test_one_run_a_tick.py::test_every_tick_has_one_run_whoever_is_killed",
     ),
     "O7": Bug(
-        "kfm/engine/walk.py",
-        'return (*self.switches, f"switch/run/{run_id}")',
-        "return self.switches",
-        "tests/schedules/test_cancel.py::test_a_run_at_work_elsewhere_ends_at_its_next_step",
+        "kfm/projections/signals.py",
+        '    return "cancelled" if outcome == "cancelled" else',
+        "    return",
+        "tests/schedules/test_signals.py::test_how_it_ended_is_told",
     ),
     "O6": Bug(
         "kfm/house/freshness.py",

@@ -17,6 +17,7 @@ from kfm.errors import EXIT_CODES, BadInput, Conflict, Refused
 if TYPE_CHECKING:
     from kfm.config import Resolved
     from kfm.contract.schedules import Schedule, Tick
+    from kfm.house.scheduling import Shown
 
 WAIT = 100  # tenths of a second that a run that is cancelled is given to end
 _WHY = {
@@ -42,11 +43,18 @@ def schedule_list(options: argparse.Namespace, screen: Screen) -> int:
     if screen.json:
         screen.data(
             [
-                {**_plain(each.schedule), "paused": each.paused, "last": _tick(each.last), "next": _at(each.next_ms)}
+                {
+                    **_plain(each.schedule),
+                    "paused": each.paused,
+                    "ahead": each.ahead,
+                    "last": _tick(each.last),
+                    "next": _at(each.next_ms),
+                    "overdue": _is_overdue(each, now_ms),
+                }
                 for each in found
             ]
         )
-        return 0
+        return _dead_man(options, found, now_ms)
     screen.table(
         ("schedule", "dataset", "when", "zone", "last", "next", "state"),
         [
@@ -57,16 +65,25 @@ def schedule_list(options: argparse.Namespace, screen: Screen) -> int:
                 each.schedule.timezone,
                 _short(each.last.at_ms) if each.last is not None else "never",
                 _short(each.next_ms),
-                "paused" if each.paused else "ok",
+                "paused" if each.paused else "ahead of the clock" if each.ahead else "ok",
             )
             for each in found
         ],
     )
-    late = [each for each in found if each.next_ms is not None and each.next_ms < now_ms - 300_000]
-    if late:
+    if late := [each for each in found if _is_overdue(each, now_ms)]:
         since = f"the last tick was claimed {rfc3339(newest.claimed_ms)}" if newest is not None else "nobody ever did"
         screen.say(f"{len(late)} due and not claimed for more than five minutes: is `kfm up` running? {since}")
-    return 0
+    return _dead_man(options, found, now_ms)
+
+
+def _is_overdue(each: Shown, now_ms: int) -> bool:
+    """Whoever looks claims within seconds; after five minutes nobody does."""
+    return each.next_ms is not None and each.next_ms < now_ms - 300_000
+
+
+def _dead_man(options: argparse.Namespace, found: list[Shown], now_ms: int) -> int:
+    dead = options.check and any(_is_overdue(each, now_ms) for each in found)
+    return EXIT_CODES["refused" if dead else "done"]
 
 
 def schedule_show(options: argparse.Namespace, screen: Screen) -> int:

@@ -32,7 +32,14 @@ def add(commands: Any, make: Make, group: Group) -> None:
     up.add_argument("--artifacts", default=None, metavar="DIR", help="with --once: write artifacts of the runs here")
 
     schedule = group(commands, "schedule", "Look at schedules, and hold them")
-    make(schedule, "list", "scheduling:schedule_list", "List schedules: when each ran last, and when it runs next")
+    listed = make(
+        schedule,
+        "list",
+        "scheduling:schedule_list",
+        "List schedules: when each ran last, and when it runs next",
+        "Says when something has been due for more than five minutes and nobody claimed it.",
+    )
+    listed.add_argument("--check", action="store_true", help="exit 3 if so: for whoever watches over `kfm up`")
     one = make(schedule, "show", "scheduling:schedule_show", "Show a schedule and its last ticks")
     one.add_argument("schedule", metavar="SCHEDULE", help="its name, see `kfm schedule list`")
     one.add_argument("--limit", type=int, default=10, metavar="N", help="how many ticks (default: 10)")

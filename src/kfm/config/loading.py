@@ -31,7 +31,7 @@ class Resolved:
     file of labels that the branch has then: what it says counts beside what is in force.
     """
 
-    __slots__ = ("_origins", "config", "document", "path", "proposed", "root", "tree")
+    __slots__ = ("__weakref__", "_origins", "config", "document", "path", "proposed", "root", "tree")
 
     def __init__(self, config: Config, path: str, document: Document) -> None:
         self.config = config

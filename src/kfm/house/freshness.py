@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ from kfm.clock import parse_instant, rfc3339
 from kfm.config.reads import read_by
 from kfm.contract.aims import REF
 from kfm.contract.freshness import Freshness, Verdict
-from kfm.contract.records import DatasetVersion, LedgerEntry
+from kfm.contract.records import DatasetVersion, LedgerEntry, RefEntry
 from kfm.errors import BadInput
 from kfm.house.scheduling import dependencies, schedules_of
 from kfm.orchestration.freshness import MINUTE_MS, Ended, Spell, blame, deadline_ms, length_ms, spells
@@ -28,13 +28,43 @@ def check_targets(resolved: Resolved) -> None:
         said = dataset.freshness
         if said is None:
             continue
-        place = resolved.document.place(("datasets", name, "freshness"))
         if bool(said.max_age) == bool(said.by):
-            raise BadInput(f"{place}: freshness has max_age or by, and not both", hint="write {max_age: 26h}")
-        if said.max_age and length_ms(said.max_age) is None:
-            raise BadInput(f"{place}: max_age is no length of time", hint="write it like 90m, 26h or 3d")
-        if said.by and deadline_ms(said.by, 0) is None:
-            raise BadInput(f"{place}: by is no time of the day", hint="write it like 07:00 America/Chicago")
+            wrong, hint = "freshness has max_age or by, and not both", "write {max_age: 26h}"
+        elif said.max_age and length_ms(said.max_age) is None:
+            wrong, hint = "max_age is no length of time", "write it like 90m, 26h or 3d"
+        elif said.by and deadline_ms(said.by, 0) is None:
+            wrong, hint = "by is no time of the day", "write it like 07:00 America/Chicago"
+        else:
+            continue
+        raise BadInput(f"{resolved.document.place(('datasets', name, 'freshness'))}: {wrong}", hint=hint)
+
+
+class _Seen:
+    """What is read once for all datasets, by dataset."""
+
+    def __init__(self, house: House, now_ms: int) -> None:
+        state = house.state
+        self.public = {ref.partition("/")[2]: digest for ref, digest in state.refs.all("published/")}
+        self.made = {ref.partition("/")[2]: digest for ref, digest in state.refs.all("processed/")}
+        self.spells: dict[str, list[Spell]] = {}
+        moves: dict[str, list[RefEntry]] = {}
+        for entry in (*state.refs.histories("switch/global@"), *state.refs.histories("switch/dataset/")):
+            moves.setdefault(entry.ref, []).append(entry)
+        self.always = list(_frozen(moves.pop("switch/global", []), now_ms))
+        for ref, entries in moves.items():
+            self._add(ref.removeprefix("switch/dataset/"), *_frozen(entries, now_ms))
+        waiting: dict[str, int] = {}
+        for trigger in state.inbox.waiting():
+            if trigger.received_at:
+                at_ms = parse_instant(trigger.received_at, "a trigger")
+                waiting[trigger.dataset] = min(at_ms, waiting.get(trigger.dataset, at_ms))
+        for name, at_ms in waiting.items():
+            self._add(name, Spell(at_ms, now_ms, "waiting"))
+        for run in state.runs.unfinished():
+            self._add(run.dataset, Spell(parse_instant(run.started_at, "a run"), now_ms, "running"))
+
+    def _add(self, name: str, *spells: Spell) -> None:
+        self.spells.setdefault(name, []).extend(spells)
 
 
 def freshness(house: House, datasets: Sequence[str]) -> list[Freshness]:
@@ -44,11 +74,12 @@ def freshness(house: House, datasets: Sequence[str]) -> list[Freshness]:
     above = dependencies(house.resolved, schedules_of(house.resolved))
     late: dict[str, bool] = {}
     pooled = _pooled(house)
+    seen = _Seen(house, now_ms)
 
     def is_late(name: str) -> bool:
         if name not in late:
             late[name] = False  # whoever comes after itself is not late because of itself
-            late[name] = _of(house, name, now_ms, [], []).verdict == "late"
+            late[name] = _of(house, seen, name, now_ms, [], []).verdict == "late"
         return late[name]
 
     def late_above(name: str) -> list[str]:
@@ -56,19 +87,19 @@ def freshness(house: House, datasets: Sequence[str]) -> list[Freshness]:
         read = {other for _, other, _ in read_by(house.dataset(name))}
         return [each for each in above.get(name, ()) if each not in read and is_late(each)]
 
-    found = [_of(house, name, now_ms, late_above(name), pooled.get(name, [])) for name in datasets]
+    found = [_of(house, seen, name, now_ms, late_above(name), pooled.get(name, [])) for name in datasets]
     return sorted(found, key=lambda each: (-each.late_min, -(each.age_min or 0), each.dataset))
 
 
-def _of(house: House, name: str, now_ms: int, late_above: list[str], pooled: list[Spell]) -> Freshness:
+def _of(house: House, seen: _Seen, name: str, now_ms: int, late_above: list[str], pooled: list[Spell]) -> Freshness:
     said = house.dataset(name).freshness
     target = (said.max_age or f"by {said.by}") if said is not None else ""
-    current = house.state.refs.at(f"published/{name}") or house.state.refs.at(f"processed/{name}")
+    current = seen.public.get(name) or seen.made.get(name)
     made = house.state.ledger.version(name, current) if current else None
     if made is None:
         return Freshness(dataset=name, verdict="never", as_of="", age_min=None, target=target, late_min=0, blame={})
     as_of_ms = parse_instant(made.created_at, "a version")
-    told = [*_spells(house, name, as_of_ms, now_ms), *pooled, *_above(late_above, as_of_ms, now_ms)]
+    told = [*_spells(house, seen, name, as_of_ms, now_ms), *pooled, *_above(late_above, as_of_ms, now_ms)]
     told = _read(house, name, made, as_of_ms, now_ms, told)
     owed = blame(as_of_ms, now_ms, told)
     late_ms = _late_ms(said, as_of_ms, now_ms)
@@ -93,34 +124,28 @@ def _late_ms(said: FreshnessConfig | None, as_of_ms: int, now_ms: int) -> int:
     return now_ms - due_ms if as_of_ms < begin_ms and now_ms > due_ms else 0
 
 
-def _spells(house: House, name: str, since_ms: int, now_ms: int) -> Iterator[Spell]:
-    state = house.state
-    public = bool(state.refs.at(f"published/{name}"))
+def _spells(house: House, seen: _Seen, name: str, since_ms: int, now_ms: int) -> Iterator[Spell]:
+    public = name in seen.public
     ended = []
-    for entry in islice(state.ledger.entries_of(name), MOST):
+    for entry in islice(house.state.ledger.entries_of(name), MOST):
         at_ms = parse_instant(entry.ts, "an entry")
         if at_ms <= since_ms:
             break
         if entry.op_type == "ingest":
             ended.append(Ended(at_ms, entry.outcome, public and _made(entry, name)))
     yield from spells(since_ms, now_ms, ended)
-    for switch in ("switch/global", f"switch/dataset/{name}"):
-        yield from _frozen(house, switch, now_ms)
-    waiting = [parse_instant(each.received_at, "a trigger") for each in state.inbox.waiting(name) if each.received_at]
-    if waiting:
-        yield Spell(min(waiting), now_ms, "waiting")
-    for run in state.runs.unfinished():
-        if run.dataset == name:
-            yield Spell(parse_instant(run.started_at, "a run"), now_ms, "running")
+    yield from seen.always
+    yield from seen.spells.get(name, ())
 
 
 def _made(entry: LedgerEntry, name: str) -> bool:
     return any(move.ref == f"processed/{name}" and move.after != move.before for move in entry.moves)
 
 
-def _frozen(house: House, switch: str, now_ms: int) -> Iterator[Spell]:
+def _frozen(moves: Iterable[RefEntry], now_ms: int) -> Iterator[Spell]:
+    """Of the moves of one switch, in their order."""
     begun: int | None = None
-    for entry in house.state.refs.history(switch):
+    for entry in moves:
         at_ms = parse_instant(entry.ts, "a move")
         if entry.after == "open" and begun is not None:
             yield Spell(begun, at_ms, "frozen")

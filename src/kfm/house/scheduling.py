@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
@@ -20,7 +21,7 @@ from kfm.documents.characters import printable
 from kfm.documents.shape import nearest
 from kfm.errors import BadInput, KfmError
 from kfm.orchestration.assets import Family
-from kfm.orchestration.scheduling import claim, older_runs
+from kfm.orchestration.scheduling import GRACE_MS, claim, older_runs
 from kfm.orchestration.scheduling import is_paused as is_paused
 from kfm.orchestration.ticks import acted_on, is_cron, next_ms, upcoming, zone
 from kfm.orchestration.triggers import DAY_MS, keep
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from kfm.config import Resolved
     from kfm.house.opening import House
 
+_declared: WeakKeyDictionary[Resolved, list[Schedule]] = WeakKeyDictionary()
 LOOK_MS = 60_000  # a clock that was set back or forward is noticed after this long
 
 
@@ -39,6 +41,7 @@ class Shown(NamedTuple):
     paused: bool
     last: Tick | None
     next_ms: int | None
+    ahead: bool  # an instant was claimed that has not come: the clock was set back since, and until then nothing runs
 
 
 class Instant(NamedTuple):
@@ -52,7 +55,13 @@ class Instant(NamedTuple):
 
 
 def schedules_of(resolved: Resolved) -> list[Schedule]:
-    """Every schedule that is declared, each of which means something."""
+    """Every schedule that is declared, each of which means something. The files are read once for a configuration."""
+    if resolved not in _declared:
+        _declared[resolved] = _checked(resolved)
+    return _declared[resolved]
+
+
+def _checked(resolved: Resolved) -> list[Schedule]:
     found = declared(resolved)
     for schedule in found:
         if zone(schedule.timezone) is None:
@@ -125,7 +134,8 @@ def shown(house: House) -> Iterator[Shown]:
         last = house.state.ticks.last(schedule.id)
         since = last.at_ms if last is not None else now_ms
         paused = is_paused(house.state, schedule)
-        yield Shown(schedule, paused, last, None if paused else next_ms(schedule, since))
+        ahead = bool(schedule.cron) and since > now_ms + GRACE_MS
+        yield Shown(schedule, paused, last, None if paused else next_ms(schedule, since), ahead)
 
 
 def instants(schedules: Sequence[Schedule], after_ms: int, count: int) -> list[Instant]:

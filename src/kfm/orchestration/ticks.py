@@ -30,6 +30,7 @@ class Due(NamedTuple):
     missed: int  # how many are passed over
 
 
+@lru_cache(maxsize=4096)
 def is_cron(text: str) -> bool:
     """Five fields that ever hold: not the 30th of February."""
     if len(text.split()) != 5:

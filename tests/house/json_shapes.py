@@ -242,6 +242,7 @@ SHAPES: dict[str, Shape] = {
             "`known`), `source`",
             "pages": "the documents that were read: `uri`, `digest`, `size`",
             "skipped": "how many links were passed over, by the reason",
+            "draft": "with `--draft-pr` what is proposed: `state`, `branch`, `files`, `diff`, `pull`, …; else null",
         }
     ),
     **WHEN,

@@ -17,6 +17,7 @@ from tests.house.guides import blocks
 DOCS = ROOT / "docs"
 PATTERNS = {
     "concurrency-locks",
+    "discovery-to-draft-pr",
     "focus-mode",
     "idempotent-upserts",
     "provenance-attestations",

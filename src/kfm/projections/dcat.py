@@ -184,7 +184,7 @@ def _distributions(version: PublicVersion, places: Places) -> list[dict[str, Any
             "@type": "dcat:Distribution",
             "title": "STAC collection",
             "accessURL": f"./{stac.collection_path(name)}",
-            "mediaType": _media("application/json"),
+            "mediaType": media("application/json"),
             **_restrictions(version.made),
             **_licence(version.metadata or version.made.metadata),
         }
@@ -197,9 +197,9 @@ def _distributions(version: PublicVersion, places: Places) -> list[dict[str, Any
                 "@type": "dcat:Distribution",
                 "title": "every file of this version, with its digest",
                 "downloadURL": path if "://" in path else f"./{path}",
-                "mediaType": _media("application/x-ndjson"),
+                "mediaType": media("application/x-ndjson"),
                 "byteSize": str(version.listing_size),
-                "checksum": _checksum(version.listing),
+                "checksum": checksum(version.listing),
                 **_restrictions(version.made),
                 **_licence(version.metadata or version.made.metadata),
             }
@@ -214,15 +214,15 @@ def _file(artifact: PublicArtifact, run: PublicRun, places: Places) -> dict[str,
         "@type": "dcat:Distribution",
         "title": artifact.id,
         **({"downloadURL": path if "://" in path else f"./{path}"} if artifact.path else {}),
-        "mediaType": _media(artifact.media_type),
+        "mediaType": media(artifact.media_type),
         "byteSize": str(artifact.size),
-        "checksum": _checksum(artifact.digest),
+        "checksum": checksum(artifact.digest),
         **_restrictions(run),
         **_licence(run.metadata),
     }
 
 
-def _checksum(digest: str) -> dict[str, str]:
+def checksum(digest: str) -> dict[str, str]:
     return {  # named, so that two documents about one file speak of one checksum
         "@id": f"urn:{digest}",
         "@type": "spdx:Checksum",
@@ -231,7 +231,7 @@ def _checksum(digest: str) -> dict[str, str]:
     }
 
 
-def _media(media_type: str) -> str:
+def media(media_type: str) -> str:
     return "https://www.iana.org/assignments/media-types/" + media_type.partition(";")[0].strip()
 
 

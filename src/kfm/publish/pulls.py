@@ -52,6 +52,12 @@ class PullRequests:
             ]
         return dict(known), False
 
+    def between(self, head: str, base: str) -> dict[str, Any] | None:
+        """The newest pull request from one branch to another, whatever became of it."""
+        asked = f"/pulls?state=all&head={quote(f'{self._owner}:{head}', safe='')}&base={quote(base, safe='')}"
+        found = self._ask("GET", asked, None, ok=(200,))[1]
+        return dict(found[0]) if found else None
+
     def approvals(self, number: int) -> dict[str, str]:
         """Who approves it, with the commit that each approved: the last word of everyone counts."""
         last: dict[str, tuple[str, str]] = {}
@@ -93,6 +99,11 @@ class PullRequests:
     def status(self, commit: str, context: str, state: str, description: str) -> None:
         said = {"state": state, "context": context, "description": description[:140]}
         self._ask("POST", f"/statuses/{commit}", said, ok=(201,))
+
+    def statuses(self, commit: str, context: str) -> list[str]:
+        """What was said of a commit under this name, the newest first."""
+        said = self._pages(f"/commits/{commit}/statuses")
+        return [str(each["state"]) for each in said if each["context"] == context]
 
     def _pages(self, path: str) -> Iterator[dict[str, Any]]:
         for page in count(1):

@@ -52,6 +52,9 @@ class Repository:
         """Is this commit part of what is checked out here?"""
         return _ok(self._call("merge-base", "--is-ancestor", commit, "HEAD"))
 
+    def is_tracked(self, path: str) -> bool:
+        return _ok(self._call("ls-files", "--error-unmatch", "--", path))
+
     def changed(self, commit: str) -> list[str]:
         """Files of the installation that the branch changed since it left what is checked out here."""
         listed = self._git("diff", "--name-only", "-z", "--no-renames", f"HEAD...{commit}", strip=False)

@@ -76,6 +76,7 @@ def proposed(resolved: Resolved, branch: str, named: list[str], *, every: bool =
         sys.path.insert(0, tree)  # modules that an updater names by dots
         theirs = _declared(tree, os.path.basename(resolved.path), branch)
         _check_open(resolved, theirs)
+        _lend(resolved, repository, theirs, tree)
         ours = resolved.config.datasets
         changed = repository.changed(commit)
         datasets = theirs.config.datasets
@@ -126,6 +127,23 @@ def _as_proposed(resolved: Resolved, theirs: Resolved, tree: str) -> Resolved:
     )
     found.tree, found.proposed = tree, labels if said.labels else ""
     return found
+
+
+def _lend(resolved: Resolved, repository: Repository, theirs: Resolved, tree: str) -> None:
+    """Sources that lie in the installation and not in the repository are those of the branch too. Linked: what is
+    protected has no second copy."""
+    from kfm.durable import REAL, failing_as_storage
+
+    for dataset in theirs.config.datasets.values():
+        for source in dataset.sources.values():
+            name = os.path.normpath(source.uri)
+            if "://" in source.uri or source.uri.startswith("file:") or os.path.isabs(name) or name.startswith(".."):
+                continue
+            here, there = resolved.at(name), os.path.join(tree, name)
+            if os.path.isfile(here) and not os.path.lexists(there) and not repository.is_tracked(name):
+                with failing_as_storage("laying out a source"):
+                    REAL.make_dirs(os.path.dirname(there))
+                    REAL.link(here, there)
 
 
 def _check_open(resolved: Resolved, theirs: Resolved) -> None:

@@ -403,6 +403,22 @@ def test_neither_resume_nor_retry_nor_watch_goes_around_it(museum: Site) -> None
     assert denied(museum, "promote")
 
 
+def test_what_was_signed_for_a_schedule_opens_the_schedule_and_not_its_dataset(museum: Site) -> None:
+    files = museum.folder / "pipelines" / "schedules"
+    files.mkdir(parents=True)
+    (files / "nightly.yml").write_text(
+        f"version: 1\nschedules:\n  nightly: {{dataset: {GAUGES}, cadence: daily, at: '02:30', timezone: UTC}}\n"
+    )
+    sue, olli = ("--key", museum.key("sue"), "--reason", "wait"), ("--key", museum.key("olli"), "--reason", "go on")
+    assert museum.kfm("schedule", "pause", "nightly", *sue).code == 0
+    assert museum.kfm("freeze", GAUGES, *sue).code == 0
+    assert museum.kfm("schedule", "resume", "nightly", *olli).code == 4, "two, one of them a steward"
+    order = museum.kfm("review", "list", "--json").data[0]["id"]
+    assert approve(museum, order, "sue") == 0
+    refs = {each["ref"]: each["version"] for each in museum.kfm("refs", "list", "--json").data}
+    assert (refs["switch/schedule/nightly"], refs[f"switch/dataset/{GAUGES}"]) == ("open", "frozen")
+
+
 def test_public_data_of_nobody_take_an_operator_and_one_steward(site: Site) -> None:
     site.make_list()
     assert site.kfm("run", GAUGES).code == 0

@@ -183,7 +183,8 @@ def runs_cancel(options: argparse.Namespace, screen: Screen) -> int:
         return code
     with opened(options, screen, "write") as house:
         for _ in range(WAIT):
-            if house.state.runs.get(run_id) != run:
+            now = house.state.runs.get(run_id)
+            if now is None or now.status != "RUNNING":
                 break
             with suppress(Conflict):  # whoever has it ends it
                 list(house.resume(run_id))

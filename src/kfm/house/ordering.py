@@ -199,7 +199,7 @@ def carry_out(house: House, order: Order) -> Iterator[Receipt]:
         return
     operation = DOES[request.action]
     if operation in ("freeze", "thaw"):
-        params = {"scope": request.dataset}
+        params = {"scope": request.params["ref"].removeprefix("switch/").removeprefix("dataset/")}
     elif operation in RULED:
         params = {"to": request.after, "before": request.before, **request.params}
     else:

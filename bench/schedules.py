@@ -15,24 +15,44 @@ from typing import Any
 
 from probe import Stopwatch, report
 
+ROWS = """\
+from kfm import Output, Plan, Step, Updater
+
+
+class Rows(Updater):
+    version = "1.0.0"
+
+    def inputs(self, trigger, sources):
+        return [sources.pin("rows.csv")]
+
+    def plan(self, inputs):
+        return Plan([Step(id="all", key=("all",))])
+
+    def perform(self, step, read):
+        return Output(read.bytes(0), media_type="text/csv")
+"""
 DATASETS = 100
 DUE = 10  # of so many schedules one is due at the same instant
 NOON_MS = 1_780_056_000_000
 IDLE_S = 20
 
 
-def laid_out(folder: str, schedules: int, datasets: int = DATASETS, each: str = "", hour: int = 13) -> str:
+def laid_out(folder: str, schedules: int, datasets: int = DATASETS, *, aged: bool = False, hour: int = 13) -> str:
     """An installation whose schedules are in ten files."""
     path, place = os.path.join(folder, "kfm.yml"), os.path.join(folder, "pipelines", "schedules")
     os.makedirs(place, exist_ok=True)
     with open(os.path.join(folder, "rows.csv"), "w") as file:
         file.write("id,n\na,1\n")
+    with open(os.path.join(folder, "rows.py"), "w") as file:
+        file.write(ROWS)
     with open(path, "w") as file:
         file.write("kfm: 1\naccept_weak_storage: true\npublish: noop\nwatch: {poll_s: 0}\ndatasets:\n")
         for n in range(datasets):
             file.write(
-                f'  d{n}:\n    version: "1.0.0"\n    sensitivity: public\n'
-                f"    sources: {{rows: {{uri: rows.csv, format: csv}}}}\n    outputs: {{rows: {{from: rows}}}}\n{each}"
+                f"  d{n}: {{updater: rows.py:Rows, freshness: {{max_age: 1h}}}}\n"
+                if aged
+                else f'  d{n}:\n    version: "1.0.0"\n    sources: {{rows: {{uri: rows.csv, format: csv}}}}\n'
+                "    outputs: {rows: {from: rows}}\n"
             )
     for part in range(10):
         with open(os.path.join(place, f"{part}.yml"), "w") as file:
@@ -111,7 +131,7 @@ def freshness(n: int, folder: str) -> None:
     from kfm.house.freshness import freshness as told
 
     clock = FixedClock(NOON_MS)
-    with opened(laid_out(folder, 0, n, "    freshness: {max_age: 1h}\n"), clock) as house:
+    with opened(laid_out(folder, 0, n, aged=True), clock) as house:
         names = sorted(house.config.datasets)
         for _ in range(3):
             for name in names:

@@ -29,10 +29,40 @@ SCHEDULING: dict[str, Bug] = {
         "    return",
         "tests/schedules/test_signals.py::test_how_it_ended_is_told",
     ),
-    "O6": Bug(
+    "O6 blame": Bug(
         "kfm/house/freshness.py",
         "public and _made(entry, name)",
         "False",
         "tests/schedules/test_freshness.py::test_a_newer_version_waits_for_review",
+    ),
+    "O6 minutes of a pool": Bug(
+        "kfm/house/freshness.py",
+        " *pooled,",
+        "",
+        "tests/schedules/test_slots.py::test_minutes_in_which_a_run_waits_for_a_slot_are_owed_to_the_pool",
+    ),
+    "O6 as many as there are": Bug(
+        "kfm/orchestration/pools.py",
+        "if not is_held(lease, now_ms):",
+        "if not is_held(lease, now_ms) or claim.low:",
+        "tests/schedules/test_pool_model.py::test_no_history_takes_more_than_the_pool_has_or_loses_any_of_it",
+    ),
+    "O6 all of it comes back": Bug(
+        "kfm/orchestration/pools.py",
+        "if not is_held(lease, now_ms):",
+        "if not lease.expires_ms:",
+        "tests/schedules/test_pool_kills.py::test_a_slot_is_free_within_one_lease_wherever_its_holder_is_killed",
+    ),
+    "O6 fenced off": Bug(
+        "kfm/engine/walk.py",
+        "if self.ports.slot is not None:",
+        "if self.ports.slot == 0:",
+        "tests/schedules/test_pools.py::test_who_is_stopped_past_its_lease_and_goes_on_commits_nothing",
+    ),
+    "O6 a backfill comes last": Bug(
+        "kfm/house/pools.py",
+        "low=trigger.low,",
+        "low=False,",
+        "tests/schedules/test_slots.py::test_a_backfill_lets_everybody_else_go_first",
     ),
 }

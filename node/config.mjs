@@ -360,7 +360,7 @@ async function checkSource(document, at, source) {
     document.refuse(at, "is not a name for a source", "use a short plain name");
   }
   const { uri, dataset } = source;
-  if (!uri === !dataset) document.refuse(at, "needs one of uri and dataset", "write one of the two");
+  if (!uri === !dataset) document.refuse(at, "needs one of uri and dataset", "write uri: https://… or dataset: NAME");
   if (!isPrintable(uri) || uri !== strip(uri)) {
     document.refuse([...at, "uri"], "holds a space or control character at an edge", "use a plain URL or path");
   }

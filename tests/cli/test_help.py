@@ -141,7 +141,7 @@ def complete(*words: str) -> list[str]:
 
 
 def test_bash_completes_commands_flags_and_values() -> None:
-    assert complete("kfm", "ru") == ["run", "runs"]
+    assert complete("kfm", "ru") == ["run", "runs", "runners"]
     assert complete("kfm", "runs", "s") == ["show", "steps"]
     assert complete("kfm", "run", "--dr") == ["--dry-run"]
     assert complete("kfm", "--json", "runs", "l") == ["list"]

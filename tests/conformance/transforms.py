@@ -67,6 +67,7 @@ def _made(case: Case, limits: dict[str, int]) -> dict[str, str]:
     ports: Any = SimpleNamespace(
         objects=SimpleNamespace(open=lambda name: io.BytesIO(objects[name])),
         settings=SimpleNamespace(dry_run=True),
+        datasets={},
         scratch=io.BytesIO,
     )
     read = StepReader(ports, inputs, None, None)  # type: ignore[arg-type]

@@ -73,7 +73,7 @@ def check_source(document: Document, path: Path, source: SourceConfig) -> None:
     if not path[-1] or not is_printable(str(path[-1])) or len(str(path[-1])) > 63:
         document.refuse(path, "is not a name for a source", "use a short plain name")
     if bool(source.uri) == bool(source.dataset):
-        document.refuse(path, "needs one of uri and dataset", "write uri: https://…, or dataset: another-one")
+        document.refuse(path, "needs one of uri and dataset", "write uri: https://… or dataset: NAME")
     _check_kind(document, path, source)
     uri = source.uri
     if not is_printable(uri) or uri != uri.strip():

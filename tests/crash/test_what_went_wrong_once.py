@@ -131,7 +131,11 @@ def test_a_step_that_no_thread_is_left_for_gets_a_new_one() -> None:
     walk: Any = SimpleNamespace(
         updater=SimpleNamespace(execute=perform_it, id="u"),
         ports=SimpleNamespace(
-            objects=None, settings=SimpleNamespace(threads=2, dry_run=False), clock=FixedClock(T0), seal=None
+            objects=None,
+            settings=SimpleNamespace(threads=2, dry_run=False),
+            clock=FixedClock(T0),
+            seal=None,
+            datasets={},
         ),
     )
     crew = Crew(walk, [], SimpleNamespace(index=None), Results(1))  # type: ignore[arg-type]

@@ -46,10 +46,8 @@ def test_no_canary_reaches_a_sink(
             f"graph: {server.url}\nopenlineage: {{file: events.ndjson, url: '{url}', api_key: env:OPENLINEAGE_KEY}}\n"
         )
         Path("kfm.yml").write_text(settings + Path("kfm.yml").read_text())
-        said = [site("run", "sites"), site("run", "vault")]
-        assert [answer.code for answer in said] == [0, 0], said
-        said.append(by_order(site, SAFE, "promote", "sites"))
-        assert said[-1].code == 0, said[-1].err
+        said = [site("run", "sites"), by_order(site, SAFE, "promote", "sites"), site("run", "vault")]
+        assert [answer.code for answer in said] == [0, 0, 0], said
         Path("sites.csv").write_bytes(raw.replace(b"trinomial", b"trinominal", 1))
         said.append(site("run", "sites"))
         assert said[-1].code != 0

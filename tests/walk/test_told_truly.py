@@ -108,6 +108,7 @@ def telemetry(receipt: Receipt, **more: Any) -> Fields:
         "latency_ms": 8000,
         "retries": 0,
         "wal_replay_count": 0,
+        "pool_wait_ms": 0,
         "inputs_count": 1,
         "outputs_count": 3,
         "artifact_count": 3,

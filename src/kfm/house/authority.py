@@ -146,11 +146,12 @@ def is_about(order: Order, wanted: Request) -> bool:
 
 def orders(house: Installed) -> Iterator[Order]:
     """All there are, as they stand now."""
-    for _, body in list(house.state.orders.all()):
-        order = read_order(body)
-        if house.state.refs.at(ORDERS + order.request.id) != order.digest:
-            raise Corrupt(f"order {order.request.id} is not what was signed", hint="restore the state from a copy")
-        yield order
+    with house.state.reading():  # one look: another may sign meanwhile
+        found = [read_order(body) for _, body in house.state.orders.all()]
+        moved = [each for each in found if house.state.refs.at(ORDERS + each.request.id) != each.digest]
+    if moved:
+        raise Corrupt(f"order {moved[0].request.id} is not what was signed", hint="restore the state from a copy")
+    yield from found
 
 
 def approval(house: Installed, dataset: str, subject: str) -> tuple[list[str], int] | None:

@@ -199,6 +199,7 @@ def _door(
         letterbox.close()
         for logger in loggers:
             logger.removeHandler(noise)
+        noise.close()
 
 
 def serve_webhooks(

@@ -222,7 +222,8 @@ function readSecret(file, reference) {
 async function check(config, document) {
   for (const [key, schemes] of Object.entries(SCHEMES)) checkLocation(document, key, config[key], schemes);
   checkGithub(document, config);
-  if (!isPrintable(config.artifacts)) document.refuse(["artifacts"], "holds a control character", "use a plain path");
+  const plain = (key) => isPrintable(config[key]) || document.refuse([key], "holds a control character", "use a plain path");
+  ["artifacts", "labels"].forEach(plain);
   config.network.allow.forEach((host, index) => checkHost(document, ["network", "allow", index], host));
   for (const name of document.keys(["datasets"], config.datasets)) {
     await checkDataset(document, ["datasets", name], config.datasets[name]);

@@ -10,10 +10,12 @@ from kfm.clock import parse_instant, rfc3339
 from kfm.config.reads import read_by
 from kfm.contract.aims import REF
 from kfm.contract.freshness import Freshness, Verdict
+from kfm.contract.previews import preview_of
 from kfm.contract.records import DatasetVersion, LedgerEntry, RefEntry
 from kfm.errors import BadInput
 from kfm.house.scheduling import dependencies, schedules_of
 from kfm.orchestration.freshness import MINUTE_MS, Ended, Spell, blame, deadline_ms, length_ms, spells
+from kfm.orchestration.triggers import is_of_preview
 
 if TYPE_CHECKING:
     from kfm.config import Resolved
@@ -61,7 +63,8 @@ class _Seen:
         for name, at_ms in waiting.items():
             self._add(name, Spell(at_ms, now_ms, "waiting"))
         for run in state.runs.unfinished():
-            self._add(run.dataset, Spell(parse_instant(run.started_at, "a run"), now_ms, "running"))
+            if not preview_of(run.trigger):
+                self._add(run.dataset, Spell(parse_instant(run.started_at, "a run"), now_ms, "running"))
 
     def _add(self, name: str, *spells: Spell) -> None:
         self.spells.setdefault(name, []).extend(spells)
@@ -131,7 +134,7 @@ def _spells(house: House, seen: _Seen, name: str, since_ms: int, now_ms: int) ->
         at_ms = parse_instant(entry.ts, "an entry")
         if at_ms <= since_ms:
             break
-        if entry.op_type == "ingest":
+        if entry.op_type == "ingest" and not is_of_preview(house.state, entry):
             ended.append(Ended(at_ms, entry.outcome, public and _made(entry, name)))
     yield from spells(since_ms, now_ms, ended)
     yield from seen.always

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
@@ -23,7 +23,7 @@ from kfm.errors import BadInput, KfmError
 from kfm.orchestration.assets import Family
 from kfm.orchestration.scheduling import GRACE_MS, claim, older_runs
 from kfm.orchestration.scheduling import is_paused as is_paused
-from kfm.orchestration.ticks import acted_on, is_cron, next_ms, upcoming, zone
+from kfm.orchestration.ticks import acted_on, is_cron, look_ms, next_ms, upcoming, zone
 from kfm.orchestration.triggers import DAY_MS, keep
 
 if TYPE_CHECKING:
@@ -169,8 +169,12 @@ def _on_the_wall(schedule: Schedule, at_ms: int) -> tuple[str, str, bool]:
 class Ticker:
     """Claims what is due. Of 10,000 schedules it looks only at those whose time has come."""
 
-    def __init__(self, house: House, datasets: Sequence[str]) -> None:
+    def __init__(
+        self, house: House, datasets: Sequence[str], tell: Callable[[str, KfmError], None] | None = None
+    ) -> None:
+        """`tell` hears of schedules whose updater cannot be loaded; else it is logged."""
         self._house = house
+        self._tell = tell
         watched = frozenset(datasets)
         schedules = schedules_of(house.resolved)
         self._schedules = {each.id: each for each in schedules if each.dataset in watched}
@@ -202,6 +206,7 @@ class Ticker:
             self._asking,
             mark=self._mark,
             keep_ms=self._house.config.keep_days * DAY_MS,
+            tell=self._unclaimed,
             family=self._family,
         )
         state = self._house.state
@@ -215,6 +220,12 @@ class Ticker:
                 "schedule.ticked", schedule=tick.schedule_id, at=rfc3339(tick.at_ms), why=tick.why, missed=tick.missed
             )
         return claimed
+
+    def _unclaimed(self, schedule: Schedule, problem: KfmError) -> None:
+        if self._tell is not None:
+            self._tell(f"schedule {schedule.id}", problem)
+        else:
+            self._house.log.event("tick.unclaimed", schedule=schedule.id, error=problem)
 
     def _due(self, now_ms: int) -> list[Schedule]:
         """All of them at first, and whenever the clock was set: what was to come may have passed."""
@@ -239,7 +250,7 @@ class Ticker:
         return found
 
     def _later(self, schedule: Schedule, now_ms: int) -> None:
-        at_ms = next_ms(schedule, now_ms)
+        at_ms = look_ms(schedule, now_ms)
         if at_ms is not None:
             heapq.heappush(self._next, (at_ms, schedule.id))
 

@@ -37,7 +37,7 @@ class Upkeep:
         self._house = house
         self._tell = tell
         self._goes_on = goes_on
-        self._ticker = Ticker(house, datasets)
+        self._ticker = Ticker(house, datasets, self._told)
         self.watching = Watch(house, datasets, self._told, polled=_is_polled(house), goes_on=self._may)
         self._turn = Turn(house, datasets)
         self._takes_turns = False

@@ -10,6 +10,7 @@ import msgspec
 from kfm.clock import parse_instant
 from kfm.contract.backfills import PREFIX
 from kfm.contract.overrides import overrides_of
+from kfm.contract.previews import preview_of
 from kfm.contract.records import FetchRequest, Receipt, Trigger
 from kfm.engine.record import merge
 from kfm.errors import Broken, Full, KfmError, Refused
@@ -66,8 +67,9 @@ class Watch:
                     yield name, request, round(interval * 1000)
 
     def take_up(self) -> Iterator[Receipt]:
-        """Finish what an earlier process left unfinished."""
-        unfinished = self._house.state.runs.unfinished()
+        """Finish what an earlier process left unfinished. What is left of the preview of a branch is that of
+        `kfm preview`, which has its files."""
+        unfinished = [run for run in self._house.state.runs.unfinished() if not preview_of(run.trigger)]
         yield from self._finish([run.run_id for run in unfinished if run.dataset in self._watched])
 
     def _finish(self, runs: Sequence[str]) -> Iterator[Receipt]:
@@ -104,7 +106,7 @@ class Watch:
             self._tell(", ".join(poll.datasets), problem)
             return []
         self._table.answered(poll, self._now())
-        kept = note(house.state, poll, fetched, self._asking, partial(note_event, house))
+        kept = note(house.state, poll, fetched, self._asking, partial(note_event, house), self._tell)
         house.log.event(
             "source.polled", source=request.name or "unnamed", not_modified=fetched.not_modified, triggers=len(kept)
         )

@@ -14,6 +14,7 @@ import msgspec
 
 from kfm.contract.ports import State, Tx
 from kfm.contract.records import Checkpoint, Fetched, FetchRequest, Trigger
+from kfm.errors import KfmError, Refused
 
 MARK = "kfm://polled/"  # with dataset and URI: what a dataset was last asked to take from that source
 LONGEST_MS = 3_600_000  # between two attempts at a source that fails
@@ -119,17 +120,27 @@ def note(
     fetched: Fetched,
     asking: Asking,
     noted: Callable[[Tx, Trigger], None] = _unnoted,
+    tell: Callable[[str, KfmError], None] | None = None,
 ) -> list[Trigger]:
     """Keep a trigger for every dataset to which what was fetched is new, and what is known of the source; in one
     transaction, so that a change seen is never forgotten, however this ends.
 
-    New is what the dataset neither has nor was asked to take before: validators have no say in it.
+    New is what the dataset neither has nor was asked to take before: validators have no say in it. A dataset whose
+    updater cannot be loaded stops no other that reads the source: `tell` hears of it, and it is asked for next time.
     """
     seen = fetched.ref.content_hash
     marks = {name: state.inbox.checkpoint(MARK + f"{name}/{poll.uri}") for name in poll.datasets}
     stale = [name for name, mark in marks.items() if mark is None or mark.content_hash != seen]
     new = [name for name in stale if not _has(state, name, seen)]
-    asked = [asking(name) for name in new]  # loads what authors wrote: not inside the transaction
+    asked: list[Trigger | None] = []
+    for name in new:  # loads what authors wrote: not inside the transaction
+        try:
+            asked.append(asking(name))
+        except Refused as problem:
+            if tell is None:
+                raise
+            tell(name, problem)
+            stale.remove(name)
     with state.transaction(durable=bool(new)) as tx:
         kept = [tx.inbox.keep(trigger) for trigger in asked if trigger is not None]
         for trigger in kept:

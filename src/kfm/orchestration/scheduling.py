@@ -11,11 +11,13 @@ from kfm.clock import rfc3339
 from kfm.contract.ports import State, Tx
 from kfm.contract.records import Receipt, Trigger, TriggerKind
 from kfm.contract.schedules import ASKING, Schedule, Tick, Why
+from kfm.errors import KfmError, Refused
 from kfm.orchestration.anomalies import crossed
 from kfm.orchestration.assets import Family, is_asked_for, is_made_of, is_told, mark_of, versions_now
 from kfm.orchestration.assets import is_paused as is_paused
 from kfm.orchestration.backfills import is_of_backfill
 from kfm.orchestration.ticks import due
+from kfm.orchestration.triggers import is_of_preview
 
 GRACE_MS = 90_000  # somebody who looks once a minute misses nothing
 BATCH = 500  # schedules whose ticks share a transaction
@@ -43,21 +45,30 @@ def claim(
     *,
     mark: Callable[[Schedule], str],
     keep_ms: int,
+    tell: Callable[[Schedule, KfmError], None],
     family: Family | None = None,
 ) -> list[Tick]:
     """Ticks that became ours, with their triggers in the inbox: durable on return. A schedule that nobody has seen
-    before begins now, or at its start if all of it is to be made up for."""
+    before begins now, or at its start if all of it is to be made up for. Where what an author wrote cannot be loaded,
+    `tell` hears of it: that one stays due, and stops no other."""
     claimed: list[Tick] = []
     for first in range(0, len(schedules), BATCH):
         batch = schedules[first : first + BATCH]
-        marks = {each.id: mark(each) for each in batch if each.static}  # loads what authors wrote: not inside
+        marks: dict[str, str] = {}
         asked: dict[str, Trigger] = {}
         looked_at = []
-        for each in batch:
-            if wanted := planned(state, each, now_ms, marks.get(each.id, ""), family):
-                looked_at.append(each)
+        for each in batch:  # loads what authors wrote: not inside
+            try:
+                if each.static:
+                    marks[each.id] = mark(each)
+                wanted = planned(state, each, now_ms, marks.get(each.id, ""), family)
                 if any(tick.why in ASKING for tick in wanted):
                     asked[each.id] = asking(each, now_ms)
+            except Refused as problem:
+                tell(each, problem)
+                continue
+            if wanted:
+                looked_at.append(each)
         if not looked_at:
             continue
         with state.transaction() as tx:
@@ -173,14 +184,15 @@ def _anomaly(state: State, schedule: Schedule, read: int) -> str:
     for name in schedule.of or (schedule.dataset,):
         new: list[tuple[int, Receipt]] = []
         for entry in state.ledger.entries_of(name):
-            receipt = state.ledger.receipt(entry.run_id) if entry.op_type == "ingest" else None
+            ours = entry.op_type == "ingest" and not is_of_preview(state, entry)
+            receipt = state.ledger.receipt(entry.run_id) if ours else None
             if receipt is None or receipt.status == "SKIPPED" or receipt.dry_run:
                 continue
             new.append((entry.index, receipt))
             if entry.index <= read:
                 break
-        befores = [*(receipt for _, receipt in new[1:]), None]
-        for (index, receipt), before in zip(new, befores, strict=True):
+        for n, (index, receipt) in enumerate(new):
+            before = new[n + 1][1] if n + 1 < len(new) else None
             if index > read:
                 found.update(dict.fromkeys(f"{rule} of {name}" for rule in crossed(schedule.when, receipt, before)))
     return ", ".join(found)

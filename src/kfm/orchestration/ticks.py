@@ -76,9 +76,17 @@ def acted_on(schedule: Schedule, at_ms: int) -> int:
 
 
 def next_ms(schedule: Schedule, after_ms: int) -> int | None:
-    """When it has to be looked at again; None: never."""
+    """When the first instant after this one is acted on; None: none comes."""
     at_ms = next(upcoming(schedule, after_ms), None)
     return None if at_ms is None else acted_on(schedule, at_ms)
+
+
+def look_ms(schedule: Schedule, now_ms: int) -> int | None:
+    """When it has to be looked at again; None: never. An instant that came before now may be one to act on later."""
+    for at_ms in upcoming(schedule, now_ms - schedule.jitter_s * 1000):
+        if (then_ms := acted_on(schedule, at_ms)) > now_ms:
+            return then_ms
+    return None
 
 
 def due(schedule: Schedule, last_ms: int, now_ms: int, grace_ms: int) -> Due:
@@ -90,9 +98,26 @@ def due(schedule: Schedule, last_ms: int, now_ms: int, grace_ms: int) -> Due:
         found.append(at_ms)
     if not found:
         return Due([], 0, 0)
+    if len(found) == MOST and schedule.catch_up != "all":  # how many it were nobody needs to know, but which was last
+        found.append(_newest(schedule, found[-1], now_ms))
     kept = found
     if schedule.catch_up == "last" or (schedule.catch_up == "none" and found[-1] >= now_ms - grace_ms):
         kept = found[-1:]
     elif schedule.catch_up == "none":
         kept = []
     return Due(kept, found[-1], len(found) - len(kept))
+
+
+def _newest(schedule: Schedule, after_ms: int, now_ms: int) -> int:
+    """The last that has come, looked for from the end."""
+    window_ms = 3_600_000
+    while True:
+        begin_ms = max(now_ms - schedule.jitter_s * 1000 - window_ms, after_ms - 1)
+        come = []
+        for at_ms in upcoming(schedule, begin_ms):
+            if acted_on(schedule, at_ms) > now_ms:
+                break
+            come.append(at_ms)
+        if come or begin_ms < after_ms:
+            return come[-1] if come else after_ms
+        window_ms *= 24

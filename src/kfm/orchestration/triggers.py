@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from kfm.clock import Clock, rfc3339
 from kfm.contract.names import check_id, dataset_id
 from kfm.contract.ports import State, Tx
-from kfm.contract.records import KEEP_MS, Delivery, EndedTrigger, Trigger, TriggerKind
+from kfm.contract.previews import PREVIEW, preview_of
+from kfm.contract.records import KEEP_MS, Delivery, EndedTrigger, LedgerEntry, Trigger, TriggerKind
 from kfm.contract.updater import Updater
 
 if TYPE_CHECKING:
@@ -63,6 +64,14 @@ def ordered(
         actor=actor,
         received_at=rfc3339(clock.now_ms()),
     )
+
+
+def is_of_preview(state: State, entry: LedgerEntry) -> bool:
+    """Was it a run of the preview of a branch? Then it says nothing of the installation."""
+    if any(move.ref.startswith(PREVIEW) for move in entry.moves):
+        return True
+    run = state.runs.get(entry.run_id)
+    return run is not None and bool(preview_of(run.trigger))
 
 
 def _unnoted(_tx: Tx, _trigger: Trigger) -> None:

@@ -76,6 +76,9 @@ def test_a_catalog_that_would_not_validate_is_not_published(started: Kfm, words:
     assert [decision.rules[0] for decision in receipt().policy_decisions if not decision.allow] == ["catalog.schema"]
     asked = started("gates", "run", "rain-gauges", "--to", "published", "--json")
     assert asked.code == 4 and asked.data[-1]["rules"][0] == "catalog.schema"
+    told = {one["rule"]: one for one in started("policy", "explain", "rain-gauges", "--json").data}
+    assert told["catalog.schema"]["holds"] == "no" and "run it again" in told["catalog.schema"]["remedy"]
+    assert told["graph.broken"]["holds"] == told["catalog.links"]["holds"] == "yes"
 
 
 def test_a_newer_version_is_held_against_them_by_what_it_would_change(

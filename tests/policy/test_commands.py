@@ -91,7 +91,9 @@ def test_what_would_be_denied_is_told_before_with_its_rule_and_exit_code(site: K
 
 def test_every_rule_of_the_step_is_explained(site: Kfm) -> None:
     told = site("policy", "explain", NAME, "--json").data
-    assert {one["gate"] for one in told} == {"zone", "promotion", "faircare", "telemetry"} and len(told) > 40
+    assert {one["gate"] for one in told} == {"zone", "promotion", "faircare", "telemetry", "graph", "catalog"} and len(
+        told
+    ) > 40
     assert all(bool(one["remedy"]) is (one["holds"] != "yes") for one in told)
 
 

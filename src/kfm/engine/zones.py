@@ -117,7 +117,7 @@ def unmet_by(obligations: list[Obligation], version: DatasetVersion | None) -> l
 ASK = "it is for its stewards and its community to decide: `kfm policy explain` says what they are asked"
 
 
-_BESIDE = {  # by the beginning of a rule that no policy decides
+BESIDE = {  # by the beginning of a rule that no policy decides
     "graph.circle": "see `kfm lineage upstream processed/{dataset}`; make it of something else",
     "graph.": "`kfm reconcile --repair` draws again what the receipts say",
     "catalog.unchecked": "pip install 'kansas-frontier-matrix[catalog]', or take `catalog` out of kfm.yml",
@@ -136,7 +136,7 @@ def denied(walk: Walk, what: str, decision: Decision) -> Denied:
             message,
             hint=f"restore it from a backup, or make it again: `kfm run {walk.dataset} --force --reason …`",
         )
-    for begins, hint in _BESIDE.items():
+    for begins, hint in BESIDE.items():
         if any(rule.startswith(begins) for rule in decision.rules):
             return Denied(message, hint=hint.format(dataset=walk.dataset))
     unheld = any(reason.startswith("validation:") for reason in decision.reasons)

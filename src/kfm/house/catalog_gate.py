@@ -18,6 +18,17 @@ from kfm.errors import Corrupt, KfmError, Unavailable
 from kfm.house.keyring import Installed
 
 MOST = 5  # of either kind that are told
+# What each rule asks for: of every version, and where the installation has a catalog.
+GRAPH = {
+    "graph.broken": "the graph of lineage says what the receipts say of all that it was made of",
+    "graph.circle": "no version was made of itself, by whatever way",
+    "graph.orphan": "every version it was made of has a record",
+}
+CATALOG = {
+    "catalog.links": "every link of what the catalog would say leads to a file",
+    "catalog.schema": "what the catalog would say of it is valid to the schemas it names",
+    "catalog.unchecked": "what the catalog would say of it can be checked here",
+}
 
 Version = tuple[str, str]  # the dataset and the digest
 
@@ -29,15 +40,25 @@ class Fault(NamedTuple):
 
 def held_against(house: Installed, decision: Decision, move: RefMove, now_ms: int) -> Decision:
     """A yes as it was, or a no with what stands against it."""
-    dataset = move.ref.partition("/")[2]
-    found = list(islice(_graph(house, (dataset, move.after)), MOST))
-    if house.resolved.config.catalog:
-        found += islice(_catalog(house, move, now_ms), MOST)
+    found = faults(house, move, now_ms)
     if not found:
         return decision
     return msgspec.structs.replace(
         decision, allow=False, rules=[each.rule for each in found], reasons=[each.reason for each in found]
     )
+
+
+def faults(house: Installed, move: RefMove, now_ms: int) -> list[Fault]:
+    """What stands against the move, of either kind the first few."""
+    dataset = move.ref.partition("/")[2]
+    found = list(islice(_graph(house, (dataset, move.after)), MOST))
+    if house.resolved.config.catalog:
+        found += islice(_catalog(house, move, now_ms), MOST)
+    return found
+
+
+def rules_asked(house: Installed) -> dict[str, str]:
+    return {**CATALOG, **GRAPH} if house.resolved.config.catalog else GRAPH
 
 
 # -- the catalog

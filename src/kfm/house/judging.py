@@ -11,6 +11,7 @@ import msgspec
 from kfm.config import Resolved
 from kfm.contract.records import Decision, RefMove
 from kfm.contract.steps import Asking, StepUp
+from kfm.engine.zones import BESIDE
 from kfm.errors import BadInput, Denied, Refused, Sovereignty
 from kfm.house.gates import Gates, policies_of
 from kfm.house.opening import House, default_actor
@@ -54,6 +55,7 @@ def exit_code(decisions: list[Decision]) -> int:
 
 def explain(house: House, dataset: str) -> list[Explained]:
     """Every rule between Processed and Published, asked about the version there is now."""
+    from kfm.house.catalog_gate import faults, rules_asked
     from kfm.policy.asking import Known, to_published
     from kfm.policy.checksums import counted
     from kfm.policy.explaining import explained
@@ -69,7 +71,19 @@ def explain(house: House, dataset: str) -> list[Explained]:
         known, house.ports(dataset).metadata, asking, counted(version), gates.evidence(asking.when_ms, digest)
     )
     decision = gates.decider().decide(question)
-    return explained(decision, "published", dataset, policies_of(house.resolved))
+    found = explained(decision, "published", dataset, policies_of(house.resolved))
+    move = RefMove(ref=f"published/{dataset}", before=house.state.refs.at(f"published/{dataset}"), after=digest)
+    broken = {fault.rule: fault.reason for fault in reversed(faults(house, move, asking.when_ms))}
+    return found + [_beside(rule, asks, broken.get(rule, ""), dataset) for rule, asks in rules_asked(house).items()]
+
+
+def _beside(rule: str, asks: str, fault: str, dataset: str) -> Explained:
+    """A rule that is not written as a policy: it is held against the graph, or against the catalog."""
+    gate = rule.partition(".")[0]
+    if not fault:
+        return Explained(gate=gate, rule=rule, holds="yes", asks=asks)
+    remedy = next(words for begins, words in BESIDE.items() if rule.startswith(begins))
+    return Explained(gate=gate, rule=rule, holds="no", asks=fault, remedy=remedy.format(dataset=dataset))
 
 
 def check_file(resolved: Resolved, path: str) -> Decision:

@@ -18,7 +18,7 @@ import { EventLog, human, jsonl, NullLog, tracebacks } from "./log.mjs";
 import { datasetId, isSemantic, printable } from "./names.mjs";
 import { FilesPublisher } from "./publish/files.mjs";
 import { NoopPublisher } from "./publish/noop.mjs";
-import { DataContract, FetchRequest, replace } from "./records.mjs";
+import { DataContract, FetchRequest, PYTHON_ALONE, replace } from "./records.mjs";
 import { referring, revealed } from "./referred.mjs";
 import { openSource } from "./sources/index.mjs";
 import { failingAsStorage, REAL } from "./store/durable.mjs";
@@ -113,16 +113,15 @@ export class House {
       }
       const python = { hint: `run it with \`python -m updater run ${id}\`` };
       const { labels, custodians, ledger, attest, policy } = this.config;
-      if (policy.url || policy.folder || ledger.sign_with || attest.sign_with || declared.pool) {
-        const asks = "asks for signatures, names policies or lets runs wait for a pool";
-        throw new BadInput(`kfm.yml ${asks}, and this runner does none of it`, python);
-      }
-      if (Object.values(declared.sources).some((source) => source.dataset)) {
-        throw new BadInput(`dataset ${id} reads other datasets, and this runner reads none`, python);
-      }
-      const masked = Object.values(declared.sources).some((source) => source.mask);
-      const [known] = this.tables.scan("standings", "", { limit: 1 });
-      if (declared.sensitivity !== "public" || labels || masked || known || Object.keys(custodians).length) {
+      const governed = policy.url || policy.folder || ledger.sign_with || attest.sign_with || declared.pool;
+      const asks = "asks for signatures, names policies or lets runs wait for a pool";
+      if (governed) throw new BadInput(`kfm.yml ${asks}, and this runner does none of it`, python);
+      const said = Object.values(declared.sources).map((source) => ({ ...source.contract, ...source }));
+      const alone = PYTHON_ALONE.find((name) => said.some((source) => source[name]));
+      const beyond = alone ? `has a source with ${alone}` : said.some((source) => source.dataset) && "reads other datasets";
+      if (beyond) throw new BadInput(`dataset ${id} ${beyond}, and this runner reads none`, python);
+      const known = said.some((source) => source.mask) || [...this.tables.scan("standings", "", { limit: 1 })].length;
+      if (declared.sensitivity !== "public" || labels || known || Object.keys(custodians).length) {
         throw new BadInput(`dataset ${id} is not declared public, and this runner runs no other`, {
           hint: `run it with \`python -m updater run ${id}\`, or say \`sensitivity: public\``,
         });

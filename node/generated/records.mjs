@@ -10,6 +10,7 @@ export const Zone = literal("processed", "published", "quarantine", "raw");
 export const Level = literal("closed", "generalised", "public", "restricted");
 export const TriggerKind = literal("anomaly", "event", "job", "manual", "operation", "poll", "schedule", "webhook");
 export const NONDET = ["attempt", "co2e_g", "duration_ms", "energy_kwh", "finished_at", "host", "latency_ms", "pid", "pool_wait_ms", "retries", "slo_ok", "started_at", "tool_versions", "trace_id", "ts", "wal_replay_count"];
+export const PYTHON_ALONE = ["comment", "skip_after_header", "skip_lines"];
 export const ColumnMode = literal("discard-row", "discard-value", "evolve", "freeze");
 export const ColumnType = literal("boolean", "date", "datetime", "integer", "number", "text");
 
@@ -415,6 +416,9 @@ export const DataContract = record("DataContract", {
   header: [boolean, true],
   delimiter: [text, ","],
   encoding: [text, "utf-8"],
+  skip_lines: [bounded(integer, {"ge": 0, "le": 1000000}), undefined],
+  comment: [bounded(text, {"min": 1, "max": 8}), undefined],
+  skip_after_header: [bounded(integer, {"ge": 0, "le": 1000000}), undefined],
   min_rows: [integer, 0],
   max_held_rows: [integer, -1],
   max_held_share: [number, 0.2],

@@ -95,7 +95,7 @@ def examine(walk: Walk, inputs: list[SourceRef], i: int, contract: DataContract,
         accepted.abort()
         held.abort()
         raise
-    if report.held or report.held_rows or report.changed:
+    if report.held or report.held_rows or (report.changed and not report.skipped):
         reports.append(_report(ref, report, held_hash))
     told: dict[str, Any] = {"held": report.held}
     if not is_restricted(ref):

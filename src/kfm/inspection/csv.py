@@ -6,7 +6,8 @@
   other columns are, it holds the source, because nobody can say which field it lacks.
 - A column that is required and absent holds the source, unless its mode is `evolve`; one that is merely
   absent, or unknown under `evolve`, is noted.
-- What passes is written only once something was discarded: same columns, delimiter and encoding, `\\n`.
+- What passes is written only once something was discarded: same columns, delimiter and encoding, `\\n`. Where
+  lines are skipped or comments something always is, so that whoever reads on finds the table alone.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from kfm.inspection.columns import REMEMBERED, ColumnCheck
 from kfm.inspection.findings import MAX_FINDINGS, NOTE, SOURCE, Outcome, Violation
 from kfm.inspection.partitions import Partitions
 from kfm.inspection.rows import Rows, TableReader
+from kfm.inspection.skipping import skips_of
 
 Doubts = list[tuple[int, ColumnCheck, set[str]]]  # column, check, values it must be asked about
 Broken = list[tuple[int, ColumnCheck, str]]  # column, check, the rule a value breaks
@@ -175,7 +177,8 @@ class _Inspector:
         self._partitions = Partitions(contract, out)
         self._partition = place.get(contract.partition_by, -1)
         self._compare(names, contract)
-        if accepted.drops and not out.held:
+        if (accepted.drops or skips_of(contract)) and not out.held:
+            out.skipped = not accepted.drops
             accepted.begin(0)
 
     def _compare(self, names: Sequence[str], contract: DataContract) -> None:
@@ -219,6 +222,7 @@ class _Inspector:
             values = block.columns[self._partition]
             self._partitions.add(values if mask is None else compress(values, mask))
         changed = mask is not None or block.columns is not columns
+        out.skipped = out.skipped and not changed
         if out.held or not (changed or self.accepted.begun):
             return
         if not self.accepted.begun:
@@ -260,6 +264,7 @@ class _Inspector:
         out = self._out
         doubts = [(place, check, check.doubtful(columns[place])) for place, check in suspects]
         kept, changed = self._sift(rows, doubts)
+        out.skipped = out.skipped and not changed
         if self._partition >= 0:
             self._partitions.add([row[self._partition] for row in kept])
         if out.held or not (changed or self.accepted.begun):

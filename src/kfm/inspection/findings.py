@@ -45,6 +45,7 @@ class Outcome:
         self.held_rows = 0
         self.held = False
         self.changed = False
+        self.skipped = False  # what changed is only that the table stands alone
         self.counts: dict[str, int] = {}
         self.partitions: set[str] = set()
         self._kept: dict[tuple[int, bool], list[Finding]] = {}

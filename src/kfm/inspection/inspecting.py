@@ -34,6 +34,7 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
     held: bool  # the whole source is held
     cause: Finding | None  # of a held source: the first finding that holds it
     changed: bool  # what was given to `accept` is the accepted source; if False, the source is, as it came
+    skipped: bool | msgspec.UnsetType  # changed only in that lines which are no rows are gone; nothing of the table is
     findings: list[Finding]  # at most 200, the gravest kept; by row, then column
     finding_counts: dict[str, int]  # all of them, by rule
     partitions: tuple[str, ...]  # of the rows that passed
@@ -78,6 +79,7 @@ def inspect(
         held=out.held,
         cause=out.cause(),
         changed=out.changed and not out.held,
+        skipped=out.skipped or msgspec.UNSET,
         findings=out.listed(),
         finding_counts=dict(sorted(out.counts.items())),
         partitions=tuple(sorted(out.partitions)),
@@ -91,6 +93,7 @@ def contract_problems(contract: DataContract) -> list[str]:
 
 def _format_problems(contract: DataContract) -> Iterator[str]:
     from kfm.documents.encodings import is_delimiter
+    from kfm.inspection.skipping import comment_problem
     from kfm.inspection.text import encoding_problem
 
     kind = contract.format
@@ -106,6 +109,9 @@ def _format_problems(contract: DataContract) -> Iterator[str]:
         ("header", not contract.header, ("csv",)),
         ("delimiter", contract.delimiter != ",", ("csv",)),
         ("encoding", contract.encoding != "utf-8", ("csv", "text")),
+        ("skip_lines", bool(contract.skip_lines), ("csv",)),
+        ("comment", bool(contract.comment), ("csv",)),
+        ("skip_after_header", bool(contract.skip_after_header), ("csv",)),
         ("json_schema", bool(contract.json_schema), ("json", "ndjson", "geojson", "stac")),
         ("root", bool(contract.root), ("json",)),
     ]
@@ -119,6 +125,10 @@ def _format_problems(contract: DataContract) -> Iterator[str]:
             yield "delimiter must be one character, and neither a quote nor a line ending"
         if not contract.header and not contract.columns:
             yield "without a header the columns must be named, in their order"
+        if not contract.header and contract.skip_after_header:
+            yield "skip_after_header has no meaning without a header; skip_lines has"
+        if problem := comment_problem(contract):
+            yield f"comment {problem}"
     if kind in ("json", "ndjson", "geojson", "stac") and contract.json_schema:
         from kfm.inspection.schema import schema_problems, split_problems
 

@@ -17,6 +17,7 @@ from kfm.contract.tables import Block, Table, separated
 from kfm.errors import BadInput
 from kfm.inspection import text as inspect_text
 from kfm.inspection.findings import Unreadable
+from kfm.inspection.skipping import skips_of
 
 Rows = list[list[str]]
 
@@ -52,6 +53,9 @@ class TableReader:
         self.flaw: Unreadable | None = None
         self._delimiter = layout.delimiter
         self._blocks = inspect_text.line_blocks(body, layout.encoding)
+        self._skips = skips_of(layout) if isinstance(layout, DataContract) else None
+        if self._skips is not None:
+            self._blocks = self._skips.table(self._blocks, layout.delimiter)
         self._rest = ""  # of the block with the header
         self._open = 0  # characters of the blocks since the last one that gave a row
         self._gave = False  # the block gave a row
@@ -59,16 +63,22 @@ class TableReader:
         self._end = 0
 
     def first(self) -> list[str] | None:
-        """The first row that is no blank line."""
+        """The first row that is no blank line. Those below it that are none are passed over too."""
+        found: list[str] | None = None
+        after = self._skips.after_header if self._skips is not None else 0
         try:
             while (block := self._next()) is not None:
                 for row in self._one_by_one(block):
-                    if row:
+                    if row and found is not None:
+                        after -= 1
+                    found = found or row or None
+                    if found is not None and after <= 0:
                         self._rest = self._current.read()
-                        return row
+                        return found
         except (Unreadable, csv.Error) as problem:
             self.flaw = _flaw(problem)
-        return None
+            return None
+        return found
 
     def batches(self, width: int) -> Iterator[Block | Rows]:
         """All other rows; blank lines are none. A block if all rows of a batch have `width` fields."""

@@ -36,7 +36,7 @@ COMMANDS = (
     ("freeze",), ("thaw",), ("watch", "--once"), ("serve", "webhooks", "--port", "0"), ("webhook", "sign", "a"),
     ("webhook", "verify", "a"), ("webhook", "replay", "a"), ("triggers", "list"), ("triggers", "show", "1"),
     ("triggers", "retry", "1"), ("wal", "export", "last"), ("telemetry", "export"), ("compact",), ("doctor",),
-    ("publish", "--check"), ("diff", "rain-gauges"),
+    ("publish", "--check"), ("diff", "rain-gauges"), ("status",),
     ("config", "show"), ("workflow", "github"), ("runners", "write", "cron"), ("runners", "check"),
     ("mask", "deploy", "rain-gauges", "gauges"), ("policy", "deploy"),
     ("labels", "show"), ("labels", "set", "rain-gauges", "--sensitivity", "closed"),

@@ -48,6 +48,7 @@ LINES = {
     "kfm triggers retry": ["triggers", "retry", "000000000001"],
     "kfm catalog validate": ["catalog", "validate", "document.json"],
     "kfm freshness": ["freshness"],
+    "kfm status": ["status"],
     "kfm backfill plan": ["backfill", "plan", "parts"],
     "kfm backfill start": ["backfill", "start", "parts"],
     "kfm backfill resume": ["backfill", "resume", "parts"],

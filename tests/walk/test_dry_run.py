@@ -106,6 +106,7 @@ LOOKING: tuple[tuple[str, ...], ...] = (
     ("schedule", "next", "3"),
     ("schedule", "check"),
     ("freshness",),
+    ("status",),
     ("signals",),
     ("signals", "--metrics"),
     ("pools",),

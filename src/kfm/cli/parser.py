@@ -6,7 +6,18 @@ import argparse
 import os
 from typing import Any, NoReturn
 
-from kfm.cli import cataloguing, discovering, elsewhere, governing, lineages, parting, promotions, questions, timing
+from kfm.cli import (
+    cataloguing,
+    discovering,
+    elsewhere,
+    glancing,
+    governing,
+    lineages,
+    parting,
+    promotions,
+    questions,
+    timing,
+)
 from kfm.errors import EXIT_CODES, KfmError
 
 EXIT_TEXT = {
@@ -31,8 +42,8 @@ COMMANDS = frozenset(
         "attest", "audit", "cat", "compact", "completion", "config", "diff", "doctor", "freeze", "held", "init", "plan",
         "promote", "publish", "receipts", "refs", "resume", "rollback", "run", "runs", "schema", "serve", "telemetry",
         "thaw", "triggers", "verify", "wal", "watch", "webhook", "workflow", *cataloguing.COMMANDS,
-        *discovering.COMMANDS, *elsewhere.COMMANDS, *governing.COMMANDS, *lineages.COMMANDS, *parting.COMMANDS,
-        *promotions.COMMANDS, *questions.COMMANDS, *timing.COMMANDS,
+        *discovering.COMMANDS, *elsewhere.COMMANDS, *glancing.COMMANDS, *governing.COMMANDS, *lineages.COMMANDS,
+        *parting.COMMANDS, *promotions.COMMANDS, *questions.COMMANDS, *timing.COMMANDS,
     }
 )  # fmt: skip
 
@@ -157,6 +168,8 @@ def build(only: str = "") -> Parser:
     _add_keeping(commands)
     _add_proving(commands)
     _add_settings(commands)
+    if only in ("", *glancing.COMMANDS):
+        glancing.add(commands, _command)
     if only in ("", *cataloguing.COMMANDS):
         cataloguing.add(commands, _command, _group)
     if only in ("", *elsewhere.COMMANDS):

@@ -45,6 +45,7 @@ class Screen:
         self.verbose = verbose
         self.out: TextIO = sys.stdout
         self.err: TextIO = sys.stderr
+        self._env = env
         self._logged = verbose and env.get("KFM_LOG") == "jsonl"
         self._out_color = not json and wants_color(self.out, env, no_color=no_color)
         self._err_color = wants_color(self.err, env, no_color=no_color)
@@ -87,20 +88,36 @@ class Screen:
         except OSError as problem:
             _unwritten(problem)
 
-    def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-        """Aligned columns under a header; an empty table is only its header, so that scripts see the same shape."""
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]], *, width: int = 0) -> None:
+        """Aligned columns under a header; an empty table is only its header, so that scripts see the same shape.
+
+        On a terminal it fits: what is too wide goes on in the next line, within its column. Elsewhere a row is a line,
+        unless a `width` is given.
+        """
         cells = [[clean(cell) or "-" for cell in row] for row in rows]
         widths = [
             max(len(name), *(len(row[i]) for row in cells)) if cells else len(name) for i, name in enumerate(columns)
         ]
-        self.line(
-            self._paint(
-                "  ".join(name.upper().ljust(w) for name, w in zip(columns, widths, strict=True)).rstrip(), "bold"
-            )
-        )
+        room = self._width() or width
+        if room:
+            widths = _fitted(columns, widths, room)
+        heads = "  ".join(name.upper().ljust(w) for name, w in zip(columns, widths, strict=True)).rstrip()
+        self.line(self._paint(heads, "bold"))
         for row in cells:
-            padded = [self._word(cell, cell.ljust(width)) for cell, width in zip(row, widths, strict=True)]
-            self.line("  ".join(padded).rstrip())
+            parts = [_wrapped(cell, width) for cell, width in zip(row, widths, strict=True)]
+            for n in range(max(map(len, parts), default=0)):
+                line = [part[n] if n < len(part) else "" for part in parts]
+                padded = [
+                    self._word(cell, piece.ljust(width)) for cell, piece, width in zip(row, line, widths, strict=True)
+                ]
+                self.line("  ".join(padded).rstrip())
+
+    def _width(self) -> int:
+        """How many columns a table may have; 0: as many as it needs."""
+        said = self._env.get("COLUMNS", "")
+        if said.isascii() and said.isdigit() and int(said[:4]) >= 40:
+            return int(said[:4])
+        return _columns(self.out) if self.out.isatty() else 0
 
     def fields(self, pairs: Iterable[tuple[str, object]]) -> None:
         """`name  value`, one a line; what is empty is left out."""
@@ -190,6 +207,32 @@ def _unwritten(problem: OSError) -> NoReturn:
     raise StorageFailed(f"cannot write to stdout: {why}", hint=hint) from problem
 
 
+def _fitted(columns: Sequence[str], widths: list[int], room: int) -> list[int]:
+    """Narrower, the widest first, until all fit; none below its header, or what can be read."""
+    widths = list(widths)
+    floors = [max(len(name), min(width, 12)) for name, width in zip(columns, widths, strict=True)]
+    excess = sum(widths) + 2 * (len(widths) - 1) - room
+    while excess > 0 and any(width > floor for width, floor in zip(widths, floors, strict=True)):
+        widest = max((i for i in range(len(widths)) if widths[i] > floors[i]), key=lambda i: widths[i])
+        widths[widest] -= 1
+        excess -= 1
+    return widths
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """In pieces of at most this width: at spaces, else behind what divides a name, else wherever it must be."""
+    pieces = []
+    while len(text) > width:
+        at = text.rfind(" ", 0, width + 1)
+        if at <= 0:
+            at = max(text.rfind(mark, 0, width) + 1 for mark in "/,-_.:")
+        if at <= 0:
+            at = width
+        pieces.append(text[:at].rstrip())
+        text = text[at:].lstrip()
+    return [*pieces, text]
+
+
 def _columns(stream: TextIO) -> int:
     """The width of the terminal: a line that wraps could not be taken back."""
     import os
@@ -218,6 +261,15 @@ def size(count: int) -> str:
         if value < 1024 or unit == "TiB":
             return f"{value:.1f} {unit}"
     return str(count)
+
+
+def span(minutes: int | None) -> str:
+    """Minutes as a person says them: 45m, 3h 20m, 2d 4h."""
+    if minutes is None:
+        return ""
+    days, hours, rest = minutes // 1440, minutes // 60 % 24, minutes % 60
+    said = [f"{n}{unit}" for n, unit in ((days, "d"), (hours, "h"), (rest, "m")) if n]
+    return " ".join(said[:2]) or "0m"
 
 
 def short(digest: str) -> str:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from kfm.cli.opening import known_dataset, opened, person, settings
-from kfm.cli.render import Screen
+from kfm.cli.render import Screen, span
 from kfm.cli.running import Tally
 from kfm.clock import parse_instant, rfc3339
 from kfm.documents.characters import printable
@@ -34,7 +34,7 @@ _WHY = {
 
 
 def schedule_list(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.scheduling import shown
+    from kfm.house.scheduling import is_overdue, shown
 
     with opened(options, screen, "read") as house:
         found = list(shown(house))
@@ -49,7 +49,7 @@ def schedule_list(options: argparse.Namespace, screen: Screen) -> int:
                     "ahead": each.ahead,
                     "last": _tick(each.last),
                     "next": _at(each.next_ms),
-                    "overdue": _is_overdue(each, now_ms),
+                    "overdue": is_overdue(each, now_ms),
                 }
                 for each in found
             ]
@@ -70,19 +70,16 @@ def schedule_list(options: argparse.Namespace, screen: Screen) -> int:
             for each in found
         ],
     )
-    if late := [each for each in found if _is_overdue(each, now_ms)]:
+    if late := [each for each in found if is_overdue(each, now_ms)]:
         since = f"the last tick was claimed {rfc3339(newest.claimed_ms)}" if newest is not None else "nobody ever did"
         screen.say(f"{len(late)} due and not claimed for more than five minutes: is `kfm up` running? {since}")
     return _dead_man(options, found, now_ms)
 
 
-def _is_overdue(each: Shown, now_ms: int) -> bool:
-    """Whoever looks claims within seconds; after five minutes nobody does."""
-    return each.next_ms is not None and each.next_ms < now_ms - 300_000
-
-
 def _dead_man(options: argparse.Namespace, found: list[Shown], now_ms: int) -> int:
-    dead = options.check and any(_is_overdue(each, now_ms) for each in found)
+    from kfm.house.scheduling import is_overdue
+
+    dead = options.check and any(is_overdue(each, now_ms) for each in found)
     return EXIT_CODES["refused" if dead else "done"]
 
 
@@ -235,7 +232,7 @@ def pools(options: argparse.Namespace, screen: Screen) -> int:
     )
     rows = [
         (each.pool, f"slot {claim.slot}" if claim.slot is not None else f"waits, {place}", claim.dataset,
-         claim.partition, claim.since[:19] + "Z", _span(_minutes(claim.since, now_ms)), claim.priority, claim.process)
+         claim.partition, claim.since[:19] + "Z", span(_minutes(claim.since, now_ms)), claim.priority, claim.process)
         for each in found
         for place, claim in [*((0, claim) for claim in each.held), *enumerate(each.waiting, 1)]
     ]  # fmt: skip
@@ -273,25 +270,16 @@ def freshness(options: argparse.Namespace, screen: Screen) -> int:
                 (
                     each.dataset,
                     each.verdict,
-                    _span(each.age_min),
+                    span(each.age_min),
                     each.target,
-                    _span(each.late_min) if each.late_min else None,
-                    ", ".join(f"{cause} {_span(minutes)}" for cause, minutes in each.blame.items()),
+                    span(each.late_min) if each.late_min else None,
+                    ", ".join(f"{cause} {span(minutes)}" for cause, minutes in each.blame.items()),
                 )
                 for each in found
             ],
         )
     late = any(each.verdict == "late" for each in found)
     return EXIT_CODES["refused" if options.check and late else "done"]
-
-
-def _span(minutes: int | None) -> str:
-    """Minutes as a person says them: 45m, 3h 20m, 2d 4h."""
-    if minutes is None:
-        return ""
-    days, hours, rest = minutes // 1440, minutes // 60 % 24, minutes % 60
-    said = [f"{n}{unit}" for n, unit in ((days, "d"), (hours, "h"), (rest, "m")) if n]
-    return " ".join(said[:2]) or "0m"
 
 
 def _when(schedule: Schedule) -> str:

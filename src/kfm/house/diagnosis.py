@@ -49,6 +49,16 @@ def diagnose(resolved: Resolved, *, deep: bool = False) -> list[Verdict]:
     return found
 
 
+def at_a_glance(house: House) -> list[Verdict]:
+    """What of all this can be told at once, by whoever only looks: nothing is tried, no author's code is loaded."""
+    resolved = house.resolved
+    accepted = resolved.config.accept_weak_storage
+    places = [
+        verdict for verdict in place_verdicts(resolved) if not (accepted and verdict.check.endswith(".filesystem"))
+    ]
+    return contract_verdicts(resolved) + places + catalog_verdicts(resolved) + sink_verdicts(house)
+
+
 def contract_verdicts(resolved: Resolved) -> list[Verdict]:
     """Data contracts that are impossible, unsafe or without effect, before a source is fetched for them."""
     return [

@@ -105,17 +105,22 @@ def _of(house: House, seen: _Seen, name: str, now_ms: int, late_above: list[str]
     told = [*_spells(house, seen, name, as_of_ms, now_ms), *pooled, *_above(late_above, as_of_ms, now_ms)]
     told = _read(house, name, made, as_of_ms, now_ms, told)
     owed = blame(as_of_ms, now_ms, told)
-    late_ms = _late_ms(said, as_of_ms, now_ms)
-    verdict: Verdict = "no target" if said is None else "late" if late_ms > 0 else "fresh"
+    verdict, late_min = judged(said, as_of_ms, now_ms)
     return Freshness(
         dataset=name,
         verdict=verdict,
         as_of=rfc3339(as_of_ms),
         age_min=max(now_ms - as_of_ms, 0) // MINUTE_MS,
         target=target,
-        late_min=-(-late_ms // MINUTE_MS),
+        late_min=late_min,
         blame=owed,
     )
+
+
+def judged(said: FreshnessConfig | None, as_of_ms: int, now_ms: int) -> tuple[Verdict, int]:
+    """Is what was made then late now, and by how many minutes?"""
+    late_ms = _late_ms(said, as_of_ms, now_ms)
+    return "no target" if said is None else "late" if late_ms > 0 else "fresh", -(-late_ms // MINUTE_MS)
 
 
 def _late_ms(said: FreshnessConfig | None, as_of_ms: int, now_ms: int) -> int:

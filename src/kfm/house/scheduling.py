@@ -138,6 +138,11 @@ def shown(house: House) -> Iterator[Shown]:
         yield Shown(schedule, paused, last, None if paused else next_ms(schedule, since), ahead)
 
 
+def is_overdue(each: Shown, now_ms: int) -> bool:
+    """Whoever looks claims within seconds; after five minutes nobody does."""
+    return each.next_ms is not None and each.next_ms < now_ms - 300_000
+
+
 def instants(schedules: Sequence[Schedule], after_ms: int, count: int) -> list[Instant]:
     """The next ones, of all of them together."""
     found: list[Instant] = []

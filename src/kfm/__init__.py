@@ -1,13 +1,12 @@
 """KFM keeps open data true while it changes.
 
 An author needs five names: ``from kfm import Output, Plan, SourceRef, Step, Updater``; that of a connector needs
-``Connector`` and the results of its methods.
-They load on first use, so that ``kfm --version`` costs an interpreter start and little more.
+``Connector`` and the results of its methods. Whoever uses an installation from a program needs one:
+``kfm.open(path)``. They load on first use, so that ``kfm --version`` costs an interpreter start and little more; their
+types are in ``__init__.pyi``.
 """
 
 from __future__ import annotations
-
-TYPE_CHECKING = False  # importing typing would cost a third of a cold start
 
 __version__ = "0.1.0"
 DISTRIBUTION = "kansas-frontier-matrix"  # what to install: on the package index, `kfm` is somebody else's
@@ -15,19 +14,8 @@ __all__ = [
     "Capabilities", "Check", "Connector", "DatasetVersionRef", "Output", "Plan", "RawManifest", "SourceRef", "Step",
     "Updater", "ValidationReport", "WorkArtifacts", "__version__",
 ]  # fmt: skip
-
-if TYPE_CHECKING:
-    from kfm.contract.connector import (
-        Capabilities,
-        Check,
-        Connector,
-        DatasetVersionRef,
-        RawManifest,
-        ValidationReport,
-        WorkArtifacts,
-    )
-    from kfm.contract.records import SourceRef, Step
-    from kfm.contract.updater import Output, Plan, Updater
+# Not in `__all__`: whoever imports everything would lose the `open` that opens files.
+_OPENING = ("Installation", "open")
 
 
 def __getattr__(name: str) -> object:
@@ -39,6 +27,10 @@ def __getattr__(name: str) -> object:
         from kfm.contract import updater
 
         return getattr(updater, name)
+    if name in _OPENING:
+        from importlib import import_module  # by name: the house asks for our version, and nothing goes in a circle
+
+        return getattr(import_module("kfm.installation"), name)
     if name in __all__:
         from kfm.contract import connector
 

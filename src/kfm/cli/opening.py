@@ -9,11 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
-from kfm import errors
 from kfm.cli.render import Screen
-from kfm.contract.names import dataset_id
-from kfm.documents.characters import is_printable, printable
-from kfm.errors import EXIT_CODES, BadInput, KfmError
+from kfm.errors import EXIT_CODES
+from kfm.house import asking
+from kfm.house.asking import one_line as one_line
 
 if TYPE_CHECKING:
     from kfm.config import Resolved
@@ -55,58 +54,24 @@ def opened(
         screen.finish()  # what was said is durable; that closing fails is another matter
 
 
-def known_dataset(options: argparse.Namespace, screen: Screen, resolved: Resolved, text: str) -> str:
+def known_dataset(_options: argparse.Namespace, _screen: Screen, resolved: Resolved, text: str) -> str:
     """A dataset the configuration names, or one that left it and still has refs."""
-    name = dataset_id(text)
-    known = sorted(resolved.config.datasets)
-    if name in known:
-        return name
-    with opened(options, screen, "read", resolved) as house:
-        if any(house.state.refs.at(f"{zone}/{name}") for zone in ("processed", "published", "switch/dataset")):
-            return name
-    from kfm.documents.shape import nearest
-
-    close = nearest(name, known)
-    raise BadInput(
-        f"there is no dataset {printable(name)}",
-        hint=f"did you mean {close}?" if close else "the configuration names " + (", ".join(known[:20]) or "none"),
-    )
+    return asking.known_dataset(resolved, text)
 
 
 def person(options: argparse.Namespace) -> dict[str, str]:
     """Who and why, as they go into the ledger: one line each."""
-    said = {"reason": options.reason, "actor": options.actor or ""}
-    for name, text in said.items():
-        if not is_printable(text) or len(text) > 1000:
-            raise BadInput(f"--{name} must be one line of at most 1000 characters", hint="shorten it")
-    return said
-
-
-def one_line(flag: str, text: str, limit: int = 200) -> str:
-    if not is_printable(text) or len(text) > limit:
-        raise BadInput(f"{flag} must be one line of at most {limit} characters", hint="shorten it")
-    return text
+    return asking.person(options.reason, options.actor or "", asking.as_flag)
 
 
 def code_of(receipt: Receipt, *, tell_noop: bool = False) -> int:
     """The exit code a receipt stands for."""
+    from kfm.house.working import problem_of
+
     if receipt.outcome in ("noop", "unchanged"):
         return EXIT_CODES["noop"] if tell_noop else EXIT_CODES["done"]
-    if receipt.outcome == "frozen":
-        return EXIT_CODES["frozen"]
-    if receipt.status == "SUCCESS":
-        return EXIT_CODES["done"]
-    return next((_exit_of(note.code) for note in receipt.errors), EXIT_CODES["failed"])
-
-
-def _exit_of(code: str) -> int:
-    pending: list[type[KfmError]] = [errors.KfmError]
-    while pending:
-        kind = pending.pop()
-        if kind.code == code:
-            return kind.exit_code
-        pending += kind.__subclasses__()
-    return EXIT_CODES["failed"]
+    problem = problem_of(receipt)
+    return EXIT_CODES["done"] if problem is None else problem.exit_code
 
 
 def together(codes: list[int]) -> int:

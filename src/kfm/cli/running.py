@@ -10,6 +10,8 @@ from kfm.cli.opening import code_of, known_dataset, one_line, opened, person, se
 from kfm.cli.render import Screen, clean, short, size
 from kfm.documents.characters import printable
 from kfm.errors import BadInput, Held, KfmError, PlanChanged
+from kfm.house import asking
+from kfm.house.asking import as_flag, several
 
 if TYPE_CHECKING:
     from kfm.config import Resolved
@@ -53,7 +55,7 @@ class Tally:
         dataset, problem, ours = what
         if ours:
             self._codes.insert(0, problem.exit_code)  # worse than what became of a run
-        told = f"committed, but not delivered yet, do not repeat it: {problem.message}"
+        told = what.told
         self.errors.append({"dataset": dataset, "code": problem.code, "message": told, "hint": problem.hint})
         self._screen.fail(f"{dataset}: {told}; {problem.hint}" if dataset else f"{told}; {problem.hint}")
 
@@ -71,14 +73,9 @@ def run(options: argparse.Namespace, screen: Screen) -> int:
     who = person(options)
     window = one_line("--window", options.window)
     partition = one_line("--partition", getattr(options, "partition", ""))  # not every runner has them
-    if partition and len(set(options.dataset)) != 1:
-        raise BadInput("--partition is of one dataset", hint="name the dataset it is a part of")
     overrides = set_aside(options, who["reason"])
     resolved = settings(options)
-    named = [known_dataset(options, screen, resolved, name) for name in options.dataset]
-    names = named or sorted(resolved.config.datasets)
-    if not names:
-        raise BadInput("the configuration names no dataset", hint="add one under `datasets:`")
+    names = several(resolved, tuple(options.dataset), partition, as_flag)
     folder = artifacts_folder(options, resolved)
     events: list[dict[str, Any]] = []
     from kfm.house.working import running, work
@@ -86,7 +83,7 @@ def run(options: argparse.Namespace, screen: Screen) -> int:
     with opened(options, screen, "dry" if options.dry_run else "write", resolved, events) as house:
         tally = Tally(screen, tell_noop=options.exit_code)
         meant = {"window": window, "partition": partition, **overrides, **who}
-        outcome = work(house, (running(name, **meant) for name in dict.fromkeys(names)), tally)
+        outcome = work(house, (running(name, **meant) for name in names), tally)
         tell_elsewhere(house, tally, outcome, events, folder)
         show_runs(house, screen, tally, outcome)
         return tally.code
@@ -184,12 +181,9 @@ def set_aside(options: argparse.Namespace, reason: str) -> dict[str, Any]:
         raise BadInput(
             f"--allow-deletions {printable(text)} is not a number of keys", hint="give a whole number, 1 or more"
         )
-    asked = {"force": options.force, "abandon": options.abandon, "allow_deletions": int(text or 0)}
-    for name, given in asked.items():
-        if given and not reason.strip():
-            flag = "--" + name.replace("_", "-")
-            raise BadInput(f"{flag} needs a reason", hint="add --reason; it goes into the ledger")
-    return asked
+    return asking.set_aside(
+        force=options.force, abandon=options.abandon, allow_deletions=int(text or 0), reason=reason, spelled=as_flag
+    )
 
 
 def resume(options: argparse.Namespace, screen: Screen) -> int:

@@ -13,7 +13,7 @@ from kfm.config.custodians import CustodianConfig
 from kfm.config.datasets import DatasetConfig, Extent
 from kfm.config.github import GitHubConfig
 from kfm.config.installation import Config, json_schema
-from kfm.config.loading import FILE_NAMES, RESERVED_ENV, Resolved, load
+from kfm.config.loading import FILE_NAMES, RESERVED_ENV, Resolved, file_in, load
 from kfm.config.network import NetworkConfig
 from kfm.config.pace import ExecuteConfig, WatchConfig
 from kfm.config.policy import PolicyConfig
@@ -40,6 +40,7 @@ __all__ = [
     "SourceConfig",
     "WatchConfig",
     "WebhookConfig",
+    "file_in",
     "json_schema",
     "leaves",
     "load",

@@ -116,23 +116,35 @@ def _is_reserved(name: str) -> bool:
     return name in RESERVED_ENV or name.startswith("KFM_SECRET_")
 
 
+def file_in(folder: str) -> str:
+    """The file of the installation in a folder; none above it is looked for."""
+    found = _here(folder, folder)
+    if not found:
+        raise BadInput(f"there is no kfm.yml in {_shown_path(folder)}", hint="write one with `kfm init`")
+    return found
+
+
+def _here(folder: str, start: str) -> str:
+    paths = {name: os.path.join(folder, name) for name in FILE_NAMES}
+    for path in paths.values():
+        if os.path.islink(path) and not os.path.exists(path):  # passing over it would take another installation
+            raise BadInput(
+                f"{os.path.relpath(path, start)} is a link that leads nowhere",
+                hint="mend or remove it, or name another file with --config",
+            )
+    here = [name for name, path in paths.items() if os.path.isfile(path)]
+    if len(here) > 1:
+        raise BadInput(f"{here[0]} and {here[1]} are both here", hint="keep one, or name it with --config")
+    return paths[here[0]] if here else ""
+
+
 def _find(start: str, env: Mapping[str, str]) -> str:
     folder = start
     while True:
-        paths = {name: os.path.join(folder, name) for name in FILE_NAMES}
-        for path in paths.values():
-            if os.path.islink(path) and not os.path.exists(path):  # passing over it would take another installation
-                raise BadInput(
-                    f"{os.path.relpath(path, start)} is a link that leads nowhere",
-                    hint="mend or remove it, or name another file with --config",
-                )
-        here = [name for name, path in paths.items() if os.path.isfile(path)]
-        if len(here) > 1:
-            raise BadInput(f"{here[0]} and {here[1]} are both here", hint="keep one, or name it with --config")
-        if here:
-            found = os.path.relpath(paths[here[0]], start)
+        if path := _here(folder, start):
+            found = os.path.relpath(path, start)
             if folder != start:
-                _check_owner(folder, paths[here[0]], found, env)
+                _check_owner(folder, path, found, env)
             return found
         above = os.path.dirname(folder)
         if above == folder:

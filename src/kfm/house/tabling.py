@@ -8,6 +8,7 @@ from typing import Any
 
 from kfm.contract.labels import Labels, read_labels
 from kfm.contract.masks import MaskingPolicy, read_policy
+from kfm.contract.records import Layout
 from kfm.contract.secret import SHORTEST, Secret
 from kfm.documents import reading
 from kfm.documents.characters import printable
@@ -62,19 +63,21 @@ def columns_of(body: bytes, path: str) -> Columns:
             f"{where} is of a format that masking does not understand",
             hint="it reads csv, tsv, json, ndjson and geojson, by the ending of the name",
         )
-    found = _table(body, where, FORMATS[ending]) if FORMATS[ending] else _records(body, where, ending)
+    if FORMATS[ending]:
+        found = table_of(body.removeprefix(b"\xef\xbb\xbf"), where, Layout(delimiter=FORMATS[ending]))
+    else:
+        found = columns_in(records_of(body, where, lines=ending in (".ndjson", ".jsonl")))
     if not any(len(column) for column in found.values()):
         raise BadInput(f"{where} has no rows", hint="look at the file")
     return found
 
 
-def _table(body: bytes, where: str, delimiter: str) -> Columns:
+def table_of(body: bytes, where: str, layout: Layout) -> Columns:
     import io
 
-    from kfm.contract.records import Layout
     from kfm.inspection.rows import read_table
 
-    names, blocks = read_table(io.BytesIO(body.removeprefix(b"\xef\xbb\xbf")), Layout(delimiter=delimiter), where)
+    names, blocks = read_table(io.BytesIO(body), layout, where)
     if len(set(names)) != len(names):
         raise BadInput(f"{where} has two columns of one name", hint="name each column once")
     found: dict[str, list[Any]] = {name: [] for name in names}
@@ -84,20 +87,24 @@ def _table(body: bytes, where: str, delimiter: str) -> Columns:
     return {**found}
 
 
-def _records(body: bytes, where: str, ending: str) -> Columns:
+def records_of(body: bytes, where: str, *, lines: bool) -> list[dict[str, Any]]:
+    """The records of a document, or of its lines; of features what they say, in one."""
     from kfm.documents.strict_json import decode
 
-    if ending in (".ndjson", ".jsonl"):
-        lines = enumerate(body.splitlines(), 1)
-        records = [decode(line, f"{where}, line {number}") for number, line in lines if line.strip()]
+    if lines:
+        numbered = enumerate(body.splitlines(), 1)
+        records = [decode(line, f"{where}, line {number}") for number, line in numbered if line.strip()]
     else:
         whole = decode(body, where)
         records = whole.get("features", [whole]) if isinstance(whole, dict) else whole
     if not isinstance(records, list) or not all(isinstance(one, dict) for one in records):
         raise BadInput(f"{where} is no list of records", hint="give a list of objects, or a collection of features")
-    flat = [_flat(one) for one in records]
-    names = dict.fromkeys(name for one in flat for name in one)
-    return {name: [one.get(name) for one in flat] for name in names}
+    return [_flat(one) for one in records]
+
+
+def columns_in(records: list[dict[str, Any]]) -> Columns:
+    names = dict.fromkeys(name for one in records for name in one)
+    return {name: [one.get(name) for one in records] for name in names}
 
 
 def _flat(record: dict[str, Any]) -> dict[str, Any]:

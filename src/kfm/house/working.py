@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from kfm.contract.records import Effect, Receipt
-from kfm.errors import Broken, Conflict, KfmError
+from kfm.errors import Broken, Conflict, Frozen, KfmError
 from kfm.house.opening import House
 
 Tell = Callable[[str, KfmError], None]
@@ -25,6 +25,10 @@ class Undelivered(NamedTuple):
     dataset: str
     problem: KfmError
     ours: bool
+
+    @property
+    def told(self) -> str:
+        return f"committed, but not delivered yet, do not repeat it: {self.problem.message}"
 
 
 class Outcome:
@@ -88,6 +92,32 @@ def settle(house: House, outcome: Outcome, audience: Audience, *, all_are_ours: 
     for problem in house.untold:  # a sink that does not answer fails no run; whoever asked to tell it wants to know
         outcome.undelivered.append(Undelivered("", problem, all_are_ours))
         audience.undelivered(outcome.undelivered[-1])
+
+
+def problem_of(receipt: Receipt) -> KfmError | None:
+    """What a receipt tells as an error, of the kind that it was; none if the run ended well or had nothing to do."""
+    if receipt.outcome in ("noop", "unchanged"):
+        return None
+    if receipt.outcome == "frozen":
+        name = receipt.dataset
+        return Frozen(
+            f"{name} is frozen; its trigger is kept", hint=f"see `kfm why-not {name}`; after the thaw, resume"
+        )
+    if receipt.status == "SUCCESS":
+        return None
+    for note in receipt.errors:
+        return _kind_of(note.code)(note.message, run_id=receipt.run_id)
+    return KfmError(f"the run of {receipt.dataset} ended as {receipt.outcome}", run_id=receipt.run_id)
+
+
+def _kind_of(code: str) -> type[KfmError]:
+    pending: list[type[KfmError]] = [KfmError]
+    while pending:
+        kind = pending.pop()
+        if kind.code == code:
+            return kind
+        pending += kind.__subclasses__()
+    return KfmError
 
 
 # -- what can be asked for

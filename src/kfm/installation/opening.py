@@ -1,0 +1,186 @@
+"""`kfm.open`: an installation for a program. Thin over the house, and it prints nothing.
+
+Every call opens the house and closes it again, as every command does: settings, labels, policies and state are those
+of the moment of the call, nothing is held in between, and threads have nothing to share.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from kfm.config import Resolved, file_in, load
+from kfm.contract.names import check_ref
+from kfm.contract.records import Receipt, RefEntry
+from kfm.durable import failing_as_storage
+from kfm.errors import BadInput, KfmError
+from kfm.house import asking, looking, working
+from kfm.house.opening import House, Mode, open_house
+from kfm.installation.reading import Reading
+from kfm.installation.records import Explained, Planned, Ran, Refs, shown_as
+from kfm.installation.showing import Shown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kfm.house.working import Request, Undelivered
+
+
+def open(path: str | os.PathLike[str] | None = None) -> Installation:
+    """The installation in a folder, or of a kfm.yml; without a path that of KFM_CONFIG, or the nearest one upward."""
+    if path is None:
+        return Installation(load(None, os.environ).path)
+    try:
+        where = os.fspath(path)
+    except TypeError:
+        raise BadInput("that is no path", hint="name the folder of an installation, or its kfm.yml") from None
+    if not isinstance(where, str) or not where:
+        raise BadInput("that is no path", hint="name the folder of an installation, or its kfm.yml")
+    return Installation(load(file_in(where) if os.path.isdir(where) else where, os.environ).path)
+
+
+class Installation(Shown):
+    """An installation. Usable in a `with`, and by several threads; what is closed answers nothing any more."""
+
+    def __init__(self, path: str) -> None:
+        """`path` is that of its kfm.yml. Use `kfm.open`, which finds it."""
+        self.path = path
+        self._closed = False
+
+    def __enter__(self) -> Installation:
+        self._settings()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _settings(self) -> Resolved:
+        if self._closed:
+            raise BadInput("the installation is closed", hint="open it again with kfm.open(…)")
+        return load(self.path, os.environ)
+
+    @contextmanager
+    def _opened(self, mode: Mode, resolved: Resolved | None = None) -> Iterator[House]:
+        resolved = resolved or self._settings()
+        with failing_as_storage("use the installation"), open_house(resolved, mode=mode) as house:
+            yield house
+
+    # -- looking
+
+    @property
+    def datasets(self) -> list[str]:
+        """That kfm.yml names."""
+        return sorted(self._settings().config.datasets)
+
+    @property
+    def refs(self) -> Refs:
+        """Where every ref is now: `refs["published/NAME"]`, `refs.history(…)`."""
+        with self._opened("read") as house:
+            return Refs(dict(house.state.refs.all("")), self._history)
+
+    def _history(self, ref: str) -> list[RefEntry]:
+        name = check_ref(ref)
+        with self._opened("read") as house:
+            return looking.ref_history(house, name)
+
+    def plan(self, dataset: str, *, window: str = "", partition: str = "") -> Planned:
+        """The plan that a run would make now, and how it differs from the last. Changes nothing."""
+        asked = {"window": asking.one_line("window", window), "partition": asking.one_line("partition", partition)}
+        resolved = self._settings()
+        name = asking.known_dataset(resolved, asking.one_line("dataset", dataset))
+        with self._opened("dry", resolved) as house:
+            return shown_as(Planned, looking.preview(house, name, **asked))
+
+    def explain(self, thing: str) -> Explained:
+        """How a dataset, version, file, ref, object or run came to be."""
+        from kfm.house.explaining import explain
+
+        with self._opened("read") as house:
+            return shown_as(Explained, explain(house, asking.one_line("thing", thing, 4096))[0])
+
+    def read(self, dataset: str, key: str | tuple[str, ...] = "", *, version: str = "", ref: str = "") -> Reading:
+        """What is published of a dataset, else what is processed; or a version of it, by its digest or the start of it;
+        or what a ref is at, `processed` or `published`. With a key one entry, as `kfm cat` takes it or as a tuple."""
+        from kfm.house import reading
+
+        if isinstance(key, tuple):
+            key = tuple(asking.one_line("a part of the key", part, 4096) for part in key)
+        else:
+            asking.one_line("key", key, 4096)
+        named = {"version": asking.one_line("version", version), "ref": asking.one_line("ref", ref)}
+        with self._opened("read") as house:
+            found = reading.find(house, asking.one_line("dataset", dataset, 4096), key, **named)
+        return Reading(found, lambda: self._opened("read"))
+
+    # -- working
+
+    def run(
+        self,
+        *datasets: str,
+        window: str = "",
+        partition: str = "",
+        dry_run: bool = False,
+        force: bool = False,
+        abandon: bool = False,
+        allow_deletions: int = 0,
+        reason: str = "",
+        actor: str = "",
+        check: bool = True,
+    ) -> Ran:
+        """Run these datasets, or all. Durable and told to the outside when it returns.
+
+        What went wrong is raised when all had their turn, the worst of it; with `check=False` it is in `problems`.
+        """
+        who = asking.person(reason, actor, str)
+        meant = {"window": asking.one_line("window", window), "partition": asking.one_line("partition", partition)}
+        overrides = asking.set_aside(
+            force=force, abandon=abandon, allow_deletions=allow_deletions, reason=reason, spelled=str
+        )
+        resolved = self._settings()
+        said = tuple(asking.one_line("dataset", name) for name in datasets)
+        names = asking.several(resolved, said, partition, str)
+        with self._opened("dry" if dry_run else "write", resolved) as house:
+            return _work(house, [working.running(name, **meant, **overrides, **who) for name in names], check=check)
+
+    def resume(self, run: str = "", *, check: bool = True) -> Ran:
+        """Take up what was left unfinished, and deliver what waits; with the id of a run, that one."""
+        resolved, run_id = self._settings(), ""
+        if asking.one_line("run", run):
+            with self._opened("read", resolved) as house:
+                run_id = looking.find_run(house, run)
+        with self._opened("write", resolved) as house:
+            return _work(house, [working.resuming(run_id)], check=check, all_are_ours=True)
+
+    def _title(self) -> str:
+        return f"installation {self.path}" + (", closed" if self._closed else "")
+
+
+def _work(house: House, requests: Sequence[Request], *, check: bool, all_are_ours: bool = False) -> Ran:
+    outcome = working.work(house, requests, _Nobody(), all_are_ours=all_are_ours)
+    versions = [looking.version_of(house, receipt) for receipt in outcome.receipts]
+    ran = Ran(outcome, versions, dry_run=house.mode == "dry")
+    if check and ran.problems:
+        first = ran.problems[0]
+        if len(ran.problems) > 1:
+            first.add_note(f"and {len(ran.problems) - 1} more; check=False gives all of them, with the receipts")
+        raise first
+    return ran
+
+
+class _Nobody:
+    """Hears it, and says nothing."""
+
+    def begins(self, about: str) -> None: ...
+
+    def ended(self, receipt: Receipt) -> None: ...
+
+    def failed(self, about: str, problem: KfmError) -> None: ...
+
+    def settles(self) -> None: ...
+
+    def undelivered(self, what: Undelivered) -> None: ...

@@ -1,0 +1,105 @@
+"""Something that can be read: it stays the version that it was when it was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from kfm.house import reading
+from kfm.installation.showing import Shown, short
+
+if TYPE_CHECKING:
+    import geopandas
+    import pandas
+    import polars
+    import xarray
+
+    from kfm.house.opening import House
+    from kfm.house.reading import Found
+
+Opened = Callable[[], AbstractContextManager["House"]]
+
+
+class Reading(Shown):
+    """What `read` found. Nothing is read of it until one of its methods is called, and then all of it or none."""
+
+    __slots__ = ("_found", "_opened")
+
+    def __init__(self, found: Found, opened: Opened) -> None:
+        self._found = found
+        self._opened = opened
+
+    @property
+    def dataset(self) -> str:
+        return self._found.dataset
+
+    @property
+    def version(self) -> str:
+        """Its digest."""
+        return self._found.version
+
+    @property
+    def ref(self) -> str:
+        """That led to it; empty: it was named itself."""
+        return self._found.ref
+
+    @property
+    def size(self) -> int:
+        """In bytes, of all that was asked for; of what is sealed, as it is stored."""
+        return sum(entry.size for entry in self._found.entries)
+
+    def keys(self) -> list[tuple[str, ...]]:
+        """Of the entries that were asked for, sorted."""
+        return [entry.key for entry in self._found.entries]
+
+    def bytes(self) -> bytes:
+        """Of one entry: where there are several, name a key."""
+        entry = reading.only(self._found)
+        with self._opened() as house:
+            return reading.bytes_of(house, self._found, entry)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """CSV with all its values as text, the records of NDJSON and JSON, the features of GeoJSON, Parquet. Of several
+        entries one after the other."""
+        with self._opened() as house:
+            return reading.rows_of(house, self._found)
+
+    def polars(self, *, text: bool = False) -> polars.DataFrame:
+        """Of CSV a column is of numbers where that loses nothing, and with `text` never."""
+        from kfm.house import frames
+
+        with self._opened() as house:
+            return frames.polars(house, self._found, text=text)
+
+    def pandas(self, *, text: bool = False) -> pandas.DataFrame:
+        """The same for pandas."""
+        from kfm.house import frames
+
+        with self._opened() as house:
+            return frames.pandas(house, self._found, text=text)
+
+    def geopandas(self) -> geopandas.GeoDataFrame:
+        """Of GeoJSON or GeoParquet."""
+        from kfm.house import frames
+
+        with self._opened() as house:
+            return frames.geopandas(house, self._found)
+
+    def xarray(self) -> xarray.Dataset:
+        """Of NetCDF; of a table by way of pandas."""
+        from kfm.house import frames
+
+        with self._opened() as house:
+            return frames.xarray(house, self._found)
+
+    def _title(self) -> str:
+        count = len(self._found.entries)
+        entries = "1 entry" if count == 1 else f"{count} entries"
+        return f"{self.dataset or 'an object'} {short(self.version)}: {entries}, {self.size} bytes"
+
+    def _table(self) -> tuple[Sequence[str], Iterable[Sequence[object]]]:
+        kinds: dict[str, int] = {}
+        for entry in self._found.entries:
+            kinds[entry.media_type] = kinds.get(entry.media_type, 0) + 1
+        return ("type", "entries"), list(kinds.items())

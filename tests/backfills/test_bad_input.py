@@ -98,7 +98,7 @@ def test_a_dataset_that_is_not_made_by_parts_is_refused(site: Site) -> None:
 @pytest.mark.parametrize(
     ("body", "line", "words"),
     [
-        (b"a\n\n# more\nb\n../c\n", 5, "is not a valid name"),
+        (b"a\n\n# more\nb\n../c\n", 5, "this line is not a valid name of a station"),
         (b"a\nb\nc\nb\n", 4, "'b' stands in line 2 already"),
         (b"a\n\xff\n", 2, "is not UTF-8"),
         (b"a\n" + b"x" * 5000 + b"\n", 2, "too long"),
@@ -109,6 +109,15 @@ def test_a_file_of_keys_is_refused_at_its_line(body: bytes, line: int, words: st
     site.declare(f"{{kind: station, file: {LISTED}}}")
     said = told(site, "plan", "january")
     assert f"{LISTED}:{line}:" in said and words in said, said
+
+
+@pytest.mark.parametrize("kind", ["station", "tile", "cell"])
+def test_a_line_that_is_no_key_is_not_quoted(kind: str, site: Site) -> None:
+    """Somebody may have named a file of protected data."""
+    (site.folder / LISTED).write_text("burial 17, 38.5, -97.2\n")
+    site.declare(f"{{kind: {kind}, file: {LISTED}}}")
+    said = told(site, "plan", "january")
+    assert f"{LISTED}:1: " in said and "burial" not in said and "38.5" not in said, said
 
 
 def test_a_file_of_a_million_lines_is_refused_at_the_line_that_is_too_much(site: Site) -> None:

@@ -157,8 +157,9 @@ class Backfill(NamedTuple):
                     if key and not key.startswith("#"):
                         try:
                             yield line, name_of(self.said.partitions.kind, key)
-                        except BadInput as error:
-                            raise BadInput(f"{where}: {error.message}", hint=error.hint) from None
+                        except BadInput as error:  # not quoted: the file that is named may be another one
+                            what = f"this line is not a valid name of a {self.said.partitions.kind}"
+                            raise BadInput(f"{where}: {what}", hint=error.hint) from None
         except OSError as error:
             path = ("backfills", self.id, "partitions", "file")
             self.document.refuse(path, f"cannot be read: {(error.strerror or '').lower()}", "correct the path")

@@ -35,6 +35,14 @@ def test_another_version_is_other_work_and_the_same_one_again_is_none(pair: Kfm)
     assert at(pair, "processed/deep") == first
 
 
+def test_all_of_them_are_run_in_the_order_in_which_they_read_each_other(pair: Kfm) -> None:
+    assert pair("run").code == 0, "deep comes before tops only by name"
+    assert pair("cat", "processed/deep").out == "well,depth\nb,250\n"
+    Path("tops.csv").write_text(TOPS + "c,900\n")
+    assert pair("run").code == 0
+    assert pair("cat", "processed/deep").out == "well,depth\nb,250\nc,900\n"
+
+
 def test_what_has_no_version_yet_is_said_so(pair: Kfm) -> None:
     answer = pair("run", "deep")
     assert answer.code == 3

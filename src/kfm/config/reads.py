@@ -41,6 +41,21 @@ def above(upstream: Mapping[str, set[str]], name: str) -> list[str]:
     return sorted(found)
 
 
+def in_order(datasets: Datasets) -> list[str]:
+    """All of them by name, except that what others read comes before them."""
+    upstream = upstreams(datasets)
+    found: dict[str, None] = {}
+    for name in sorted(datasets):
+        waiting = [name]
+        while waiting:
+            first = [other for other in sorted(upstream.get(waiting[-1], ())) if other not in found]
+            if first:
+                waiting += reversed(first)
+            else:
+                found[waiting.pop()] = None
+    return list(found)
+
+
 def check_reads(document: Document, datasets: Datasets) -> None:
     """What is read is a dataset of this file, and nothing is made of itself, however far around."""
     upstream: dict[str, set[str]] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from kfm.config.reads import in_order
 from kfm.contract.names import dataset_id
 from kfm.documents.characters import is_printable, printable
 from kfm.errors import BadInput
@@ -68,10 +69,10 @@ def known_dataset(resolved: Resolved, text: str) -> str:
 
 
 def several(resolved: Resolved, datasets: tuple[str, ...], partition: str, spelled: Spelled) -> list[str]:
-    """The datasets of a run, each once; none named: all there are."""
+    """The datasets of a run, each once; none named: all there are, what others read before them."""
     if partition and len(set(datasets)) != 1:
         raise BadInput(f"{spelled('partition')} is of one dataset", hint="name the dataset it is a part of")
-    names = [known_dataset(resolved, name) for name in datasets] or sorted(resolved.config.datasets)
+    names = [known_dataset(resolved, name) for name in datasets] or in_order(resolved.config.datasets)
     if not names:
         raise BadInput("the configuration names no dataset", hint="add one under `datasets:`")
     return list(dict.fromkeys(names))

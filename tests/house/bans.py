@@ -63,8 +63,8 @@ BANS = (
         ),
         "only the durable writers change files",
         # `kfm init` makes new files and replaces none; `kfm doctor` tries a place out in a scratch folder. Nothing that
-        # must not be lost is in a lock, in the log of what was turned away, or in the summary of a job; and the command
-        # line gives closed streams a stand-in.
+        # must not be lost is in a lock, in the log of what was turned away, or in the summary of a job; the command
+        # line gives closed streams a stand-in; and trials of updaters lay out temporary houses, and clear them.
         (
             "src/kfm/durable.py",
             "src/kfm/cli/starter.py",
@@ -73,6 +73,7 @@ BANS = (
             "src/kfm/telemetry/failures.py",
             "src/kfm/publish/actions.py",
             "src/kfm/cli/main.py",
+            "src/kfm/testing/*",
         ),
     ),
     Ban(

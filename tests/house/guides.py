@@ -58,6 +58,7 @@ def follow(page: Path, folder: Path, python: str = sys.executable, section: str 
         "LC_ALL": "C.UTF-8",
         "KFM_ACTOR": "you",
         "KFM_ACCEPT_WEAK_STORAGE": "true",  # the temporary folder may be one in memory
+        "PYTEST_PLUGINS": "kfm.testing.plugin",  # as an installation has it; of a clone nobody may have told pytest
     }
     answer = ""
     ran = 0

@@ -18,7 +18,7 @@ from kfm.config import DatasetConfig, Resolved, SourceConfig
 from kfm.config.reads import metadata_of
 from kfm.contract.declared import check_window
 from kfm.contract.names import check_partition, dataset_id
-from kfm.contract.ports import Lock, Log, Objects, Outside, Publisher, Source
+from kfm.contract.ports import Lock, Log, Objects, Outside, Publisher, Source, Tables
 from kfm.contract.previews import preview_of
 from kfm.contract.records import (
     Effect,
@@ -86,7 +86,7 @@ class House:
         self.clock = clock or from_environment()
         self.log: Log = log or NullLog()
         self.progress = progress or _silent
-        self.tables = open_tables(resolved, mode)
+        self.tables = self._open_tables()
         self.state = StoredState(self.tables, self.clock.now_ms)
         self.trust = Trust(self)
         if mode == "write" and self.config.ledger.sign_with:
@@ -108,6 +108,9 @@ class House:
 
     def close(self) -> None:
         self.state.close()
+
+    def _open_tables(self) -> Tables:
+        return open_tables(self.resolved, self.mode)
 
     def _open_objects(self) -> Objects:
         from kfm.store.objects import DryObjects, FileObjects

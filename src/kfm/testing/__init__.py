@@ -1,0 +1,27 @@
+"""For authors of updaters: a pytest fixture that takes an updater through everything a run may meet.
+
+The plugin is found by pytest by itself. `kfm_updater("wells").check()` in a test tries the dataset `wells` of the
+installation around the test; `kfm_updater(Wells, sources={"wells": "a,b\\n1,2\\n"}).check()` a class by itself.
+Nothing here loads before a test asks for the fixture.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+__all__ = ["Trial", "UpdaterFailed"]
+
+if TYPE_CHECKING:
+    from kfm.testing.failing import UpdaterFailed
+    from kfm.testing.trial import Trial
+
+
+def __getattr__(name: str) -> object:
+    if name == "Trial":
+        from kfm.testing.trial import Trial
+
+        return Trial
+    if name == "UpdaterFailed":
+        from kfm.testing.failing import UpdaterFailed
+
+        return UpdaterFailed
+    raise AttributeError(f"module 'kfm.testing' has no attribute {name!r}")

@@ -1,0 +1,32 @@
+"""What pytest loads: one fixture, and nothing of KFM before a test asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from kfm.testing.trial import Trial
+
+
+@pytest.fixture
+def kfm_updater(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., Trial]]:
+    """Makes a trial of an updater in a temporary house: of a dataset of the installation around the test, by its
+    name, or of a class with its sources. `.check()` tries everything; `.outputs()` gives what it makes, by key."""
+
+    made: list[Trial] = []
+
+    def make(what: Any, **said: Any) -> Trial:
+        from kfm.testing.trial import Trial
+
+        said.setdefault("near", str(request.path.parent))
+        made.append(Trial(what, str(tmp_path_factory.mktemp("kfm")), **said))
+        return made[-1]
+
+    yield make
+    for trial in made:
+        trial.close()

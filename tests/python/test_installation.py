@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import kfm
@@ -87,6 +89,22 @@ def test_explaining_is_what_the_command_tells(gauges: kfm.Installation) -> None:
     told = gauges.explain("rain-gauges")
     assert told.dataset == "rain-gauges" and told.outcome == "done" and len(told.chain) == 2
     assert "<script" not in told.page() and "rain-gauges" in told.page()
+
+
+def test_how_it_stands_is_what_the_command_tells(
+    gauges: kfm.Installation, place: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KFM_NOW", "2026-02-03T04:05:06Z")
+    before = tree(place)
+    assert [step.command for step in gauges.status().next] == ["kfm run rain-gauges"]
+    assert tree(place) == before
+    gauges.run()
+    told = gauges.status("rain-gauges")
+    assert command(place, "status", "--json") == 0
+    assert json.loads(msgspec.json.encode(told)) == json.loads(capfd.readouterr().out)
+    assert told.datasets[0].held_rows == 1 and "kfm promote rain-gauges" in repr(told)
+    with pytest.raises(BadInput, match="there is no dataset"):
+        gauges.status("rain-gages")
 
 
 # -- what is wrong is an error of its kind

@@ -36,7 +36,7 @@ def parsed(page: str) -> Tags:
 
 def everything(one: kfm.Installation, dataset: str) -> list[Shown]:
     """One of each that shows itself."""
-    return [one, one.plan(dataset), one.run(dataset), one.refs, one.read(dataset), one.explain(dataset)]
+    return [one, one.plan(dataset), one.run(dataset), one.refs, one.read(dataset), one.explain(dataset), one.status()]
 
 
 def test_each_says_what_it_is_in_a_console_and_in_a_notebook(gauges: kfm.Installation) -> None:
@@ -81,4 +81,7 @@ def test_of_a_restricted_dataset_nothing_is_shown_of_the_data(place: Path) -> No
     one = kfm.open(place)
     for shown in everything(one, "digs"):
         assert test_restricted.leaks(repr(shown) + shown._repr_html_()) == [], type(shown)
+    assert "entr" not in repr(one.read("digs")), "nor how much of it there is"
+    ran = one.run("digs", force=True, reason="again")
+    assert ran.receipts[0].changes["keys"] == 3 and "3" not in repr(ran).splitlines()[2].partition("sha256:")[0]
     assert one.read("digs").keys()[0] == ("14QX101",), "whoever asks for it gets it, as by the command"

@@ -3,4 +3,5 @@
 from __future__ import annotations
 
 from kfm.engine.preview import PlanPreview as PlanPreview
+from kfm.house.status import Status as Status
 from kfm.projections.account import Account as Account

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kfm.contract.canonical import canonical
-from kfm.errors import BadInput
+from kfm.errors import BadInput, Unavailable
 from kfm.house.reading import (
     GEOJSON,
     NETCDF,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kfm.house.opening import House
 
 EXTRA = "frames"
-_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,17})?(?:[eE][+-]?[0-9]{1,2})?")
 _NOT_A_FRAME = "the rows of {} do not make one frame"
 
@@ -95,6 +95,8 @@ def geopandas(house: House, found: Found) -> Any:
 def xarray(house: House, found: Found) -> Any:
     xr = library("xarray", EXTRA)
     if kind_of(found) in NETCDF:
+        if not {"h5netcdf", "scipy"} & set(xr.backends.list_engines()):
+            raise Unavailable("xarray has nothing to read NetCDF with", hint="pip install h5netcdf scipy")
         body = io.BytesIO(bytes_of(house, found, only(found)))
         return understood(lambda: xr.open_dataset(body).load(), f"{found.name} cannot be read as NetCDF")
     frame = pandas(house, found, text=False)

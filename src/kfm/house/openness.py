@@ -3,11 +3,13 @@ tells of data asks here first; what nobody says anything of is not open."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kfm.clock import rfc3339
 from kfm.config.reads import above, most_closed, upstreams
 from kfm.contract.labels import Labels, Level, standing_of_source
+from kfm.contract.lineage import ZONES
 from kfm.contract.records import DatasetVersion
 from kfm.house.protection import NO_LABELS, is_needed
 
@@ -69,3 +71,14 @@ class Openness:
         return standing_of_source(
             self._labels, dataset=dataset, source=source, digest=digest, today=self._today, declared=declared
         ).level
+
+
+def plainly_public(house: House, datasets: Iterable[str]) -> frozenset[str]:
+    """Those of them whose counts may be shown: nothing about them, or the versions they are at, is to be kept."""
+    openness, state = Openness(house), house.state
+    found = []
+    for name in set(datasets):
+        at = [state.refs.at(f"{zone}/{name}") for zone in ZONES]
+        if openness.is_public(name, *(state.ledger.version(name, version) for version in at if version)):
+            found.append(name)
+    return frozenset(found)

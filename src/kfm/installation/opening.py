@@ -18,8 +18,9 @@ from kfm.durable import failing_as_storage
 from kfm.errors import BadInput, KfmError
 from kfm.house import asking, looking, working
 from kfm.house.opening import House, Mode, open_house
+from kfm.house.openness import plainly_public
 from kfm.installation.reading import Reading
-from kfm.installation.records import Explained, Planned, Ran, Refs, shown_as
+from kfm.installation.records import Explained, Overview, Planned, Ran, Refs, shown_as
 from kfm.installation.showing import Shown
 
 if TYPE_CHECKING:
@@ -88,6 +89,15 @@ class Installation(Shown):
         with self._opened("read") as house:
             return looking.ref_history(house, name)
 
+    def status(self, *datasets: str) -> Overview:
+        """How these datasets stand, or all; what to do next; and what a doctor sees without touching anything."""
+        from kfm.house.status import status
+
+        resolved = self._settings()
+        said = [asking.known_dataset(resolved, asking.one_line("dataset", name)) for name in datasets]
+        with self._opened("read", resolved) as house:
+            return shown_as(Overview, status(house, list(dict.fromkeys(said))))
+
     def plan(self, dataset: str, *, window: str = "", partition: str = "") -> Planned:
         """The plan that a run would make now, and how it differs from the last. Changes nothing."""
         asked = {"window": asking.one_line("window", window), "partition": asking.one_line("partition", partition)}
@@ -115,7 +125,8 @@ class Installation(Shown):
         named = {"version": asking.one_line("version", version), "ref": asking.one_line("ref", ref)}
         with self._opened("read") as house:
             found = reading.find(house, asking.one_line("dataset", dataset, 4096), key, **named)
-        return Reading(found, lambda: self._opened("read"))
+            public = bool(plainly_public(house, [found.dataset]))
+        return Reading(found, lambda: self._opened("read"), public=public)
 
     # -- working
 
@@ -163,7 +174,8 @@ class Installation(Shown):
 def _work(house: House, requests: Sequence[Request], *, check: bool, all_are_ours: bool = False) -> Ran:
     outcome = working.work(house, requests, _Nobody(), all_are_ours=all_are_ours)
     versions = [looking.version_of(house, receipt) for receipt in outcome.receipts]
-    ran = Ran(outcome, versions, dry_run=house.mode == "dry")
+    public = plainly_public(house, (receipt.dataset for receipt in outcome.receipts))
+    ran = Ran(outcome, versions, public=public, dry_run=house.mode == "dry")
     if check and ran.problems:
         first = ran.problems[0]
         if len(ran.problems) > 1:

@@ -24,11 +24,13 @@ Opened = Callable[[], AbstractContextManager["House"]]
 class Reading(Shown):
     """What `read` found. Nothing is read of it until one of its methods is called, and then all of it or none."""
 
-    __slots__ = ("_found", "_opened")
+    __slots__ = ("_found", "_opened", "_public")
 
-    def __init__(self, found: Found, opened: Opened) -> None:
+    def __init__(self, found: Found, opened: Opened, *, public: bool) -> None:
+        """`public`: how much there is of it may be shown."""
         self._found = found
         self._opened = opened
+        self._public = public
 
     @property
     def dataset(self) -> str:
@@ -94,12 +96,13 @@ class Reading(Shown):
             return frames.xarray(house, self._found)
 
     def _title(self) -> str:
+        title = f"{self.dataset or 'an object'} {short(self.version)}"
         count = len(self._found.entries)
         entries = "1 entry" if count == 1 else f"{count} entries"
-        return f"{self.dataset or 'an object'} {short(self.version)}: {entries}, {self.size} bytes"
+        return f"{title}: {entries}, {self.size} bytes" if self._public else title
 
     def _table(self) -> tuple[Sequence[str], Iterable[Sequence[object]]]:
         kinds: dict[str, int] = {}
-        for entry in self._found.entries:
+        for entry in self._found.entries if self._public else ():
             kinds[entry.media_type] = kinds.get(entry.media_type, 0) + 1
         return ("type", "entries"), list(kinds.items())

@@ -14,7 +14,7 @@ import msgspec
 from kfm.contract.records import Effect, Receipt, RefEntry
 from kfm.documents.characters import escaped
 from kfm.errors import KfmError
-from kfm.house.answers import Account, PlanPreview
+from kfm.house.answers import Account, PlanPreview, Status
 from kfm.house.explaining import written
 from kfm.house.working import Outcome, Undelivered, problem_of
 from kfm.installation.showing import Shown, as_html, as_text, short
@@ -25,15 +25,17 @@ CHANGES = ("added", "changed", "removed", "keys")
 class Ran(Shown):
     """What became of a call of `run` or `resume`: a receipt of each run, and what went wrong."""
 
-    __slots__ = ("_versions", "dry_run", "effects", "problems", "receipts", "undelivered")
+    __slots__ = ("_public", "_versions", "dry_run", "effects", "problems", "receipts", "undelivered")
 
-    def __init__(self, outcome: Outcome, versions: Sequence[str], *, dry_run: bool) -> None:
+    def __init__(self, outcome: Outcome, versions: Sequence[str], *, public: frozenset[str], dry_run: bool) -> None:
+        """`public` are the datasets whose counts may be shown."""
         self.receipts: tuple[Receipt, ...] = tuple(outcome.receipts)
         self.effects: tuple[Effect, ...] = tuple(outcome.effects)  # what was changed outside, or in a dry run would be
         self.undelivered: tuple[Undelivered, ...] = tuple(outcome.undelivered)
         self.problems: tuple[KfmError, ...] = tuple(_problems(outcome))  # the worst first, as an exit code would be
         self.dry_run = dry_run
         self._versions = tuple(versions)
+        self._public = public
 
     @property
     def ok(self) -> bool:
@@ -57,7 +59,7 @@ class Ran(Shown):
                 f"{one.dataset}/{one.partition}" if one.partition else one.dataset,
                 one.status,
                 one.outcome,
-                *(one.changes.get(name) for name in CHANGES),
+                *(one.changes.get(name) if one.dataset in self._public else None for name in CHANGES),
                 short(version),
                 one.run_id,
             )
@@ -112,6 +114,44 @@ class Explained(Account, frozen=True):
         return as_html(f"{self.thing} ({self.kind})", ("what is known", "by"), rows)
 
 
+class Overview(Status, frozen=True):
+    """How every dataset stands, what to do next, and what a doctor sees."""
+
+    def __repr__(self) -> str:
+        return "\n".join(as_text(*part) for part in self._parts())
+
+    def _repr_html_(self) -> str:
+        return "".join(as_html(*part) for part in self._parts())
+
+    def _parts(self) -> Iterator[tuple[str, Sequence[str], Iterable[Sequence[object]]]]:
+        many = "1 dataset" if len(self.datasets) == 1 else f"{len(self.datasets)} datasets"
+        state = ", everything is frozen" if self.is_frozen else ""
+        names = ("dataset", "version", "as of", "public", "freshness", "held", "frozen", "waiting", "last run")
+        yield (
+            f"{many} at {self.at}{state}",
+            names,
+            [
+                (
+                    one.dataset,
+                    short(one.version) or ("protected" if one.is_made else ""),
+                    one.as_of,
+                    "no" if not one.is_public else "older" if one.is_behind else "yes",
+                    one.freshness,
+                    one.held_rows or "yes" if one.is_held else "",
+                    "yes" if one.is_frozen else "",
+                    one.waiting or "",
+                    one.last_outcome,
+                )
+                for one in self.datasets
+            ],
+        )
+        if self.next:
+            yield "next", ("command", "why"), [(step.command, step.why) for step in self.next]
+        wrong = [(check.check, check.found) for check in self.checks if not check.ok]
+        if wrong:
+            yield "wrong", ("check", "found"), wrong
+
+
 class Refs(Shown, Mapping[str, str]):
     """Where every ref is, as of the moment it was asked for."""
 
@@ -141,7 +181,7 @@ class Refs(Shown, Mapping[str, str]):
         return ("ref", "version"), [(ref, short(version)) for ref, version in self._at.items()]
 
 
-R = TypeVar("R", Planned, Explained)
+R = TypeVar("R", Planned, Explained, Overview)
 
 
 def shown_as(kind: type[R], record: msgspec.Struct) -> R:

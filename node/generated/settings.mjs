@@ -177,6 +177,8 @@ export const SourceConfig = record("SourceConfig", {
   query: [map(bounded(text, {"min": 1, "max": 4096})), {}],
   revalidate_s: [nullable(bounded(number, {"ge": 0, "le": 31536000})), null],
   media_type: [text, ""],
+  unpack: [literal("gzip"), undefined],
+  member: [bounded(text, {"min": 1, "max": 1000}), undefined],
   mask: [bounded(text, {"max": 4096}), ""],
   poll_s: [nullable(bounded(number, {"ge": 0, "le": 31536000})), null],
 });

@@ -12,14 +12,18 @@ from kfm.config.values import Interval, Text, given
 from kfm.contract import names
 from kfm.contract.aims import REF
 from kfm.contract.records import DataContract, Record
-from kfm.contract.referred import check_secrets, referring
+from kfm.contract.referred import check_secrets, percent, referring
 from kfm.documents.characters import is_printable
 from kfm.documents.reading import Document, Path
 
 Format = Literal["csv", "json", "ndjson", "geojson", "stac", "text", "bytes"]
 Zone = Literal["processed", "published"]
 # What is fetched has these, and what is a dataset has those; of each the value that says nothing.
-_FETCHED = ("expect_hash", "hosts", "headers", "query", "revalidate_s", "media_type", "mask", "poll_s")
+_FETCHED = (
+    "expect_hash", "hosts", "headers", "query", "revalidate_s", "media_type", "mask", "poll_s",
+    "unpack", "member",
+)  # fmt: skip
+_DOTS = frozenset({".", ".."})
 _READ = ("key", "version", "zone")
 
 
@@ -52,6 +56,13 @@ class SourceConfig(Record, frozen=True):
     ] = {}
     revalidate_s: Annotated[Interval | None, Meta(description="as network.revalidate_s, for this source alone")] = None
     media_type: Annotated[str, Meta(description="instead of the one the server names")] = ""
+    unpack: Annotated[
+        Literal["gzip"] | msgspec.UnsetType, Meta(description="the file is gzipped: what is in it is read; Python only")
+    ] = msgspec.UNSET
+    member: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=1000)] | msgspec.UnsetType,
+        Meta(description="the file is a zip or tar archive: this file in it is read, e.g. data/wells.csv; Python only"),
+    ] = msgspec.UNSET
     mask: Annotated[
         str, Meta(max_length=4096, description="path of the masking policy: what the public may see of it")
     ] = ""
@@ -62,7 +73,22 @@ class SourceConfig(Record, frozen=True):
         """What records call it: with references where secrets go."""
         if self.dataset:
             return f"{REF}{self.zone}/{names.dataset_id(self.dataset)}"
+        return self.packed_as + self._inside
+
+    @property
+    def packed_as(self) -> str:
+        """The same of the archive, where one member of it is read."""
         return referring(self.uri, self.headers, self.query)
+
+    @property
+    def _inside(self) -> str:
+        said = f"member={percent(self.member.encode())}" if self.member else f"unpack={self.unpack}"
+        mark = "&" if "#" in self.packed_as else "#"
+        return mark + said if self.is_packed else ""
+
+    @property
+    def is_packed(self) -> bool:
+        return bool(self.member or self.unpack)
 
     def data_contract(self) -> DataContract:
         """The contract with the format of the source in it."""
@@ -88,6 +114,8 @@ def check_source(document: Document, path: Path, source: SourceConfig) -> None:
             "give them by reference under `headers:`",
         )
     check_secrets(document, path, uri, source.headers, source.query)
+    if source.is_packed:
+        _check_packed(document, path, source)
     if source.expect_hash and not names.is_digest(source.expect_hash):
         document.refuse((*path, "expect_hash"), "is not a digest", "write sha256: and 64 hex digits")
     if source.mask and not is_printable(source.mask):
@@ -109,6 +137,27 @@ def _check_kind(document: Document, path: Path, source: SourceConfig) -> None:
             document.refuse((*path, name), f"has no meaning beside {kind}", "take it out")
     if source.version and not names.is_digest(source.version):
         document.refuse((*path, "version"), "is not a digest", "write sha256: and 64 hex digits")
+
+
+def _check_packed(document: Document, path: Path, source: SourceConfig) -> None:
+    if source.member and source.unpack:
+        document.refuse(
+            (*path, "unpack"), "has no meaning beside a member", "take it out: a gzipped tar is known as one"
+        )
+    member = source.member or ""
+    if (
+        not is_printable(member)
+        or member.startswith("/")
+        or "\\" in member
+        or not set(member.split("/")).isdisjoint(_DOTS)
+    ):
+        document.refuse(
+            (*path, "member"),
+            "is not a path within an archive",
+            "write it as the archive lists it, e.g. data/wells.csv",
+        )
+    if "#" in source.uri:
+        document.refuse((*path, "uri"), "of an archive holds '#'", "rename the file, or leave the fragment out")
 
 
 def _check_contract(document: Document, path: Path, contract: DataContract) -> None:

@@ -483,7 +483,7 @@ class RefEntry(Record, frozen=True):
     ts: str
 
 
-PYTHON_ALONE = ("comment", "skip_after_header", "skip_lines")  # of a source or contract; the Node runner refuses it
+PYTHON_ALONE = ("comment", "member", "skip_after_header", "skip_lines", "unpack")  # the Node runner refuses a source so
 _Some = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] | msgspec.UnsetType  # absent: digests stay as they were
 _Sign = Annotated[str, msgspec.Meta(min_length=1, max_length=8)] | msgspec.UnsetType
 ColumnMode = Literal["evolve", "freeze", "discard-row", "discard-value"]

@@ -318,8 +318,9 @@ def meant(label: Label, uri: str, base: str) -> Label:
     said = label.of.source
     if not said or said == uri:
         return label
-    bare = uri.partition("#")[0].partition("?")[0]
-    if address(said, base) not in (address(uri, base), address(bare, base)):
+    asked = uri.partition("#")[0]
+    bare = asked.partition("?")[0]
+    if address(said, base) not in (address(uri, base), address(asked, base), address(bare, base)):
         return label
     return msgspec.structs.replace(label, of=msgspec.structs.replace(label.of, source=uri))
 

@@ -225,7 +225,7 @@ class House:
             objects=self.objects,
             clock=self.clock,
             log=self.log,
-            open_source=partial(self._open_source, declared),
+            open_source=partial(self._open_source, name, declared),
             gate=gates.published,
             step_gate=gates.step,
             rules=gates.rules,
@@ -314,14 +314,21 @@ class House:
 
         return plain(body, self.with_key)
 
-    def _open_source(self, declared: DatasetConfig | None, uri: str) -> Source:
+    def _open_source(self, dataset: str, declared: DatasetConfig | None, uri: str) -> Source:
         """The reader of a source; what it is asked with beside its URL is read from where it lies, now."""
         reader = open_source(uri)
-        if declared is None or not any(source.headers or source.query for source in declared.sources.values()):
+        if declared is None:
             return reader
-        from kfm.sources.secrets import Revealing
+        if any(source.headers or source.query for source in declared.sources.values()):
+            from kfm.sources.secrets import Revealing
 
-        return Revealing(reader, lambda name: self._secrets_of(declared.sources.get(name)))
+            reader = Revealing(reader, lambda name: self._secrets_of(declared.sources.get(name)))
+        if any(source.is_packed for source in declared.sources.values()):
+            from kfm.house.unpacking import unpacking
+
+            protection = partial(self.protection, dataset)
+            reader = unpacking(reader, dataset, declared, protection, self.clock.monotonic, dry=self.mode == "dry")
+        return reader
 
     def _secrets_of(self, source: SourceConfig | None) -> tuple[str, dict[str, Secret], dict[str, Secret]]:
         if source is None:
@@ -397,7 +404,7 @@ class House:
 
     def fetch(self, request: FetchRequest, dataset: str) -> Fetched:
         """Look at a source without a run: its bytes go into the store, nothing else changes."""
-        opened = self._open_source(self.config.datasets.get(dataset), request.uri)
+        opened = self._open_source(dataset, self.config.datasets.get(dataset), request.uri)
         known = self.state.inbox.checkpoint(request.uri)
         protection = self.protection(dataset)
         if protection is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-from tests.promotion.branches import Site, wells
+from tests.promotion.branches import Site, git, wells
 
 
 def test_a_branch_is_previewed_reported_mended_merged_and_promoted(tmp_path: Path) -> None:
@@ -71,3 +71,21 @@ def test_a_branch_is_previewed_reported_mended_merged_and_promoted(tmp_path: Pat
     assert again.code == 0
     assert site.refs()["processed/wells"] == after["processed/wells"]
     assert site.kfm("doctor", "--deep").code == 0
+
+
+def test_a_preview_that_nobody_built_anew_for_two_weeks_is_swept_by_up(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.published()
+    site.branch("deeper")
+    site.write("data/wells.csv", wells(3))
+    site.commit("deeper wells")
+    site.previewed("deeper")
+    git(site.desk, "push", "-q", "origin", "--delete", "deeper")
+    git(site.folder, "fetch", "-q", "--prune")
+    for days, there in ((13, True), (15, False)):
+        env = {"KFM_NOW": f"2026-03-{4 + days:02d}T05:06:07Z", "KFM_WATCH__POLL_S": "0"}
+        said = site.kfm("up", "--once", env=env)
+        assert said.code == 0, said
+        assert bool(site.refs("preview/")) is there, "one whose branch is not here may be of somebody else"
+    assert site.refs()["published/wells"]
+    assert "sweep" in site.kfm("runs", "list").out

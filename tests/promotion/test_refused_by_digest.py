@@ -115,6 +115,13 @@ def test_a_source_that_changed_after_the_approval_is_refused(site: Site, digest:
     assert against["source.changed"]["approved"] != against["source.changed"]["found"]
 
 
+def test_a_source_that_is_gone_after_the_approval_is_refused(site: Site, digest: str) -> None:
+    site.merge("deeper")
+    (site.folder / "data/wells.csv").unlink()
+    against = refused(site, digest, 6)
+    assert set(against) == {"source.changed"} and against["source.changed"]["found"] == ""
+
+
 def test_bytes_that_changed_since_they_were_made_are_refused(site: Site, digest: str) -> None:
     site.merge("deeper")
     version = site.refs()["preview/deeper/processed/wells"]

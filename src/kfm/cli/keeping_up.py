@@ -153,6 +153,8 @@ def _keep_up(
                 told(upkeep.begin())
             if not upkeep.stands_by:
                 told(upkeep.turn())
+                for line in upkeep.news():
+                    screen.say(line)
                 follow()
             patience.rest(upkeep.pause_ms() / 1000)
     except (KeyboardInterrupt, Stopped):

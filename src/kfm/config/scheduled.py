@@ -184,18 +184,35 @@ def _check_declared(
     check_schedule(document, path, said)
 
 
-def _files(resolved: Resolved) -> Iterator[tuple[Document, ScheduleFile]]:
+def stamp(resolved: Resolved) -> list[tuple[str, int, int, int]]:
+    """What the files of schedules look like from outside: another one when one was written, added or taken away."""
     folder = resolved.at(resolved.config.schedules)
+    found = []
+    for name in _names(folder):
+        try:
+            seen = os.stat(os.path.join(folder, name))
+        except OSError:
+            found.append((name, 0, 0, 0))
+        else:
+            found.append((name, seen.st_mtime_ns, seen.st_size, seen.st_ino))
+    return found
+
+
+def _names(folder: str) -> list[str]:
     try:
-        here = sorted(name for name in os.listdir(folder) if name.endswith((".yml", ".yaml", ".json")))
+        return sorted(name for name in os.listdir(folder) if name.endswith((".yml", ".yaml", ".json")))
     except FileNotFoundError:
-        return
+        return []
     except OSError as error:
         raise BadInput(
             f"the folder of schedules cannot be read: {(error.strerror or '').lower()}",
             hint="look at `schedules` in kfm.yml",
         ) from None
-    for name in here:
+
+
+def _files(resolved: Resolved) -> Iterator[tuple[Document, ScheduleFile]]:
+    folder = resolved.at(resolved.config.schedules)
+    for name in _names(folder):
         where = f"{resolved.config.schedules}/{name}"
         document = reading.read(_body(os.path.join(folder, name), where), where, json=name.endswith(".json"))
         if not isinstance(document.value, dict):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kfm.contract.names import is_digest
 from kfm.contract.previews import Preview, PreviewedDataset, slug
 from kfm.contract.records import Receipt, Record
-from kfm.errors import BadInput, KfmError
+from kfm.errors import BadInput, KfmError, Refused
 from kfm.house.branches import Repository
 from kfm.house.previews import below, sweep
 from kfm.operations.moves import NOTHING
@@ -103,7 +103,17 @@ def _sources(house: House, each: PreviewedDataset) -> Iterator[Difference]:
     """Of what is protected, the digests are of sealed bytes."""
     from kfm.engine.preview import inputs_now
 
-    now = inputs_now(house.trigger(each.dataset), house.updater(each.dataset), house.ports(each.dataset))
+    try:
+        now = inputs_now(house.trigger(each.dataset), house.updater(each.dataset), house.ports(each.dataset))
+    except Refused as problem:  # a file that is gone; what does not answer just now is not another one
+        yield Difference(
+            rule="source.changed",
+            dataset=each.dataset,
+            approved=each.inputs[0].digest if each.inputs else "",
+            found="",
+            message=f"the sources of {each.dataset} are not there as they were ({problem.code})",
+        )
+        return
     read = [(ref.uri, ref.content_hash) for ref in now]
     then = [(item.uri, item.digest) for item in each.inputs]
     for position in range(max(len(read), len(then))):

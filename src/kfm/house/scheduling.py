@@ -61,6 +61,12 @@ def schedules_of(resolved: Resolved) -> list[Schedule]:
     return _declared[resolved]
 
 
+def read_again(resolved: Resolved) -> list[Schedule]:
+    """The files as they are now. If one of them is wrong, that is said, and what was read before stays."""
+    _declared[resolved] = _checked(resolved)
+    return _declared[resolved]
+
+
 def _checked(resolved: Resolved) -> list[Schedule]:
     found = declared(resolved)
     for schedule in found:

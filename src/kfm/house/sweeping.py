@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from kfm.clock import parse_instant
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from kfm.house.opening import House
 
 
+DAYS = 14  # after which one that nobody built anew has had its time
+
+
 class Old(NamedTuple):
     name: str  # in refs
     branch: str
@@ -22,12 +26,13 @@ class Old(NamedTuple):
     why: str
 
 
-def old(house: House, days: int) -> list[Old]:
-    """Of branches that are gone, and those that were not built anew for so long. Without a repository, by age alone."""
-    try:
-        repository: Repository | None = Repository(house.resolved.root)
-    except BadInput:
-        repository = None
+def old(house: House, days: int, *, by_age: bool = False) -> list[Old]:
+    """Of branches that are gone, and those that were not built anew for so long. Without a repository, or where nobody
+    asked whether all branches were fetched, by age alone."""
+    repository: Repository | None = None
+    if not by_age:
+        with suppress(BadInput):
+            repository = Repository(house.resolved.root)
     found = []
     for name, each, at, built in previews(house):
         age_ms = house.clock.now_ms() - parse_instant(built, "the time of a preview")

@@ -7,19 +7,24 @@ that jumps do no harm, because a tick is claimed once and a run has its lease.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 
+from kfm.config.scheduled import stamp
 from kfm.contract.ports import Log
+from kfm.contract.previews import PREVIEW
 from kfm.contract.records import Receipt
-from kfm.errors import Busy, KfmError
+from kfm.errors import BadInput, Broken, Busy, KfmError
 from kfm.house.opening import House
 from kfm.house.partitioning import Backfills
-from kfm.house.scheduling import Ticker
+from kfm.house.scheduling import Ticker, read_again
 from kfm.house.turns import Turn
 from kfm.house.watching import Watch
 
+FILES_MS = 5_000  # between two looks at the files of schedules
+SWEEP_MS = 3_600_000  # between two looks for previews that have had their time
 SETTLE_MS = 10_000  # between two looks at sinks that did not answer, and at what others left unfinished
 
 
@@ -35,8 +40,14 @@ class Upkeep:
         goes_on: Callable[[], bool] = lambda: True,
     ) -> None:
         self._house = house
+        self._datasets = datasets
         self._tell = tell
         self._goes_on = goes_on
+        self._files, self._config = stamp(house.resolved), _changed_at(house)
+        self._files_at = house.clock.monotonic()
+        self._swept_at: float | None = None
+        self._news: list[str] = []
+        self.readings = 0  # how often the schedules were read anew
         self._ticker = Ticker(house, datasets, self._told)
         self.watching = Watch(house, datasets, self._told, polled=_is_polled(house), goes_on=self._may)
         self._turn = Turn(house, datasets)
@@ -105,10 +116,61 @@ class Upkeep:
 
     def turn(self, *, patient: bool = True) -> Iterator[Receipt]:
         """One round: claim ticks, look at a source that is due, run what waits, and a partition of each backfill."""
+        self._read_again()
+        yield from self._sweep()
         self._ticker.claim()
         self.watching.poll()
         yield from self.watching.drain(patient=patient)
         yield from self._backfills.turn()
+
+    def _read_again(self) -> None:
+        """Schedules are what their files say now. One that is wrong changes nothing: it is told, and those that were
+        read before are followed."""
+        now, house = self._house.clock.monotonic(), self._house
+        if 0 <= (now - self._files_at) * 1000 < FILES_MS:
+            return
+        self._files_at = now
+        if (config := _changed_at(house)) != self._config:
+            self._config = config
+            self._news.append("kfm.yml has changed: this goes on as it began; stop it and start it anew")
+        try:
+            files, self._files = self._files, stamp(house.resolved)
+            if files == self._files:
+                return
+            read_again(house.resolved)
+        except BadInput as problem:
+            self._told("", problem)
+            return
+        self._ticker = Ticker(house, self._datasets, self._told)
+        self.watching.follow(_is_polled(house))
+        self.readings += 1
+        self._news.append(f"the files of schedules have changed: schedules {self.schedules} now")
+        house.log.event("schedules.changed", schedules=self.schedules)
+
+    def news(self) -> list[str]:
+        """What a person should hear, each once."""
+        said, self._news = self._news, []
+        return said
+
+    def _sweep(self) -> Iterator[Receipt]:
+        """Previews that nobody built anew for long go by themselves."""
+        now = self._house.clock.monotonic()
+        if self._swept_at is not None and 0 <= (now - self._swept_at) * 1000 < SWEEP_MS:
+            return
+        self._swept_at = now
+        if not list(self._house.state.refs.all(PREVIEW)):
+            return
+        from kfm.house.sweeping import DAYS, old, swept
+
+        for each in old(self._house, DAYS, by_age=True):
+            if not self._goes_on():
+                return
+            try:
+                yield swept(self._house, each, reason="", actor="kfm up")
+            except Broken:
+                raise
+            except KfmError as problem:  # somebody is at it: it is looked at again
+                self._told(f"preview {each.name}", problem)
 
     def more(self) -> bool:
         """Is there a source that was not looked at yet?"""
@@ -158,14 +220,18 @@ class Beside(threading.Thread):
 
     def run(self) -> None:
         with ExitStack() as stack:
+            house: House | None = None
             ticker: Ticker | None = None
+            readings = 0
             while not self._ended.wait(self._pause_s):
                 if not self._upkeep.watching.busy:
                     continue
                 try:
-                    if ticker is None:
+                    if house is None:
                         house = stack.enter_context(self._opened())
                         self._upkeep.lend(house)
+                    if ticker is None or readings != self._upkeep.readings:
+                        readings = self._upkeep.readings
                         ticker = Ticker(house, self._datasets)
                     ticker.claim()
                 except KfmError as problem:  # the round after this run claims it
@@ -183,3 +249,10 @@ def _is_polled(house: House) -> Callable[[str, str], bool]:
         return dataset not in scheduled or house.dataset(dataset).sources[source].poll_s is not None
 
     return polled
+
+
+def _changed_at(house: House) -> int:
+    try:
+        return os.stat(house.resolved.path).st_mtime_ns
+    except OSError:
+        return 0

@@ -40,19 +40,26 @@ class Watch:
         self._tell = tell
         self._polled = polled
         self._watched = frozenset(datasets)
-        said = house.config.watch
-        self._debounce_ms = round(said.debounce_s * 1000)
-        self._table = Timetable(
-            shared(self._sources(datasets)),
-            self._now(),
-            jitter=said.jitter,
-            host_pause_ms=round(said.host_pause_s * 1000),
-        )
+        self._debounce_ms = round(house.config.watch.debounce_s * 1000)
+        self._polls = shared(self._sources(datasets))
+        self._table = self._timetable()
         self._wait: dict[str, int] = {}  # datasets that failed or are frozen: not before this
         self._failures: dict[str, int] = {}
         self.busy = False  # a run was begun and has not ended
         self.waits = False  # something of the last round waits for a slot of a pool
         self._unfinished: list[str] = []  # runs that were left, and wait for one
+
+    def _timetable(self) -> Timetable:
+        said = self._house.config.watch
+        return Timetable(self._polls, self._now(), jitter=said.jitter, host_pause_ms=round(said.host_pause_s * 1000))
+
+    def follow(self, polled: Callable[[str, str], bool]) -> None:
+        """Others are to be looked at from here on; if they are the same, each keeps its time."""
+        self._polled = polled
+        polls = shared(self._sources(sorted(self._watched)))
+        if polls != self._polls:
+            self._polls = polls
+            self._table = self._timetable()
 
     def _now(self) -> int:
         return round(self._house.clock.monotonic() * 1000)

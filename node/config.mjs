@@ -204,9 +204,7 @@ function readSecret(file, reference) {
   try {
     const found = fs.fstatSync(descriptor);
     if (!found.isFile() || found.mode & 0o077 || ![0, process.geteuid()].includes(found.uid)) {
-      throw new BadInput(`the secret ${reference} is open to others`, {
-        hint: "chmod 600 it; it must be your own file",
-      });
+      throw new BadInput(`the secret ${reference} is open to others`, { hint: "chmod 600 it; it must be your own file" });
     }
     const body = Buffer.alloc(4097);
     let size = fs.readSync(descriptor, body, 0, body.length, null);

@@ -220,6 +220,7 @@ def test_an_id_is_found_wherever_a_long_text_is_parted(between: str, monkeypatch
             assert scan(text.replace("2000", "20001").encode(), known, MARKER).verdict == "clean"
 
 
+@pytest.mark.long
 def test_the_words_of_a_long_text_are_not_all_held_at_once() -> None:
     known = MARKER.of(["14-BO-2000"], [], finer_than=7)
     body = b"some,words,that,are,none,of,them,an,id\n" * 200_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 import kfm
 from tests.house.bans import ROOT, repository_files
 from tests.house.guides import follow
+from tests.python.notebooks import kept
 
 RUNTIME = {
     "apsw": "apsw",
@@ -109,3 +111,13 @@ def test_every_entry_point_answers_from_an_empty_environment(python: str, tmp_pa
 @pytest.mark.parametrize(("page", "section"), [("README.md", "Use it"), ("docs/guides/first-updater.md", "")])
 def test_the_pages_work_from_an_empty_environment(python: str, tmp_path: Path, page: str, section: str) -> None:
     assert follow(ROOT / page, tmp_path, python, section) >= 2
+
+
+def test_the_notebook_works_from_an_empty_environment(
+    python: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setenv("KFM_ACCEPT_WEAK_STORAGE", "true")  # the temporary folder may be one in memory
+    player = shutil.copyfile(ROOT / "tests" / "python" / "notebooks.py", tmp_path / "player.py")
+    notebook = ROOT / "examples" / "wells.ipynb"
+    assert json.loads(quiet(python, str(player), str(notebook), cwd=tmp_path)) == kept(notebook)

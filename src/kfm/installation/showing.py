@@ -44,8 +44,15 @@ def _word(value: object) -> str:
     return "" if value is None else escaped(str(value))
 
 
-def as_text(title: str, names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+def _told(names: Sequence[str], rows: Iterable[Sequence[object]]) -> tuple[list[str], list[list[str]], int]:
+    """The names and rows of a table without the columns that have nothing to say, and how many rows more there are."""
     told, more = _cut(rows)
+    said = [column for column in range(len(names)) if not column or any(row[column] for row in told)]
+    return [names[column] for column in said], [[row[column] for column in said] for row in told], more
+
+
+def as_text(title: str, names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    names, told, more = _told(names, rows)
     lines = [names, *told] if told else []
     widths = [max(len(line[column]) for line in lines) for column in range(len(names))] if lines else []
     text = [escaped(title)]
@@ -55,7 +62,7 @@ def as_text(title: str, names: Sequence[str], rows: Iterable[Sequence[object]]) 
 
 
 def as_html(title: str, names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    told, more = _cut(rows)
+    names, told, more = _told(names, rows)
     head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in names)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(word)}</td>" for word in row) + "</tr>" for row in told)
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if told else ""

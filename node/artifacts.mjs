@@ -9,10 +9,9 @@ import { isFileName } from "./names.mjs";
 const SAFE = /^[a-z0-9][a-z0-9._-]{0,79}$/;
 const SUFFIX = new Map([
   ["text/csv", ".csv"],
-  ["application/json", ".json"],
-  ["application/geo+json", ".geojson"],
+  ["application/json", ".json"], ["application/geo+json", ".geojson"],
   ["application/x-ndjson", ".ndjson"],
-  ["text/plain", ".txt"],
+  ["text/plain", ".txt"], ["application/vnd.apache.parquet", ".parquet"],
 ]);
 const NEWLINE = Buffer.from("\n");
 

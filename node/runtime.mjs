@@ -116,8 +116,8 @@ export class House {
       const governed = policy.url || policy.folder || ledger.sign_with || attest.sign_with || declared.pool;
       const asks = "asks for signatures, names policies or lets runs wait for a pool";
       if (governed) throw new BadInput(`kfm.yml ${asks}, and this runner does none of it`, python);
-      const said = Object.values(declared.sources).map((source) => ({ ...source.contract, ...source }));
-      const alone = PYTHON_ALONE.find((name) => said.some((source) => source[name]));
+      const said = Object.values(declared.sources).map((source) => ({ ...source, ...dataContract(source) }));
+      const alone = PYTHON_ALONE.find((name) => said.some((source) => source[name] || source.format === name));
       const beyond = alone ? `has a source with ${alone}` : said.some((source) => source.dataset) && "reads other datasets";
       if (beyond) throw new BadInput(`dataset ${id} ${beyond}, and this runner reads none`, python);
       const known = said.some((source) => source.mask) || [...this.tables.scan("standings", "", { limit: 1 })].length;

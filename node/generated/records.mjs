@@ -10,7 +10,7 @@ export const Zone = literal("processed", "published", "quarantine", "raw");
 export const Level = literal("closed", "generalised", "public", "restricted");
 export const TriggerKind = literal("anomaly", "event", "job", "manual", "operation", "poll", "schedule", "webhook");
 export const NONDET = ["attempt", "co2e_g", "duration_ms", "energy_kwh", "finished_at", "host", "latency_ms", "pid", "pool_wait_ms", "retries", "slo_ok", "started_at", "tool_versions", "trace_id", "ts", "wal_replay_count"];
-export const PYTHON_ALONE = ["comment", "member", "skip_after_header", "skip_lines", "unpack"];
+export const PYTHON_ALONE = ["comment", "member", "parquet", "skip_after_header", "skip_lines", "unpack"];
 export const ColumnMode = literal("discard-row", "discard-value", "evolve", "freeze");
 export const ColumnType = literal("boolean", "date", "datetime", "integer", "number", "text");
 
@@ -410,7 +410,7 @@ export const Column = record("Column", {
 });
 
 export const DataContract = record("DataContract", {
-  format: [literal("bytes", "csv", "geojson", "json", "ndjson", "stac", "text"), "bytes"],
+  format: [literal("bytes", "csv", "geojson", "json", "ndjson", "parquet", "stac", "text"), "bytes"],
   columns: [list(Column.type), []],
   other_columns: [literal("discard-row", "discard-value", "evolve", "freeze"), "evolve"],
   header: [boolean, true],

@@ -4,14 +4,14 @@ import { any, boolean, bounded, choice, integer, list, literal, map, nullable, n
 import { DataContract } from "./records.mjs";
 
 export const CastType = literal("boolean", "integer", "number", "text");
-export const OutputFormat = literal("csv", "geojson", "json", "ndjson");
-export const TABULAR = ["csv", "json", "ndjson", "geojson", "stac"];
+export const OutputFormat = literal("csv", "geojson", "json", "ndjson", "parquet");
+export const TABULAR = ["csv", "json", "ndjson", "geojson", "stac", "parquet"];
 export const VERBS = ["select", "rename", "cast", "filter", "sort", "deduplicate", "join", "mask"];
 export const FEATURE_MEMBERS = ["id", "geometry", "bbox"];
 export const ITEM_MEMBERS = ["id", "geometry", "bbox", "collection", "links", "assets", "stac_version", "stac_extensions"];
 export const FILE_NAMES = ["kfm.yml", "kfm.yaml", "kfm.json"];
 export const RESERVED_ENV = ["KFM_ACTOR", "KFM_COLOR", "KFM_CONFIG", "KFM_LOG", "KFM_NOW"];
-export const Format = literal("bytes", "csv", "geojson", "json", "ndjson", "stac", "text");
+export const Format = literal("bytes", "csv", "geojson", "json", "ndjson", "parquet", "stac", "text");
 export const Zone = literal("processed", "published");
 export const CatchUp = literal("all", "last", "none");
 export const On = literal("anomaly", "event");
@@ -19,6 +19,11 @@ export const Overlap = literal("cancel-older", "queue", "skip");
 export const Day = literal("fri", "mon", "sat", "sun", "thu", "tue", "wed");
 export const Cadence = literal("annual", "daily", "real-time", "static", "weekly");
 export const Level = literal("closed", "generalised", "public", "restricted");
+
+export const Expected = record("Expected", {
+  crs: [bounded(text, {"max": 100}), ""],
+  bbox: [list(number), []],
+});
 
 export const FilterConfig = record("FilterConfig", {
   column: bounded(text, {"min": 1, "max": 1000}),
@@ -65,7 +70,7 @@ export const StepConfig = record("StepConfig", {
 export const OutputConfig = record("OutputConfig", {
   from: bounded(text, {"min": 1, "max": 1000}),
   steps: [list(StepConfig.type), []],
-  format: [nullable(literal("csv", "geojson", "json", "ndjson")), null],
+  format: [nullable(literal("csv", "geojson", "json", "ndjson", "parquet")), null],
   partition_by: [text, ""],
   window_by: [text, ""],
   allow_empty: [boolean, false],
@@ -168,8 +173,9 @@ export const SourceConfig = record("SourceConfig", {
   zone: [literal("processed", "published"), "processed"],
   key: [list(bounded(text, {"min": 1, "max": 4096})), []],
   version: [text, ""],
-  format: [nullable(literal("bytes", "csv", "geojson", "json", "ndjson", "stac", "text")), null],
+  format: [nullable(literal("bytes", "csv", "geojson", "json", "ndjson", "parquet", "stac", "text")), null],
   contract: [DataContract.type, {"format": "bytes", "columns": [], "other_columns": "evolve", "header": true, "delimiter": ",", "encoding": "utf-8", "min_rows": 0, "max_held_rows": -1, "max_held_share": 0.2, "allow_empty": false, "shrink_limit": 0.2, "partition_by": "", "json_schema": {}, "root": ""}],
+  expect: [nullable(Expected.type), null],
   complete: [boolean, false],
   expect_hash: [text, ""],
   hosts: [list(bounded(text, {"min": 1, "max": 4096})), []],

@@ -48,9 +48,9 @@ NOT_FOR_NODE = (
     "policy", "attest", "ledger", "custodians", "catalog", "graph", "neo4j", "openlineage", "pools", "runners",
     "github.repository",
 )  # fmt: skip
-# And single settings: Node runs no dataset that reads another one or is masked. Python looks at a format that only a
-# connector has before it looks at the address.
-NOT_FOR_NODE_EITHER = (".dataset", ".zone", ".mask")
+# And single settings: Node runs no dataset that reads another one or Parquet, or is masked. Python looks at a format
+# that only a connector has before it looks at the address.
+NOT_FOR_NODE_EITHER = (".dataset", ".zone", ".mask", ".expect", ".expect.crs", ".expect.bbox")
 NO_SUCH_ADDRESS = "is of a kind this version does not read"
 
 

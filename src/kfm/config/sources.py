@@ -9,14 +9,15 @@ from msgspec import Meta
 
 from kfm.config.network import check_host
 from kfm.config.values import Interval, Text, given
-from kfm.contract import names
+from kfm.contract import expected, names
 from kfm.contract.aims import REF
+from kfm.contract.declared import Expected
 from kfm.contract.records import DataContract, Record
 from kfm.contract.referred import check_secrets, percent, referring
 from kfm.documents.characters import is_printable
 from kfm.documents.reading import Document, Path
 
-Format = Literal["csv", "json", "ndjson", "geojson", "stac", "text", "bytes"]
+Format = Literal["csv", "json", "ndjson", "geojson", "stac", "text", "bytes", "parquet"]
 Zone = Literal["processed", "published"]
 # What is fetched has these, and what is a dataset has those; of each the value that says nothing.
 _FETCHED = (
@@ -45,6 +46,7 @@ class SourceConfig(Record, frozen=True):
     version: Annotated[str, Meta(description="of a dataset: sha256:<hex> of a version, and no newer one is read")] = ""
     format: Annotated[Format | None, Meta(description="how the bytes are read; the same as contract.format")] = None
     contract: Annotated[DataContract, Meta(description="what it must look like")] = DataContract()
+    expect: Annotated[Expected | None, Meta(description="parquet: where its geometries must lie")] = None
     complete: Annotated[bool, Meta(description="this source is everything, so what it lacks may be deleted")] = False
     expect_hash: Annotated[str, Meta(description="sha256:<hex> the bytes must have")] = ""
     hosts: Annotated[tuple[Text, ...], Meta(description="other hosts a redirect may lead to")] = ()
@@ -91,8 +93,9 @@ class SourceConfig(Record, frozen=True):
         return bool(self.member or self.unpack)
 
     def data_contract(self) -> DataContract:
-        """The contract with the format of the source in it."""
-        return self.contract if self.format is None else msgspec.structs.replace(self.contract, format=self.format)
+        """The contract with the format of the source in it, and what else it must say of itself."""
+        said = self.contract if self.format is None else msgspec.structs.replace(self.contract, format=self.format)
+        return said if self.expect is None else expected.expecting(said, self.expect)
 
 
 def check_source(document: Document, path: Path, source: SourceConfig) -> None:
@@ -126,6 +129,12 @@ def check_source(document: Document, path: Path, source: SourceConfig) -> None:
     if source.format is not None and declared and source.contract.format != source.format:
         document.refuse((*path, "format"), "and contract.format differ", "say it once")
     _check_contract(document, (*path, "contract"), source.contract)
+    if source.expect is not None:
+        if source.data_contract().format not in expected.GEOGRAPHIC:
+            hint = f"it is for {', '.join(expected.GEOGRAPHIC)}"
+            document.refuse((*path, "expect"), "has no meaning for this format", hint)
+        if problem := expected.problem_of(source.expect):
+            document.refuse((*path, "expect", problem[0]), problem[1], problem[2])
 
 
 def _check_kind(document: Document, path: Path, source: SourceConfig) -> None:

@@ -19,10 +19,10 @@ from kfm.documents.reading import Document, Path
 from kfm.errors import BadInput
 
 CastType = Literal["text", "integer", "number", "boolean"]
-OutputFormat = Literal["csv", "json", "ndjson", "geojson"]
+OutputFormat = Literal["csv", "json", "ndjson", "geojson", "parquet"]
 Scalar = str | int | float | bool
 Bound = str | int | float
-TABULAR = ("csv", "json", "ndjson", "geojson", "stac")  # formats of a source that have rows
+TABULAR = ("csv", "json", "ndjson", "geojson", "stac", "parquet")  # formats of a source that have rows
 VERBS = ("select", "rename", "cast", "filter", "sort", "deduplicate", "join", "mask")
 # Of a feature these are its own members; every other column is one of its properties.
 FEATURE_MEMBERS = ("id", "geometry", "bbox")
@@ -30,6 +30,18 @@ ITEM_MEMBERS = (*FEATURE_MEMBERS, "collection", "links", "assets", "stac_version
 
 _Column = Annotated[str, Meta(min_length=1, max_length=1000)]
 _Columns = tuple[_Column, ...]
+
+
+class Expected(Record, frozen=True):
+    """What is looked at beside the columns."""
+
+    crs: Annotated[
+        str, Meta(max_length=100, description="authority and code of the coordinate system, such as EPSG:4326")
+    ] = ""
+    bbox: Annotated[
+        tuple[float, ...],
+        Meta(description="west, south, east, north in its coordinates: a row with a position outside is held"),
+    ] = ()
 
 
 class FilterConfig(Record, frozen=True):
@@ -231,7 +243,7 @@ class _Check:
         contract = self._source(output.from_, ("from",))
         if contract.format == "csv" and not contract.header:
             self._columns = [column.name for column in contract.columns]
-        self._pointers = contract.format != "csv"
+        self._pointers = contract.format not in ("csv", "parquet")
         for number, step in enumerate(output.steps):
             self._step(("steps", number), step)
         if output.partition_by and output.partition_by != contract.partition_by:
@@ -250,6 +262,8 @@ class _Check:
             self._refuse(at, f"is csv, but nobody says which columns of the {source} it has", "add a select")
         if wanted == "geojson" and source == "csv":
             self._refuse(at, "is geojson, but a csv has no geometry", "use csv, json or ndjson")
+        if "parquet" in (source, wanted) and (source != wanted or self._output.steps or self._output.partition_by):
+            self._refuse(at, "makes something else of parquet, or parquet of something else", "publish it whole")
         if wanted == "geojson" and self._columns is not None and "geometry" not in self._columns:
             self._refuse(at, "is geojson, but its columns have no geometry", "add geometry to the select")
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from kfm.documents.thrift import footer_of
+
 Columns = Sequence[Sequence[str]]
 
 
@@ -92,6 +94,9 @@ class Table(NamedTuple):
 
 def holds_rows(media_type: str, body: bytes) -> bool:
     """Whether an output that a declaration made has rows, or only what stands around them."""
+    if media_type == "application/vnd.apache.parquet":
+        footer = footer_of(body)
+        return footer is None or footer.rows > 0
     if not media_type.startswith("text/csv"):
         return body not in (b"", b"[]", b'{"features":[],"type":"FeatureCollection"}')
     end = quotes = 0

@@ -27,7 +27,7 @@ from kfm.engine.results import Done, Results
 from kfm.engine.stations import Executed, Planned
 from kfm.engine.walk import Walk, is_public, words_of
 from kfm.errors import Broken, Conflict, KfmError, StepFailed, Unavailable, place_of
-from kfm.inspection.describing import MOST_READ, describes_itself, given_by_author, read_from
+from kfm.inspection.describing import MOST_READ, describes_itself, given_by_author, is_read_from_its_end, read_from
 
 LOOKAHEAD = 4096  # steps of the plan that are looked at for readiness; the first of them is always ready in time
 FLUSH_S = 0.25  # finished steps wait at most about this long for their DONE while others still run
@@ -359,13 +359,13 @@ class Crew:
             if output.rows == 0:
                 check_emptied(self._walk, step)
             # Of what is restricted nothing is described: the journal is no place for where and when it was.
-            describes = self._seal is None and describes_itself(media_type)
+            describes = media_type if self._seal is None and describes_itself(media_type) else ""
             given = output.bbox is not None or output.datetime is not None or output.stac_id is not None
             if given and self._seal is None:
                 self._described[position] = given_by_author(output)
             if type(body) is bytes and len(body) <= INLINE_MAX:
                 if describes:
-                    self._say(position, body)
+                    self._say(position, body, describes)
                 if self._seal is not None:
                     body = self._seal.sealed(body)
                 digest = "sha256:" + sha256(body).hexdigest()
@@ -441,21 +441,22 @@ class Crew:
                 raise self._no_output(position, step, wrong)
             yield bytes(piece)
 
-    def _store(self, position: int, step: Step, body: Any, describes: bool) -> tuple[str, int]:
+    def _store(self, position: int, step: Step, body: Any, describes: str) -> tuple[str, int]:
         """A large output is a file: durable before its DONE, and read back."""
         objects = self._walk.ports.objects
         digest, size = objects.put_stream(self._pieces(position, step, body))
+        keeps = describes and (size <= MOST_READ or is_read_from_its_end(describes))
         kept: list[bytes] = []
         with objects.open(digest) as file:
-            while piece := file.read(1 << 20):
-                if describes and size <= MOST_READ:
-                    kept.append(piece)
+            while piece := file.read(MOST_READ):
+                if keeps:
+                    kept = [*kept[-1:], piece]
         if kept:
-            self._say(position, b"".join(kept))
+            self._say(position, b"".join(kept), describes)
         return digest, size
 
-    def _say(self, position: int, body: bytes) -> None:
+    def _say(self, position: int, body: bytes, media_type: str) -> None:
         """What the bytes say of themselves, unless the author has."""
-        said = read_from(body) | self._described.get(position, {})
+        said = read_from(body, media_type) | self._described.get(position, {})
         if said:
             self._described[position] = said

@@ -22,7 +22,14 @@ from kfm.engine.walk import Walk
 from kfm.errors import Denied, Held, Refused
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import BinaryIO
+
     from kfm.inspection.inspecting import Inspection
+
+    Inspector = Callable[
+        [Callable[[], BinaryIO], DataContract, str, Callable[[bytes], None], Callable[[bytes], None], int], Inspection
+    ]
 
 
 def quarantine(walk: Walk, acquired: Acquired, run: Run | None = None) -> Inspected:
@@ -73,9 +80,8 @@ def rows_before(walk: Walk, ref: SourceRef, i: int) -> int:
 
 def examine(walk: Walk, inputs: list[SourceRef], i: int, contract: DataContract, reports: list[dict[str, Any]]) -> None:
     """Put the input as it was found in the place of what was acquired, also if it is held."""
-    from kfm.inspection.inspecting import inspect  # only where there is a contract: it is not free to load
-
     ref = inputs[i]
+    inspect = _inspector(walk, ref, contract)
     read = ref.accepted_hash or ref.content_hash  # of a version the key that is read
     objects = sealing(walk, [ref])
     name = ref.name or "source"
@@ -118,6 +124,23 @@ def examine(walk: Walk, inputs: list[SourceRef], i: int, contract: DataContract,
         )
     accepted_hash = accepted.commit()[0] if report.changed else _drop(accepted) or read
     inputs[i] = msgspec.structs.replace(inputs[i], accepted_hash=accepted_hash, partitions=report.partitions)
+
+
+def _inspector(walk: Walk, ref: SourceRef, contract: DataContract) -> Inspector:
+    """What judges it: in this process, or apart from it. Loaded only where there is a contract: it is not free."""
+    from kfm.inspection.inspecting import APART, inspect
+
+    if contract.format not in APART:
+        return inspect
+    if ref.sealed_with or walk.ports.seal is not None:
+        raise Refused(
+            f"source {ref.name or 'source'} is protected, and masking does not understand {contract.format}",
+            hint="say `format:` csv, ndjson or geojson, or `bytes` to keep it as it is",
+            rule="format.protected",
+        )
+    from kfm.engine.apart import inspect_apart
+
+    return partial(inspect_apart, walk.ports.scratch)
 
 
 def sealing(walk: Walk, inputs: list[SourceRef]) -> Objects:

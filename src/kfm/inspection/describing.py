@@ -16,11 +16,17 @@ from kfm.inspection.geojson import bbox_flaw, collection_flaw, feature_flaw, pla
 from kfm.inspection.stac import moment
 
 MOST_READ = 1 << 20
+PARQUET = "application/vnd.apache.parquet"
 OPEN = ".."  # an interval without a beginning, or without an end
 
 
 def describes_itself(media_type: str) -> bool:
-    return media_type.partition(";")[0].strip() == "application/geo+json"
+    return media_type.partition(";")[0].strip() in ("application/geo+json", PARQUET)
+
+
+def is_read_from_its_end(media_type: str) -> bool:
+    """Then the last `MOST_READ` bytes are enough, however many there are."""
+    return media_type.partition(";")[0].strip() == PARQUET
 
 
 def given_by_author(output: Output) -> dict[str, Any]:
@@ -61,8 +67,12 @@ def is_datetime(text: Any) -> bool:
     return first <= last if first is not None and last is not None else start != end
 
 
-def read_from(body: bytes) -> dict[str, Any]:
-    """What a GeoJSON document says of itself."""
+def read_from(body: bytes, media_type: str = "application/geo+json") -> dict[str, Any]:
+    """What a GeoJSON document, or the end of a GeoParquet file, says of itself."""
+    if is_read_from_its_end(media_type):
+        from kfm.inspection.geoparquet import described
+
+        return described(body)
     try:
         document = decode(body, "the output")
     except BadInput:

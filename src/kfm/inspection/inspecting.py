@@ -25,6 +25,10 @@ import msgspec
 from kfm.contract.records import Column, DataContract, Finding
 from kfm.errors import BadInput
 
+ROWS = ("csv", "json", "ndjson", "geojson", "stac", "parquet")  # formats that have them
+
+APART = ("parquet",)  # formats that a library of somebody else's reads, which may crash
+
 
 class Inspection(msgspec.Struct, frozen=True, kw_only=True):
     """What came out. If `held`, nothing of the source may be used, whatever was accepted on the way."""
@@ -34,7 +38,9 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
     held: bool  # the whole source is held
     cause: Finding | None  # of a held source: the first finding that holds it
     changed: bool  # what was given to `accept` is the accepted source; if False, the source is, as it came
-    skipped: bool | msgspec.UnsetType  # changed only in that lines which are no rows are gone; nothing of the table is
+    skipped: bool | msgspec.UnsetType = (
+        msgspec.UNSET
+    )  # changed only in that lines which are no rows are gone; nothing of the table is
     findings: list[Finding]  # at most 200, the gravest kept; by row, then column
     finding_counts: dict[str, int]  # all of them, by rule
     partitions: tuple[str, ...]  # of the rows that passed
@@ -72,6 +78,10 @@ def inspect(
         from kfm.inspection.text import inspect_text
 
         inspect_text(open_body, contract, out)
+    elif contract.format == "parquet":
+        from kfm.inspection.parquet import inspect_parquet
+
+        inspect_parquet(open_body, contract, out, accept)
     out.finish(contract, before)
     return Inspection(
         rows=out.rows,
@@ -98,14 +108,14 @@ def _format_problems(contract: DataContract) -> Iterator[str]:
 
     kind = contract.format
     given: list[tuple[str, bool, tuple[str, ...]]] = [
-        ("columns", bool(contract.columns), ("csv", "json", "ndjson", "geojson", "stac")),
-        ("other_columns", contract.other_columns != "evolve", ("csv", "json", "ndjson", "geojson", "stac")),
-        ("partition_by", bool(contract.partition_by), ("csv", "json", "ndjson", "geojson", "stac")),
-        ("min_rows", bool(contract.min_rows), ("csv", "json", "ndjson", "geojson", "stac")),
-        ("max_held_rows", contract.max_held_rows != -1, ("csv", "json", "ndjson", "geojson", "stac")),
-        ("max_held_share", contract.max_held_share != 0.2, ("csv", "json", "ndjson", "geojson", "stac")),
-        ("allow_empty", contract.allow_empty, ("csv", "json", "ndjson", "geojson", "stac")),
-        ("shrink_limit", contract.shrink_limit != 0.2, ("csv", "json", "ndjson", "geojson", "stac")),
+        ("columns", bool(contract.columns), ROWS),
+        ("other_columns", contract.other_columns != "evolve", ROWS),
+        ("partition_by", bool(contract.partition_by), ROWS),
+        ("min_rows", bool(contract.min_rows), ROWS),
+        ("max_held_rows", contract.max_held_rows != -1, ROWS),
+        ("max_held_share", contract.max_held_share != 0.2, ROWS),
+        ("allow_empty", contract.allow_empty, ROWS),
+        ("shrink_limit", contract.shrink_limit != 0.2, ROWS),
         ("header", not contract.header, ("csv",)),
         ("delimiter", contract.delimiter != ",", ("csv",)),
         ("encoding", contract.encoding != "utf-8", ("csv", "text")),

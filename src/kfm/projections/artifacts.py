@@ -21,6 +21,7 @@ _SUFFIX = {
     "application/geo+json": ".geojson",
     "application/x-ndjson": ".ndjson",
     "text/plain": ".txt",
+    "application/vnd.apache.parquet": ".parquet",
 }
 
 

@@ -106,6 +106,8 @@ class DeclaredUpdater(Updater):
         def lookup(step: StepConfig, place: Place) -> Lookup:
             return self._lookup(read, step, place)
 
+        if contract.format == "parquet":
+            return writing.copied(read.open(output.from_))
         if contract.format == "csv":
             return _of_table(output, partition, read, steps, lookup, self._room(read), format_)
         return _of_records(name, output, partition, read, contract, steps, lookup, self._room(read), format_)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -20,6 +20,7 @@ MEDIA_TYPES = {
     "json": "application/json",
     "ndjson": "application/x-ndjson",
     "geojson": "application/geo+json",
+    "parquet": "application/vnd.apache.parquet",
 }
 # What stands before, between and after the records.
 _AROUND = {
@@ -127,6 +128,13 @@ def _gathered(parts: Iterable[bytes]) -> Iterator[bytes]:
             held, size = [], 0
     if held:
         yield b"".join(held)
+
+
+def copied(file: BinaryIO) -> Iterator[bytes]:
+    """As it came."""
+    with file:
+        while chunk := file.read(1 << 20):
+            yield chunk
 
 
 def whole(chunks: Iterator[bytes], limit: int) -> bytes | Iterator[bytes]:

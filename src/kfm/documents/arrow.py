@@ -1,0 +1,220 @@
+"""Columns of Arrow as the plain values that contracts and steps speak of, and tables as the bytes of Parquet.
+
+    integer, number, boolean, text      themselves; a decimal is the nearest double
+    date                                2026-01-31
+    timestamp                           2026-01-31T12:00:00, with as many digits of a second as its unit has, and
+                                        Z if it has a zone: then it is told in UTC. So texts sort as moments do
+    anything else                       has no value: it can be carried, and not looked at
+
+The same rows of the same types are the same bytes of Parquet, however they came in: every option of the writer is
+said here, and groups of rows are cut by their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from kfm.errors import Unavailable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MEDIA_TYPE = "application/vnd.apache.parquet"
+BATCH = 1 << 16  # rows that are looked at together
+GROUP = 1 << 16  # rows of a group that is written
+MOST_SAFE = 2**53
+_OPTIONS: dict[str, Any] = {
+    "version": "2.6",
+    "data_page_version": "1.0",
+    "compression": "zstd",
+    "compression_level": 3,
+    "use_dictionary": True,
+    "dictionary_pagesize_limit": 1 << 20,
+    "data_page_size": 1 << 20,
+    "write_batch_size": 1024,
+    "write_statistics": True,
+    "write_page_index": False,
+    "store_schema": True,
+}
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31, from 1970-01-01
+_PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
+
+
+def library(what: str) -> Any:
+    """pyarrow with its parts; Unavailable where it is not installed. `what` wants it."""
+    try:
+        import pyarrow
+        import pyarrow.compute
+        import pyarrow.parquet
+    except ModuleNotFoundError as problem:
+        raise Unavailable(
+            f"{what} needs a library that is not installed",
+            hint="pip install 'kansas-frontier-matrix[parquet]'",
+        ) from problem
+    return pyarrow
+
+
+def family(kind: pa.DataType) -> str:
+    """What its values are to a contract: one of the words above, `null`, or `other`."""
+    import pyarrow.types as types
+
+    if types.is_dictionary(kind):
+        return family(kind.value_type)
+    for name, fits in (
+        ("null", types.is_null),
+        ("boolean", types.is_boolean),
+        ("integer", types.is_integer),
+        ("number", types.is_floating),
+        ("decimal", types.is_decimal),
+        ("text", types.is_string),
+        ("text", types.is_large_string),
+        ("date", types.is_date),
+        ("timestamp", types.is_timestamp),
+    ):
+        if fits(kind):
+            return name
+    return "other"
+
+
+def plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """In one piece, and every value in its place."""
+    import pyarrow as pa
+
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+        if isinstance(column, pa.ChunkedArray):  # none, or more than one array holds
+            column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+class OutOfRange(ValueError):
+    """A date before the year 1 or after 9999, which has no text."""
+
+
+def texts(column: pa.Array) -> pa.Array:
+    """A column of dates or timestamps as their texts."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = column.type
+    if not in_range(column):
+        raise OutOfRange
+    if pa.types.is_timestamp(kind):
+        bare = column.cast(pa.int64()).cast(pa.timestamp(kind.unit))
+        found = pc.strftime(bare, "%Y-%m-%dT%H:%M:%S")
+        return pc.binary_join_element_wise(found, "Z", "") if kind.tz else found
+    return pc.strftime(column.cast(pa.date32()), "%Y-%m-%d")
+
+
+def in_range(column: pa.Array) -> bool:
+    """Whether every date or timestamp of it has a text."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        whole, day = column.cast(pa.int64()), 86_400 * _PER_SECOND[kind.unit]
+    elif kind.bit_width == 64:
+        whole, day = column.cast(pa.int64()), 86_400_000
+    else:
+        whole, day = column.cast(pa.int32()), 1
+    found = pc.min_max(whole).as_py()
+    if found["min"] is None:
+        return True
+    return bool(_FIRST_DAY * day <= found["min"] and found["max"] < (_LAST_DAY + 1) * day)
+
+
+def values(column: pa.Array) -> list[Any]:
+    """The plain values. Floats that are not finite stay what they are; what has no value is None."""
+    kind = family(column.type)
+    if kind in ("date", "timestamp"):
+        column = texts(column)
+    elif kind == "decimal":
+        return [None if value is None else float(value) for value in column.to_pylist()]
+    elif kind == "other":
+        return [None] * len(column)
+    found: list[Any] = column.to_pylist()
+    return found
+
+
+class ParquetWriter:
+    """Rows as Parquet, group by group. `write` gets the bytes in their order."""
+
+    def __init__(self, write: Callable[[bytes], object], schema: pa.Schema) -> None:
+        import pyarrow.parquet as pq
+
+        self._schema = schema
+        self._writer = pq.ParquetWriter(_Sink(write), schema, **_OPTIONS)
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        while batch.num_rows:
+            room = GROUP - self._rows
+            self._waiting.append(batch.slice(0, room))
+            self._rows += min(room, batch.num_rows)
+            batch = batch.slice(room)
+            if self._rows == GROUP:
+                self._flush()
+
+    def _flush(self) -> None:
+        import pyarrow as pa
+
+        # In one piece: how the rows came in must not be seen in the pages.
+        table = pa.Table.from_batches(self._waiting, self._schema).combine_chunks()
+        self._writer.write_table(table, row_group_size=GROUP)
+        self._waiting, self._rows = [], 0
+
+    def close(self) -> None:
+        if self._rows:
+            self._flush()
+        self._writer.close()
+
+
+class _Sink:
+    """Where Arrow writes to; it asks for more than it uses."""
+
+    closed = False
+    mode = "wb"
+
+    def __init__(self, write: Callable[[bytes], object]) -> None:
+        self._write = write
+        self._at = 0
+
+    def write(self, body: Any) -> int:
+        data = bytes(body)
+        self._write(data)
+        self._at += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self._at
+
+    def writable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return False
+
+    def seekable(self) -> bool:
+        return False
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def parquet_pieces(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
+    """The whole file, a piece at a time."""
+    held: list[bytes] = []
+    writer = ParquetWriter(held.append, schema)
+    for batch in batches:
+        writer.add(batch)
+        if held:
+            yield b"".join(held)
+            held.clear()
+    writer.close()
+    yield b"".join(held)

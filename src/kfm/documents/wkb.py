@@ -1,0 +1,92 @@
+"""Where a geometry in well-known binary lies. Every count is held against the bytes there are before it is believed."""
+
+from __future__ import annotations
+
+from math import isfinite, isnan
+from struct import Struct, unpack_from
+
+_DEEPEST = 8
+_POINT = Struct("<BIdd")
+_PARTS = {4: 1, 5: 2, 6: 3, 7: 0}  # multi and collection: of which kind its parts are; 0: any
+Box = tuple[float, float, float, float]
+
+
+class NoGeometry(ValueError):
+    """The bytes are no geometry; the text says why, and holds nothing of them."""
+
+
+def box_of(body: bytes) -> Box | None:
+    """West, south, east, north of all positions; None if there are none."""
+    if len(body) == 21 and body[0] == 1:
+        _, kind, x, y = _POINT.unpack(body)
+        if kind == 1 and isfinite(x) and isfinite(y):
+            return x, y, x, y
+    reader = _Reader(body)
+    reader.geometry(0, 0)
+    if reader.at != len(body):
+        raise NoGeometry("there are bytes behind the geometry")
+    return reader.box
+
+
+class _Reader:
+    def __init__(self, body: bytes) -> None:
+        self.at = 0
+        self.box: Box | None = None
+        self._body = body
+
+    def _need(self, size: int) -> None:
+        if size > len(self._body) - self.at:
+            raise NoGeometry("the geometry is cut off")
+
+    def _count(self, order: str, least: int) -> int:
+        """How many follow, each of at least so many bytes."""
+        self._need(4)
+        (count,) = unpack_from(order + "I", self._body, self.at)
+        self.at += 4
+        self._need(int(count) * least)
+        return int(count)
+
+    def geometry(self, wanted: int, depth: int) -> None:
+        self._need(5)
+        first = self._body[self.at]
+        if first > 1 or depth > _DEEPEST:
+            raise NoGeometry("the geometry is nested too deep, or has no byte order")
+        order = "<" if first else ">"
+        (code,) = unpack_from(order + "I", self._body, self.at + 1)
+        self.at += 5
+        if code & 0x20000000:  # with the number of a coordinate system, which is stepped over
+            self._need(4)
+            self.at += 4
+        flags = (code >> 31 & 1) + (code >> 30 & 1)
+        code &= 0x0FFFFFFF
+        kind, size = code % 1000, 2 + flags + (0, 1, 1, 2)[code // 1000] if code < 4000 else 0
+        if not size or not 1 <= kind <= 7 or (wanted and kind != wanted):
+            raise NoGeometry("the geometry is of no kind that is known")
+        if kind == 1:
+            self._positions(order, 1, size, point=True)
+        elif kind == 2:
+            self._positions(order, self._count(order, 8 * size), size)
+        elif kind == 3:
+            for _ in range(self._count(order, 4)):
+                self._positions(order, self._count(order, 8 * size), size)
+        else:
+            for _ in range(self._count(order, 5)):
+                self.geometry(_PARTS[kind], depth + 1)
+
+    def _positions(self, order: str, count: int, size: int, *, point: bool = False) -> None:
+        self._need(8 * count * size)
+        if not count:
+            return
+        found = unpack_from(f"{order}{count * size}d", self._body, self.at)
+        self.at += 8 * count * size
+        xs, ys = found[0::size], found[1::size]
+        if point and isnan(xs[0]) and isnan(ys[0]):
+            return  # the point that is nowhere
+        if not (all(map(isfinite, xs)) and all(map(isfinite, ys))):
+            raise NoGeometry("a coordinate is not a finite number")
+        box = min(xs), min(ys), max(xs), max(ys)
+        self.box = box if self.box is None else joined(self.box, box)
+
+
+def joined(one: Box, other: Box) -> Box:
+    return min(one[0], other[0]), min(one[1], other[1]), max(one[2], other[2]), max(one[3], other[3])

@@ -1,0 +1,182 @@
+"""Reads files from anyone in a process of its own, where the library that reads them is not ours.
+
+Such a library may crash, or take all memory there is: then the child dies, and the source is held like any other
+that cannot be read. The child has bounds on memory and processor time, is handed the file and nothing else, and
+answers in frames: a letter, a length, bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import BinaryIO
+
+import msgspec
+
+from kfm.contract.canonical import canonical
+from kfm.contract.records import DataContract, Finding
+from kfm.errors import BadInput, Unavailable
+from kfm.inspection.inspecting import Inspection
+
+MEMORY = 2 << 30  # bytes
+SECONDS = 300  # of the processor
+PER_SECOND = 1 << 20  # bytes of a source for which it gets one more
+COPY = 1 << 20
+_SETTINGS = {
+    "ARROW_DEFAULT_MEMORY_POOL": "system",  # others reserve far more than they use
+    "ARROW_IO_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MALLOC_ARENA_MAX": "1",
+}
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What the child is told."""
+
+    contract: bytes
+    expects: bool
+    source: str
+    before: int
+    memory: int
+    seconds: int
+
+
+class Died(Exception):
+    """The child ended before it had answered; `how` says in a few words."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__(how)
+        self.how = how
+
+
+def inspect_apart(
+    scratch: Callable[[], BinaryIO],
+    open_body: Callable[[], BinaryIO],
+    contract: DataContract,
+    source: str,
+    accept: Callable[[bytes], None],
+    hold: Callable[[bytes], None],
+    before: int = 0,
+) -> Inspection:
+    """As `inspect`, in a child. The bytes are copied to where it can read at any place, and verified on the way."""
+    with scratch() as file:
+        with open_body() as body:
+            size = 0
+            while piece := body.read(COPY):
+                file.write(piece)
+                size += len(piece)
+        file.flush()
+        asked = Asked(
+            canonical(contract),
+            type(contract) is not DataContract,
+            source,
+            before,
+            MEMORY,
+            SECONDS + size // PER_SECOND,
+        )
+        given = _Given(file, size)
+        try:
+            return _answer(given, asked, accept, hold)
+        except Died as death:
+            return _held(source, contract.format, death.how)
+        finally:
+            given.close()
+
+
+def in_memory(body: bytes) -> int:
+    """A descriptor of these bytes, at the first."""
+    fd = os.memfd_create("kfm")
+    left = memoryview(body)
+    while left:
+        left = left[os.write(fd, left) :]
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+class _Given:
+    """The file as a descriptor: its own, or one in memory for what is in memory only."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        file.seek(0)
+        self._own = -1
+        try:
+            self.fd = file.fileno()
+            os.lseek(self.fd, 0, os.SEEK_SET)
+        except OSError:  # also of a file that has no descriptor
+            self.fd = self._own = in_memory(file.read(size))
+
+    def close(self) -> None:
+        if self._own >= 0:
+            os.close(self._own)
+
+
+def _answer(given: _Given, asked: Asked, accept: Callable[[bytes], None], hold: Callable[[bytes], None]) -> Inspection:
+    folders = os.pathsep.join(entry or os.getcwd() for entry in sys.path if isinstance(entry, str))
+    told = in_memory(msgspec.json.encode(asked))  # too long for a command line, and nobody else's to read
+    try:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "kfm.engine.apart_child", str(told)],
+            stdin=given.fd,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={"PYTHONPATH": folders, "PATH": os.defpath, **_SETTINGS},
+            pass_fds=(told,),
+        )
+    finally:
+        os.close(told)
+    assert child.stdout is not None
+    answer: Inspection | None = None
+    try:
+        with child.stdout as frames:
+            while head := frames.read(9):
+                body = frames.read(int.from_bytes(head[1:], "big"))
+                if len(head) < 9 or len(body) < int.from_bytes(head[1:], "big"):
+                    break
+                if head[:1] == b"a":
+                    accept(body)
+                elif head[:1] == b"h":
+                    hold(body)
+                elif head[:1] == b"r":
+                    answer = msgspec.json.decode(body, type=Inspection)
+                else:
+                    raise _refusal(body)
+    except BaseException:
+        child.kill()
+        raise
+    finally:
+        code = child.wait()
+    if code != 0 or answer is None:
+        raise Died(_how(code))
+    return answer
+
+
+def _refusal(body: bytes) -> Exception:
+    kind, message, hint = msgspec.json.decode(body, type=tuple[str, str, str])
+    return (Unavailable if kind == "unavailable" else BadInput)(message, hint=hint)
+
+
+def _how(code: int) -> str:
+    if code == -signal.SIGXCPU or code == -signal.SIGKILL:
+        return "took more time or memory than it may"
+    if code < 0:
+        return "crashed over it"
+    return "took more memory than it may" if code == 3 else "ended before it had read it"
+
+
+def _held(source: str, form: str, how: str) -> Inspection:
+    what = f"the reader of {form} {how}; the source is held"
+    cause = Finding(source=source, rule=f"{form}.limits", message=what, row=0, column="", held=True)
+    return Inspection(
+        rows=0,
+        held_rows=0,
+        held=True,
+        cause=cause,
+        changed=False,
+        findings=[cause],
+        finding_counts={cause.rule: 1},
+        partitions=(),
+        skipped=msgspec.UNSET,
+    )

@@ -28,7 +28,7 @@ COMMANDS = (
     ("schedule", "next"), ("schedule", "check"), ("schedule", "pause", "a"), ("schedule", "resume", "a"),
     ("schedule", "trigger", "a"), ("backfill", "plan", "a"), ("backfill", "start", "a"), ("backfill", "resume", "a"),
     ("backfill", "status"), ("backfill", "pause", "a"), ("backfill", "cancel", "a"),
-    ("discover", "data"),
+    ("discover", "data"), ("new", "updater", "wells"),
     ("preview", "a"), ("pr", "list"), ("pr", "report", "a"), ("pr", "promote", "a", "--approved", "a"), ("pr", "sweep"),
     ("pools",), ("resume",), ("runs", "list"), ("runs", "show", "last"), ("runs", "steps", "last"), ("refs", "list"),
     ("refs", "history", "processed/rain-gauges"), ("cat", "processed/rain-gauges"), ("held", "rain-gauges"),

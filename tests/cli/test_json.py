@@ -28,6 +28,7 @@ HEADER = f"X-KFM-Signature: {signature('kfm', Secret(SECRET.encode()), BODY)}"
 LINES = {
     "kfm --version": ["--version"],
     "kfm init": ["init", "elsewhere"],
+    "kfm new": ["new", "updater", "well-logs"],
     "kfm run": ["run"],
     "kfm resume": ["resume"],
     "kfm plan": ["plan", "rain-gauges"],

@@ -104,6 +104,7 @@ SHAPES: dict[str, Shape] = {
     "kfm review approve": Shape(RUNS),
     "kfm review reject": Shape(RUNS),
     "kfm init": Shape({"written": "the files, as paths"}),
+    "kfm new": Shape({"written": "the files, as paths", "declare": "what to add to `datasets:` of `kfm.yml`"}),
     "kfm run": Shape(RUNS),
     "kfm resume": Shape(RUNS),
     "kfm promote": Shape(RUNS),

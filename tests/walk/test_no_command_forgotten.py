@@ -16,6 +16,7 @@ Command = tuple[str, ...]
 WRITING: frozenset[Command] = frozenset(
     {
         ("init",),
+        ("new",),
         ("resume",),
         ("attest",),
         ("catalog", "build"),

@@ -7,6 +7,7 @@ import os
 from typing import Any, NoReturn
 
 from kfm.cli import (
+    beginning,
     cataloguing,
     discovering,
     elsewhere,
@@ -41,7 +42,7 @@ COMMANDS = frozenset(
     {
         "attest", "audit", "cat", "compact", "completion", "config", "diff", "doctor", "freeze", "held", "init", "plan",
         "promote", "publish", "receipts", "refs", "resume", "rollback", "run", "runs", "schema", "serve", "telemetry",
-        "thaw", "triggers", "verify", "wal", "watch", "webhook", "workflow", *cataloguing.COMMANDS,
+        "thaw", "triggers", "verify", "wal", "watch", "webhook", "workflow", *beginning.COMMANDS, *cataloguing.COMMANDS,
         *discovering.COMMANDS, *elsewhere.COMMANDS, *glancing.COMMANDS, *governing.COMMANDS, *lineages.COMMANDS,
         *parting.COMMANDS, *promotions.COMMANDS, *questions.COMMANDS, *timing.COMMANDS,
     }
@@ -168,6 +169,8 @@ def build(only: str = "") -> Parser:
     _add_keeping(commands)
     _add_proving(commands)
     _add_settings(commands)
+    if only in ("", *beginning.COMMANDS):
+        beginning.add(commands, _command)
     if only in ("", *glancing.COMMANDS):
         glancing.add(commands, _command)
     if only in ("", *cataloguing.COMMANDS):

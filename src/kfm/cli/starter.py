@@ -128,14 +128,16 @@ def init(options: argparse.Namespace, screen: Screen) -> int:
     return 0
 
 
-def write_all(folder: str, files: dict[str, str]) -> list[str]:
-    """All of them or none; a file that is there already stops it before anything is written."""
+def write_all(folder: str, files: dict[str, str], beside: tuple[str, ...] = ("kfm.yaml", "kfm.json")) -> list[str]:
+    """All of them or none; a file that is there already, or one of those, stops it before anything is written."""
     if not folder or not folder.isprintable():
         raise BadInput("the folder's name is empty or holds a control character", hint="use a plain path")
     targets = {os.path.join(folder, name): text for name, text in files.items()}
-    for path in (*targets, *(os.path.join(folder, name) for name in ("kfm.yaml", "kfm.json"))):
+    for path in (*targets, *(os.path.join(folder, name) for name in beside)):
         if os.path.lexists(path):
-            raise BadInput(f"{path} is there already", hint="nothing was written; choose another folder")
+            raise BadInput(
+                f"{path} is there already", hint=f"nothing was written; choose another {'folder' if beside else 'name'}"
+            )
     made: list[str] = []
     folders: list[str] = []
     try:

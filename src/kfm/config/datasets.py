@@ -36,7 +36,11 @@ class DatasetConfig(Record, frozen=True):
     """
 
     updater: Annotated[
-        Text | None, Meta(description="file.py:Class, or package.module:Class; null: what `outputs` says is done")
+        Text | None,
+        Meta(
+            description="file.py:Class, package.module:Class, or package:NAME of an entry point `kfm.updaters`; "
+            "null: what `outputs` says is done"
+        ),
     ] = None
     version: Annotated[str, Meta(description="a semantic one, such as 1.0.0; change it whenever `outputs` do")] = ""
     outputs: Annotated[

@@ -52,7 +52,7 @@ from kfm.store.archive import Archive
 from kfm.store.holders import this_process
 from kfm.store.state import StoredState
 from kfm.telemetry.log import NullLog
-from kfm.updaters.loading import load_updater
+from kfm.updaters.loading import at_work, load_updater
 
 if TYPE_CHECKING:
     from kfm.engine.preview import PlanPreview as PlanPreview
@@ -108,6 +108,8 @@ class House:
 
     def close(self) -> None:
         self.state.close()
+        if any(updater.code_listing for updater in self._updaters.values()):
+            at_work(self.resolved.in_tree(""), False)
 
     def _open_tables(self) -> Tables:
         return open_tables(self.resolved, self.mode)
@@ -201,6 +203,8 @@ class House:
         name = dataset_id(name)
         if name not in self._updaters:
             self._updaters[name] = load(self.resolved, name, self.dataset(name))
+        elif self._updaters[name].code_listing:
+            at_work(self.resolved.in_tree(""))
         return self._updaters[name]
 
     def ports(self, name: str) -> Ports:

@@ -32,10 +32,11 @@ CONFIGS = ("kfm.yml", "kfm.yaml", "kfm.json")
 
 
 class Trial:
-    """`what` is a dataset of the installation at `house` (or the nearest above `near`), or a class of an updater.
+    """`what` is a dataset of the installation at `house` (or the nearest above `near`), a class of an updater, or how
+    kfm.yml would name one: `updaters/wells.py:Wells`.
 
     sources: by name, what they hold (text, bytes), or their settings as in kfm.yml with `text` in place of `uri`.
-    A class has no others; of a dataset they replace what kfm.yml names, so that a test reaches no network.
+    An updater by itself has no others; of a dataset they replace what kfm.yml names, so that a test reaches no network.
     """
 
     def __init__(
@@ -59,11 +60,17 @@ class Trial:
             raise BadInput(f"{kind.__name__} is made inside of a function", hint="write it at the top of a module")
         if kind is not None and not issubclass(kind, Updater):
             raise BadInput(f"{kind.__name__} is not an updater", hint="let the class inherit from kfm.Updater")
-        self.dataset = dataset_id(what) if isinstance(what, str) else kind.id or kind.__name__.lower() if kind else ""
-        start = _nearest(str(house) or near) if kind is None else ""
+        spec = what if isinstance(what, str) and ":" in what and not what.startswith("kfm:") else ""
+        if kind is not None:
+            self.dataset = kind.id or kind.__name__.lower()
+            spec = f"{file_of(kind)}:{kind.__name__}"
+        else:
+            self.dataset = dataset_id(str(what)) if not spec else spec.rpartition(":")[2].lower()
+        start = _nearest(str(house) or near, spec.rpartition(":")[0]) if kind is None else ""
         self._place = _place(os.path.dirname(start), folder)
         self._room = Room(os.path.join(self._place, "house"), self.dataset, kind, window, partition)
-        self._settle_in(self._copied(start) if start else {}, dict(sources or {}))
+        said = self._copied(start) if start else {}
+        self._settle_in({} if spec else said, spec, dict(sources or {}))
 
     def close(self) -> None:
         """Remove what lies in memory; a folder that was handed in is left as it is."""
@@ -74,16 +81,18 @@ class Trial:
         shutil.copytree(
             os.path.dirname(path), self._room.root, ignore=shutil.ignore_patterns(*NOT_COPIED), symlinks=True
         )
+        if os.path.basename(path) not in CONFIGS:
+            return {}
         with open(path, "rb") as file:
             document = reading.read(file.read(), path, json=path.endswith(".json"))
         os.unlink(os.path.join(self._room.root, os.path.basename(path)))
         return dict(document.value) if isinstance(document.value, dict) else {}
 
-    def _settle_in(self, said: dict[str, Any], sources: dict[str, Any]) -> None:
-        datasets, kind = said.setdefault("datasets", {}), self._room.kind
-        if kind is not None:
+    def _settle_in(self, said: dict[str, Any], spec: str, sources: dict[str, Any]) -> None:
+        datasets = said.setdefault("datasets", {})
+        if spec:
             declared = {"title": self.dataset, "license": "CC0-1.0", "sensitivity": "public"}
-            datasets[self.dataset] = {**declared, "updater": f"{file_of(kind)}:{kind.__name__}"}
+            datasets[self.dataset] = {**declared, "updater": spec}
         if self.dataset not in datasets:
             known = ", ".join(sorted(datasets)) or "none"
             raise BadInput(f"no dataset is called {self.dataset}", hint=f"kfm.yml names: {known}")
@@ -279,15 +288,21 @@ def _walked(folder: str) -> Iterator[tuple[str, list[str], list[str]]]:
         yield root, folders, names
 
 
-def _nearest(start: str) -> str:
+def _nearest(start: str, module: str) -> str:
+    """The configuration beside or above; of a file that is named, the folder of it will do."""
     folder = os.path.abspath(start)
     while True:
         for name in CONFIGS:
             if os.path.isfile(os.path.join(folder, name)):
                 return os.path.join(folder, name)
+        if module.endswith(".py") and os.path.isfile(os.path.join(folder, module)):
+            return os.path.join(folder, "")
         if folder == os.path.dirname(folder):
-            raise BadInput("there is no kfm.yml beside or above the test", hint="say where: house=FOLDER")
+            break
         folder = os.path.dirname(folder)
+    if module and not module.endswith(".py"):  # an installed one, which needs no folder
+        return ""
+    raise BadInput("there is no kfm.yml beside or above the test", hint="say where: house=FOLDER")
 
 
 def _stamps(folder: str) -> dict[str, tuple[int, int]]:

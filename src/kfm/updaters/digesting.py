@@ -19,21 +19,26 @@ INSTALLED = {"site-packages", "dist-packages"}  # also of an environment that li
 _known: WeakKeyDictionary[ModuleType, dict[str, bytes]] = WeakKeyDictionary()  # of a module: folder → listing
 
 
-def code_listing(module: ModuleType, folder: str) -> bytes:
+def code_listing(module: ModuleType, folder: str, *, installed: bool = False) -> bytes:
     """Of modules that are imported by name, wherever in the code. What is found by a computed name is not seen.
+
+    installed: it is of an installed package, whose own release and modules count too.
 
     Once for a module: however its file changes later, this process runs what it has loaded."""
     known = _known.setdefault(module, {})
     if folder not in known:
-        known[folder] = _listing_of(module, os.path.realpath(folder))
+        known[folder] = _listing_of(module, os.path.realpath(folder), installed=installed)
     return known[folder]
 
 
-def _listing_of(module: ModuleType, root: str) -> bytes:
+def _listing_of(module: ModuleType, root: str, *, installed: bool) -> bytes:
     entries = [entry for entry in sys.path if isinstance(entry, str)]
-    ours = [entry for entry in entries if _is_ours(os.path.join(entry or os.getcwd(), "x"), root)]
+    ours = [root, *(entry for entry in entries if _is_ours(os.path.join(entry or os.getcwd(), "x"), root))]
     found: dict[str, str] = {}  # path → digest
     outside: set[str] = set()
+    package_of = module.__name__.partition(".")[0] if installed else ""
+    if installed:
+        outside.add(package_of)
     waiting = [(module.__name__, getattr(module, "__file__", None) or "")]
     while waiting:
         name, path = waiting.pop()
@@ -46,8 +51,10 @@ def _listing_of(module: ModuleType, root: str) -> bytes:
         package = name if os.path.basename(path).startswith("__init__.") else name.rpartition(".")[0]
         for wanted in _imports(body, package):
             at = _file_of(wanted, ours)
-            if at and _is_ours(at, root):
+            if at and (_is_ours(at, root) or wanted.partition(".")[0] == package_of):
                 waiting.append((wanted, at))
+            elif not at and _is_folder(wanted, ours):  # without __init__.py: what is in it counts, by its own name
+                continue
             else:
                 outside.add(wanted.partition(".")[0])
     packages = sorted(outside - sys.stdlib_module_names - {"kfm", ""})
@@ -84,10 +91,16 @@ def _imports(body: bytes, package: str) -> Iterator[str]:
             yield from (".".join(parts[: n + 1]) for n in range(len(parts)))
 
 
+def _is_folder(name: str, folders: list[str]) -> bool:
+    return any(os.path.isdir(os.path.join(folder, *name.split("."))) for folder in folders)
+
+
 def _file_of(name: str, folders: list[str]) -> str:
     """Where a module was loaded from, or would be from these folders; empty if it is not from a file there."""
     if name in sys.modules:
         return getattr(sys.modules[name], "__file__", None) or ""
+    if name.partition(".")[0] in sys.stdlib_module_names:
+        return ""
     for folder in folders:
         start = os.path.join(folder, *name.split("."))
         for path in (os.path.join(start, "__init__.py"), start + ".py"):

@@ -16,11 +16,22 @@ from kfm.errors import BadInput, KfmError, place_of
 _turn = threading.RLock()  # a file that another thread still reads has no classes yet; CPython 3.11 cannot parse in two
 
 
+PACKAGE = "package"
+GROUP = "kfm.updaters"  # of entry points
+
+
 def load_updater(name: str, spec: str, at: Callable[[str], str]) -> Updater:
-    """`file.py:Class`, the file found by `at` in the folder of the installation, or `package.module:Class`."""
+    """`file.py:Class`, the file found by `at` in the folder of the installation, `package.module:Class`, or
+    `package:NAME`, what an installed package offers under this name."""
+    from kfm.updaters.beside import enter
+
     where, _, class_name = spec.rpartition(":")
     with _turn:
-        module = _from_file(name, where, at(where)) if where.endswith(".py") else _from_module(name, where)
+        enter(at(""))
+        if where == PACKAGE:
+            module, class_name = _from_package(name, class_name)
+        else:
+            module = _from_file(name, where, at(where)) if where.endswith(".py") else _from_module(name, where)
     kind: Any = getattr(module, class_name, None)
     if kind is None:
         raise BadInput(f"{where} has no class {class_name} for dataset {name}", hint="check `updater:` in kfm.yml")
@@ -34,13 +45,21 @@ def load_updater(name: str, spec: str, at: Callable[[str], str]) -> Updater:
             updater.id = name
         check_updater(updater)
         with _turn:
-            updater.code_listing = code_listing(module, at(""))
+            updater.code_listing = code_listing(module, at(""), installed=where == PACKAGE)
             updater.code_hash = digest(updater.code_listing)
         return updater
     except KfmError:
         raise
     except (Exception, SystemExit) as problem:
         raise _unusable(name, where, problem, "made") from problem
+
+
+def at_work(folder: str, is_now: bool = True) -> None:
+    """The installation in this folder is at work, or not any more: its modules are found, or make room for others."""
+    from kfm.updaters.beside import enter, leave
+
+    with _turn:
+        (enter if is_now else leave)(folder)
 
 
 def _from_file(name: str, path: str, full: str) -> ModuleType:
@@ -72,21 +91,50 @@ def _from_file(name: str, path: str, full: str) -> ModuleType:
 def _from_module(name: str, where: str) -> ModuleType:
     import importlib
 
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         return importlib.import_module(where)
     except (Exception, SystemExit) as problem:
         raise _unusable(name, where, problem, "loaded") from problem
+    finally:
+        sys.dont_write_bytecode = before
+
+
+def _from_package(name: str, wanted: str) -> tuple[ModuleType, str]:
+    """The module and the class behind an entry point. Two packages of one name are refused: neither is meant."""
+    from importlib.metadata import entry_points
+
+    offered = entry_points(group=GROUP)
+    found = sorted({each.value for each in offered if each.name == wanted})
+    if not found:
+        known = ", ".join(sorted({each.name for each in offered})) or "none"
+        raise BadInput(
+            f"no installed package offers the updater {wanted} of dataset {name}",
+            hint=f"install it where kfm is installed; entry points {GROUP} there are: {known}",
+        )
+    where, _, class_name = found[0].partition(":")
+    if len(found) > 1 or not class_name.isidentifier():
+        raise BadInput(
+            f"it is not plain which class the updater {wanted} of dataset {name} is: {' or '.join(found)}",
+            hint=f"an entry point {GROUP} names one class, as module:Class, and only one package has it",
+        )
+    return _from_module(name, where), class_name
 
 
 def _unusable(name: str, where: str, problem: BaseException, what: str) -> BadInput:
     place = place_of(problem)
     if isinstance(problem, SyntaxError) and problem.lineno:
         place = f"{os.path.basename(problem.filename or where)}:{problem.lineno}"
+    if isinstance(problem, ImportError) and "relative import" in str(problem):
+        return BadInput(
+            f"the updater of dataset {name} cannot be {what}: it imports with a leading dot at {place}",
+            hint="names start at the folder of kfm.yml: write `from updaters.shared import …`",
+        )
     absent = problem.name if isinstance(problem, ModuleNotFoundError) else None
     if absent and all(part.isidentifier() for part in absent.split(".")):
         return BadInput(
             f"the updater of dataset {name} cannot be {what}: there is no module {absent} (imported at {place})",
-            hint="install it where kfm is installed, or check the name",
+            hint="install it where kfm is installed, put it beside kfm.yml, or check the name",
         )
     return BadInput(
         f"the updater of dataset {name} cannot be {what}: {type(problem).__name__} at {place}",

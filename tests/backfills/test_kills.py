@@ -20,7 +20,7 @@ from kfm.house.opening import House, open_house
 from kfm.house.partitioning import Worker
 from tests.backfills.sites import DAYS, Site
 from tests.crash.oracle import check, everything
-from tests.crash.points import Points, die, install
+from tests.crash.points import Points, boundary, die, install
 from tests.sampling import sampled
 from tests.walk.crowds import disturbed, mortal, together
 
@@ -135,6 +135,47 @@ def test_fifty_partitions_killed_again_and_again_end_with_the_same_bytes(
     assert site.all() == quiet.all()
     site.one_run_each()
     count("kills of a backfill of fifty partitions", kills)
+
+
+def ending(site: Killed, at: int) -> list[str]:
+    """Works until it comes to a boundary: of a transaction, of a sync, of a name that is given."""
+    install(Points(at, die, only=boundary))
+    return site.work()
+
+
+def come_so_far(site: Killed) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Which places there are, and what is journaled. Who holds what, and how often it was tried, is no progress."""
+    with open_house(config.load("kfm.yml", os.environ), mode="read") as house:
+        found = everything(str(site.folder), house.tables)
+    return frozenset(found), tuple(text for place, text in sorted(found.items()) if place.startswith("journal/"))
+
+
+@pytest.mark.parametrize("days", [5, pytest.param(50, marks=pytest.mark.long)])
+def test_one_history_killed_at_every_successive_boundary_ends_with_the_same_bytes(
+    days: int, place: Path, monkeypatch: pytest.MonkeyPatch, count: Any
+) -> None:
+    """Each process is killed at a boundary one further than the one before it, until something is left behind that was
+    not there; the next is killed at its first again, or in the sample a little before. So nobody ever gets further than
+    one piece of progress."""
+    quiet = Killed(place / "quiet", monkeypatch, days).begun()
+    assert quiet.work() == ["done"] * days
+    site = Killed(place / "site", monkeypatch, days).begun()
+    kills, pieces, at, before = 0, 0, 1, come_so_far(site)
+    while True:
+        (ended,) = disturbed([partial(ending, site, at)], random.Random(0), 0, 0)
+        if not ended.killed:
+            break
+        kills += 1
+        after = come_so_far(site)
+        if after == before:
+            at += 1
+        else:
+            pieces, at, before = pieces + 1, 1 if days > 5 else max(1, at - 2), after
+    assert pieces > 4 * days, "nobody was killed within a partition"
+    site.sound()
+    assert site.all() == quiet.all()
+    site.one_run_each()
+    count(f"kills of one backfill of {days} partitions, at each of its boundaries", kills)
 
 
 @pytest.mark.parametrize("seed", sampled(range(12)))

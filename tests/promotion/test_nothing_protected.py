@@ -70,3 +70,20 @@ def test_a_dataset_is_not_previewed_as_more_open_than_it_is(site: Kfm) -> None: 
     built = site("preview", "finer")
     assert built.code == 7
     assert "more open" in built.err
+
+
+def test_what_a_branch_says_of_a_protected_record_stops_the_whole_report(site: Kfm) -> None:  # noqa: F811
+    """Somebody wrote it into the title, and the report shows how settings change: nothing of it is written."""
+    assert site("run", "sites").code == 0  # from here on it is known what is protected
+    branched(site)
+    Path("kfm.yml").write_text(Path("kfm.yml").read_text().replace("title: sites", f"title: near {SECRETS[0]}"))
+    committed("another title")
+    git("switch", "-q", "main")
+    built = site("preview", "finer")
+    assert built.code == 0, built
+    said = site("pr", "report", "finer", "--out", "../report")
+    assert said.code == 4, said
+    assert "the report would show what is protected: " in said.err and not Path("../report").exists()
+    assert not [secret for secret in SECRETS if secret in said.out + said.err]
+    told = site("pr", "report", "finer", "--json")
+    assert told.code == 4 and not [secret for secret in SECRETS if secret in told.out + told.err]

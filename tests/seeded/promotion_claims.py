@@ -17,4 +17,11 @@ PROMOTION: dict[str, Bug] = {
         "        if len(was) != len(is_):",
         "tests/promotion/test_refused_by_digest.py::test_a_source_that_changed_after_the_approval_is_refused",
     ),
+    "O8 nothing protected is shown": Bug(
+        "kfm/house/reporting.py",
+        'if report.verdict != "clean":',
+        "if not report.verdict:",
+        "tests/promotion/test_nothing_protected.py"
+        "::test_what_a_branch_says_of_a_protected_record_stops_the_whole_report",
+    ),
 }

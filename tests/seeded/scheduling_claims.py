@@ -23,6 +23,30 @@ SCHEDULING: dict[str, Bug] = {
         "    last = next(iter(list(state.ticks.of(schedule.id))[-1:]), None)",
         "tests/schedules/test_one_run_a_tick.py::test_every_tick_has_one_run_whoever_is_killed",
     ),
+    "O2 once for each set of versions": Bug(
+        "kfm/orchestration/assets.py",
+        '"@")[0] == digest(canonical(versions))',
+        '"@")[0] == digest(canonical(versions)) + "x"',
+        "tests/assets/test_once_per_set.py::test_a_diamond_is_made_once_for_each_version_of_its_top",
+    ),
+    "O2 what is under way above is waited for": Bug(
+        "kfm/orchestration/assets.py",
+        "return any(self._comes(state, name, now_ms)",
+        "return False and any(self._comes(state, name, now_ms)",
+        "tests/assets/test_once_per_set.py::test_a_long_side_and_a_short_one_come_together",
+    ),
+    "W2 an instant is a run": Bug(
+        "kfm/orchestration/scheduling.py",
+        "tx.inbox.keep(told(asked, schedule, wanted)).trigger_id",
+        'told(asked, schedule, wanted).trigger_id or "0"',
+        "tests/schedules/test_strangers.py::test_an_updater_that_cannot_be_loaded_stops_no_other_schedule",
+    ),
+    "W2 manifests": Bug(
+        "kfm/projections/runners.py",
+        '"schedule": cron,\n            "timeZone"',
+        '"schedule": "0 0 * * *",\n            "timeZone"',
+        "tests/runners/test_written.py::test_each_wakes_the_same_command_at_the_instants_of_the_schedules",
+    ),
     "O7": Bug(
         "kfm/projections/signals.py",
         '    return "cancelled" if outcome == "cancelled" else',

@@ -158,6 +158,17 @@ def test_what_is_not_what_it_says_is_one_line_without_a_value_of_it(place: Path)
     assert found.bytes() == b"PAR1 secret-of-the-file PAR1"
 
 
+def test_what_a_library_says_of_values_it_cannot_put_together_is_withheld(place: Path) -> None:
+    pl = library("polars")
+    with pytest.raises(Exception, match="secret-word"):  # it would quote it
+        pl.Series("a", [1, "secret-word"], strict=True)
+    found = whole(place, b'{"a":1}\n{"a":"secret-word"}\n', "application/x-ndjson").read("whole")
+    with pytest.raises(BadInput) as problem:
+        found.polars()
+    assert "do not make one frame" in str(problem.value) and "secret" not in str(problem.value)
+    assert found.rows() == [{"a": 1}, {"a": "secret-word"}]
+
+
 @pytest.mark.parametrize("how", ["rows", "polars", "pandas", "geopandas", "xarray"])
 def test_what_has_no_rows_is_refused(shapes: kfm.Installation, how: str) -> None:
     if how != "rows":

@@ -217,6 +217,20 @@ def test_what_is_frozen_is_raised_and_taken_up_later(gauges: kfm.Installation, p
     assert gauges.resume().receipts == ()
 
 
+def test_what_could_not_be_delivered_is_raised_and_delivered_later(gauges: kfm.Installation, place: Path) -> None:
+    gauges.run()
+    (place / "public").write_text("in the way")
+    assert command(place, "promote", "rain-gauges", "--reason", "first") != 0
+    with pytest.raises(KfmError, match="committed, but not delivered yet, do not repeat it"):
+        gauges.resume()
+    told = gauges.resume(check=False)
+    assert [what.dataset for what in told.undelivered] == [""] and not told.receipts, "all of the folder"
+    (place / "public").unlink()
+    delivered = gauges.resume()
+    assert delivered.ok and len(delivered.effects) > 3
+    assert list((place / "public" / "datasets" / "rain-gauges").rglob("*.csv"))
+
+
 def test_settings_are_those_of_the_moment(gauges: kfm.Installation, place: Path) -> None:
     gauges.run()
     (place / "kfm.yml").write_text("datasets: [")
@@ -363,3 +377,25 @@ def test_every_name_that_loads_late_has_its_type_and_its_value() -> None:
 def test_every_error_can_be_caught_as_one(gauges: kfm.Installation) -> None:
     with pytest.raises(KfmError):
         gauges.read("rain-gauges")
+
+
+@pytest.mark.long
+def test_a_type_checker_knows_what_is_given(tmp_path: Path) -> None:
+    code = """
+import kfm
+
+with kfm.open(".") as one:
+    reveal_type(one)
+    reveal_type(one.run("a").receipts[0].outcome)
+    reveal_type(one.read("a").rows())
+    reveal_type(one.status().next[0].command)
+    one.run("a", forse=True)
+"""
+    (tmp_path / "program.py").write_text(code)
+    words = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), "program.py"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    told = [line.partition(": ")[2] for line in done.stdout.splitlines() if line.startswith("program.py")]
+    assert [line.split('"')[1] for line in told[:4]] == [
+        "kfm.installation.opening.Installation", "str", "list[dict[str, Any]]", "str",
+    ]  # fmt: skip
+    assert "forse" in told[4]

@@ -64,6 +64,29 @@ def test_axe_would_have_found_something(browser: Browser, page_file: Path, tmp_p
         assert "https://example.org/x.png" in asked
 
 
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pages of a catalog, and the drawing of what is made of what."""
+    site = Installation(tmp_path_factory.mktemp("shelf"))
+    site.kfm("init", ".")
+    site.kfm("run")
+    site.kfm("promote", "rain-gauges", "--reason", "first edition")
+    site.kfm("graph", "--format", "html", "--out", "graph.html")
+    return site.folder
+
+
+@pytest.mark.xdist_group("chromium")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["catalog/index.html", "catalog/rain-gauges/index.html", "graph.html"])
+def test_pages_of_a_catalog_and_the_graph_are_for_everybody(
+    browser: Browser, shelf: Path, name: str, scheme: str
+) -> None:
+    with reading(browser, shelf / name, bypass_csp=True, color_scheme=scheme) as (page, asked):
+        assert violations(page) == []
+        assert asked == [(shelf / name).resolve().as_uri()]
+        assert page.get_by_text("rain-gauges" if name == "graph.html" else "Rain gauges").count()
+
+
 @pytest.mark.xdist_group("chromium")
 def test_it_is_read_without_a_script(browser: Browser, page_file: Path) -> None:
     with reading(browser, page_file, java_script_enabled=False, viewport={"width": 1000, "height": 1150}) as (

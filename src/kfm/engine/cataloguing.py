@@ -8,6 +8,7 @@ or in which order. So a catalog that is built anew is the catalog that grew, to 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence, Set
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -22,7 +23,8 @@ from kfm.engine.deliver import listed
 from kfm.engine.proofs import Proofs
 from kfm.engine.told import public_run
 from kfm.errors import Corrupt
-from kfm.projections import dcat, openlineage, prov, stac
+from kfm.projections import dcat, openlineage, prov, shelf, stac
+from kfm.projections.artifacts import published_path
 from kfm.projections.standing import standing
 
 Key = tuple[str, ...]
@@ -81,6 +83,7 @@ class Cataloguing:
         for version in self.standing[:-1]:
             yield self._superseded(version)
         yield self.collection(sorted(keys))
+        yield self._page()
 
     def catalogued(self) -> Catalogued:
         """For the note of it, once all of it was told; empty if nothing stands."""
@@ -122,6 +125,7 @@ class Cataloguing:
         for version in self.standing[-3:-1]:  # the one before it led to the current one, where this one was then
             yield self._superseded(version)
         yield self._collected()
+        yield self._page()
         yield from gone
 
     def _gone_back(self, known: Sequence[str], runs: Sequence[PublicRun]) -> Changes:
@@ -132,6 +136,7 @@ class Cataloguing:
                 yield self._superseded(version)
             yield self._history()
             yield self._collected()
+            yield self._page()
         yield from gone
         kept = {record.run_id for version in self.standing for record in self._records(version)}
         for run in runs:
@@ -180,6 +185,21 @@ class Cataloguing:
     def collection(self, keys: Sequence[Key]) -> tuple[str, bytes]:
         body = canonical(stac.collection(self._current(), keys, self._places))
         return stac.collection_path(self.dataset), body
+
+    def _page(self) -> tuple[str, bytes]:
+        """The same for people. Files are named where their names are for everybody."""
+        current, files = self._current(), []
+        if current.made.labels is None:
+            entries = list(islice(manifests.entries(self._objects, current.digest), shelf.MOST))
+            home = self._homes({entry.key for entry in entries})
+            for entry in entries:
+                path = published_path(self.dataset, home.get(entry.key, self.standing[0]), entry)
+                files.append(shelf.File(entry.key, path, entry.size, entry.digest))
+        stood = [(each, self._record(each)) for each in self.standing]
+        standing = [
+            shelf.Stood(each, self._published.get(each, ""), record.entries, record.size) for each, record in stood
+        ]
+        return shelf.page_path(self.dataset), shelf.dataset_page(current, files, standing, self._places)
 
     def _superseded(self, version: str) -> tuple[str, bytes]:
         body = canonical(stac.collection(self._version(version), (), self._places))
@@ -363,3 +383,7 @@ def roots(told: Sequence[tuple[str, Catalogued]], places: Places) -> Documents:
     document["dataset"] = [each.dcat for _, each in sorted(stand, key=lambda pair: pair[0])]
     yield dcat.PATH, dcat.to_bytes(document)
     yield stac.ROOT, canonical(stac.catalog([(name, each.title) for name, each in stand], places))
+    yield (
+        shelf.PAGE,
+        shelf.front_page([(name, each.dcat) for name, each in sorted(stand, key=lambda pair: pair[0])], places),
+    )

@@ -68,6 +68,7 @@ def catalog(datasets: Iterable[tuple[str, str]], places: Places) -> dict[str, An
         "links": [
             _link("root", f"./{ROOT}", _JSON),
             _link("alternate", "./catalog.jsonld", "application/ld+json"),
+            _link("alternate", "./index.html", "text/html"),
             *children,
         ],
     }
@@ -106,6 +107,7 @@ def collection(version: PublicVersion, keys: Iterable[tuple[str, ...]], places: 
             *_version_links(version, current),
             *_proofs(run, up, places),
             *([_link("history", f"./{RUNS}", _JSON)] if current and not places.receipts else []),
+            *([_link("alternate", "./index.html", "text/html")] if current else []),
             *licence_link,
             *(_source_link(each) for each in run.inputs),
             *((_link("item", f"./items/{file_name(key)}.json", _GEOJSON) for key in keys) if current else ()),

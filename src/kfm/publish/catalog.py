@@ -12,7 +12,11 @@ from kfm.durable import REAL, Fs, digest_at, storage_failed
 from kfm.errors import StorageFailed
 
 APART = ".building"  # where files are until they are whole
-OWN, PARTS, SUFFIX = "collection.json", ("items", "runs", "versions"), ".json"  # what lies in the folder of a dataset
+OWN, PARTS, SUFFIX = (
+    ("collection.json", "index.html"),
+    ("items", "runs", "versions"),
+    ".json",
+)  # what lies in the folder of a dataset
 MANY = 32  # files that are synced together rather than one by one
 
 
@@ -128,12 +132,12 @@ class CatalogFolder:
             if not self._fs.is_link(self._place(f"{folder}/{part}")):
                 yield from self._documents(f"{folder}/{part}")
 
-    def _documents(self, folder: str, only: str = "") -> Iterator[str]:
+    def _documents(self, folder: str, only: Sequence[str] = ()) -> Iterator[str]:
         place = self._place(folder)
         if not self._fs.is_dir(place) or self._fs.is_link(place):
             return
         for name in self._fs.list(place):
-            if (name == only if only else name.endswith(SUFFIX)) and not self._fs.is_dir(os.path.join(place, name)):
+            if (name in only if only else name.endswith(SUFFIX)) and not self._fs.is_dir(os.path.join(place, name)):
                 yield f"{folder}/{name}"
 
     def _why(self, problem: OSError) -> StorageFailed:

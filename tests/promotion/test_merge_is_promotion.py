@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -31,7 +32,7 @@ def test_a_branch_is_previewed_reported_mended_merged_and_promoted(tmp_path: Pat
     text = (site.folder / "out/report.md").read_text()
     assert "a gate says no" in text
     assert "licen" in text
-    assert "300" not in text  # values wait for green gates
+    assert not re.search(r"\b300\b", text)  # values wait for green gates; a digest may hold these figures
     tree = ET.parse(site.folder / "out/junit.xml").getroot()
     assert int(tree.attrib["failures"]) > 0
     assert site.kfm("pr", "promote", "deeper", "--approved", red.data["preview"]).code == 4  # not merged

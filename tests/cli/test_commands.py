@@ -31,6 +31,10 @@ def test_init_writes_an_installation_that_runs(kfm: Kfm) -> None:
         "new/place/kfm.yml",
         "new/place/updaters/rain_gauges.py",
         "new/place/data/rain_gauges.csv",
+        "new/place/.gitignore",
+        "new/place/README.md",
+        "new/place/kfm.schema.json",
+        "new/place/tests/test_rain_gauges.py",
     ]
     assert kfm("run", "--config", "new/place/kfm.yml").code == 0
 

@@ -223,6 +223,12 @@ def _group(commands: Any, name: str, summary: str) -> Any:
 def _add_running(commands: Any) -> None:
     init = _command(commands, "init", "starter:init", "Write a kfm.yml, an example updater and a little data")
     init.add_argument("folder", nargs="?", default=".", metavar="DIR", help="where (default: here)")
+    init.add_argument(
+        "--template",
+        choices=("python", "csv", "geojson", "stac"),
+        metavar="KIND",
+        help="python (an updater), csv, geojson or stac (declared, without code); asked for at a terminal",
+    )
 
     run = _command(
         commands,

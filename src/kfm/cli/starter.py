@@ -10,8 +10,8 @@ from kfm.cli.render import Screen
 from kfm.errors import BadInput
 
 CONFIG = """\
-# An installation of kfm. `kfm config show --resolved` tells every setting with its default;
-# `kfm schema config` is the JSON Schema of this file. Paths start at the folder of this file.
+# yaml-language-server: $schema=kfm.schema.json
+# An installation of kfm; paths start at this folder. `kfm config show --resolved` tells every setting.
 kfm: 1
 
 # Where runs, refs and receipts are kept. Other kinds: jsonl:PATH, memory
@@ -102,22 +102,69 @@ manhattan,riley,2026-02,27.3
 """
 
 _CATALOG = "catalog: file:catalog\n"
-FILES = {"kfm.yml": CONFIG, "updaters/rain_gauges.py": UPDATER, "data/rain_gauges.csv": DATA}
+FILES = {"kfm.yml": CONFIG, "updaters/rain_gauges.py": UPDATER, "data/rain_gauges.csv": DATA}  # of the first template
+TEMPLATES = ("python", "csv", "geojson", "stac")
 
 
-def files() -> dict[str, str]:
+def files(template: str = "python") -> dict[str, str]:
     """What is written, by path. Where no catalog could be checked none is declared: nothing could be published."""
+    from kfm.cli import templates
     from kfm.house.schema_store import LACKING, is_installed
 
-    if is_installed():
-        return FILES
-    without = f"# It is checked before anything is published: {LACKING}, then take the # away.\n# {_CATALOG}"
-    return {**FILES, "kfm.yml": CONFIG.replace(_CATALOG, without)}
+    head, mark, declared = CONFIG.partition("datasets:\n")
+    written = {
+        "python": (mark + declared, {name: text for name, text in FILES.items() if name != "kfm.yml"}),
+        "csv": (templates.CSV, {"data/rain_gauges.csv": DATA}),
+        "geojson": (templates.GEOJSON, {"data/wells.geojson": templates.GEOJSON_DATA}),
+        "stac": (templates.STAC, {"data/scene.json": templates.STAC_DATA}),
+    }
+    body, others = written[template]
+    if not is_installed():
+        without = f"# It is checked before anything is published: {LACKING}, then take the # away.\n# {_CATALOG}"
+        head = head.replace(_CATALOG, without)
+    return {"kfm.yml": head + body, **others}
+
+
+def around(folder: str, template: str) -> dict[str, str]:
+    """What stands around an installation, and is left out where there is one already: a folder may be a repository."""
+    import json
+    import shutil
+    import sys
+
+    from kfm import config
+    from kfm.cli import templates
+
+    dataset = {"geojson": "wells", "stac": "scenes"}.get(template, "rain-gauges")
+    command = shutil.which("kfm") or f"{sys.executable} -m kfm"
+    at = os.path.abspath(os.path.join(folder, "kfm.yml"))
+    found = {
+        ".gitignore": templates.IGNORED,
+        "README.md": templates.README.format(dataset=dataset, command=command, config=at),
+        "kfm.schema.json": json.dumps(config.json_schema(), indent=1) + "\n",
+        f"tests/test_{dataset.replace('-', '_')}.py": templates.TEST.format(dataset=dataset),
+    }
+    return {name: text for name, text in found.items() if not os.path.lexists(os.path.join(folder, name))}
+
+
+def asked(options: argparse.Namespace, screen: Screen) -> str:
+    """The template that was named; at a terminal it is asked for, elsewhere it is `python`."""
+    import sys
+
+    if options.template or screen.json or screen.quiet or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return options.template or TEMPLATES[0]
+    screen.say(f"what do you have? {', '.join(TEMPLATES)} (empty: {TEMPLATES[0]})")
+    answer = sys.stdin.readline().strip() or TEMPLATES[0]
+    if answer not in TEMPLATES:
+        raise BadInput("there is no such template", hint=f"nothing was written; there are {', '.join(TEMPLATES)}")
+    return answer
 
 
 def init(options: argparse.Namespace, screen: Screen) -> int:
     folder = options.folder
-    written = write_all(folder, files())
+    if not folder or not folder.isprintable():
+        raise BadInput("the folder's name is empty or holds a control character", hint="use a plain path")
+    template = asked(options, screen)
+    written = write_all(folder, {**files(template), **around(folder, template)})
     if screen.json:
         screen.data({"written": written})
         return 0

@@ -1,0 +1,69 @@
+"""kfm init --template: each is an installation that runs, passes its own test, and is known to editors."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.testing.test_plugin import pytest_in
+from tests.walk.installations import Installation, environment
+
+TRUSTED = {"KFM_ACCEPT_WEAK_STORAGE": "true"}
+
+
+@pytest.mark.parametrize("template", ["python", "csv", "geojson", "stac"])
+def test_a_template_runs_is_published_and_passes_its_test(tmp_path: Path, template: str) -> None:
+    there = Installation(tmp_path)
+    there.kfm("init", "--template", template)
+    (receipt,) = there.kfm("run", "--json", env=TRUSTED).data["receipts"]
+    assert receipt["outcome"] == "done"
+    there.kfm("promote", receipt["dataset"], "--reason", "first", env=TRUSTED)
+    if template in ("csv", "python"):  # the others differ in nothing that pytest sees
+        done = pytest_in(tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
+    first = (tmp_path / "kfm.yml").read_text().splitlines()[0]
+    assert first == "# yaml-language-server: $schema=kfm.schema.json"
+    assert json.loads((tmp_path / "kfm.schema.json").read_text()) == there.kfm("schema", "config").data
+    assert "/.kfm/" in (tmp_path / ".gitignore").read_text()
+
+
+def test_what_a_repository_has_already_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("mine")
+    (tmp_path / ".gitignore").write_text("mine")
+    written = Installation(tmp_path).kfm("init", "--json").data["written"]
+    assert not any(path.endswith(("README.md", ".gitignore")) for path in written)
+    assert (tmp_path / "README.md").read_text() == (tmp_path / ".gitignore").read_text() == "mine"
+
+
+def test_the_line_for_cron_works_as_pasted_and_is_silent(tmp_path: Path) -> None:
+    there = Installation(tmp_path)
+    there.kfm("init")
+    (line,) = [line for line in (tmp_path / "README.md").read_text().splitlines() if line.startswith("*/15")]
+    command = line.split(maxsplit=5)[5]
+    assert command.startswith("/") and str(tmp_path / "kfm.yml") in command
+    bare = {"PATH": "/usr/bin:/bin", "HOME": "/", "PYTHONPATH": environment().get("PYTHONPATH", ""), **TRUSTED}
+    done = subprocess.run(["sh", "-c", command], cwd="/", env=bare, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert list((tmp_path / ".kfm").iterdir()), "and it did run"
+
+
+def test_at_a_terminal_it_asks(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    words = [sys.executable, "-m", "kfm.cli.main", "init"]
+    process = subprocess.Popen(
+        words, cwd=tmp_path, env=environment(), stdin=theirs, stderr=theirs, stdout=subprocess.PIPE
+    )
+    os.close(theirs)
+    asked = b""
+    while b"what do you have?" not in asked:
+        asked += os.read(ours, 1000)
+    os.write(ours, b"stac\n")
+    out, _ = process.communicate()
+    os.close(ours)
+    assert process.returncode == 0 and b"data/scene.json" in out

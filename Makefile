@@ -54,8 +54,8 @@ docs: $(STAMP) ## check that links lead somewhere and generated files are curren
 schemas: $(STAMP) ## write schemas/ anew from the records
 	@$(PY) -m tests.house.pages --write
 
-tools: $(STAMP) ## get what some tests use, once per machine: OPA, Conftest, actionlint, schemas (needs go), Neo4j (java and mvn)
-	@status=0; for tools in tests.policy.tools tests.runners.tools tests.graph.tools; do $(PY) -m $$tools || status=1; done; exit $$status
+tools: $(STAMP) ## get what some tests use, once per machine: OPA, Conftest, actionlint, schemas (needs go), Neo4j (java and mvn), SeaweedFS
+	@status=0; for tools in tests.policy.tools tests.runners.tools tests.graph.tools tests.sources.tools; do $(PY) -m $$tools || status=1; done; exit $$status
 
 pins: $(STAMP) ## resolve requirements/*.txt anew, to the newest versions that fit
 	@cd requirements && for name in runtime dev; do \

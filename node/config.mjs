@@ -364,7 +364,7 @@ async function checkSource(document, at, source) {
     document.refuse([...at, "uri"], "holds a space or control character at an edge", "use a plain URL or path");
   }
   const [scheme, rest, isUrl] = parted(uri, "://");
-  if (isUrl && !["http", "https", "file"].includes(scheme)) {
+  if (isUrl && !["http", "https", "file", "s3"].includes(scheme)) {
     document.refuse([...at, "uri"], "is of a kind this version does not read", "use http, https or a file path");
   }
   if (isUrl && parted(rest, "/")[0].includes("@")) {

@@ -433,6 +433,7 @@ export const FetchRequest = record("FetchRequest", {
   uri: text,
   name: [text, ""],
   base_dir: [text, ""],
+  roots: [list(text), []],
   allow: [list(text), []],
   hosts: [list(text), []],
   expect_hash: [text, ""],

@@ -82,6 +82,15 @@ export const NetworkConfig = record("NetworkConfig", {
   total_s: [bounded(number, {"gt": 0, "le": 31536000}), 3600],
   max_bytes: [bounded(integer, {"ge": 1, "le": 1125899906842624}), 1099511627776],
   revalidate_s: [bounded(number, {"ge": 0, "le": 31536000}), 86400],
+  retries: [bounded(integer, {"ge": 0, "le": 20}), 0],
+});
+
+export const BucketConfig = record("BucketConfig", {
+  endpoint: [bounded(text, {"max": 1000}), ""],
+  region: [bounded(text, {"max": 100}), "us-east-1"],
+  access_key: [bounded(text, {"max": 1000}), ""],
+  secret_key: [bounded(text, {"max": 1000}), ""],
+  session_token: [bounded(text, {"max": 1000}), ""],
 });
 
 export const ExecuteConfig = record("ExecuteConfig", {
@@ -248,7 +257,9 @@ export const Config = record("Config", {
   catalog: [bounded(text, {"max": 4096}), ""],
   artifacts: [bounded(text, {"min": 1, "max": 4096}), ".kfm/artifacts"],
   accept_weak_storage: [boolean, false],
-  network: [NetworkConfig.type, {"allow": [], "timeout_s": 30, "total_s": 3600, "max_bytes": 1099511627776, "revalidate_s": 86400}],
+  network: [NetworkConfig.type, {"allow": [], "timeout_s": 30, "total_s": 3600, "max_bytes": 1099511627776, "revalidate_s": 86400, "retries": 0}],
+  s3: [map(BucketConfig.type), {}],
+  read_from: [list(bounded(text, {"min": 1, "max": 4096})), []],
   execute: [ExecuteConfig.type, {"threads": 4, "window": 4096, "lease_s": 60}],
   github: [GitHubConfig.type, {"token": "env:GITHUB_TOKEN", "api": "https://api.github.com", "uploads": "https://uploads.github.com", "repository": ""}],
   graph: [bounded(text, {"max": 4096}), ""],

@@ -34,6 +34,7 @@ from kfm.config import (
     runners,
     schedules,
     sources,
+    stores,
     webhooks,
 )
 from kfm.contract import declared, records
@@ -63,6 +64,7 @@ def files() -> dict[str, str]:
                 declared,
                 loading,
                 network,
+                stores,
                 pace,
                 policy,
                 custodians,

@@ -46,11 +46,12 @@ def load(path: str, env: dict[str, str]) -> dict[str, Any]:
 # Sections that Python alone looks into further: Node signs nothing, asks no server and has no custodian's key.
 NOT_FOR_NODE = (
     "policy", "attest", "ledger", "custodians", "catalog", "graph", "neo4j", "openlineage", "pools", "runners",
-    "github.repository",
+    "github.repository", "s3", "read_from",
 )  # fmt: skip
-# And single settings: Node runs no dataset that reads another one or Parquet, or is masked. Python looks at a format
-# that only a connector has before it looks at the address.
-NOT_FOR_NODE_EITHER = (".dataset", ".zone", ".mask", ".expect", ".expect.crs", ".expect.bbox")
+# And single settings: Node runs no dataset that reads another one, Parquet or an archive, or is masked. Python looks at a
+# format that only a connector has before it looks at the address.
+NOT_FOR_NODE_EITHER = (".dataset", ".zone", ".mask", ".expect", ".expect.crs", ".expect.bbox", ".member", ".unpack")
+NO_SUCH_OBJECT = "is not the address of an object"  # Node reads none
 NO_SUCH_ADDRESS = "is of a kind this version does not read"
 
 
@@ -70,6 +71,8 @@ def run(count: int, seed: int) -> list[str]:
                 ours = load(path, env)
                 key = str(ours.get("fields", {}).get("key"))
                 if key.startswith(NOT_FOR_NODE) or key.endswith(NOT_FOR_NODE_EITHER):
+                    continue
+                if NO_SUCH_OBJECT in ours.get("error", ""):
                     continue
                 if NO_SUCH_ADDRESS in theirs.get("error", ""):
                     continue

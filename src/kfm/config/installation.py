@@ -20,6 +20,8 @@ from kfm.config.pools import Slots, check_pool, check_pools
 from kfm.config.proving import AttestConfig, LedgerConfig, check_proving
 from kfm.config.reads import check_reads
 from kfm.config.runners import RunnersConfig, check_runners
+from kfm.config.sources import check_folder
+from kfm.config.stores import BucketConfig, check_buckets
 from kfm.config.values import ID_PATTERN, Days, Text
 from kfm.config.webhooks import WebhookConfig, check_webhook
 from kfm.contract.records import Record
@@ -48,6 +50,13 @@ class Config(Record, frozen=True):
         bool, Meta(description="write to places that may lose what they acknowledged, such as tmpfs or NFS")
     ] = False
     network: Annotated[NetworkConfig, Meta(description="what may be reached, how long, how much")] = NetworkConfig()
+    s3: Annotated[
+        dict[str, BucketConfig],
+        Meta(description="where buckets lie and whose keys read them; one that is not named is a public one of Amazon"),
+    ] = {}
+    read_from: Annotated[
+        tuple[Text, ...], Meta(description="absolute paths of other folders that sources may lie in; Python only")
+    ] = ()
     execute: Annotated[ExecuteConfig, Meta(description="how steps are run")] = ExecuteConfig()
     github: Annotated[GitHubConfig, Meta(description="how GitHub is reached")] = GitHubConfig()
     graph: Annotated[
@@ -148,6 +157,9 @@ def check(config: Config, document: Document) -> None:
     check_runners(document, config.runners)
     for index, host in enumerate(config.network.allow):
         check_host(document, ("network", "allow", index), host)
+    check_buckets(document, config.s3)
+    for index, folder in enumerate(config.read_from):
+        check_folder(document, ("read_from", index), folder)
     check_pools(document, config.pools)
     for name, dataset in config.datasets.items():
         check_dataset(document, ("datasets", name), dataset)

@@ -23,6 +23,14 @@ class NetworkConfig(Record, frozen=True):
     revalidate_s: Annotated[
         Interval, Meta(description="after this long the bytes are fetched whole, whatever the ETag says")
     ] = 86_400
+    retries: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=20,
+            description="how often a source that does not answer is asked again; Python only",
+        ),
+    ] = 0
 
 
 def check_host(document: Document, path: Path, host: str) -> None:

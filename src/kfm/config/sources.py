@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import posixpath
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
 from kfm.config.network import check_host
+from kfm.config.stores import is_object
 from kfm.config.values import Interval, Text, given
 from kfm.contract import expected, names
 from kfm.contract.aims import REF
@@ -32,7 +34,8 @@ class SourceConfig(Record, frozen=True):
     """One thing to read, and what it must look like."""
 
     uri: Annotated[
-        str, Meta(max_length=4096, description="http(s) URL, or a file path below the folder of this file")
+        str,
+        Meta(max_length=4096, description="http(s) URL, s3://BUCKET/KEY, or a path below the folder of this file"),
     ] = ""
     dataset: Annotated[
         str, Meta(max_length=4096, description="instead of a uri: a dataset of this file, whose version is pinned")
@@ -108,8 +111,10 @@ def check_source(document: Document, path: Path, source: SourceConfig) -> None:
     if not is_printable(uri) or uri != uri.strip():
         document.refuse((*path, "uri"), "holds a space or control character at an edge", "use a plain URL or path")
     scheme = uri.partition("://")[0] if "://" in uri else "file"
-    if scheme not in ("http", "https", "file"):
-        document.refuse((*path, "uri"), "is of a kind this version does not read", "use http, https or a file path")
+    if scheme not in ("http", "https", "file", "s3"):
+        document.refuse((*path, "uri"), "is of a kind this version does not read", "use http, https, s3 or a file path")
+    if scheme == "s3" and not is_object(uri):
+        document.refuse((*path, "uri"), "is not the address of an object", "write s3://BUCKET/KEY, without ? and #")
     if "://" in uri and "@" in uri.partition("://")[2].partition("/")[0]:
         document.refuse(
             (*path, "uri"),
@@ -135,6 +140,12 @@ def check_source(document: Document, path: Path, source: SourceConfig) -> None:
             document.refuse((*path, "expect"), "has no meaning for this format", hint)
         if problem := expected.problem_of(source.expect):
             document.refuse((*path, "expect", problem[0]), problem[1], problem[2])
+
+
+def check_folder(document: Document, path: Path, folder: str) -> None:
+    plain = folder.startswith("/") and not folder.startswith("//") and posixpath.normpath(folder) == folder
+    if not plain or folder == "/" or not is_printable(folder):
+        document.refuse(path, "is not the absolute path of a folder", "write it whole and plain, e.g. /mnt/archive")
 
 
 def _check_kind(document: Document, path: Path, source: SourceConfig) -> None:

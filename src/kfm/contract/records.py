@@ -573,6 +573,7 @@ class FetchRequest(Record, frozen=True):
     uri: str
     name: str = ""
     base_dir: str = ""  # relative file paths start here and may not leave it
+    roots: tuple[str, ...] = ()  # other folders that absolute file paths may lie in
     allow: tuple[str, ...] = ()  # host or host:port that may be reached although private or on another port
     hosts: tuple[str, ...] = ()  # other hosts a redirect may lead to
     expect_hash: str = ""

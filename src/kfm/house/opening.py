@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 import msgspec
 
 from kfm.clock import Clock, from_environment, rfc3339
-from kfm.config import DatasetConfig, Resolved, SourceConfig
+from kfm.config import DatasetConfig, Resolved
 from kfm.config.reads import metadata_of
 from kfm.contract.declared import check_window
 from kfm.contract.names import check_partition, dataset_id
-from kfm.contract.ports import Lock, Log, Objects, Outside, Publisher, Source, Tables
+from kfm.contract.ports import Lock, Log, Objects, Outside, Publisher, Tables
 from kfm.contract.previews import preview_of
 from kfm.contract.records import (
     Effect,
@@ -31,7 +31,6 @@ from kfm.contract.records import (
     Trigger,
     TriggerKind,
 )
-from kfm.contract.secret import Secret
 from kfm.contract.updater import Updater, check_version
 from kfm.documents.characters import is_printable, printable
 from kfm.documents.windows import interval
@@ -42,12 +41,12 @@ from kfm.engine.walk import Attest, Ports, Settings
 from kfm.errors import BadInput, Broken, KfmError, Refused
 from kfm.house.asked import asked_of
 from kfm.house.gates import Gates
+from kfm.house.reaching import Reach
 from kfm.house.stored import Mode as Mode
 from kfm.house.stored import open_tables as open_tables
 from kfm.house.stored import place_verdicts
 from kfm.house.trust import LedgerNotary, Trust
 from kfm.orchestration.triggers import DAY_MS, asked, ordered, prune
-from kfm.sources import open_source
 from kfm.store.archive import Archive
 from kfm.store.holders import this_process
 from kfm.store.state import StoredState
@@ -213,6 +212,7 @@ class House:
         request = FetchRequest(
             uri="",
             base_dir=self.resolved.tree,
+            roots=self.config.read_from,
             allow=network.allow,
             max_bytes=network.max_bytes,
             timeout_ms=round(network.timeout_s * 1000),
@@ -229,7 +229,7 @@ class House:
             objects=self.objects,
             clock=self.clock,
             log=self.log,
-            open_source=partial(self._open_source, name, declared),
+            open_source=partial(self._reach.open, name, declared),
             gate=gates.published,
             step_gate=gates.step,
             rules=gates.rules,
@@ -318,28 +318,9 @@ class House:
 
         return plain(body, self.with_key)
 
-    def _open_source(self, dataset: str, declared: DatasetConfig | None, uri: str) -> Source:
-        """The reader of a source; what it is asked with beside its URL is read from where it lies, now."""
-        reader = open_source(uri)
-        if declared is None:
-            return reader
-        if any(source.headers or source.query for source in declared.sources.values()):
-            from kfm.sources.secrets import Revealing
-
-            reader = Revealing(reader, lambda name: self._secrets_of(declared.sources.get(name)))
-        if any(source.is_packed for source in declared.sources.values()):
-            from kfm.house.unpacking import unpacking
-
-            protection = partial(self.protection, dataset)
-            reader = unpacking(reader, dataset, declared, protection, self.clock.monotonic, dry=self.mode == "dry")
-        return reader
-
-    def _secrets_of(self, source: SourceConfig | None) -> tuple[str, dict[str, Secret], dict[str, Secret]]:
-        if source is None:
-            return "", {}, {}
-        read = partial(self.resolved.secret, env=os.environ, shortest=1)
-        headers = {name: read(reference) for name, reference in source.headers.items()}
-        return source.uri, headers, {name: read(reference) for name, reference in source.query.items()}
+    @property
+    def _reach(self) -> Reach:
+        return Reach(self.resolved, self.clock, self.log, self.protection, dry=self.mode == "dry")
 
     # -- what can be done
 
@@ -408,7 +389,7 @@ class House:
 
     def fetch(self, request: FetchRequest, dataset: str) -> Fetched:
         """Look at a source without a run: its bytes go into the store, nothing else changes."""
-        opened = self._open_source(dataset, self.config.datasets.get(dataset), request.uri)
+        opened = self._reach.open(dataset, self.config.datasets.get(dataset), request.uri)
         known = self.state.inbox.checkpoint(request.uri)
         protection = self.protection(dataset)
         if protection is None:

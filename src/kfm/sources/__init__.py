@@ -1,4 +1,4 @@
-"""Reading the outside: http with validators, and files. Chosen by the scheme of a URI."""
+"""Reading the outside: http with validators, files, and objects of S3 stores. Chosen by the scheme of a URI."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kfm.errors import BadInput
 if TYPE_CHECKING:
     from kfm.contract.ports import Source
 
-KNOWN_SCHEMES = ("http", "https", "file")
+KNOWN_SCHEMES = ("http", "https", "file", "s3")
 
 
 def open_source(uri: str) -> Source:
@@ -23,6 +23,10 @@ def open_source(uri: str) -> Source:
         from kfm.sources.files import FileSource
 
         return FileSource()
+    if scheme == "s3":
+        from kfm.sources.s3 import S3Source
+
+        return S3Source()
     raise BadInput(
         f"no way is known to read a source of scheme '{scheme}'", hint=f"known are {', '.join(KNOWN_SCHEMES)}"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic as system_monotonic
 
 from kfm.contract.ports import Objects
@@ -33,7 +33,7 @@ class FileSource:
         check_expectation(request)
         deadline = self._monotonic() + request.total_ms / 1000
         base = os.path.abspath(request.base_dir or ".")
-        parts = _parts(request.uri, base)
+        base, parts = _parts(request.uri, base, request.roots)
         shown = printable("/".join(parts), 200)
         root = _open_root(base)
         try:
@@ -85,23 +85,24 @@ class FileSource:
             raise _changed(shown)
 
 
-def _parts(uri: str, base: str) -> list[str]:
-    """The components of the path, relative to base."""
+def _parts(uri: str, base: str, others: Sequence[str]) -> tuple[str, list[str]]:
+    """The folder it lies in, one of those that may be read from, and the components of the path below it."""
     path = uri
     if uri[:5].lower() == "file:":
         path = _path_of(uri[5:])
     if "\0" in path:
         raise BadInput("the path of the source holds a NUL character")
     if path.startswith("/"):
-        for root in dict.fromkeys((base, os.path.realpath(base))):
+        for root in dict.fromkeys((base, os.path.realpath(base), *others)):
             prefix = root.rstrip("/") + "/"
             if path.startswith(prefix):
                 path = path[len(prefix) :]
+                base = root
                 break
         else:
             raise Refused(
                 f"{printable(path, 200)} is outside of the folder of kfm.yml, from which sources are read",
-                hint="put it there or below, and name it from there",
+                hint="put it there or below, and name it from there; or name its folder under `read_from:`",
             )
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if not parts or ".." in parts:
@@ -109,7 +110,7 @@ def _parts(uri: str, base: str) -> list[str]:
             f"{printable(path, 200)} is not a path to a file in the folder of kfm.yml or below",
             hint="put it there, and name it without '..'",
         )
-    return parts
+    return base, parts
 
 
 def _path_of(rest: str) -> str:

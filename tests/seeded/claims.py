@@ -16,6 +16,7 @@ from pathlib import Path
 from tests.seeded import explained, planting
 from tests.seeded.planting import Bug
 from tests.seeded.scheduling_claims import SCHEDULING
+from tests.seeded.source_claims import SOURCES
 from tests.seeded.told import TOLD
 
 FIELDS = "tests/walk/test_recorded_fields.py"
@@ -35,6 +36,7 @@ WORKFLOW = "tests/github/test_workflow.py"
 CLAIMS: dict[str, Bug] = {
     **TOLD,
     **SCHEDULING,
+    **SOURCES,
     "U1 the same words": Bug(
         "kfm/cli/runner.py",
         'Flag("--dry-run")',
@@ -186,7 +188,6 @@ CLAIMS: dict[str, Bug] = {
         "if not updater.version:",
         "tests/node/test_semantic_versions.py::test_every_way_to_ask_for_a_run_of_python_code_says_so_and_doctor_too",
     ),
-    "D2": Bug("kfm/contract/keys.py", "list(r.partition), ", "", f"{KEYS}::test_what_was_read_is_in_the_input_hash"),
     "D3 pure": Bug(
         "kfm/engine/purity.py",
         "sys.setprofile(_profile)",

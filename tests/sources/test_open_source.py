@@ -11,6 +11,7 @@ from kfm.errors import BadInput
 from kfm.sources import open_source, scheme_of
 from kfm.sources.files import FileSource
 from kfm.sources.http import HttpSource
+from kfm.sources.s3 import S3Source
 
 
 @pytest.mark.parametrize(
@@ -18,14 +19,14 @@ from kfm.sources.http import HttpSource
     [
         ("http://example.org/", HttpSource), ("HTTPS://example.org/", HttpSource), ("file:///data/a.csv", FileSource),
         ("File:a.csv", FileSource), ("a.csv", FileSource), ("data/a:b.csv", FileSource), ("/data/a.csv", FileSource),
-        ("./c:a.csv", FileSource), ("", FileSource), ("1:a.csv", FileSource),
+        ("./c:a.csv", FileSource), ("", FileSource), ("1:a.csv", FileSource), ("s3://bucket/a", S3Source),
     ],
 )  # fmt: skip
 def test_the_scheme_chooses_the_reader(uri: str, kind: type) -> None:
     assert type(open_source(uri)) is kind
 
 
-@pytest.mark.parametrize("uri", ["s3://canary:secret@bucket/a", "ftp://example.org/", "data:,a", "gopher://x", "C:\\a"])
+@pytest.mark.parametrize("uri", ["gs://canary:secret@bucket/a", "ftp://example.org/", "data:,a", "gopher://x", "C:\\a"])
 def test_an_unknown_scheme_is_bad_input_that_lists_the_known_ones(uri: str) -> None:
     with pytest.raises(BadInput) as caught:
         open_source(uri)

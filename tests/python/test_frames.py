@@ -234,3 +234,20 @@ def test_of_what_is_damaged_no_frame_is_made(shapes: kfm.Installation, monkeypat
         with pytest.raises(type(problem)):
             found.polars()
         assert asked
+
+
+def test_a_geoparquet_that_was_held_against_its_contract_is_read_as_shapes(place: Path) -> None:
+    gpd = library("geopandas")
+    frame = gpd.GeoDataFrame(
+        {"name": ["a", "b"]}, geometry=gpd.points_from_xy([-99.33, -97.3], [38.88, 37.7]), crs=4326
+    )
+    frame.to_parquet(place / "places.parquet")
+    (place / "kfm.yml").write_text(
+        "datasets:\n  places:\n    version: 1.0.0\n    sources:\n"
+        "      places: {uri: places.parquet, format: parquet}\n    outputs:\n      places: {from: places}\n"
+    )
+    made = kfm.open(place)
+    made.run()
+    found = made.read("places").geopandas()
+    assert list(found["name"]) == ["a", "b"] and found.crs.to_epsg() == 4326 and found.geometry[0].x == -99.33
+    assert [row["name"] for row in made.read("places").rows()] == ["a", "b"]

@@ -161,7 +161,7 @@ def _charset(media_type: str) -> str:
 
 
 def _parquet(house: House, found: Found) -> Columns:
-    parquet = library("pyarrow.parquet", "export")
+    parquet = library("pyarrow.parquet", "parquet")
     whole: dict[str, list[Any]] = {}
     for number, entry in enumerate(found.entries):
         body = io.BytesIO(bytes_of(house, found, entry))

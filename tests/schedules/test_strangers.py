@@ -17,6 +17,7 @@ from kfm.engine.execute import Crew
 from kfm.errors import KfmError
 from kfm.house.freshness import freshness
 from kfm.house.opening import House, open_house
+from kfm.house.previews import sweep
 from kfm.house.upkeep import Upkeep
 from kfm.orchestration.ticks import acted_on, due
 
@@ -164,6 +165,9 @@ def test_nobody_is_late_because_of_a_preview(site: Site, monkeypatch: pytest.Mon
     assert previewed(site, "n\nx\ny\n").outcome == "held"
     site.clock.advance(2 * HOUR)
     assert freshness(site.house, ["rain"])[0].blame == {"not yet noticed": 120}
+    refs = [ref.removeprefix("preview/fewer/") for ref, _ in list(site.house.state.refs.all("preview/"))]
+    assert refs and sweep(site.house, "fewer", refs, reason="", actor="ann").status == "SUCCESS"
+    assert freshness(site.house, ["rain"])[0].blame == {"not yet noticed": 120}, "it went, and says nothing still"
     _left(site, monkeypatch)
     site.clock.advance(HOUR)
     assert freshness(site.house, ["rain"])[0].blame == {"not yet noticed": 180}

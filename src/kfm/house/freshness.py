@@ -10,7 +10,7 @@ from kfm.clock import parse_instant, rfc3339
 from kfm.config.reads import read_by
 from kfm.contract.aims import REF
 from kfm.contract.freshness import Freshness, Verdict
-from kfm.contract.previews import preview_of
+from kfm.contract.previews import PREVIEW, preview_of
 from kfm.contract.records import DatasetVersion, LedgerEntry, RefEntry
 from kfm.errors import BadInput
 from kfm.house.scheduling import dependencies, schedules_of
@@ -48,6 +48,7 @@ class _Seen:
         state = house.state
         self.public = {ref.partition("/")[2]: digest for ref, digest in state.refs.all("published/")}
         self.made = {ref.partition("/")[2]: digest for ref, digest in state.refs.all("processed/")}
+        self.previewed = any(True for _ in state.refs.histories(PREVIEW))  # also one that was swept since
         self.spells: dict[str, list[Spell]] = {}
         moves: dict[str, list[RefEntry]] = {}
         for entry in (*state.refs.histories("switch/global@"), *state.refs.histories("switch/dataset/")):
@@ -139,7 +140,7 @@ def _spells(house: House, seen: _Seen, name: str, since_ms: int, now_ms: int) ->
         at_ms = parse_instant(entry.ts, "an entry")
         if at_ms <= since_ms:
             break
-        if entry.op_type == "ingest" and not is_of_preview(house.state, entry):
+        if entry.op_type == "ingest" and not (seen.previewed and is_of_preview(house.state, entry)):
             ended.append(Ended(at_ms, entry.outcome, public and _made(entry, name)))
     yield from spells(since_ms, now_ms, ended)
     yield from seen.always

@@ -305,14 +305,19 @@ SHAPES: dict[str, Shape] = {
     ),
     "kfm diff": Shape(
         {
-            "dataset": "its name",
+            "dataset": "its name; of the second",
             "from": "the first version; empty: nothing",
             "to": "the second",
+            "same": "whether they are",
             "added": "how many keys only the second has",
             "changed": "how many have another entry there",
             "removed": "how many only the first has",
             "changes": "by key: `change` (one of these words), `key`, `before` and `after`, each the "
-            "[entry](../../schemas/manifest-entry.json) or null",
+            "[entry](../../schemas/manifest-entry.json) or null; `rows`, as below with `by` (the columns that tell "
+            "which row is which), `columns_added`, `columns_removed` and `shown` (with `--rows`: `change`, `before` "
+            "and `after`); `why` rows are not told",
+            "rows": "how many rows of all keys were `added`, `changed` and `removed`; null: not told",
+            "why": "why rows, or more than counts, are not told",
         }
     ),
     "kfm graph": Shape(

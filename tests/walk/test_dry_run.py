@@ -83,6 +83,7 @@ LOOKING: tuple[tuple[str, ...], ...] = (
     ("cat", "processed/gauges", "ford"),
     ("cat", "quarantine/gauges"),
     ("diff", "gauges"),
+    ("diff", "gauges@nothing", "gauges", "--rows"),
     ("receipts", "list"),
     ("receipts", "show", "last"),
     ("keys", "list"),

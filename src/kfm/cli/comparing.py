@@ -1,83 +1,135 @@
-"""kfm diff: two versions of a dataset, key by key."""
+"""kfm diff: two versions, key by key and row by row."""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
-from kfm.cli.opening import known_dataset, opened, settings
+from kfm.cli.opening import opened
 from kfm.cli.reading import shown_key
-from kfm.cli.render import Screen, short, size
-from kfm.contract.manifests import changes
-from kfm.contract.names import is_digest
-from kfm.documents.characters import printable
-from kfm.errors import BadInput
+from kfm.cli.render import Screen, clean, short, size
+from kfm.errors import EXIT_CODES, BadInput
 
 if TYPE_CHECKING:
-    from kfm.contract.records import RefEntry
+    from kfm.house.comparing import Difference, KeyChange, Point
     from kfm.house.opening import House
+    from kfm.house.row_comparing import RowDifference
 
-ZONES = ("processed", "published")
+WIDTH = 400  # of a row that is shown
 
 
 def diff(options: argparse.Namespace, screen: Screen) -> int:
-    resolved = settings(options)
-    name = known_dataset(options, screen, resolved, options.dataset)
-    with opened(options, screen, "read", resolved) as house:
-        moves = {zone: list(house.state.refs.history(f"{zone}/{name}")) for zone in ZONES}
-        after = _version(name, moves, options.to)
-        before = (
-            _superseded(moves, options.to, after) if options.leaves is None else _version(name, moves, options.leaves)
-        )
-        _tell(house, screen, name, before, after)
-    return 0
+    from kfm.house.comparing import check_may_compare, compare, counted_only
 
-
-def _tell(house: House, screen: Screen, name: str, before: str, after: str) -> None:
-    found = list(changes(house.readable, before, after))
-    counts = {what: sum(1 for each in found if each.what == what) for what in ("added", "changed", "removed")}
+    if options.b is not None and (options.leaves is not None or options.to is not None):
+        raise BadInput("--from and --to go with one dataset", hint="give A and B, or one of them and --from or --to")
+    key = tuple(name for name in options.key.split(",") if name)
+    with opened(options, screen, "read") as house:
+        before, after = _points(house, options)
+        only_counts = options.b is not None and not check_may_compare(house, before, after)
+        limit = options.limit if options.rows else 0
+        found = compare(house, before, after, key=key, limit=limit, look=not options.keys_only and not only_counts)
+    if only_counts:
+        found = counted_only(found)
     if screen.json:
-        told = [{"change": each.what, "key": each.key, "before": each.old, "after": each.new} for each in found]
-        screen.data({"dataset": name, "from": before, "to": after, **counts, "changes": told})
-        return
-    rows = []
-    for each in found:
-        entry = each.new or each.old
-        old, new = (side.digest if side else "" for side in (each.old, each.new))
-        rows.append((each.what, shown_key(each.key), size(entry.size) if entry else "", short(old), short(new)))
-    screen.table(("change", "key", "size", "before", "after"), rows)
-    counted = ", ".join(f"{count} {what}" for what, count in counts.items())
-    screen.say(f"{counted}; from {short(before) or 'nothing'} to {short(after) or 'nothing'}")
-
-
-def _version(name: str, moves: dict[str, list[RefEntry]], text: str) -> str:
-    """The digest that was meant: of a version this dataset was at."""
-    if text in ZONES:
-        if not moves[text]:
-            raise BadInput(f"{name} has no {text} version", hint=f"see `kfm refs list {text}/`")
-        return moves[text][-1].after
-    if text == "nothing":
-        return ""
-    start = text.removeprefix("sha256:")
-    if not is_digest(text) and not (4 <= len(start) < 64 and all(c in "0123456789abcdef" for c in start)):
-        raise BadInput(
-            f"{printable(text)} is not a version", hint="give processed, published, sha256:… or the start of it"
-        )
-    known = {move.after for zone in ZONES for move in moves[zone]} - {""}
-    found = [version for version in known if version.startswith(f"sha256:{start}")]
-    if len(found) == 1:
-        return found[0]
-    if is_digest(text):
-        said = f"{name} was never at {text}"
+        screen.data(_plain(found))
     else:
-        said = f"no version of {name} begins with {start}" if not found else f"{len(found)} versions begin with {start}"
-    raise BadInput(said, hint=f"see `kfm refs history processed/{name}`")
+        _tell(screen, found)
+    return EXIT_CODES["failed" if options.check and not found.is_same else "done"]
 
 
-def _superseded(moves: dict[str, list[RefEntry]], text: str, version: str) -> str:
-    """Where the ref was before it came to this version, the last time it did."""
-    for zone in (text,) if text in ZONES else ZONES:
-        for move in reversed(moves[zone]):
-            if move.after == version:
-                return move.before
-    return ""
+def _points(house: House, options: argparse.Namespace) -> tuple[Point, Point]:
+    from kfm.house.comparing import found, superseded
+
+    if options.b is not None:
+        if "@" not in options.a and "/" not in options.a and options.a not in house.config.datasets:
+            after = found(house, options.b)
+            return found(house, options.a, beside=after.dataset), after
+        before = found(house, options.a)
+        return before, found(house, options.b, beside=before.dataset)
+    if options.to is not None and "@" in options.a:
+        raise BadInput("A names a version, and --to another", hint="leave one of them out")
+    after = found(house, options.a if options.to is None else f"{options.a}@{options.to}")
+    if options.leaves is None:
+        return superseded(house, after), after
+    return found(house, f"{after.dataset}@{options.leaves}"), after
+
+
+def _tell(screen: Screen, found: Difference) -> None:
+    """The whole in a line, then key by key, then rows where they were asked for."""
+    counted = f"{found.added} added, {found.changed} changed, {found.removed} removed"
+    screen.say(f"{counted}; from {_named(found.before, found.after)} to {short(found.after.version) or 'nothing'}")
+    if found.rows is not None and not found.is_same:
+        screen.say(f"rows: {_counted(found.rows)}")
+    elif found.why and not found.is_same:
+        screen.say(f"rows are not told: {found.why}")
+    if found.changes or found.is_same:
+        screen.table(("change", "key", "size", "before", "after", "rows"), map(_line, found.changes))
+    for each in found.changes:
+        if each.rows is not None and each.rows.shown:
+            screen.line()
+            screen.line(clean(shown_key(each.change.key)) + (f", by {', '.join(each.rows.by)}" if each.rows.by else ""))
+            for mark, values in _rows(each.rows):
+                screen.line(f"  {mark} {values}")
+
+
+def _named(before: Point, after: Point) -> str:
+    said = short(before.version) or "nothing"
+    return said if before.dataset == after.dataset else f"{said} of {before.dataset}"
+
+
+def _counted(rows: RowDifference) -> str:
+    columns = [f"column {name} added" for name in rows.columns_added]
+    columns += [f"column {name} gone" for name in rows.columns_removed]
+    return ", ".join([f"{rows.added} added", f"{rows.changed} changed", f"{rows.removed} removed", *columns[:5]])
+
+
+def _line(each: KeyChange) -> tuple[str, ...]:
+    change, entry = each.change, each.change.new or each.change.old
+    old, new = (short(side.digest) if side else "" for side in (change.old, change.new))
+    rows = f"+{each.rows.added} ~{each.rows.changed} -{each.rows.removed}" if each.rows is not None else ""
+    return change.what, shown_key(change.key), size(entry.size) if entry else "", old, new, rows
+
+
+def _rows(rows: RowDifference) -> Iterator[tuple[str, str]]:
+    import msgspec
+
+    def text(values: Any) -> str:
+        said = clean(msgspec.json.encode(values).decode())
+        return said if len(said) <= WIDTH else said[:WIDTH] + "…"
+
+    for each in rows.shown:
+        if each.before is not None and each.after is not None:
+            differ = [name for name in {**each.before, **each.after} if each.before.get(name) != each.after.get(name)]
+            kept = {name: value for name, value in each.after.items() if name in rows.by}
+            yield "-", text({**kept, **{name: each.before.get(name) for name in differ}})
+            yield "+", text({**kept, **{name: each.after.get(name) for name in differ}})
+        elif each.after is not None:
+            yield "+", text(each.after)
+        else:
+            yield "-", text(each.before)
+
+
+def _plain(found: Difference) -> dict[str, Any]:
+    counts = ("added", "changed", "removed")
+    return {
+        "dataset": found.after.dataset,
+        "from": found.before.version,
+        "to": found.after.version,
+        "same": found.is_same,
+        **{name: getattr(found, name) for name in counts},
+        "changes": [
+            {
+                "change": each.change.what,
+                "key": each.change.key,
+                "before": each.change.old,
+                "after": each.change.new,
+                "rows": each.rows,
+                "why": each.why,
+            }
+            for each in found.changes
+        ],
+        "rows": {name: getattr(found.rows, name) for name in counts} if found.rows is not None else None,
+        "why": found.why,
+    }

@@ -1,4 +1,4 @@
-"""kfm status: everything at a glance."""
+"""kfm status: everything at a glance; and what can be typed of it and of `kfm diff`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kfm.cli.render import Screen
     from kfm.house.status import DatasetStatus, NextStep, Status
 
-COMMANDS = ("status",)
+COMMANDS = ("diff", "status")
 SHOWN = 20  # datasets that are listed though nothing about them asks for attention
 STEPS = 10
 WIDTH = 80
@@ -32,6 +32,42 @@ def add(commands: Any, make: Make) -> None:
     parser.add_argument("dataset", nargs="*", metavar="DATASET", help="its name in kfm.yml (default: all)")
     parser.add_argument("--all", action="store_true", help="list every dataset, however many there are")
     parser.add_argument("--check", action="store_true", help="exit 3 if something is wrong")
+    _add_diff(commands, make)
+
+
+def _add_diff(commands: Any, make: Make) -> None:
+    diff = make(
+        commands,
+        "diff",
+        "comparing:diff",
+        "Show which keys and rows a version added, changed and removed",
+        "A and B are DATASET, DATASET@VERSION, DATASET@DATE, a ref such as published/DATASET (with @ too) or a\n"
+        "digest. A VERSION is a digest, the start of one, `processed`, `published` or `nothing`; a DATE the end of a\n"
+        "day in UTC, or an instant. Without B, the first is what A superseded. Rows of CSV, GeoJSON, NDJSON and (with\n"
+        "pyarrow) Parquet are told apart by the column that a contract calls unique and required, by what an output\n"
+        "is deduplicated by, or by --key; without any they come and go as a whole. Of masked data two versions are\n"
+        "only counted, of protected data they are refused. `kfm cat` with its digest reads what was removed.\n"
+        "exit: 0, or with --check 1 if they differ",
+    )
+    diff.add_argument("a", metavar="A", help="the first; alone: the second")
+    diff.add_argument("b", nargs="?", default=None, metavar="B", help="the second")
+    diff.add_argument(
+        "--from", dest="leaves", default=None, metavar="VERSION", help="without B: the first (default: see above)"
+    )
+    diff.add_argument("--to", default=None, metavar="VERSION", help="without B: the second (default: `processed`)")
+    diff.add_argument("--rows", action="store_true", help="show rows, too")
+    diff.add_argument("--limit", type=_count, default=20, metavar="N", help="so many of them at most (default: 20)")
+    diff.add_argument("--key", default="", metavar="COLUMNS", help="what tells which row is which: id, or state,county")
+    diff.add_argument("--keys-only", action="store_true", help="do not look into rows")
+    diff.add_argument("--check", action="store_true", help="exit 1 if they differ")
+
+
+def _count(text: str) -> int:
+    from argparse import ArgumentTypeError
+
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:6]) <= 10_000):
+        raise ArgumentTypeError("must be a number from 1 to 10000")
+    return int(text)
 
 
 def status(options: argparse.Namespace, screen: Screen) -> int:

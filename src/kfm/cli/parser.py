@@ -40,7 +40,7 @@ DEFAULTS: dict[str, Any] = {"config": None, "json": False, "quiet": False, "no_c
 
 COMMANDS = frozenset(
     {
-        "attest", "audit", "cat", "compact", "completion", "config", "diff", "doctor", "freeze", "held", "init", "plan",
+        "attest", "audit", "cat", "compact", "completion", "config", "doctor", "freeze", "held", "init", "plan",
         "promote", "publish", "receipts", "refs", "resume", "rollback", "run", "runs", "schema", "serve", "telemetry",
         "thaw", "triggers", "verify", "wal", "watch", "webhook", "workflow", *beginning.COMMANDS, *cataloguing.COMMANDS,
         *discovering.COMMANDS, *elsewhere.COMMANDS, *glancing.COMMANDS, *governing.COMMANDS, *lineages.COMMANDS,
@@ -323,20 +323,6 @@ def _add_reading(commands: Any) -> None:
         metavar="KEY",
         help='one entry of the version, its parts joined by /, or as a JSON list: \'["a","b/c"]\'',
     )
-
-    diff = _command(
-        commands,
-        "diff",
-        "comparing:diff",
-        "Show which keys a version added, changed and removed",
-        "A VERSION is a digest, the start of one, `processed`, `published`, or `nothing`.\n"
-        "What was removed can still be read: `kfm cat` with the digest it had.",
-    )
-    diff.add_argument("dataset", metavar="DATASET", help="its name in kfm.yml")
-    diff.add_argument(
-        "--from", dest="leaves", default=None, metavar="VERSION", help="the first (default: what the second superseded)"
-    )
-    diff.add_argument("--to", default="processed", metavar="VERSION", help="the second (default: `processed`)")
 
     held = _command(commands, "held", "reading:held", "Show what is held back of a dataset, and why")
     held.add_argument("dataset", metavar="DATASET", help="its name in kfm.yml")

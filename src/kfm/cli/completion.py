@@ -1,9 +1,56 @@
-"""Completion scripts, made from the parser itself: what can be typed is what is offered."""
+"""Completion scripts, made from the parser itself: what can be typed is what is offered. Names of datasets, refs, runs
+and schedules are asked for when they are needed: the scripts call `kfm completion KIND`."""
 
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kfm.cli.render import Screen
+
+SHELLS = ("bash", "zsh", "fish")
+KINDS = {  # of an argument that is called so, what it may be
+    "DATASET": ("datasets",),
+    "SCOPE": ("datasets",),
+    "REF": ("refs",),
+    "PREFIX": ("refs",),
+    "RUN": ("runs",),
+    "SCHEDULE": ("schedules",),
+    "A": ("datasets", "refs"),
+    "B": ("datasets", "refs"),
+    "THING": ("datasets", "runs"),
+}
+MOST = 500  # names that are offered
+_PLAIN = re.compile(r"[A-Za-z0-9._/+-]+")  # what a shell takes as it is; anything else is typed by hand
+
+
+def names(options: argparse.Namespace, screen: Screen, kind: str) -> Iterator[str]:
+    """What there is of a kind, a line each."""
+    return (name for name in islice(_names(options, screen, kind), MOST) if _PLAIN.fullmatch(name))
+
+
+def _names(options: argparse.Namespace, screen: Screen, kind: str) -> Iterator[str]:
+    from kfm.cli.opening import opened, settings
+
+    resolved = settings(options)
+    if kind == "datasets":
+        yield from sorted(resolved.config.datasets)
+    elif kind == "schedules":
+        from kfm.house.scheduling import schedules_of
+
+        yield from (schedule.id for schedule in schedules_of(resolved))
+    else:
+        with opened(options, screen, "read", resolved) as house:
+            if kind == "refs":
+                yield from (ref for ref, _ in house.state.refs.all())
+            else:
+                from kfm.house.looking import runs, short_run
+
+                yield from ("last", *(short_run(house, row["run"]) for row in runs(house, 50, "")))
 
 
 def script(shell: str, parser: argparse.ArgumentParser) -> str:
@@ -18,14 +65,20 @@ class _Command:
         self.path = path
         self.flags: list[tuple[str, str, bool]] = []  # name, help, takes a value
         self.words: list[tuple[str, str]] = []  # subcommands or fixed values, with help
+        self.kinds: dict[str, None] = {}  # of names that may follow
+        self.valued: dict[str, tuple[str, ...]] = {}  # by flag, what its value may be
         for action in parser._actions:
             summary = (action.help or "").replace("\n", " ")
             if isinstance(action, argparse._SubParsersAction):
                 self.words += [(choice.dest, choice.help or "") for choice in action._choices_actions]
             elif action.option_strings:
                 self.flags += [(flag, summary, action.nargs != 0) for flag in action.option_strings]
+                if (kinds := KINDS.get(str(action.metavar))) and action.nargs != 0:
+                    self.valued.update(dict.fromkeys(action.option_strings, kinds))
             elif action.choices:
                 self.words += [(str(choice), "") for choice in action.choices]
+            else:
+                self.kinds |= dict.fromkeys(KINDS.get(str(action.metavar), ()))
 
 
 def _walk(parser: argparse.ArgumentParser, path: tuple[str, ...]) -> Iterator[_Command]:
@@ -45,21 +98,48 @@ def _bash(commands: list[_Command]) -> str:
     valued = "|".join(sorted({flag for c in commands for flag, _, takes in c.flags if takes}))
     return f"""# bash completion for kfm
 _kfm() {{
-  local path='' word skip='' offered='' i
+  local path='' word skip='' offered='' kinds='' kind name now="${{COMP_WORDS[COMP_CWORD]}}" i
+  local -a config=()
+  COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; i++)); do
     word="${{COMP_WORDS[i]}}"
+    if [[ $skip == --config ]]; then config=(--config "$word"); fi
     if [[ -n $skip ]]; then skip=''; continue; fi
-    case "$word" in {valued}) skip=1; continue ;; -*) continue ;; esac
+    case "$word" in {valued}) skip="$word"; continue ;; -*) continue ;; esac
     case "${{path:+$path }}$word" in {groups}) path="${{path:+$path }}$word" ;; esac
   done
-  if [[ -n $skip ]]; then COMPREPLY=(); compopt -o default 2>/dev/null; return; fi
-  case "$path" in
+  if [[ -n $skip ]]; then
+    case "$skip" in {_by_flag(commands, "|", "{}) kinds='{}' ;;")} *) compopt -o default 2>/dev/null; return ;; esac
+  else
+    case "$path" in
 {cases}
-  esac
-  COMPREPLY=($(compgen -W "$offered" -- "${{COMP_WORDS[COMP_CWORD]}}"))
+    esac
+    case "$path" in {_by_path(commands, "{}) kinds='{}' ;;")} esac
+    COMPREPLY=($(compgen -W "$offered" -- "$now"))
+    [[ $now == -* ]] && return
+  fi
+  for kind in $kinds; do
+    while IFS= read -r name; do
+      [[ $name == "$now"* ]] && COMPREPLY+=("$name")
+    done < <("${{COMP_WORDS[0]}}" "${{config[@]}}" completion "$kind" 2>/dev/null </dev/null)
+  done
 }}
 complete -F _kfm kfm
 """
+
+
+def _by_path(commands: list[_Command], form: str) -> str:
+    """For a `case`: which names may follow which command."""
+    return " ".join(form.format(f"'{' '.join(c.path)}'", " ".join(c.kinds)) for c in commands if c.kinds)
+
+
+def _by_flag(commands: list[_Command], between: str, form: str) -> str:
+    """For a `case`: which names may follow which flag."""
+    flags: dict[tuple[str, ...], dict[str, None]] = {}
+    for command in commands:
+        for flag, kinds in command.valued.items():
+            flags.setdefault(kinds, {})[flag] = None
+    return " ".join(form.format(between.join(some), " ".join(kinds)) for kinds, some in flags.items())
 
 
 def _zsh(commands: list[_Command]) -> str:
@@ -70,19 +150,28 @@ def _zsh(commands: list[_Command]) -> str:
     valued = "|".join(sorted({flag for c in commands for flag, _, takes in c.flags if takes}))
     return f"""#compdef kfm
 _kfm() {{
-  local place='' word skip='' i
-  local -a offered
+  local place='' word skip='' kind i
+  local -a offered kinds config
   for ((i = 2; i < CURRENT; i++)); do
     word="${{words[i]}}"
+    if [[ $skip == --config ]]; then config=(--config "$word"); fi
     if [[ -n $skip ]]; then skip=''; continue; fi
-    case "$word" in {valued}) skip=1; continue ;; -*) continue ;; esac
+    case "$word" in {valued}) skip="$word"; continue ;; -*) continue ;; esac
     case "${{place:+$place }}$word" in {groups}) place="${{place:+$place }}$word" ;; esac
   done
-  if [[ -n $skip ]]; then _files; return; fi
-  case "$place" in
+  if [[ -n $skip ]]; then
+    case "$skip" in {_by_flag(commands, "|", "{}) kinds=({}) ;;")} *) _files; return ;; esac
+  else
+    case "$place" in
 {cases}
-  esac
-  _describe kfm offered
+    esac
+    case "$place" in {_by_path(commands, "{}) kinds=({}) ;;")} esac
+    _describe kfm offered
+  fi
+  [[ ${{words[CURRENT]}} == -* ]] && return
+  for kind in $kinds; do
+    compadd -- ${{(f)"$("${{words[1]}}" $config completion $kind 2>/dev/null </dev/null)"}}
+  done
 }}
 compdef _kfm kfm
 """
@@ -106,15 +195,23 @@ def _fish(commands: list[_Command]) -> str:
             test = "; and ".join(f"__fish_seen_subcommand_from {part}" for part in command.path)
             inner = [name for name, _ in command.words]
             test += f"; and not __fish_seen_subcommand_from {' '.join(inner)}" if inner else ""
+        for kind in command.kinds:
+            lines.append(f"complete -c kfm -n {_quoted(test)} -a {_quoted(_asked(kind))}")
         for name, summary in command.words:
             lines.append(f"complete -c kfm -n {_quoted(test)} -a {_quoted(name)} -d {_quoted(summary)}")
         for flag, summary, takes in command.flags:
             kind = "-l" if flag.startswith("--") else "-s"
             required = " -r" if takes else ""
+            if kinds := command.valued.get(flag):
+                required = f" -x -a {_quoted(' '.join(map(_asked, kinds)))}"
             lines.append(
                 f"complete -c kfm -n {_quoted(test)} {kind} {flag.lstrip('-')}{required} -d {_quoted(summary)}"
             )
     return "\n".join(lines) + "\n"
+
+
+def _asked(kind: str) -> str:
+    return f"(kfm completion {kind} 2>/dev/null)"
 
 
 def _quoted(text: str) -> str:

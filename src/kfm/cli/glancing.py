@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kfm.cli.render import Screen
     from kfm.house.status import DatasetStatus, NextStep, Status
 
-COMMANDS = ("diff", "status")
+COMMANDS = ("diff", "help", "status")
 SHOWN = 20  # datasets that are listed though nothing about them asks for attention
 STEPS = 10
 WIDTH = 80
@@ -33,6 +33,10 @@ def add(commands: Any, make: Make) -> None:
     parser.add_argument("--all", action="store_true", help="list every dataset, however many there are")
     parser.add_argument("--check", action="store_true", help="exit 3 if something is wrong")
     _add_diff(commands, make)
+    helped = make(
+        commands, "help", "glancing:help_", "Tell what a command does, as its --help", "e.g.  kfm help runs show"
+    )
+    helped.add_argument("word", nargs="*", metavar="COMMAND", help="its words (default: all commands)")
 
 
 def _add_diff(commands: Any, make: Make) -> None:
@@ -68,6 +72,25 @@ def _count(text: str) -> int:
     if not (text.isascii() and text.isdigit() and 1 <= int(text[:6]) <= 10_000):
         raise ArgumentTypeError("must be a number from 1 to 10000")
     return int(text)
+
+
+def help_(options: argparse.Namespace, screen: Screen) -> int:
+    import argparse
+
+    from kfm.cli.parser import Usage, build
+    from kfm.documents.characters import printable
+    from kfm.documents.shape import nearest
+
+    parser: argparse.ArgumentParser = build()
+    for word in options.word:
+        below = next((action for action in parser._actions if isinstance(action, argparse._SubParsersAction)), None)
+        if below is None or word not in below.choices:
+            close = nearest(word, sorted(below.choices)) if below is not None else ""
+            hint = f"did you mean {close}?" if close else f"see `{parser.prog} --help`"
+            raise Usage(f"{parser.prog} has no command {printable(word, 40)}", hint=hint)
+        parser = below.choices[word]
+    screen.text(parser.format_help())
+    return 0
 
 
 def status(options: argparse.Namespace, screen: Screen) -> int:

@@ -112,9 +112,11 @@ def _asked(options: argparse.Namespace, screen: Screen, direction: Direction) ->
 def export(options: argparse.Namespace, screen: Screen) -> int:
     from kfm.cli.opening import known_dataset, opened, settings
     from kfm.house.lineage_export import export as pieces
+    from kfm.house.looking import find_run
 
     resolved = settings(options)
     name = known_dataset(options, screen, resolved, options.dataset) if options.dataset else ""
     with opened(options, screen, "read", resolved) as house:
-        screen.raw(pieces(house, options.format, dataset=name, run_id=options.run))
+        run_id = find_run(house, options.run) if options.run else ""
+        screen.raw(pieces(house, options.format, dataset=name, run_id=run_id))
     return 0

@@ -45,6 +45,11 @@ WRITING = frozenset(
 )
 
 
+REPORTING = frozenset(
+    {"run", "resume", "promote", "rollback", "freeze", "thaw", "publish", "compact", "init", "attest", "telemetry"}
+)
+
+
 def main(argv: list[str] | None = None, *, door: str = "kfm") -> int:
     """`door` says who reads what was typed: kfm knows every command, updater those that every runner has."""
     arguments = sys.argv[1:] if argv is None else argv
@@ -126,6 +131,7 @@ def _answer(arguments: list[str], door: str) -> int:
             screen.finish()
             return ended.code if isinstance(ended.code, int) else 0
         screen = _screen(vars(options), os.environ)
+        screen.is_kfm = door == "kfm"
         return _guarded(options, screen)
     except KfmError as problem:
         return _tell(screen, problem)
@@ -151,8 +157,14 @@ def _guarded(options: argparse.Namespace, screen: Screen) -> int:
     before = None
     with contextlib.suppress(ValueError):  # not the main thread: the caller minds its own signals
         before = signal.signal(signal.SIGTERM, stop)
+    if screen.is_kfm and screen.quiet and not screen.json and _reports(options):
+        screen.keep()
     try:
-        code = _call(options, screen)
+        code = 1
+        try:
+            code = _call(options, screen)
+        finally:
+            screen.release(well=code == 0)
         screen.finish()
         return code
     except KeyboardInterrupt:
@@ -164,6 +176,14 @@ def _guarded(options: argparse.Namespace, screen: Screen) -> int:
     finally:
         if before is not None:
             signal.signal(signal.SIGTERM, before)
+
+
+def _reports(options: argparse.Namespace) -> bool:
+    """Does it only tell of what it did? Then nobody has to read that it went well."""
+    if options.command in ("up", "watch"):
+        return bool(options.once)  # else it never ends
+    looks = ("dry_run", "stdout", "check", "list")
+    return options.command in REPORTING and not any(getattr(options, name, False) for name in looks)
 
 
 def _call(options: argparse.Namespace, screen: Screen) -> int:

@@ -49,9 +49,19 @@ def opened(
     if loud or events is not None or debug is not None:
         lines: Literal["human", "jsonl"] = "jsonl" if wanted == "jsonl" else "human"
         log = open_log(sys.stderr if loud else None, lines=lines, events=events, causes=debug)
+    if screen.is_kfm:
+        tell_clock(screen)
     with open_house(resolved, mode=mode, log=log, progress=screen.progress) as house:
         yield house
         screen.finish()  # what was said is durable; that closing fails is another matter
+
+
+def tell_clock(screen: Screen) -> None:
+    """Whose clock is set by hand should know it: ages, schedules and receipts go by it."""
+    for name in ("KFM_NOW", "SOURCE_DATE_EPOCH"):
+        if os.environ.get(name):
+            screen.say_once(f"the clock stands at {printable(os.environ[name], 40)[1:-1]}: {name} is set")
+            return
 
 
 def known_dataset(_options: argparse.Namespace, _screen: Screen, resolved: Resolved, text: str) -> str:

@@ -200,9 +200,15 @@ def _add_globals(parser: argparse.ArgumentParser) -> None:
     hidden: dict[str, Any] = {"default": argparse.SUPPRESS}
     group.add_argument("--config", metavar="FILE", help="kfm.yml to use (default: the nearest one upward)", **hidden)
     group.add_argument("--json", action="store_true", help="write JSON to stdout", **hidden)
-    group.add_argument("--quiet", action="store_true", help="nothing on stderr but errors", **hidden)
+    group.add_argument(
+        "-q",
+        "--quiet",
+        action="store_true",
+        help="only errors; what changes something is silent if it went well",
+        **hidden,
+    )
     group.add_argument("--no-color", action="store_true", help="no colours (NO_COLOR works too)", **hidden)
-    group.add_argument("--verbose", action="store_true", help="a line on stderr for every event", **hidden)
+    group.add_argument("-v", "--verbose", action="store_true", help="a line on stderr for every event", **hidden)
 
 
 def _command(commands: Any, name: str, handler: str, summary: str, more: str = "") -> Parser:
@@ -546,9 +552,11 @@ def _add_settings(commands: Any) -> None:
         "completion",
         "settings:completion",
         "Write a completion script for a shell to stdout",
-        'e.g.  eval "$(kfm completion bash)"',
+        'e.g.  eval "$(kfm completion bash)"\n'
+        "The scripts ask back for names: `kfm completion datasets` (or refs, runs, schedules) lists them.",
     )
-    completion.add_argument("shell", choices=("bash", "zsh", "fish"), metavar="SHELL", help="bash, zsh or fish")
+    shells = ("bash", "zsh", "fish", "datasets", "refs", "runs", "schedules")
+    completion.add_argument("shell", choices=shells, metavar="SHELL", help="bash, zsh or fish; or a kind of names")
 
 
 def _count(text: str) -> int:

@@ -22,6 +22,7 @@ from kfm.house.looking import (
     held_sources,
     ref_history,
     runs,
+    short_run,
     steps,
     worker,
 )
@@ -37,6 +38,7 @@ def runs_list(options: argparse.Namespace, screen: Screen) -> int:
     resolved = settings(options)
     with opened(options, screen, "read", resolved) as house:
         rows = list(runs(house, options.limit or ALL, wanted))
+        starts = {} if screen.json else {row["run"]: short_run(house, row["run"]) for row in rows}
     if not rows and wanted not in ("", "global"):  # a dataset that left the configuration keeps its runs
         known_dataset(options, screen, resolved, wanted)
     if screen.json:
@@ -45,6 +47,7 @@ def runs_list(options: argparse.Namespace, screen: Screen) -> int:
         names = ("started", "dataset", "op", "status", "outcome", "run")
         for row in rows:
             row["dataset"] += f"/{row['partition']}" if row["partition"] else ""
+            row["run"] = starts[row["run"]]
         screen.table(names, [[row[name] for name in names] for row in rows])
     return 0
 
@@ -175,7 +178,10 @@ def refs_history(options: argparse.Namespace, screen: Screen) -> int:
         else:
             screen.table(
                 ("n", "when", "op", "from", "to", "actor", "reason", "run"),
-                [(e.n, e.ts, e.op, short(e.before), short(e.after), e.actor, e.reason, short(e.run_id)) for e in moves],
+                [
+                    (e.n, e.ts, e.op, short(e.before), short(e.after), e.actor, e.reason, short_run(house, e.run_id))
+                    for e in moves
+                ],
             )
     return 0
 
@@ -191,7 +197,18 @@ def receipts_list(options: argparse.Namespace, screen: Screen) -> int:
         else:
             screen.table(
                 ("index", "finished", "dataset", "op", "outcome", "digest", "run"),
-                [(e.index, e.ts, e.dataset, e.op_type, e.outcome, short(e.receipt_digest), e.run_id) for e, _ in rows],
+                [
+                    (
+                        e.index,
+                        e.ts,
+                        e.dataset,
+                        e.op_type,
+                        e.outcome,
+                        short(e.receipt_digest),
+                        short_run(house, e.run_id),
+                    )
+                    for e, _ in rows
+                ],
             )
     return 0
 

@@ -52,6 +52,9 @@ class Screen:
         self._progress_shown = False
         self._told: tuple[str, str, float] = ("", "", 0.0)  # subject and stage of the last progress, and when
         self.subject = ""  # what is being worked on, for the progress
+        self.is_kfm = True  # not the door that every runner has, which answers alike in every language
+        self._kept: list[str] | None = None  # what is written only if it does not go well
+        self._said: set[str] = set()
 
     # -- stdout
 
@@ -71,11 +74,23 @@ class Screen:
 
     def text(self, text: str) -> None:
         """Text as it is."""
+        if self._kept is not None:
+            self._kept.append(text)
+            return
         self._clear()
         try:
             self.out.write(text)
         except OSError as problem:
             _unwritten(problem)
+
+    def keep(self) -> None:
+        """From now on stdout waits for how it ends: `release` writes what was kept, or lets it go."""
+        self._kept = []
+
+    def release(self, *, well: bool) -> None:
+        kept, self._kept = self._kept, None
+        if kept and not well:
+            self.text("".join(kept))
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[BinaryIO]:
@@ -98,7 +113,7 @@ class Screen:
         widths = [
             max(len(name), *(len(row[i]) for row in cells)) if cells else len(name) for i, name in enumerate(columns)
         ]
-        room = self._width() or width
+        room = self.width() or width
         if room:
             widths = _fitted(columns, widths, room)
         heads = "  ".join(name.upper().ljust(w) for name, w in zip(columns, widths, strict=True)).rstrip()
@@ -112,7 +127,7 @@ class Screen:
                 ]
                 self.line("  ".join(padded).rstrip())
 
-    def _width(self) -> int:
+    def width(self) -> int:
         """How many columns a table may have; 0: as many as it needs."""
         said = self._env.get("COLUMNS", "")
         if said.isascii() and said.isdigit() and int(said[:4]) >= 40:
@@ -151,6 +166,11 @@ class Screen:
             self._clear()
             self._in_order()
             self.words(clean(text) + "\n")
+
+    def say_once(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            self.say(text)
 
     def fail(self, text: str) -> None:
         self._clear()

@@ -208,28 +208,13 @@ def resume(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def show_runs(house: House, screen: Screen, tally: Tally, outcome: Outcome) -> None:
-    from kfm.house.looking import frozen_by, version_of
+    from kfm.house.looking import frozen_by
 
     if screen.json:
         screen.data({"receipts": outcome.receipts, "errors": tally.errors, "effects": outcome.effects})
         return
     if outcome.receipts:
-        screen.table(
-            ("dataset", "status", "outcome", *CHANGES, "held", "rows", "version", "run"),
-            [
-                (
-                    f"{r.dataset}/{r.partition}" if r.partition else r.dataset,
-                    r.status,
-                    r.outcome,
-                    *(r.changes.get(name) for name in CHANGES),
-                    _held_of(r),
-                    r.rows or None,
-                    short(version_of(house, r)),
-                    r.run_id,
-                )
-                for r in outcome.receipts
-            ],
-        )
+        _show_receipts(house, screen, outcome.receipts)
     if house.mode == "dry":
         show_findings(house, screen, outcome.receipts)
         show_effects(house, screen, outcome.receipts, outcome.effects)
@@ -240,6 +225,34 @@ def show_runs(house: House, screen: Screen, tally: Tally, outcome: Outcome) -> N
             screen.say(f"{receipt.dataset}: {rows} held back, see `kfm held {receipt.dataset}`")
         if receipt.outcome == "frozen":
             screen.say(f"{receipt.dataset}: {_frozen(frozen_by(house, receipt.dataset), receipt.dataset)}")
+
+
+def _show_receipts(house: House, screen: Screen, receipts: list[Receipt]) -> None:
+    """On a terminal that has no room for all of it, what matters most of it."""
+    from kfm.house.looking import short_run, version_of
+
+    names = ["dataset", "status", "outcome", *CHANGES, "held", "rows", "version", "run"]
+    rows = [
+        [
+            f"{r.dataset}/{r.partition}" if r.partition else r.dataset,
+            r.status,
+            r.outcome,
+            *(r.changes.get(name) for name in CHANGES),
+            _held_of(r),
+            r.rows or None,
+            short(version_of(house, r)),
+            short_run(house, r.run_id) if screen.is_kfm else r.run_id,
+        ]
+        for r in receipts
+    ]
+    if 0 < screen.width() < 110:
+        names = ["dataset", "outcome", "+ ~ -", "keys", "held", "rows", "version", "run"]
+        changed = [" ".join(str(r.changes.get(name, "-")) for name in CHANGES[:3]) for r in receipts]
+        rows = [
+            [row[0], row[2], change, *row[6:9], str(row[9]).removeprefix("sha256:"), row[10]]
+            for row, change in zip(rows, changed, strict=True)
+        ]
+    screen.table(names, rows)
 
 
 def _held_of(receipt: Receipt) -> str:

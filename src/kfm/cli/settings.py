@@ -39,10 +39,14 @@ def _text(value: object) -> str:
 
 
 def completion(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.cli.completion import script
+    from kfm.cli.completion import SHELLS, names, script
     from kfm.cli.parser import build
 
-    screen.text(script(options.shell, build()))
+    if options.shell in SHELLS:
+        screen.text(script(options.shell, build()))
+    else:
+        for name in names(options, screen, options.shell):
+            screen.line(name)
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -78,6 +79,17 @@ def find_run(house: House, text: str) -> str:
     if found:
         raise BadInput(f"{len(found)} runs begin with {text}", hint="give more of the id")
     raise BadInput(f"there is no run {text}", hint="see `kfm runs list`")
+
+
+SHORT = 8
+
+
+def short_run(house: House, run_id: str) -> str:
+    """The start of its id: as much as tells it from every other run, and never less than a few letters."""
+    for length in range(SHORT, len(run_id), 4):
+        if len(set(islice(house.state.runs.ids(run_id[:length]), 6)) - {run_id}) == 0:
+            return run_id[:length]
+    return run_id
 
 
 def runs(house: House, limit: int, wanted: str) -> Iterator[dict[str, str]]:

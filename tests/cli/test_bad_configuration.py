@@ -81,7 +81,7 @@ def test_every_command_refuses_it_alike(ran: Kfm, case: str) -> None:
 
 def test_that_is_every_command_that_reads_it() -> None:
     known = {command for command, _ in leaves(build())}
-    without = {("init",), ("schema",), ("completion",), ("mask", "preview"), ("catalog", "validate")}
+    without = {("init",), ("schema",), ("completion",), ("help",), ("mask", "preview"), ("catalog", "validate")}
     ask_for_a_key_first = {("review", "approve"), ("review", "reject")}
     assert commands_in(COMMANDS, known) == known - without - ask_for_a_key_first
 

@@ -477,7 +477,8 @@ NOT_JSON = {
     "kfm audit prove": "A proof, always: `entry`, `index`, the `hashes` on its way up and the signed `checkpoint`.",
     "kfm audit consistency": "A proof, always: the `old` checkpoint, the `hashes` and the newer `checkpoint`.",
     "kfm schema": "A JSON Schema by itself; without a NAME a list of names.",
-    "kfm completion": "A script, always.",
+    "kfm completion": "A script, always; of a kind of names a line each.",
+    "kfm help": "Text, always.",
     "kfm lineage export": "Documents of the grammar, always: a line each; PROV is one document, Mermaid is text.",
     "kfm up": "A [receipt](../../schemas/receipt.json) a line, as runs end; with `--listen` first where it does.",
     "kfm signals": "A signal a line: `signal`, `ts`, `index` (of the ledger), `dataset`, `partition`, `run_id`, and "

@@ -108,6 +108,7 @@ LOOKING: tuple[tuple[str, ...], ...] = (
     ("schedule", "check"),
     ("freshness",),
     ("status",),
+    ("help", "run"),
     ("signals",),
     ("signals", "--metrics"),
     ("pools",),

@@ -34,7 +34,7 @@ def add(commands: Any, make: Make) -> None:
     parser.add_argument("--check", action="store_true", help="exit 3 if something is wrong")
     _add_diff(commands, make)
     helped = make(
-        commands, "help", "glancing:help_", "Tell what a command does, as its --help", "e.g.  kfm help runs show"
+        commands, "help", "settings:help_", "Tell what a command does, as its --help", "e.g.  kfm help runs show"
     )
     helped.add_argument("word", nargs="*", metavar="COMMAND", help="its words (default: all commands)")
 
@@ -72,25 +72,6 @@ def _count(text: str) -> int:
     if not (text.isascii() and text.isdigit() and 1 <= int(text[:6]) <= 10_000):
         raise ArgumentTypeError("must be a number from 1 to 10000")
     return int(text)
-
-
-def help_(options: argparse.Namespace, screen: Screen) -> int:
-    import argparse
-
-    from kfm.cli.parser import Usage, build
-    from kfm.documents.characters import printable
-    from kfm.documents.shape import nearest
-
-    parser: argparse.ArgumentParser = build()
-    for word in options.word:
-        below = next((action for action in parser._actions if isinstance(action, argparse._SubParsersAction)), None)
-        if below is None or word not in below.choices:
-            close = nearest(word, sorted(below.choices)) if below is not None else ""
-            hint = f"did you mean {close}?" if close else f"see `{parser.prog} --help`"
-            raise Usage(f"{parser.prog} has no command {printable(word, 40)}", hint=hint)
-        parser = below.choices[word]
-    screen.text(parser.format_help())
-    return 0
 
 
 def status(options: argparse.Namespace, screen: Screen) -> int:

@@ -60,7 +60,7 @@ def tell_clock(screen: Screen) -> None:
     """Whose clock is set by hand should know it: ages, schedules and receipts go by it."""
     for name in ("KFM_NOW", "SOURCE_DATE_EPOCH"):
         if os.environ.get(name):
-            screen.say_once(f"the clock stands at {printable(os.environ[name], 40)[1:-1]}: {name} is set")
+            screen.say_once(f"the clock stands at {os.environ[name][:40]}: {name} is set")
             return
 
 

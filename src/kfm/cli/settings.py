@@ -50,6 +50,23 @@ def completion(options: argparse.Namespace, screen: Screen) -> int:
     return 0
 
 
+def help_(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.cli.parser import Usage, build
+    from kfm.documents.characters import printable
+    from kfm.documents.shape import nearest
+
+    parser: argparse.ArgumentParser = build()
+    for word in options.word:
+        below = next((action for action in parser._actions if isinstance(action, argparse._SubParsersAction)), None)
+        if below is None or word not in below.choices:
+            close = nearest(word, sorted(below.choices)) if below is not None else ""
+            hint = f"did you mean {close}?" if close else f"see `{parser.prog} --help`"
+            raise Usage(f"{parser.prog} has no command {printable(word, 40)}", hint=hint)
+        parser = below.choices[word]
+    screen.text(parser.format_help())
+    return 0
+
+
 def workflow_github(options: argparse.Namespace, screen: Screen) -> int:
     from kfm import config
     from kfm.house.exporting import github_workflow

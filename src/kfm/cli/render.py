@@ -51,6 +51,7 @@ class Screen:
         self._err_color = wants_color(self.err, env, no_color=no_color)
         self._progress_shown = False
         self._told: tuple[str, str, float] = ("", "", 0.0)  # subject and stage of the last progress, and when
+        self._begun: tuple[str, float, int] = ("", 0.0, 0)  # the fetch that is shown: whose, since when, from where
         self.subject = ""  # what is being worked on, for the progress
         self.is_kfm = True  # not the door that every runner has, which answers alike in every language
         self._kept: list[str] | None = None  # what is written only if it does not go well
@@ -199,8 +200,12 @@ class Screen:
         if self._told[:2] == (self.subject, stage) and now - self._told[2] < 0.1 and done != total:
             return
         self._told = (self.subject, stage, now)
+        if stage == "fetch" and (done == 0 or self._begun[0] != self.subject):
+            self._begun = (self.subject, now, done)
         what = f"{clean(self.subject)}: {clean(stage)}" if self.subject else clean(stage)
         count = f" {done:,} of {total:,} ({100 * done // total} %)" if total else f" {done:,}" if done else ""
+        if stage == "fetch" and done:
+            count = " " + fetched(done, total, now - self._begun[1], done - self._begun[2])
         self.words(f"\r\x1b[K{(what + count)[: _columns(self.err) - 1]}")
         self._progress_shown = True
 
@@ -290,6 +295,19 @@ def span(minutes: int | None) -> str:
     days, hours, rest = minutes // 1440, minutes // 60 % 24, minutes % 60
     said = [f"{n}{unit}" for n, unit in ((days, "d"), (hours, "h"), (rest, "m")) if n]
     return " ".join(said[:2]) or "0m"
+
+
+def fetched(done: int, total: int, seconds: float, since: int) -> str:
+    """Bytes, rate and time left, as far as they can be told: `since` bytes came in so many seconds."""
+    said = f"{size(done)} of {size(total)} ({100 * done // total} %)" if total else size(done)
+    if seconds < 0.5 or since <= 0:
+        return said
+    rate = since / seconds
+    said += f", {size(round(rate))}/s"
+    left = round((total - done) / rate) if total else 0
+    if left <= 0:
+        return said
+    return said + (f", {left} s left" if left < 120 else f", {span(left // 60)} left")
 
 
 def short(digest: str) -> str:

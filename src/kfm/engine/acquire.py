@@ -15,6 +15,7 @@ from kfm.contract.previews import preview_of
 from kfm.contract.records import Checkpoint, DataContract, Layout, RefEntry, SourceRef
 from kfm.contract.referred import key_in_clear
 from kfm.documents.characters import printable
+from kfm.engine.counting import counted
 from kfm.engine.stations import Acquired
 from kfm.engine.walk import Walk, words_of
 from kfm.errors import BadInput, Denied, KfmError, Refused, StepFailed, place_of
@@ -134,6 +135,8 @@ class Pinner:
         objects = ports.objects
         if self.way is not None:
             objects, checkpoint = self.way.objects_for(request), self.way.checkpoint(request, checkpoint)
+        else:  # how large something protected is, is nobody's
+            objects = counted(objects, ports.progress, checkpoint.size if checkpoint is not None else 0)
         fetched = ports.open_source(request.uri).fetch(request, checkpoint, objects)
         self.bytes_in += fetched.bytes_on_wire
         ref = fetched.ref

@@ -46,7 +46,7 @@ class FileSource:
                     return _fetched(request, known, before, not_modified=True)
                 if before.st_size > request.max_bytes:
                     raise too_large(shown, request.max_bytes)
-                with Intake(request, objects, shown) as intake:
+                with Intake(request, objects, shown, total=before.st_size) as intake:
                     self._read(fd, intake, before.st_size, deadline, shown)
                     _check_unchanged(root, parts, fd, before, shown)
                     content_hash, size = intake.commit()

@@ -250,7 +250,8 @@ def _receive(request: FetchRequest, body: Body, head: Head, objects: Objects, bu
     chunks = body.chunks()
     if coding != "identity":
         chunks = decoded(chunks, coding, request.max_ratio, shown)
-    with Intake(request, objects, shown, lambda start: _check_not_html(request, start, shown)) as intake:
+    total = body.length if coding == "identity" and body.length is not None else 0
+    with Intake(request, objects, shown, lambda start: _check_not_html(request, start, shown), total) as intake:
         for chunk in chunks:
             intake.write(chunk)
         if intake.size == 0 and not request.expect_hash:

@@ -17,9 +17,15 @@ class Intake:
     """Stages a body in pieces of at least 1 MiB. Leaving the `with` without `commit` drops everything."""
 
     def __init__(
-        self, request: FetchRequest, objects: Objects, shown: str, inspect: Callable[[bytes], None] | None = None
+        self,
+        request: FetchRequest,
+        objects: Objects,
+        shown: str,
+        inspect: Callable[[bytes], None] | None = None,
+        total: int = 0,
     ) -> None:
-        """inspect: sees the beginning of the body before any of it is staged, and may raise."""
+        """inspect: sees the beginning of the body before any of it is staged, and may raise. total: the bytes there
+        will be, as far as anybody says, for whoever tells how far it is; nothing rests on it."""
         check_expectation(request)
         self.size = 0
         self._limit = request.max_bytes
@@ -36,6 +42,8 @@ class Intake:
             self._own = hashlib.sha256()
         self._done = False
         self._staging = objects.stage()
+        if total and (expect := getattr(self._staging, "expect", None)) is not None:
+            expect(total)
 
     def write(self, chunk: bytes) -> None:
         self.size += len(chunk)

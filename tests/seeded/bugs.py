@@ -204,8 +204,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a large output is not read back": Bug(
         "kfm/engine/execute.py",
-        "        with objects.open(digest) as file:\n            while piece := file.read(1 << 20):\n"
-        "                if describes and size <= MOST_READ:\n                    kept.append(piece)\n",
+        "        with objects.open(digest) as file:\n            while piece := file.read(MOST_READ):\n"
+        "                if keeps:\n                    kept = [*kept[-1:], piece]\n",
         "",
         "tests/damage/test_read_back.py",
     ),

@@ -278,3 +278,33 @@ def test_the_other_runner_says_that_it_does_not_read_it(site: Installation) -> N
     )
     assert told.returncode == 3
     assert "dataset quakes has a source with parquet, and this runner reads none; run it with" in told.stderr
+
+
+def test_declared_steps_make_parquet_of_parquet(site: Installation) -> None:
+    (site.folder / "nets.csv").write_text("code,network\nus,Global\nnc,California\n")
+    change(site, "    outputs:\n      week: {from: week}\n", STEPS)
+    site.kfm("run")
+    site.kfm("promote", "quakes")
+    found = read(public(site))
+    strong = QUAKES.filter(pc.and_(pc.greater_equal(QUAKES.column("mag"), 4.5), pc.equal(QUAKES.column("net"), "us")))
+    strong = strong.take(pc.sort_indices(strong, sort_keys=[("mag", "descending"), ("id", "ascending")]))
+    assert 0 < strong.num_rows < QUAKES.num_rows
+    assert found.column("id").to_pylist() == strong.column("id").to_pylist()
+    assert found.schema.names == ["id", "magnitude", "geometry", "network"]
+    assert set(found.column("network").to_pylist()) == {"Global"}
+    assert site.kfm("run", "--exit-code", expect=10).out.count("noop") == 1
+
+
+STEPS = """\
+      nets: {uri: nets.csv, format: csv}
+    outputs:
+      week:
+        from: week
+        steps:
+          - filter: {column: mag, at_least: 4.5}
+          - sort: [{column: mag, descending: true}, id]
+          - join: {source: nets, on: {net: code}, add: [network], missing: drop}
+          - filter: {column: net, equals: us}
+          - select: [id, mag, geometry, network]
+          - rename: {mag: magnitude}
+"""

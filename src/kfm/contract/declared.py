@@ -262,8 +262,11 @@ class _Check:
             self._refuse(at, f"is csv, but nobody says which columns of the {source} it has", "add a select")
         if wanted == "geojson" and source == "csv":
             self._refuse(at, "is geojson, but a csv has no geometry", "use csv, json or ndjson")
-        if "parquet" in (source, wanted) and (source != wanted or self._output.steps or self._output.partition_by):
-            self._refuse(at, "makes something else of parquet, or parquet of something else", "publish it whole")
+        joined = [self._sources[step.join.source].format for step in self._output.steps if step.join is not None]
+        if wanted == "parquet" and not {source, *joined} <= {"csv", "parquet"}:
+            self._refuse(at, "is parquet, but the columns of its sources have no types", "make it of csv or parquet")
+        if wanted == "geojson" and source == "parquet":
+            self._refuse(at, "is geojson, but geometries of parquet are not read as such", "use parquet")
         if wanted == "geojson" and self._columns is not None and "geometry" not in self._columns:
             self._refuse(at, "is geojson, but its columns have no geometry", "add geometry to the select")
 

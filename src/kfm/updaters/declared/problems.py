@@ -36,6 +36,19 @@ class Place:
             column=column,
         )
 
+    def no_values(self, column: str) -> BadInput:
+        return BadInput(
+            f"{self}: column {printable(column)} is of a type that no step can look at",
+            hint="carry it, or leave it out with a select",
+            column=column,
+        )
+
+    def too_large(self, limit: int) -> BadInput:
+        return BadInput(
+            f"{self}: more than {limit >> 30} GiB of rows would be held in memory",
+            hint="filter or select before it, or split the source",
+        )
+
     def unfit(self, row: int, column: str, kind: str) -> BadInput:
         return BadInput(
             f"{self}: row {row} of source {self.source}, column {printable(column)} is not {_NOUN[kind]}",

@@ -75,6 +75,10 @@ def rows_of(
 
 
 def _records(read: Reader, source: str, contract: DataContract) -> Iterator[Any]:
+    if contract.format == "parquet":
+        from kfm.updaters.declared.opened import Opened
+
+        return Opened(read, source).rows()
     if contract.format == "ndjson":
         return read.ndjson(source)
     if contract.format == "json":

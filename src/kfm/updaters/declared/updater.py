@@ -106,11 +106,37 @@ class DeclaredUpdater(Updater):
         def lookup(step: StepConfig, place: Place) -> Lookup:
             return self._lookup(read, step, place)
 
-        if contract.format == "parquet":
+        if contract.format == "parquet" == format_ and not steps and partition is None:
             return writing.copied(read.open(output.from_))
+        if contract.format == "parquet":
+            made = self._of_columns(name, output, partition, read, steps, lookup, format_)
+            if made is not None:
+                return made
         if contract.format == "csv":
             return _of_table(output, partition, read, steps, lookup, self._room(read), format_)
         return _of_records(name, output, partition, read, contract, steps, lookup, self._room(read), format_)
+
+    def _of_columns(
+        self, name: str, output: OutputConfig, partition: str | None, read: Reader, steps: Steps, lookup: Lookups,
+        format_: str,
+    ) -> Iterator[bytes] | None:  # fmt: skip
+        """Parquet of Parquet. None for any other format, which the other engine makes; it is checked here."""
+        from kfm.documents.arrow import parquet_pieces
+        from kfm.updaters.declared import columnar, opened
+
+        def added(source: str, column: str) -> str:
+            return columnar.word_for(read, source, self._contracts[source].format, column)
+
+        source = opened.Opened(read, output.from_)
+        pipeline = columnar.Pipeline(source.schema, steps, lookup, added)
+        if format_ != "parquet":
+            source.close()
+            columnar.check_plain(pipeline.schema, name)
+            return None
+        batches = source.batches()
+        if partition is not None:
+            batches = columnar.only(output.partition_by, partition, batches)
+        return parquet_pieces(columnar.without_box(pipeline.schema), columnar.shown(pipeline.run(batches)))
 
     def _lookup(self, read: Reader, step: StepConfig, place: Place) -> Lookup:
         """Read once for all partitions; a run reads the same bytes throughout."""
@@ -151,6 +177,10 @@ def _of_table(
     rows = pipeline.run(stream)
     if format_ == "csv":
         return writing.table_as_csv(pipeline.names, rows)
+    if format_ == "parquet":
+        from kfm.updaters.declared.columnar import table_as_parquet
+
+        return table_as_parquet(pipeline.names, pipeline.types, rows)
     return writing.table_as_json(pipeline.names, pipeline.types, rows, format_)
 
 

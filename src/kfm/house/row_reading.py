@@ -127,7 +127,9 @@ def _parquet(file: BinaryIO) -> Iterator[Row]:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise Unknown("rows of Parquet are told where pyarrow is installed: pip install 'kfm[export]'") from None
+        raise Unknown(
+            "rows of Parquet are told where pyarrow is installed: pip install 'kansas-frontier-matrix[export]'"
+        ) from None
     body = file.read(MOST_PARQUET + 1)
     if len(body) > MOST_PARQUET:
         raise Unknown(f"rows are not told of Parquet of more than {MOST_PARQUET >> 30} GiB")

@@ -20,6 +20,7 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     for name in [name for name in os.environ if name.startswith("KFM_") and not name.startswith("KFM_TEST_")]:
         del os.environ[name]  # settings of whoever starts the tests are none of theirs
+    os.environ.pop("COLUMNS", None)  # nor is the width of their terminal
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -17,7 +17,7 @@ import { schemaProblems, splitProblems } from "./inspect_schema.mjs";
 import { encodingProblem, inspectText, LIMITS } from "./inspect_text.mjs";
 
 const RECORDS = ["json", "ndjson", "geojson", "stac"];
-const ROWS = ["csv", ...RECORDS];
+const ROWS = ["csv", ...RECORDS, "parquet"];
 
 /**
  * Judge the source that `openBody` opens, each time from its first byte: `read(n)` gives up to n bytes, none at the

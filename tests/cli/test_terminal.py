@@ -80,18 +80,21 @@ def test_a_clock_that_was_set_is_said_aloud_once(
     assert "clock" not in started("status").err
     monkeypatch.setenv(name, value)
     for words in (["run"], ["status"], ["status", "rain-gauges", "--json"]):
-        said = [line for line in started(*words).err.splitlines() if "clock" in line]
+        said = [line for line in typed(80, *words, stderr=True).splitlines() if "clock" in line]
         assert said == [f"the clock stands at {value}: {name} is set"], words
-    assert "clock" not in started("status", "-q").err
+        assert "clock" not in started(*words).err, "a program reads it"
+    assert "clock" not in typed(80, "status", "-q", stderr=True)
 
 
-def typed(columns: int, *words: str) -> str:
-    """What a terminal of so many columns shows."""
+def typed(columns: int, *words: str, stderr: bool = False) -> str:
+    """What a terminal of so many columns shows; of stdout, or of stderr alone."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     command = [sys.executable, "-m", "kfm", *words]
-    with subprocess.Popen(command, stdout=theirs, stderr=subprocess.DEVNULL, env=environment) as process:
+    nowhere = subprocess.DEVNULL
+    shows = {"stdout": nowhere if stderr else theirs, "stderr": theirs if stderr else nowhere}
+    with subprocess.Popen(command, env=environment, **shows) as process:
         os.close(theirs)
         shown = b""
         while True:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from kfm import config, errors
@@ -17,14 +17,25 @@ NOTICE = "<!-- Made by `make schemas` from the code; change the code, not this p
 
 
 def pages() -> dict[str, str]:
-    os.environ["COLUMNS"] = "100"  # the width of a help text must not depend on the terminal
     return {
-        "docs/reference/cli.md": _commands(),
+        "docs/reference/cli.md": _at_width("100", _commands),
         "docs/reference/config.md": _configuration(),
         "docs/reference/errors.md": _errors(),
         "docs/reference/json.md": _json(),
         "docs/reference/state.md": _state(),
     }
+
+
+def _at_width(columns: str, made: Callable[[], str]) -> str:
+    """The width of a help text must not depend on the terminal, nor anything else on this."""
+    before = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = columns
+    try:
+        return made()
+    finally:
+        os.environ.pop("COLUMNS")
+        if before is not None:
+            os.environ["COLUMNS"] = before
 
 
 def _commands() -> str:

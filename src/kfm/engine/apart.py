@@ -1,8 +1,11 @@
 """Reads files from anyone in a process of its own, where the library that reads them is not ours.
 
-Such a library may crash, or take all memory there is: then the child dies, and the source is held like any other
-that cannot be read. The child has bounds on memory and processor time, is handed the file and nothing else, and
-answers in frames: a letter, a length, bytes.
+Such a library may crash, hang, or take all memory there is: then the child dies, and the source is held like any other
+that cannot be read. The child has bounds on memory, on processor time and on time; it is handed the file, opens no
+other one and no connection (confining.py), and answers in frames of bounded length: a letter, a length, bytes.
+
+A reader lives in `inspection`, and finds the bytes in `open_body()`, which has a descriptor: /proc/self/fd/N is a path
+for a library that wants one. Where the kernel cannot confine, only `UNCONFINED` formats are read.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from typing import BinaryIO
 
@@ -24,11 +28,16 @@ from kfm.inspection.inspecting import Inspection
 MEMORY = 2 << 30  # bytes
 SECONDS = 300  # of the processor
 PER_SECOND = 1 << 20  # bytes of a source for which it gets one more
+PATIENCE = 4  # seconds of time for one of the processor, which others use too
+FRAME = 1 << 20  # bytes of one, but for the answer
+MOST_SAID = 16 << 20  # bytes of the answer
+UNCONFINED = ("parquet",)  # formats that can name no other file
 COPY = 1 << 20
 _SETTINGS = {
     "ARROW_DEFAULT_MEMORY_POOL": "system",  # others reserve far more than they use
     "ARROW_IO_THREADS": "1",
     "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
     "MALLOC_ARENA_MAX": "1",
 }
 
@@ -42,6 +51,7 @@ class Asked(msgspec.Struct, frozen=True):
     before: int
     memory: int
     seconds: int
+    confined: bool  # or not at all
 
 
 class Died(Exception):
@@ -76,6 +86,7 @@ def inspect_apart(
             before,
             MEMORY,
             SECONDS + size // PER_SECOND,
+            contract.format not in UNCONFINED,
         )
         given = _Given(file, size)
         try:
@@ -127,30 +138,61 @@ def _answer(given: _Given, asked: Asked, accept: Callable[[bytes], None], hold: 
         )
     finally:
         os.close(told)
-    assert child.stdout is not None
+    late = threading.Event()
+    watch = threading.Timer(PATIENCE * asked.seconds, _end, (child, late))
+    watch.daemon = True
+    watch.start()
     answer: Inspection | None = None
     try:
-        with child.stdout as frames:
-            while head := frames.read(9):
-                body = frames.read(int.from_bytes(head[1:], "big"))
-                if len(head) < 9 or len(body) < int.from_bytes(head[1:], "big"):
-                    break
-                if head[:1] == b"a":
+        with _stdout(child) as frames:
+            while (frame := _frame(frames)) is not None:
+                kind, body = frame
+                if kind == b"a":
                     accept(body)
-                elif head[:1] == b"h":
+                elif kind == b"h":
                     hold(body)
-                elif head[:1] == b"r":
+                elif kind == b"r":
                     answer = msgspec.json.decode(body, type=Inspection)
                 else:
                     raise _refusal(body)
-    except BaseException:
-        child.kill()
-        raise
-    finally:
         code = child.wait()
+    except (_NoFrame, msgspec.MsgspecError):
+        raise Died("crashed over it") from None
+    finally:
+        child.kill()  # nothing, where it has ended
+        child.wait()
+        watch.cancel()
+    if late.is_set():
+        raise Died("took more time than it may")
     if code != 0 or answer is None:
         raise Died(_how(code))
     return answer
+
+
+def _end(child: subprocess.Popen[bytes], late: threading.Event) -> None:
+    late.set()
+    child.kill()
+
+
+def _stdout(child: subprocess.Popen[bytes]) -> BinaryIO:
+    assert child.stdout is not None
+    return child.stdout  # type: ignore[return-value]
+
+
+class _NoFrame(Exception):
+    """Something else was written where frames are: nothing more is believed."""
+
+
+def _frame(frames: BinaryIO) -> tuple[bytes, bytes] | None:
+    """None at the end, also in the middle of one."""
+    head = frames.read(9)
+    if len(head) < 9:
+        return None
+    kind, size = head[:1], int.from_bytes(head[1:], "big")
+    if kind not in (b"a", b"h", b"r", b"x") or size > (FRAME if kind in (b"a", b"h") else MOST_SAID):
+        raise _NoFrame
+    body = frames.read(size)
+    return (kind, body) if len(body) == size else None
 
 
 def _refusal(body: bytes) -> Exception:

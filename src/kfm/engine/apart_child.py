@@ -12,7 +12,8 @@ import msgspec
 
 from kfm.contract.expected import ExpectingContract
 from kfm.contract.records import DataContract
-from kfm.engine.apart import Asked
+from kfm.engine.apart import FRAME, Asked
+from kfm.engine.confining import confine, readable
 from kfm.errors import KfmError, Unavailable
 
 OUT_OF_MEMORY = 3
@@ -26,41 +27,68 @@ class _Source:
         return os.fdopen(os.dup(0), "rb")
 
 
-def _frame(kind: bytes, body: bytes) -> None:
-    left = memoryview(kind + len(body).to_bytes(8, "big") + body)
-    while left:
-        left = left[os.write(1, left) :]
+class _Frames:
+    """Where answers go: a library may write to standard output what it likes, it is thrown away."""
+
+    def __init__(self) -> None:
+        self._to = os.dup(1)
+        with open(os.devnull, "rb") as nowhere:
+            os.dup2(nowhere.fileno(), 1)
+
+    def send(self, kind: bytes, body: bytes) -> None:
+        left = memoryview(kind + len(body).to_bytes(8, "big") + body)
+        while left:
+            left = left[os.write(self._to, left) :]
+
+    def stream(self, kind: bytes, body: bytes) -> None:
+        for at in range(0, len(body), FRAME):
+            self.send(kind, body[at : at + FRAME])
+
+
+def bound(memory: int, seconds: int) -> None:
+    """Of memory RLIMIT_DATA is what is used; libraries reserve more than that, and RLIMIT_AS is for what hides."""
+    for what, most in (
+        (resource.RLIMIT_DATA, memory),
+        (resource.RLIMIT_AS, max(4 * memory, 4 << 30)),
+        (resource.RLIMIT_CPU, seconds),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_NOFILE, 256),
+    ):
+        resource.setrlimit(what, (most, most))
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
 def main(words: list[str]) -> int:
     with os.fdopen(int(words[0]), "rb") as told:
         asked = msgspec.json.decode(told.read(), type=Asked)
-    for what, bound in ((resource.RLIMIT_DATA, asked.memory), (resource.RLIMIT_CPU, asked.seconds)):
-        resource.setrlimit(what, (bound, bound))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    frames = _Frames()
+    bound(asked.memory, asked.seconds)
+    contract = msgspec.json.decode(asked.contract, type=ExpectingContract if asked.expects else DataContract)
+    if not confine(readable(), (0,)) and asked.confined:
+        what = f"files of the format {contract.format} are read only where their reader can be confined"
+        frames.send(b"x", msgspec.json.encode(("unavailable", what, "use Linux 5.13 or newer, with Landlock")))
+        return 0
     from kfm.inspection.inspecting import inspect
 
-    contract = msgspec.json.decode(asked.contract, type=ExpectingContract if asked.expects else DataContract)
     try:
         found = inspect(
             _Source().open,
             contract,
             asked.source,
-            lambda body: _frame(b"a", body),
-            lambda body: _frame(b"h", body),
+            lambda body: frames.stream(b"a", body),
+            lambda body: frames.stream(b"h", body),
             asked.before,
         )
     except MemoryError:
         return OUT_OF_MEMORY
     except KfmError as problem:
         kind = "unavailable" if isinstance(problem, Unavailable) else "refused"
-        _frame(b"x", msgspec.json.encode((kind, problem.message, problem.hint)))
+        frames.send(b"x", msgspec.json.encode((kind, problem.message, problem.hint)))
         return 0
-    _frame(b"r", msgspec.json.encode(found))
+    frames.send(b"r", msgspec.json.encode(found))
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    os._exit(main(sys.argv[1:]))  # what libraries do at the end is nothing that is waited for

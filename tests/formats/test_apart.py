@@ -1,0 +1,125 @@
+"""Whatever a reader of somebody else's does, it does it in a process of its own: one finding, and this one goes on."""
+
+from __future__ import annotations
+
+import io
+import os
+import socket
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from kfm.contract.records import DataContract
+from kfm.engine import apart
+from kfm.engine.apart import in_memory
+from kfm.inspection.inspecting import Inspection
+from tests.formats.tables import quakes, written
+
+CONTRACT = DataContract(format="parquet")
+BODY = written(quakes().slice(0, 5))
+
+
+def written_by(what: str) -> str:
+    """To wherever its answers may go."""
+    return f"import os\nfor fd in range(3, 20):\n  try: os.write(fd, {what})\n  except OSError: pass"
+
+
+# What stands in the place of the library, and what is told of it.
+READERS = {
+    "loops": ("while True:\n    pass", "took more time or memory than it may"),
+    "sleeps": ("import time\ntime.sleep(600)", "took more time than it may"),
+    "eats memory": ("held = []\nwhile True:\n    held.append(bytearray(1 << 24))", "took more memory than it may"),
+    "maps memory": ("import mmap\nheld = [mmap.mmap(-1, 1 << 30) for _ in range(999)]", "ended before it had read it"),
+    "segfaults": ("import ctypes\nctypes.string_at(0)", "crashed over it"),
+    "aborts": ("import os\nos.abort()", "crashed over it"),
+    "is killed": ("import signal\nsignal.raise_signal(9)", "took more time or memory than it may"),
+    "ends": ("import os\nos._exit(0)", "ended before it had read it"),
+    "exits": ("raise SystemExit(7)", "ended before it had read it"),
+    "raises": ("raise RuntimeError('a value')", "ended before it had read it"),
+    "writes garbage": (written_by("b'g' * 99"), "crashed over it"),
+    "answers nonsense": (written_by("b'r' + bytes(7) + b'\\x02{}'"), "crashed over it"),
+    "announces an exabyte": (written_by("b'a\\x0f' + bytes(7)"), "crashed over it"),
+}  # fmt: skip
+
+
+def look(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: bytes = BODY) -> Inspection:
+    """With `code` in the place of pyarrow."""
+    packages = tmp_path / "site-packages"
+    packages.mkdir()
+    (packages / "pyarrow.py").write_text(code + "\n")
+    monkeypatch.syspath_prepend(str(packages))
+    return apart.inspect_apart(io.BytesIO, lambda: io.BytesIO(body), CONTRACT, "week", lambda _: None, lambda _: None)
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_a_reader_that_fails_holds_its_source(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apart, "SECONDS", 1)
+    monkeypatch.setattr(apart, "MEMORY", 128 << 20)
+    code, told = READERS[kind]
+    found = look(code, tmp_path, monkeypatch)
+    assert found.held and found.cause is not None
+    assert found.cause.rule == "parquet.limits"
+    assert found.cause.message == f"the reader of parquet {told}; the source is held"
+
+
+def attempt(code: str) -> str:
+    """Tells in the place of a missing library what came of it."""
+    lines = "\n    ".join(code.splitlines())
+    return (
+        f"import builtins, os\ntry:\n    {lines}\n    what = 'done'\n"
+        "except OSError as problem:\n    what = f'errno {problem.errno}'\n"
+        "from kfm.errors import Unavailable\nraise Unavailable(what)"
+    )
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "open('/etc/passwd').read()",
+        "os.listdir('/')",
+        "open('{here}/secret').read()",
+        "open('{here}/secret', 'w')",
+        "open('{here}/other', 'w')",
+        "open('/proc/{parent}/environ').read()",
+        "os.unlink('{here}/secret')",
+        "os.execv('/bin/true', ['true'])",
+        "import socket\nsocket.socket()",
+        "import socket\nsocket.create_connection(('127.0.0.1', {port}))",
+        "os.kill({parent}, 0)",
+    ],
+)
+def test_a_reader_reaches_nothing_but_its_file(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "secret").write_text("kept")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        code = code.format(here=tmp_path, parent=os.getpid(), port=server.getsockname()[1])
+        with pytest.raises(apart.Unavailable, match=r"errno (13|1)$"):
+            look(attempt(code), tmp_path, monkeypatch)
+    assert (tmp_path / "secret").read_text() == "kept"
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_its_file_can_be_opened_by_a_path(own: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it has a place on a disk, and not in memory."""
+    code = attempt("assert open('/proc/self/fd/0', 'rb').read(4) == b'PAR1'")
+    packages = tmp_path / "site-packages"
+    packages.mkdir()
+    (packages / "pyarrow.py").write_text(code)
+    monkeypatch.syspath_prepend(str(packages))
+    scratch = partial((tmp_path / "scratch").open, "w+b") if own else io.BytesIO
+    with pytest.raises(apart.Unavailable, match="done"):
+        apart.inspect_apart(scratch, lambda: io.BytesIO(BODY), CONTRACT, "week", lambda _: None, lambda _: None)
+
+
+def test_what_a_library_prints_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(apart.Unavailable, match="errno"):
+        look(attempt("os.write(1, b'r' * 99)"), tmp_path, monkeypatch)
+
+
+def test_a_descriptor_in_memory_holds_what_it_was_given() -> None:
+    fd = in_memory(b"abc")
+    try:
+        assert os.read(fd, 9) == b"abc"
+    finally:
+        os.close(fd)

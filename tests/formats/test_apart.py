@@ -7,12 +7,14 @@ import os
 import socket
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kfm.contract.records import DataContract
 from kfm.engine import apart
 from kfm.engine.apart import in_memory
+from kfm.errors import Unavailable
 from kfm.inspection.inspecting import Inspection
 from tests.formats.tables import quakes, written
 
@@ -93,7 +95,7 @@ def test_a_reader_reaches_nothing_but_its_file(code: str, tmp_path: Path, monkey
     (tmp_path / "secret").write_text("kept")
     with socket.create_server(("127.0.0.1", 0)) as server:
         code = code.format(here=tmp_path, parent=os.getpid(), port=server.getsockname()[1])
-        with pytest.raises(apart.Unavailable, match=r"errno (13|1)$"):
+        with pytest.raises(Unavailable, match=r"errno (13|1)$"):
             look(attempt(code), tmp_path, monkeypatch)
     assert (tmp_path / "secret").read_text() == "kept"
     assert not (tmp_path / "other").exists()
@@ -107,13 +109,13 @@ def test_its_file_can_be_opened_by_a_path(own: bool, tmp_path: Path, monkeypatch
     packages.mkdir()
     (packages / "pyarrow.py").write_text(code)
     monkeypatch.syspath_prepend(str(packages))
-    scratch = partial((tmp_path / "scratch").open, "w+b") if own else io.BytesIO
-    with pytest.raises(apart.Unavailable, match="done"):
+    scratch: Any = partial((tmp_path / "scratch").open, "w+b") if own else io.BytesIO
+    with pytest.raises(Unavailable, match="done"):
         apart.inspect_apart(scratch, lambda: io.BytesIO(BODY), CONTRACT, "week", lambda _: None, lambda _: None)
 
 
 def test_what_a_library_prints_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(apart.Unavailable, match="errno"):
+    with pytest.raises(Unavailable, match="errno"):
         look(attempt("os.write(1, b'r' * 99)"), tmp_path, monkeypatch)
 
 

@@ -22,6 +22,7 @@ import msgspec
 
 from kfm.contract.canonical import canonical
 from kfm.contract.records import DataContract, Finding
+from kfm.engine.confining import libraries
 from kfm.errors import BadInput, Unavailable
 from kfm.inspection.inspecting import Inspection
 
@@ -125,15 +126,14 @@ class _Given:
 
 
 def _answer(given: _Given, asked: Asked, accept: Callable[[bytes], None], hold: Callable[[bytes], None]) -> Inspection:
-    folders = os.pathsep.join(entry or os.getcwd() for entry in sys.path if isinstance(entry, str))
     told = in_memory(msgspec.json.encode(asked))  # too long for a command line, and nobody else's to read
     try:
         child = subprocess.Popen(
-            [sys.executable, "-m", "kfm.engine.apart_child", str(told)],
+            [sys.executable, "-P", "-m", "kfm.engine.apart_child", str(told)],
             stdin=given.fd,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={"PYTHONPATH": folders, "PATH": os.defpath, **_SETTINGS},
+            env={"PYTHONPATH": os.pathsep.join(libraries()), "PATH": os.defpath, **_SETTINGS},
             pass_fds=(told,),
         )
     finally:

@@ -32,12 +32,21 @@ _MACHINES = {
 _FOREIGN = 0x40000000  # numbers of the other calling convention of x86_64
 
 
+def libraries() -> list[str]:
+    """Where modules come from: what PYTHONPATH names, the interpreter's folders and ours. Not the folders in which an
+    installation has its data beside modules of its own."""
+    ours = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    named = [os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    roots = tuple(os.path.join(root, "") for root in (sys.prefix, sys.base_prefix, sys.exec_prefix))
+    found = [os.path.abspath(path) for path in sys.path if isinstance(path, str) and path]
+    kept = ("site-packages", "dist-packages")
+    return named + [path for path in found if path == ours or os.path.basename(path) in kept or path.startswith(roots)]
+
+
 def readable() -> list[str]:
     """Where this interpreter and its libraries lie."""
-    ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    packages = [path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")]
     system = ["/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/dev/urandom", "/proc/self"]
-    return [sys.prefix, sys.base_prefix, sys.exec_prefix, ours, *packages, *system]
+    return [sys.prefix, sys.base_prefix, sys.exec_prefix, *sys.path, *system]
 
 
 def confine(paths: Iterable[str], descriptors: Iterable[int] = ()) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kfm import config
 from kfm.cli.parser import Usage, parse
 from tests.house.bans import ROOT, repository_files
 from tests.house.guides import blocks, follow, matches
@@ -64,6 +65,57 @@ def test_files_and_folders_are_where_the_reader_stands(tmp_path: Path) -> None:
     text = "```sh\nmkdir a && cd a\n```\n```csv file=x.csv\n1\n```\n```sh\ncat x.csv\n```\n```text\n1\n```\n"
     assert follow_text(text, tmp_path) == 2
     assert [block.file for block in blocks(text)] == ["", "x.csv", "", ""]
+
+
+# Pages of the site with blocks that nobody runs, and why.
+NOT_RUN = {
+    "docs/performance.md": "it measures for minutes, and wants the machine to itself",
+    "docs/walk.md": "a drawing",
+    "docs/reference/errors.md": "the tree of errors, made of the code",
+    "docs/reference/transforms.md": "a declaration without its data; below it is taken as a configuration",
+}
+_OPENING = re.compile(r"^[ \t>]*(?:[-*+]|\d+[.)])?[ \t]*(?:`{3,}|~{3,})", re.M)
+
+
+def escaping(text: str, run: bool) -> str:
+    """Why blocks of a page would be read but not run; "" if they are run, or there are none."""
+    fences = len(_OPENING.findall(text))
+    if run:
+        return "" if fences == 2 * len(blocks(text)) else "has a block that `follow` does not see"
+    return f"has {fences // 2} blocks and nobody runs it" if fences else ""
+
+
+def site_pages() -> list[Path]:
+    top = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+    return [ROOT / name for name in repository_files() if name in top or name.startswith("docs/")]
+
+
+def test_every_block_of_every_page_of_the_site_is_run_or_its_reason_is_told() -> None:
+    pages = [page for page in site_pages() if page.suffix == ".md"]
+    assert len(pages) > 60 and set(GUIDES) <= set(pages)
+    found = {
+        page.relative_to(ROOT).as_posix(): why
+        for page in pages
+        if (why := escaping(page.read_text(encoding="utf-8"), page in GUIDES))
+    }
+    assert set(found) == set(NOT_RUN), found
+
+
+def test_a_page_that_is_not_run_and_a_block_that_is_not_seen_are_found() -> None:
+    command = "```sh\nkfm run\n```\n"
+    assert escaping(command, run=True) == "" and escaping("no block, `kfm run` in the text\n", run=False) == ""
+    assert "nobody runs it" in escaping(command, run=False)
+    hidden = ("- ```sh\n  kfm run\n  ```\n", "~~~sh\nkfm run\n~~~\n", "1. so\n\n    ```sh\n    kfm run\n    ```\n")
+    for text in hidden:
+        assert "does not see" in escaping(command + text, run=True)
+        assert "nobody runs it" in escaping(text, run=False)
+
+
+def test_the_declaration_in_the_reference_is_a_configuration(tmp_path: Path) -> None:
+    (block,) = blocks((ROOT / "docs" / "reference" / "transforms.md").read_text(encoding="utf-8"))
+    (tmp_path / "kfm.yml").write_text(block.body, encoding="utf-8")
+    found = config.load(str(tmp_path / "kfm.yml"), {}).config
+    assert set(found.datasets["usgs-earthquakes"].outputs) == {"strong"}
 
 
 _INLINE = re.compile(r"`((?:KFM_\w+=\S+ )*)kfm ([^`|]+)`")

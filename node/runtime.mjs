@@ -113,9 +113,9 @@ export class House {
       }
       const python = { hint: `run it with \`python -m updater run ${id}\`` };
       const { labels, custodians, ledger, attest, policy } = this.config;
-      const governed = policy.url || policy.folder || ledger.sign_with || attest.sign_with || declared.pool;
-      const asks = "asks for signatures, names policies or lets runs wait for a pool";
-      if (governed) throw new BadInput(`kfm.yml ${asks}, and this runner does none of it`, python);
+      const signs = ledger.sign_with || attest.sign_with || declared.promote === "auto";
+      const told = "kfm.yml asks for signatures, policies, promote: auto or a pool, and this runner has none of them";
+      if (signs || policy.url || policy.folder || declared.pool) throw new BadInput(told, python);
       const said = Object.values(declared.sources).map((source) => ({ ...source, ...dataContract(source) }));
       const alone = PYTHON_ALONE.find((name) => said.some((source) => source[name] || source.format === name));
       const beyond = alone ? `has a source with ${alone}` : said.some((source) => source.dataset) && "reads other datasets";

@@ -244,6 +244,7 @@ export const DatasetConfig = record("DatasetConfig", {
   schedule: [nullable(ScheduleConfig.type), null],
   pool: [bounded(text, {"max": 63}), ""],
   freshness: [nullable(FreshnessConfig.type), null],
+  promote: [literal("auto", "manual"), "manual"],
   publish_retention: [nullable(bounded(integer, {"ge": -1})), null],
 });
 

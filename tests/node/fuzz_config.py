@@ -48,9 +48,11 @@ NOT_FOR_NODE = (
     "policy", "attest", "ledger", "custodians", "catalog", "graph", "neo4j", "openlineage", "pools", "runners",
     "github.repository", "s3", "read_from",
 )  # fmt: skip
-# And single settings: Node runs no dataset that reads another one, Parquet or an archive, or is masked. Python looks at
-# a format that only a connector has before it looks at the address.
-NOT_FOR_NODE_EITHER = (".dataset", ".zone", ".mask", ".expect", ".expect.crs", ".expect.bbox", ".member", ".unpack")
+# And single settings: Node runs no dataset that reads another one, Parquet or an archive, is masked or promoted by
+# itself. Python looks at a format that only a connector has before it looks at the address.
+NOT_FOR_NODE_EITHER = (
+    ".dataset", ".zone", ".mask", ".expect", ".expect.crs", ".expect.bbox", ".member", ".unpack", ".promote",
+)  # fmt: skip
 NO_SUCH_OBJECT = "is not the address of an object"  # Node reads none
 NO_SUCH_ADDRESS = "is of a kind this version does not read"
 

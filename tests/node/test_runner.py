@@ -162,13 +162,16 @@ def test_what_only_python_does_is_refused_with_one_sentence(tmp_path: Path, serv
     assert not (site.folder / ".kfm").exists()
 
 
-def test_a_dataset_that_has_a_pool_is_refused_and_the_rest_is_run(tmp_path: Path, server: Server) -> None:
+@pytest.mark.parametrize("said", ["pool: api", "promote: auto"])
+def test_what_asks_for_more_than_a_run_is_refused_and_the_rest_is_run(
+    tmp_path: Path, server: Server, said: str
+) -> None:
     site = Site(tmp_path / "site", files_of("sqlite", server.port), lambda _n: "node")
     text = (site.folder / "kfm.yml").read_text()
     at = text.index("  quakes:")
-    pooled = text[at:].replace("    sensitivity: public\n", "    sensitivity: public\n    pool: api\n")
+    pooled = text[at:].replace("    sensitivity: public\n", f"    sensitivity: public\n    {said}\n")
     site.put("kfm.yml", text[:at] + pooled + "\npools: {api: 1}\n")
     answer = site.node("run")
-    assert answer.code == 3 and "lets runs wait for a pool" in answer.err
+    assert answer.code == 3 and said.partition(" api")[0].rstrip(":") in answer.err
     assert answer.out.count("SUCCESS") == 1
-    assert site.python("run", "quakes").code == 0
+    assert site.python("run", "quakes").code == (4 if said == "promote: auto" else 0)  # it has no licence

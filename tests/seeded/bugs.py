@@ -16,6 +16,24 @@ from tests.seeded.planting import Bug
 SIMULATED = "tests/power/test_simulated.py"
 PUBLISHED = "tests/power/test_published.py"
 BUGS: dict[str, Bug] = {
+    "what a person took back is published by itself": Bug(
+        "kfm/house/automatic.py",
+        "        if who is not None:\n",
+        "        if False:\n",
+        "tests/promotion/test_automatic.py::test_what_a_person_took_back_stays_back_until_there_is_something_new",
+    ),
+    "an older version is published by itself": Bug(
+        "kfm/house/automatic.py",
+        "return entry.run_id == moved.run_id",
+        "return True",
+        "tests/promotion/test_automatic.py::test_a_person_who_goes_back_between_the_kill_and_the_next_run_wins",
+    ),
+    "what people sign is published by itself": Bug(
+        "kfm/house/automatic.py",
+        "if in_force(house) is not None:",
+        "if False:",
+        "tests/promotion/test_automatic.py::test_where_people_sign_nothing_is_published_by_itself",
+    ),
     "no file sync: objects": Bug(
         "kfm/store/objects.py", "            self._fs.sync(self._fd)\n", "            pass\n", SIMULATED
     ),

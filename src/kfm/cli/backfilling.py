@@ -155,6 +155,10 @@ def _work(options: argparse.Namespace, house: House, screen: Screen, tally: Tall
             _settle(house, tally, found)
             found.clear()
     _settle(house, tally, found)
+    if not worker.stopped:  # what it made is published once, when all of it is there
+        from kfm.house.automatic import promoted
+
+        _settle(house, tally, list(promoted(house, board.plan.dataset, tally.failed)))
     screen.finish()
     code = tally.code
     if worker.stopped:

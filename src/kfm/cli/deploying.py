@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from kfm.cli.moving import signer_of, tell_moves
+from kfm.cli.moved import tell_moves
+from kfm.cli.moving import signer_of
 from kfm.cli.opening import known_dataset, opened, person, settings
 from kfm.cli.render import Screen
 from kfm.cli.running import Tally, show_runs

@@ -6,7 +6,8 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Any
 
-from kfm.cli.moving import signer_of, tell_moves
+from kfm.cli.moved import tell_moves
+from kfm.cli.moving import signer_of
 from kfm.cli.opening import opened, person, settings, together
 from kfm.cli.render import Screen, short
 from kfm.cli.running import Tally, show_runs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from kfm.cli.moving import tell_moves
+from kfm.cli.moved import tell_moves
 from kfm.cli.opening import opened, person
 from kfm.cli.render import Screen
 from kfm.cli.running import Tally, show_runs

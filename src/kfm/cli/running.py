@@ -86,7 +86,19 @@ def run(options: argparse.Namespace, screen: Screen) -> int:
         outcome = work(house, (running(name, **meant) for name in names), tally)
         tell_elsewhere(house, tally, outcome, events, folder)
         show_runs(house, screen, tally, outcome)
+        _tell_promoted(house, screen, outcome)
         return tally.code
+
+
+def _tell_promoted(house: House, screen: Screen, outcome: Outcome) -> None:
+    """Of what was published by itself where it is, and of what was not why."""
+    for receipt in outcome.receipts if house.mode != "dry" and not screen.json else ():
+        if receipt.job_type == "operation.promote":
+            from kfm.cli.moved import tell_moves
+
+            tell_moves(house, screen, receipt)
+    for dataset, text in outcome.notes:
+        screen.say(f"{dataset}: {text}")
 
 
 def tell_elsewhere(house: House, tally: Tally, outcome: Outcome, events: list[dict[str, Any]], folder: str) -> None:
@@ -204,6 +216,7 @@ def resume(options: argparse.Namespace, screen: Screen) -> int:
         if outcome.effects:
             show_delivered(screen, outcome.effects)
         show_runs(house, screen, tally, outcome)
+        _tell_promoted(house, screen, outcome)
         return tally.code
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
@@ -70,6 +70,10 @@ class DatasetConfig(Record, frozen=True):
         FreshnessConfig | None,
         Meta(description="how old it may become, as `kfm freshness` tells; null: as old as it is"),
     ] = None
+    promote: Annotated[
+        Literal["manual", "auto"],
+        Meta(description="auto: what a run makes is published if every gate agrees; only of what is plainly public"),
+    ] = "manual"
     publish_retention: Annotated[
         Annotated[int, Meta(ge=-1)] | None,
         Meta(description="how many superseded versions stay public; null: as for the installation"),

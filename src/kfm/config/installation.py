@@ -18,7 +18,7 @@ from kfm.config.pace import ExecuteConfig, WatchConfig
 from kfm.config.policy import PolicyConfig, check_policy
 from kfm.config.pools import Slots, check_pool, check_pools
 from kfm.config.proving import AttestConfig, LedgerConfig, check_proving
-from kfm.config.reads import check_reads
+from kfm.config.reads import check_promotions, check_reads
 from kfm.config.runners import RunnersConfig, check_runners
 from kfm.config.sources import check_folder
 from kfm.config.stores import BucketConfig, check_buckets
@@ -165,6 +165,7 @@ def check(config: Config, document: Document) -> None:
         check_dataset(document, ("datasets", name), dataset)
         check_pool(document, ("datasets", name, "pool"), dataset.pool, config.pools)
     check_reads(document, config.datasets)
+    check_promotions(document, config.datasets)
     for name, hook in config.webhooks.items():
         check_webhook(document, ("webhooks", name), hook, config.datasets)
 

@@ -125,3 +125,20 @@ def metadata_of(datasets: Datasets, name: str) -> dict[str, Any]:
         if level is not None:
             said["sensitivity"] = level
     return said
+
+
+def check_promotions(document: Document, datasets: Datasets) -> None:
+    """Only what is plainly public is published without anybody who looks at it."""
+    for name, dataset in datasets.items():
+        if dataset.promote != "auto":
+            continue
+        masked = any(source.mask for source in dataset.sources.values())
+        if masked or metadata_of(datasets, name).get("sensitivity") != "public":
+            why = (
+                "a source of it is masked" if masked else "it does not say sensitivity: public, or reads what does not"
+            )
+            document.refuse(
+                ("datasets", name, "promote"),
+                f"is auto, and the dataset is not plainly public: {why}",
+                "write promote: manual, and publish it with `kfm promote`",
+            )

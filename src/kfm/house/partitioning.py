@@ -14,6 +14,7 @@ from kfm.clock import rfc3339
 from kfm.contract.backfills import FAILED, BackfillPlan, Flight
 from kfm.contract.records import Lease, Receipt, Trigger
 from kfm.errors import Broken, Conflict, Frozen, Full, KfmError, PlanDrift
+from kfm.house.automatic import promoted
 from kfm.orchestration.backfills import Board, is_new, result_of
 from kfm.orchestration.scheduling import is_paused
 from kfm.store.holders import is_held, this_process
@@ -83,6 +84,10 @@ class Worker:
                 yield receipt
         if not self.stopped:
             yield from self.left()
+
+    @property
+    def dataset(self) -> str:
+        return self._board.plan.dataset
 
     @property
     def waits(self) -> bool:
@@ -245,6 +250,7 @@ class Backfills:
                 yield receipt
         if worker.over and not worker.stopped:
             yield from worker.left()
+            yield from promoted(self._house, worker.dataset, self._tell)
         if worker.over or worker.stopped:
             del self._workers[digest]
             self._later(digest)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 import msgspec
@@ -14,6 +14,7 @@ from kfm.contract.previews import preview_of
 from kfm.contract.records import FetchRequest, Receipt, Trigger
 from kfm.engine.record import merge
 from kfm.errors import Broken, Full, KfmError, Refused
+from kfm.house.automatic import following, left
 from kfm.house.eventing import asked_by, note_event
 from kfm.house.opening import House
 from kfm.orchestration.polling import Timetable, note, shared
@@ -78,6 +79,7 @@ class Watch:
         `kfm preview`, which has its files."""
         unfinished = [run for run in self._house.state.runs.unfinished() if not preview_of(run.trigger)]
         yield from self._finish([run.run_id for run in unfinished if run.dataset in self._watched])
+        yield from left(self._house, sorted(self._watched), self._tell, self._note)
 
     def _finish(self, runs: Sequence[str]) -> Iterator[Receipt]:
         def tell(run_id: str, problem: KfmError) -> None:
@@ -91,7 +93,7 @@ class Watch:
                 return
             self.busy = True
             try:
-                yield from self._house.resume(run_id, tell, patient=False)
+                yield from self._followed(self._house.resume(run_id, tell, patient=False))
             except Refused as problem:  # another worker ended it meanwhile
                 self._house.log.event("run.ended", error=problem)
             self.busy = False
@@ -165,8 +167,8 @@ class Watch:
                     self._tell(dataset, problem)
                     self._later(dataset)
                 return
+            yield from self._followed([receipt])
             self.busy = False
-            yield receipt
             if receipt.outcome == "cancelled":  # whatever it made room for comes next
                 return
             if receipt.status == "FAILED" or receipt.outcome == "frozen":
@@ -180,6 +182,12 @@ class Watch:
                 if merged is not None:
                     yield merged
             group = [each for each in rest if each not in same]
+
+    def _followed(self, receipts: Iterable[Receipt]) -> Iterator[Receipt]:
+        return following(self._house, receipts, self._tell, self._note)
+
+    def _note(self, dataset: str, text: str) -> None:
+        self._house.log.event("promotion.left", about=dataset, why=text)
 
     def _later(self, dataset: str) -> None:
         """Again, but not at once: a second, two, four, up to five minutes."""

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from kfm.contract.records import Effect, Receipt
 from kfm.errors import Broken, Conflict, Frozen, KfmError
+from kfm.house.automatic import following, left
 from kfm.house.opening import House
 
 Tell = Callable[[str, KfmError], None]
@@ -39,6 +40,7 @@ class Outcome:
         self.problems: list[tuple[str, KfmError]] = []
         self.effects: list[Effect] = []
         self.undelivered: list[Undelivered] = []
+        self.notes: list[tuple[str, str]] = []  # what a person should know, of which dataset
 
 
 class Audience(Protocol):
@@ -63,10 +65,13 @@ def work(house: House, requests: Iterable[Request], audience: Audience, *, all_a
         outcome.problems.append((about, problem))
         audience.failed(about, problem)
 
+    def note(about: str, text: str) -> None:
+        outcome.notes.append((about, text))
+
     for request in requests:
         audience.begins(request.about)
         try:
-            for receipt in request.do(house, tell):
+            for receipt in following(house, request.do(house, tell), tell, note):
                 outcome.receipts.append(receipt)
                 audience.ended(receipt)
         except Broken:
@@ -141,6 +146,7 @@ def resuming(run_id: str = "") -> Request:
     def do(house: House, tell: Tell) -> Iterator[Receipt]:
         if not run_id:
             yield from house.resume(tell=tell)
+            yield from left(house, house.datasets(), tell)
             return
         for receipt in house.resume(run_id):
             yield receipt

@@ -1,0 +1,48 @@
+"""What moved, told to people: by an operation that somebody ordered, or by a run that publishes what it made."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from kfm.cli.render import Screen
+
+if TYPE_CHECKING:
+    from kfm.contract.records import Receipt
+    from kfm.house.opening import House
+
+
+def tell_moves(house: House, screen: Screen, receipt: Receipt) -> None:
+    """What moved, and what a person does next."""
+    from kfm.house.exporting import published_folder
+
+    if receipt.outcome == "unchanged":
+        screen.say("nothing moved: it is there already")
+    for move in receipt.moves:
+        if move.ref.startswith("orders/"):
+            _tell_order(screen, receipt, move.ref.partition("/")[2])
+            continue
+        screen.say(f"{move.ref}: {move.before or 'nothing'} → {move.after or 'nothing'}")
+        if not move.ref.startswith("published/"):
+            continue
+        after, before = (v and published_folder(house, receipt.dataset, v) for v in (move.after, move.before))
+        if after:
+            screen.say(f"its files are in {os.path.relpath(after)}")
+        if before and house.stands(receipt.dataset, move.before):
+            screen.say(f"those of the version before stay in {os.path.relpath(before)}")
+        elif before:
+            screen.say("those of the version before are removed")
+    if receipt.job_type == "operation.thaw":
+        waiting = sum(1 for _ in house.state.inbox.waiting()) + sum(1 for _ in house.state.runs.unfinished())
+        if waiting:
+            screen.say(f"{waiting} waiting: `kfm resume` takes {'it' if waiting == 1 else 'them'} up")
+
+
+def _tell_order(screen: Screen, receipt: Receipt, order: str) -> None:
+    said = {
+        "operation.request": f"others must agree first: order {order}, see `kfm review show {order}`",
+        "operation.approve": f"order {order} is approved by {receipt.actor}",
+        "operation.reject": f"order {order} is rejected by {receipt.actor}",
+        "operation.expire": f"order {order} has expired",
+    }
+    screen.say(said.get(receipt.job_type, f"done by order {order}"))

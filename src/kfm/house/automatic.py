@@ -1,0 +1,136 @@
+"""`promote: auto`: what a run made of a plainly public dataset is published by the same operation as ever.
+
+The gate decides as it does for a person, and the receipt says that nobody asked. What a person took back stays back
+until there is a version that is newer than that. Nothing is kept of what is still to be done: the refs say it, so the
+next command of any kind does what one that was killed left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from kfm.contract.records import Receipt, RefEntry, Standing
+from kfm.errors import Broken, Busy, Conflict, Denied, Fenced, KfmError, Moved
+from kfm.operations.moves import NOTHING
+
+if TYPE_CHECKING:
+    from kfm.house.opening import House
+
+ACTOR = "kfm, promote: auto"
+OTHERS = (Busy.code, Conflict.code, Fenced.code, Moved.code)  # somebody else is at it, or was
+Tell = Callable[[str, KfmError], None]
+Note = Callable[[str, str], None]
+
+
+def _unheard(_dataset: str, _text: str) -> None:
+    """Nobody listens."""
+
+
+def following(house: House, receipts: Iterable[Receipt], tell: Tell, note: Note = _unheard) -> Iterator[Receipt]:
+    """The receipts as they come, and after each run the promotion that it asks for."""
+    asks = any(each.promote == "auto" for each in house.config.datasets.values())
+    for receipt in receipts:
+        yield receipt
+        if asks and receipt.trigger != "operation" and _ended_well(receipt):
+            if receipt.dry_run and receipt.moves:  # it is not there to be judged
+                _foretell(house, receipt.dataset, note)
+            else:
+                yield from promoted(house, receipt.dataset, tell, note, after=receipt.run_id)
+
+
+def _foretell(house: House, dataset: str, note: Note) -> None:
+    if house.config.datasets[dataset].promote == "auto":
+        note(dataset, "it would then be published by itself, if every gate agrees")
+
+
+def left(house: House, datasets: Iterable[str], tell: Tell, note: Note = _unheard) -> Iterator[Receipt]:
+    """What a command that was killed, or a gate that said no, left unpublished."""
+    for dataset in datasets:
+        yield from promoted(house, dataset, tell, note)
+
+
+def promoted(house: House, dataset: str, tell: Tell, note: Note = _unheard, *, after: str = "") -> Iterator[Receipt]:
+    """The promotion of what is processed, if it is due and nobody took it back."""
+    declared = house.config.datasets.get(dataset)
+    if declared is None or declared.promote != "auto" or house.resolved.is_proposal:
+        return
+    refs = house.state.refs
+    made, public = refs.at(f"processed/{dataset}"), refs.at(f"published/{dataset}")
+    switches = (refs.at("switch/global"), refs.at(f"switch/dataset/{dataset}"))
+    if not made or made == public or any(at not in ("", "open") for at in switches):
+        return
+    try:
+        who = taken_back(house, dataset, made)
+        if who is not None:
+            note(dataset, f"not published by itself: {who.actor} took it back; `kfm promote {dataset}` publishes it")
+            return
+        check_plainly_public(house, dataset, made)
+        reason = f"promote: auto, after run {after}" if after else "promote: auto, left by an earlier command"
+        receipt = house.operation(
+            "promote", dataset, {"to": made, "before": public or NOTHING}, reason=reason, actor=ACTOR
+        )
+    except Broken:
+        raise
+    except Conflict as problem:  # another is at it, or has done it: the next run looks again
+        house.log.event("promotion.awaited", about=dataset, error=problem)
+        return
+    except KfmError as problem:
+        tell(dataset, problem)
+        return
+    if any(each.code in OTHERS for each in receipt.errors):
+        return
+    yield receipt
+    if receipt.status == "FAILED":
+        note(
+            dataset,
+            f"the new version was made, and is not public: mend what is said above, then `kfm promote {dataset}`, "
+            "or wait for the next run, which tries again",
+        )
+
+
+def _ended_well(receipt: Receipt) -> bool:
+    return receipt.status == "SUCCESS" or receipt.outcome in ("noop", "unchanged", "merged")
+
+
+def check_plainly_public(house: House, dataset: str, version: str) -> None:
+    """Denied if a person is to look at it first: where people sign, and where a label says something."""
+    from kfm.house.authority import labelled
+    from kfm.house.keyring import in_force
+
+    hint = f"say promote: manual in kfm.yml, and publish with `kfm promote {dataset}`"
+    if in_force(house) is not None:
+        raise Denied(f"{dataset} is promote: auto, and there is a key list: people sign what is published", hint=hint)
+    known = house.state.ledger.version(dataset, version)
+    for said in (labelled(house, dataset), known.standing if known is not None else None):
+        if _is_closed(said):
+            raise Denied(f"{dataset} is promote: auto, and a label says that it is not plainly public", hint=hint)
+
+
+def _is_closed(said: Standing | None) -> bool:
+    return said is not None and (said.level != "public" or bool(said.custodians))
+
+
+def taken_back(house: House, dataset: str, version: str) -> RefEntry | None:
+    """Who took this version back, or went back when it was there already, and nobody has put it there since."""
+    entries = list(house.state.refs.history(f"published/{dataset}"))
+    position = max((at for at, entry in enumerate(entries) if entry.op != "promote"), default=-1)
+    if position < 0:
+        return None
+    last, earlier, later = entries[position], entries[: position + 1], entries[position + 1 :]
+    if any(entry.after == version for entry in later):
+        return None
+    if any(version in (entry.before, entry.after) for entry in earlier):
+        return last
+    return None if _is_newer(house, dataset, version, last) else last
+
+
+def _is_newer(house: House, dataset: str, version: str, than: RefEntry) -> bool:
+    """Did the ref of what is processed come to this version after that? The ledger says what came after what."""
+    moved = next(iter(house.state.refs.history(f"processed/{dataset}", reverse=True, limit=1)), None)
+    if moved is None or moved.after != version or moved.ts < than.ts:
+        return False
+    for entry in house.state.ledger.entries_of(dataset):
+        if entry.run_id in (moved.run_id, than.run_id):
+            return entry.run_id == moved.run_id
+    return False

@@ -13,6 +13,7 @@ import statistics
 import subprocess
 import sys
 import time
+import tomllib
 import venv
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -295,8 +296,9 @@ def kfm_script(folder: str) -> str:
         os.symlink(os.path.dirname(found.origin), os.path.join(packages, name))
     with open(os.path.join(packages, "kfm.pth"), "w") as file:
         file.write(os.path.join(os.path.dirname(HERE), "src"))
-    with open(os.path.join(os.path.dirname(sys.executable), "kfm")) as file:
-        _, body = file.read().split("\n", 1)
+    with open(os.path.join(os.path.dirname(HERE), "pyproject.toml"), "rb") as file:
+        module, _, name = tomllib.load(file)["project"]["scripts"]["kfm"].partition(":")
+    body = f"import sys\nfrom {module} import {name}\nif __name__ == '__main__':\n    sys.exit({name}())\n"
     script = os.path.join(home, "bin", "kfm")
     with open(script, "w") as file:
         file.write(f"#!{os.path.join(home, 'bin', 'python')}\n{body}")

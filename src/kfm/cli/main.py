@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
     from types import FrameType
-    from typing import Any
+    from typing import Any, NoReturn
 
     from kfm.cli.render import Screen
     from kfm.errors import KfmError
@@ -67,6 +67,23 @@ def main(argv: list[str] | None = None, *, door: str = "kfm") -> int:
         _let_go()
 
 
+def command() -> NoReturn:
+    """The program `kfm`. It ends as any does (threads, what asked to be called at exit, what is still to be written),
+    but leaves the taking apart of every module to the system, which is as much work as starting was."""
+    import gc
+
+    gc.set_threshold(20_000, 20, 20)  # what is loaded stays; looking through it again and again finds nothing
+    code = main()
+    import atexit
+    import os
+
+    if "threading" in sys.modules:
+        sys.modules["threading"]._shutdown()
+    atexit._run_exitfuncs()
+    _let_go()
+    os._exit(code)
+
+
 def _version() -> bool:
     """Before any import: a version check should cost an interpreter start. Was it told?"""
     from kfm import __version__
@@ -109,11 +126,8 @@ def _answer(arguments: list[str], door: str) -> int:
     import io
     import os
 
-    from kfm.cli.parser import DEFAULTS, parse
+    from kfm.cli.plainly import DEFAULTS
     from kfm.errors import KfmError
-
-    if door == "updater":
-        from kfm.cli.runner import parse
 
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -125,7 +139,7 @@ def _answer(arguments: list[str], door: str) -> int:
     try:
         try:
             with contextlib.redirect_stdout(help_text):
-                options = parse(arguments)
+                options = _parsed(arguments, door)
         except SystemExit as ended:  # after --help
             screen.text(help_text.getvalue())
             screen.finish()
@@ -137,6 +151,20 @@ def _answer(arguments: list[str], door: str) -> int:
         return _tell(screen, problem)
     except BrokenPipeError:  # whoever read our output has enough
         return 141
+
+
+def _parsed(arguments: list[str], door: str) -> argparse.Namespace:
+    if door == "updater":
+        from kfm.cli import runner
+
+        return runner.parse(arguments)
+    from kfm.cli.plainly import plain_run
+
+    if (plain := plain_run(arguments)) is not None:
+        return plain
+    from kfm.cli.parser import parse
+
+    return parse(arguments)
 
 
 def _screen(flags: dict[str, Any], env: Mapping[str, str]) -> Screen:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Iterator
@@ -15,6 +14,8 @@ from kfm.house import asking
 from kfm.house.asking import one_line as one_line
 
 if TYPE_CHECKING:
+    import argparse
+
     from kfm.config import Resolved
     from kfm.contract.records import Receipt
     from kfm.house.opening import House, Mode

@@ -19,6 +19,7 @@ from kfm.cli import (
     questions,
     timing,
 )
+from kfm.cli.plainly import DEFAULTS as DEFAULTS
 from kfm.errors import EXIT_CODES, KfmError
 
 EXIT_TEXT = {
@@ -35,8 +36,6 @@ EXIT_TEXT = {
     "unavailable": "a source or service does not answer: retry later",
     "storage": "the disk said no; nothing more was acknowledged",
 }
-
-DEFAULTS: dict[str, Any] = {"config": None, "json": False, "quiet": False, "no_color": False, "verbose": False}
 
 COMMANDS = frozenset(
     {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,8 @@ from kfm.house import asking
 from kfm.house.asking import as_flag, several
 
 if TYPE_CHECKING:
+    import argparse
+
     from kfm.config import Resolved
     from kfm.contract.records import Effect, Receipt, RefEntry
     from kfm.house.opening import House

@@ -26,9 +26,11 @@ class GitHubConfig(Record, frozen=True):
 
 
 def check_github(document: Document, publish: str, github: GitHubConfig) -> None:
+    scheme, _, repository = publish.partition(":")
+    if scheme != "github" and github == GitHubConfig():
+        return
     import re
 
-    scheme, _, repository = publish.partition(":")
     if scheme == "github" and not re.match(r"[A-Za-z0-9._-]+/[A-Za-z0-9._-]+\Z", repository):
         document.refuse(("publish",), "names no repository", "write github:OWNER/REPOSITORY")
     if github.repository and not re.match(r"[A-Za-z0-9._-]+/[A-Za-z0-9._-]+\Z", github.repository):

@@ -23,6 +23,8 @@ class Neo4jConfig(Record, frozen=True):
 
 
 def check_graph(document: Document, graph: str, neo4j: Neo4jConfig, allow: tuple[str, ...]) -> None:
+    if not graph and neo4j == Neo4jConfig():
+        return
     import re
 
     for key in ("user", "password"):

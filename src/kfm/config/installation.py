@@ -124,8 +124,6 @@ class Config(Record, frozen=True):
 
 _SCHEMES = {"state": ("sqlite", "jsonl", "memory"), "objects": ("file",), "publish": ("file", "github", "noop")}
 
-msgspec.json.Decoder(Config)  # learned here, once: msgspec crashes if two threads learn one large type at the same time
-
 
 def json_schema() -> dict[str, Any]:
     """JSON Schema 2020-12 of the file, for editors and for `schemas/config.json`."""

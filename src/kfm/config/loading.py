@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ from kfm.documents.reading import Document, dotted
 from kfm.errors import BadInput
 from kfm.references import read_reference
 
+_learning = threading.Lock()  # msgspec crashes if two threads learn one large type at the same time
 FILE_NAMES = ("kfm.yml", "kfm.yaml", "kfm.json")
 # Names the program itself reads; every other KFM_* name must be a setting, but for KFM_SECRET_*: what those hold
 # is read only where the file refers to them.
@@ -103,13 +105,21 @@ def load(path: str | None, env: Mapping[str, str]) -> Resolved:
     if document.value.get("kfm", 1) not in (1, True) and isinstance(document.value["kfm"], int):
         document.refuse(("kfm",), "is a newer format than this version reads", "install a newer kfm, or write kfm: 1")
     overrides = sorted(name for name in env if name.startswith("KFM_") and not _is_reserved(name))
-    for name in overrides:
-        from kfm.documents import environment
+    with _learning:
+        for name in overrides:
+            from kfm.documents import environment
 
-        environment.apply(document, Config, name, env[name], fixed=("kfm", "$schema"))
-    config = shape.into(document, Config)
-    check(config, document)
+            environment.apply(document, Config, name, env[name], fixed=("kfm", "$schema"))
+    config = checked(document)
     return Resolved(config, os.path.abspath(path), document)
+
+
+def checked(document: Document) -> Config:
+    """The document as a configuration, if it is a good one."""
+    with _learning:
+        config = shape.into(document, Config)
+    check(config, document)
+    return config
 
 
 def _is_reserved(name: str) -> bool:

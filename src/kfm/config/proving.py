@@ -10,9 +10,10 @@ from msgspec import Meta
 from kfm.config.values import Text
 from kfm.contract.records import Record
 from kfm.contract.referred import check_reference
+from kfm.documents.lazily import pattern
 from kfm.documents.reading import Document
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}\Z")
+_NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}\Z")
 
 
 class LedgerConfig(Record, frozen=True):
@@ -37,6 +38,8 @@ class AttestConfig(Record, frozen=True):
 
 
 def check_proving(document: Document, ledger: LedgerConfig, attest: AttestConfig) -> None:
+    if (ledger, attest) == (LedgerConfig(), AttestConfig()):
+        return
     if ledger.origin and not _NAME.match(ledger.origin):
         document.refuse(("ledger", "origin"), "is no usable name", "write one like kfm.example.org/ledger")
     if ledger.sign_with:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated
 
 from msgspec import Meta
 
 from kfm.config.values import Text
 from kfm.contract.records import Record
+from kfm.documents.lazily import pattern
 from kfm.documents.reading import Document
 
-_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
-_IMAGE = re.compile(r"[a-z0-9][a-z0-9._:/-]{0,250}(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}|@sha256:[0-9a-f]{64})\Z")
-_PATH = re.compile(r"(?:/[A-Za-z0-9_][A-Za-z0-9._-]*)+\Z")
-_USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}\Z")
+_LABEL = pattern(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
+_IMAGE = pattern(r"[a-z0-9][a-z0-9._:/-]{0,250}(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}|@sha256:[0-9a-f]{64})\Z")
+_PATH = pattern(r"(?:/[A-Za-z0-9_][A-Za-z0-9._-]*)+\Z")
+_USER = pattern(r"[a-z_][a-z0-9_-]{0,31}\Z")
 
 
 class RunnersConfig(Record, frozen=True):

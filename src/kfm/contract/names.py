@@ -6,11 +6,12 @@ import re
 from functools import lru_cache
 
 from kfm.documents.characters import is_printable, printable
+from kfm.documents.lazily import pattern
 from kfm.errors import BadInput
 
-_ID = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?\Z")
-_REF = re.compile(r"[a-z]+(?:/[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9_-])?){1,8}\Z")
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
+_ID = pattern(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?\Z")
+_REF = pattern(r"[a-z]+(?:/[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9_-])?){1,8}\Z")
+_DIGEST = pattern(r"sha256:[0-9a-f]{64}\Z")
 _DATASET = "kfm://dataset/"
 _RESERVED = {"con", "prn", "aux", "nul", "conin$", "conout$", "clock$"} | {
     f"{device}{digit}" for device in ("com", "lpt") for digit in range(10)
@@ -112,6 +113,8 @@ def _is_mark(part: str) -> bool:
 def is_identifier(text: str) -> bool:
     """Whether code may have such a name. Of characters past ASCII it is not asked which of them are letters: that
     depends on the version of Unicode, and a name that is none is not found."""
+    if text.isascii():
+        return text.isidentifier()
     # Letters, digits and "_", told by what of ASCII is none of them: large sets take long to compile.
     named = re.match(r"[^\x00-@\[-^`{-\x7f][^\x00-/:-@\[-^`{-\x7f]*\Z", text)
     return named is not None and is_printable(text)

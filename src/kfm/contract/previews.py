@@ -10,10 +10,11 @@ import hashlib
 import re
 
 from kfm.contract.records import Record, Trigger
+from kfm.documents.lazily import pattern
 
 PREVIEW = "preview/"
-_PLAIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,58}[A-Za-z0-9_-])?\Z")
-_MARKED = re.compile(r".*-[0-9a-f]{12}\Z")
+_PLAIN = pattern(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,58}[A-Za-z0-9_-])?\Z")
+_MARKED = pattern(r".*-[0-9a-f]{12}\Z")
 
 
 class PreviewInput(Record, frozen=True):

@@ -14,6 +14,8 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
+from kfm.documents.lazily import pattern
+
 _MONTHS = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
     "december",
@@ -121,8 +123,8 @@ def is_leap(year: int) -> bool:
     return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
 
 
-_DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
-_MOMENT = re.compile(
+_DATE = pattern(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
+_MOMENT = pattern(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})[T ](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,9})?)?"
     r"(?:Z|[+-](?:[01][0-9]|2[0-3]):?[0-5][0-9])?"
 )

@@ -9,13 +9,17 @@ second document, `010`, NaN. A number without a fraction is an integer, `1.0` li
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from kfm.documents.characters import printable
+from kfm.documents.lazily import pattern
 from kfm.documents.plain_yaml import MAX_DEPTH, MAX_VALUES, Yaml
 from kfm.documents.scalars import kind as kind
 from kfm.documents.scalars import whole
 from kfm.errors import BadInput
+
+if TYPE_CHECKING:
+    import re
 
 MAX_BYTES = 4 << 20
 
@@ -159,11 +163,19 @@ def _json_places(text: str, index: int, path: Path, starts: dict[Path, int]) -> 
 # ---------------------------------------------------------------------------------------------- YAML
 
 
-def _read_yaml(text: str, where: str) -> Document:
-    import re
+_ODD = pattern("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 
+
+def _odd(text: str) -> re.Match[str] | None:
+    """The first character that has no place in a file for people."""
+    if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
+        return None
+    return _ODD.search(text)
+
+
+def _read_yaml(text: str, where: str) -> Document:
     text = text.replace("\r\n", "\n")
-    odd = re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]", text)
+    odd = _odd(text)
     if odd:
         name = f"U+{ord(odd[0]):04X}"
         _fail(where, _position(text, odd.start()), f"holds the control character {name}", "remove it")

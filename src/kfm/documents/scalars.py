@@ -6,14 +6,16 @@ import re
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from kfm.documents.lazily import pattern
+
 MAX_INTEGER = 2**53
 
 Fail = Callable[[str, str], NoReturn]
 
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")
-_INTEGER = re.compile(r"[+-]?[0-9]+\Z")
-_OTHER_BASE = re.compile(r"0(?:x[0-9a-fA-F]+|o[0-7]+)\Z")
-_NO_NUMBER = re.compile(r"[+-]?\.(?:inf|nan)\Z", re.IGNORECASE | re.ASCII)
+_NUMBER = pattern(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")
+_INTEGER = pattern(r"[+-]?[0-9]+\Z")
+_OTHER_BASE = pattern(r"0(?:x[0-9a-fA-F]+|o[0-7]+)\Z")
+_NO_NUMBER = pattern(r"[+-]?\.(?:inf|nan)\Z", re.IGNORECASE | re.ASCII)
 
 
 def plain(text: str, fail: Fail) -> Any:

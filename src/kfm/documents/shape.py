@@ -5,12 +5,14 @@ The fast way is msgspec's own; only when it refuses is the value walked again to
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
 
+from kfm.documents.narrowing import narrowly
 from kfm.documents.reading import Document, Path, dotted
 from kfm.documents.scalars import kind
 from kfm.errors import BadInput
@@ -22,6 +24,8 @@ _ADD = "add it"
 
 def into(document: Document, type_: type[T]) -> T:
     """The document as `type_`. Of several problems the first in the file is told."""
+    with contextlib.suppress(msgspec.ValidationError):
+        return narrowly(document.value, type_)
     try:
         return msgspec.convert(document.value, type_, strict=True)
     except msgspec.ValidationError as error:

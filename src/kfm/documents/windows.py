@@ -6,10 +6,11 @@ import re
 from datetime import date, timedelta
 
 from kfm.documents.dates import is_date, is_day, is_moment
+from kfm.documents.lazily import pattern
 from kfm.errors import BadInput
 
-_LENGTH = re.compile(r"P(?:([0-9]{1,4})W|(?:([0-9]{1,4})Y)?(?:([0-9]{1,4})M)?(?:([0-9]{1,6})D)?)")
-_PART = re.compile(r"([0-9]{4})(?:-([0-9]{2}))?")
+_LENGTH = pattern(r"P(?:([0-9]{1,4})W|(?:([0-9]{1,4})Y)?(?:([0-9]{1,4})M)?(?:([0-9]{1,6})D)?)")
+_PART = pattern(r"([0-9]{4})(?:-([0-9]{2}))?")
 EARLIEST = 1000  # years before it are written otherwise here and there
 
 

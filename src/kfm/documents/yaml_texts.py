@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable
 from typing import NoReturn
 
+from kfm.documents.lazily import pattern
+
 BLANK = ("", " ", "\t", "\n")
 QUOTES = ("'", '"')
 _PUNCTUATION = (",", "[", "]", "{", "}")
@@ -18,16 +20,16 @@ _ESCAPES = {
     " ": " ", '"': '"', "/": "/", "\\": "\\", "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029",
 }  # fmt: skip
 _DIGITS = {"x": 2, "u": 4, "U": 8}
-SPACES = re.compile(r"[ \t]*")
-_INDENTATION = re.compile(r" *")
-LINE = re.compile(r"[^\n]*")
-_MARKER = re.compile(r"(?:---|\.\.\.)(?:[ \t\n]|\Z)")
-_IN_SINGLE = re.compile(r"[^'\n \t]*")
-_IN_DOUBLE = re.compile(r'[^"\\\n \t]*')
-IN_BLOCK = re.compile(r"[^:\n \t]*")
-IN_BRACKETS = re.compile(r"[^:\n \t,\[\]{}]*")
-_HEADER = re.compile(r"[|>](?:([+-])?([1-9])?|([1-9])([+-]))(?=[ \t\n]|\Z)")
-_HEXADECIMAL = re.compile(r"[0-9a-fA-F]+\Z")
+SPACES = pattern(r"[ \t]*")
+_INDENTATION = pattern(r" *")
+LINE = pattern(r"[^\n]*")
+_MARKER = pattern(r"(?:---|\.\.\.)(?:[ \t\n]|\Z)")
+_IN_SINGLE = pattern(r"[^'\n \t]*")
+_IN_DOUBLE = pattern(r'[^"\\\n \t]*')
+IN_BLOCK = pattern(r"[^:\n \t]*")
+IN_BRACKETS = pattern(r"[^:\n \t,\[\]{}]*")
+_HEADER = pattern(r"[|>](?:([+-])?([1-9])?|([1-9])([+-]))(?=[ \t\n]|\Z)")
+_HEXADECIMAL = pattern(r"[0-9a-fA-F]+\Z")
 
 
 class Texts:

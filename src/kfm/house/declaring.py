@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from kfm.config.installation import Config, check
+from kfm.config.loading import checked
 from kfm.contract.discovery import Discovery, Finding, Offer
-from kfm.documents import reading, shape
+from kfm.documents import reading
 from kfm.documents.reading import Document
 from kfm.errors import BadInput, Refused
 
@@ -144,7 +144,7 @@ class _Text:
     def written(self) -> bytes:
         if self._document.value != self._wanted:
             raise self._cannot()
-        check(shape.into(self._document, Config), self._document)
+        checked(self._document)
         return self._ending.join([*self._lines, ""]).encode()
 
     def _cannot(self) -> Refused:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,9 +11,10 @@ import msgspec
 from kfm.contract.canonical import canonical
 from kfm.contract.names import is_file_name
 from kfm.contract.records import Effect, ManifestEntry, Receipt, RunTelemetry, SourceRef
+from kfm.documents.lazily import pattern
 
 ARTIFACTS = ("run.jsonl", "event_log.jsonl", "idempotency.json", "publisher_trace.jsonl")
-_SAFE = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}\Z")
+_SAFE = pattern(r"[a-z0-9][a-z0-9._-]{0,79}\Z")
 _SUFFIX = {
     "text/csv": ".csv",
     "application/json": ".json",

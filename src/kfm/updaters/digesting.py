@@ -3,9 +3,10 @@ installation, and the releases of the packages that these import. What was loade
 
 from __future__ import annotations
 
-import ast
 import os
 import sys
+from _ast import AST, Import, ImportFrom, PyCF_ONLY_AST  # `ast` would be loaded for every updater, and is not needed
+from collections import deque
 from collections.abc import Iterator
 from types import ModuleType
 from weakref import WeakKeyDictionary
@@ -13,6 +14,7 @@ from weakref import WeakKeyDictionary
 from kfm.contract.canonical import canonical
 from kfm.contract.keys import digest
 
+_INNER = {"body", "orelse", "finalbody", "handlers", "cases"}  # where a statement has others
 INSTALLED = {"site-packages", "dist-packages"}  # also of an environment that lies in the folder
 
 
@@ -74,13 +76,13 @@ def _is_ours(path: str, root: str) -> bool:
 def _imports(body: bytes, package: str) -> Iterator[str]:
     """The full names of what a module imports, with their packages; some may be no module but a name in one."""
     try:
-        nodes = list(ast.walk(ast.parse(body)))
+        module = compile(body, "<unknown>", "exec", PyCF_ONLY_AST, dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # no source, or of a module nobody could import
         return
-    for node in nodes:
-        if isinstance(node, ast.Import):
+    for node in _statements(module):
+        if isinstance(node, Import):
             names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
+        elif isinstance(node, ImportFrom):
             above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             start = ".".join([*above, *([node.module] if node.module else [])])
             names = [f"{start}.{alias.name}" for alias in node.names]
@@ -89,6 +91,17 @@ def _imports(body: bytes, package: str) -> Iterator[str]:
         for name in names:
             parts = name.split(".")
             yield from (".".join(parts[: n + 1]) for n in range(len(parts)))
+
+
+def _statements(module: AST) -> Iterator[AST]:
+    """All of them, those within others too, level by level. An import is never within an expression."""
+    waiting = deque([module])
+    while waiting:
+        node = waiting.popleft()
+        yield node
+        for field in node._fields:
+            if field in _INNER:
+                waiting.extend(getattr(node, field))
 
 
 def _is_folder(name: str, folders: list[str]) -> bool:

@@ -8,10 +8,10 @@ import { isFileName } from "./names.mjs";
 
 const SAFE = /^[a-z0-9][a-z0-9._-]{0,79}$/;
 const SUFFIX = new Map([
-  ["text/csv", ".csv"],
-  ["application/json", ".json"], ["application/geo+json", ".geojson"],
-  ["application/x-ndjson", ".ndjson"],
-  ["text/plain", ".txt"], ["application/vnd.apache.parquet", ".parquet"],
+  ["text/csv", ".csv"], ["text/plain", ".txt"], ["application/json", ".json"], ["application/x-ndjson", ".ndjson"],
+  ["application/geo+json", ".geojson"], ["application/vnd.apache.parquet", ".parquet"], ["image/tiff", ".tif"],
+  ["application/wmo-GRIB2", ".grib2"], ["application/netcdf", ".nc"],
+  ["application/vnd.zarr+zip", ".zarr.zip"],
 ]);
 const NEWLINE = Buffer.from("\n");
 

@@ -5,7 +5,7 @@
 
 import { compare, strip } from "./characters.mjs";
 import { BadInput } from "./errors.mjs";
-import { SortConfig, TABULAR, VERBS } from "./generated/settings.mjs";
+import { GRIDS, SortConfig, TABULAR, VERBS } from "./generated/settings.mjs";
 import { checkId, printable } from "./names.mjs";
 import { isMapping } from "./types.mjs";
 
@@ -121,7 +121,7 @@ class Check {
       const known = sortedKeys(this.contracts).join(", ") || "none";
       this.refuse(path, "names no source of this dataset", `its sources: ${known}`);
     }
-    if (!TABULAR.includes(contract.format)) {
+    if (!TABULAR.includes(contract.format) && !(GRIDS.includes(contract.format) && path[0] === "from")) {
       this.refuse(
         path, `names a source of the format ${contract.format}, which has no rows`, `give it a format: ${TABULAR.join(", ")}`,
       );

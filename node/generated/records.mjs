@@ -2,6 +2,8 @@
 
 import { any, boolean, bounded, choice, integer, list, literal, map, nullable, number, record, text, tuple } from "../types.mjs";
 
+export const PYTHON_ALONE = ["comment", "geotiff", "grib2", "member", "netcdf", "parquet", "skip_after_header", "skip_lines", "unpack", "zarr"];
+export const Format = literal("bytes", "csv", "geojson", "geotiff", "grib2", "json", "ndjson", "netcdf", "parquet", "stac", "text", "zarr");
 export const Status = literal("FAILED", "PARTIAL", "SKIPPED", "SUCCESS");
 export const Phase = literal("EXECUTE", "LINEAGE", "PLAN", "UPSERT");
 export const StepStatus = literal("DONE", "FAILED", "IN_PROGRESS", "PENDING");
@@ -10,7 +12,6 @@ export const Zone = literal("processed", "published", "quarantine", "raw");
 export const Level = literal("closed", "generalised", "public", "restricted");
 export const TriggerKind = literal("anomaly", "event", "job", "manual", "operation", "poll", "schedule", "webhook");
 export const NONDET = ["attempt", "co2e_g", "duration_ms", "energy_kwh", "finished_at", "host", "latency_ms", "pid", "pool_wait_ms", "retries", "slo_ok", "started_at", "tool_versions", "trace_id", "ts", "wal_replay_count"];
-export const PYTHON_ALONE = ["comment", "member", "parquet", "skip_after_header", "skip_lines", "unpack"];
 export const ColumnMode = literal("discard-row", "discard-value", "evolve", "freeze");
 export const ColumnType = literal("boolean", "date", "datetime", "integer", "number", "text");
 
@@ -410,7 +411,7 @@ export const Column = record("Column", {
 });
 
 export const DataContract = record("DataContract", {
-  format: [literal("bytes", "csv", "geojson", "json", "ndjson", "parquet", "stac", "text"), "bytes"],
+  format: [literal("bytes", "csv", "geojson", "geotiff", "grib2", "json", "ndjson", "netcdf", "parquet", "stac", "text", "zarr"), "bytes"],
   columns: [list(Column.type), []],
   other_columns: [literal("discard-row", "discard-value", "evolve", "freeze"), "evolve"],
   header: [boolean, true],

@@ -3,6 +3,7 @@
 import { any, boolean, bounded, choice, integer, list, literal, map, nullable, number, record, text, tuple } from "../types.mjs";
 import { DataContract } from "./records.mjs";
 
+export const GRIDS = ["geotiff", "grib2", "netcdf", "zarr"];
 export const CastType = literal("boolean", "integer", "number", "text");
 export const OutputFormat = literal("csv", "geojson", "json", "ndjson", "parquet");
 export const TABULAR = ["csv", "json", "ndjson", "geojson", "stac", "parquet"];
@@ -11,7 +12,7 @@ export const FEATURE_MEMBERS = ["id", "geometry", "bbox"];
 export const ITEM_MEMBERS = ["id", "geometry", "bbox", "collection", "links", "assets", "stac_version", "stac_extensions"];
 export const FILE_NAMES = ["kfm.yml", "kfm.yaml", "kfm.json"];
 export const RESERVED_ENV = ["KFM_ACTOR", "KFM_COLOR", "KFM_CONFIG", "KFM_LOG", "KFM_NOW"];
-export const Format = literal("bytes", "csv", "geojson", "json", "ndjson", "parquet", "stac", "text");
+export const Format = literal("bytes", "csv", "geojson", "geotiff", "grib2", "json", "ndjson", "netcdf", "parquet", "stac", "text", "zarr");
 export const Zone = literal("processed", "published");
 export const CatchUp = literal("all", "last", "none");
 export const On = literal("anomaly", "event");
@@ -20,9 +21,25 @@ export const Day = literal("fri", "mon", "sat", "sun", "thu", "tue", "wed");
 export const Cadence = literal("annual", "daily", "real-time", "static", "weekly");
 export const Level = literal("closed", "generalised", "public", "restricted");
 
+export const ExpectedVariable = record("ExpectedVariable", {
+  name: bounded(text, {"min": 1, "max": 1000}),
+  dtype: [bounded(text, {"max": 20}), ""],
+  units: [bounded(text, {"max": 100}), ""],
+  dimensions: [list(text), []],
+  shape: [list(integer), []],
+  nodata: [nullable(number), null],
+  minimum: [nullable(number), null],
+  maximum: [nullable(number), null],
+  required: [boolean, false],
+  mode: [literal("evolve", "freeze"), "freeze"],
+});
+
 export const Expected = record("Expected", {
   crs: [bounded(text, {"max": 100}), ""],
   bbox: [list(number), []],
+  bands: [bounded(integer, {"ge": 1}), undefined],
+  time: [text, undefined],
+  variables: [list(ExpectedVariable.type), undefined],
 });
 
 export const FilterConfig = record("FilterConfig", {
@@ -182,7 +199,7 @@ export const SourceConfig = record("SourceConfig", {
   zone: [literal("processed", "published"), "processed"],
   key: [list(bounded(text, {"min": 1, "max": 4096})), []],
   version: [text, ""],
-  format: [nullable(literal("bytes", "csv", "geojson", "json", "ndjson", "parquet", "stac", "text")), null],
+  format: [nullable(literal("bytes", "csv", "geojson", "geotiff", "grib2", "json", "ndjson", "netcdf", "parquet", "stac", "text", "zarr")), null],
   contract: [DataContract.type, {"format": "bytes", "columns": [], "other_columns": "evolve", "header": true, "delimiter": ",", "encoding": "utf-8", "min_rows": 0, "max_held_rows": -1, "max_held_share": 0.2, "allow_empty": false, "shrink_limit": 0.2, "partition_by": "", "json_schema": {}, "root": ""}],
   expect: [nullable(Expected.type), null],
   complete: [boolean, false],

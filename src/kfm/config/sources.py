@@ -14,12 +14,12 @@ from kfm.config.values import Interval, Text, given
 from kfm.contract import expected, names
 from kfm.contract.aims import REF
 from kfm.contract.declared import Expected
+from kfm.contract.formats import Format as Format
 from kfm.contract.records import DataContract, Record
 from kfm.contract.referred import check_secrets, percent, referring
 from kfm.documents.characters import is_printable
 from kfm.documents.reading import Document, Path
 
-Format = Literal["csv", "json", "ndjson", "geojson", "stac", "text", "bytes", "parquet"]
 Zone = Literal["processed", "published"]
 # What is fetched has these, and what is a dataset has those; of each the value that says nothing.
 _FETCHED = (
@@ -49,7 +49,7 @@ class SourceConfig(Record, frozen=True):
     version: Annotated[str, Meta(description="of a dataset: sha256:<hex> of a version, and no newer one is read")] = ""
     format: Annotated[Format | None, Meta(description="how the bytes are read; the same as contract.format")] = None
     contract: Annotated[DataContract, Meta(description="what it must look like")] = DataContract()
-    expect: Annotated[Expected | None, Meta(description="parquet: where its geometries must lie")] = None
+    expect: Annotated[Expected | None, Meta(description="parquet and grids: what else it must say of itself")] = None
     complete: Annotated[bool, Meta(description="this source is everything, so what it lacks may be deleted")] = False
     expect_hash: Annotated[str, Meta(description="sha256:<hex> the bytes must have")] = ""
     hosts: Annotated[tuple[Text, ...], Meta(description="other hosts a redirect may lead to")] = ()
@@ -138,7 +138,7 @@ def check_source(document: Document, path: Path, source: SourceConfig) -> None:
         if source.data_contract().format not in expected.GEOGRAPHIC:
             hint = f"it is for {', '.join(expected.GEOGRAPHIC)}"
             document.refuse((*path, "expect"), "has no meaning for this format", hint)
-        if problem := expected.problem_of(source.expect):
+        if problem := expected.problem_of(source.expect, source.data_contract().format):
             document.refuse((*path, "expect", problem[0]), problem[1], problem[2])
 
 

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from kfm.contract import names
+from kfm.contract.formats import GRIDS
 from kfm.contract.records import DataContract, Record
 from kfm.documents.characters import printable
 from kfm.documents.reading import Document, Path
@@ -32,6 +33,27 @@ _Column = Annotated[str, Meta(min_length=1, max_length=1000)]
 _Columns = tuple[_Column, ...]
 
 
+class ExpectedVariable(Record, frozen=True):
+    """A variable of a grid: a band, the messages of one element, an array."""
+
+    name: Annotated[
+        _Column, Meta(description="of a band its description, or its number; of GRIB2 its element; in groups a/b")
+    ]
+    dtype: Annotated[str, Meta(max_length=20, description="as numpy writes it, such as float32 or uint8")] = ""
+    units: Annotated[str, Meta(max_length=100, description="as the file writes them, such as K or kg/(m^2)")] = ""
+    dimensions: Annotated[
+        tuple[str, ...], Meta(description="their names in order; y, x of a band, message, y, x of GRIB2")
+    ] = ()
+    shape: Annotated[tuple[int, ...], Meta(description="how many values each dimension has")] = ()
+    nodata: Annotated[float | None, Meta(description="the value that marks what is not known")] = None
+    minimum: Annotated[float | None, Meta(description="of all values but those that are not known")] = None
+    maximum: Annotated[float | None, Meta(description="of all values but those that are not known")] = None
+    required: Annotated[bool, Meta(description="it must be there")] = False
+    mode: Annotated[
+        Literal["freeze", "evolve"], Meta(description="what does not fit holds the source, or is noted only")
+    ] = "freeze"
+
+
 class Expected(Record, frozen=True):
     """What is looked at beside the columns."""
 
@@ -40,8 +62,19 @@ class Expected(Record, frozen=True):
     ] = ""
     bbox: Annotated[
         tuple[float, ...],
-        Meta(description="west, south, east, north in its coordinates: a row with a position outside is held"),
+        Meta(
+            description="west, south, east, north in its coordinates: a row with a position outside is held, or a grid"
+        ),
     ] = ()
+    bands: Annotated[
+        Annotated[int, Meta(ge=1)] | msgspec.UnsetType, Meta(description="grids: how many variables there are")
+    ] = msgspec.UNSET
+    time: Annotated[
+        str | msgspec.UnsetType, Meta(description="grids: two moments in UTC with / between, within which all lies")
+    ] = msgspec.UNSET
+    variables: Annotated[
+        tuple[ExpectedVariable, ...] | msgspec.UnsetType, Meta(description="grids: the variables that are checked")
+    ] = msgspec.UNSET
 
 
 class FilterConfig(Record, frozen=True):
@@ -233,6 +266,8 @@ class _Check:
             known = ", ".join(sorted(self._sources)) or "none"
             self._refuse(path, "names no source of this dataset", f"its sources: {known}")
             raise AssertionError
+        if contract.format in GRIDS and path == ("from",):
+            return contract
         if contract.format not in TABULAR:
             self._refuse(path, f"names a source of the format {contract.format}, which has no rows",
                          f"give it a format: {', '.join(TABULAR)}")  # fmt: skip
@@ -241,6 +276,15 @@ class _Check:
     def all(self) -> None:
         output = self._output
         contract = self._source(output.from_, ("from",))
+        if contract.format in GRIDS:
+            for key in ("steps", "partition_by", "window_by", "format"):
+                if getattr(output, key):
+                    self._refuse(
+                        (key,),
+                        f"has no meaning for {contract.format}, which has no rows",
+                        "take it out: a grid is published whole",
+                    )
+            return
         if contract.format == "csv" and not contract.header:
             self._columns = [column.name for column in contract.columns]
         self._pointers = contract.format not in ("csv", "parquet")

@@ -5,14 +5,17 @@ It is a record of its own, so that a contract that expects nothing has the diges
 
 from __future__ import annotations
 
+import re
 from math import isfinite
 
 import msgspec
 
-from kfm.contract.declared import Expected
+from kfm.contract.declared import Expected, ExpectedVariable
+from kfm.contract.formats import GRIDS
 from kfm.contract.records import DataContract
+from kfm.documents.characters import printable
 
-GEOGRAPHIC = ("parquet",)  # formats that may say where they lie
+GEOGRAPHIC = ("parquet", *GRIDS)  # formats that may say where they lie
 LONGITUDE_FIRST = ("EPSG:4326", "OGC:CRS84")  # one to GeoParquet, whose positions are always x, y
 
 
@@ -30,8 +33,31 @@ def expected_of(contract: DataContract) -> Expected:
     return contract.expect if isinstance(contract, ExpectingContract) else Expected()
 
 
-def problem_of(expect: Expected) -> tuple[str, str, str] | None:
+_OF_GRIDS = ("bands", "time", "variables")
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z|\.\.")
+
+
+def problem_of(expect: Expected, form: str) -> tuple[str, str, str] | None:
     """What cannot be meant: the key, what is wrong with it, and what to do."""
+    if form not in GRIDS:
+        for key in _OF_GRIDS:
+            if getattr(expect, key) is not msgspec.UNSET:
+                return key, "has no meaning for this format", f"it is for {', '.join(GRIDS)}"
+    if expect.time:
+        start, slash, end = expect.time.partition("/")
+        if not slash or not (_MOMENT.fullmatch(start) and _MOMENT.fullmatch(end)) or start == end == "..":
+            return (
+                "time",
+                "is not two moments in UTC",
+                'write "2026-01-01T00:00:00Z/2026-12-31T23:59:59Z", or .. for one',
+            )
+        if ".." not in (start, end) and start > end:
+            return "time", "ends before it begins", "swap the two"
+    seen: set[str] = set()
+    for variable in expect.variables or ():
+        if problem := _variable_problem(variable, seen):
+            return "variables", *problem
+        seen.add(variable.name)
     authority, colon, code = expect.crs.partition(":")
     if expect.crs and not (colon and authority.isalnum() and authority.isascii() and code.isalnum() and code.isascii()):
         return "crs", "is not an authority and a code", "write EPSG:4326, or another one"
@@ -41,6 +67,20 @@ def problem_of(expect: Expected) -> tuple[str, str, str] | None:
         west, south, east, north = expect.bbox
         if west > east or south > north:
             return "bbox", "has its sides the wrong way round", "west, south, east, north"
+    return None
+
+
+def _variable_problem(variable: ExpectedVariable, seen: set[str]) -> tuple[str, str] | None:
+    name = printable(variable.name)
+    if variable.name in seen:
+        return f"names {name} twice", "name each variable once"
+    bounds = [bound for bound in (variable.minimum, variable.maximum) if bound is not None]
+    if not all(map(isfinite, bounds)):
+        return f"bounds {name} by what is no number", "write numbers, or leave them out"
+    if len(bounds) == 2 and bounds[0] > bounds[1]:
+        return f"has a minimum of {name} above its maximum", "swap them"
+    if variable.dimensions and variable.shape and len(variable.dimensions) != len(variable.shape):
+        return f"gives {name} more or fewer dimensions than its shape has", "say as many of each"
     return None
 
 

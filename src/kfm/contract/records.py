@@ -10,6 +10,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from kfm.contract.formats import PYTHON_ALONE as PYTHON_ALONE
+from kfm.contract.formats import Format
+
 Status = Literal["SUCCESS", "FAILED", "PARTIAL", "SKIPPED"]
 Phase = Literal["PLAN", "EXECUTE", "UPSERT", "LINEAGE"]
 StepStatus = Literal["PENDING", "IN_PROGRESS", "DONE", "FAILED"]
@@ -483,8 +486,6 @@ class RefEntry(Record, frozen=True):
     ts: str
 
 
-# Settings of a source or contract, and formats: the Node runner refuses them.
-PYTHON_ALONE = ("comment", "member", "parquet", "skip_after_header", "skip_lines", "unpack")
 _Some = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] | msgspec.UnsetType  # absent: digests stay as they were
 _Sign = Annotated[str, msgspec.Meta(min_length=1, max_length=8)] | msgspec.UnsetType
 ColumnMode = Literal["evolve", "freeze", "discard-row", "discard-value"]
@@ -522,8 +523,7 @@ class DataContract(Record, frozen=True):
     """What a source must look like before anything is planned from it."""
 
     format: Annotated[
-        Literal["csv", "json", "ndjson", "geojson", "stac", "text", "bytes", "parquet"],
-        _what("bytes: anything, unchecked; parquet: also GeoParquet, and Python alone"),
+        Format, _what("bytes: anything, unchecked; parquet (also GeoParquet) and what follows it: Python alone")
     ] = "bytes"
     columns: Annotated[tuple[Column, ...], _what("the columns, members or properties that are checked")] = ()
     other_columns: Annotated[

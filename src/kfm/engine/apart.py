@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -24,7 +24,7 @@ from kfm.contract.canonical import canonical
 from kfm.contract.records import DataContract, Finding
 from kfm.engine.confining import libraries
 from kfm.errors import BadInput, Unavailable
-from kfm.inspection.inspecting import Inspection
+from kfm.inspection.inspecting import Inspection, nothing_found
 
 MEMORY = 2 << 30  # bytes
 SECONDS = 300  # of the processor
@@ -53,6 +53,7 @@ class Asked(msgspec.Struct, frozen=True):
     memory: int
     seconds: int
     confined: bool  # or not at all
+    only_described: bool = False
 
 
 class Died(Exception):
@@ -73,6 +74,32 @@ def inspect_apart(
     before: int = 0,
 ) -> Inspection:
     """As `inspect`, in a child. The bytes are copied to where it can read at any place, and verified on the way."""
+    expects = type(contract) is not DataContract
+    confined = contract.format not in UNCONFINED
+    asked = Asked(canonical(contract), expects, source, before, MEMORY, SECONDS, confined)
+    try:
+        return _asked(scratch, open_body, asked, accept, hold)
+    except Died as death:
+        return _held(source, contract.format, death.how)
+
+
+def describe_apart(scratch: Callable[[], BinaryIO], open_body: Callable[[], BinaryIO], form: str) -> dict[str, Any]:
+    """What a file of this format that passed says of itself; nothing, if it cannot be read any more."""
+    contract = msgspec.convert({"format": form}, DataContract)
+    asked = Asked(canonical(contract), False, "", 0, MEMORY, SECONDS, form not in UNCONFINED, only_described=True)
+    try:
+        return _asked(scratch, open_body, asked, lambda _: None, lambda _: None).described
+    except Died:
+        return {}
+
+
+def _asked(
+    scratch: Callable[[], BinaryIO],
+    open_body: Callable[[], BinaryIO],
+    asked: Asked,
+    accept: Callable[[bytes], None],
+    hold: Callable[[bytes], None],
+) -> Inspection:
     with scratch() as file:
         with open_body() as body:
             size = 0
@@ -80,20 +107,10 @@ def inspect_apart(
                 file.write(piece)
                 size += len(piece)
         file.flush()
-        asked = Asked(
-            canonical(contract),
-            type(contract) is not DataContract,
-            source,
-            before,
-            MEMORY,
-            SECONDS + size // PER_SECOND,
-            contract.format not in UNCONFINED,
-        )
         given = _Given(file, size)
         try:
-            return _answer(given, asked, accept, hold)
-        except Died as death:
-            return _held(source, contract.format, death.how)
+            seconds = asked.seconds + size // PER_SECOND
+            return _answer(given, msgspec.structs.replace(asked, seconds=seconds), accept, hold)
         finally:
             given.close()
 
@@ -211,14 +228,4 @@ def _how(code: int) -> str:
 def _held(source: str, form: str, how: str) -> Inspection:
     what = f"the reader of {form} {how}; the source is held"
     cause = Finding(source=source, rule=f"{form}.limits", message=what, row=0, column="", held=True)
-    return Inspection(
-        rows=0,
-        held_rows=0,
-        held=True,
-        cause=cause,
-        changed=False,
-        findings=[cause],
-        finding_counts={cause.rule: 1},
-        partitions=(),
-        skipped=msgspec.UNSET,
-    )
+    return nothing_found(cause)

@@ -15,6 +15,7 @@ from kfm.contract.records import DataContract
 from kfm.engine.apart import FRAME, Asked
 from kfm.engine.confining import confine, readable
 from kfm.errors import KfmError, Unavailable
+from kfm.inspection.inspecting import Inspection, inspect, nothing_found
 
 OUT_OF_MEMORY = 3
 
@@ -59,6 +60,21 @@ def bound(memory: int, seconds: int) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
+def _found(asked: Asked, contract: DataContract, frames: _Frames) -> Inspection:
+    if asked.only_described:
+        from kfm.inspection.grids import describe
+
+        return nothing_found(described=describe(_Source().open, contract.format))
+    return inspect(
+        _Source().open,
+        contract,
+        asked.source,
+        lambda body: frames.stream(b"a", body),
+        lambda body: frames.stream(b"h", body),
+        asked.before,
+    )
+
+
 def main(words: list[str]) -> int:
     with os.fdopen(int(words[0]), "rb") as told:
         asked = msgspec.json.decode(told.read(), type=Asked)
@@ -69,17 +85,8 @@ def main(words: list[str]) -> int:
         what = f"files of the format {contract.format} are read only where their reader can be confined"
         frames.send(b"x", msgspec.json.encode(("unavailable", what, "use Linux 5.13 or newer, with Landlock")))
         return 0
-    from kfm.inspection.inspecting import inspect
-
     try:
-        found = inspect(
-            _Source().open,
-            contract,
-            asked.source,
-            lambda body: frames.stream(b"a", body),
-            lambda body: frames.stream(b"h", body),
-            asked.before,
-        )
+        found = _found(asked, contract, frames)
     except MemoryError:
         return OUT_OF_MEMORY
     except KfmError as problem:

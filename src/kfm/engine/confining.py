@@ -23,11 +23,11 @@ _HANDLED = ((1, (1 << 13) - 1), (2, 1 << 13), (3, 1 << 14), (5, 1 << 15))  # sin
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _NO_NEW_PRIVILEGES, _SET_SECCOMP, _FILTER = 38, 22, 2
 _DENIED, _ALLOWED = 0x00050000 | 13, 0x7FFF0000  # EACCES
-# By machine: how the kernel calls it, and the numbers of socket, socketpair, connect, execve, execveat, ptrace,
+# By machine: how the kernel calls it, and the numbers of socket, connect, execve, execveat, ptrace,
 # process_vm_readv, process_vm_writev, io_uring_setup, kill, mount and bpf.
 _MACHINES = {
-    "x86_64": (0xC000003E, (41, 53, 42, 59, 322, 101, 310, 311, 425, 62, 165, 321)),
-    "aarch64": (0xC00000B7, (198, 199, 203, 221, 281, 117, 270, 271, 425, 129, 40, 280)),
+    "x86_64": (0xC000003E, (41, 42, 59, 322, 101, 310, 311, 425, 62, 165, 321)),
+    "aarch64": (0xC00000B7, (198, 203, 221, 281, 117, 270, 271, 425, 129, 40, 280)),
 }
 _FOREIGN = 0x40000000  # numbers of the other calling convention of x86_64
 

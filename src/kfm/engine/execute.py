@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from hashlib import sha256
 from itertools import chain, islice
 from typing import Any
@@ -369,9 +370,13 @@ class Crew:
                 if self._seal is not None:
                     body = self._seal.sealed(body)
                 digest = "sha256:" + sha256(body).hexdigest()
+                if self._walk.grids:
+                    self._say_of_grid(position, digest)
                 self._finished.append(((position, digest, len(body), media_type), body))
             else:
                 digest, size = self._store(position, step, body, describes)
+                if self._walk.grids:
+                    self._say_of_grid(position, digest)
                 self._finished.append(((position, digest, size, media_type), None))
         except KfmError as problem:
             return self._failed(position, problem, self._placed(position, step, problem), attempt)
@@ -454,6 +459,20 @@ class Crew:
         if kept:
             self._say(position, b"".join(kept), describes)
         return digest, size
+
+    def _say_of_grid(self, position: int, digest: str) -> None:
+        """Of a source that is published as it came; of a run that goes on after a crash it is looked at once more."""
+        walk = self._walk
+        form = walk.grids.get(digest)
+        if form is None or self._seal is not None:
+            return
+        if digest not in walk.described:
+            from kfm.engine.apart import describe_apart
+
+            walk.described[digest] = describe_apart(walk.ports.scratch, partial(walk.ports.objects.open, digest), form)
+        said = walk.described[digest] | self._described.get(position, {})
+        if said:
+            self._described[position] = said
 
     def _say(self, position: int, body: bytes, media_type: str) -> None:
         """What the bytes say of themselves, unless the author has."""

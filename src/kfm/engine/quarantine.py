@@ -13,6 +13,7 @@ import msgspec
 
 from kfm.contract.aims import REF
 from kfm.contract.canonical import canonical
+from kfm.contract.formats import GRIDS
 from kfm.contract.ports import Objects
 from kfm.contract.records import DataContract, Run, SourceRef
 from kfm.engine.acquire import is_restricted
@@ -36,6 +37,7 @@ def quarantine(walk: Walk, acquired: Acquired, run: Run | None = None) -> Inspec
     walk.stage = "QUARANTINE"
     if run is not None and run.plan_hash:  # resumed: inspected before it was planned
         walk.reached.inspected = inspected = Inspected(run.inputs, run.held)
+        _keep_grids(walk, acquired, inspected)
         return inspected
     inputs = list(acquired.inputs)
     held = ""
@@ -50,7 +52,16 @@ def quarantine(walk: Walk, acquired: Acquired, run: Run | None = None) -> Inspec
             held = sealing(walk, inputs).put(canonical({"dataset": walk.dataset, "sources": reports}))
         walk.reached.inspected = Inspected(inputs, held)
     walk.reached.inspected = inspected = Inspected([accepted_as_it_is(ref) for ref in inputs], held)
+    _keep_grids(walk, acquired, inspected)
     return inspected
+
+
+def _keep_grids(walk: Walk, acquired: Acquired, inspected: Inspected) -> None:
+    """What is published of a grid is the source itself: what it says of itself was seen here."""
+    if any(contract.format in GRIDS for contract in acquired.contracts.values()) and walk.ports.seal is None:
+        for i, contract in acquired.contracts.items():
+            if contract.format in GRIDS:
+                walk.grids[inspected.inputs[i].accepted_hash] = contract.format
 
 
 def accepted_as_it_is(ref: SourceRef) -> SourceRef:
@@ -123,6 +134,8 @@ def examine(walk: Walk, inputs: list[SourceRef], i: int, contract: DataContract,
             + "what was published stays",
         )
     accepted_hash = accepted.commit()[0] if report.changed else _drop(accepted) or read
+    if contract.format in GRIDS:
+        walk.described[accepted_hash] = report.described
     inputs[i] = msgspec.structs.replace(inputs[i], accepted_hash=accepted_hash, partitions=report.partitions)
 
 

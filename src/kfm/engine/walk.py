@@ -179,6 +179,8 @@ class Walk(Struct):
     log: Any = None  # the event log, bound to what this run is about
     stage: Stage = "ADMIT"
     reached: Reached = field(default_factory=Reached)  # for the receipt of a run that ends before its last station
+    grids: dict[str, str] = field(default_factory=dict)  # digests of sources that passed, with their formats
+    described: dict[str, dict[str, Any]] = field(default_factory=dict)  # what was seen of them on the way
 
     @property
     def standing(self) -> Standing | None:

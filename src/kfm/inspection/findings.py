@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kfm.contract.canonical import canonical
+from kfm.contract.formats import GRIDS
 from kfm.contract.records import ColumnMode, DataContract, Finding
 from kfm.errors import BadInput
 
@@ -109,7 +110,7 @@ class Outcome:
         if self._passing:
             number = f"{self._passing:,}" if self._passing < MAX_NAMES else f"{MAX_NAMES:,} or more"
             self.add(NOTE, "column.unknown", f"the contract does not name {number} of the columns; noted only")
-        if contract.format not in ("text", "bytes"):
+        if contract.format not in ("text", "bytes", *GRIDS):
             self._count(contract, before)
         self._flush()
 

@@ -18,16 +18,17 @@ is the restricted one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import msgspec
 
+from kfm.contract.formats import GRIDS
 from kfm.contract.records import Column, DataContract, Finding
 from kfm.errors import BadInput
 
 ROWS = ("csv", "json", "ndjson", "geojson", "stac", "parquet")  # formats that have them
 
-APART = ("parquet",)  # formats that a library of somebody else's reads, which may crash
+APART = ("parquet", *GRIDS)  # formats that a library of somebody else's reads, which may crash
 
 
 class Inspection(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +45,7 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
     findings: list[Finding]  # at most 200, the gravest kept; by row, then column
     finding_counts: dict[str, int]  # all of them, by rule
     partitions: tuple[str, ...]  # of the rows that passed
+    described: dict[str, Any] = {}  # of a grid: where and when it lies, as STAC says it
 
 
 def inspect(
@@ -66,6 +68,7 @@ def inspect(
     from kfm.inspection.findings import Outcome
 
     out = Outcome(source, hold)
+    described: dict[str, Any] = {}
     if contract.format == "csv":
         from kfm.inspection.csv import inspect_csv
 
@@ -82,6 +85,10 @@ def inspect(
         from kfm.inspection.parquet import inspect_parquet
 
         inspect_parquet(open_body, contract, out, accept)
+    elif contract.format in GRIDS:
+        from kfm.inspection.grids import inspect_grid
+
+        described = inspect_grid(open_body, contract, out)
     out.finish(contract, before)
     return Inspection(
         rows=out.rows,
@@ -93,6 +100,22 @@ def inspect(
         findings=out.listed(),
         finding_counts=dict(sorted(out.counts.items())),
         partitions=tuple(sorted(out.partitions)),
+        described=described,
+    )
+
+
+def nothing_found(cause: Finding | None = None, described: dict[str, Any] | None = None) -> Inspection:
+    """Of a source that could not be read for this cause, or was not held against anything."""
+    return Inspection(
+        rows=0,
+        held_rows=0,
+        held=cause is not None,
+        cause=cause,
+        changed=False,
+        findings=[cause] if cause is not None else [],
+        finding_counts={cause.rule: 1} if cause is not None else {},
+        partitions=(),
+        described=described or {},
     )
 
 

@@ -22,6 +22,10 @@ _SUFFIX = {
     "application/x-ndjson": ".ndjson",
     "text/plain": ".txt",
     "application/vnd.apache.parquet": ".parquet",
+    "image/tiff": ".tif",
+    "application/wmo-GRIB2": ".grib2",
+    "application/netcdf": ".nc",
+    "application/vnd.zarr+zip": ".zarr.zip",
 }
 
 

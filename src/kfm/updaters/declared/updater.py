@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kfm.contract.canonical import canonical
 from kfm.contract.declared import OutputConfig, StepConfig, declaration
+from kfm.contract.formats import GRIDS
 from kfm.contract.keys import digest
 from kfm.contract.ports import INLINE_MAX
 from kfm.contract.records import DataContract, SourceRef, Step, Trigger
@@ -91,7 +93,10 @@ class DeclaredUpdater(Updater):
         name = step.params["output"]
         output = self._outputs[name]
         chunks = self._bytes(name, output, step.params.get("partition"), read)
-        media_type = writing.MEDIA_TYPES[output.format_from(self._contracts[output.from_].format)]
+        contract = self._contracts[output.from_]
+        media_type = writing.MEDIA_TYPES[output.format_from(contract.format)]
+        if contract.format == "geotiff":
+            media_type += _profile(read, output.from_)
         body = writing.whole(chunks, INLINE_MAX)
         empty = isinstance(body, bytes) and not output.allow_empty and not holds_rows(media_type, body)
         return Output(body, media_type, rows=0 if empty else None)
@@ -106,6 +111,8 @@ class DeclaredUpdater(Updater):
         def lookup(step: StepConfig, place: Place) -> Lookup:
             return self._lookup(read, step, place)
 
+        if contract.format in GRIDS:
+            return writing.copied(read.open(output.from_))
         if contract.format == "parquet" == format_ and not steps and partition is None:
             return writing.copied(read.open(output.from_))
         if contract.format == "parquet":
@@ -150,6 +157,14 @@ class DeclaredUpdater(Updater):
                     self._lookups.pop(next(iter(self._lookups)))
                 self._lookups[key] = found
             return self._lookups[key]
+
+
+def _profile(read: Reader, source: str) -> str:
+    from kfm.documents.tiff import is_cloud_optimized
+
+    with read.open(source) as file:
+        begin = io.BytesIO(file.read(1 << 24))  # where the directories of such a file are
+    return "; profile=cloud-optimized" if is_cloud_optimized(begin) else ""
 
 
 def _lies_within(window: str, value: str, name: str, output: OutputConfig) -> bool:

@@ -21,6 +21,10 @@ MEDIA_TYPES = {
     "ndjson": "application/x-ndjson",
     "geojson": "application/geo+json",
     "parquet": "application/vnd.apache.parquet",
+    "geotiff": "image/tiff; application=geotiff",
+    "grib2": "application/wmo-GRIB2",
+    "netcdf": "application/netcdf",
+    "zarr": "application/vnd.zarr+zip",
 }
 # What stands before, between and after the records.
 _AROUND = {

@@ -1,0 +1,184 @@
+"""GeoTIFF and GRIB2, by GDAL: each by the one driver of its name, and nothing beside the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, BinaryIO
+
+from kfm.documents.tiff import NoTiff, images
+from kfm.inspection.grids import MOST_VALUES, Grid, NoGrid, Variable, checked_block, libraries
+
+_OPTIONS = {
+    "GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR",  # no .aux.xml, .ovr, .msk or .tfw beside it
+    "GDAL_PAM_ENABLED": "NO",
+    "GDAL_CACHEMAX": 64,
+    "GDAL_NUM_THREADS": "1",
+    "GDAL_MAX_DATASET_POOL_SIZE": "2",
+    "GDAL_HTTP_MAX_RETRY": "0",
+    "CPL_LOG": "/dev/null",
+}
+_ROWS = 1 << 22  # values that are read together
+
+
+def geotiff(body: BinaryIO) -> Grid:
+    (rasterio,) = libraries("GeoTIFF", "rasterio")
+    try:
+        (first, *_) = images(body)
+    except NoTiff:
+        raise NoGrid from None
+    if first.width * first.height > MOST_VALUES:
+        raise NoGrid(f"it holds more than {MOST_VALUES:,} values", "grid.size")
+    return _opened(rasterio, body, "GTiff", _bands)
+
+
+def grib2(body: BinaryIO) -> Grid:
+    (rasterio,) = libraries("GRIB2", "rasterio")
+    body.seek(0)
+    head = body.read(16)
+    if head[:4] != b"GRIB" or head[7:8] != b"\x02":
+        raise NoGrid
+    return _opened(rasterio, body, "GRIB", _messages, USE_IDX="NO")
+
+
+def _opened(rasterio: Any, body: BinaryIO, driver: str, variables: Any, **options: str) -> Grid:
+    from rasterio.errors import CRSError, RasterioError
+
+    env = rasterio.Env(**_OPTIONS)
+    env.__enter__()  # as long as the values are read, and this process does nothing else
+    try:
+        file = rasterio.open(f"/proc/self/fd/{body.fileno()}", driver=driver, **options)
+    except (RasterioError, CRSError) as problem:
+        raise NoGrid from problem
+    if file.count * file.width * file.height > MOST_VALUES:
+        raise NoGrid(f"it holds more than {MOST_VALUES:,} values", "grid.size")
+    for height, width in file.block_shapes:
+        checked_block(height * width * 16)
+    crs = _code(file.crs)
+    bounds = None if file.transform.is_identity else tuple(file.bounds)
+    return Grid(
+        variables=variables(file),
+        crs=crs,
+        bounds=_upright(bounds),
+        box=_degrees(file, bounds),
+        times=_times(file, driver),
+    )
+
+
+def _code(crs: Any) -> str:
+    """A system that GDAL only takes for a known one is not known by its code."""
+    if not crs:
+        return ""
+    found = crs.to_authority(confidence_threshold=100)
+    return f"{found[0]}:{found[1]}" if found else ""
+
+
+def _upright(bounds: Any) -> tuple[float, float, float, float] | None:
+    if bounds is None:
+        return None
+    left, bottom, right, top = bounds
+    return min(left, right), min(bottom, top), max(left, right), max(bottom, top)
+
+
+def _degrees(file: Any, bounds: Any) -> tuple[float, float, float, float] | None:
+    from rasterio.errors import RasterioError
+    from rasterio.warp import transform_bounds
+
+    box = _upright(bounds)
+    if box is None or not file.crs:
+        return None
+    if file.crs.is_geographic:
+        return turned(box)
+    try:
+        found = transform_bounds(file.crs, "OGC:CRS84", *box, densify_pts=21)
+    except (RasterioError, ValueError, RuntimeError):
+        return None
+    return tuple(found) if all(each - each == 0 for each in found) else None
+
+
+def turned(box: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
+    """Longitudes from 0 to 360 as those from -180 to 180; half a cell beyond the poles is the pole."""
+    west, south, east, north = box
+    cell = 1.0  # degrees that centres of cells may lie beyond an edge
+    if east > 180 and west >= -cell and east <= 360 + cell:
+        west, east = (-180.0, 180.0) if east - west >= 360 - cell else (_within(west), _within(east))
+    south, north = (
+        (max(south, -90.0) if south > -90 - cell else south),
+        (min(north, 90.0) if north < 90 + cell else north),
+    )
+    return west, south, east, north
+
+
+def _within(longitude: float) -> float:
+    return longitude - 360 if longitude > 180 else longitude
+
+
+def _values(file: Any, bands: list[int]) -> Iterator[Any]:
+    from rasterio.errors import RasterioError
+    from rasterio.windows import Window
+
+    height = max(1, _ROWS // max(1, file.width))
+    tall = file.block_shapes[0][0]
+    height = max(tall, height // tall * tall)
+    for band in bands:
+        for start in range(0, file.height, height):
+            window = Window(0, start, file.width, min(height, file.height - start))
+            try:
+                yield file.read(band, window=window, masked=True)
+            except RasterioError as problem:
+                raise NoGrid from problem
+
+
+def _bands(file: Any) -> list[Variable]:
+    named = [text or "" for text in file.descriptions]
+    plain = len(set(named)) < len(named) or "" in named
+    return [
+        Variable(
+            name=str(band) if plain else named[band - 1],
+            dtype=str(file.dtypes[band - 1]),
+            units=file.units[band - 1] or "",
+            dimensions=("y", "x"),
+            shape=(file.height, file.width),
+            nodata=file.nodatavals[band - 1],
+            values=lambda band=band: _values(file, [band]),  # type: ignore[misc]
+        )
+        for band in range(1, file.count + 1)
+    ]
+
+
+def _messages(file: Any) -> list[Variable]:
+    """Messages of one element are one variable."""
+    by: dict[tuple[str, str], list[int]] = {}
+    for band in range(1, file.count + 1):
+        tags = file.tags(band)
+        unit = tags.get("GRIB_UNIT", "").strip("[]")
+        by.setdefault((tags.get("GRIB_ELEMENT", str(band)), unit), []).append(band)
+    return [
+        Variable(
+            name=name,
+            dtype=str(file.dtypes[bands[0] - 1]),
+            units=units,
+            dimensions=("message", "y", "x"),
+            shape=(len(bands), file.height, file.width),
+            nodata=file.nodatavals[bands[0] - 1],
+            values=lambda bands=bands: _values(file, bands),  # type: ignore[misc]
+        )
+        for (name, units), bands in by.items()
+    ]
+
+
+def _times(file: Any, driver: str) -> tuple[str, str] | None:
+    """When what is told is valid. A TIFF says at most when it was written."""
+    if driver != "GRIB":
+        return None
+    found = []
+    for band in range(1, file.count + 1):
+        text = file.tags(band).get("GRIB_VALID_TIME", "").split()
+        if not text:
+            return None
+        found.append(int(text[0]))
+    return (_moment(min(found)), _moment(max(found))) if found else None
+
+
+def _moment(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

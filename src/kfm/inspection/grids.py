@@ -9,65 +9,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, BinaryIO, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, BinaryIO
 
 from kfm.contract.declared import ExpectedVariable
 from kfm.contract.expected import expected_of, same_crs
 from kfm.contract.records import DataContract
 from kfm.documents.characters import is_printable
-from kfm.errors import Unavailable
 from kfm.inspection.findings import NOTE, SOURCE, Outcome
+from kfm.inspection.gridded import MOST_VALUES, MOST_VARIABLES, Grid, NoGrid, Variable, count_of
 from kfm.inspection.stac import moment
 
-MOST_VALUES = 1 << 31
-MOST_VARIABLES = 10_000
-MOST_BLOCK = 256 << 20  # bytes that are decoded at once
-SLAB = 1 << 22  # values that are looked at together
 NAMES = {"geotiff": "GeoTIFF", "grib2": "GRIB2", "netcdf": "NetCDF", "zarr": "Zarr"}
-
-
-class NoGrid(Exception):
-    """It cannot be read; `why`, if it is more than that, follows in the sentence."""
-
-    def __init__(self, why: str = "", rule: str = "") -> None:
-        super().__init__(why)
-        self.why = why
-        self.rule = rule
-
-
-class Variable(NamedTuple):
-    """A band, a message, an array."""
-
-    name: str
-    dtype: str  # as numpy calls it
-    units: str
-    dimensions: tuple[str, ...]
-    shape: tuple[int, ...]
-    nodata: float | None
-    values: Callable[[], Iterator[Any]]  # arrays of numpy, masked where nothing is known
-
-
-class Grid(NamedTuple):
-    """What a file says of itself."""
-
-    variables: list[Variable]
-    crs: str = ""  # authority:code; empty: it does not say
-    bounds: tuple[float, float, float, float] | None = None  # west, south, east, north in its coordinates
-    box: tuple[float, float, float, float] | None = None  # the same in degrees
-    times: tuple[str, str] | None = None  # first and last, RFC 3339 in UTC
-
-
-def libraries(what: str, *names: str) -> list[Any]:
-    """Modules that are not installed by default."""
-    from importlib import import_module
-
-    try:
-        return [import_module(name) for name in names]
-    except ModuleNotFoundError as problem:
-        raise Unavailable(
-            f"{what} needs a library that is not installed", hint='pip install "kansas-frontier-matrix[grids]"'
-        ) from problem
 
 
 def inspect_grid(open_body: Callable[[], BinaryIO], contract: DataContract, out: Outcome) -> dict[str, Any]:
@@ -152,7 +105,7 @@ def _check(grid: Grid, contract: DataContract, out: Outcome) -> None:
     if len(grid.variables) > MOST_VARIABLES:
         out.add(SOURCE, "grid.size", f"it holds more than {MOST_VARIABLES:,} variables; the source is held")
         return
-    count = sum(_count(variable.shape) for variable in grid.variables)
+    count = sum(count_of(variable.shape) for variable in grid.variables)
     if count > MOST_VALUES:
         out.add(SOURCE, "grid.size", f"it holds more than {MOST_VALUES:,} values; the source is held")
         return
@@ -268,31 +221,6 @@ def _range(values: Any) -> tuple[Any, Any]:
     return known.min().item(), known.max().item()
 
 
-def slabs(shape: tuple[int, ...], most: int = SLAB) -> Iterator[tuple[slice, ...]]:
-    """Pieces of an array of at most about so many values, in its order: whole in the last dimensions."""
-    if 0 in shape:
-        return
-    if not shape or _count(shape) <= most:
-        yield tuple(slice(0, size) for size in shape)
-        return
-    rest = _count(shape[1:])
-    step = max(1, most // rest) if rest <= most else 1
-    for start in range(0, shape[0], step):
-        first = slice(start, min(start + step, shape[0]))
-        if rest <= most:
-            yield (first, *(slice(0, size) for size in shape[1:]))
-        else:
-            for others in slabs(shape[1:], most):
-                yield (first, *others)
-
-
-def _count(shape: Iterable[int]) -> int:
-    found = 1
-    for size in shape:
-        found *= size
-    return found
-
-
 def _same(said: float, found: float | None) -> bool:
     return found is not None and (said == found or (said != said and found != found))
 
@@ -304,9 +232,3 @@ def _listed(names: Iterable[str]) -> str:
 
 def _sizes(shape: Iterable[int]) -> str:
     return " x ".join(str(size) for size in shape) or "1"
-
-
-def checked_block(size: int) -> None:
-    """Refuses what would be decoded in one piece that is too large."""
-    if size > MOST_BLOCK:
-        raise NoGrid(f"a piece of it is larger than {MOST_BLOCK >> 20} MiB when it is decoded", "grid.size")

@@ -10,7 +10,16 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO
 
-from kfm.inspection.grids import MOST_VARIABLES, Grid, NoGrid, Variable, checked_block, libraries, slabs
+from kfm.inspection.gridded import (
+    MOST_VARIABLES,
+    Grid,
+    NoGrid,
+    Variable,
+    checked_block,
+    libraries,
+    slabs,
+    turned,
+)
 
 _MAGIC = (b"CDF\x01", b"CDF\x02", b"CDF\x05", b"\x89HDF\r\n\x1a\n")
 EAST = ("degrees_east", "degree_east", "degree_E", "degrees_E", "degreeE", "degreesE")
@@ -39,8 +48,6 @@ def netcdf(body: BinaryIO) -> Grid:
         bounds = _box(grid_x, grid_y)
     elif box is not None:
         crs, bounds = crs or "OGC:CRS84", box
-    from kfm.inspection.rasters import turned
-
     return Grid([variable for variable, _ in found], crs, bounds, turned(box) if box else None, _times(found))
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
 from kfm.documents.tiff import NoTiff, images
-from kfm.inspection.grids import MOST_VALUES, Grid, NoGrid, Variable, checked_block, libraries
+from kfm.inspection.gridded import MOST_VALUES, Grid, NoGrid, Variable, checked_block, libraries, turned
 
 _OPTIONS = {
     "GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR",  # no .aux.xml, .ovr, .msk or .tfw beside it
@@ -94,23 +94,6 @@ def _degrees(file: Any, bounds: Any) -> tuple[float, float, float, float] | None
     except (RasterioError, ValueError, RuntimeError):
         return None
     return tuple(found) if all(each - each == 0 for each in found) else None
-
-
-def turned(box: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
-    """Longitudes from 0 to 360 as those from -180 to 180; half a cell beyond the poles is the pole."""
-    west, south, east, north = box
-    cell = 1.0  # degrees that centres of cells may lie beyond an edge
-    if east > 180 and west >= -cell and east <= 360 + cell:
-        west, east = (-180.0, 180.0) if east - west >= 360 - cell else (_within(west), _within(east))
-    south, north = (
-        (max(south, -90.0) if south > -90 - cell else south),
-        (min(north, 90.0) if north < 90 + cell else north),
-    )
-    return west, south, east, north
-
-
-def _within(longitude: float) -> float:
-    return longitude - 360 if longitude > 180 else longitude
 
 
 def _values(file: Any, bands: list[int]) -> Iterator[Any]:

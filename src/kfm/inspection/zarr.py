@@ -11,7 +11,16 @@ from typing import Any, BinaryIO
 
 from kfm.documents.strict_json import decode
 from kfm.errors import BadInput
-from kfm.inspection.grids import MOST_VARIABLES, Grid, NoGrid, Variable, checked_block, libraries, slabs
+from kfm.inspection.gridded import (
+    MOST_VARIABLES,
+    Grid,
+    NoGrid,
+    Variable,
+    checked_block,
+    libraries,
+    slabs,
+    turned,
+)
 
 MOST_ENTRIES = 200_000
 MOST_METADATA = 4 << 20
@@ -41,8 +50,6 @@ def zarr(body: BinaryIO) -> Grid:
         [(root.basename or "0", root)] if isinstance(root, library.Array) else list(_arrays(library, root, "", [0]))
     )
     found = [(_variable(name, array), array) for name, array in arrays]
-    from kfm.inspection.rasters import turned
-
     box = _box(found)
     return Grid(
         [variable for variable, _ in found],

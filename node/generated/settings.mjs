@@ -273,6 +273,7 @@ export const Config = record("Config", {
   objects: [bounded(text, {"min": 1, "max": 4096}), "file:.kfm/objects"],
   publish: [bounded(text, {"min": 1, "max": 4096}), "file:public"],
   catalog: [bounded(text, {"max": 4096}), ""],
+  pages: [boolean, false],
   artifacts: [bounded(text, {"min": 1, "max": 4096}), ".kfm/artifacts"],
   accept_weak_storage: [boolean, false],
   network: [NetworkConfig.type, {"allow": [], "timeout_s": 30, "total_s": 3600, "max_bytes": 1099511627776, "revalidate_s": 86400, "retries": 0}],

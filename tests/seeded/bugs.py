@@ -16,6 +16,12 @@ from tests.seeded.planting import Bug
 SIMULATED = "tests/power/test_simulated.py"
 PUBLISHED = "tests/power/test_published.py"
 BUGS: dict[str, Bug] = {
+    "the page of a dataset stays when nothing of it is public": Bug(
+        "kfm/engine/paged.py",
+        "key=path_of(dataset), body=None)",
+        'key=path_of(dataset), body=b"")',
+        "tests/catalog/test_public_pages.py::test_a_page_goes_back_with_its_version_and_goes_with_the_last",
+    ),
     "what a person took back is published by itself": Bug(
         "kfm/house/automatic.py",
         "        if who is not None:\n",

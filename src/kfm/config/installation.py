@@ -45,6 +45,9 @@ class Config(Record, frozen=True):
         str,
         Meta(max_length=4096, description="file:PATH of the folder that describes what is published; empty: none"),
     ] = ""
+    pages: Annotated[
+        bool, Meta(description="index.html of each dataset and of all in the public folder, for people; Python only")
+    ] = False
     artifacts: Annotated[Text, Meta(description="folder for the artifacts of each run")] = ".kfm/artifacts"
     accept_weak_storage: Annotated[
         bool, Meta(description="write to places that may lose what they acknowledged, such as tmpfs or NFS")
@@ -141,6 +144,8 @@ def check(config: Config, document: Document) -> None:
         _check_location(document, "catalog", config.catalog, ("file",))
         if _is_taken(config):
             document.refuse(("catalog",), "is in a folder that something else has", "give it one of its own")
+    if config.pages and not config.publish.startswith("file:"):
+        document.refuse(("pages",), "are of a public folder, and publish names none", "write publish: file:public")
     check_github(document, config.publish, config.github)
     check_graph(document, config.graph, config.neo4j, config.network.allow)
     check_openlineage(document, config.openlineage, config.network.allow)

@@ -83,7 +83,7 @@ class Cataloguing:
         for version in self.standing[:-1]:
             yield self._superseded(version)
         yield self.collection(sorted(keys))
-        yield self._page()
+        yield self.page()
 
     def catalogued(self) -> Catalogued:
         """For the note of it, once all of it was told; empty if nothing stands."""
@@ -125,7 +125,7 @@ class Cataloguing:
         for version in self.standing[-3:-1]:  # the one before it led to the current one, where this one was then
             yield self._superseded(version)
         yield self._collected()
-        yield self._page()
+        yield self.page()
         yield from gone
 
     def _gone_back(self, known: Sequence[str], runs: Sequence[PublicRun]) -> Changes:
@@ -136,7 +136,7 @@ class Cataloguing:
                 yield self._superseded(version)
             yield self._history()
             yield self._collected()
-            yield self._page()
+            yield self.page()
         yield from gone
         kept = {record.run_id for version in self.standing for record in self._records(version)}
         for run in runs:
@@ -186,7 +186,7 @@ class Cataloguing:
         body = canonical(stac.collection(self._current(), keys, self._places))
         return stac.collection_path(self.dataset), body
 
-    def _page(self) -> tuple[str, bytes]:
+    def page(self, *, in_public: bool = False) -> tuple[str, bytes]:
         """The same for people. Files are named where their names are for everybody."""
         current, files = self._current(), []
         if current.made.labels is None:
@@ -199,7 +199,8 @@ class Cataloguing:
         standing = [
             shelf.Stood(each, self._published.get(each, ""), record.entries, record.size) for each, record in stood
         ]
-        return shelf.page_path(self.dataset), shelf.dataset_page(current, files, standing, self._places)
+        body = shelf.dataset_page(current, files, standing, self._places, in_public=in_public)
+        return shelf.page_path(self.dataset), body
 
     def _superseded(self, version: str) -> tuple[str, bytes]:
         body = canonical(stac.collection(self._version(version), (), self._places))

@@ -29,6 +29,10 @@ def differences(house: House, dataset: str) -> list[Difference]:
     moves = list(house.state.refs.history(f"published/{dataset}"))
     stay = standing(moves, house.retention(dataset))
     expected = {path: digest for path, digest, _ in expected_files(house, dataset)}
+    if house.config.pages:
+        from kfm.house.pages import expected_page
+
+        expected |= expected_page(house, dataset)
     return house.outside.differences(dataset, expected, _gone(dataset, moves, stay))
 
 
@@ -84,7 +88,12 @@ def repair(house: House, dataset: str) -> tuple[list[Difference], list[Effect]]:
         telling.clear(foreign, list(dict.fromkeys([*gone, *unknown])))
         if any(difference.kind != "foreign" for difference in found):
             altered = [difference.path for difference in found if difference.kind == "altered"]
-            telling.mend([path for path in altered if path != pointer_path(dataset)])
+            page = f"datasets/{dataset}/index.html"
+            telling.mend([path for path in altered if path not in (pointer_path(dataset), page)])
+            if house.config.pages:
+                from kfm.house.pages import build
+
+                build(house)
     effects = list(house.publisher.trace)
     house.publisher.trace.clear()
     return found, effects
@@ -105,7 +114,15 @@ def check_all(house: House, names: Sequence[str]) -> tuple[list[Difference], Pro
             found += differences(house, name)
         except KfmError as problem:
             problems.append((name, problem))
-    return found, problems
+    return [*found, *_front(house)], problems
+
+
+def _front(house: House) -> list[Difference]:
+    if not house.config.pages:
+        return []
+    from kfm.house.pages import front_differs
+
+    return list(front_differs(house))
 
 
 def repair_all(house: House, names: Sequence[str]) -> tuple[list[Difference], list[Effect], Problems]:
@@ -122,4 +139,9 @@ def repair_all(house: House, names: Sequence[str]) -> tuple[list[Difference], li
         else:
             found += wrong
             effects += done
+    if front := _front(house):
+        from kfm.house.pages import build
+
+        build(house)
+        found += front
     return found, effects, problems

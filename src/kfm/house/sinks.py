@@ -18,6 +18,10 @@ def followers(house: House) -> Iterator[Follower]:
         from kfm.house.catalogs import catalog_follower
 
         yield catalog_follower(house)
+    if house.resolved.config.pages:
+        from kfm.house.pages import pages_follower
+
+        yield pages_follower(house)
     if house.resolved.config.graph:
         from kfm.house.graph import graph_follower
 

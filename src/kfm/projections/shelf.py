@@ -15,6 +15,7 @@ from kfm.projections.page import STYLE
 PAGE = "index.html"
 MOST = 1000  # files that a page lists; the listing beside it has all
 _LICENCES = "https://spdx.org/licenses/"
+_POINTER = ('<li><a href="current.json">Which version is current</a></li>',)
 
 
 class File(NamedTuple):
@@ -39,8 +40,16 @@ def page_path(dataset: str) -> str:
     return f"{dataset}/{PAGE}"
 
 
-def dataset_page(version: PublicVersion, files: Sequence[File], standing: Sequence[Stood], places: Places) -> bytes:
-    """Of what is current of a dataset; `files` are the first of them, or none where their names are not for all."""
+def dataset_page(
+    version: PublicVersion,
+    files: Sequence[File],
+    standing: Sequence[Stood],
+    places: Places,
+    *,
+    in_public: bool = False,
+) -> bytes:
+    """Of what is current of a dataset; `files` are the first of them, or none where their names are not for all.
+    `in_public`: it lies in the public folder, and no catalog beside it."""
     metadata = version.metadata or version.made.metadata
     title = str(metadata.get("title") or version.dataset)
     body = [
@@ -52,28 +61,34 @@ def dataset_page(version: PublicVersion, files: Sequence[File], standing: Sequen
         "<h2>Versions</h2>",
         *_versions(version.dataset, standing, places),
         "<h2>For programs</h2><ul>",
-        f'<li><a href="{stac.collection_path(version.dataset).rpartition("/")[2]}">STAC collection</a></li>',
-        f'<li><a href="../{dcat.PATH}">DCAT catalog</a></li></ul>',
-        '<p><a href="../index.html">All datasets</a></p>',
+        *(_POINTER if in_public else _catalog_links(version.dataset)),
+        f'</ul><p><a href="{"../" if in_public else ""}../index.html">All datasets</a></p>',
     ]
     return _whole(title, body)
 
 
-def front_page(datasets: Sequence[tuple[str, dict[str, Any]]], places: Places) -> bytes:
+def _catalog_links(dataset: str) -> Iterator[str]:
+    yield f'<li><a href="{stac.collection_path(dataset).rpartition("/")[2]}">STAC collection</a></li>'
+    yield f'<li><a href="../{dcat.PATH}">DCAT catalog</a></li>'
+
+
+def front_page(datasets: Sequence[tuple[str, dict[str, Any]]], places: Places, *, in_public: bool = False) -> bytes:
     """Of all datasets, each as the DCAT catalog has it, by name."""
+    below = "datasets/" if in_public else ""
     body = [f"<h1>{escape(places.title)}</h1>", _paragraph(places.description)]
     body.append("<table><thead><tr>")
     body += [f'<th scope="col">{head}</th>' for head in ("Dataset", "What it is", "Published", "Version")]
     body.append("</tr></thead><tbody>")
     for name, said in datasets:
-        link = f'<a href="{escape(page_path(name))}">{escape(str(said["title"]))}</a>'
+        link = f'<a href="{escape(below + page_path(name))}">{escape(str(said["title"]))}</a>'
         day = escape(str(said.get("issued") or said["modified"])[:10])
         cells = (link, escape(str(said["description"])), day, f"<code>{escape(said['version'][7:19])}</code>")
         body.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
     body.append("</tbody></table>")
     if not datasets:
         body.append("<p>Nothing is published.</p>")
-    body.append(f'<p>For programs: <a href="{stac.ROOT}">STAC</a>, <a href="{dcat.PATH}">DCAT</a>.</p>')
+    if not in_public:
+        body.append(f'<p>For programs: <a href="{stac.ROOT}">STAC</a>, <a href="{dcat.PATH}">DCAT</a>.</p>')
     return _whole(places.title, body)
 
 

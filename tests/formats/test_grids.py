@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,14 @@ import msgspec
 import numpy as np
 import pytest
 
+import kfm
 from kfm.contract.declared import Expected
 from kfm.contract.expected import expecting
 from kfm.contract.records import DataContract
 from kfm.documents.tiff import is_cloud_optimized
 from kfm.engine import apart
 from kfm.inspection.inspecting import Inspection, inspect
+from tests.abilities import lacking
 from tests.formats import grids
 from tests.formats.grids import KANSAS, MADE, SUFFIX, geotiff, netcdf, rain, site_of, zarr
 from tests.node.sites import command
@@ -283,3 +286,27 @@ def test_the_other_runner_says_that_it_does_not_read_it(place: Path) -> None:
     )
     assert told.returncode == 3
     assert "dataset rain has a source with netcdf, and this runner reads none; run it with" in told.stderr
+
+
+def test_each_is_a_dataset_of_xarray(place: Path) -> None:
+    if find_spec("xarray") is None:
+        lacking("xarray is not installed")
+    (place / "kfm.yml").write_text(
+        FOUR + "".join(ONE.format(form=form, bands=1) for form in MADE).replace(", bands: 1", "")
+    )
+    for form in MADE:
+        (place / f"day.{form}").write_bytes(made(form))
+    opened = kfm.open(place)
+    opened.run()
+    for form in MADE:
+        found = opened.read(form).xarray()
+        (name,) = [str(name) for name in found.data_vars]
+        values = np.asarray(found[name].values).reshape(-1, 30, 75)
+        expected = np.maximum(rain(), 0) if form in ("grib2", "zarr") else np.where(rain() < 0, np.nan, rain())
+        assert np.allclose(values[0], expected, atol=0.01, equal_nan=True), form
+        if form != "grib2":
+            assert name == "rain" and found[name].attrs["units"] == "mm"
+        west, east = (
+            float(found[axis][at]) for axis, at in ((("lon" if "lon" in found.coords else "x"), at) for at in (0, -1))
+        )
+        assert -102 <= west < -101.8 and -94.8 < east <= -94.5

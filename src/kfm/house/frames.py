@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kfm.contract.canonical import canonical
-from kfm.errors import BadInput, Unavailable
+from kfm.errors import BadInput
+from kfm.house import grids
 from kfm.house.reading import (
     GEOJSON,
     NETCDF,
@@ -94,11 +95,15 @@ def geopandas(house: House, found: Found) -> Any:
 
 def xarray(house: House, found: Found) -> Any:
     xr = library("xarray", EXTRA)
-    if kind_of(found) in NETCDF:
-        if not {"h5netcdf", "scipy"} & set(xr.backends.list_engines()):
-            raise Unavailable("xarray has nothing to read NetCDF with", hint="pip install h5netcdf scipy")
-        body = io.BytesIO(bytes_of(house, found, only(found)))
-        return understood(lambda: xr.open_dataset(body).load(), f"{found.name} cannot be read as NetCDF")
+    kind = kind_of(found)
+    if kind in NETCDF or kind in grids.RASTERS or kind == grids.ZARR:
+        body = bytes_of(house, found, only(found))
+        if kind in NETCDF:
+            return understood(lambda: grids.of_netcdf(xr, body), f"{found.name} cannot be read as NetCDF")
+        if kind == grids.ZARR:
+            return understood(lambda: grids.of_zarr(xr, body), f"{found.name} cannot be read as Zarr")
+        driver = grids.RASTERS[kind]
+        return understood(lambda: grids.of_raster(xr, body, driver), f"{found.name} cannot be read as {driver}")
     frame = pandas(house, found, text=False)
     return understood(lambda: xr.Dataset.from_dataframe(frame), _NOT_A_FRAME.format(found.name))
 

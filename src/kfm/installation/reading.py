@@ -89,7 +89,7 @@ class Reading(Shown):
             return frames.geopandas(house, self._found)
 
     def xarray(self) -> xarray.Dataset:
-        """Of NetCDF; of a table by way of pandas."""
+        """Of NetCDF, GeoTIFF, GRIB2 or Zarr; of a table by way of pandas."""
         from kfm.house import frames
 
         with self._opened() as house:

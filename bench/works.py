@@ -205,7 +205,7 @@ WORKS: tuple[Work, ...] = (
         Contestant("Polars, by hand", ("peer_polars.py", "table"), 1_000_000, "nothing is synced", "polars", 3),
         per="row",
         note="All three make the same bytes. KFM also hashes what it reads and writes, reads its output back and "
-        "syncs it; it has one thread, the others two.",
+        "syncs it. It inspects in one thread; its steps, by columns of Arrow, have two, as the others do.",
     ),
     Work(
         "cold", "Cold start", "ms", "ms",
@@ -266,8 +266,8 @@ TARGETS: tuple[Target, ...] = (
     Target("canonical", "KFM, mixed values", "value", least=100_000),
     Target("fetch", "KFM, over HTTP from this machine", "ratio", least=0.6),
     Target("seal", "KFM, sealing", "ratio", least=0.5),
-    Target("table", "KFM, declared", "ratio", least=0.333),
+    Target("table", "KFM, declared", "ratio", least=0.5),
     Target("cold", "`kfm --version`", "ratio", most=5),
-    Target("cold", "`kfm run`, 10 files, all unchanged", "ratio", most=12),
+    Target("cold", "`kfm run`, 10 files, all unchanged", "ratio", most=6),
     Target("memory", "KFM, a source of 5 GiB", "value", most=200),
 )

@@ -12,13 +12,13 @@ from kfm.contract.declared import OutputConfig, StepConfig, declaration
 from kfm.contract.formats import GRIDS
 from kfm.contract.keys import digest
 from kfm.contract.ports import INLINE_MAX
-from kfm.contract.records import DataContract, SourceRef, Step, Trigger
+from kfm.contract.records import DataContract, Layout, SourceRef, Step, Trigger
 from kfm.contract.tables import holds_rows
 from kfm.contract.updater import Output, Plan, Reader, Sources, Updater, check_updater
 from kfm.documents.characters import printable
 from kfm.documents.windows import within
 from kfm.errors import BadInput
-from kfm.updaters.declared import records, tables, writing
+from kfm.updaters.declared import records, tables, wholly, writing
 from kfm.updaters.declared.lookups import Lookup
 from kfm.updaters.declared.problems import Place
 from kfm.updaters.declared.reading import Members, Properties, rows_of
@@ -119,6 +119,8 @@ class DeclaredUpdater(Updater):
             made = self._of_columns(name, output, partition, read, steps, lookup, format_)
             if made is not None:
                 return made
+        if contract.format == "csv" == format_ and (made := self._of_texts(output, partition, read, steps)) is not None:
+            return made
         if contract.format == "csv":
             return _of_table(output, partition, read, steps, lookup, self._room(read), format_)
         return _of_records(name, output, partition, read, contract, steps, lookup, self._room(read), format_)
@@ -144,6 +146,16 @@ class DeclaredUpdater(Updater):
         if partition is not None:
             batches = columnar.only(output.partition_by, partition, batches)
         return parquet_pieces(columnar.without_box(pipeline.schema), columnar.shown(pipeline.run(batches)))
+
+    def _of_texts(
+        self, output: OutputConfig, partition: str | None, read: Reader, steps: Steps
+    ) -> Iterator[bytes] | None:
+        """A large table by columns, where that makes the same."""
+        source = read.inputs[self._sources.index(output.from_)]
+        layout = source.layout or Layout()
+        if not wholly.is_for(source.size, layout, steps):
+            return None
+        return wholly.table_as_csv(lambda: read.open(output.from_), layout, steps, output.partition_by, partition)
 
     def _lookup(self, read: Reader, step: StepConfig, place: Place) -> Lookup:
         """Read once for all partitions; a run reads the same bytes throughout."""

@@ -10,8 +10,8 @@ const SAFE = /^[a-z0-9][a-z0-9._-]{0,79}$/;
 const SUFFIX = new Map([
   ["text/csv", ".csv"], ["text/plain", ".txt"], ["application/json", ".json"], ["application/x-ndjson", ".ndjson"],
   ["application/geo+json", ".geojson"], ["application/vnd.apache.parquet", ".parquet"], ["image/tiff", ".tif"],
-  ["application/wmo-GRIB2", ".grib2"], ["application/netcdf", ".nc"],
-  ["application/vnd.zarr+zip", ".zarr.zip"],
+  ["application/wmo-GRIB2", ".grib2"], ["application/netcdf", ".nc"], ["application/geopackage+sqlite3", ".gpkg"],
+  ["application/vnd.zarr+zip", ".zarr.zip"], ["application/vnd.shp+zip", ".shp.zip"], ["application/vnd.flatgeobuf", ".fgb"],
 ]);
 const NEWLINE = Buffer.from("\n");
 

@@ -17,7 +17,7 @@ import { schemaProblems, splitProblems } from "./inspect_schema.mjs";
 import { encodingProblem, inspectText, LIMITS } from "./inspect_text.mjs";
 
 const RECORDS = ["json", "ndjson", "geojson", "stac"];
-const ROWS = ["csv", ...RECORDS, "parquet"];
+const ROWS = ["csv", ...RECORDS, "parquet", "geopackage", "shapefile", "flatgeobuf"];
 
 /**
  * Judge the source that `openBody` opens, each time from its first byte: `read(n)` gives up to n bytes, none at the

@@ -2,8 +2,8 @@
 
 import { any, boolean, bounded, choice, integer, list, literal, map, nullable, number, record, text, tuple } from "../types.mjs";
 
-export const PYTHON_ALONE = ["comment", "geotiff", "grib2", "member", "netcdf", "parquet", "skip_after_header", "skip_lines", "unpack", "zarr"];
-export const Format = literal("bytes", "csv", "geojson", "geotiff", "grib2", "json", "ndjson", "netcdf", "parquet", "stac", "text", "zarr");
+export const PYTHON_ALONE = ["comment", "flatgeobuf", "geopackage", "geotiff", "grib2", "layer", "member", "netcdf", "parquet", "shapefile", "skip_after_header", "skip_lines", "unpack", "zarr"];
+export const Format = literal("bytes", "csv", "flatgeobuf", "geojson", "geopackage", "geotiff", "grib2", "json", "ndjson", "netcdf", "parquet", "shapefile", "stac", "text", "zarr");
 export const Status = literal("FAILED", "PARTIAL", "SKIPPED", "SUCCESS");
 export const Phase = literal("EXECUTE", "LINEAGE", "PLAN", "UPSERT");
 export const StepStatus = literal("DONE", "FAILED", "IN_PROGRESS", "PENDING");
@@ -411,7 +411,7 @@ export const Column = record("Column", {
 });
 
 export const DataContract = record("DataContract", {
-  format: [literal("bytes", "csv", "geojson", "geotiff", "grib2", "json", "ndjson", "netcdf", "parquet", "stac", "text", "zarr"), "bytes"],
+  format: [literal("bytes", "csv", "flatgeobuf", "geojson", "geopackage", "geotiff", "grib2", "json", "ndjson", "netcdf", "parquet", "shapefile", "stac", "text", "zarr"), "bytes"],
   columns: [list(Column.type), []],
   other_columns: [literal("discard-row", "discard-value", "evolve", "freeze"), "evolve"],
   header: [boolean, true],
@@ -420,6 +420,7 @@ export const DataContract = record("DataContract", {
   skip_lines: [bounded(integer, {"ge": 0, "le": 1000000}), undefined],
   comment: [bounded(text, {"min": 1, "max": 8}), undefined],
   skip_after_header: [bounded(integer, {"ge": 0, "le": 1000000}), undefined],
+  layer: [bounded(text, {"min": 1, "max": 200}), undefined],
   min_rows: [integer, 0],
   max_held_rows: [integer, -1],
   max_held_share: [number, 0.2],

@@ -3,16 +3,19 @@
 import { any, boolean, bounded, choice, integer, list, literal, map, nullable, number, record, text, tuple } from "../types.mjs";
 import { DataContract } from "./records.mjs";
 
+export const COLUMNAR = ["parquet", "geopackage", "shapefile", "flatgeobuf"];
 export const GRIDS = ["geotiff", "grib2", "netcdf", "zarr"];
+export const VECTORS = ["geopackage", "shapefile", "flatgeobuf"];
 export const CastType = literal("boolean", "integer", "number", "text");
 export const OutputFormat = literal("csv", "geojson", "json", "ndjson", "parquet");
-export const TABULAR = ["csv", "json", "ndjson", "geojson", "stac", "parquet"];
+export const TABULAR = ["csv", "json", "ndjson", "geojson", "stac", "parquet", "geopackage", "shapefile", "flatgeobuf"];
+export const GEOMETRIES = ["Point", "LineString", "Polygon", "MultiPoint", "MultiLineString", "MultiPolygon", "GeometryCollection"];
 export const VERBS = ["select", "rename", "cast", "filter", "sort", "deduplicate", "join", "mask"];
 export const FEATURE_MEMBERS = ["id", "geometry", "bbox"];
 export const ITEM_MEMBERS = ["id", "geometry", "bbox", "collection", "links", "assets", "stac_version", "stac_extensions"];
 export const FILE_NAMES = ["kfm.yml", "kfm.yaml", "kfm.json"];
 export const RESERVED_ENV = ["KFM_ACTOR", "KFM_COLOR", "KFM_CONFIG", "KFM_LOG", "KFM_NOW"];
-export const Format = literal("bytes", "csv", "geojson", "geotiff", "grib2", "json", "ndjson", "netcdf", "parquet", "stac", "text", "zarr");
+export const Format = literal("bytes", "csv", "flatgeobuf", "geojson", "geopackage", "geotiff", "grib2", "json", "ndjson", "netcdf", "parquet", "shapefile", "stac", "text", "zarr");
 export const Zone = literal("processed", "published");
 export const CatchUp = literal("all", "last", "none");
 export const On = literal("anomaly", "event");
@@ -40,6 +43,7 @@ export const Expected = record("Expected", {
   bands: [bounded(integer, {"ge": 1}), undefined],
   time: [text, undefined],
   variables: [list(ExpectedVariable.type), undefined],
+  geometry: [list(text), undefined],
 });
 
 export const FilterConfig = record("FilterConfig", {
@@ -199,7 +203,7 @@ export const SourceConfig = record("SourceConfig", {
   zone: [literal("processed", "published"), "processed"],
   key: [list(bounded(text, {"min": 1, "max": 4096})), []],
   version: [text, ""],
-  format: [nullable(literal("bytes", "csv", "geojson", "geotiff", "grib2", "json", "ndjson", "netcdf", "parquet", "stac", "text", "zarr")), null],
+  format: [nullable(literal("bytes", "csv", "flatgeobuf", "geojson", "geopackage", "geotiff", "grib2", "json", "ndjson", "netcdf", "parquet", "shapefile", "stac", "text", "zarr")), null],
   contract: [DataContract.type, {"format": "bytes", "columns": [], "other_columns": "evolve", "header": true, "delimiter": ",", "encoding": "utf-8", "min_rows": 0, "max_held_rows": -1, "max_held_share": 0.2, "allow_empty": false, "shrink_limit": 0.2, "partition_by": "", "json_schema": {}, "root": ""}],
   expect: [nullable(Expected.type), null],
   complete: [boolean, false],

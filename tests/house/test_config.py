@@ -312,7 +312,7 @@ YAML_CASES: Cases = {
         "datasets: {a: {updater: u.py:U, sensitivity: secret}}",
         ("is not one of closed, generalised, public, restricted",),
     ),
-    "an unknown file format": (SOURCE % "{uri: a, format: xls}", ("format is not one of bytes, csv, geojson",)),
+    "an unknown file format": (SOURCE % "{uri: a, format: xls}", ("format is not one of bytes, csv, flatgeobuf",)),
     "an unknown column mode": (
         SOURCE % "{uri: a, contract: {columns: [{name: x, mode: drop}]}}",
         ("contract.columns[0].mode is not one of discard-row, discard-value",),

@@ -51,8 +51,8 @@ NOT_FOR_NODE = (
 # And single settings: Node runs no dataset that reads another one, Parquet, a grid or an archive, is masked or promoted
 # by itself. Python looks at a format that only a connector has before it looks at the address.
 NOT_FOR_NODE_EITHER = (
-    ".dataset", ".zone", ".mask", ".expect", ".expect.crs", ".expect.bbox", ".expect.bands", ".expect.time",
-    ".expect.variables", ".member", ".unpack", ".promote",
+    ".dataset", ".zone", ".mask", ".expect", ".expect.crs", ".expect.bbox", ".expect.bands", ".expect.geometry",
+    ".expect.time", ".expect.variables", ".member", ".unpack", ".promote",
 )  # fmt: skip
 OF_A_GRID = ", which has no rows"  # Node looks no further at what it does not run
 NO_SUCH_OBJECT = "is not the address of an object"  # Node reads none

@@ -49,7 +49,9 @@ class SourceConfig(Record, frozen=True):
     version: Annotated[str, Meta(description="of a dataset: sha256:<hex> of a version, and no newer one is read")] = ""
     format: Annotated[Format | None, Meta(description="how the bytes are read; the same as contract.format")] = None
     contract: Annotated[DataContract, Meta(description="what it must look like")] = DataContract()
-    expect: Annotated[Expected | None, Meta(description="parquet and grids: what else it must say of itself")] = None
+    expect: Annotated[Expected | None, Meta(description="parquet, shapes, grids: what else it must say of itself")] = (
+        None
+    )
     complete: Annotated[bool, Meta(description="this source is everything, so what it lacks may be deleted")] = False
     expect_hash: Annotated[str, Meta(description="sha256:<hex> the bytes must have")] = ""
     hosts: Annotated[tuple[Text, ...], Meta(description="other hosts a redirect may lead to")] = ()

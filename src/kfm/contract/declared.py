@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from kfm.contract import names
-from kfm.contract.formats import GRIDS
+from kfm.contract.formats import COLUMNAR, GRIDS, VECTORS
 from kfm.contract.records import DataContract, Record
 from kfm.documents.characters import printable
 from kfm.documents.reading import Document, Path
@@ -23,7 +23,10 @@ CastType = Literal["text", "integer", "number", "boolean"]
 OutputFormat = Literal["csv", "json", "ndjson", "geojson", "parquet"]
 Scalar = str | int | float | bool
 Bound = str | int | float
-TABULAR = ("csv", "json", "ndjson", "geojson", "stac", "parquet")  # formats of a source that have rows
+TABULAR = ("csv", "json", "ndjson", "geojson", "stac", *COLUMNAR)  # formats of a source that have rows
+GEOMETRIES = (
+    "Point", "LineString", "Polygon", "MultiPoint", "MultiLineString", "MultiPolygon", "GeometryCollection",
+)  # fmt: skip
 VERBS = ("select", "rename", "cast", "filter", "sort", "deduplicate", "join", "mask")
 # Of a feature these are its own members; every other column is one of its properties.
 FEATURE_MEMBERS = ("id", "geometry", "bbox")
@@ -74,6 +77,10 @@ class Expected(Record, frozen=True):
     ] = msgspec.UNSET
     variables: Annotated[
         tuple[ExpectedVariable, ...] | msgspec.UnsetType, Meta(description="grids: the variables that are checked")
+    ] = msgspec.UNSET
+    geometry: Annotated[
+        tuple[str, ...] | msgspec.UnsetType,
+        Meta(description="kinds of geometries, such as [Polygon, MultiPolygon]: a row with another one is held"),
     ] = msgspec.UNSET
 
 
@@ -287,7 +294,7 @@ class _Check:
             return
         if contract.format == "csv" and not contract.header:
             self._columns = [column.name for column in contract.columns]
-        self._pointers = contract.format not in ("csv", "parquet")
+        self._pointers = contract.format not in ("csv", *COLUMNAR)
         for number, step in enumerate(output.steps):
             self._step(("steps", number), step)
         if output.partition_by and output.partition_by != contract.partition_by:
@@ -307,7 +314,9 @@ class _Check:
         if wanted == "geojson" and source == "csv":
             self._refuse(at, "is geojson, but a csv has no geometry", "use csv, json or ndjson")
         joined = [self._sources[step.join.source].format for step in self._output.steps if step.join is not None]
-        if wanted == "parquet" and not {source, *joined} <= {"csv", "parquet"}:
+        if wanted in VECTORS and (self._output.steps or self._output.partition_by):
+            self._refuse(at, f"has no format, and steps do not write {wanted}", "say format: parquet, geojson or csv")
+        if wanted == "parquet" and not {source, *joined} <= {"csv", *COLUMNAR}:
             self._refuse(at, "is parquet, but the columns of its sources have no types", "make it of csv or parquet")
         if wanted == "geojson" and source == "parquet":
             self._refuse(at, "is geojson, but geometries of parquet are not read as such", "use parquet")

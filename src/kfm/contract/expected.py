@@ -10,12 +10,14 @@ from math import isfinite
 
 import msgspec
 
-from kfm.contract.declared import Expected, ExpectedVariable
-from kfm.contract.formats import GRIDS
+from kfm.contract.declared import GEOMETRIES, Expected, ExpectedVariable
+from kfm.contract.formats import COLUMNAR, GRIDS
 from kfm.contract.records import DataContract
 from kfm.documents.characters import printable
 
-GEOGRAPHIC = ("parquet", *GRIDS)  # formats that may say where they lie
+GEOGRAPHIC = (*COLUMNAR, *GRIDS)  # formats that may say where they lie
+# Degrees on the globe, within two metres of each other: the boxes of catalogs are taken from them.
+DEGREES = ("EPSG:4326", "OGC:CRS84", "EPSG:4979", "OGC:CRS84H", "EPSG:4269", "EPSG:4258")
 LONGITUDE_FIRST = ("EPSG:4326", "OGC:CRS84")  # one to GeoParquet, whose positions are always x, y
 
 
@@ -39,6 +41,8 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z|\.\.")
 
 def problem_of(expect: Expected, form: str) -> tuple[str, str, str] | None:
     """What cannot be meant: the key, what is wrong with it, and what to do."""
+    if form in GRIDS and expect.geometry is not msgspec.UNSET:
+        return "geometry", "has no meaning for this format", f"it is for {', '.join(COLUMNAR)}"
     if form not in GRIDS:
         for key in _OF_GRIDS:
             if getattr(expect, key) is not msgspec.UNSET:
@@ -67,6 +71,8 @@ def problem_of(expect: Expected, form: str) -> tuple[str, str, str] | None:
         west, south, east, north = expect.bbox
         if west > east or south > north:
             return "bbox", "has its sides the wrong way round", "west, south, east, north"
+    if expect.geometry is not msgspec.UNSET and (not expect.geometry or not set(expect.geometry) <= set(GEOMETRIES)):
+        return "geometry", "names no kind of geometry, or one that is not known", f"use {', '.join(GEOMETRIES)}"
     return None
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from kfm.contract.formats import PYTHON_ALONE as PYTHON_ALONE
-from kfm.contract.formats import Format
+from kfm.contract.formats import Format, Layer, Sign, Some
 
 Status = Literal["SUCCESS", "FAILED", "PARTIAL", "SKIPPED"]
 Phase = Literal["PLAN", "EXECUTE", "UPSERT", "LINEAGE"]
@@ -486,8 +486,6 @@ class RefEntry(Record, frozen=True):
     ts: str
 
 
-_Some = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] | msgspec.UnsetType  # absent: digests stay as they were
-_Sign = Annotated[str, msgspec.Meta(min_length=1, max_length=8)] | msgspec.UnsetType
 ColumnMode = Literal["evolve", "freeze", "discard-row", "discard-value"]
 ColumnType = Literal["text", "integer", "number", "boolean", "date", "datetime"]
 
@@ -541,9 +539,10 @@ class DataContract(Record, frozen=True):
             "mac-roman, utf-8, utf-8-sig, utf-16, utf-16-be or utf-16-le; JSON is always UTF-8"
         ),
     ] = "utf-8"
-    skip_lines: Annotated[_Some, _what("csv: how many lines stand above the table; Python only")] = msgspec.UNSET
-    comment: Annotated[_Sign, _what("csv: a line that begins with this is no row; Python only")] = msgspec.UNSET
-    skip_after_header: Annotated[_Some, _what("csv: rows below the header that are none; Python only")] = msgspec.UNSET
+    skip_lines: Annotated[Some, _what("csv: how many lines stand above the table; Python only")] = msgspec.UNSET
+    comment: Annotated[Sign, _what("csv: a line that begins with this is no row; Python only")] = msgspec.UNSET
+    skip_after_header: Annotated[Some, _what("csv: rows below the header that are none; Python only")] = msgspec.UNSET
+    layer: Annotated[Layer, _what("geopackage: the table that is read, if it has several; Python only")] = msgspec.UNSET
     min_rows: Annotated[int, _what("fewer rows than this hold the source")] = 0
     max_held_rows: Annotated[int, _what("more held rows than this hold the source; -1: no limit")] = -1
     max_held_share: Annotated[float, _what("a larger share of held rows than this holds the source; 1: no limit")] = 0.2

@@ -140,6 +140,10 @@ class Reader(Protocol):
     def open(self, source: Read) -> BinaryIO:
         """The same as a stream, checked when it was read to its end."""
 
+    def original(self, source: int | str) -> BinaryIO:
+        """The file as it came, of a format of shapes: what is accepted of it is GeoParquet, which the others here read.
+        Refused if a row or value of it was held back."""
+
     def text(self, source: Read) -> str:
         """Whole, in the encoding of the source's contract."""
 

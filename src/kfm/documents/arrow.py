@@ -41,8 +41,8 @@ _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31, from 1
 _PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
-def library(what: str) -> Any:
-    """pyarrow with its parts; Unavailable where it is not installed. `what` wants it."""
+def library(what: str, extra: str = "parquet") -> Any:
+    """pyarrow with its parts; Unavailable where it is not installed. `what` wants it, and `extra` of ours brings it."""
     try:
         import pyarrow
         import pyarrow.compute
@@ -50,7 +50,7 @@ def library(what: str) -> Any:
     except ModuleNotFoundError as problem:
         raise Unavailable(
             f"{what} needs a library that is not installed",
-            hint="pip install 'kansas-frontier-matrix[parquet]'",
+            hint=f"pip install 'kansas-frontier-matrix[{extra}]'",
         ) from problem
     return pyarrow
 
@@ -166,9 +166,12 @@ class ParquetWriter:
         self._writer.write_table(table, row_group_size=GROUP)
         self._waiting, self._rows = [], 0
 
-    def close(self) -> None:
+    def close(self, said: dict[bytes, bytes] | None = None) -> None:
+        """`said` goes into the footer, beside what the schema says."""
         if self._rows:
             self._flush()
+        if said:
+            self._writer.add_key_value_metadata(said)
         self._writer.close()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 MAGIC = b"PAR1"
+ALL_OF = b"kfm:all_of"  # in the footer of what we made of another format: the digest of the file that it is all of
 MOST_FOOTER = 1 << 20  # bytes that are read here; a longer one says nothing
 _DEEPEST = 16
 _ROWS, _PAIRS = 3, 5  # fields of FileMetaData

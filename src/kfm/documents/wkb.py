@@ -1,13 +1,18 @@
-"""Where a geometry in well-known binary lies. Every count is held against the bytes there are before it is believed."""
+"""Geometries in well-known binary: where they lie, of which kind they are, and as GeoJSON.
+
+Every count is held against the bytes there are before it is believed.
+"""
 
 from __future__ import annotations
 
 from math import isfinite, isnan
 from struct import Struct, unpack_from
+from typing import Any
 
 _DEEPEST = 8
 _POINT = Struct("<BIdd")
 _PARTS = {4: 1, 5: 2, 6: 3, 7: 0}  # multi and collection: of which kind its parts are; 0: any
+KINDS = ("", "Point", "LineString", "Polygon", "MultiPoint", "MultiLineString", "MultiPolygon", "GeometryCollection")
 Box = tuple[float, float, float, float]
 
 
@@ -26,6 +31,63 @@ def box_of(body: bytes) -> Box | None:
     if reader.at != len(body):
         raise NoGeometry("there are bytes behind the geometry")
     return reader.box
+
+
+def kind_of(body: bytes) -> str:
+    """Its kind in the words of GeoParquet, such as `Polygon` or `Point Z`. Of a geometry that `box_of` can read."""
+    (code,) = unpack_from("<I" if body[0] else ">I", body, 1)
+    kind, high, _ = _meaning(code)
+    return KINDS[kind] + (" Z" if high else "")
+
+
+def _meaning(code: int) -> tuple[int, bool, int]:
+    """The kind, whether positions have a height, and how many numbers each has."""
+    thousand = (code & 0x0FFFFFFF) // 1000
+    high, measured = bool(code >> 31) or thousand in (1, 3), bool(code >> 30 & 1) or thousand in (2, 3)
+    return (code & 0x0FFFFFFF) % 1000, high, 2 + high + measured
+
+
+def as_geojson(body: bytes) -> dict[str, Any]:
+    """As a geometry of GeoJSON, with heights and without measures."""
+    box_of(body)  # from here on its counts can be believed
+    return _built(body, 0)[0]
+
+
+def _built(body: bytes, at: int) -> tuple[dict[str, Any], int]:
+    order = "<" if body[at] else ">"
+    (code,) = unpack_from(order + "I", body, at + 1)
+    at += 9 if code & 0x20000000 else 5
+    kind, high, size = _meaning(code)
+
+    def count() -> int:
+        nonlocal at
+        (found,) = unpack_from(order + "I", body, at)
+        at += 4
+        return int(found)
+
+    def positions(many: int) -> list[list[float]]:
+        nonlocal at
+        flat = unpack_from(f"{order}{many * size}d", body, at)
+        at += 8 * many * size
+        places = [[flat[n] + 0.0, flat[n + 1] + 0.0] for n in range(0, len(flat), size)]  # no -0.0
+        if high and all(map(isfinite, flat[2::size])):
+            places = [[*place, z + 0.0] for place, z in zip(places, flat[2::size], strict=True)]
+        return places
+
+    if kind == 1:
+        place = positions(1)[0]
+        return {"type": "Point", "coordinates": [] if isnan(place[0]) else place}, at
+    if kind == 2:
+        return {"type": "LineString", "coordinates": positions(count())}, at
+    if kind == 3:
+        return {"type": "Polygon", "coordinates": [positions(count()) for _ in range(count())]}, at
+    parts = []
+    for _ in range(count()):
+        part, at = _built(body, at)
+        parts.append(part)
+    if kind == 7:
+        return {"type": KINDS[7], "geometries": parts}, at
+    return {"type": KINDS[kind], "coordinates": [part["coordinates"] for part in parts]}, at
 
 
 class _Reader:

@@ -40,6 +40,7 @@ _SETTINGS = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MALLOC_ARENA_MAX": "1",
+    "GDAL_NUM_THREADS": "1",
 }
 
 

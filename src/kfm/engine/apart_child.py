@@ -18,6 +18,7 @@ from kfm.errors import KfmError, Unavailable
 from kfm.inspection.inspecting import Inspection, inspect, nothing_found
 
 OUT_OF_MEMORY = 3
+_LEFT_OUT = ("geopandas", "pyproj", "shapely")  # readers load them where they are, and want nothing of them
 
 
 class _Source:
@@ -85,6 +86,8 @@ def main(words: list[str]) -> int:
         what = f"files of the format {contract.format} are read only where their reader can be confined"
         frames.send(b"x", msgspec.json.encode(("unavailable", what, "use Linux 5.13 or newer, with Landlock")))
         return 0
+    for name in _LEFT_OUT:
+        sys.modules[name] = None  # type: ignore[assignment]
     try:
         found = _found(asked, contract, frames)
     except MemoryError:

@@ -13,6 +13,7 @@ from kfm.contract.updater import Read
 from kfm.documents.characters import printable
 from kfm.documents.encodings import codec_of
 from kfm.documents.strict_json import decode
+from kfm.documents.thrift import ALL_OF, MOST_FOOTER, footer_of
 from kfm.engine.plan import StepIndex
 from kfm.engine.results import Results
 from kfm.engine.versions import version_of
@@ -88,6 +89,22 @@ class StepReader:
 
     def open(self, source: Read) -> BinaryIO:
         return self._objects.open(self._digest(source))
+
+    def original(self, source: int | str) -> BinaryIO:
+        ref = self._input(source)
+        if ref is None:
+            raise Refused(f"{printable(str(source))} is no input", hint="only an input has an original")
+        with self.open(source) as file:
+            tail = b""
+            while piece := file.read(MOST_FOOTER):
+                tail = (tail + piece)[-2 * MOST_FOOTER :]
+        footer = footer_of(tail)
+        if footer is None or footer.said.get(ALL_OF) != ref.content_hash.encode():
+            raise Refused(
+                f"source {ref.name} cannot be given as it came: rows or values of it were held back",
+                hint="make parquet, geojson or csv of it, which hold what passed",
+            )
+        return self._objects.open(ref.content_hash)
 
     def _layout(self, source: Read) -> Layout:
         ref = None if isinstance(source, tuple) else self._input(source)

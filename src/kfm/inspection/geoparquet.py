@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from kfm.contract.declared import Expected
-from kfm.contract.expected import LONGITUDE_FIRST, same_crs
+from kfm.contract.expected import DEGREES, same_crs
 from kfm.documents.strict_json import decode
 from kfm.documents.thrift import footer_of
-from kfm.documents.wkb import NoGeometry, box_of
+from kfm.documents.wkb import NoGeometry, box_of, kind_of
 from kfm.errors import BadInput
 from kfm.inspection.findings import NOTE, SOURCE, Outcome, Violation
 from kfm.inspection.geojson import bbox_flaw
@@ -62,7 +62,7 @@ def described(tail: bytes) -> dict[str, Any]:
         geometry = geometry_of(footer.said.get(GEO)) if footer is not None else None
     except ValueError:
         return {}
-    if geometry is None or geometry.bbox is None or geometry.crs.upper() not in LONGITUDE_FIRST:
+    if geometry is None or geometry.bbox is None or geometry.crs.upper() not in DEGREES:
         return {}
     box = geometry.bbox
     if any(x - x != 0 for x in box) or bbox_flaw({"bbox": box}) is not None or box[1] > box[len(box) // 2 + 1]:
@@ -77,8 +77,9 @@ class Places:
         self.column = geometry.column if geometry is not None else ""
         self._mine: tuple[float, ...] = ()
         self._bounds = expect.bbox
+        self._kinds = expect.geometry or ()
         if geometry is None:
-            if expect.crs or expect.bbox:
+            if expect.crs or expect.bbox or self._kinds:
                 what = "the file says nothing of geometries, which its source expects"
                 out.add(SOURCE, "geo.missing", f"{what}; the source is held")
             return
@@ -87,10 +88,11 @@ class Places:
             what = f"{what}, and {expect.crs} is expected; the source is held"
             out.add(SOURCE, "geo.crs", what, column=geometry.column)
         self.is_read = geometry.encoding == "WKB"
-        if geometry.crs.upper() in LONGITUDE_FIRST:
+        if geometry.crs.upper() in DEGREES:
             self._mine = _GLOBE
         if not self.is_read:
-            effect, end = (SOURCE, "the source is held") if expect.bbox else (NOTE, "noted only")
+            looks = expect.bbox or self._kinds
+            effect, end = (SOURCE, "the source is held") if looks else (NOTE, "noted only")
             what = f"its geometries are not in well-known binary, and are not looked at; {end}"
             out.add(effect, "geo.encoding", what, column=geometry.column)
             self.column = ""
@@ -102,6 +104,8 @@ class Places:
             box = box_of(body)
         except NoGeometry as problem:
             return self.column, "geo.geometry", "discard-row", str(problem)
+        if self._kinds and kind_of(body).removesuffix(" Z") not in self._kinds:
+            return self.column, "geo.type", "discard-row", "the geometry is of a kind that is not expected"
         if box is None:
             return None
         if self._mine and not _inside(box, self._mine):

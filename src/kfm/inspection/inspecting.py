@@ -22,13 +22,14 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from kfm.contract.formats import GRIDS
+from kfm.contract.declared import TABULAR
+from kfm.contract.formats import COLUMNAR, GRIDS, VECTORS
 from kfm.contract.records import Column, DataContract, Finding
 from kfm.errors import BadInput
 
-ROWS = ("csv", "json", "ndjson", "geojson", "stac", "parquet")  # formats that have them
+ROWS = TABULAR  # formats that have them
 
-APART = ("parquet", *GRIDS)  # formats that a library of somebody else's reads, which may crash
+APART = (*COLUMNAR, *GRIDS)  # formats that a library of somebody else's reads, which may crash
 
 
 class Inspection(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,6 +90,10 @@ def inspect(
         from kfm.inspection.grids import inspect_grid
 
         described = inspect_grid(open_body, contract, out)
+    elif contract.format in VECTORS:
+        from kfm.inspection.vectors import inspect_vector
+
+        inspect_vector(open_body, contract, out, accept)
     out.finish(contract, before)
     return Inspection(
         rows=out.rows,
@@ -145,6 +150,7 @@ def _format_problems(contract: DataContract) -> Iterator[str]:
         ("skip_lines", bool(contract.skip_lines), ("csv",)),
         ("comment", bool(contract.comment), ("csv",)),
         ("skip_after_header", bool(contract.skip_after_header), ("csv",)),
+        ("layer", bool(contract.layer), ("geopackage",)),
         ("json_schema", bool(contract.json_schema), ("json", "ndjson", "geojson", "stac")),
         ("root", bool(contract.root), ("json",)),
     ]

@@ -71,9 +71,9 @@ def _judged(
     file = pq.ParquetFile(pa.PythonFile(body, mode="r"), buffer_size=1 << 20, pre_buffer=False)
     schema = file.schema_arrow
     geometry = _geometry(schema, out)
-    if not _named_apart(schema.names, out) or out.held:
+    if not named_apart(schema.names, out) or out.held:
         return False
-    judge = _Judge(schema, contract, geometry, out)
+    judge = Judge(schema, contract, geometry, out)
     writer = arrow.ParquetWriter(accept, judge.schema_after()) if accept is not None else None
     changed = judge.drops
     for batch in file.iter_batches(batch_size=arrow.BATCH, use_threads=False):
@@ -98,7 +98,7 @@ def _geometry(schema: pa.Schema, out: Outcome) -> Geometry | None:
     return found
 
 
-def _named_apart(names: Sequence[str], out: Outcome) -> bool:
+def named_apart(names: Sequence[str], out: Outcome) -> bool:
     if len(names) > MOST_COLUMNS:
         out.add(SOURCE, "parquet.columns", f"there are more than {MOST_COLUMNS:,} columns; the source is held")
         return False
@@ -110,7 +110,9 @@ def _named_apart(names: Sequence[str], out: Outcome) -> bool:
     return True
 
 
-class _Judge:
+class Judge:
+    """Holds batches of one schema against a contract."""
+
     def __init__(self, schema: pa.Schema, contract: DataContract, geometry: Geometry | None, out: Outcome) -> None:
         self._schema = schema
         self._out = out

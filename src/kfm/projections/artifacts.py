@@ -26,6 +26,9 @@ _SUFFIX = {
     "application/wmo-GRIB2": ".grib2",
     "application/netcdf": ".nc",
     "application/vnd.zarr+zip": ".zarr.zip",
+    "application/geopackage+sqlite3": ".gpkg",
+    "application/vnd.flatgeobuf": ".fgb",
+    "application/vnd.shp+zip": ".shp.zip",
 }
 
 

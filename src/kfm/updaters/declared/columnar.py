@@ -118,10 +118,10 @@ class Pipeline:
                 raise at.no_values(name)
 
 
-def check_plain(schema: pa.Schema, output: str) -> None:
-    """Refuses to write as text what has no plain value."""
+def check_plain(schema: pa.Schema, output: str, known: Sequence[str] = ()) -> None:
+    """Refuses to write as text what has no plain value, unless it is `known` how."""
     for field in schema:
-        if arrow.family(field.type) == "other":
+        if arrow.family(field.type) == "other" and field.name not in known:
             raise BadInput(
                 f"output {output}: a column of the source has no plain values, and is still there in the end",
                 hint="leave it out with a select, or write parquet",

@@ -1,17 +1,23 @@
-"""A Parquet source as columns, or as records like those of JSON; both engines see the same values."""
+"""A Parquet source, or what is accepted of shapes, as columns or as records; both engines see the same values."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from kfm.contract.expected import DEGREES
 from kfm.contract.updater import Reader
 from kfm.documents import arrow
+from kfm.documents.strict_json import decode
+from kfm.documents.thrift import MOST_FOOTER, footer_of
+from kfm.documents.wkb import as_geojson
 from kfm.errors import BadInput
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+GEO = b"geo"
+GEOMETRY = "geometry"
 HIDDEN = "\0row"  # the last column: where a row stood in its source, counted from 1
 
 
@@ -29,7 +35,10 @@ class Opened:
         self._scratch.seek(0)
         self._file = pq.ParquetFile(pa.PythonFile(self._scratch, mode="r"), buffer_size=1 << 20, pre_buffer=False)
         schema = self._file.schema_arrow
-        self.schema = pa.schema([(field.name, _plain_type(field.type)) for field in schema], schema.metadata)
+        said = dict(schema.metadata or {})
+        if GEO not in said and GEO in (self._file.metadata.metadata or {}):  # added when all rows had been seen
+            said[GEO] = self._file.metadata.metadata[GEO]
+        self.schema = pa.schema([(field.name, _plain_type(field.type)) for field in schema], said or None)
 
     def close(self) -> None:
         self._scratch.close()
@@ -47,11 +56,20 @@ class Opened:
         finally:
             self._scratch.close()
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """As records of JSON. What has no plain value is null; nobody may write it so, see `check_plain`."""
+    def said_by_us(self) -> pa.Schema:
+        """Of what is accepted of shapes: only what it says of its geometries."""
+        said = {key: value for key, value in (self.schema.metadata or {}).items() if key == GEO}
+        return self.schema.with_metadata(said)
+
+    def rows(self, shapes: bool = False) -> Iterator[dict[str, Any]]:
+        """As records of JSON. What has no plain value is null; nobody may write it so, see `check_plain`. With
+        `shapes` a geometry is one of GeoJSON."""
         for batch in self.batches():
             names = batch.schema.names[:-1]
             found = [values(column) for column in batch.columns[:-1]]
+            if shapes and GEOMETRY in names:
+                bodies = batch.column(names.index(GEOMETRY)).to_pylist()
+                found[names.index(GEOMETRY)] = [None if body is None else as_geojson(body) for body in bodies]
             for row in zip(*found, strict=True) if names else iter([()] * batch.num_rows):
                 yield dict(zip(names, row, strict=True))
 
@@ -70,6 +88,36 @@ def _alike(column: pa.Array) -> pa.Array:
         return column
     finite = pc.if_else(pc.is_finite(column), column, pa.scalar(None, column.type))
     return pc.add(finite, pa.scalar(0.0, pa.float64()).cast(column.type))  # -0.0 and 0.0 make 0.0
+
+
+def check_degrees(schema: pa.Schema, output: str) -> None:
+    """Refuses to write as GeoJSON, which is in degrees, what is not: no step computes other coordinates."""
+    crs, _ = _said((schema.metadata or {}).get(GEO))
+    if crs not in DEGREES:
+        raise BadInput(
+            f"output {output}: the coordinate system of the source is not one of GeoJSON, which is in degrees",
+            hint=f"write parquet, or publish the file as it came; GeoJSON is made of {', '.join(DEGREES)}",
+        )
+
+
+def box_of_accepted(read: Reader, source: str) -> list[float] | None:
+    """Where the shapes of a source lie, if it is in degrees."""
+    tail = b""
+    with read.open(source) as body:
+        while piece := body.read(MOST_FOOTER):
+            tail = (tail + piece)[-2 * MOST_FOOTER :]
+    footer = footer_of(tail)
+    crs, box = _said(footer.said.get(GEO) if footer is not None else None)
+    return box if crs in DEGREES else None
+
+
+def _said(geo: bytes | None) -> tuple[str, list[float] | None]:
+    """The code of the coordinate system and the box, as our own writer says them."""
+    if geo is None:
+        return "", None
+    about = decode(geo, "geo")["columns"][GEOMETRY]
+    known = (about["crs"] or {}).get("id", {})
+    return f"{known.get('authority', '')}:{known.get('code', '')}".upper(), about.get("bbox")
 
 
 def values(column: pa.Array) -> list[Any]:

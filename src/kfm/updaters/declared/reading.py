@@ -2,7 +2,8 @@
 
 Of a feature the columns are its properties, and its own `id`, `geometry` and `bbox`; of a STAC item also its
 `collection`, `links`, `assets`, `stac_version` and `stac_extensions`. A property of such a name is the column
-`properties.<name>`. Of anything else the columns are its members.
+`properties.<name>`. Of anything else the columns are its members; of shapes in a file their attributes and
+their `geometry`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kfm.contract.declared import FEATURE_MEMBERS, ITEM_MEMBERS
+from kfm.contract.formats import COLUMNAR, VECTORS
 from kfm.contract.records import DataContract
 from kfm.contract.updater import Reader
 from kfm.updaters.declared.problems import no_object
@@ -31,6 +33,8 @@ class Members:
 
 def own_members(format_: str) -> tuple[str, ...]:
     """The columns that are a feature's own, whatever it is made of."""
+    if format_ in VECTORS:
+        return ("id", "geometry")
     return ITEM_MEMBERS if format_ == "stac" else FEATURE_MEMBERS
 
 
@@ -57,14 +61,15 @@ class Properties:
 
 
 def rows_of(
-    read: Reader, output: str, source: str, contract: DataContract, members: Members
+    read: Reader, output: str, source: str, contract: DataContract, members: Members, *, shapes: bool = False
 ) -> Iterator[tuple[int, Row]]:
-    """Each record as a row, with its number in the accepted source."""
+    """Each record as a row, with its number in the accepted source. `shapes`: geometries are read, and not only
+    carried."""
     format_ = contract.format
     geographic = format_ in ("geojson", "stac")
     properties = Properties(format_)
     names = members.names
-    for number, record in enumerate(_records(read, source, contract), 1):
+    for number, record in enumerate(_records(read, source, contract, shapes), 1):
         if type(record) is not dict:
             raise no_object(output, source, number)
         row = properties.row(record) if geographic and record.get("type") == "Feature" else record
@@ -74,11 +79,11 @@ def rows_of(
         yield number, row
 
 
-def _records(read: Reader, source: str, contract: DataContract) -> Iterator[Any]:
-    if contract.format == "parquet":
+def _records(read: Reader, source: str, contract: DataContract, shapes: bool) -> Iterator[Any]:
+    if contract.format in COLUMNAR:
         from kfm.updaters.declared.opened import Opened
 
-        return Opened(read, source).rows()
+        return Opened(read, source).rows(shapes)
     if contract.format == "ndjson":
         return read.ndjson(source)
     if contract.format == "json":

@@ -9,7 +9,7 @@ from typing import Any
 
 from kfm.contract.canonical import canonical
 from kfm.contract.declared import OutputConfig, StepConfig, declaration
-from kfm.contract.formats import GRIDS
+from kfm.contract.formats import COLUMNAR, GRIDS, VECTORS
 from kfm.contract.keys import digest
 from kfm.contract.ports import INLINE_MAX
 from kfm.contract.records import DataContract, Layout, SourceRef, Step, Trigger
@@ -98,6 +98,12 @@ class DeclaredUpdater(Updater):
         if contract.format == "geotiff":
             media_type += _profile(read, output.from_)
         body = writing.whole(chunks, INLINE_MAX)
+        if self._contracts[output.from_].format in VECTORS and not output.steps and not output.partition_by:
+            from kfm.updaters.declared.opened import box_of_accepted
+
+            empty = not output.allow_empty and not read.inputs[self._sources.index(output.from_)].rows
+            box = box_of_accepted(read, output.from_)
+            return Output(body, media_type, rows=0 if empty else None, bbox=box)
         empty = isinstance(body, bytes) and not output.allow_empty and not holds_rows(media_type, body)
         return Output(body, media_type, rows=0 if empty else None)
 
@@ -115,7 +121,9 @@ class DeclaredUpdater(Updater):
             return writing.copied(read.open(output.from_))
         if contract.format == "parquet" == format_ and not steps and partition is None:
             return writing.copied(read.open(output.from_))
-        if contract.format == "parquet":
+        if format_ in VECTORS:
+            return writing.copied(read.original(output.from_))
+        if contract.format in COLUMNAR:
             made = self._of_columns(name, output, partition, read, steps, lookup, format_)
             if made is not None:
                 return made
@@ -140,12 +148,15 @@ class DeclaredUpdater(Updater):
         pipeline = columnar.Pipeline(source.schema, steps, lookup, added)
         if format_ != "parquet":
             source.close()
-            columnar.check_plain(pipeline.schema, name)
+            if format_ == "geojson":
+                opened.check_degrees(source.schema, name)
+            columnar.check_plain(pipeline.schema, name, ("geometry",) if format_ == "geojson" else ())
             return None
         batches = source.batches()
         if partition is not None:
             batches = columnar.only(output.partition_by, partition, batches)
-        return parquet_pieces(columnar.without_box(pipeline.schema), columnar.shown(pipeline.run(batches)))
+        schema = columnar.without_box(pipeline.schema) if steps or partition is not None else source.said_by_us()
+        return parquet_pieces(schema, columnar.shown(pipeline.run(batches)))
 
     def _of_texts(
         self, output: OutputConfig, partition: str | None, read: Reader, steps: Steps
@@ -225,7 +236,7 @@ def _of_records(
     members = Members()
     properties = Properties(contract.format)
     pipeline = records.Pipeline(members, steps, lookup, room)
-    stream = rows_of(read, name, output.from_, contract, members)
+    stream = rows_of(read, name, output.from_, contract, members, shapes=format_ == "geojson")
     if partition is not None:
         column = output.partition_by
         if contract.format in ("geojson", "stac"):

@@ -25,6 +25,9 @@ MEDIA_TYPES = {
     "grib2": "application/wmo-GRIB2",
     "netcdf": "application/netcdf",
     "zarr": "application/vnd.zarr+zip",
+    "geopackage": "application/geopackage+sqlite3",
+    "flatgeobuf": "application/vnd.flatgeobuf",
+    "shapefile": "application/vnd.shp+zip",  # QGIS and GDAL open such a file as it is
 }
 # What stands before, between and after the records.
 _AROUND = {

@@ -42,7 +42,7 @@ export async function* decoded(chunks, coding, maxRatio, shown) {
     given += out.length;
     if (given > FREE && given > maxRatio * taken) {
       throw new Refused(`${shown} unpacks to more than ${maxRatio} times its size`, {
-        hint: "raise max_ratio of this source if it is really that dense",
+        hint: "if it is really that dense, unpack it yourself and name what comes out",
       });
     }
     return out;

@@ -162,7 +162,7 @@ def test_what_names_no_version_is_refused(towns: Kfm, words: list[str], said: st
 
 def test_only_check_makes_a_difference_an_exit_code(towns: Kfm) -> None:
     assert towns("diff", "towns@published", "towns").code == 0
-    assert towns("diff", "towns@published", "towns", "--check").code == 1
+    assert towns("diff", "towns@published", "towns", "--check").code == 3
     assert towns("diff", "towns", "towns", "--check").code == 0
     assert towns("diff", "towns", "towns", "--json").data["same"] is True
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import configparser
 import json
 import os
 import pty
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +53,45 @@ def test_the_line_for_cron_works_as_pasted_and_is_silent(tmp_path: Path) -> None
     done = subprocess.run(["sh", "-c", command], cwd="/", env=bare, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert list((tmp_path / ".kfm").iterdir()), "and it did run"
+
+
+def test_the_line_for_cron_speaks_when_something_is_wrong(tmp_path: Path) -> None:
+    there = Installation(tmp_path)
+    there.kfm("init")
+    (line,) = [line for line in (tmp_path / "README.md").read_text().splitlines() if line.startswith("*/15")]
+    bare = {"PATH": "/usr/bin:/bin", "HOME": "/", "PYTHONPATH": environment().get("PYTHONPATH", ""), **TRUSTED}
+    (tmp_path / "data/rain_gauges.csv").unlink()
+    command = line.split(maxsplit=5)[5]
+    done = subprocess.run(["sh", "-c", command], cwd="/", env=bare, capture_output=True, text=True, check=False)
+    assert done.returncode != 0 and done.stdout == ""
+    assert done.stderr.startswith("kfm: rain-gauges")
+
+
+def test_the_unit_and_the_timer_are_what_systemd_reads(tmp_path: Path) -> None:
+    Installation(tmp_path).kfm("init")
+    blocks = (tmp_path / "README.md").read_text().split("```ini\n")[1:]
+    names = ("kfm.service", "kfm.timer")
+    read = {}
+    for name, block in zip(names, blocks, strict=True):
+        text = block.partition("```")[0]
+        (tmp_path / name).write_text(text)
+        read[name] = configparser.ConfigParser(strict=True, interpolation=None)
+        read[name].optionxform = str  # type: ignore[assignment,method-assign]
+        read[name].read_string(text)
+    assert read["kfm.service"]["Service"]["Type"] == "oneshot"
+    program, *words = read["kfm.service"]["Service"]["ExecStart"].split()
+    assert os.access(program, os.X_OK) and words[-1] == str(tmp_path / "kfm.yml")
+    assert set(read["kfm.timer"]) == {"DEFAULT", "Unit", "Timer", "Install"}
+    assert read["kfm.timer"]["Timer"]["OnCalendar"] == "*:0/15"
+    if analyze := shutil.which("systemd-analyze"):
+        done = subprocess.run(
+            [analyze, "verify", "--user", "--man=no", *(str(tmp_path / name) for name in names)],
+            env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
 
 
 def test_at_a_terminal_it_asks(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ BAD = {
     "nothing says when": (HEAD + "  a: {dataset: rain}\n", ":3:"),
     "two say when": (HEAD + "  a: {dataset: rain, cadence: daily, cron: '0 6 * * *'}\n", ":3:"),
     "no such dataset": (HEAD + "  a: {dataset: rian, cadence: daily}\n", ":3:"),
+    "the zone of a machine": (HEAD + "  a: {dataset: rain, cadence: daily, timezone: localtime}\n", ":3:"),
     "no such zone": (HEAD + "  a: {dataset: rain, cadence: daily, timezone: America/Topeka}\n", ":3:"),
     "no such pool": (HEAD + "  a: {dataset: rain, cadence: daily, pool: gpu}\n", ":3:"),
     "no such time": (HEAD + "  a: {dataset: rain, cadence: daily, at: '25:00'}\n", ":3:"),

@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 from tests.seeded import explained, planting
+from tests.seeded.kinds import KINDS
 from tests.seeded.planting import Bug
 from tests.seeded.scheduling_claims import SCHEDULING
 from tests.seeded.source_claims import SOURCES
@@ -37,6 +38,7 @@ CLAIMS: dict[str, Bug] = {
     **TOLD,
     **SCHEDULING,
     **SOURCES,
+    **KINDS,
     "U1 the same words": Bug(
         "kfm/cli/runner.py",
         'Flag("--dry-run")',
@@ -156,12 +158,6 @@ CLAIMS: dict[str, Bug] = {
     ),
     "U16": Bug(
         "kfm/engine/record.py", "tx.inbox.keep(kept)", "str(kept)", f"{TYPED}::test_what_is_frozen_waits_for_the_thaw"
-    ),
-    "U17": Bug(
-        "examples/kansas/kfm.yml",
-        "datasets:",
-        "dataset:",
-        "tests/house/test_demo.py::test_the_demo_ends_well_and_says_what_it_showed",
     ),
     "U18": Bug(
         "examples/config.example.yml",

@@ -36,7 +36,7 @@ def diff(options: argparse.Namespace, screen: Screen) -> int:
         screen.data(_plain(found))
     else:
         _tell(screen, found)
-    return EXIT_CODES["failed" if options.check and not found.is_same else "done"]
+    return EXIT_CODES["refused" if options.check and not found.is_same else "done"]
 
 
 def _points(house: House, options: argparse.Namespace) -> tuple[Point, Point]:

@@ -51,7 +51,7 @@ def _add_diff(commands: Any, make: Make) -> None:
         "pyarrow) Parquet are told apart by the column that a contract calls unique and required, by what an output\n"
         "is deduplicated by, or by --key; without any they come and go as a whole. Of masked data two versions are\n"
         "only counted, of protected data they are refused. `kfm cat` with its digest reads what was removed.\n"
-        "exit: 0, or with --check 1 if they differ",
+        "exit: 0, or with --check 3 if they differ",
     )
     diff.add_argument("a", metavar="A", help="the first; alone: the second")
     diff.add_argument("b", nargs="?", default=None, metavar="B", help="the second")
@@ -63,7 +63,7 @@ def _add_diff(commands: Any, make: Make) -> None:
     diff.add_argument("--limit", type=_count, default=20, metavar="N", help="so many of them at most (default: 20)")
     diff.add_argument("--key", default="", metavar="COLUMNS", help="what tells which row is which: id, or state,county")
     diff.add_argument("--keys-only", action="store_true", help="do not look into rows")
-    diff.add_argument("--check", action="store_true", help="exit 1 if they differ")
+    diff.add_argument("--check", action="store_true", help="exit 3 if they differ")
 
 
 def _count(text: str) -> int:

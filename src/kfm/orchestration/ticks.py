@@ -43,7 +43,9 @@ def is_cron(text: str) -> bool:
 
 @lru_cache(maxsize=512)
 def zone(name: str) -> ZoneInfo | None:
-    """None: there is no such zone."""
+    """None: there is no such zone. What this machine is set to is none: elsewhere it is another one."""
+    if name in ("localtime", "posixrules", "Factory"):
+        return None
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):

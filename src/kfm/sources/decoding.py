@@ -61,7 +61,7 @@ def decoded(chunks: Iterable[bytes], coding: str, max_ratio: int, shown: str) ->
                 if given > _FREE and given > max_ratio * taken:
                     raise Refused(
                         f"{shown} unpacks to more than {max_ratio} times its size",
-                        hint="raise max_ratio of this source if it is really that dense",
+                        hint="if it is really that dense, unpack it yourself and name what comes out",
                     )
                 if out:
                     yield out

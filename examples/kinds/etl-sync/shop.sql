@@ -1,0 +1,4 @@
+CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT);
+INSERT INTO customers VALUES (1, 'Ford'), (2, 'Pratt');
+CREATE TABLE orders (id INTEGER PRIMARY KEY, customer INTEGER, cents INTEGER);
+INSERT INTO orders VALUES (10, 1, 250), (11, 2, 400);

@@ -91,3 +91,48 @@ def test_no_more_rows_are_kept_than_memory_is_meant_for(pair: tuple[SqliteTables
         for n in range(5000):
             one.get("runs", str(n))
     assert 0 < len(one._kept) <= 1000
+
+
+def rows(tables: SqliteTables, table: str) -> list[list[str]]:
+    """The keys under a prefix, as they are read among reads that belong together and in a transaction; each twice."""
+    with tables.reading():
+        found = [[key for key, _ in tables.scan(table, "a")] for _ in range(2)]
+    tables.begin(durable=False)
+    found += [[key for key, _ in tables.scan(table, "a")] for _ in range(2)]
+    tables.rollback()
+    return found
+
+
+@pytest.mark.parametrize("table", ["open_runs", "refs", "standings"])
+def test_where_nothing_was_found_what_came_since_is(pair: tuple[SqliteTables, SqliteTables], table: str) -> None:
+    one, other = pair
+    for writer in (one, other):
+        assert rows(one, table) == [[]] * 4
+        write(writer, table, b"1")
+        assert rows(one, table) == [["a"]] * 4
+        write(writer, table, None)
+    for put in (lambda: one.add(table, "ab", b"1"), lambda: one.put_many(table, [("ab", b"1")])):
+        with one.reading():
+            assert not list(one.scan(table, "a"))
+        one.begin(durable=False)
+        put()
+        assert [key for key, _ in one.scan(table, "a")] == ["ab"]
+        one.delete(table, "ab")
+        assert not list(one.scan(table, "a"))
+        put()
+        one.rollback()
+        assert rows(one, table) == [[]] * 4
+
+
+def test_nothing_is_asked_for_twice_where_nothing_was(pair: tuple[SqliteTables, SqliteTables]) -> None:
+    one, _ = pair
+    asked: list[str] = []
+    with one.reading():
+        one._db.exec_trace = lambda _cursor, sql, _values: bool(asked.__iadd__([sql]))
+        assert not list(one.scan("open_runs", "a/")) and not list(one.scan("open_runs", "a/"))
+        one._db.exec_trace = None
+    assert len(asked) == 1
+    with one.reading():
+        for n in range(5000):
+            list(one.scan("segments", str(n)))
+    assert len(one._none["segments"]) <= 1000

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable
 
 from kfm.contract.aims import TARGET
-from kfm.contract.canonical import canonical
+from kfm.contract.canonical import canonical, of_texts
 from kfm.contract.records import SourceRef, Trigger
 from kfm.errors import BadInput
 
@@ -24,7 +24,9 @@ def run_key(source_url: str, etag: str, window: str, pipeline_version: str, part
     Ordinary values hash exactly as the formula reads; no two different tuples read the same.
     """
     fields = (source_url, etag, window, pipeline_version, *_named(partition))
-    joined = "|".join(f.replace("\\", "\\\\").replace("|", "\\|") for f in fields)
+    joined = "|".join(fields)
+    if "\\" in joined or joined.count("|") >= len(fields):
+        joined = "|".join(f.replace("\\", "\\\\").replace("|", "\\|") for f in fields)
     try:
         return hashlib.sha256(joined.encode()).hexdigest()
     except UnicodeEncodeError:
@@ -55,7 +57,8 @@ def input_hash(inputs: Iterable[SourceRef]) -> str:
             told[-1][2] = [r.content_hash]
         else:
             told.append([r.uri, r.content_hash, list(r.partition), r.contract_hash])
-    return digest(canonical(told))
+    named = any(part[2] for part in told)  # by an author, who may have given anything
+    return digest(canonical(told) if named else of_texts(told))
 
 
 def claim_key(
@@ -69,7 +72,7 @@ def claim_key(
 ) -> str:
     """What a run is about: two triggers with the same claim key ask for the same effect."""
     about = ["claim/1", updater_id, version, dataset, window, inputs, params, *_named(partition)]
-    return hashlib.sha256(canonical(about)).hexdigest()
+    return hashlib.sha256(canonical(about) if params else of_texts(about)).hexdigest()
 
 
 def _named(partition: str) -> list[str]:
@@ -85,22 +88,21 @@ def scopes(updater_id: str, dataset: str, partition: str = "") -> list[str]:
 
 def run_id(claim: str, n: int) -> str:
     """The n-th run of a claim, as a UUID (version 8): the same however often it is computed."""
-    return _uuid(["run/1", claim, n])
+    return _uuid(of_texts(["run/1", claim, n]))
 
 
 def correlation_id(trigger: Trigger) -> str:
     """Of a request that has no id of its own: what was asked for, and when. Not of chance, so that every runner
     gives the same, however often others were killed before it."""
     asked = [trigger.updater_id, trigger.dataset, trigger.window, trigger.params, trigger.received_at]
-    return _uuid(["correlation/1", *asked, *_named(trigger.partition)])
+    value = ["correlation/1", *asked, *_named(trigger.partition)]
+    return _uuid(canonical(value) if trigger.params else of_texts(value))
 
 
-def _uuid(value: list[object]) -> str:
-    raw = bytearray(hashlib.sha256(canonical(value)).digest()[:16])
-    raw[6] = raw[6] & 0x0F | 0x80
-    raw[8] = raw[8] & 0x3F | 0x80
-    text = raw.hex()
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+def _uuid(body: bytes) -> str:
+    text = hashlib.sha256(body).hexdigest()
+    variant = "89ab"[int(text[16], 16) & 3]
+    return f"{text[:8]}-{text[8:12]}-8{text[13:16]}-{variant}{text[17:20]}-{text[20:32]}"
 
 
 def output_key(updater_id: str, version: str, business_key: tuple[str, ...], content_hash: str) -> str:

@@ -76,7 +76,7 @@ def skip(walk: Walk, acquired: Acquired, admitted: Duplicate | Stopped) -> Recei
         status="skipped",
         outcome=receipt.outcome,
         duration_ms=walk.elapsed_ms(),
-        zone_in=zones_in(walk, acquired.inputs),
+        zone_in=list(dict.fromkeys([item.zone for item in receipt.inputs])),
         zone_out=[],
     )
     return receipt

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
 Done = tuple[int, str, int, str]  # position, digest, size, media type
@@ -39,8 +40,8 @@ class Results:
                 rows[entry[0]] = entry
             return
         if entries and not self._add_at_once(entries):
-            for entry in entries:
-                self._add_at_once([entry])
+            for run in _runs(entries):
+                self._add_at_once(run)
 
     def _add_at_once(self, entries: Sequence[Done]) -> bool:
         """Many cost little more than one, if they follow each other in the plan and are of one media type."""
@@ -84,3 +85,15 @@ class Results:
         if self._rows is not None:
             return sum(entry[2] for entry in self._rows if entry is not None)
         return sum(self._sizes)
+
+
+def _runs(entries: Sequence[Done]) -> Iterator[list[Done]]:
+    """Threads finish their steps in some order: the same entries by position, cut where one does not follow the other
+    or is of another media type."""
+    run: list[Done] = []
+    for entry in sorted(entries, key=itemgetter(0)):
+        if run and (entry[0] != run[-1][0] + 1 or entry[3] != run[-1][3]):
+            yield run
+            run = []
+        run.append(entry)
+    yield run

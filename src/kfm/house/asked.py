@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from kfm.config.reads import metadata_of
 from kfm.contract.names import dataset_id
 from kfm.contract.records import DataContract, FetchRequest
 from kfm.engine.stations import Wanted
+from kfm.engine.walk import Settings
+from kfm.store.holders import this_process
 
 if TYPE_CHECKING:
-    from kfm.config import DatasetConfig
+    from kfm.config import Config, DatasetConfig, Resolved
 
 Fetches = dict[str, tuple[FetchRequest, DataContract | None]]
 Reads = dict[str, tuple[Wanted, DataContract | None]]
@@ -43,3 +47,45 @@ def asked_of(declared: DatasetConfig | None, request: FetchRequest) -> tuple[Fet
             asked,
         )
     return fetched, read
+
+
+class Declared(NamedTuple):
+    """What kfm.yml says of a dataset, as a run of it is handed it: the same for every run of an open house."""
+
+    config: Config
+    request: FetchRequest  # with the limits of the installation
+    sources: Fetches
+    datasets: Reads
+    metadata: Mapping[str, Any]
+    settings: Settings
+    config_hash: str
+
+    def holds(self, config: Config) -> bool:
+        """Not where it was read again, nor in a child that was forked since."""
+        return self.config is config and self.settings.holder == this_process()
+
+
+def declared_of(resolved: Resolved, config: Config, name: str, *, dry: bool) -> Declared:
+    network, execute = config.network, config.execute
+    request = FetchRequest(
+        uri="",
+        base_dir=resolved.tree,
+        roots=config.read_from,
+        allow=network.allow,
+        max_bytes=network.max_bytes,
+        timeout_ms=round(network.timeout_s * 1000),
+        total_ms=round(network.total_s * 1000),
+        revalidate_ms=round(network.revalidate_s * 1000),
+    )
+    settings = Settings(
+        threads=execute.threads,
+        window=execute.window,
+        lease_ms=round(execute.lease_s * 1000),
+        deletion_budget=config.deletion_budget,
+        holder=this_process(),
+        dry_run=dry,
+    )
+    found = config.datasets.get(name)
+    sources, datasets = asked_of(found, request)
+    metadata = metadata_of(config.datasets, name)
+    return Declared(config, request, sources, datasets, metadata, settings, found.digest() if found else "")

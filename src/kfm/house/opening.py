@@ -15,10 +15,9 @@ import msgspec
 
 from kfm.clock import Clock, from_environment, rfc3339
 from kfm.config import DatasetConfig, Resolved
-from kfm.config.reads import metadata_of
 from kfm.contract.declared import check_window
 from kfm.contract.names import check_partition, dataset_id
-from kfm.contract.ports import Lock, Log, Objects, Outside, Publisher, Tables
+from kfm.contract.ports import Lock, Log, Objects, Outside, Publisher, Source, Tables
 from kfm.contract.previews import preview_of
 from kfm.contract.records import (
     Effect,
@@ -37,9 +36,9 @@ from kfm.documents.windows import interval
 from kfm.engine.deliver import deliver
 from kfm.engine.run import run
 from kfm.engine.stations import Warrant
-from kfm.engine.walk import Attest, Ports, Settings
+from kfm.engine.walk import Attest, Ports
 from kfm.errors import BadInput, Broken, KfmError, Refused
-from kfm.house.asked import asked_of
+from kfm.house.asked import Declared, declared_of
 from kfm.house.gates import Gates
 from kfm.house.reaching import Reach
 from kfm.house.stored import Mode as Mode
@@ -48,7 +47,6 @@ from kfm.house.stored import place_verdicts
 from kfm.house.trust import LedgerNotary, Trust
 from kfm.orchestration.triggers import DAY_MS, asked, ordered, prune
 from kfm.store.archive import Archive
-from kfm.store.holders import this_process
 from kfm.store.state import StoredState
 from kfm.telemetry.log import NullLog
 from kfm.updaters.loading import at_work, load_updater
@@ -94,6 +92,8 @@ class House:
         self.archive = Archive(self.state, self.objects)
         self.publisher = self._open_publisher()
         self._updaters: dict[str, Updater] = {}
+        self._tree = resolved.in_tree("")
+        self._declared: dict[str, Declared] = {}
         self._keys: Protection | None = None  # of custodians, once one was asked for
         self.offered: Order | None = None  # what whoever is here signed for the operation that is being done
         self.undelivered: list[tuple[str, KfmError]] = []  # by the last `settle`, with the dataset where it is one's
@@ -108,7 +108,7 @@ class House:
     def close(self) -> None:
         self.state.close()
         if any(updater.code_listing for updater in self._updaters.values()):
-            at_work(self.resolved.in_tree(""), False)
+            at_work(self._tree, False)
 
     def _open_tables(self) -> Tables:
         return open_tables(self.resolved, self.mode)
@@ -203,58 +203,44 @@ class House:
         if name not in self._updaters:
             self._updaters[name] = load(self.resolved, name, self.dataset(name))
         elif self._updaters[name].code_listing:
-            at_work(self.resolved.in_tree(""))
+            at_work(self._tree)
         return self._updaters[name]
 
     def ports(self, name: str) -> Ports:
         """The world as a run of this dataset may see it."""
-        network, execute = self.config.network, self.config.execute
-        request = FetchRequest(
-            uri="",
-            base_dir=self.resolved.tree,
-            roots=self.config.read_from,
-            allow=network.allow,
-            max_bytes=network.max_bytes,
-            timeout_ms=round(network.timeout_s * 1000),
-            total_ms=round(network.total_s * 1000),
-            revalidate_ms=round(network.revalidate_s * 1000),
-        )
-        declared = self.config.datasets.get(name)
-        metadata = metadata_of(self.config.datasets, name)
-        gates = Gates(self.resolved, name, metadata, self)
+        known = self._declared.get(name)
+        if known is None or not known.holds(self.config):
+            known = declared_of(self.resolved, self.config, name, dry=self.mode == "dry")
+            self._declared[name] = known
+        gates = Gates(self.resolved, name, known.metadata, self)
         epoch = gates.epoch()  # before the labels are read: what changes in between is found out
-        sources, datasets = asked_of(declared, request)
         return Ports(
             state=self.state,
             objects=self.objects,
             clock=self.clock,
             log=self.log,
-            open_source=partial(self._reach.open, name, declared),
+            open_source=partial(self._open_source, name),
             gate=gates.published,
             step_gate=gates.step,
             rules=gates.rules,
             epoch=epoch,
             epoch_now=gates.epoch,
-            settings=Settings(
-                threads=execute.threads,
-                window=execute.window,
-                lease_ms=round(execute.lease_s * 1000),
-                deletion_budget=self.config.deletion_budget,
-                holder=this_process(),
-                dry_run=self.mode == "dry",
-            ),
-            sources=sources,
-            datasets=datasets,
+            settings=known.settings,
+            sources=known.sources,
+            datasets=known.datasets,
             stands=self._stands,
-            request=request,
-            metadata=metadata,
-            config_hash=declared.digest() if declared else "",
+            request=known.request,
+            metadata=known.metadata,
+            config_hash=known.config_hash,
             authority=self._ask,
             signed_since=self._signed_since,
             protection=self.protection(name),
             attest=self._attester(),
             progress=self.progress,
         )
+
+    def _open_source(self, dataset: str, uri: str) -> Source:
+        return self._reach.open(dataset, self.config.datasets.get(dataset), uri)
 
     def _ask(self, op: str, trigger: Trigger, moves: list[RefMove]) -> Warrant:
         """May one person alone do this? Where nobody ever made a key list, yes."""

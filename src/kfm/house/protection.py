@@ -35,7 +35,10 @@ def is_configured(resolved: Resolved) -> bool:
 
 def is_needed(resolved: Resolved, state: State) -> bool:
     """Is anything protected here, by what kfm.yml says, by what was signed, or by what was ever learned?"""
-    return is_configured(resolved) or not state.protected.is_empty() or bool(state.refs.at(LABELS))
+    if is_configured(resolved):
+        return True
+    with state.reading():
+        return not state.protected.is_empty() or bool(state.refs.at(LABELS))
 
 
 def protection_of(

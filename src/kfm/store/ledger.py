@@ -15,7 +15,7 @@ from kfm.contract.records import DatasetVersion, Governed, LedgerEntry, Receipt,
 from kfm.errors import Corrupt
 from kfm.seals.merkle import Frontier, leaf_hash
 from kfm.store.lineage import made_row
-from kfm.store.rows import Noun, decode, exact
+from kfm.store.rows import Noun, Whole, decode, exact
 
 if TYPE_CHECKING:
     from kfm.seals.custody import CustodianKey
@@ -98,6 +98,12 @@ class Ledger(Noun):
 class LedgerTx(Ledger):
     """Writing, in an open transaction."""
 
+    __slots__ = ("_grown",)
+
+    def __init__(self, state: Whole) -> None:
+        super().__init__(state)
+        self._grown: tuple[bytes, Frontier] = b"", Frontier()
+
     def keep_version(self, version: DatasetVersion) -> None:
         """The first maker of a version stays its maker; a later one brings what it was held against up to date."""
         if (first := self.version(version.dataset, version.digest)) is not None:
@@ -164,11 +170,15 @@ class LedgerTx(Ledger):
 
     def _grow(self, index: int, leaf: bytes) -> None:
         body = self._tables.get(*_TREE)
-        tree = Frontier() if body is None else Frontier.unpacked(body)
-        if tree.size != index - 1:
-            tree = self._caught_up(tree, index - 1)
+        tree = self._grown[1]
+        if body != self._grown[0] or tree.size != index - 1:
+            tree = Frontier() if body is None else Frontier.unpacked(body)
+            if tree.size != index - 1:
+                tree = self._caught_up(tree, index - 1)
         tree.append(leaf_hash(leaf))
-        self._tables.put(*_TREE, tree.packed())
+        packed = tree.packed()
+        self._grown = packed, tree  # the tree as it is in the row, if that is still so when we come again
+        self._tables.put(*_TREE, packed)
         notary = self._state.notary
         if notary is not None and index - self.covered() >= notary.every:
             self._sign(tree, notary)

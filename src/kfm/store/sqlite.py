@@ -19,13 +19,13 @@ from zlib import crc32
 
 import apsw
 
-from kfm.documents.characters import printable
 from kfm.durable import REAL, note_at, storage_failed, write_note
-from kfm.errors import BadInput, Broken, Busy, Corrupt, KfmError, Refused, StorageFailed
+from kfm.errors import BadInput, Broken, Busy, KfmError, Refused, StorageFailed
 from kfm.store.catalogue import VITAL
+from kfm.store.damage import check_row, damaged, lost
 from kfm.store.formats import too_new, upgrade
 from kfm.store.memory import check_key
-from kfm.store.statements import BY_TABLE, KEPT, page_query
+from kfm.store.statements import BY_TABLE, page_query
 
 APPLICATION_ID = 0x4B464D31  # "KFM1"
 _SQL = os.path.join(os.path.dirname(__file__), "sql")
@@ -84,6 +84,7 @@ class SqliteTables:
         self._version_left = -1  # the file's version as our last transaction left it
         self._full = 0  # full commits so far
         self._kept: dict[tuple[str, str], bytes | None] = {}  # rows we read or wrote, while nobody else wrote any
+        self._none: dict[str, set[str]] = {}  # likewise, of a table the prefixes under which there was no row
         self._reading = False
         self._counted = (0, 0)  # how often at our last full commit, and what that was counted as
 
@@ -257,7 +258,7 @@ class SqliteTables:
     def get(self, table: str, key: str) -> bytes | None:
         statements = BY_TABLE[table]
         with self._lock:
-            keeping = (self._open or self._reading) and table in KEPT
+            keeping = statements.kept and (self._open or self._reading)
             if keeping and (table, key) in self._kept:
                 return self._kept[table, key]
             try:
@@ -281,12 +282,22 @@ class SqliteTables:
             self._kept.clear()
         self._kept[table, key] = value
 
+    def _keep_none(self, table: str, prefix: str) -> None:
+        known = self._none.setdefault(table, set())
+        if len(known) >= _MOST_KEPT:
+            known.clear()
+        known.add(prefix)
+
+    def _forget(self) -> None:
+        self._kept.clear()
+        self._none.clear()
+
     def _notice_others(self) -> None:
         """Has somebody else written since we looked last? Where a transaction has begun, SQLite knows."""
         if self._db.data_version() != self._version_left:
             self._version_left = self._db.data_version()
             self._others += 1
-            self._kept.clear()
+            self._forget()
 
     def reading(self) -> _Reading:
         return _Reading(self)
@@ -339,10 +350,16 @@ class SqliteTables:
             limit = limit - page if limit > 0 else limit
 
     def _page(self, table: str, prefix: str, after: str, reverse: bool, page: int) -> list[tuple[Any, ...]]:
-        query, values = page_query(table, prefix, after, reverse, page)
         with self._lock:
+            keeping = not after and (self._open or self._reading)
+            if keeping and prefix in self._none.get(table, ()):
+                return []
+            query, values = page_query(table, prefix, after, reverse, page)
             try:
-                return self._execute(query, values).fetchall()
+                rows = self._execute(query, values).fetchall()
+                if keeping and not rows:
+                    self._keep_none(table, prefix)
+                return rows
             except apsw.Error as problem:
                 raise self._fail(problem) from problem
             except UnicodeEncodeError:
@@ -374,19 +391,23 @@ class SqliteTables:
             raise
 
     def put(self, table: str, key: str, value: bytes) -> None:
-        self._insert(BY_TABLE[table].put, table, key, value)
-        if table in KEPT:
+        statements = BY_TABLE[table]
+        self._insert(statements.put, table, key, value)
+        if statements.kept:
             self._keep(table, key, value)
 
     def add(self, table: str, key: str, value: bytes) -> bool:
-        self._insert(BY_TABLE[table].add, table, key, value)
+        statements = BY_TABLE[table]
+        self._insert(statements.add, table, key, value)
         if not self._db.changes():
             return False
-        if table in KEPT:
+        if statements.kept:
             self._keep(table, key, value)
         return True
 
     def _insert(self, statement: str, table: str, key: str, value: bytes) -> None:
+        if table in self._none:
+            del self._none[table]
         try:
             self._execute(statement, (key, value, crc32(value, crc32(key.encode(), BY_TABLE[table].name_sum))))
         except apsw.Error as problem:
@@ -396,9 +417,10 @@ class SqliteTables:
             raise
 
     def put_many(self, table: str, rows: Iterable[tuple[str, bytes]]) -> None:
-        if table in KEPT:
-            self._kept.clear()
+        self._none.pop(table, None)
         statements = BY_TABLE[table]
+        if statements.kept:
+            self._kept.clear()
         try:
             self._db.executemany(
                 statements.put,
@@ -465,7 +487,7 @@ class SqliteTables:
             REAL.close(fd)
 
     def rollback(self) -> None:
-        self._kept.clear()
+        self._forget()
         self._end()
 
     def _end(self) -> None:
@@ -473,7 +495,7 @@ class SqliteTables:
             self._open = False
             if not self._failed:
                 if self._db.in_transaction:
-                    self._kept.clear()
+                    self._forget()
                     self._execute("ROLLBACK")
                 self._version_left = self._db.data_version()
         except apsw.Error as problem:
@@ -569,29 +591,3 @@ def _is_full(folder: str) -> bool:
     except OSError:
         return False
     return place.f_bavail * place.f_frsize < 1 << 16
-
-
-def damaged(what: str) -> Corrupt:
-    return Corrupt(f"the state database is damaged: {what}", hint="restore it from a copy; nothing was changed")
-
-
-def lost(commits: int, path: str) -> Corrupt:
-    name = os.path.basename(path)
-    return Corrupt(
-        f"the last {commits} acknowledged commits are missing from the state database",
-        hint=f"restore {name} together with {name}-wal; if an older copy was put back on purpose, remove {name}.ack",
-        missing=commits,
-    )
-
-
-def check_row(table: Any, key: Any, value: Any, total: Any) -> None:
-    if (
-        not isinstance(value, bytes)
-        or not isinstance(key, str)
-        or (crc32(value, crc32(f"{table}/{key}".encode())) != total)
-    ):
-        raise Corrupt(
-            f"record {table}/{printable(str(key))[1:-1]} is damaged",
-            hint="restore the state from a copy; nothing was changed",
-            record=str(key),
-        )

@@ -19,6 +19,7 @@ class Statements(NamedTuple):
     get: str
     put: str
     add: str
+    kept: bool
 
 
 class _ByTable(dict[str, Statements]):
@@ -33,6 +34,7 @@ class _ByTable(dict[str, Statements]):
             insert + "UPDATE SET value=excluded.value, sum=excluded.sum "
             "WHERE sum IS NOT excluded.sum OR value IS NOT excluded.value",
             insert + "NOTHING",
+            table in KEPT,
         )
         return statements
 

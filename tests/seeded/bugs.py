@@ -193,6 +193,12 @@ BUGS: dict[str, Bug] = {
         '["PLAN", "EXECUTE"])',
         "tests/walk/test_wal.py",
     ),
+    "the intent of an author's step is not durable": Bug(
+        "kfm/engine/execute.py",
+        "durable=not shared",
+        "durable=False",
+        "tests/walk/test_shared_syncs.py",
+    ),
     "the commit is not announced": Bug(
         "kfm/engine/execute.py",
         "CLOSING if last else []",

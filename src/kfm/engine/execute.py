@@ -2,8 +2,10 @@
 
 Each durable write says which steps are done and which are about to begin. A chain of steps therefore
 costs one sync a step, and ready steps by the hundred share one. Small outputs are rows of the same
-transaction as their DONE. Outputs are immutable and named by their digest, so performing a step a
-second time after a crash changes nothing.
+transaction as their DONE. Where nothing can happen before the commit (all steps are declared and begin at
+once, or there are only moves) the intent is written first all the same, and the commit's sync is for both.
+Outputs are immutable and named by their digest, so performing a step a second time after a crash changes
+nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import Any
 
 from kfm.contract.ports import INLINE_MAX, State
 from kfm.contract.records import RefMove, SourceRef, Step
-from kfm.contract.updater import Output
+from kfm.contract.updater import Output, Updater
 from kfm.documents.characters import is_printable, printable
 from kfm.engine.emptied import check_emptied
 from kfm.engine.journal import CLOSING, SettledPlan
@@ -82,8 +84,9 @@ def work_off(walk: Walk, planned: Planned, schedule: Schedule, crew: Crew, resul
             results.add(rest)
             give_up(walk, planned, crew, results, finished + rest)
         walk.ports.progress("execute", results.done, results.steps)
-    if not begun:  # a plan without steps to perform
-        with walk.ports.state.transaction(planned.lease, switches=walk.switches_of(planned.run_id)) as tx:
+    if not begun:  # a plan without steps to perform: nothing happens before the commit, whose sync is for both
+        switches = walk.switches_of(planned.run_id)
+        with walk.ports.state.transaction(planned.lease, durable=False, switches=switches) as tx:
             planned.journal.begin(tx, results, ["PLAN"], then=CLOSING)
     return finished
 
@@ -104,6 +107,12 @@ def carry_over(walk: Walk, planned: Planned, results: Results) -> None:
     walk.say("run.continued", continues=continues, steps=len(carried))
 
 
+def touches_nothing(updater: Updater) -> bool:
+    """Do its steps only read what is pinned and give bytes? So does what is declared: nobody's code is in it. Their
+    intent may share the sync of the commit: before that nothing has happened that it could be missing for."""
+    return updater.declared and not updater.code_listing
+
+
 def write(
     walk: Walk,
     planned: Planned,
@@ -116,13 +125,15 @@ def write(
     """One durable write: these are done, those begin."""
     tenure, ttl = planned.tenure, walk.ports.settings.lease_ms
     journal = planned.journal
-    with walk.ports.state.transaction(tenure.lease, switches=walk.switches_of(planned.run_id)) as tx:
+    # Behind the last steps comes the commit, and nothing durable in between: it is intended with them.
+    last = bool(batch) and results.done + crew.in_flight + len(batch) == results.steps
+    shared = plan_record and last and touches_nothing(walk.updater)
+    switches = walk.switches_of(planned.run_id)
+    with walk.ports.state.transaction(tenure.lease, durable=not shared, switches=switches) as tx:
         walk.check_slot(tx)
         rows = crew.take_rows()
         if rows:
             tx.objects(rows)
-        # Behind the last steps comes the commit, and nothing durable in between: it is intended with them.
-        last = bool(batch) and results.done + crew.in_flight + len(batch) == results.steps
         intent, then = ranges(batch), CLOSING if last else []
         if plan_record:
             journal.begin(tx, results, ["PLAN", "EXECUTE"], intent, then)

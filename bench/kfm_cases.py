@@ -99,6 +99,39 @@ def one(n: int, folder: str) -> None:
         watch.report(n)
 
 
+DECLARED = """\
+  data:
+    version: "1.0.0"
+    sources: {body: {uri: body.csv, format: csv}}
+    outputs: {all: {from: body}}
+"""
+
+
+def one_declared(n: int, folder: str) -> None:
+    """Runs of one declared step over a source of one row, which is another one each time."""
+    with house(installation(folder, DECLARED)) as home:
+        change(folder, "a,b\n0,0\n", "body.csv")
+        home.run(home.trigger("data"))
+        with Stopwatch() as watch:
+            for i in range(n):
+                change(folder, f"a,b\n{i},1\n", "body.csv")
+                receipt = home.run(home.trigger("data"))
+        assert receipt.outcome == "done", receipt
+        watch.report(n)
+
+
+def moved(n: int, folder: str) -> None:
+    """Operations that move one ref: frozen and thawed in turn."""
+    with house(installation(folder, dataset("data", "Wide"))) as home:
+        home.operation("thaw", "data", {"scope": "data"}, reason="go", actor="bench")
+        with Stopwatch() as watch:
+            for i in range(n):
+                verb = "thaw" if i % 2 else "freeze"
+                receipt = home.operation(verb, "data", {"scope": "data"}, reason="stop", actor="bench")
+        assert receipt.outcome == "done", receipt
+        watch.report(n)
+
+
 def one_of_many(n: int, folder: str) -> None:
     """A dataset of n keys, one of which changes: the median of whole runs, and the bytes each hands to the disk."""
     os.environ["BENCH_STEPS"] = str(n)
@@ -118,8 +151,8 @@ def one_of_many(n: int, folder: str) -> None:
     report(1, statistics.median(times), None, least=min(times), written=statistics.median(written))
 
 
-def change(folder: str, text: str) -> None:
-    with open(os.path.join(folder, "body"), "w") as file:
+def change(folder: str, text: str, name: str = "body") -> None:
+    with open(os.path.join(folder, name), "w") as file:
         file.write(text)
 
 
@@ -506,7 +539,8 @@ def big_plan(n: int, folder: str) -> None:
 CASES: dict[str, Callable[[int, str], None]] = {
     case.__name__: case
     for case in (
-        chain, empty_chain, wide, one, one_of_many, admission, skip, skip_files, resume, canonical, canonical_odd,
+        chain, empty_chain, wide, one, one_declared, moved, one_of_many, admission, skip, skip_files, resume, canonical,
+        canonical_odd,
         canonical_receipt, fetch, version, noop_files, noop_http, big_plan, table, seal, unseal,
         backfill_plan, backfill_pause, backfill_runs, partition_runs,
     )

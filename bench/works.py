@@ -105,6 +105,8 @@ WORKS: tuple[Work, ...] = (
         "one-step", "One-step runs, one after another", "runs/s", "rate",
         (
             kfm("KFM", "one", 1000, ONE_RUN),
+            kfm("KFM, a declared step over a changed file", "one_declared", 500, ONE_RUN),
+            kfm("KFM, a ref moved", "moved", 500, ONE_RUN),
             dbos("one", 200), restate("one", 200), luigi("one", 200), prefect("one", 5), dagster("one", 10),
         ),
         raw(1000), per="run",

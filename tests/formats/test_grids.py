@@ -183,6 +183,12 @@ def test_what_is_expected_of_messages_is_so() -> None:
     assert rule(look("grib2", body, variables=[{"name": name, "units": "K"}])) == "grid.units"
 
 
+def test_two_messages_of_one_element_are_one_variable() -> None:
+    """With a byte between them, as servers of parts leave it."""
+    found = look("grib2", grids.grib2() + b"G" + grids.grib2(), bands=1)
+    assert not found.held, found.cause
+
+
 def test_what_may_evolve_is_noted_only() -> None:
     found = look(
         "geotiff", made("geotiff"), variables=[{"name": "rain", "units": "inch", "maximum": 1, "mode": "evolve"}]
@@ -213,6 +219,13 @@ def test_a_projected_grid_is_described_in_degrees() -> None:
 def test_longitudes_to_360_are_told_as_everybody_does() -> None:
     found = look("geotiff", geotiff(bounds=(258.0, 37.0, 265.5, 40.0)))
     assert found.described == {"bbox": list(KANSAS)}
+    body = geotiff(bounds=(258.0, 37.0, 265.5, 40.0))
+    assert (
+        rule(look("geotiff", body, bbox=[-103, 36, -94, 41]))
+        == rule(look("geotiff", body, bbox=[257, 36, 266, 41]))
+        == ""
+    )
+    assert rule(look("geotiff", body, bbox=[-101, 36, -94, 41])) == "geo.extent"
 
 
 def test_a_cloud_optimized_one_says_so(place: Path) -> None:

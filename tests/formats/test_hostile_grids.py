@@ -117,6 +117,10 @@ HOSTILE: dict[str, tuple[str, str, Callable[[], bytes]]] = {
     "grib2: nothing": ("grib2", "grib2.unreadable", lambda: b""),
     "grib2: GRIB1": ("grib2", "grib2.unreadable", lambda: b"GRIB\0\0\x54\x01" + bytes(90)),
     "grib2: a header alone": ("grib2", "grib2.unreadable", lambda: grib2()[:16]),
+    "grib2: the second of two cut off": ("grib2", "grib2.unreadable", lambda: grib2() + grib2()[:-9]),
+    "grib2: the second of two is another edition": (
+        "grib2", "grib2.unreadable", lambda: grib2() + grib2().replace(b"\0\0\0\x02", b"\0\0\0\x01", 1),
+    ),
     "grib2: absurd numbers": ("grib2", "", lambda: grib2()[:67] + b"\x7f\xff\xff\xff" * 2 + grib2()[75:]),
     "netcdf: nothing": ("netcdf", "netcdf.unreadable", lambda: b""),
     "netcdf: a text that names a server": ("netcdf", "netcdf.unreadable", lambda: b"http://127.0.0.1/x.nc"),
@@ -145,7 +149,7 @@ HOSTILE: dict[str, tuple[str, str, Callable[[], bytes]]] = {
 }  # fmt: skip
 # A pick of each format with every commit.
 FIRST = (
-    "geotiff: 2^31 x 2^31", "netcdf: 2^31 - 4 values", "zarr: a name that leads out",
+    "geotiff: 2^31 x 2^31", "netcdf: 2^31 - 4 values", "zarr: a name that leads out", "zarr: pickles",
 )  # fmt: skip
 
 

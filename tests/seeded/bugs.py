@@ -16,6 +16,42 @@ from tests.seeded.planting import Bug
 SIMULATED = "tests/power/test_simulated.py"
 PUBLISHED = "tests/power/test_published.py"
 BUGS: dict[str, Bug] = {
+    "a reader of somebody else's reaches other files": Bug(
+        "kfm/engine/apart_child.py",
+        "if not confine(readable(), (0,)) and asked.confined:",
+        "if False:",
+        "tests/formats/test_apart.py::test_a_reader_reaches_nothing_but_its_file",
+    ),
+    "what a foreign reader announces is believed": Bug(
+        "kfm/engine/apart.py",
+        "size > (FRAME if kind in",
+        "0 > (FRAME if kind in",
+        "tests/formats/test_apart.py::test_a_reader_that_fails_holds_its_source",
+    ),
+    "the values of a grid are not read": Bug(
+        "kfm/inspection/grids.py",
+        "for values in variable.values():",
+        "for values in ():",
+        "tests/formats/test_grids.py::test_what_is_expected_is_so",
+    ),
+    "a grid is as large as it says": Bug(
+        "kfm/inspection/gridded.py",
+        "MOST_VALUES = 1 << 31",
+        "MOST_VALUES = 1 << 80",
+        "tests/formats/test_hostile_grids.py::test_what_cannot_be_read_is_held_for_a_reason",
+    ),
+    "a Zarr store chooses what decodes it": Bug(
+        "kfm/inspection/zarr.py",
+        "    _check_codecs(said)\n",
+        "    pass\n",
+        "tests/formats/test_hostile_grids.py::test_what_cannot_be_read_is_held_for_a_reason",
+    ),
+    "names in a Zarr store lead out of it": Bug(
+        "kfm/inspection/zarr.py",
+        "_check_names(packed)",
+        "pass",
+        "tests/formats/test_hostile_grids.py::test_what_cannot_be_read_is_held_for_a_reason",
+    ),
     "the page of a dataset stays when nothing of it is public": Bug(
         "kfm/engine/paged.py",
         "key=path_of(dataset), body=None)",

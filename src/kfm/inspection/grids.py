@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, BinaryIO
 
 from kfm.contract.declared import ExpectedVariable
-from kfm.contract.expected import expected_of, same_crs
+from kfm.contract.expected import LONGITUDE_FIRST, expected_of, same_crs
 from kfm.contract.records import DataContract
 from kfm.documents.characters import is_printable
 from kfm.inspection.findings import NOTE, SOURCE, Outcome
@@ -134,9 +134,13 @@ def _check_place(grid: Grid, expected: tuple[float, ...], out: Outcome) -> None:
     if grid.bounds is None:
         out.add(SOURCE, "geo.missing", "it does not say where it lies, which its source expects; the source is held")
         return
-    west, south, east, north = grid.bounds
-    inside = west >= expected[0] and south >= expected[1] and east <= expected[2] and north <= expected[3]
-    if not inside:  # also of what is no number
+    places = [grid.bounds]
+    if grid.crs.upper() in LONGITUDE_FIRST and grid.box is not None:
+        places.append(grid.box)  # 260 degrees east are 100 degrees west
+    if not any(
+        west >= expected[0] and south >= expected[1] and east <= expected[2] and north <= expected[3]
+        for west, south, east, north in places
+    ):
         out.add(SOURCE, "geo.extent", "it reaches beyond the box that is expected; the source is held")
 
 

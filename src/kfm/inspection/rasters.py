@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
 from kfm.documents.tiff import NoTiff, images
-from kfm.inspection.gridded import MOST_VALUES, Grid, NoGrid, Variable, checked_block, libraries, turned
+from kfm.inspection.gridded import MOST_VALUES, MOST_VARIABLES, Grid, NoGrid, Variable, checked_block, libraries, turned
 
 _OPTIONS = {
     "GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR",  # no .aux.xml, .ovr, .msk or .tfw beside it
@@ -18,6 +18,7 @@ _OPTIONS = {
     "GDAL_HTTP_MAX_RETRY": "0",
     "CPL_LOG": "/dev/null",
 }
+JUNK = 64  # bytes between messages
 _ROWS = 1 << 22  # values that are read together
 
 
@@ -34,11 +35,33 @@ def geotiff(body: BinaryIO) -> Grid:
 
 def grib2(body: BinaryIO) -> Grid:
     (rasterio,) = libraries("GRIB2", "rasterio")
-    body.seek(0)
-    head = body.read(16)
-    if head[:4] != b"GRIB" or head[7:8] != b"\x02":
+    messages = _counted(body)
+    grid = _opened(rasterio, body, "GRIB", _messages, USE_IDX="NO")
+    if sum(variable.shape[0] for variable in grid.variables) < messages:  # one of them may hold several fields
         raise NoGrid
-    return _opened(rasterio, body, "GRIB", _messages, USE_IDX="NO")
+    return grid
+
+
+def _counted(body: BinaryIO) -> int:
+    """How many messages there are, each whole: GDAL would pass over one that is cut off. Servers of parts leave a few
+    bytes between them."""
+    size = body.seek(0, 2)
+    at = count = 0
+    while True:
+        body.seek(at)
+        head = body.read(16 + JUNK)
+        begin = 0 if not count else head.find(b"GRIB")
+        if count and begin < 0 and size - at <= JUNK:
+            return count
+        head = head[begin : begin + 16] if begin >= 0 else b""
+        length = int.from_bytes(head[8:], "big")
+        if len(head) < 16 or head[:4] != b"GRIB" or head[7] != 2 or not 16 < length <= size - at - begin:
+            raise NoGrid
+        at += begin + length
+        body.seek(at - 4)
+        if body.read(4) != b"7777" or count == MOST_VARIABLES:
+            raise NoGrid
+        count += 1
 
 
 def _opened(rasterio: Any, body: BinaryIO, driver: str, variables: Any, **options: str) -> Grid:

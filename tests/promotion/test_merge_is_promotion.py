@@ -44,6 +44,9 @@ def test_a_branch_is_previewed_reported_mended_merged_and_promoted(tmp_path: Pat
     green = site.kfm("preview", "deeper", "--json")
     digest = green.data["preview"]
     assert digest != red.data["preview"]
+    again = site.kfm("preview", "deeper")  # there is nothing to do, and what is shown is of the branch
+    assert "noop" in again.out and green.data["datasets"]["wells"][:19] in again.out, again
+    assert before["processed/wells"][:19] not in again.out
     said = site.kfm("pr", "report", "deeper", "--out", "out")
     assert said.code == 0, said
     text = (site.folder / "out/report.md").read_text()

@@ -41,7 +41,7 @@ def preview(options: argparse.Namespace, screen: Screen) -> int:
         if screen.json:
             screen.data({"preview": at, **_told(found), "receipts": outcome.receipts, "errors": tally.errors})
             return tally.code
-        show_runs(house, screen, tally, outcome)
+        show_runs(house, screen, tally, outcome, {each.dataset: each.version for each in found.datasets})
         screen.line(at)
         screen.say(f"preview of {found.branch} at {found.commit[:12]}: `kfm pr report {found.branch}` tells of it")
         return tally.code

@@ -14,6 +14,7 @@ from kfm.house.asking import as_flag, several
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
 
     from kfm.config import Resolved
     from kfm.contract.records import Effect, Receipt, RefEntry
@@ -221,14 +222,17 @@ def resume(options: argparse.Namespace, screen: Screen) -> int:
         return tally.code
 
 
-def show_runs(house: House, screen: Screen, tally: Tally, outcome: Outcome) -> None:
+def show_runs(
+    house: House, screen: Screen, tally: Tally, outcome: Outcome, versions: Mapping[str, str] | None = None
+) -> None:
+    """`versions`: of each dataset, where it is not what is processed."""
     from kfm.house.looking import frozen_by
 
     if screen.json:
         screen.data({"receipts": outcome.receipts, "errors": tally.errors, "effects": outcome.effects})
         return
     if outcome.receipts:
-        _show_receipts(house, screen, outcome.receipts)
+        _show_receipts(house, screen, outcome.receipts, versions or {})
     if house.mode == "dry":
         show_findings(house, screen, outcome.receipts)
         show_effects(house, screen, outcome.receipts, outcome.effects)
@@ -241,7 +245,7 @@ def show_runs(house: House, screen: Screen, tally: Tally, outcome: Outcome) -> N
             screen.say(f"{receipt.dataset}: {_frozen(frozen_by(house, receipt.dataset), receipt.dataset)}")
 
 
-def _show_receipts(house: House, screen: Screen, receipts: list[Receipt]) -> None:
+def _show_receipts(house: House, screen: Screen, receipts: list[Receipt], versions: Mapping[str, str]) -> None:
     """On a terminal that has no room for all of it, what matters most of it."""
     from kfm.house.looking import short_run, version_of
 
@@ -254,7 +258,7 @@ def _show_receipts(house: House, screen: Screen, receipts: list[Receipt]) -> Non
             *(r.changes.get(name) for name in CHANGES),
             _held_of(r),
             r.rows or None,
-            short(version_of(house, r)),
+            short(versions.get(r.dataset) or version_of(house, r)),
             short_run(house, r.run_id) if screen.is_kfm else r.run_id,
         ]
         for r in receipts

@@ -99,7 +99,7 @@ def inspect_vector(
         out.add(SOURCE, flaw.rule, f"{flaw.message}; the source is held")
     except NoShapefile as flaw:
         out.add(SOURCE, flaw.rule, f"{flaw}; the source is held")
-    except (pa.ArrowException, RuntimeError, OSError, UnicodeDecodeError, ValueError):
+    except (pa.ArrowException, RuntimeError, OSError, LookupError, ValueError):
         what = f"it cannot be read as {NAMES[form]} from here; the source is held"
         out.add(SOURCE, f"{form}.unreadable", what, out.rows + 1 if out.rows else 0)
 

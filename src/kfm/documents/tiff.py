@@ -91,7 +91,8 @@ def _directory(file: BinaryIO, at: int, order: str, big: bool) -> tuple[Image, i
     known: dict[int, tuple[int, int, bytes]] = {}
     for n in range(count):
         tag, kind, number = struct.unpack_from(order + ("HHQ" if big else "HHI"), body, n * size)
-        known[tag] = (kind, number, body[n * size + (12 if big else 8) : (n + 1) * size])
+        known[tag] = entry = (kind, number, body[n * size + (12 if big else 8) : (n + 1) * size])
+        _check_end(file, entry, order)
 
     def first(tag: int) -> int:
         values = _values(file, known.get(tag), order, 1)
@@ -106,6 +107,16 @@ def _directory(file: BinaryIO, at: int, order: str, big: bool) -> tuple[Image, i
     if image.width < 1 or image.height < 1:
         raise NoTiff
     return image, struct.unpack(order + ("Q" if big else "I"), after)[0]
+
+
+def _check_end(file: BinaryIO, entry: tuple[int, int, bytes], order: str) -> None:
+    """What an entry says must be there: readers pass over one of which the end is missing, such as where it lies."""
+    kind, count, inline = entry
+    size = _SIZES.get(kind, 1) * count
+    if size > len(inline):
+        (place,) = struct.unpack(order + ("Q" if len(inline) == 8 else "I"), inline)
+        if place + size > file.seek(0, 2):
+            raise NoTiff
 
 
 def _values(file: BinaryIO, entry: tuple[int, int, bytes] | None, order: str, most: int) -> tuple[int, ...]:

@@ -401,6 +401,26 @@ def table(n: int, folder: str) -> None:
         watch.report(n, made=manifest["digest"].removeprefix("sha256:"), peak_mib=peak_mib())
 
 
+def parquet(n: int, folder: str) -> None:
+    """The same over Parquet. It was made by another process, whose memory is not counted here."""
+    source = os.path.join(folder, "daily.parquet")
+    make = f"import sys; sys.path.insert(0, {HERE!r}); import weather; weather.write_parquet({source!r}, {n})"
+    subprocess.run([sys.executable, "-c", make], check=True)
+    declared = DAILY.replace("daily.csv", "daily.parquet").replace("format: csv", "format: parquet")
+    with house(installation(folder, declared)) as home:
+        trigger = home.trigger("weather")
+        with Stopwatch() as watch:
+            receipt = home.run(trigger)
+            home.settle()
+        assert receipt.status == "SUCCESS", receipt
+        peak = peak_mib()
+        manifest = json.loads(home.objects.read(home.state.refs.at("processed/weather")))
+        made = os.path.join(folder, "made.parquet")
+        with home.objects.open(manifest["digest"]) as body, open(made, "wb") as file:
+            shutil.copyfileobj(body, file)
+    watch.report(n, made=weather.told(made), peak_mib=peak)
+
+
 # -- keys
 
 
@@ -541,7 +561,7 @@ CASES: dict[str, Callable[[int, str], None]] = {
     for case in (
         chain, empty_chain, wide, one, one_declared, moved, one_of_many, admission, skip, skip_files, resume, canonical,
         canonical_odd,
-        canonical_receipt, fetch, version, noop_files, noop_http, big_plan, table, seal, unseal,
+        canonical_receipt, fetch, version, noop_files, noop_http, big_plan, table, parquet, seal, unseal,
         backfill_plan, backfill_pause, backfill_runs, partition_runs,
     )
 }  # fmt: skip

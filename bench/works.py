@@ -210,6 +210,16 @@ WORKS: tuple[Work, ...] = (
         "syncs it. It inspects in one thread; its steps, by columns of Arrow, have two, as the others do.",
     ),
     Work(
+        "parquet", "A Parquet of 10,000,000 rows through contract, filter, sort and deduplication", "rows/s", "rate",
+        (
+            kfm("KFM, declared", "parquet", 10_000_000, "the bytes, held rows, version and receipt", rounds=3),
+        ),
+        Contestant("Polars, by hand", ("peer_polars.py", "parquet"), 10_000_000, "nothing is synced", "polars", 3),
+        per="row",
+        note="Both make the same rows in the same order; each writes Parquet in its own way. KFM also hashes what it "
+        "reads and writes, validates every page, reads its output back and syncs it.",
+    ),
+    Work(
         "cold", "Cold start", "ms", "ms",
         (
             kfm("`kfm --version`", "version", 20, ""),
@@ -269,6 +279,7 @@ TARGETS: tuple[Target, ...] = (
     Target("fetch", "KFM, over HTTP from this machine", "ratio", least=0.6),
     Target("seal", "KFM, sealing", "ratio", least=0.5),
     Target("table", "KFM, declared", "ratio", least=0.5),
+    Target("parquet", "KFM, declared", "ratio", least=0.7),
     Target("cold", "`kfm --version`", "ratio", most=5),
     Target("cold", "`kfm run`, 10 files, all unchanged", "ratio", most=6),
     Target("memory", "KFM, a source of 5 GiB", "value", most=200),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import random
 import struct
 import subprocess
 from pathlib import Path
@@ -17,8 +18,12 @@ import pytest
 from kfm.contract.declared import Expected
 from kfm.contract.expected import expecting
 from kfm.contract.records import Column, DataContract
+from kfm.documents import arrow
+from kfm.inspection import parquet
+from kfm.inspection.columns import ColumnCheck
 from kfm.inspection.inspecting import Inspection, inspect
 from tests.formats.tables import geographic, point, quakes, read, written
+from tests.formats.test_both_engines import COLUMNS
 from tests.node.sites import command
 from tests.walk.installations import Installation, environment
 
@@ -308,3 +313,33 @@ STEPS = """\
           - select: [id, mag, geometry, network]
           - rename: {mag: magnitude}
 """
+
+
+RULES: list[dict[str, Any]] = [
+    {"type": "number", "minimum": -1, "maximum": 7},
+    {"type": "number", "required": True},
+    {"type": "integer", "maximum": 2.5, "required": True},
+    {"type": "integer"},
+    {"type": "number", "missing": ["NaN", "7"]},
+    {"type": "text", "pattern": "[a-z]", "required": True},
+    {"type": "text", "values": ["a", "10"]},
+    {"type": "date"},
+    {"type": "boolean", "required": True},
+]
+
+
+def test_what_is_asked_of_distinct_and_doubtful_values_alone_is_what_all_would_answer() -> None:
+    pick = random.Random(11)
+    found = 0
+    for _ in range(300):
+        name = pick.choice(sorted(COLUMNS))
+        values, kind = COLUMNS[name]
+        column = arrow.plain(pa.array([pick.choice(values) for _ in range(pick.choice((0, 1, 30)))], kind))
+        said = msgspec.convert({"name": name, "mode": "discard-row", **pick.choice(RULES)}, Column)
+        if arrow.family(column.type) not in parquet._FITS[said.type]:
+            continue
+        check = ColumnCheck(said)
+        wanted = list(parquet._singly(check, column))
+        assert list(parquet._rules(check, column)) == wanted, (said, column)
+        found += bool(wanted)
+    assert found > 20

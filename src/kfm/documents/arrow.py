@@ -12,6 +12,7 @@ said here, and groups of rows are cut by their number.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -136,6 +137,42 @@ def values(column: pa.Array) -> list[Any]:
         return [None] * len(column)
     found: list[Any] = column.to_pylist()
     return found
+
+
+# Not by pa.array or pa.scalar: they load pandas where that is installed, to see whether they were given what is of it.
+
+
+def numbers(count: int, first: int = 0) -> pa.Array:
+    """So many integers, one after another."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    ones = array("q", [1]) * count
+    if count:
+        ones[0] = first
+    return pc.cumulative_sum(pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(ones)]))
+
+
+def number(value: float) -> pa.Scalar:
+    """A scalar of its type."""
+    import pyarrow as pa
+
+    sign, kind = ("d", pa.float64()) if isinstance(value, float) else ("q", pa.int64())
+    return pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(array(sign, [value]))])[0]
+
+
+def truths(found: list[bool]) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.Array.from_buffers(pa.uint8(), len(found), [None, pa.py_buffer(bytes(found))]).cast(pa.bool_())
+
+
+def text(value: str) -> pa.Scalar:
+    import pyarrow as pa
+
+    body = value.encode()
+    ends = pa.py_buffer(array("i", [0, len(body)]))
+    return pa.Array.from_buffers(pa.string(), 1, [None, ends, pa.py_buffer(body)])[0]
 
 
 class ParquetWriter:

@@ -316,21 +316,35 @@ def _key(column: pa.Array) -> pa.Array:
     return pc.if_else(blank, pa.scalar(None, column.type), column)
 
 
-def _keyed(table: pa.Table, names: Sequence[str]) -> pa.Table:
-    import pyarrow as pa
-
-    keys = [_key(arrow.plain(table.column(name))) for name in names]
-    numbers = pa.array(range(table.num_rows), pa.int64())
-    return pa.Table.from_arrays([*keys, numbers], [*map(str, range(len(names))), "n"])
-
-
 def _sort(by: Sequence[tuple[str, str]], schema: pa.Schema, at: Place, batches: Batches) -> Batches:
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     table = _held(batches, schema, at)
-    keyed = _keyed(table, [name for name, _ in by])
+    keys = [_rank(_key(arrow.plain(table.column(name)))) for name, _ in by]
+    keyed = pa.Table.from_arrays(keys, [str(n) for n in range(len(by))])
     order = pc.sort_indices(keyed, sort_keys=[(str(n), order) for n, (_, order) in enumerate(by)])  # stable, null last
-    yield from table.take(order).to_batches(max_chunksize=arrow.BATCH)
+    yield from _taken(table, order)
+
+
+def _taken(table: pa.Table, rows: pa.Array) -> Batches:
+    """Some rows, as many at a time as are looked at together: all of them would be held twice."""
+    import pyarrow as pa
+
+    columns = [arrow.plain(column) for column in table.columns]
+    for start in range(0, len(rows), arrow.BATCH):
+        some = rows.slice(start, arrow.BATCH)
+        yield pa.RecordBatch.from_arrays([column.take(some) for column in columns], schema=table.schema)
+
+
+def _rank(column: pa.Array) -> pa.Array:
+    """Texts as their places in their order: many times the same text is compared once."""
+    import pyarrow.compute as pc
+
+    if arrow.family(column.type) != "text":
+        return column
+    known = column.dictionary_encode()
+    return pc.array_sort_indices(pc.array_sort_indices(known.dictionary)).take(known.indices)
 
 
 def _deduplicate(by: Sequence[str], keep: str, schema: pa.Schema, at: Place, batches: Batches) -> Batches:
@@ -338,14 +352,25 @@ def _deduplicate(by: Sequence[str], keep: str, schema: pa.Schema, at: Place, bat
     import pyarrow.compute as pc
 
     table = _held(batches, schema, at)
-    keyed = _keyed(table, by)
-    names = [str(n) for n in range(len(by))]
-    none = None
-    for name in names:
-        blank = pc.is_null(keyed.column(name))
+    size = table.num_rows
+    if not size:
+        return
+    codes: Any = None
+    none: Any = None
+    for name in by:
+        key = _key(arrow.plain(table.column(name)))
+        blank = pc.is_null(key)
         none = blank if none is None else pc.and_(none, blank)
-    some = keyed.filter(pc.invert(none))
-    kept = some.group_by(names, use_threads=False).aggregate([("n", "min" if keep == "first" else "max")])
-    rows = pa.concat_arrays([arrow.plain(kept.column(f"n_{'min' if keep == 'first' else 'max'}")),
-                             arrow.plain(keyed.filter(none).column("n"))])  # fmt: skip
-    yield from table.take(rows.sort()).to_batches(max_chunksize=arrow.BATCH)
+        known = key.dictionary_encode(null_encoding="encode")
+        found = known.indices.cast(pa.int64())
+        if codes is not None:  # both are below the number of rows
+            found = pc.add(pc.multiply(codes, arrow.number(len(known.dictionary))), found)
+            found = found.dictionary_encode().indices.cast(pa.int64())
+        codes = found
+    back = pc.array_sort_indices(arrow.numbers(size), order="descending") if keep == "last" else None
+    # Counted in the order in which they first come, a key is new if it is past all before it.
+    counts = (codes if back is None else codes.take(back)).dictionary_encode().indices.cast(pa.int64())
+    before = pa.concat_arrays([arrow.numbers(1, -1), pc.cumulative_max(counts).slice(0, size - 1)])
+    fresh = pc.greater(counts, before)
+    stays = pc.or_(fresh if back is None else fresh.take(back), none)
+    yield from _taken(table, pc.indices_nonzero(stays))

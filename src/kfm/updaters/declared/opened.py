@@ -48,9 +48,9 @@ class Opened:
 
         first = 1
         try:
-            for batch in self._file.iter_batches(batch_size=arrow.BATCH, use_threads=False):
+            for batch in self._file.iter_batches(batch_size=arrow.BATCH):
                 arrays = [_alike(arrow.plain(column)) for column in batch.columns]
-                numbers = pa.array(range(first, first + batch.num_rows), pa.int64())
+                numbers = arrow.numbers(batch.num_rows, first)
                 first += batch.num_rows
                 yield pa.RecordBatch.from_arrays([*arrays, numbers], [*batch.schema.names, HIDDEN])
         finally:

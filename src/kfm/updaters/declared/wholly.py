@@ -10,7 +10,6 @@ in any other language, the other engine makes the same.
 from __future__ import annotations
 
 import struct
-from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -119,38 +118,7 @@ def _masked(column: pa.Array, mask: Callable[[list[str]], list[bool]]) -> pa.Arr
     """The answer about every text, each distinct one asked about once."""
     known = column.dictionary_encode()
     texts = known.dictionary.to_pylist()
-    return _truths(mask(texts) if texts else []).take(known.indices)
-
-
-# Not pa.array: it would load pandas where that is installed, to see whether it was given something of its own.
-
-
-def _truths(found: list[bool]) -> pa.Array:
-    import pyarrow as pa
-
-    return pa.Array.from_buffers(pa.uint8(), len(found), [None, pa.py_buffer(bytes(found))]).cast(pa.bool_())
-
-
-def _numbers(count: int) -> pa.Array:
-    """From 0."""
-    import pyarrow as pa
-
-    return pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(array("q", range(count)))])
-
-
-def _text(value: str) -> pa.Scalar:
-    import pyarrow as pa
-
-    body = value.encode()
-    ends = pa.py_buffer(array("i", [0, len(body)]))
-    return pa.Array.from_buffers(pa.string(), 1, [None, ends, pa.py_buffer(body)])[0]
-
-
-def _number(value: int) -> pa.Array:
-    """A column of one."""
-    import pyarrow as pa
-
-    return pa.Array.from_buffers(pa.int64(), 1, [None, pa.py_buffer(array("q", [value]))])
+    return arrow.truths(mask(texts) if texts else []).take(known.indices)
 
 
 class Columns:
@@ -208,11 +176,11 @@ class Columns:
         size = len(codes.found)
         if not size:
             return
-        back = pc.array_sort_indices(_numbers(size), order="descending") if last else None
+        back = pc.array_sort_indices(arrow.numbers(size), order="descending") if last else None
         found = codes.found.take(back) if last else codes.found
         # Counted in the order in which they first come, a key is new if it is past all before it.
         counts = found.dictionary_encode().indices.cast(pa.int64())
-        before = pa.concat_arrays([_number(-1), pc.cumulative_max(counts).slice(0, size - 1)])
+        before = pa.concat_arrays([arrow.numbers(1, -1), pc.cumulative_max(counts).slice(0, size - 1)])
         fresh = pc.greater(counts, before)
         self.keep(pc.or_(fresh.take(back) if last else fresh, codes.blank))
 
@@ -244,19 +212,19 @@ class _Codes:
         known = column.dictionary_encode()
         texts = known.dictionary
         size = len(texts)
-        codes = _numbers(size)
+        codes = arrow.numbers(size)
         if ordered:
             order = pc.array_sort_indices(texts, order="descending" if descending else "ascending")
             codes = pc.array_sort_indices(order).cast(pa.int64())
         blank = _blanks(texts)
-        codes = pc.if_else(blank, _number(size)[0], codes).take(known.indices)
+        codes = pc.if_else(blank, arrow.number(size), codes).take(known.indices)
         blank = blank.take(known.indices)
         if self.found is None:
             self.found, self.blank, self._count = codes, blank, size + 1
             return
         if self._count * (size + 1) >= _CODES:
             self._dense()
-        self.found = pc.add(pc.multiply(self.found, _number(size + 1)[0]), codes)
+        self.found = pc.add(pc.multiply(self.found, arrow.number(size + 1)), codes)
         self.blank = pc.and_(self.blank, blank)
         self._count *= size + 1
 
@@ -286,9 +254,11 @@ def _text_of(columns: Sequence[pa.Array]) -> bytes:
     import pyarrow.compute as pc
 
     if len(columns) == 1:
-        columns = [pc.if_else(pc.equal(columns[0], _text("")), _text('""'), columns[0])]
+        columns = [pc.if_else(pc.equal(columns[0], arrow.text("")), arrow.text('""'), columns[0])]
     *first, last = columns
-    lines = pc.binary_join_element_wise(*first, pc.binary_join_element_wise(last, _text(""), _text("\n")), _text(","))
+    lines = pc.binary_join_element_wise(
+        *first, pc.binary_join_element_wise(last, arrow.text(""), arrow.text("\n")), arrow.text(",")
+    )
     _, offsets, values = lines.buffers()  # they lie one after another
     (start,), (end,) = (_OFFSET.unpack_from(offsets, 4 * at) for at in (lines.offset, lines.offset + len(lines)))
     return bytes(values[start:end])

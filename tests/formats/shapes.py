@@ -42,14 +42,14 @@ def _single(form: str, table: pa.Table, crs: str, kind: str, options: dict[str, 
         path = Path(folder) / FORMATS[form]
         if form == "flatgeobuf":
             options.setdefault("SPATIAL_INDEX", "NO")  # which would sort the rows
-        _write(table, path, form, crs, kind, layer=options.pop("layer", "week"), **options)
+        write_shapes(table, path, form, crs, kind, layer=options.pop("layer", "week"), **options)
         return path.read_bytes()
 
 
 def parts(table: pa.Table, crs: str = "EPSG:4326", kind: str = "Point", **options: Any) -> dict[str, bytes]:
     """The files of a shapefile by their names."""
     with tempfile.TemporaryDirectory() as folder:
-        _write(table, Path(folder) / "week.shp", "shapefile", crs, kind, **options)
+        write_shapes(table, Path(folder) / "week.shp", "shapefile", crs, kind, **options)
         return {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
 
 
@@ -62,7 +62,9 @@ def zipped(files: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes
     return out.getvalue()
 
 
-def _write(table: pa.Table, path: Path, form: str, crs: str, kind: str, **options: Any) -> None:
+def write_shapes(
+    table: pa.Table, path: Path, form: str, crs: str = "EPSG:4326", kind: str = "Point", **options: Any
+) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         raw.write_arrow(

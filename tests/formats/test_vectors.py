@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from tests.formats.shapes import FORMATS, shaped, week
+from tests.formats.shapes import FORMATS, shaped, week, write_shapes
 from tests.formats.tables import point, read
 from tests.node.sites import command
 from tests.walk.installations import Installation, environment
@@ -166,3 +167,22 @@ def test_what_cannot_work_is_refused_before_anything_is_read(place: Path, case: 
     assert before in CONFIG
     site = opened(place, "flatgeobuf", b"", CONFIG.replace(before, after))
     assert told in site.kfm("run", expect=3).err
+
+
+def layered() -> bytes:
+    """A GeoPackage of two tables of shapes."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "week.gpkg"
+        write_shapes(WEEK.slice(0, 40), path, "geopackage", layer="first")
+        write_shapes(WEEK.slice(0, 30), path, "geopackage", layer="second", append=True)
+        return path.read_bytes()
+
+
+def test_of_several_layers_the_one_that_is_named_is_read(place: Path) -> None:
+    site = opened(place, "geopackage", layered())
+    told = site.kfm("run", expect=3).err
+    assert "it has 2 layers: say with `layer` which one; it has: " in told and "(geopackage.layer)" in told
+    said = (place / "kfm.yml").read_text()
+    (place / "kfm.yml").write_text(said.replace("contract:\n", "contract:\n          layer: second\n"))
+    (receipt,) = site.kfm("run", "--json").data["receipts"]
+    assert receipt["rows"] == 30

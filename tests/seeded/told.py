@@ -16,6 +16,18 @@ TOLD: dict[str, Bug] = {
         "tests/grammars/test_real_runs.py"
         "::test_ingest_promote_rollback_and_withdrawal_are_said_alike_by_all_and_by_the_journal",
     ),
+    "D9 what is superseded is marked": Bug(
+        "kfm/projections/stac.py",
+        '**({} if current else {"deprecated": True}),',
+        "**({} if current else {}),",
+        f"{CATALOG}::test_a_newer_version_is_current_and_the_older_one_is_linked",
+    ),
+    "D9 what is deleted is marked": Bug(
+        "kfm/projections/cypher.py",
+        'removed = [{**_said(run, key), "removed_by": run.run_id} for key in run.removed]',
+        "removed = [_said(run, key) for key in run.removed]",
+        f"{NEO4J}::test_runs_told_twice_out_of_order_and_over_kills_are_there_once[120-1-1]",
+    ),
     "O12": Bug(
         "kfm/engine/cataloguing.py",
         "for version in self.standing[-3:-1]:",

@@ -23,6 +23,7 @@ demo: $(STAMP) ## run the whole walk over real Kansas data, kill it in the middl
 	@$(PY) examples/demo.py
 
 test: lint node-packages ## lint, then every test that is not marked long
+	@$(PY) -m compileall -q src tests  # once, or every command the tests start would do it
 	@$(PYTEST) -m "not long"
 
 test-long: lint node-packages ## lint, then every test there is; what they tried goes into build/promises

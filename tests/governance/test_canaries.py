@@ -22,6 +22,8 @@ from tests.masking.canaries import Canary, hits, needles
 from tests.masking.sites import canaries, rows
 from tests.walk.installations import Answer, Installation
 
+pytestmark = pytest.mark.xdist_group("canaries")  # what they share is made once
+
 KEY = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 CONFIG = """\
 accept_weak_storage: true

@@ -19,6 +19,8 @@ from tests.house.bans import ROOT, repository_files
 from tests.house.guides import follow
 from tests.python.notebooks import kept
 
+pytestmark = pytest.mark.xdist_group("wheel")  # what they share is made once
+
 RUNTIME = {
     "apsw": "apsw",
     "cronsim": "cronsim",

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.node.sites import command, contents
+from tests.sampling import sampled
 from tests.walk.installations import NOW, ROOT, Installation, environment, stamps
 
 EXAMPLES = ("declared/kfm.yml", "config.example.yml", "sources.example.json")
@@ -53,7 +54,7 @@ def test_an_example_is_done_alike_by_both_runners(tmp_path: Path, config: str) -
 
 
 @pytest.mark.parametrize(("first", "second"), [("python", "node"), ("node", "python")])
-@pytest.mark.parametrize("config", EXAMPLES)
+@pytest.mark.parametrize("config", sampled(EXAMPLES))
 def test_the_second_runner_answers_that_nothing_is_to_be_done(
     tmp_path: Path, config: str, first: str, second: str
 ) -> None:
@@ -136,7 +137,7 @@ class Foreteller:
                 assert "sha256:" + hashlib.sha256(files[effect["target"]]).hexdigest() == effect["digest"], effect
 
 
-@pytest.mark.parametrize("config", EXAMPLES)
+@pytest.mark.parametrize("config", sampled(EXAMPLES))
 def test_the_effects_foretold_are_the_effects_made_by_either_runner(tmp_path: Path, config: str, count: Count) -> None:
     source, names = CHANGING[config]
     heard = {}

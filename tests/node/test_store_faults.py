@@ -87,7 +87,7 @@ def go_through(kind: str, call: str, error: str, tmp_path: Path, every: int) -> 
 def test_a_disk_that_fails_is_answered_with_74_and_nothing_after(
     kind: str, call: str, error: str, tmp_path: Path
 ) -> None:
-    found = go_through(kind, call, error, tmp_path, 6)
+    found = go_through(kind, call, error, tmp_path, 17)
     assert found["stopped_with_74"] or (kind, call) == ("sqlite", "write")
     tally("node-store", f"faults-{kind}-{call[:5]}-{error}", None, 0, **found)
 

@@ -23,7 +23,7 @@ from tests.sampling import sampled
 
 SCHEDULES = 52_000
 WALKS = 3_000
-SHARDS = 13
+SHARDS = 26
 
 
 def sweep(part: str, what: str, play: Callable[[int], SimFs], seeds: range) -> None:
@@ -53,9 +53,9 @@ def test_no_schedule_loses_what_the_journal_or_the_objects_acknowledged(shard: i
     sweep(f"journal {shard}", "schedules", schedules.play, range(shard * each, (shard + 1) * each))
 
 
-@pytest.mark.parametrize("shard", sampled(range(10)))
+@pytest.mark.parametrize("shard", sampled(range(20)))
 def test_every_walk_ends_where_it_would_have_without_the_power_cuts(shard: int) -> None:
-    each = WALKS // 10
+    each = WALKS // 20
     sweep(f"walks {shard}", "walks", walks.play, range(shard * each, (shard + 1) * each))
 
 
@@ -196,12 +196,12 @@ def test_subtler_omissions_are_found_too() -> None:
         ("unsynced repair", SimFs, Trusting),
     ):
         found = 0
-        for seed in range(4_000):
+        for seed in range(2_000):
             try:
                 schedules.play(seed, kind, program)
             except Broken:
                 found += 1
-        tally("power-simulated", name, (0, 4_000), seeded_bugs=1, seeds_that_found_the_bug=found)
+        tally("power-simulated", name, (0, 2_000), seeded_bugs=1, seeds_that_found_the_bug=found)
         assert found, name
 
 

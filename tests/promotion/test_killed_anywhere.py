@@ -13,6 +13,8 @@ import pytest
 from tests.promotion.branches import NOW, Site, wells
 from tests.sampling import sampled
 
+pytestmark = pytest.mark.xdist_group("killed branches")  # what they share is made once
+
 DYING = """
 import contextlib, os, signal, sys
 from kfm.store.state import StoredState

@@ -10,6 +10,8 @@ import pytest
 
 from tests.promotion.branches import Site, git, wells
 
+pytestmark = pytest.mark.xdist_group("approved branch")  # what they share is made once
+
 
 @pytest.fixture(scope="module")
 def approved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Site, str]:

@@ -21,6 +21,8 @@ from tests.sampling import sampled
 from tests.walk.installations import NOW, Server, contents, environment, kansas, kansas_files, serving
 from tests.walk.site_under_test import folder_site
 
+pytestmark = pytest.mark.xdist_group("determinism")  # what they share is made once
+
 Count = Callable[..., None]
 
 SEEDS = 20

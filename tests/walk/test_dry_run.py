@@ -527,6 +527,7 @@ def check_effects(site: Installation, done: dict[str, Any]) -> None:
 DATASETS = ("hugoton-facies", "kgs-tops", "noaa-stations", "riley-drought", "usgs-earthquakes")
 
 
+@pytest.mark.long
 def test_on_all_examples_the_effects_foretold_are_the_effects_made(
     tmp_path: Path, server: Server, foretell: Foretell
 ) -> None:

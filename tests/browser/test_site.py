@@ -26,6 +26,8 @@ SAMPLE = [
     ("index", "light", NARROW),
     ("guides/first-updater", "dark", WIDE),
     ("reference/config", "dark", NARROW),
+    ("glossary", "light", WIDE),
+    ("comparisons", "dark", NARROW),
 ]
 _ADDRESS = re.compile(r'<(\w+)[^>]*?\s(?:href|src)="([^"]*)"')
 _ANCHOR = re.compile(r'\s(?:id|name)="([^"]+)"')

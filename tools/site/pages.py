@@ -33,6 +33,7 @@ _TARGET = re.compile(r"\]\(\s*<?([^)\s>#]+)")
 _FENCE = re.compile(r"^(```\w+)[ ]([^\n]*)$", re.M)
 _SECTION = re.compile(r'id="(__nav_[\d_]*label)"[^>]*>\s*(?:<span class="md-ellipsis">)?\s*([^<]+)')
 _LABELLED = re.compile(r'aria-labelledby="(__nav_[\d_]*label)"')
+_CORNER = re.compile(r"<th([^>]*)></th>")
 _PLAIN = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <meta name="color-scheme" content="light dark"><title>{name}</title>
@@ -189,8 +190,9 @@ def _fence(found: re.Match[str]) -> str:
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:  # noqa: ARG001
-    """Names for what the theme leaves unnamed to whoever listens to the page."""
+    """Names for what the theme leaves unnamed to whoever listens to the page; and a corner of a table heads nothing."""
     names = {place: title.strip() for place, title in _SECTION.findall(output)}
+    output = _CORNER.sub(r"<td\1></td>", output)
     output = _LABELLED.sub(lambda found: f'aria-label="{names.get(found.group(1), found.group(1))}"', output)
     return output.replace(
         'data-md-component="search" role="dialog"', 'data-md-component="search" role="dialog" aria-label="Search"'

@@ -14,7 +14,7 @@ MODULES = updater.mjs $(shell find node -name '*.mjs' -not -path '*/node_modules
 WORKERS ?= 2
 PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadgroup
 
-.PHONY: help demo test test-long promises lint bench docs site schemas tools pins clean node-packages
+.PHONY: help demo test test-long promises lint bench docs site pictures schemas tools pins clean node-packages
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -55,6 +55,9 @@ docs: $(STAMP) ## check that links lead somewhere and generated files are curren
 site: $(STAMP) ## write the docs as a site that is read without a network, into build/site
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet --strict --clean
 	@echo "site: open build/site/index.html"
+
+pictures: $(STAMP) ## take the pictures of the screen in docs/pictures anew
+	@$(PY) -m tests.house.pictures
 
 schemas: $(STAMP) ## write schemas/ anew from the records
 	@$(PY) -m tests.house.pages --write

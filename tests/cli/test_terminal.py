@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from kfm.cli import render
 from kfm.house import looking
 
 from .conftest import Kfm
@@ -115,8 +116,22 @@ def test_tables_fit_a_terminal_of_eighty_columns(ran: Kfm) -> None:
         ["run"], ["run", "--force", "--reason", "r"], ["runs", "list"], ["receipts", "list"], ["refs", "list"],
         ["refs", "history", "processed/rain-gauges"], ["held", "rain-gauges"], ["status"], ["diff", "rain-gauges"],
         ["config", "show", "--resolved"], ["freshness"], ["cat", "processed/rain-gauges"],
+        ["promote", "rain-gauges", "--reason", "first edition"], ["refs", "history", "published/rain-gauges"],
     ):  # fmt: skip
         lines = typed(80, *words).splitlines()
         assert lines and max(map(len, lines)) <= 80, (words, lines)
+    assert "-> sha256" not in typed(80, "rollback", "rain-gauges", "--to", "nothing", stderr=True).replace("→", "->")
+    assert re.search(r"→ sha256:[0-9a-f]{12}\s", typed(80, "promote", "rain-gauges", stderr=True)), "told shortly"
     wide = typed(200, "runs", "list").splitlines()
     assert wide == ran("runs", "list").out.splitlines(), "where there is room nothing is broken up"
+
+
+def test_a_table_of_many_columns_fits_and_keeps_words_whole_while_it_can() -> None:
+    columns = ("n", "when", "op", "from", "to", "actor", "reason", "run")
+    row = ["1", "2026-03-02T06:00:00.000Z", "promote", "sha256:" + "a" * 12, "sha256:" + "b" * 12, "you"]
+    row += ["first edition", "a" * 8]
+    for cells, room in (([row], 80), ([row], 70), ([["1", "2026-03-02 06:00", *row[2:]]], 80)):
+        wanted = [max(len(cell), len(name)) for cell, name in zip(cells[0], columns, strict=True)]
+        widths = render._fitted(columns, cells, wanted, room)
+        assert sum(widths) + 2 * (len(widths) - 1) <= room
+        assert widths[2] == 7 and widths[7] == 8, "short words and ids stay whole"

@@ -6,9 +6,10 @@
     ```text                         what the commands before it answer, stdout and stderr together
     ```python                       a program of its own, if it is no file
 
-In an answer `…` stands for anything within a line, and alone on a line for any lines. Any other block is refused:
-what is not run is not known to be right. Only what no test can wait for may stay unrun, and the statements of the
-graph, which are made of the code and run by the tests of the graph.
+In an answer `…` stands for anything within a line, and alone on a line for any lines. A page may be followed at a
+terminal of so many columns: then the answers are what a person sees there, and no table may be wider. Any other block
+is refused: what is not run is not known to be right. Only what no test can wait for may stay unrun, and the statements
+of the graph, which are made of the code and run by the tests of the graph.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
+
+from tests.house import terminal
 
 ROOT = Path(__file__).resolve().parents[2]
 _BLOCK = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.M | re.S)
@@ -43,7 +46,7 @@ def blocks(text: str) -> list[Block]:
     return found
 
 
-def follow(page: Path, folder: Path, python: str = sys.executable, section: str = "") -> int:
+def follow(page: Path, folder: Path, python: str = sys.executable, section: str = "", columns: int = 0) -> int:
     """Do what the page says, or one section of it, in an empty folder; returns how many blocks were run."""
     tools = folder / "bin"
     tools.mkdir(parents=True)
@@ -73,17 +76,9 @@ def follow(page: Path, folder: Path, python: str = sys.executable, section: str 
             (here / block.file).write_text(block.body, encoding="utf-8")
         elif block.kind in ("sh", "python"):
             typed = ["sh", "-eu", "-c", f'{block.body}\npwd > "{note}"']
-            done = subprocess.run(
-                typed if block.kind == "sh" else [python, "-c", block.body],
-                cwd=here,
-                env=environment,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                check=False,
-            )
-            answer = done.stdout.decode()
-            ended = f"{page.name}: {block.body}ended with {done.returncode}:\n{answer}"
-            assert done.returncode == block.exit_code, ended
+            command = typed if block.kind == "sh" else [python, "-c", block.body]
+            code, answer = _answer(command, here, environment, columns)
+            assert code == block.exit_code, f"{page.name}: {block.body}ended with {code}:\n{answer}"
             if note.exists():
                 here = Path(note.read_text().rstrip("\n"))
             ran += 1
@@ -92,6 +87,17 @@ def follow(page: Path, folder: Path, python: str = sys.executable, section: str 
         else:
             assert block.kind in _UNRUN, f"{page.name} has a block of {block.kind or 'nothing'} that nobody runs"
     return ran
+
+
+def _answer(command: list[str], folder: Path, environment: dict[str, str], columns: int) -> tuple[int, str]:
+    if columns:
+        code, shown = terminal.typed(command, folder, environment, columns)
+        assert not (wide := terminal.too_wide(shown, columns)), f"wider than {columns} columns: {wide}"
+        return code, terminal.plain(shown)
+    done = subprocess.run(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+    )
+    return done.returncode, done.stdout.decode()
 
 
 def matches(said: str, answer: str) -> bool:

@@ -16,8 +16,9 @@ import pytest
 
 import kfm
 from tests.house.bans import ROOT, repository_files
-from tests.house.guides import follow
-from tests.python.notebooks import kept
+from tests.house.guides import blocks, follow
+from tests.house.terminal import COLUMNS
+from tests.python.notebooks import in_a_kernel, kept, shown
 
 pytestmark = pytest.mark.xdist_group("wheel")  # what they share is made once
 
@@ -110,9 +111,15 @@ def test_every_entry_point_answers_from_an_empty_environment(python: str, tmp_pa
     assert quiet(python, "-m", "workers", "--help", cwd=tmp_path).startswith("usage: python -m workers")
 
 
-@pytest.mark.parametrize(("page", "section"), [("README.md", "Use it"), ("docs/guides/first-updater.md", "")])
-def test_the_pages_work_from_an_empty_environment(python: str, tmp_path: Path, page: str, section: str) -> None:
-    assert follow(ROOT / page, tmp_path, python, section) >= 2
+@pytest.mark.parametrize("page", ["README.md", "docs/guides/first-updater.md"])
+def test_the_pages_work_word_for_word_from_an_empty_environment_at_a_terminal(
+    python: str, tmp_path: Path, page: str
+) -> None:
+    """At one of 80 columns; what the pages say is answered is answered, and no table is wider."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    (tmp_path / "page.md").write_text(text, encoding="utf-8")
+    run = [block for block in blocks(text) if block.kind in ("sh", "python") and not block.file]
+    assert follow(tmp_path / "page.md", tmp_path / "reader", python, columns=COLUMNS) == len(run) >= 3
 
 
 def test_the_notebook_works_from_an_empty_environment(
@@ -123,3 +130,36 @@ def test_the_notebook_works_from_an_empty_environment(
     player = shutil.copyfile(ROOT / "tests" / "python" / "notebooks.py", tmp_path / "player.py")
     notebook = ROOT / "examples" / "wells.ipynb"
     assert json.loads(quiet(python, str(player), str(notebook), cwd=tmp_path)) == kept(notebook)
+
+
+@pytest.mark.long
+def test_the_notebook_works_in_a_kernel_of_an_empty_environment(
+    python: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jupyter from here, on its path like any extra; kfm from the wheel alone: no path of the clone is there."""
+    place = tmp_path / "jupyter" / "kernels" / "wheel"
+    place.mkdir(parents=True)
+    kernel = {
+        "argv": [python, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+        "display_name": "wheel",
+        "language": "python",
+        "env": {"PYTHONPATH": sysconfig.get_path("platlib"), "COLUMNS": str(COLUMNS)},
+    }
+    (place / "kernel.json").write_text(json.dumps(kernel))
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setenv("KFM_ACCEPT_WEAK_STORAGE", "true")
+    path = ROOT / "examples" / "wells.ipynb"
+    where = in_a_kernel(_asking_where(path, tmp_path), tmp_path, "wheel").cells[-1].outputs[0]["text"].strip()
+    assert Path(where).is_relative_to(Path(python).parents[1]), where
+    played = in_a_kernel(path, tmp_path, "wheel")
+    assert [shown(cell.outputs) for cell in played.cells if cell.cell_type == "code"] == kept(path)
+
+
+def _asking_where(path: Path, folder: Path) -> Path:
+    """A notebook of the same form that only tells which kfm it has."""
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    cell = next(cell for cell in notebook["cells"] if cell["cell_type"] == "code")
+    notebook["cells"] = [{**cell, "outputs": [], "source": ["import kfm\nprint(kfm.__file__)"]}]
+    (folder / "where.ipynb").write_text(json.dumps(notebook))
+    return folder / "where.ipynb"

@@ -71,15 +71,13 @@ def _cell(source: str, namespace: dict[str, Any]) -> dict[str, str]:
     return shown(outputs)
 
 
-def in_a_kernel(path: Path, folder: Path) -> Any:
+def in_a_kernel(path: Path, folder: Path, kernel: str = "python3") -> Any:
     """The notebook after a kernel of Jupyter has executed it."""
     import nbformat
     from nbclient import NotebookClient
 
     notebook = nbformat.read(path, as_version=4)
-    NotebookClient(
-        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
-    ).execute()
+    NotebookClient(notebook, timeout=120, kernel_name=kernel, resources={"metadata": {"path": str(folder)}}).execute()
     return notebook
 
 

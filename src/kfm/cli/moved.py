@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from kfm.cli.render import Screen
+from kfm.cli.render import Screen, short
 
 if TYPE_CHECKING:
     from kfm.contract.records import Receipt
@@ -22,16 +22,17 @@ def tell_moves(house: House, screen: Screen, receipt: Receipt) -> None:
         if move.ref.startswith("orders/"):
             _tell_order(screen, receipt, move.ref.partition("/")[2])
             continue
-        screen.say(f"{move.ref}: {move.before or 'nothing'} → {move.after or 'nothing'}")
+        name = short if screen.err.isatty() else str  # whole for a program, and in the receipt
+        screen.say(f"{move.ref}: {name(move.before) or 'nothing'} → {name(move.after) or 'nothing'}")
         if not move.ref.startswith("published/"):
             continue
         after, before = (v and published_folder(house, receipt.dataset, v) for v in (move.after, move.before))
         if after:
             screen.say(f"its files are in {os.path.relpath(after)}")
         if before and house.stands(receipt.dataset, move.before):
-            screen.say(f"those of the version before stay in {os.path.relpath(before)}")
+            screen.say(f"those before stay in {os.path.relpath(before)}")
         elif before:
-            screen.say("those of the version before are removed")
+            screen.say("those before are removed")
     if receipt.job_type == "operation.thaw":
         waiting = sum(1 for _ in house.state.inbox.waiting()) + sum(1 for _ in house.state.runs.unfinished())
         if waiting:

@@ -176,10 +176,22 @@ def refs_history(options: argparse.Namespace, screen: Screen) -> int:
         if screen.json:
             screen.data(moves)
         else:
+            narrow = 0 < screen.width() < 110
+            when = (lambda ts: ts[:16].replace("T", " ")) if narrow else str
+            name = (lambda digest: short(digest).removeprefix("sha256:")) if narrow else short
             screen.table(
                 ("n", "when", "op", "from", "to", "actor", "reason", "run"),
                 [
-                    (e.n, e.ts, e.op, short(e.before), short(e.after), e.actor, e.reason, short_run(house, e.run_id))
+                    (
+                        e.n,
+                        when(e.ts),
+                        e.op,
+                        name(e.before),
+                        name(e.after),
+                        e.actor,
+                        e.reason,
+                        short_run(house, e.run_id),
+                    )
                     for e in moves
                 ],
             )

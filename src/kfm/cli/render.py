@@ -13,7 +13,7 @@ from kfm.errors import StorageFailed
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34"}
 _WORDS = {
     "SUCCESS": "green", "COMMITTED": "green", "DONE": "green", "done": "green", "ok": "green", "open": "green",
-    "FAILED": "red", "failed": "red", "corrupt": "red", "bad": "red",
+    "FAILED": "red", "failed": "red", "corrupt": "red", "bad": "red", "denied": "red", "refused": "red",
     "SKIPPED": "dim", "noop": "dim", "default": "dim",
     "RUNNING": "yellow", "PARTIAL": "yellow", "IN_PROGRESS": "yellow", "held": "yellow", "weak": "yellow",
     "frozen": "blue", "PENDING": "dim",
@@ -116,7 +116,7 @@ class Screen:
         ]
         room = self.width() or width
         if room:
-            widths = _fitted(columns, widths, room)
+            widths = _fitted(columns, cells, widths, room)
         heads = "  ".join(name.upper().ljust(w) for name, w in zip(columns, widths, strict=True)).rstrip()
         self.line(self._paint(heads, "bold"))
         for row in cells:
@@ -232,15 +232,18 @@ def _unwritten(problem: OSError) -> NoReturn:
     raise StorageFailed(f"cannot write to stdout: {why}", hint=hint) from problem
 
 
-def _fitted(columns: Sequence[str], widths: list[int], room: int) -> list[int]:
-    """Narrower, the widest first, until all fit; none below its header, or what can be read."""
+def _fitted(columns: Sequence[str], cells: Sequence[Sequence[str]], widths: list[int], room: int) -> list[int]:
+    """Narrower, the widest first, until all fit; none below its header. At first words stay whole, short ones and ids;
+    what is still too wide is broken wherever it must be."""
     widths = list(widths)
-    floors = [max(len(name), min(width, 12)) for name, width in zip(columns, widths, strict=True)]
+    words = [max((len(word) for row in cells for word in row[i].split()), default=0) for i in range(len(columns))]
     excess = sum(widths) + 2 * (len(widths) - 1) - room
-    while excess > 0 and any(width > floor for width, floor in zip(widths, floors, strict=True)):
-        widest = max((i for i in range(len(widths)) if widths[i] > floors[i]), key=lambda i: widths[i])
-        widths[widest] -= 1
-        excess -= 1
+    for least in (words, [0] * len(words)):
+        floors = [max(len(name), min(word, 12), 4) for name, word in zip(columns, least, strict=True)]
+        while excess > 0 and any(width > floor for width, floor in zip(widths, floors, strict=True)):
+            widest = max((i for i in range(len(widths)) if widths[i] > floors[i]), key=lambda i: widths[i])
+            widths[widest] -= 1
+            excess -= 1
     return widths
 
 

@@ -171,7 +171,7 @@ def init(options: argparse.Namespace, screen: Screen) -> int:
     for path in written:
         screen.line(path)
     into = "" if folder == "." else f"cd {folder}, then "
-    screen.say(f"next: {into}`kfm run --dry-run` tells what would happen, `kfm run` does it")
+    screen.say(f"next: {into}`kfm run --dry-run` to look, `kfm run` to do it")
     return 0
 
 

@@ -78,6 +78,8 @@ export const COLORS = {
   "failed": "red",
   "corrupt": "red",
   "bad": "red",
+  "denied": "red",
+  "refused": "red",
   "SKIPPED": "dim",
   "noop": "dim",
   "default": "dim",

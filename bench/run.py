@@ -140,7 +140,8 @@ def python_of(contestant: contest.Contestant) -> str | None:
 
 def absent_peers(chosen: list[contest.Work]) -> list[str]:
     """Install what is missing; what stays missing is named and left out."""
-    wanted = {c.peer for work in chosen for c in work.contestants if c.peer}
+    ranked = [c for work in chosen for c in (work.yardstick, *work.contestants) if c is not None]
+    wanted = {c.peer for c in ranked if c.peer}
     notices = []
     for name in peers.NAMES:
         if name in wanted and not peers.present(name):

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from kfm.contract.records import Receipt, RefEntry, Standing
 from kfm.errors import Broken, Busy, Conflict, Denied, Fenced, KfmError, Moved
-from kfm.operations.moves import NOTHING
 
 if TYPE_CHECKING:
     from kfm.house.opening import House
@@ -60,6 +59,8 @@ def promoted(house: House, dataset: str, tell: Tell, note: Note = _unheard, *, a
     switches = (refs.at("switch/global"), refs.at(f"switch/dataset/{dataset}"))
     if not made or made == public or any(at not in ("", "open") for at in switches):
         return
+    from kfm.operations.moves import NOTHING
+
     try:
         who = taken_back(house, dataset, made)
         if who is not None:

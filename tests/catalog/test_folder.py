@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kfm.engine.cataloguing import Cataloguing
+from kfm.house.catalogs import build, differences
 from kfm.house.opening import House
 from tests.catalog.sites import Site, tree
 
@@ -165,6 +166,24 @@ def test_while_it_is_frozen_nothing_is_added_and_a_withdrawal_is_told(site: Site
         assert not (site.folder / "catalog/demo").exists()
         site.operate(house, "thaw")
         site.sound()
+
+
+def test_built_anew_while_it_is_frozen_it_says_what_it_said(site: Site) -> None:
+    with site.open() as house:
+        site.publish(house, rows(3))
+        site.publish(house, rows(5))
+        before = site.catalog
+        site.operate(house, "freeze")
+        build(house)
+        assert site.catalog == before and differences(house) == []
+        (site.folder / "catalog/demo/collection.json").unlink()
+        assert [each.kind for each in differences(house)] == ["missing"]
+        build(house)
+        assert site.catalog == before
+        house.operation("rollback", "demo", {"to": "nothing", "ref": "published/demo"})
+        house.settle()
+        build(house)
+        assert not (site.folder / "catalog/demo").exists() and differences(house) == []
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -80,6 +80,18 @@ class CatalogLetters:
             moves = moves[: max((move.n for move in moves if not move.after), default=0)]
         return self.at(dataset, moves, proofs)
 
+    def standing(self, dataset: str) -> Cataloguing:
+        """What should be there, told already: of what is frozen, what was said of it last."""
+        now, known = self.of(dataset), _decode(self._state.outbox.note(CATALOG, dataset))
+        if known is None or now.standing == known.standing or not is_frozen(self._state, dataset):
+            return now
+        moves = list(self._state.refs.history(f"published/{dataset}"))
+        for end in range(len(moves), 0, -1):
+            then = self.at(dataset, moves[:end])
+            if then.standing == known.standing:
+                return then
+        return now
+
     def at(self, dataset: str, moves: Sequence[RefEntry], proofs: Proofs | None = None) -> Cataloguing:
         """Had its published ref moved so."""
         keep = self._retention(dataset)

@@ -86,7 +86,7 @@ def _expected(house: House, letters: CatalogLetters) -> Iterator[tuple[str, Any]
     told: list[tuple[str, Catalogued]] = []
     sweeps: list[tuple[str, frozenset[str]]] = []
     for name in datasets(house):
-        now, paths = letters.of(name), set()
+        now, paths = letters.standing(name), set()
         for path, body in now.documents():
             paths.add(path)
             yield path, body

@@ -53,7 +53,7 @@ docs: $(STAMP) ## check that links lead somewhere and generated files are curren
 	@$(PY) -m tests.house.pages
 
 site: $(STAMP) ## write the docs as a site that is read without a network, into build/site
-	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet --strict --clean
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --clean
 	@echo "site: open build/site/index.html"
 
 pictures: $(STAMP) ## take the pictures of the screen in docs/pictures anew

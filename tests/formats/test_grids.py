@@ -204,7 +204,7 @@ def test_a_file_without_a_place_is_held_if_one_is_expected() -> None:
         with memory.open(driver="GTiff", count=1, height=4, width=4, dtype="uint8") as file:
             file.write(np.zeros((1, 4, 4), "uint8"))
         body = bytes(memory.read())
-    assert rule(look("geotiff", body)) == "" and look("geotiff", body).described == {}
+    assert rule(look("geotiff", body)) == "" and look("geotiff", body).described is msgspec.UNSET
     assert rule(look("geotiff", body, crs="EPSG:4326")) == "geo.crs"
     assert rule(look("geotiff", body, bbox=[-180, -90, 180, 90])) == "geo.missing"
     assert rule(look("geotiff", body, time="../2026-01-01T00:00:00Z")) == "grid.time"

@@ -89,7 +89,7 @@ def describe_apart(scratch: Callable[[], BinaryIO], open_body: Callable[[], Bina
     contract = msgspec.convert({"format": form}, DataContract)
     asked = Asked(canonical(contract), False, "", 0, MEMORY, SECONDS, form not in UNCONFINED, only_described=True)
     try:
-        return _asked(scratch, open_body, asked, lambda _: None, lambda _: None).described
+        return _asked(scratch, open_body, asked, lambda _: None, lambda _: None).described or {}
     except Died:
         return {}
 

@@ -135,7 +135,7 @@ def examine(walk: Walk, inputs: list[SourceRef], i: int, contract: DataContract,
         )
     accepted_hash = accepted.commit()[0] if report.changed else _drop(accepted) or read
     if contract.format in GRIDS:
-        walk.described[accepted_hash] = report.described
+        walk.described[accepted_hash] = report.described or {}
     inputs[i] = msgspec.structs.replace(inputs[i], accepted_hash=accepted_hash, partitions=report.partitions)
 
 

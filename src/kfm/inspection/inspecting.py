@@ -46,7 +46,7 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
     findings: list[Finding]  # at most 200, the gravest kept; by row, then column
     finding_counts: dict[str, int]  # all of them, by rule
     partitions: tuple[str, ...]  # of the rows that passed
-    described: dict[str, Any] = {}  # of a grid: where and when it lies, as STAC says it
+    described: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET  # of a grid: where and when it lies, as in STAC
 
 
 def inspect(
@@ -105,7 +105,7 @@ def inspect(
         findings=out.listed(),
         finding_counts=dict(sorted(out.counts.items())),
         partitions=tuple(sorted(out.partitions)),
-        described=described,
+        described=described or msgspec.UNSET,
     )
 
 
@@ -120,7 +120,7 @@ def nothing_found(cause: Finding | None = None, described: dict[str, Any] | None
         findings=[cause] if cause is not None else [],
         finding_counts={cause.rule: 1} if cause is not None else {},
         partitions=(),
-        described=described or {},
+        described=described or msgspec.UNSET,
     )
 
 

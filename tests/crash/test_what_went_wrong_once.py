@@ -130,6 +130,8 @@ def test_a_step_that_no_thread_is_left_for_gets_a_new_one() -> None:
 
     walk: Any = SimpleNamespace(
         updater=SimpleNamespace(execute=perform_it, id="u"),
+        grids={},
+        standing=None,
         ports=SimpleNamespace(
             objects=None,
             settings=SimpleNamespace(threads=2, dry_run=False),

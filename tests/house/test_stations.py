@@ -42,5 +42,6 @@ def test_a_station_that_would_is_found() -> None:
 
 def test_the_walk_is_what_a_run_is_about_and_its_ports() -> None:
     assert set(Walk.__struct_fields__) == {
-        *("trigger", "updater", "ports", "started_ms", "unfinished", "log", "stage", "reached")
+        *("trigger", "updater", "ports", "started_ms", "unfinished", "log", "stage", "reached"),
+        *("grids", "described"),  # what the readers of grids saw on the way in, for whoever says where they lie
     }

@@ -216,7 +216,7 @@ function unreadable(problem, shown) {
 }
 
 function validator(info) {
-  return `"${info.size.toString(16)}-${info.mtimeNs.toString(16)}-${info.ctimeNs.toString(16)}-${info.ino.toString(16)}"`;
+  return `"${info.size.toString(16)}-${info.mtimeNs.toString(16)}-${info.ino.toString(16)}"`;
 }
 
 function mayReuse(request, known, info, objects) {

@@ -28,7 +28,7 @@ class Kind:
         return main([*words])
 
     def change(self) -> None:
-        shutil.copytree("change", ".", dirs_exist_ok=True)
+        shutil.copytree("change", ".", dirs_exist_ok=True, copy_function=shutil.copyfile)  # as of now
 
     @property
     def version(self) -> str:

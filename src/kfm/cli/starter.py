@@ -23,9 +23,6 @@ objects: file:.kfm/objects
 # Where what is published is written as files. `noop` writes nothing.
 publish: file:public
 
-# With pages for people (index.html), of each dataset and of all.
-pages: true
-
 # Where what is published is described, for whoever looks for data: STAC, DCAT and lineage, as files.
 catalog: file:catalog
 

@@ -166,8 +166,7 @@ def _unreadable(error: OSError, shown: str) -> Refused | Unavailable:
 
 
 def _validator(info: os.stat_result) -> str:
-    """With the time nobody can set: a copy over it may keep the size and the time of the last change."""
-    return f'"{info.st_size:x}-{info.st_mtime_ns:x}-{info.st_ctime_ns:x}-{info.st_ino:x}"'
+    return f'"{info.st_size:x}-{info.st_mtime_ns:x}-{info.st_ino:x}"'
 
 
 def _may_reuse(request: FetchRequest, known: Checkpoint, info: os.stat_result, objects: Objects) -> bool:

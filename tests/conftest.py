@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections import Counter
+from functools import cache
 from typing import Any
 
 import pytest
@@ -21,6 +23,26 @@ def pytest_configure() -> None:
     for name in [name for name in os.environ if name.startswith("KFM_") and not name.startswith("KFM_TEST_")]:
         del os.environ[name]  # settings of whoever starts the tests are none of theirs
     os.environ.pop("COLUMNS", None)  # nor is the width of their terminal
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Files that name a group run in one process, in which what they share is made once.
+
+    pytest-xdist 3.8 writes the group into the id of a test, which pytest 9.2 does not let it."""
+    from xdist.scheduler import LoadGroupScheduling
+
+    class ByGroup(LoadGroupScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _group_of(config.rootpath / nodeid.partition("::")[0]) or nodeid
+
+    return ByGroup(config, log) if config.getvalue("dist") == "loadgroup" else None
+
+
+@cache
+def _group_of(file: Any) -> str:
+    found = re.search(r'xdist_group\("([^"]+)"\)', file.read_text(encoding="utf-8")) if file.is_file() else None
+    return found[1] if found else ""
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

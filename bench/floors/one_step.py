@@ -35,7 +35,6 @@ from probe import payload  # noqa: E402
 Statement = tuple[str, Any]
 Run = list[Statement]
 ROUNDS = 10
-FRAME = 4096 + 24
 
 
 @contextmanager
@@ -165,13 +164,13 @@ def cpu() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def pages(db: Any, path: str, work: Callable[[int], None], start: int, end: int) -> float:
-    """That the log grew by, for each run."""
+def logged_kib(db: Any, path: str, work: Callable[[int], None], start: int, end: int) -> float:
+    """By how much the log grew, for each run."""
     db.execute("pragma wal_autocheckpoint=0")
     db.execute("pragma wal_checkpoint(truncate)")
     for n in range(start, end):
         work(n)
-    return os.path.getsize(path + "-wal") / FRAME / (end - start)
+    return os.path.getsize(path + "-wal") / 1024 / (end - start)
 
 
 def main(count: int, parent: str) -> None:
@@ -195,13 +194,13 @@ def main(count: int, parent: str) -> None:
                     for n in range(i * per, (i + 1) * per):
                         each.one(n)
                     found[name].append(((time.perf_counter() - begun) / per * 1e6, (cpu() - used) / per * 1e6))
-            print(f"{'':12}{'µs a run':>10}{'CPU µs':>10}{'of raw':>8}{'pages':>8}")
+            print(f"{'':12}{'µs a run':>10}{'CPU µs':>10}{'of raw':>8}{'log KiB':>8}")
             for name, each in who.items():
                 wall, used = (statistics.median(sample[i] for sample in found[name]) for i in (0, 1))
                 ratio = statistics.median(raw[0] / own[0] for raw, own in zip(found["raw"], found[name], strict=True))
                 logged = ""
                 if hasattr(each, "db"):
-                    logged = f"{pages(each.db, each.db.filename, each.one, count, count + counted):8.1f}"
+                    logged = f"{logged_kib(each.db, each.db.filename, each.one, count, count + counted):8.1f}"
                 print(f"{name:12}{wall:10.0f}{used:10.0f}{ratio:8.3f}{logged}")
             sizes = [(len(before), len(after)) for _, before, after in map(packed, runs)]
             print(

@@ -58,9 +58,10 @@ export class SqliteTables {
     this._note = REAL.openWrite(name + ".ack");
     this._db = connect(name, { timeout: busyMs });
     if (fresh) fs.chmodSync(name, 0o600);
+    if (fresh) this._db.exec("PRAGMA page_size=1024");
     this._keepALog(busyMs);
     this._db.exec("PRAGMA synchronous=FULL");
-    this._db.exec("PRAGMA wal_autocheckpoint=1000");
+    this._db.exec(`PRAGMA wal_autocheckpoint=${4_096_000 / this._value("PRAGMA page_size")}`);
     this._db.exec("PRAGMA cache_size=-32768");
     this._db.exec("PRAGMA trusted_schema=OFF");
     this._look(name, acked, { small: fs.statSync(name).size <= SMALL });

@@ -24,7 +24,8 @@ from tests.damage.databases import Database, database, digest_of, in_memory, jud
 from tests.power.tally import tally
 from tests.sampling import sampled
 
-PAGE = 4096
+PAGE = 1024
+SCHEMA = 8 * PAGE  # the header, and what the tables look like
 SHARDS = 25
 
 
@@ -45,7 +46,7 @@ def region() -> list[int]:
     """More than ten kilobytes of the file: its header and schema whole, the head of every page, and as
     many bytes of rows as it takes."""
     base = database("closed").base
-    chosen = dict.fromkeys(range(PAGE))
+    chosen = dict.fromkeys(range(SCHEMA))
     for page in range(PAGE, len(base), PAGE):
         chosen.update(dict.fromkeys(range(page, page + 48)))
     used = [at for at in range(PAGE, len(base)) if base[at]]
@@ -183,7 +184,8 @@ def test_pages_moved_about_are_never_taken_for_what_they_are_not(shard: int) -> 
         if way == 0:
             changed[a : a + size] = bytes(size)
         elif way == 1:
-            if size == PAGE and where == "base":  # a whole empty page in its place is an empty table: not noticed
+            # An empty page in its place, or only the head of one, is an empty table: not noticed.
+            if where == "base" and (size == PAGE or (a % PAGE == b % PAGE == 0 and two[3:5] == bytes(2))):
                 continue
             changed[a : a + size] = two
         elif way == 2:

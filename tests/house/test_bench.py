@@ -293,6 +293,15 @@ def test_the_case_does_its_work(case: str, tmp_path: Path, monkeypatch: pytest.M
         assert 0 < sample["finished_steps"] <= SMALL[case] // 2
 
 
+@pytest.mark.parametrize("keys", [20_000, pytest.param(1_000_000, marks=pytest.mark.long)])
+def test_a_changed_key_of_many_hands_less_than_a_hundred_kibibytes_to_the_disk(
+    keys: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BENCH_IN_MEMORY", "1")
+    case = contest.Contestant("one_of_many", ("kfm_cases.py", "one_of_many"), 1)
+    assert 10_000 < contest.run_child(setting(tmp_path), case, keys)["written"] < 100 * 1024
+
+
 @pytest.mark.parametrize("case, n", [("due", 100), ("freshness", 5)])  # an idle process takes its time
 def test_what_is_measured_of_schedules_does_its_work(
     case: str, n: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -30,7 +30,9 @@ from kfm.store.statements import BY_TABLE, page_query
 APPLICATION_ID = 0x4B464D31  # "KFM1"
 _SQL = os.path.join(os.path.dirname(__file__), "sql")
 _BUSY = 32  # full commits of one process after which its log is lengthened
-_LOG_PAGES = 2000  # the log begins anew after about so many: some 8 MiB
+_PAGE = 1024  # bytes, of a file that we make: the log takes whole pages, and most of what changes is smaller
+_FRAME = 24  # bytes before each page in the log
+_LOG = 8_192_000  # bytes of pages in the log, after which it begins anew
 _SMALL = 1 << 20  # a database up to this size is checked whole whenever it is opened; a larger one where vital
 _MOST_KEPT = 1000  # rows
 
@@ -66,9 +68,11 @@ class SqliteTables:
             self._execute = self._db.cursor().execute
             if fresh:
                 os.chmod(path, 0o600)
+                self._execute(f"PRAGMA page_size={_PAGE}")
             self._keep_a_log(busy_ms)
             self._execute("PRAGMA synchronous=FULL")
-            self._execute(f"PRAGMA wal_autocheckpoint={_LOG_PAGES}")
+            self._page_size = int(self._value("PRAGMA page_size"))
+            self._execute(f"PRAGMA wal_autocheckpoint={_LOG // self._page_size}")
             self._execute("PRAGMA cache_size=-32768")
             self._execute("PRAGMA trusted_schema=OFF")
             self._look(path, acked, small=os.path.getsize(path) <= _SMALL)
@@ -475,7 +479,7 @@ class SqliteTables:
         fd = REAL.open_write(self._log)
         try:
             size = REAL.size(fd)
-            more = _LOG_PAGES * (4096 + 24) - size
+            more = _LOG // self._page_size * (self._page_size + _FRAME) - size
             if more > 0:
                 try:
                     REAL.write_at(fd, bytes(more), size)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.abilities import needs_confinement
+
 _MEMORY = "/dev/shm"
 
 
@@ -20,3 +22,9 @@ def place(tmp_path: Path) -> Iterator[Path]:
     folder = tempfile.mkdtemp(prefix="kfm-walk-", dir=base)
     yield Path(folder)
     shutil.rmtree(folder)
+
+
+@pytest.fixture
+def confinement() -> None:
+    """For a test that reads what is read only by a confined reader."""
+    needs_confinement()

@@ -80,6 +80,7 @@ def attempt(*codes: str) -> str:
     )
 
 
+@pytest.mark.usefixtures("confinement")
 def test_a_reader_reaches_nothing_but_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "secret").write_text("kept")
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -79,6 +79,7 @@ def public(site: Installation, form: str) -> list[bytes]:
     return [path.read_bytes() for path in site.folder.glob(pattern)]
 
 
+@pytest.mark.usefixtures("confinement")
 def test_each_is_published_whole_described_changed_and_taken_back(place: Path) -> None:
     bands = {"geotiff": 1, "grib2": 1, "netcdf": 4, "zarr": 4}
     (place / "kfm.yml").write_text(FOUR + "".join(ONE.format(form=form, bands=bands[form]) for form in MADE))
@@ -115,6 +116,7 @@ def test_each_is_published_whole_described_changed_and_taken_back(place: Path) -
     assert bodies["geotiff"] in public(site, "geotiff")
 
 
+@pytest.mark.usefixtures("confinement")
 def test_a_run_that_goes_on_after_a_crash_says_the_same_of_it() -> None:
     """Then it was not held against its contract in this process."""
     for form in ("geotiff", "netcdf"):
@@ -228,6 +230,7 @@ def test_longitudes_to_360_are_told_as_everybody_does() -> None:
     assert rule(look("geotiff", body, bbox=[-101, 36, -94, 41])) == "geo.extent"
 
 
+@pytest.mark.usefixtures("confinement")
 def test_a_cloud_optimized_one_says_so(place: Path) -> None:
     values = np.zeros((1, 700, 700), "uint8")
     body = geotiff(values, driver="COG")
@@ -267,6 +270,7 @@ def test_what_cannot_be_meant_is_refused(expect: str, told: str, place: Path) ->
     assert told in site.kfm("run", expect=3).err
 
 
+@pytest.mark.usefixtures("confinement")
 def test_a_grid_has_no_steps_and_no_rows(place: Path) -> None:
     site = site_of(place, "geotiff", b"")
     path = place / "kfm.yml"
@@ -284,6 +288,7 @@ def test_a_grid_has_no_steps_and_no_rows(place: Path) -> None:
     assert "min_rows has no meaning for the format geotiff" in site.kfm("run", expect=3).err
 
 
+@pytest.mark.usefixtures("confinement")
 def test_without_its_library_it_is_said_what_to_install(place: Path) -> None:
     site = site_of(place, "geotiff", geotiff())
     (place / "rasterio.py").write_text("raise ModuleNotFoundError('rasterio')")
@@ -301,6 +306,7 @@ def test_the_other_runner_says_that_it_does_not_read_it(place: Path) -> None:
     assert "dataset rain has a source with netcdf, and this runner reads none; run it with" in told.stderr
 
 
+@pytest.mark.usefixtures("confinement")
 def test_each_is_a_dataset_of_xarray(place: Path) -> None:
     if find_spec("xarray") is None:
         lacking("xarray is not installed")

@@ -21,6 +21,7 @@ from kfm.contract.records import DataContract
 from kfm.documents.tiff import NoTiff, images, is_cloud_optimized
 from kfm.engine import apart
 from kfm.inspection.inspecting import Inspection
+from tests.abilities import needs_confinement
 from tests.formats.grids import MADE, geotiff, grib2, netcdf, packed, site_of, unpacked, zarr
 from tests.formats.test_grids import look as look_here
 from tests.formats.test_hostile_parquet import standing, tree
@@ -31,6 +32,7 @@ VRT = b"""<VRTDataset rasterXSize="2" rasterYSize="2"><VRTRasterBand dataType="B
 
 def look(form: str, body: bytes, crs: str = "") -> Inspection:
     """In a process of its own."""
+    needs_confinement()
     contract = msgspec.convert({"format": form}, DataContract)
     if crs:
         contract = expecting(contract, Expected(crs=crs))
@@ -173,6 +175,7 @@ def test_all_that_cannot_be_read_is_held_for_a_reason(kind: str) -> None:
     hold_to(kind)
 
 
+@pytest.mark.usefixtures("confinement")
 def test_one_clear_line_and_nothing_changed(place: Path) -> None:
     site = site_of(place, "geotiff", geotiff(), '{crs: "EPSG:4326"}')
     site.kfm("run")
@@ -248,6 +251,7 @@ def external(path: str) -> bytes:
     return body.replace(NAME, name)
 
 
+@pytest.mark.usefixtures("confinement")
 def test_what_lies_beside_a_file_is_not_read(place: Path) -> None:
     site = site_of(place, "geotiff", geotiff(), "{bands: 1, variables: [{name: '1', units: mm, required: true}]}")
     (place / "day.grid.aux.xml").write_text(

@@ -156,6 +156,7 @@ def test_triggers_and_extensions_of_a_database_are_not_run() -> None:
     assert not found.held and found.rows == 50
 
 
+@pytest.mark.usefixtures("confinement")
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("seed", sampled(range(40)))
 def test_spoilt_bytes_never_end_in_anything_but_an_answer(form: str, seed: int) -> None:
@@ -172,6 +173,7 @@ def test_spoilt_bytes_never_end_in_anything_but_an_answer(form: str, seed: int) 
     assert held.held or held.rows == 50 or form != "shapefile"
 
 
+@pytest.mark.usefixtures("confinement")
 def test_one_clear_line_and_nothing_changed(place: Path) -> None:
     site = opened(place, "geopackage", GOOD["geopackage"])
     site.kfm("run")

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.abilities import needs_confinement
 from tests.formats.shapes import parts, shaped, week, zipped
 from tests.formats.tables import quakes, written
 from tests.walk.installations import KANSAS, Installation
@@ -117,6 +118,7 @@ def current(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def passage() -> Iterator[Passage]:
+    needs_confinement()
     folder = Path(tempfile.mkdtemp(prefix="kfm-real-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
     said = ["kfm: 1", "accept_weak_storage: true", "datasets:"]
     given = {name: file.body() for name, file in FILES.items()}

@@ -69,6 +69,7 @@ def replaced(table: pa.Table, name: str, row: int, value: Any) -> pa.Table:
     return table.set_column(at, field, pa.array(values, field.type))
 
 
+@pytest.mark.usefixtures("confinement")
 @pytest.mark.parametrize("form", FORMATS)
 def test_published_byte_for_byte_changed_and_taken_back(place: Path, form: str) -> None:
     site = opened(place, form)
@@ -101,6 +102,7 @@ OTHERS = CONFIG.replace(
 )
 
 
+@pytest.mark.usefixtures("confinement")
 @pytest.mark.parametrize("form", FORMATS)
 def test_steps_make_parquet_geojson_and_csv_of_what_passed(place: Path, form: str) -> None:
     bad = replaced(replaced(WEEK, "mag", 2, 11.5), "geometry", 7, point(200, 0))
@@ -128,6 +130,7 @@ def test_steps_make_parquet_geojson_and_csv_of_what_passed(place: Path, form: st
     assert lines[0] == "id,mag,time" and [line.split(",")[0] for line in lines[1:]] == sorted(strong)
 
 
+@pytest.mark.usefixtures("confinement")
 def test_the_file_itself_is_not_published_if_a_row_is_held(place: Path) -> None:
     site = opened(place, "flatgeobuf", replaced(WEEK, "mag", 2, 11.5))
     told = site.kfm("run", expect=3).err
@@ -136,6 +139,7 @@ def test_the_file_itself_is_not_published_if_a_row_is_held(place: Path) -> None:
     assert not list(site.folder.glob("public/**/*.fgb"))
 
 
+@pytest.mark.usefixtures("confinement")
 def test_without_the_library_it_says_what_to_install(place: Path) -> None:
     site = opened(place, "flatgeobuf")
     (place / "pyogrio.py").write_text("raise ModuleNotFoundError('no module')\n")
@@ -178,6 +182,7 @@ def layered() -> bytes:
         return path.read_bytes()
 
 
+@pytest.mark.usefixtures("confinement")
 def test_of_several_layers_the_one_that_is_named_is_read(place: Path) -> None:
     site = opened(place, "geopackage", layered())
     told = site.kfm("run", expect=3).err

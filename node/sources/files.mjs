@@ -216,7 +216,7 @@ function unreadable(problem, shown) {
 }
 
 function validator(info) {
-  return `"${info.size.toString(16)}-${info.mtimeNs.toString(16)}-${info.ino.toString(16)}"`;
+  return `"${[info.size, info.mtimeNs, info.ctimeNs, info.ino].map((one) => one.toString(16)).join("-")}"`;
 }
 
 function mayReuse(request, known, info, objects) {

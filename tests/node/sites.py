@@ -131,8 +131,8 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def rows_of(folder: Path) -> dict[str, dict[str, bytes]]:
-    """Every row of the state, but for who held a lease or ran, the number the disk gave to a file, and the tree over
-    the ledger."""
+    """Every row of the state, but for who held a lease or ran, the number the disk gave to a file and when that last
+    changed, and the tree over the ledger."""
     resolved = config.load(str(folder / "kfm.yml"), {})
     tables = opening.open_tables(resolved, "read")
     try:
@@ -148,7 +148,8 @@ def rows_of(folder: Path) -> dict[str, dict[str, bytes]]:
         found["telemetry"][key] = json.dumps(told).encode()
     for key, body in found["checkpoints"].items():
         if not key.startswith("http"):
-            found["checkpoints"][key] = re.sub(rb'-[0-9a-f]+(\\"",)', rb"-\1", body)
+            found["checkpoints"][key], masked = re.subn(rb'(-[0-9a-f]+){2}(\\"",)', rb"-\2", body)
+            assert masked, body  # size, time of change of the content, of the inode, and the inode
     return found
 
 

@@ -6,14 +6,16 @@ import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kfm.contract.records import Checkpoint, Fetched, FetchRequest
 from kfm.errors import BadInput, Refused, Unavailable
 from kfm.sources import beneath
-from kfm.sources.files import FileSource
+from kfm.sources.files import FileSource, _validator
 from tests.sources.memory_objects import MemoryObjects, digest_of
 
 ROWS = b"station,name\n1,Topeka\n"
@@ -304,14 +306,18 @@ def test_after_the_interval_the_content_decides_though_the_stamp_lies(settled: P
     with (settled / "data.csv").open("r+b") as file:
         file.write(b"STATION")
     os.utime(settled / "data.csv", ns=(info.st_atime_ns, info.st_mtime_ns))
-    early = fetch(settled, "data.csv", objects, first.checkpoint, now_ms=NOW + DAY - 1)
+    lying = replace(first.checkpoint, etag=_validator((settled / "data.csv").stat()))  # as on a disk that lost a change
+    early = fetch(settled, "data.csv", objects, lying, now_ms=NOW + DAY - 1)
     assert early.not_modified
     late = fetch(settled, "data.csv", objects, early.checkpoint, now_ms=NOW + DAY)
     assert not late.not_modified
     assert late.ref.content_hash == digest_of(b"STATION" + ROWS[7:])
 
 
-@pytest.mark.parametrize("reason", ["time", "size", "inode", "racy", "clock", "object", "uri", "expected"])
+REASONS = ["time", "size", "inode", "copied over", "mode", "older", "racy", "clock", "object", "uri", "expected"]
+
+
+@pytest.mark.parametrize("reason", REASONS)
 def test_anything_out_of_the_ordinary_means_reading_again(settled: Path, reason: str) -> None:
     objects = MemoryObjects()
     path = settled / "data.csv"
@@ -319,7 +325,7 @@ def test_anything_out_of_the_ordinary_means_reading_again(settled: Path, reason:
     if reason == "racy":
         stamp = (NOW - 1000) * 1_000_000
         os.utime(path, ns=(0, stamp))
-    known = fetch(settled, "data.csv", objects).checkpoint
+    known, before = fetch(settled, "data.csv", objects).checkpoint, path.stat()
     now, uri, expected = NOW + 1, "data.csv", ""
     if reason == "time":
         os.utime(path, ns=(0, stamp + 1))
@@ -329,6 +335,14 @@ def test_anything_out_of_the_ordinary_means_reading_again(settled: Path, reason:
     elif reason == "inode":
         _replace(path)
         os.utime(path, ns=(0, stamp))
+    elif reason == "copied over":
+        path.write_bytes(b"STATION" + ROWS[7:])
+        os.utime(path, ns=(0, stamp))
+    elif reason == "mode":
+        path.chmod(0o600)
+    elif reason == "older":  # as it was written before the inode's time was in it
+        info = path.stat()
+        known = replace(known, etag=f'"{info.st_size:x}-{info.st_mtime_ns:x}-{info.st_ino:x}"')
     elif reason == "clock":
         now = NOW - 1
     elif reason == "object":
@@ -339,6 +353,14 @@ def test_anything_out_of_the_ordinary_means_reading_again(settled: Path, reason:
         path.write_bytes(b"STATION" + ROWS[7:])
         os.utime(path, ns=(0, stamp))
         expected = digest_of(path.read_bytes())
+    if reason in ("time", "size", "inode", "expected"):  # alone, without the inode's time, which changed as well
+        stamps: Any = SimpleNamespace(
+            st_size=before.st_size,
+            st_mtime_ns=before.st_mtime_ns,
+            st_ctime_ns=path.stat().st_ctime_ns,
+            st_ino=before.st_ino,
+        )
+        known = replace(known, etag=_validator(stamps))
     got = fetch(settled, uri, objects, known, now_ms=now, expect_hash=expected)
     assert not got.not_modified
     assert got.ref.content_hash == digest_of(path.read_bytes())

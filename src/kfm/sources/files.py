@@ -21,7 +21,7 @@ _RACY_MS = 2000  # a file changed this shortly before it was read may change aga
 class FileSource:
     """`file:` URIs and plain paths below `request.base_dir`; no symbolic link is followed on the way.
 
-    A file with the size, time stamp and inode of the last reading is not read again within
+    A file with the size, time stamps and inode of the last reading is not read again within
     `revalidate_ms`: time stamps can lie, so after that its content decides. That shorthand lives in
     the checkpoint; the ref carries no etag, as the same bytes must give the same ref everywhere.
     """
@@ -166,7 +166,8 @@ def _unreadable(error: OSError, shown: str) -> Refused | Unavailable:
 
 
 def _validator(info: os.stat_result) -> str:
-    return f'"{info.st_size:x}-{info.st_mtime_ns:x}-{info.st_ino:x}"'
+    """With the time that nobody sets: a copy over it can keep its size, its inode and the time of its last change."""
+    return f'"{info.st_size:x}-{info.st_mtime_ns:x}-{info.st_ctime_ns:x}-{info.st_ino:x}"'
 
 
 def _may_reuse(request: FetchRequest, known: Checkpoint, info: os.stat_result, objects: Objects) -> bool:

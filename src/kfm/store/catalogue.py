@@ -122,7 +122,7 @@ CATALOGUE = (
     ),
     StateTable(
         "checkpoints", "what is known of each source, to save a download", "the source's URI", Checkpoint,
-        differs={"etag": "of a file it holds the inode"},
+        differs={"etag": "of a file it holds the inode and when that last changed"},
     ),
     StateTable(
         "standings", "how protected an address or exact bytes are known to be, whatever a file of labels says later",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import signal
@@ -70,6 +71,18 @@ def test_pages_name_licence_versions_and_files_with_links_to_these_very_bytes(si
     assert 'href="datasets/demo/index.html"' in page(site, "index.html")
     assert "The other" not in page(site, "index.html"), "nothing of the other is published"
     assert kfm(site, "publish", "--check") == 0 and kfm(site, "doctor", "--deep") == 0 and kfm(site, "reconcile") == 0
+
+
+def test_of_the_page_of_all_every_dataset_is_verified(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    with site.open() as house:
+        site.publish(house, {"a": "1"})
+        site.publish(house, {"a": "9"}, "other")
+    capsys.readouterr()
+    assert kfm(site, "verify", str(site.folder / "public/index.html"), "--json") == 68, "nobody attests here"
+    file, *made_from = json.loads(capsys.readouterr().out)["checks"]
+    assert (file["what"], file["state"]) == ("file", "ok") and "index.html is a page, made from demo" in file["found"]
+    assert {each["what"].partition("/")[0] for each in made_from} == {"demo", "other"}
+    assert [each["state"] for each in made_from if each["what"].endswith("/objects")] == ["ok", "ok"]
 
 
 def test_a_page_goes_back_with_its_version_and_goes_with_the_last(site: Site) -> None:

@@ -214,3 +214,38 @@ def test_any_published_file_is_verified_with_all_that_proves_it(proving: Kfm, tm
     data.write_bytes(data.read_bytes() + b"one line more\n")
     altered = proving("verify", str(data), "--json")
     assert (altered.code, states(altered)["file"]) == (65, "bad"), "where it lies, something else should"
+
+
+@pytest.mark.parametrize("name", ["index.html", "datasets/rain-gauges/index.html"])
+def test_a_page_is_said_to_be_one_and_what_it_is_made_from_is_verified(proving: Kfm, tmp_path: Path, name: str) -> None:
+    settings, page = Path("kfm.yml").read_text(), Path("public", name)
+    Path("kfm.yml").write_text(settings + "pages: true\n")
+    assert proving("run").code == 0 and page.is_file()
+    answer = proving("verify", str(page), "--json")
+    assert answer.code == 0, answer.out
+    file, *made_from = answer.data["checks"]
+    assert (file["what"], file["state"]) == ("file", "ok")
+    assert file["found"].startswith(f"{name} is a page, made from rain-gauges sha256:")
+    assert "nobody signs a page" in file["found"]
+    assert made_from == proving("verify", "rain-gauges", "--json").data["checks"]
+    sent = tmp_path / "as-somebody-got-it.html"
+    sent.write_bytes(page.read_bytes())
+    assert proving("verify", str(sent)).code == 0
+    tampered(_bent_statement)  # what it is made from is not what was signed
+    assert proving("verify", str(sent)).code == 67
+    sent.write_bytes(page.read_bytes() + b"<p>and more")
+    assert proving("verify", str(sent)).code == 68
+    page.write_bytes(sent.read_bytes())
+    altered = proving("verify", str(page), "--json")
+    assert (altered.code, states(altered)) == (65, {"file": "bad"})
+    assert "is not the page that was made" in altered.data["checks"][0]["found"]
+    Path("kfm.yml").write_text(settings)  # then no page belongs there
+    assert proving("verify", str(page)).code == 68
+
+
+def test_a_page_of_what_nobody_attested_says_that_it_is_one(ran: Kfm) -> None:
+    with Path("kfm.yml").open("a", encoding="utf-8") as file:
+        file.write("pages: true\n")
+    assert ran("promote", "rain-gauges", "--reason", "first").code == 0
+    answer = ran("verify", "public/index.html", "--json")
+    assert (answer.code, answer.data["checks"][0]["state"]) == (68, "ok")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from kfm.contract import manifests
 from kfm.contract.keys import digest
@@ -93,14 +94,37 @@ def verify_file(house: House, path: str, keys: Trusted) -> list[Check]:
             total.update(piece)
     own, place = "sha256:" + total.hexdigest(), os.path.realpath(path)
     scheme, root = house.resolved.location(house.config.publish)
+
+    def here(at: str) -> bool:
+        return scheme == "file" and os.path.realpath(os.path.join(root, at)) == place
+
     for dataset in published_datasets(house):
         for at, name, version in expected_files(house, dataset):
-            here = scheme == "file" and os.path.realpath(os.path.join(root, at)) == place
             if name == own and version:
                 first = Check(what="file", state="ok", found=f"{at} of {dataset} {version[:19]}")
                 return [first, *verify(house, dataset, version, keys)]
-            if here and name != own:
+            if name != own and here(at):
                 return [Check(what="file", state="bad", found=f"what is published as {at} is {name[:19]}")]
+    return _page(house, own, here, keys)
+
+
+def _page(house: House, own: str, here: Callable[[str], bool], keys: Trusted) -> list[Check]:
+    """A page for people is not signed: it is the one that was made, or not, and what it was made from is verified."""
+    from kfm.house.pages import expected_pages
+
+    for at, name, versions in expected_pages(house):
+        if name == own:
+            made_from = ", ".join(f"{dataset} {version[:19]}" for dataset, version in versions.items())
+            found = (
+                f"{at} is a page, made from {made_from or 'nothing'}; nobody signs a page, only what it is made from"
+            )
+            checks = [Check(what="file", state="ok", found=found)]
+            for dataset, version in versions.items():
+                about = f"{dataset}/" if len(versions) > 1 else ""
+                checks += [replace(each, what=about + each.what) for each in verify(house, dataset, version, keys)]
+            return checks
+        if here(at):
+            return [Check(what="file", state="bad", found=f"{at} is not the page that was made from what is published")]
     return [Check(what="file", state="missing", found="nothing that is public here has these bytes")]
 
 

@@ -39,6 +39,16 @@ def expected_page(house: House, dataset: str) -> dict[str, str]:
     return {path_of(dataset): told.page} if told is not None and told.page else {}
 
 
+def expected_pages(house: House) -> Iterator[tuple[str, str, dict[str, str]]]:
+    """Every page with its digest, and the versions that it was made from, by dataset."""
+    told = _letters(house).told() if house.resolved.config.pages else {}
+    made_from = {dataset: str(each.dcat["version"]) for dataset, each in sorted(told.items()) if each.page}
+    for dataset, version in made_from.items():
+        yield path_of(dataset), told[dataset].page, {dataset: version}
+    if told:
+        yield PAGE, digest(front(told)), made_from
+
+
 def front_differs(house: House) -> Iterator[Difference]:
     """Where the page of all is not what it was told to be."""
     told = _letters(house).told() if house.resolved.config.pages else {}

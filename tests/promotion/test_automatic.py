@@ -13,7 +13,11 @@ from typing import Any
 
 import pytest
 
+from tests.backfills.sites import Site as Backfills
 from tests.cli.conftest import Kfm
+from tests.promotion.branches import CONFIG as BRANCHED
+from tests.promotion.branches import Site as Branches
+from tests.promotion.branches import wells
 from tests.promotion.test_killed_anywhere import DYING
 from tests.sampling import sampled
 
@@ -173,6 +177,55 @@ def test_a_gate_that_says_no_leaves_the_run_and_says_what_to_do(kfm: Kfm) -> Non
     assert public() == at["processed/wells"]
 
 
+OPEN = "version: 1\nlabels:\n" + "".join(
+    f"  - {{of: {{{of}}}, sensitivity: public, care: open}}\n" for of in ("source: wells.csv", "dataset: wells")
+)
+RULE = """\
+package main
+
+deny contains "%s" if input.step.to == "published"
+"""
+
+
+def asked(kfm: Kfm) -> list[dict[str, Any]]:
+    """All that was asked to be published."""
+    return [each for each in kfm("runs", "list", "--limit", "0", "--json").data if each["op"] == "promote"]
+
+
+def test_a_denial_is_asked_for_again_only_when_something_changed(kfm: Kfm) -> None:
+    """Another declaration, labels, rules or version. Until then a run says so, and records no more than itself."""
+    ruled, titled = CONFIG + "policy: {folder: own}\n", CONFIG.replace("title: Wells", "title: Deep wells")
+    Path("own").mkdir()
+    begin()
+    changes: dict[str, dict[str, str]] = {
+        "rules": {"own/never.rego": RULE % "not yet", "kfm.yml": ruled},
+        "another declaration": {"kfm.yml": titled + "policy: {folder: own}\n"},
+        "labels": {"labels.yml": OPEN, "kfm.yml": titled + "policy: {folder: own}\nlabels: labels.yml\n"},
+        "other labels": {"labels.yml": OPEN + "# looked at\n"},
+        "other rules with the same words": {"own/never.rego": RULE % "not yet" + "# looked at\n"},
+        "other rules": {"own/never.rego": RULE % "not today"},
+        "another version": {"wells.csv": Path("wells.csv").read_text() + "20,7\n"},
+    }
+    for count, (what, files) in enumerate(changes.items(), 1):
+        for name, text in files.items():
+            Path(name).write_text(text)
+        said = kfm("run")
+        assert (said.code, len(asked(kfm))) == (4, count), (what, said)
+        for words in (("run",), ("resume",), ("run", "--force", "--reason", "again"), ("run", "--dry-run")):
+            said = kfm(*words)
+            assert (said.code, len(asked(kfm))) == (4, count), (what, words, said)
+            assert "wells is not public: run " in said.err and " was denied" in said.err, said
+            assert ("not yet" if count < 6 else "not today") in said.err and "`kfm promote wells`" in said.err, said
+    assert kfm("promote", "wells", "--reason", "all the same").code == 4  # a person is answered every time
+    assert len(asked(kfm)) == len(changes) + 1
+    assert kfm("run").code == 4
+    assert len(asked(kfm)) == len(changes) + 1
+    assert public() == ""
+    Path("kfm.yml").write_text(CONFIG)
+    assert [each["outcome"] for each in run(kfm)] == ["noop", "done"]
+    assert public() == refs(kfm)["processed/wells"]
+
+
 def test_what_a_person_took_back_stays_back_until_there_is_something_new(kfm: Kfm) -> None:
     begin()
     run(kfm)
@@ -296,6 +349,71 @@ def test_labels_that_say_otherwise_win(kfm: Kfm) -> None:
     )
     kfm("run")
     assert public() == ""
+
+
+# -- backfills and previews
+
+
+def by_partition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Backfills:
+    site = Backfills(tmp_path / "rain", monkeypatch)
+    config = site.folder / "kfm.yml"
+    config.write_text(config.read_text().replace("rain.py:Rain\n", "rain.py:Rain\n    promote: auto\n"))
+    return site
+
+
+def test_a_backfill_publishes_once_when_all_of_it_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = by_partition(tmp_path, monkeypatch)
+    started = site.backfill("start")
+    assert (started["state"], started["counts"]) == ("finished", {"made": 5})
+    with site.open() as house:
+        (moved,) = house.state.refs.history("published/rain")
+        assert (moved.after, moved.actor) == (house.state.refs.at("processed/rain"), "kfm, promote: auto")
+    assert public("rain") == site.version()
+    assert [part for part, _ in site.runs()] == site.days
+
+
+def test_a_backfill_that_waits_is_published_once_by_kfm_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = by_partition(tmp_path, monkeypatch)
+    site.backfill("start", "--later")
+    assert public("rain") == ""
+    site.kfm_up()
+    assert site.backfill("status")[0]["state"] == "finished"
+    with site.open() as house:
+        assert [moved.after for moved in house.state.refs.history("published/rain")] == [site.version()]
+    assert public("rain") == site.version()
+
+
+def test_what_is_held_of_a_backfill_keeps_the_rest_from_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = by_partition(tmp_path, monkeypatch)
+    site.rows(site.days[1], "not a number")
+    assert site.backfill("start", code=3)["counts"] == {"made": 4, "held": 1}
+    first = public("rain")
+    assert first == site.version() != ""
+    site.rows(site.days[1], 7)
+    assert site.backfill("resume", "--only-failed")["counts"] == {"made": 5}
+    assert public("rain") == site.version() != first
+
+
+def test_a_preview_is_never_published_by_itself(tmp_path: Path) -> None:
+    config = BRANCHED.replace("  gauges:\n", "  gauges:\n    promote: auto\n")
+    site = Branches(tmp_path, config)
+    assert site.kfm("run").code == 0
+    before = site.refs()
+    assert before["published/gauges"] == before["processed/gauges"]
+    site.branch("more")
+    site.write("data/gauges.csv", "id,flow\n1,10\n2,20\n3,30\n")
+    site.replace("kfm.yml", "    updater: wells.py:Wells\n", "    updater: wells.py:Wells\n    promote: auto\n")
+    site.write("data/wells.csv", wells(3))
+    site.commit("another gauge, and wells that publish themselves")
+    said = site.kfm("preview", "more", "--json")
+    assert said.code == 0 and set(said.data["datasets"]) == {"gauges", "wells"}, said
+    for words in (("preview", "more"), ("run",), ("resume",), ("up", "--once"), ("watch", "--once")):
+        assert site.kfm(*words).code == 0, words
+        there = {ref: at for ref, at in site.refs().items() if not ref.startswith("preview/")}
+        assert there == before, words
+    assert said.data["datasets"]["gauges"] not in before.values()
+    files = [path.read_text() for path in (site.folder / "public").rglob("*") if path.is_file()]
+    assert files and not any("3,30" in text or "east,300" in text for text in files)
 
 
 # -- faults

@@ -8,16 +8,18 @@ next command of any kind does what one that was killed left.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from kfm.contract.records import Receipt, RefEntry, Standing
-from kfm.errors import Broken, Busy, Conflict, Denied, Fenced, KfmError, Moved
+from kfm.contract.records import Decision, Receipt, RefEntry, RefMove, Standing
+from kfm.errors import Broken, Busy, Conflict, Denied, Fenced, KfmError, Moved, Sovereignty
 
 if TYPE_CHECKING:
     from kfm.house.opening import House
 
 ACTOR = "kfm, promote: auto"
 OTHERS = (Busy.code, Conflict.code, Fenced.code, Moved.code)  # somebody else is at it, or was
+LOOKED_AT = 1000  # the runs among which the last promotion is looked for
 Tell = Callable[[str, KfmError], None]
 Note = Callable[[str, str], None]
 
@@ -67,6 +69,7 @@ def promoted(house: House, dataset: str, tell: Tell, note: Note = _unheard, *, a
             note(dataset, f"not published by itself: {who.actor} took it back; `kfm promote {dataset}` publishes it")
             return
         check_plainly_public(house, dataset, made)
+        check_not_denied(house, dataset, RefMove(ref=f"published/{dataset}", before=public, after=made))
         reason = f"promote: auto, after run {after}" if after else "promote: auto, left by an earlier command"
         receipt = house.operation(
             "promote", dataset, {"to": made, "before": public or NOTHING}, reason=reason, actor=ACTOR
@@ -86,7 +89,7 @@ def promoted(house: House, dataset: str, tell: Tell, note: Note = _unheard, *, a
         note(
             dataset,
             f"the new version was made, and is not public: mend what is said above, then `kfm promote {dataset}`, "
-            "or wait for the next run, which tries again",
+            "or run it again",
         )
 
 
@@ -106,6 +109,40 @@ def check_plainly_public(house: House, dataset: str, version: str) -> None:
     for said in (labelled(house, dataset), known.standing if known is not None else None):
         if _is_closed(said):
             raise Denied(f"{dataset} is promote: auto, and a label says that it is not plainly public", hint=hint)
+
+
+def check_not_denied(house: House, dataset: str, move: RefMove) -> None:
+    """Denied if it was, and the gate would say the same of it again: then a receipt more would tell nothing new."""
+    receipt = _last_denied(house, dataset)
+    if receipt is None:
+        return
+    from kfm.contract.steps import Asking
+
+    ports = house.ports(dataset)
+    asking = Asking(who=ACTOR, what="promote", when_ms=ports.clock.now_ms(), why="promote: auto")
+    if receipt.config_hash != ports.config_hash:
+        return
+    now = ports.gate(ports.state, ports.objects, move, asking=asking)
+    if now.allow is not True and [_said(now)] == [_said(each) for each in receipt.policy_decisions]:
+        kind = Sovereignty if any(each.code == Sovereignty.code for each in receipt.errors) else Denied
+        raise kind(
+            f"{dataset} is not public: run {receipt.run_id} was denied, and nothing that decides it has changed since: "
+            + "; ".join(now.reasons or ["the gate gave no reason"]),
+            hint=f"mend that, then `kfm promote {dataset}`, or run it again",
+        )
+
+
+def _said(decision: Decision) -> tuple[object, ...]:
+    """What it was about, under which rules and labels, and what did not hold."""
+    return decision.subject, decision.policy_digest, decision.label_epoch, decision.rules, decision.reasons
+
+
+def _last_denied(house: House, dataset: str) -> Receipt | None:
+    """The last receipt of a promotion, if that was denied. Not searched for behind many other runs."""
+    for entry in islice(house.state.ledger.entries_of(dataset), LOOKED_AT):
+        if entry.op_type == "promote":
+            return house.state.ledger.receipt(entry.run_id) if entry.outcome == "denied" else None
+    return None
 
 
 def _is_closed(said: Standing | None) -> bool:

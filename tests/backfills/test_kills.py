@@ -83,12 +83,12 @@ class Killed(Site):
 STATES = {"sqlite": "sqlite:.kfm/state.db", "jsonl": "jsonl:.kfm/state.jsonl"}
 
 
-@pytest.mark.parametrize("part", sampled(range(60)))
+@pytest.mark.parametrize("part", sampled(range(120)))
 @pytest.mark.parametrize("state", STATES)
 def test_killed_at_any_place_and_resumed_it_is_the_same_installation(
     state: str, part: int, place: Path, monkeypatch: pytest.MonkeyPatch, count: Any
 ) -> None:
-    parts = 60
+    parts = 120
     quiet = Killed(place / "quiet", monkeypatch, 3, STATES[state]).begun()
     (whole,) = disturbed([mortal(quiet.work, place / "counted")], random.Random(0), 0, 0)
     assert whole.answer == ["done"] * 3
@@ -203,7 +203,7 @@ def test_two_workers_at_once_take_each_partition_once(
 
 def test_what_is_killed_is_taken_up_by_kfm_resume_too(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = Killed(place / "site", monkeypatch, 3).begun()
-    (ended,) = disturbed([mortal(site.work, place / "counted", [25])], random.Random(0), 0, 0)
+    (ended,) = disturbed([partial(dying, site, 3)], random.Random(0), 0, 0)
     assert ended.killed
     with site.house() as house:
         left = [each.trigger_id for each in house.state.inbox.waiting()]

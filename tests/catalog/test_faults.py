@@ -22,7 +22,7 @@ from tests.crash.points import Points, boundary, die, install
 from tests.sampling import sampled
 from tests.walk.crowds import together
 
-SLICES = 6
+SLICES = 17
 
 
 def rows(**other: str) -> dict[str, str]:
@@ -160,14 +160,14 @@ def told_on(site: Site, monkeypatch: pytest.MonkeyPatch, disk: SaysNo) -> list[s
             return [problem.code for problem in tell_sinks(house)]
 
 
-@pytest.mark.parametrize("part", sampled(range(3)))
+@pytest.mark.parametrize("part", sampled(range(7)))
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EIO], ids=errno.errorcode.get)
 def test_a_disk_that_says_no_is_told_of_and_made_good_later(
     prepared: Site, monkeypatch: pytest.MonkeyPatch, number: int, part: int
 ) -> None:
     clean = SaysNo(0, number)
     assert told_on(again(prepared), monkeypatch, clean) == [] and len(clean.calls) > 5
-    for at in range(1 + part, len(clean.calls) + 1, 3):
+    for at in range(1 + part, len(clean.calls) + 1, 7):
         site, disk = again(prepared), SaysNo(at, number)
         assert told_on(site, monkeypatch, disk) == ["storage.failed"], clean.calls[at - 1]
         with site.open() as house:

@@ -280,7 +280,9 @@ class Cutter:
             it.work(lambda _receipt: None)
             it.check()
             assert it.result() == self.expected[kind], "the end is another one"
-            assert same_in_the_end(published(folder), self.published[kind]), "other files are published in the end"
+            found, wanted = published(folder), self.published[kind]
+            other = sorted(name for name in found.keys() | wanted if found.get(name) != wanted.get(name))
+            assert same_in_the_end(found, wanted), f"other files are published in the end: {other[:5]}"
         shutil.rmtree(folder)
 
     def interrupt(self, kind: str, folder: str, witness: Witness) -> None:

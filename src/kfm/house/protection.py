@@ -23,14 +23,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 NO_LABELS = Labels(version=1)
+_last_asked: tuple[object, bool] = None, False
 _last_read: dict[str, tuple[tuple[object, ...], Labels]] = {}
 
 
 def is_configured(resolved: Resolved) -> bool:
-    """Does kfm.yml speak of protected data at all?"""
+    """Does kfm.yml speak of protected data at all? Asked by every run, and gone through once."""
+    global _last_asked
     config = resolved.config
-    masked = any(source.mask for dataset in config.datasets.values() for source in dataset.sources.values())
-    return bool(config.labels or config.custodians or masked)
+    if _last_asked[0] is not config:
+        masked = any(source.mask for dataset in config.datasets.values() for source in dataset.sources.values())
+        _last_asked = config, bool(config.labels or config.custodians or masked)
+    return _last_asked[1]
 
 
 def is_needed(resolved: Resolved, state: State) -> bool:

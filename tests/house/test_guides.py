@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import re
 import shlex
+from contextlib import suppress
+from itertools import product
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from kfm import config
 from kfm.cli.parser import Usage, parse
+from kfm.contract.declared import OutputFormat
+from kfm.contract.formats import Format
+from kfm.errors import BadInput
 from tests.abilities import needs_confinement
 from tests.house import terminal
 from tests.house.bans import ROOT, repository_files
@@ -152,3 +158,28 @@ def test_a_command_that_is_none_is_found() -> None:
     assert untypable("rollback wells --to nothing") == untypable("promote") == untypable("run DATASET --force") == ""
     assert "no command" in untypable("relase wells")
     assert "--too" in untypable("rollback wells --too nothing")
+
+
+def made_into(page: str) -> dict[str, set[str]]:
+    """What the reference says that each format can be made into."""
+    table = page.partition("## What can be made of what\n")[2].partition("\n## ")[0]
+    found: dict[str, set[str]] = {}
+    for sources, outputs in re.findall(r"^\| (`.*?) \| (.*?) \|", table, re.M):
+        wanted = {*re.findall(r"`(\w+)`", outputs), *(["itself"] if outputs.startswith("itself") else [])}
+        for form in re.findall(r"`(\w+)`", sources):
+            found[form] = wanted
+    return found
+
+
+def test_the_reference_says_what_every_format_can_be_made_into(tmp_path: Path) -> None:
+    said = made_into((ROOT / "docs" / "reference" / "transforms.md").read_text(encoding="utf-8"))
+    allowed: dict[str, set[str]] = {}
+    for form, made in product(get_args(Format), ("itself", *get_args(OutputFormat))):
+        how = "" if made == "itself" else f", format: {made}, steps: [{{select: [id, geometry]}}]"
+        lines = f"sources: {{s: {{uri: s, format: {form}}}}}\n    outputs: {{o: {{from: s{how}}}}}\n"
+        (tmp_path / "kfm.yml").write_text(f'datasets:\n  d:\n    version: "1.0.0"\n    {lines}')
+        allowed.setdefault(form, set())
+        with suppress(BadInput):
+            config.load(str(tmp_path / "kfm.yml"), {})
+            allowed[form].add(made)
+    assert said == allowed

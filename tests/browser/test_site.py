@@ -116,7 +116,6 @@ def test_the_same_files_make_the_same_site(site: Path, tmp_path: Path) -> None:
     assert first == second
 
 
-@pytest.mark.long
 def test_a_page_with_a_broken_link_makes_no_site(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "index.md").write_text("# Top\n\n[gone](gone.md) [nowhere](#nowhere)\n")

@@ -30,7 +30,7 @@ from tests.crash.trial import STATES, Trial
 from tests.crash.updaters import FAN, SCRIPTS, SMALLEST, STATIONS, T0, TREE, Script
 from tests.sampling import sampled
 
-SLICES = 29  # no multiple of the two or three places a call has: each slice meets all kinds
+SLICES = 53  # no multiple of the two or three places a call has: each slice meets all kinds
 DAY = 86_400_000
 
 
@@ -69,7 +69,7 @@ def singles(scratch: str, state: str, script: Script, part: int, only: Callable[
 
 @pytest.mark.parametrize("state", STATES)
 def test_a_kill_over_a_tree_of_several_levels_changes_nothing_in_the_end(scratch: str, state: str) -> None:
-    over_a_tree(scratch, state, boundary, 4)
+    over_a_tree(scratch, state, boundary, 11)
 
 
 @pytest.mark.long

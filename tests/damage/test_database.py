@@ -26,7 +26,7 @@ from tests.sampling import sampled
 
 PAGE = 1024
 SCHEMA = 8 * PAGE  # the header, and what the tables look like
-SHARDS = 25
+SHARDS = 60
 
 
 @pytest.fixture(autouse=True)

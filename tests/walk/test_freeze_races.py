@@ -16,6 +16,7 @@ from kfm.contract.records import LedgerEntry, Receipt, Step
 from kfm.contract.updater import Output
 from kfm.errors import Frozen, KfmError
 from kfm.house.opening import House
+from tests.sampling import sampled
 from tests.walk.crowds import STATES, Crowd, Installation, Told, attempt, together, wait_until
 
 SCOPES = ("demo", "global")
@@ -79,7 +80,7 @@ def before_transaction(house: House, number: int, what: Callable[[], object]) ->
     return lambda: begun >= number
 
 
-@pytest.mark.parametrize("scope", SCOPES)
+@pytest.mark.parametrize("scope", sampled(SCOPES))
 @pytest.mark.parametrize("command", [ingest, promote, "held"], ids=["ingest", "promote", "held"])
 @pytest.mark.parametrize("state", STATES)
 def test_a_freeze_before_any_of_its_transactions_stops_a_command_and_keeps_it(

@@ -72,6 +72,15 @@ def absurd_index() -> bytes:
     return zipped({**PARTS, "week.shx": shx[:24] + struct.pack(">I", 2**31 - 1) + shx[28:]})
 
 
+def many_features(said: int) -> bytes:
+    """A FlatGeobuf whose header says that it has so many; the number stands there once."""
+    body = GOOD["flatgeobuf"]
+    head = body[: 12 + struct.unpack("<I", body[8:12])[0]]
+    number = struct.pack("<Q", 50)
+    assert head.count(number) == 1
+    return head.replace(number, struct.pack("<Q", said)) + body[len(head) :]
+
+
 HOSTILE: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "gpkg: nothing": ("geopackage", lambda: b"", "geopackage.unreadable"),
     "gpkg: another format in disguise": ("geopackage", lambda: VRT, "geopackage.unreadable"),
@@ -87,6 +96,14 @@ HOSTILE: dict[str, tuple[str, Callable[[], bytes], str]] = {
         ),
         "geopackage.layer",
     ),
+    "gpkg: a virtual table": (
+        "geopackage",
+        lambda: edited("ALTER TABLE week RENAME TO other", "CREATE VIRTUAL TABLE week USING fts5(id, mag, geometry)"),
+        "geopackage.layer",
+    ),
+    "fgb: 2^31 features": ("flatgeobuf", lambda: many_features(2**31), "flatgeobuf.rows"),
+    "fgb: 2^32 + 50 features": ("flatgeobuf", lambda: many_features(2**32 + 50), "flatgeobuf.rows"),
+    "fgb: 2^63 features": ("flatgeobuf", lambda: many_features(2**63), "flatgeobuf.unreadable"),
     "fgb: nothing": ("flatgeobuf", lambda: b"", "flatgeobuf.unreadable"),
     "fgb: another format in disguise": ("flatgeobuf", lambda: VRT, "flatgeobuf.unreadable"),
     "fgb: only the beginning": ("flatgeobuf", lambda: GOOD["flatgeobuf"][:8], "flatgeobuf.unreadable"),

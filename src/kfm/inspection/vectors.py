@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import struct
 import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
@@ -114,13 +115,24 @@ def _given(pyogrio: Any, body: bytes, contract: DataContract) -> _Given:
     if form == "flatgeobuf":
         if not body.startswith(_FLATGEOBUF):
             raise Unfit("flatgeobuf.unreadable", "it does not begin as FlatGeobuf does")
-        said = pyogrio.read_info(body)["features"]
-        return _Given(body, None, int(said))
+        return _Given(body, None, _features(body))
     _check_database(body)
     layer = _layer(pyogrio, body, contract.layer or "")
     table = _quoted(layer, '"')
     counted = pyogrio.raw.read(body, sql=f"SELECT COUNT(*) AS n FROM {table}")[3]  # noqa: S608
     return _Given(body, layer, int(counted[0][0]))
+
+
+def _features(body: bytes) -> int:
+    """How many the header says that there are, -1 if it does not: the library would cut the number to 32 bits."""
+    try:
+        table = 12 + struct.unpack_from("<I", body, 12)[0]
+        fields = table - struct.unpack_from("<i", body, table)[0]
+        known = struct.unpack_from("<H", body, fields)[0] >= 22  # bytes: the number is the ninth field
+        at = struct.unpack_from("<H", body, fields + 20)[0] if known else 0
+        return int(struct.unpack_from("<Q", body, table + at)[0]) or -1 if at else -1
+    except struct.error:
+        raise Unfit("flatgeobuf.unreadable", "its header cannot be read") from None
 
 
 def _check_database(body: bytes) -> None:

@@ -87,6 +87,7 @@ export class FilesPublisher extends TracingPublisher {
       check();
       asStorageFailed(() => {
         fs.rmSync(target, { recursive: true, force: true });
+        fs.rmSync(path.join(path.dirname(target), ".publishing"), { force: true }); // of its manifest
         if (REAL.isDir(path.dirname(target))) REAL.syncDir(path.dirname(target));
       });
     });

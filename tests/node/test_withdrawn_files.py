@@ -51,6 +51,17 @@ def test_a_withdrawal_removes_every_file_of_the_dataset_and_of_no_other(site: We
     assert site.versions("rain") == {short(two)}, "only what is published again is there again"
 
 
+def test_what_broke_off_while_it_was_published_goes_with_what_is_withdrawn(site: Weather) -> None:
+    version = site.becomes("rain", "1")
+    site.tell()
+    versions = site.folder / "public/datasets/rain/versions"
+    # As a process leaves it that dies while it writes the manifest, or a file of the version.
+    (versions / ".publishing").write_bytes((versions / f"{short(version)}.ndjson").read_bytes())
+    (versions / short(version) / ".publishing").write_bytes(b"half a file")
+    ordered(site, "rollback", "rain", "--to", "nothing", "--reason", "asked by its custodian")
+    assert not list(versions.rglob("*")), "something of it can still be read"
+
+
 def test_a_rollback_removes_what_it_takes_back_and_keeps_what_was_superseded(site: Weather) -> None:
     one, two, three = site.becomes("rain", "1"), site.becomes("rain", "20"), site.becomes("rain", "300")
     site.tell()

@@ -22,6 +22,8 @@ from kfm.durable import REAL, Fs, digest_at, read_whole, write_apart
 from kfm.errors import Busy, Corrupt, StorageFailed
 from kfm.publish.noop import TracingPublisher
 
+_UNFINISHED = ".publishing"  # in each folder: the name of a file until it is whole
+
 
 class FilesPublisher(TracingPublisher):
     """`roots` maps the first part of a path to a folder; "" is the folder for all others.
@@ -90,13 +92,17 @@ class FilesPublisher(TracingPublisher):
         self._note("remove_file", path, "", 0, key)
 
     def remove_rest(self, folder: str, check: Callable[[], None]) -> None:
-        """What broke off while it was published lies there, too. Without its name nothing below it comes back."""
+        """What broke off while it was published lies there, too, and beside it if that was the manifest. Without its
+        name nothing below it comes back."""
         target = self._place(folder)
+        beside = os.path.dirname(target)
         with self._turn(), _as_storage_failed():
             check()
             self._fs.remove_tree(target)
-            if self._fs.is_dir(os.path.dirname(target)):
-                self._fs.sync_dir(os.path.dirname(target))
+            if self._fs.exists(os.path.join(beside, _UNFINISHED)):
+                self._fs.unlink(os.path.join(beside, _UNFINISHED))
+            if self._fs.is_dir(beside):
+                self._fs.sync_dir(beside)
 
     def datasets(self) -> list[str]:
         try:
@@ -167,7 +173,7 @@ class FilesPublisher(TracingPublisher):
         The name it has meanwhile is the same every time: nothing is left by the dead.
         """
         folder = os.path.dirname(target)
-        temporary = os.path.join(folder, ".publishing")
+        temporary = os.path.join(folder, _UNFINISHED)
         private = self._is_private(target)
         with _as_storage_failed():
             pieces = iter(body)
@@ -217,5 +223,5 @@ def _files_below(folder: str, name: str) -> Iterator[str]:
         below = os.path.join(folder, each)
         if os.path.isdir(below) and not os.path.islink(below):
             yield from _files_below(below, f"{name}/{each}")
-        elif each != ".publishing":
+        elif each != _UNFINISHED:
             yield f"{name}/{each}"

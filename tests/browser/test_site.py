@@ -28,6 +28,7 @@ SAMPLE = [
     ("reference/config", "dark", NARROW),
     ("glossary", "light", WIDE),
     ("comparisons", "dark", NARROW),
+    ("source/tests/formats/test_csv_by_columns.py", "light", NARROW),
 ]
 _ADDRESS = re.compile(r'<(\w+)[^>]*?\s(?:href|src)="([^"]*)"')
 _ANCHOR = re.compile(r'\s(?:id|name)="([^"]+)"')

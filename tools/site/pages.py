@@ -38,7 +38,7 @@ _PLAIN = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <meta name="color-scheme" content="light dark"><title>{name}</title>
 <style>body{{font:16px/1.5 system-ui,sans-serif;margin:1rem;background:Canvas;color:CanvasText}}
-pre{{overflow:auto}}h1{{font-size:1.2rem}}</style>
+pre{{overflow:auto}}h1{{font-size:1.2rem;overflow-wrap:anywhere}}</style>
 </head><body><main><p><a href="{up}">KFM</a></p><h1>{name}</h1>
 {body}
 </main></body></html>

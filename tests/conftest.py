@@ -7,6 +7,7 @@ import re
 import signal
 from collections import Counter
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,7 +41,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 @cache
-def _group_of(file: Any) -> str:
+def _group_of(file: Path) -> str:
     found = re.search(r'xdist_group\("([^"]+)"\)', file.read_text(encoding="utf-8")) if file.is_file() else None
     return found[1] if found else ""
 

@@ -170,7 +170,8 @@ class FilesPublisher(TracingPublisher):
     def _write(self, target: str, body: Iterable[bytes], digest: str) -> None:
         """Whole or not at all; its name is not durable yet.
 
-        The name it has meanwhile is the same every time: nothing is left by the dead.
+        The name it has meanwhile is the same every time: whoever writes into this folder next takes what the dead left,
+        and `remove_rest` what belonged to a version that nobody writes any more.
         """
         folder = os.path.dirname(target)
         temporary = os.path.join(folder, _UNFINISHED)

@@ -72,9 +72,21 @@ def absurd_index() -> bytes:
     return zipped({**PARTS, "week.shx": shx[:24] + struct.pack(">I", 2**31 - 1) + shx[28:]})
 
 
-def many_features(said: int) -> bytes:
-    """A FlatGeobuf whose header says that it has so many; the number stands there once."""
+def indexed() -> bytes:
+    return shaped("flatgeobuf", week(50), SPATIAL_INDEX="YES")
+
+
+def last_feature() -> bytes:
     body = GOOD["flatgeobuf"]
+    at = 12 + struct.unpack("<I", body[8:12])[0]
+    while (after := at + 4 + struct.unpack("<I", body[at : at + 4])[0]) < len(body):
+        at = after
+    return body[at:]
+
+
+def many_features(said: int, body: bytes = b"") -> bytes:
+    """A FlatGeobuf whose header says that it has so many; the number stands there once."""
+    body = body or GOOD["flatgeobuf"]
     head = body[: 12 + struct.unpack("<I", body[8:12])[0]]
     number = struct.pack("<Q", 50)
     assert head.count(number) == 1
@@ -103,7 +115,17 @@ HOSTILE: dict[str, tuple[str, Callable[[], bytes], str]] = {
     ),
     "fgb: 2^31 features": ("flatgeobuf", lambda: many_features(2**31), "flatgeobuf.rows"),
     "fgb: 2^32 + 50 features": ("flatgeobuf", lambda: many_features(2**32 + 50), "flatgeobuf.rows"),
-    "fgb: 2^63 features": ("flatgeobuf", lambda: many_features(2**63), "flatgeobuf.unreadable"),
+    "fgb: 2^63 features": ("flatgeobuf", lambda: many_features(2**63), "flatgeobuf.rows"),
+    "fgb: fewer features than it holds": ("flatgeobuf", lambda: many_features(49), "flatgeobuf.rows"),
+    "fgb: fewer features, with an index": ("flatgeobuf", lambda: many_features(49, indexed()), "flatgeobuf.rows"),
+    "fgb: a feature twice": ("flatgeobuf", lambda: GOOD["flatgeobuf"] + last_feature(), "flatgeobuf.rows"),
+    "fgb: cut off between two": (
+        "flatgeobuf",
+        lambda: GOOD["flatgeobuf"][: -len(last_feature())],
+        "flatgeobuf.rows",
+    ),
+    "fgb: features of nothing": ("flatgeobuf", lambda: GOOD["flatgeobuf"] + bytes(64), "flatgeobuf.rows"),
+    "fgb: more behind it": ("flatgeobuf", lambda: GOOD["flatgeobuf"] + b"\0", "flatgeobuf.rows"),
     "fgb: nothing": ("flatgeobuf", lambda: b"", "flatgeobuf.unreadable"),
     "fgb: another format in disguise": ("flatgeobuf", lambda: VRT, "flatgeobuf.unreadable"),
     "fgb: only the beginning": ("flatgeobuf", lambda: GOOD["flatgeobuf"][:8], "flatgeobuf.unreadable"),
@@ -137,6 +159,13 @@ def test_it_is_held_for_a_reason(case: str) -> None:
     found = look(form, body())
     assert found.held and found.cause is not None
     assert found.cause.rule == rule, found.cause
+
+
+@pytest.mark.parametrize("index", ["NO", "YES"])
+@pytest.mark.parametrize("rows", [1, 2, 16, 17, 256, 257, 600])
+def test_every_feature_is_counted_beside_an_index_of_any_height(rows: int, index: str) -> None:
+    found = look("flatgeobuf", shaped("flatgeobuf", week(rows), SPATIAL_INDEX=index))
+    assert not found.held and found.rows == rows
 
 
 def test_a_bomb_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,15 +124,46 @@ def _given(pyogrio: Any, body: bytes, contract: DataContract) -> _Given:
 
 
 def _features(body: bytes) -> int:
-    """How many the header says that there are, -1 if it does not: the library would cut the number to 32 bits."""
+    """How many features it holds, which must be as many as its header says, if it says it.
+
+    The library reads as many as the header says, of which it cuts the number to 32 bits, and leaves the rest unread.
+    """
     try:
-        table = 12 + struct.unpack_from("<I", body, 12)[0]
-        fields = table - struct.unpack_from("<i", body, table)[0]
-        known = struct.unpack_from("<H", body, fields)[0] >= 22  # bytes: the number is the ninth field
-        at = struct.unpack_from("<H", body, fields + 20)[0] if known else 0
-        return int(struct.unpack_from("<Q", body, table + at)[0]) or -1 if at else -1
+        said, node = _header(body)
+        at = 12 + struct.unpack_from("<I", body, 8)[0] + _index_bytes(said, node)
     except struct.error:
         raise Unfit("flatgeobuf.unreadable", "its header cannot be read") from None
+    found, end = 0, len(body)
+    while at + 4 <= end and (length := int.from_bytes(body[at : at + 4], "little")):
+        at += 4 + length
+        found += 1
+    if at != end:
+        raise Unfit("flatgeobuf.rows", "its features do not end where it ends, or are not as many as its header says")
+    if said not in (0, found):
+        raise Unfit("flatgeobuf.rows", f"it says that it has {said:,} rows, and it has {found:,}")
+    return found
+
+
+def _header(body: bytes) -> tuple[int, int]:
+    """The number of features, 0 if it does not say it, and how many of them a node of its index has."""
+    table = 12 + struct.unpack_from("<I", body, 12)[0]
+    fields = table - struct.unpack_from("<i", body, table)[0]
+    known = struct.unpack_from("<H", body, fields)[0]  # bytes: the number is the ninth field, the node the tenth
+    number, node = (struct.unpack_from("<H", body, fields + at)[0] if known >= at + 2 else 0 for at in (20, 22))
+    said = struct.unpack_from("<Q", body, table + number)[0] if number else 0
+    return said, struct.unpack_from("<H", body, table + node)[0] if node else 16
+
+
+def _index_bytes(features: int, node: int) -> int:
+    """The length of the tree between the header and the features: 40 bytes for each feature, and for each node."""
+    if not features or not node:
+        return 0
+    nodes = level = features
+    while True:
+        level = -(-level // max(node, 2))
+        nodes += level
+        if level == 1:
+            return 40 * nodes
 
 
 def _check_database(body: bytes) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.house import recording
+from tests.sampling import on_one_kind_of_state
 
 _recorder = recording.Recorder()
 
@@ -24,6 +25,11 @@ def pytest_configure() -> None:
     for name in [name for name in os.environ if name.startswith("KFM_") and not name.startswith("KFM_TEST_")]:
         del os.environ[name]  # settings of whoever starts the tests are none of theirs
     os.environ.pop("COLUMNS", None)  # nor is the width of their terminal
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest looks at the marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    on_one_kind_of_state(items)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -2,17 +2,49 @@
 
 A sweep that is cut into parts tries its first parts with every commit and the rest in `make test-long`. Cut it so
 that each part goes over the whole of what is swept (every n-th place, not the first n), so that the sample does too.
+
+What is tried on both kinds of state is tried with every commit on one of them, on SQLite here and on a journal of
+lines there, and on the other one in `make test-long`.
 """
 
 from __future__ import annotations
 
+import os
+import re
+import zlib
 from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
+_KIND = re.compile(r"sqlite|jsonl")
+_STATE = re.compile(r"(sqlite|jsonl)(:.*)?")
 
-def sampled(values: Iterable[Any], keep: int = 1) -> list[Any]:
-    """Parameters for `parametrize`: the first `keep` of them as they are, the others marked long."""
-    marked = [pytest.param(value, marks=pytest.mark.long) for value in list(values)[keep:]]
-    return [*list(values)[:keep], *marked]
+
+def sampled(values: Iterable[Any], keep: int = 1, *, every: int = 0) -> list[Any]:
+    """Parameters for `parametrize`: the first `keep` of them, or each n-th, as they are, the others marked long.
+
+    A tuple is for several parameters at once."""
+    return [
+        value
+        if (n % every == 0 if every else n < keep)
+        else pytest.param(*(value if type(value) is tuple else (value,)), marks=pytest.mark.long)
+        for n, value in enumerate(values)
+    ]
+
+
+def on_one_kind_of_state(items: list[pytest.Item]) -> None:
+    """Of two tests that differ only in the kind of state one is marked long: always the same one."""
+    if os.environ.get("KFM_TEST_BOTH_STATES"):
+        return
+    found: dict[str, dict[str, pytest.Item]] = {}
+    for item in items:
+        given = getattr(item, "callspec", None)
+        states = [value for value in given.params.values() if isinstance(value, str)] if given else []
+        kinds = {match[1] for value in states if (match := _STATE.fullmatch(value))}
+        if len(kinds) == 1 and not item.get_closest_marker("long"):
+            name = re.sub(r"state\.(db|jsonl)", "state", item.nodeid)
+            found.setdefault(_KIND.sub("state", name), {})[kinds.pop()] = item
+    for name, both in found.items():
+        if len(both) == 2:
+            both[("sqlite", "jsonl")[zlib.crc32(name.encode()) % 2]].add_marker(pytest.mark.long)

@@ -10,6 +10,7 @@ import pytest
 
 from kfm.config import load
 from kfm.house.opening import open_house
+from tests.sampling import sampled
 from tests.walk.installations import Answer, Installation, contents
 from tests.walk.site_under_test import folder_site
 
@@ -28,6 +29,7 @@ TEXT = """
 import os, signal, sys, threading, time
 from kfm import Output, Plan, SourceRef, Step, Updater
 from kfm.contract.records import RefMove
+from tests.sampling import sampled
 {module}
 
 class U(Updater):
@@ -390,7 +392,7 @@ def statuses(site: Installation) -> list[str]:
         return [receipt.status for entry in ledger.entries() if (receipt := ledger.receipt(entry.run_id))]
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", sampled(CASES, every=3))
 def test_a_hostile_updater_gets_one_line_and_publishes_nothing(case: str, place: Path, count: Count) -> None:
     replaced, code, said = CASES[case]
     site = laid_out(place, replaced)

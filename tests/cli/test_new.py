@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sampling import sampled
 from tests.testing.test_plugin import pytest_in
 from tests.walk.installations import Installation
 
@@ -17,7 +18,7 @@ def installation(folder: Path) -> Installation:
     return there
 
 
-@pytest.mark.parametrize("kind", ["updater", "job", "connector"])
+@pytest.mark.parametrize("kind", sampled(["updater", "job", "connector"]))
 def test_what_is_written_passes_its_own_tests(tmp_path: Path, kind: str) -> None:
     there = installation(tmp_path)
     answer = there.kfm("new", kind, "well-logs")

@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.sampling import sampled
 from tests.testing.test_plugin import pytest_in
 from tests.walk.installations import Installation, environment
 
 TRUSTED = {"KFM_ACCEPT_WEAK_STORAGE": "true"}
 
 
-@pytest.mark.parametrize("template", ["python", "csv", "geojson", "stac"])
+@pytest.mark.parametrize("template", sampled(["csv", "geojson", "stac", "python"], keep=3))
 def test_a_template_runs_is_published_and_passes_its_test(tmp_path: Path, template: str) -> None:
     there = Installation(tmp_path)
     there.kfm("init", "--template", template)

@@ -100,7 +100,7 @@ def kill_everywhere(scratch: str, state: str, step: int) -> None:
 
 @pytest.mark.parametrize("state", STATES)
 def test_a_kill_by_the_kernel_at_a_system_call_changes_nothing_in_the_end(scratch: str, state: str) -> None:
-    kill_everywhere(scratch, state, {"sqlite": 41, "jsonl": 13}[state])
+    kill_everywhere(scratch, state, {"sqlite": 83, "jsonl": 29}[state])
 
 
 @pytest.mark.long
@@ -130,7 +130,7 @@ def full_from(scratch: str, state: str, step: int) -> None:
 
 @pytest.mark.parametrize("state", STATES)
 def test_a_disk_that_is_full_from_some_call_on_loses_nothing(scratch: str, state: str) -> None:
-    full_from(scratch, state, {"sqlite": 29, "jsonl": 7}[state])
+    full_from(scratch, state, {"sqlite": 61, "jsonl": 7}[state])
 
 
 @pytest.mark.long

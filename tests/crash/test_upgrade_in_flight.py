@@ -13,6 +13,7 @@ from tests.crash.oracle import check, difference, files_of, rows_of
 from tests.crash.points import boundary
 from tests.crash.trial import STATES, Trial
 from tests.crash.updaters import SMALLEST, Command, lay_out, settle_in
+from tests.sampling import sampled
 
 RUN = SMALLEST.commands[0]
 OTHERS = ("SmallestNext", "SmallestDrifted")
@@ -25,15 +26,15 @@ def rows_and_files(folder: str, *without: str) -> dict[str, str]:
         return {f"{t}/{key}": body.hex() for t in kept for key, body in kept[t].items()} | files_of(folder)
 
 
-def cut_after_planning(trial: Trial) -> list[int]:
-    """The places at which a kill leaves a run that is planned and not ended."""
+def cut_after_planning(trial: Trial, every: int) -> list[int]:
+    """The places, or each n-th, at which a kill leaves a run that is planned and not ended."""
 
     def look(_voice: Voice) -> bool:
         with house_in(trial.folder) as house:
             return any(run.plan_hash for run in house.state.runs.unfinished())
 
     found = []
-    for at in range(1, len(trial.labels) + 1):
+    for at in range(every, len(trial.labels) + 1, every):
         trial.empty()
         trial.cut(at)
         if answer_of(look):
@@ -42,13 +43,14 @@ def cut_after_planning(trial: Trial) -> list[int]:
     return found
 
 
+@pytest.mark.parametrize("every", sampled([5, 1]))
 @pytest.mark.parametrize("cls", OTHERS)
 @pytest.mark.parametrize("state", STATES)
 def test_other_code_stops_and_executes_nothing_and_the_old_code_can_still_finish(
-    scratch: str, state: str, cls: str
+    scratch: str, state: str, cls: str, every: int
 ) -> None:
     trial = Trial(scratch, state, SMALLEST, boundary)
-    for at in cut_after_planning(trial):
+    for at in cut_after_planning(trial, every):
         trial.empty()
         acks = trial.cut(at).acks
 
@@ -75,10 +77,11 @@ def test_other_code_stops_and_executes_nothing_and_the_old_code_can_still_finish
         counts.add("upgrades")
 
 
+@pytest.mark.parametrize("every", sampled([5, 1]))
 @pytest.mark.parametrize("state", STATES)
-def test_abandoning_with_a_reason_ends_the_old_run_with_a_receipt(scratch: str, state: str) -> None:
+def test_abandoning_with_a_reason_ends_the_old_run_with_a_receipt(scratch: str, state: str, every: int) -> None:
     trial = Trial(scratch, state, SMALLEST, boundary)
-    for at in cut_after_planning(trial):
+    for at in cut_after_planning(trial, every):
         trial.empty()
         trial.cut(at)
 
@@ -103,7 +106,7 @@ def test_abandoning_with_a_reason_ends_the_old_run_with_a_receipt(scratch: str, 
 def test_abandoning_under_the_same_version_ends_the_run_and_asks_for_a_new_version(scratch: str) -> None:
     """The plan is locked to the version: what was abandoned is over, but two plans never share a version."""
     trial = Trial(scratch, "sqlite", SMALLEST, boundary)
-    place = cut_after_planning(trial)[0]
+    place = cut_after_planning(trial, 5)[0]
     trial.empty()
     trial.cut(place)
     settle_in(trial.folder, SMALLEST, "sqlite", cls="SmallestDrifted")

@@ -13,6 +13,7 @@ from kfm import config
 from kfm.house.opening import open_house
 from tests.github.standin import REPOSITORY, TOKEN, GitHub, github
 from tests.node.twin import node
+from tests.sampling import sampled
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = """
@@ -57,7 +58,8 @@ def by_python(folder: Path) -> dict[str, Any]:
         return hub.contents()
 
 
-def test_github_is_told_the_same_whoever_tells_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("every", sampled([12, 2]))
+def test_github_is_told_the_same_whoever_tells_it(every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
     expected = by_python(tmp_path / "python")
     with github() as hub:
@@ -70,7 +72,7 @@ def test_github_is_told_the_same_whoever_tells_it(tmp_path: Path, monkeypatch: p
         assert len(hub.dispatches) == 1
         assert "| `wells` | SKIPPED | noop |" in summary.read_text()
     for trouble in ("lost", "500", "cut", "429"):
-        for n in range(1, calls + 1, 2 if trouble == "lost" else 4):
+        for n in range(1, calls + 1, every if trouble == "lost" else 2 * every):
             with github() as hub:
                 hub.bad_day = {n: trouble}
                 folder = tmp_path / f"{trouble}-{n}"

@@ -16,6 +16,7 @@ from kfm.store.formats import FORMAT
 from kfm.store.maps import differences
 from tests.golden.make import DECLARED, facts, make, opened
 from tests.node.twin import ROOT, node
+from tests.sampling import sampled
 
 STATES = sorted(path.parent for path in Path(__file__).parent.glob("format-*/*/facts.json"))
 PLAIN = {name: value for name, value in os.environ.items() if not name.startswith("KFM_")}
@@ -79,7 +80,7 @@ def test_what_was_unfinished_in_it_is_finished_as_if_it_never_was(golden: Path, 
     assert public(tmp_path / "anew") == public(golden)
 
 
-@each_state
+@pytest.mark.parametrize("kept", sampled(STATES, every=3), ids=lambda path: "/".join(path.parts[-2:]))
 def test_node_finishes_what_it_can_run_and_leaves_the_rest_to_python(golden: Path, kept: Path, tmp_path: Path) -> None:
     shutil.copytree(kept, tmp_path / "python")
     wanted = finish(tmp_path / "python")

@@ -55,6 +55,7 @@ PHRASES = [
 ]
 
 
+@pytest.mark.long  # `make lint` asks it, before any test
 def test_the_repository_keeps_every_ban() -> None:
     assert "src/kfm/errors.py" in bans.repository_files()
     assert [str(finding) for finding in bans.check_repository()] == []

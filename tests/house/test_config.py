@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,12 @@ import jsonschema
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import inspect
 
 from kfm import config, errors
 from kfm.contract import redaction
 from kfm.contract.records import DataContract
-from kfm.documents import reading
+from kfm.documents import environment, reading, shape
 
 GOOD = """\
 kfm: 1
@@ -117,6 +119,41 @@ def test_the_environment_goes_over_the_file_and_is_typed(tmp_path: Path) -> None
     assert resolved.config.datasets["noaa-stations"].sources["stations"].complete is False
     assert resolved.origins["state"] == "env KFM_STATE"
     assert resolved.origins["datasets.noaa-stations.license"] == "env KFM_DATASETS__NOAA_STATIONS__LICENSE"
+
+
+def settings_of(info: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every setting there is, by the names that lead to it, as the library describes it when it is asked for all."""
+    info = shape.bare(info)
+    if isinstance(info, inspect.StructType):
+        for field in info.fields:
+            if before or field.encode_name not in ("kfm", "$schema"):
+                yield from settings_of(field.type, (*before, field.encode_name))
+    elif isinstance(info, inspect.DictType):
+        yield from settings_of(info.value_type, (*before, "wells"))
+    else:
+        yield before, info
+
+
+def test_the_environment_finds_each_setting_without_a_look_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To describe all of the settings takes as long as the rest of a start."""
+    found = list(settings_of(shape.described(config.Config)))
+    monkeypatch.setattr(shape, "described", None)
+    assert len(found) > 100 and {len(path) for path, _ in found} >= {1, 2, 3, 4}
+    for path, info in found:
+        value: dict[str, Any] = {"wells": {}} if "wells" in path[-1:] else {}
+        for name in reversed(path[:-1]):
+            value = {name: value}
+        many = isinstance(info, inspect.VarTupleType | inspect.ListType)
+        one = shape.bare(info.item_type) if many else info
+        number = isinstance(one, inspect.IntType | inspect.FloatType | inspect.BoolType)
+        text, kept = "7", 7 if number or (isinstance(one, inspect.LiteralType) and 1 in one.values) else "7"
+        kept = [kept] if many else kept
+        document = reading.Document(value, "kfm.yml", lambda _: None)
+        environment.apply(document, config.Config, "KFM_" + "__".join(path).upper(), text)
+        here: Any = value
+        for name in path:
+            here = here[name]
+        assert here == kept, path
 
 
 def test_a_section_the_file_lacks_can_come_from_the_environment(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from tests.node.sites import Site, Story, contents, differences, tell
 from tests.node.twin import ROOT
+from tests.sampling import sampled
 from tests.walk.installations import KANSAS, Server, serving
 
 Count = Callable[..., None]
@@ -277,7 +278,7 @@ TOLD = [(name, "sqlite") for name in STORIES] + [
 ]
 
 
-@pytest.mark.parametrize(("name", "backend"), TOLD)
+@pytest.mark.parametrize(("name", "backend"), sampled(TOLD, every=2))
 def test_both_runners_tell_the_same_story(
     name: str, backend: str, tmp_path: Path, server: Server, count: Count
 ) -> None:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import io
 import json
 import os
+import pkgutil
 import selectors
 import signal
 import sys
+from contextlib import suppress
 from typing import Any
 
-PRELOADED = (
-    "apsw", "argparse", "csv", "http.client", "ssl", "msgspec", "signal",
-    "kfm.cli.main", "kfm.cli.parser", "kfm.cli.running", "kfm.cli.moving", "kfm.cli.reading", "kfm.cli.keeping",
-    "kfm.cli.settings", "kfm.cli.starter", "kfm.house.opening", "kfm.inspection.inspecting", "kfm.engine.preview",
-    "kfm.operations.moves", "kfm.projections.artifacts", "kfm.projections.wal", "kfm.publish.files",
-    "kfm.publish.noop", "kfm.sources.files", "kfm.sources.http", "kfm.store.jsonl", "kfm.store.overlay",
-    "kfm.store.snapshot", "kfm.store.sqlite", "kfm.telemetry.log",
+import kfm
+
+LIBRARIES = (
+    "apsw", "argparse", "cronsim", "cryptography.hazmat.primitives.asymmetric.ed25519", "csv", "ctypes", "difflib",
+    "encodings.ascii", "http.client", "jsonschema_rs", "msgspec", "queue", "re2", "regorus", "shutil", "signal", "ssl",
+    "tempfile", "zoneinfo",
 )  # fmt: skip
+WITH_THREADS = ("kfm.masking.kernel",)  # of numpy
 
 
 def be(request: dict[str, Any], out: int, err: int) -> int:
@@ -75,8 +78,12 @@ def answer(request: dict[str, Any]) -> list[Any]:
 
 
 def main() -> None:
-    for name in PRELOADED:
-        importlib.import_module(name)
+    for name in (*LIBRARIES, *(found.name for found in pkgutil.walk_packages(kfm.__path__, "kfm."))):
+        if not name.endswith("__main__") and name not in WITH_THREADS:
+            with suppress(ImportError):  # of an extra, or of pytest
+                importlib.import_module(name)
+    assert not {"numpy", "polars", "pyarrow"} & set(sys.modules), "they begin threads, which no child would have"
+    gc.freeze()
     for line in sys.stdin:
         sys.stdout.write(json.dumps(answer(json.loads(line))) + "\n")
         sys.stdout.flush()

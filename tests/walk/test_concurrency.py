@@ -19,6 +19,7 @@ from kfm.contract.records import Receipt
 from kfm.engine.verify import verify
 from kfm.errors import Moved, Unavailable
 from kfm.house.opening import House
+from tests.sampling import sampled
 from tests.walk.crowds import STATES, Crowd, Installation, Looks, Told, attempt, disturbed, mortal, together
 
 CROWD = 8
@@ -52,10 +53,13 @@ def running(site: Installation) -> Work:
 # -- the same work
 
 
+@pytest.mark.parametrize("rounds", sampled([2, 8]))
 @pytest.mark.parametrize("state", STATES)
-def test_of_eight_with_the_same_work_one_commits_and_the_others_stand_back(state: str, place: Path) -> None:
+def test_of_eight_with_the_same_work_one_commits_and_the_others_stand_back(
+    state: str, rounds: int, place: Path
+) -> None:
     site = Installation(place, state)
-    for n in range(4):
+    for n in range(rounds):
         site.source(f"demo {n}")
         told = [Told(*answer) for answer in together([running(site)] * CROWD)]
         outcomes = Counter(each.outcome for each in told)
@@ -123,7 +127,7 @@ def killed_at_random(folder: Path, state: str, rng: random.Random, rounds: int) 
 
 @pytest.mark.parametrize("state", STATES)
 def test_whoever_is_killed_the_work_is_done_once(state: str, place: Path) -> None:
-    killed_at_random(place, state, random.Random(state), rounds=5)
+    killed_at_random(place, state, random.Random(state), rounds=3)
 
 
 @pytest.mark.long
@@ -167,7 +171,7 @@ def test_other_datasets_are_done_side_by_side_and_nobody_is_kept_waiting_for_eve
 
 @pytest.mark.parametrize("state", STATES)
 def test_a_state_that_several_make_at_once_turns_none_of_them_away(state: str, place: Path) -> None:
-    for n in range(10):
+    for n in range(5):
         site = Installation(place / str(n), state)
 
         def work(site: Installation = site) -> int:

@@ -298,11 +298,11 @@ BEFORE_OUR_FIRST_LINE = re.compile(
 )
 
 
-PARTS = 3
+PARTS = 6
 
 
 def part_of(part: int, state: str, every: Iterable[Any]) -> list[Any]:
-    """A third of the commands, another one on each state: the first parts of all the states are all commands."""
+    """A sixth of the commands, another one on each state: the first parts of all the states are all commands."""
     first = list(STATES).index(state) + part
     return [each for n, each in enumerate(every) if (n + first) % PARTS == 0]
 

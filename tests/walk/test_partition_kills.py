@@ -119,11 +119,11 @@ def killed_everywhere(folder: Path, state: str, part: int, parts: int) -> int:
     return len(places)
 
 
-@pytest.mark.parametrize("part", sampled(range(80)))
+@pytest.mark.parametrize("part", sampled(range(120)))
 @pytest.mark.parametrize("state", STATES)
 def test_a_kill_at_any_place_of_one_partition_inside_another_changes_nothing_in_the_end(
     state: str, part: int, place: Path, count: Any
 ) -> None:
-    tried = killed_everywhere(place, state, part, 80)
+    tried = killed_everywhere(place, state, part, 120)
     assert tried, "there was no place"
     count("places of two partitions at once", tried)

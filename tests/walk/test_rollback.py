@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import ClassVar
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
@@ -17,9 +18,10 @@ from kfm.engine.run import run
 from kfm.errors import Frozen
 from kfm.operations.moves import OPERATIONS
 from kfm.store.memory import MemoryTables
+from tests.sampling import sampled
 from tests.walk.site_under_test import Lines, MemorySite
 
-HISTORIES = int(os.environ.get("TESTED_HISTORIES", "500"))
+HISTORIES = [int(number) for number in os.environ.get("TESTED_HISTORIES", "150,500").split(",")]
 BODIES = st.sampled_from([b"one", b"two", b"three", b"four"])
 # At which transaction from now on the process dies, and whether that was committed when it did.
 Moment = tuple[int, bool]
@@ -266,13 +268,14 @@ class Histories(RuleBasedStateMachine):
         assert not list(self.site.state.runs.unfinished())
 
 
-def test_any_history_agrees_with_the_model(count: Count) -> None:
+@pytest.mark.parametrize("histories", sampled(HISTORIES))
+def test_any_history_agrees_with_the_model(histories: int, count: Count) -> None:
     Histories.told = 0
     Histories.crashes.clear()
     run_state_machine_as_test(
         Histories,
         settings=settings(
-            max_examples=HISTORIES + HISTORIES // 20 + 1,  # in a few nothing happens
+            max_examples=histories + histories // 20 + 1,  # in a few nothing happens
             stateful_step_count=14,
             deadline=None,
             suppress_health_check=list(HealthCheck),
@@ -281,7 +284,7 @@ def test_any_history_agrees_with_the_model(count: Count) -> None:
     )
     told, crashes = Histories.told, Histories.crashes
     print(f"rollback: {told} histories, {crashes.total()} crashes, 0 differences; {dict(sorted(crashes.items()))}")
-    assert told >= HISTORIES
+    assert told >= histories
     assert crashes["ingest, in a step"]
     for word in ("ingest", "promote", "rollback", "freeze", "thaw", "not begun", "unfinished", "ended"):
         assert any(word in name for name in crashes), f"{word}: no process died so"

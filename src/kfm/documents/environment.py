@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from types import NoneType, UnionType
+from typing import Annotated, Any, NoReturn, Union, get_args, get_origin
+
+import msgspec
 
 from kfm.documents import reading, scalars, shape
 from kfm.documents.characters import is_printable
+from kfm.documents.narrowing import annotations_of
 from kfm.documents.reading import Document, Path
 from kfm.errors import BadInput
 
 
 def apply(document: Document, type_: Any, name: str, text: str, *, fixed: tuple[str, ...] = ()) -> None:
-    """Sets the key that `name` spells, in place. Names of datasets are matched without case and marks."""
-    from msgspec import inspect
+    """Sets the key that `name` spells, in place. Names of datasets are matched without case and marks.
 
+    Of the type only what the name leads to is looked at: all of it would take as long as a whole start."""
     shown = name if is_printable(name) and len(name) <= 100 else "an environment variable"
-    info: Any = shape.described(type_)
+    found: Any = type_
     inside: Any = document.value
     path: Path = ()
     parts = name.split("_", 1)[1].lower().split("__")
     for depth, part in enumerate(parts):
-        info = shape.bare(info)
-        known = _known(info, inside, fixed if depth == 0 else ())
+        found = _bare(found)
+        known = _known(found, inside, fixed if depth == 0 else ())
         matches = [key for key in known if _folded(key) == _folded(part)]
         if len(matches) != 1 or not isinstance(inside, dict):
-            _unknown(shown, parts[:depth], part, list(known), len(matches))
-        info = known[matches[0]]
+            _unknown(shown, parts[:depth], part, known, len(matches))
+        found = _within(found, matches[0])
         path = (*path, matches[0])
         if depth < len(parts) - 1:
             inside = inside.setdefault(matches[0], {})
-    leaf = shape.bare(info)
-    if isinstance(leaf, (inspect.StructType, inspect.DictType)):
+    leaf = _bare(found)
+    if _is_struct(leaf) or get_origin(leaf) is dict:
         keys = [key for key in _known(leaf, {}, ()) if key.isidentifier()]
         example = f"{shown}__{keys[0].upper()}" if keys else "one of its keys"
         raise BadInput(f"{shown} names a whole section", hint=f"set one key of it, e.g. {example}")
@@ -38,14 +42,30 @@ def apply(document: Document, type_: Any, name: str, text: str, *, fixed: tuple[
     document.moved[path] = shown
 
 
-def _known(info: Any, inside: Any, fixed: tuple[str, ...]) -> dict[str, Any]:
-    from msgspec import inspect
+def _known(type_: Any, inside: Any, fixed: tuple[str, ...]) -> list[str]:
+    if _is_struct(type_):
+        return [name for name in type_.__struct_encode_fields__ if name not in fixed]
+    return list(inside) if get_origin(type_) is dict and isinstance(inside, dict) else []
 
-    if isinstance(info, inspect.StructType):
-        return {f.encode_name: f.type for f in info.fields if f.encode_name not in fixed}
-    if isinstance(info, inspect.DictType) and isinstance(inside, dict):
-        return dict.fromkeys(inside, info.value_type)
-    return {}
+
+def _within(type_: Any, key: str) -> Any:
+    """The type of what stands under a key that is known."""
+    if not _is_struct(type_):
+        return get_args(type_)[1]
+    names = dict(zip(type_.__struct_encode_fields__, type_.__struct_fields__, strict=True))
+    return annotations_of(type_, [names[key]])[0]
+
+
+def _is_struct(type_: Any) -> bool:
+    return isinstance(type_, type) and issubclass(type_, msgspec.Struct)
+
+
+def _bare(type_: Any) -> Any:
+    """The type inside its annotations and beside a None."""
+    if get_origin(type_) is Annotated:
+        return _bare(get_args(type_)[0])
+    rest = [each for each in get_args(type_) if each is not NoneType]
+    return _bare(rest[0]) if get_origin(type_) in (Union, UnionType) and len(rest) == 1 else type_
 
 
 def _folded(name: str) -> str:
@@ -63,8 +83,10 @@ def _unknown(shown: str, before: list[str], part: str, known: list[str], matches
     )
 
 
-def _typed(leaf: Any, text: str, shown: str) -> Any:
+def _typed(type_: Any, text: str, shown: str) -> Any:
     from msgspec import inspect
+
+    leaf = inspect.type_info(type_)
 
     def fail(what: str, hint: str) -> NoReturn:
         raise BadInput(f"{shown}: {what}", hint=hint)

@@ -61,7 +61,7 @@ def _struct(type_: type[msgspec.Struct], values: Sequence[dict[Any, Any]]) -> _M
     needed += tuple(name for name, default in zip(with_defaults, defaults, strict=True) if default is msgspec.NODEFAULT)
     wanted = {key: name for key, name in names.items() if key in given or name in needed}
     fields, makers = [], {}
-    for (key, name), annotation in zip(wanted.items(), _annotations(type_, wanted.values()), strict=True):
+    for (key, name), annotation in zip(wanted.items(), annotations_of(type_, wanted.values()), strict=True):
         inner, makers[name] = _narrowed(annotation, [value[key] for value in values if key in value])
         fields.append((name, inner) if name in needed else (name, inner, _ABSENT))
     rename = {name: key for key, name in wanted.items()}
@@ -74,7 +74,7 @@ def _struct(type_: type[msgspec.Struct], values: Sequence[dict[Any, Any]]) -> _M
     return narrow, made
 
 
-def _annotations(type_: type, names: Iterable[str]) -> list[Any]:
+def annotations_of(type_: type, names: Iterable[str]) -> list[Any]:
     """Of these fields alone: the others may name many types."""
     found = []
     for name in names:

@@ -11,8 +11,7 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 NODE_STAMP := node/node_modules/.installed
 MODULES = updater.mjs $(shell find node -name '*.mjs' -not -path '*/node_modules/*')
-# For two cores: there is always a test that waits for something.
-WORKERS ?= 3
+WORKERS ?= 2
 PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadgroup
 
 .PHONY: help demo test test-long promises lint bench docs site pictures schemas tools pins clean node-packages

@@ -29,7 +29,6 @@ TEXT = """
 import os, signal, sys, threading, time
 from kfm import Output, Plan, SourceRef, Step, Updater
 from kfm.contract.records import RefMove
-from tests.sampling import sampled
 {module}
 
 class U(Updater):

@@ -20,6 +20,8 @@ from tests.formats.shapes import parts, shaped, week, zipped
 from tests.formats.tables import quakes, written
 from tests.walk.installations import KANSAS, Installation
 
+pytestmark = pytest.mark.xdist_group("real files")  # what they share is made once
+
 REAL = Path(__file__).parent / "real"
 DATA = KANSAS / "data"
 

@@ -57,6 +57,7 @@ def test_without_the_key_the_same_is_told(site: Site) -> None:
 
 
 def test_nothing_of_it_is_on_the_terminal(site: Site) -> None:
+    site.kfm("explain", "sites")
     site.kfm("explain", "sites", "--format", "html", "--out", str(Path(site.folder) / "page.html"))
     assert b"generalised" in bytes(site.terminal)
     assert hits(bytes(site.terminal) + (site.folder / "page.html").read_bytes(), site.canaries) == set()

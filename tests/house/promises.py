@@ -2,7 +2,7 @@
 
 A row for every test that docs/guarantees.md names: the promise, the test, how much was tried, with which seeds,
 how often it failed, and at which commit. The page says which run it comes from; where that was more than one, or the
-code was not as committed, it says that too.
+code was not as committed, it says that too. A row of which the last runs say nothing stays as it was, with its run.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ NOTICE = (
 CRASH, KILLS = "crash", "tests/crash/test_kills.py"
 _ROW = re.compile(r"^\| \*\*(.+?)\*\* \|.*\| `pytest ([^`]+)` \|$", re.M)
 _TRIED = re.compile(r"^\| (.+?) \| \[(tests/[^\]]+)\]\(.*\|$", re.M)
+_RUN = re.compile(r"^\| (\d{4}-\S+Z) \| ([0-9a-f]{12})\b.*\|$", re.M)
 NOT_RUN = "**not run**"
 
 
@@ -107,18 +108,26 @@ def ranges(seeds: Iterable[int]) -> str:
     return ", ".join(told[:8]) + (f" and {len(told) - 8} more" if len(told) > 8 else "")
 
 
-def page(guarantees: str, results: dict[str, Any], suites: dict[str, Any]) -> str:
+def page(guarantees: str, results: dict[str, Any], suites: dict[str, Any], before: str = "") -> str:
+    known = tried(before)
+    rows, stayed = [], ""
+    for promise, tests in promised(guarantees):
+        for path in tests:
+            new = row(promise, path, results, suites)
+            rows.append(line(new))
+            if new.count == NOT_RUN and (promise, path) in known:
+                rows[-1] = known[promise, path]
+                stayed += rows[-1]
+    kept = [found for found in _RUN.finditer(before) if f"| {found[2]}" in stayed]
     parts = [NOTICE, "# Promises, and what was tried\n"]
     parts.append(
         "Each promise of [the guarantees](guarantees.md), the test that tries to refute it, and how much it tried "
         "in the run named here. A promise whose row says *not run*, or counts a failure, is not shown by it. A `+` "
         "after a commit: with changes that were not committed.\n"
     )
-    parts += head(results)
+    parts += head(results, {found[0]: found[1] for found in kept})
     parts.append("| promise | test | count | seeds | failures | commit |\n|---|---|---|---|---|---|")
-    for promise, tests in promised(guarantees):
-        parts += [line(row(promise, path, results, suites)) for path in tests]
-    return "\n".join(parts) + "\n"
+    return "\n".join(parts + rows) + "\n"
 
 
 def line(cells: Row) -> str:
@@ -146,24 +155,25 @@ def refitted(guarantees: str, text: str) -> str:
     return head + "\n".join(lines) + "\n"
 
 
-def head(results: dict[str, Any]) -> list[str]:
-    if not results:
+def head(results: dict[str, Any], kept: dict[str, str]) -> list[str]:
+    """`kept`: what an earlier page said of runs that rows of it are from, and when they ended."""
+    if not results and not kept:
         return ["No run is recorded: `make test-long` makes one, `make promises` then fills this table.\n"]
     runs: dict[str, list[dict[str, Any]]] = {}
     for result in results.values():
         runs.setdefault(result["session"], []).append(result)
-    said = ["From one run of the tests:\n"] if len(runs) == 1 else [f"**Not from one run, but from {len(runs)}**:\n"]
-    said.append(
+    said = [
         "| finished | commit | Python | system | files | passed | failed | skipped |\n|---|---|---|---|---|---|---|---|"
-    )
-    for of in sorted(runs.values(), key=lambda some: str(some[0]["finished"])):
+    ]
+    told = dict(kept)
+    for of in runs.values():
         one = of[0]
         commit = one["commit"][:12] + (" with uncommitted changes" if one["changed"] else "")
         numbers = [sum(result[outcome] for result in of) for outcome in ("passed", "failed", "skipped")]
         cells = [one["finished"], commit, one["python"], one["system"], len(of), *numbers]
-        said.append("| " + " | ".join(f"{c:,}" if isinstance(c, int) else c for c in cells) + " |")
-    said.append("")
-    return said
+        told["| " + " | ".join(f"{c:,}" if isinstance(c, int) else c for c in cells) + " |"] = str(one["finished"])
+    many = f"**Not from one run, but from {len(told)}**:\n"
+    return ["From one run of the tests:\n" if len(told) == 1 else many, *said, *sorted(told, key=told.__getitem__), ""]
 
 
 def current() -> str:
@@ -177,9 +187,8 @@ def suites_in(folder: Path) -> dict[str, Any]:
 
 def main() -> int:
     results = read(RESULTS)
-    PAGE.write_text(
-        page(GUARANTEES.read_text(encoding="utf-8"), results, suites_in(RESULTS.parents[1])), encoding="utf-8"
-    )
+    guarantees, before = (file.read_text(encoding="utf-8") for file in (GUARANTEES, PAGE))
+    PAGE.write_text(page(guarantees, results, suites_in(RESULTS.parents[1]), before), encoding="utf-8")
     if not results:
         print("no run is recorded: run `make test-long` first", file=sys.stderr)
     return 0 if results else 1

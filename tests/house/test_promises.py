@@ -154,3 +154,18 @@ def test_a_promise_that_came_or_went_is_put_right_and_nothing_is_claimed_for_it(
     kept = promises.tried(written)[("Crash", "tests/crash/test_kills.py")]
     assert found.endswith(f"| New | [tests/power](../tests/power) | {promises.NOT_RUN} |  |  |  |\n{kept}\n")
     assert found.partition("| New")[0] == written.partition("| Crash")[0]
+
+
+def test_a_row_of_which_the_last_run_says_nothing_stays_with_its_run() -> None:
+    guarantees = "| **Crash** | a | | `pytest tests/a.py tests/b.py` |\n"
+    earlier = {**result(), "commit": "a" * 40, "finished": "2025-01-01T00:00:00Z"}
+    first = promises.page(guarantees, {"tests/a.py": earlier, "tests/b.py": earlier}, {})
+    second = promises.page(guarantees, {"tests/b.py": result("two")}, {}, first)
+    assert "**Not from one run, but from 2**" in second
+    kept, new = promises.tried(second).values()
+    assert kept == promises.tried(first)[("Crash", "tests/a.py")] and kept.endswith(f"| {'a' * 12} |")
+    assert new.endswith(f"| {'c' * 12} |")
+    assert second.index("2025-01-01T00:00:00Z") < second.index("2026-01-01T00:00:00Z")
+    assert promises.page(guarantees, {"tests/b.py": result("two")}, {}, second) == second
+    third = promises.page(guarantees, {"tests/a.py": result("three"), "tests/b.py": result("three")}, {}, second)
+    assert "From one run of the tests:" in third and "a" * 12 not in third

@@ -8,7 +8,11 @@ from collections import Counter
 from functools import lru_cache
 from typing import Any
 
+import pytest
+
 from tests.node.twin import ROOT, node
+
+pytestmark = pytest.mark.xdist_group("node")  # what they share is made once
 
 NOT_IN_NODE = ("conformance/plans/diff.json",)  # how two plans differ is shown by `kfm plan`
 

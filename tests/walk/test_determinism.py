@@ -247,7 +247,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory, server: Server) -> dict[s
     return fingerprint(tmp_path_factory.mktemp("plain"), server.port, plain)
 
 
-@pytest.mark.parametrize("n", sampled(range(SEEDS), keep=3))
+@pytest.mark.parametrize("n", sampled(range(SEEDS), keep=2))
 def test_every_digest_is_the_same_under_any_variation(
     n: int, tmp_path: Path, server: Server, locales: Path, expected: dict[str, Any], count: Count
 ) -> None:

@@ -106,9 +106,9 @@ def began_later(before: dict[str, str], after: dict[str, str]) -> bool:
 
 
 def but_for_who_looked(version: str) -> dict[str, object]:
-    """Whoever makes a version again has held it against its contract again, and that is noted."""
+    """Whoever makes a version again has held it against its contract again, and is named for that."""
     row: dict[str, object] = json.loads(bytes.fromhex(version))
-    return {**row, "validated_by": "", "validation": {}}
+    return {**row, "validated_by": ""}
 
 
 def last_token(rows: dict[str, str]) -> int:

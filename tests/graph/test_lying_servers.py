@@ -179,13 +179,22 @@ class Cutting:
 
 
 @pytest.mark.xdist_group("neo4j")
-@pytest.mark.parametrize("hang", [False, True], ids=["closes", "hangs"])
-def test_a_connection_cut_anywhere_leaves_a_whole_batch_or_nothing(server: Neo4jServer, hang: bool) -> None:
+@pytest.mark.parametrize(
+    ("hang", "places"),
+    [
+        pytest.param(False, (600, 2000, 6000), id="closes"),
+        pytest.param(True, (900, 6000), id="hangs"),
+        pytest.param(False, (600, 900, 2000, 6000, 12_000), id="closes anywhere", marks=pytest.mark.long),
+    ],
+)
+def test_a_connection_cut_anywhere_leaves_a_whole_batch_or_nothing(
+    server: Neo4jServer, hang: bool, places: tuple[int, ...]
+) -> None:
     runs = crowd(40, 5)
     told = letters(runs)
     sink_of(server).send([])  # the constraints
     fired = 0
-    for most in (600, 2000, 6000) if not hang else (900, 6000):
+    for most in places:
         cutting = Cutting(server.port, most, hang=hang)
         with _through(cutting) as port:
             sink = sink_of(server, url=f"bolt://127.0.0.1:{port}", seconds=1)

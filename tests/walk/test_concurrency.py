@@ -169,9 +169,10 @@ def test_other_datasets_are_done_side_by_side_and_nobody_is_kept_waiting_for_eve
         assert sum(1 for _ in house.state.ledger.entries()) == len(told)
 
 
+@pytest.mark.parametrize("rounds", sampled([5, 10]))
 @pytest.mark.parametrize("state", STATES)
-def test_a_state_that_several_make_at_once_turns_none_of_them_away(state: str, place: Path) -> None:
-    for n in range(5):
+def test_a_state_that_several_make_at_once_turns_none_of_them_away(state: str, rounds: int, place: Path) -> None:
+    for n in range(rounds):
         site = Installation(place / str(n), state)
 
         def work(site: Installation = site) -> int:

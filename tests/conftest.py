@@ -12,24 +12,25 @@ from typing import Any
 
 import pytest
 
+from tests import sampling
 from tests.house import recording
-from tests.sampling import on_one_kind_of_state
 
 _recorder = recording.Recorder()
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Started in the background of a script we are deaf to interruption, and so would be whatever the tests start."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     for name in [name for name in os.environ if name.startswith("KFM_") and not name.startswith("KFM_TEST_")]:
         del os.environ[name]  # settings of whoever starts the tests are none of theirs
+    sampling.everything = config.option.markexpr != "not long"
     os.environ.pop("COLUMNS", None)  # nor is the width of their terminal
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest looks at the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    on_one_kind_of_state(items)
+    sampling.on_one_kind_of_state(items)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -41,13 +42,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class ByGroup(LoadGroupScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return _group_of(config.rootpath / nodeid.partition("::")[0]) or nodeid
+            return _group_of(config.rootpath, nodeid.partition("::")[0]) or nodeid
+
+        def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+            super().mark_test_complete(node, item_index, duration)
+            scope = self._split_scope(self.registered_collections[node][item_index])
+            if all(self.assigned_work[node][scope].values()):
+                del self.assigned_work[node][scope]  # or it would be counted again after every test to come
 
     return ByGroup(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 @cache
-def _group_of(file: Path) -> str:
+def _group_of(root: Path, name: str) -> str:
+    file = root / name
     found = re.search(r'xdist_group\("([^"]+)"\)', file.read_text(encoding="utf-8")) if file.is_file() else None
     return found[1] if found else ""
 

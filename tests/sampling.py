@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+everything = True  # unless the run leaves out what is long: tests/conftest.py says so before the tests are read
+
 _KIND = re.compile(r"sqlite|jsonl")
 _STATE = re.compile(r"(sqlite|jsonl)(:.*)?")
 
@@ -31,6 +33,16 @@ def sampled(values: Iterable[Any], keep: int = 1, *, every: int = 0) -> list[Any
         else pytest.param(*(value if type(value) is tuple else (value,)), marks=pytest.mark.long)
         for n, value in enumerate(values)
     ]
+
+
+def tries(number: int) -> int:
+    """How often what is drawn by chance is tried: so often, and with every commit a quarter as often."""
+    return number if everything else -(-number // 4)
+
+
+def stride(number: int) -> int:
+    """For `[:: stride(3)]` of what is tried one by one: all of it, and with every commit each third."""
+    return 1 if everything else number
 
 
 def on_one_kind_of_state(items: list[pytest.Item]) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.browser.chromium import chromium, reading, violations
 from tests.cli.test_explain import CONFIG, UPDATERS
+from tests.sampling import sampled
 from tests.walk.installations import Installation
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.mark.xdist_group("chromium")
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", sampled(["dark", "light"]))
 def test_axe_finds_nothing_wrong_and_nothing_is_asked_of_anybody(
     browser: Browser, page_file: Path, scheme: str
 ) -> None:
@@ -75,9 +76,14 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return site.folder
 
 
+PAGES = ("catalog/index.html", "catalog/rain-gauges/index.html", "graph.html")
+
+
 @pytest.mark.xdist_group("chromium")
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["catalog/index.html", "catalog/rain-gauges/index.html", "graph.html"])
+@pytest.mark.parametrize(
+    ("name", "scheme"),
+    sampled(zip(PAGES * 2, ("light", "dark") * 3, strict=True), keep=3),
+)
 def test_pages_of_a_catalog_and_the_graph_are_for_everybody(
     browser: Browser, shelf: Path, name: str, scheme: str
 ) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.abilities import lacking
+from tests.sampling import sampled
 
 from .conftest import Kfm, shell
 
@@ -62,8 +63,10 @@ def test_a_reader_that_had_enough_is_no_error_message(ran: Kfm) -> None:
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("buffered", [False, True])
-@pytest.mark.parametrize("where", ["> /dev/full", ">&-"])
+@pytest.mark.parametrize(
+    ("buffered", "where"),
+    sampled([(False, "> /dev/full"), (True, ">&-"), (True, "> /dev/full"), (False, ">&-")], keep=2),
+)
 def test_output_that_cannot_be_written_is_told(
     ran: Kfm, buffered: bool, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,7 +88,7 @@ def test_output_that_cannot_be_written_is_told(
     )
 
 
-@pytest.mark.parametrize("buffered", [False, True])
+@pytest.mark.parametrize("buffered", sampled([False, True]))
 def test_where_an_error_cannot_be_written_its_exit_code_is_the_same(
     ran: Kfm, buffered: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

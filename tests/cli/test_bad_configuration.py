@@ -11,6 +11,7 @@ import pytest
 from kfm.cli.parser import build
 from tests.house.test_config import ENV_CASES, JSON_CASES, TAIL, YAML_CASES
 from tests.node.sites import Site
+from tests.sampling import sampled, stride
 from tests.walk.installations import Answer, stamps
 from tests.walk.test_no_command_forgotten import commands_in, leaves
 
@@ -71,7 +72,7 @@ def test_every_wrong_configuration_is_refused_in_one_line(
         count("wrong configurations refused at the door")
 
 
-@pytest.mark.parametrize("case", WORST)
+@pytest.mark.parametrize("case", sampled(WORST, every=3))
 def test_every_command_refuses_it_alike(ran: Kfm, case: str) -> None:
     text, parts = YAML_CASES[case]
     Path("kfm.yml").write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -131,7 +132,7 @@ def told_of(answer: Answer) -> tuple[int, str, str]:
 def test_both_runners_refuse_at_the_same_place(tmp_path: Path, count: Count) -> None:
     """Each in a process of its own, as it is typed."""
     site = Site(tmp_path / "site", {"a folder/x": ""}, lambda _n: "node")
-    texts = {f"{n}.yml": YAML_CASES[case] for n, case in enumerate(BY_BOTH)}
+    texts = {f"{n}.yml": YAML_CASES[case] for n, case in enumerate(BY_BOTH[:: stride(3)])}
     texts |= {f"{n}.json": JSON_CASES[case] for n, case in enumerate(("deep", "duplicate keys", "not JSON"))}
     for name, (text, _) in texts.items():
         site.put(name, text)

@@ -391,7 +391,7 @@ def statuses(site: Installation) -> list[str]:
         return [receipt.status for entry in ledger.entries() if (receipt := ledger.receipt(entry.run_id))]
 
 
-@pytest.mark.parametrize("case", sampled(CASES, every=3))
+@pytest.mark.parametrize("case", sampled(CASES, every=6))
 def test_a_hostile_updater_gets_one_line_and_publishes_nothing(case: str, place: Path, count: Count) -> None:
     replaced, code, said = CASES[case]
     site = laid_out(place, replaced)

@@ -16,6 +16,7 @@ from kfm.orchestration.webhooks import signature
 from tests.cli.protected import laid_out
 from tests.house.json_shapes import ERROR, NOT_JSON, SHAPES
 from tests.house.reference import commands
+from tests.sampling import sampled
 
 from .conftest import Kfm
 
@@ -176,7 +177,7 @@ def branched() -> None:
         subprocess.run(["git", *words], check=True)
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", sampled(SHAPES, every=3))
 def test_a_command_writes_the_keys_the_page_names(ran: Kfm, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shape = SHAPES[name]
     if name.startswith(("kfm webhook", "kfm triggers")):

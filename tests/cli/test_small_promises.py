@@ -22,6 +22,7 @@ from tests.abilities import lacking
 from tests.cli.conftest import Kfm
 from tests.node.sites import command, declared
 from tests.node.twin import ROOT, node
+from tests.sampling import sampled
 from tests.webhooks import door
 
 RUNNERS = ("python", "node")
@@ -103,7 +104,7 @@ def test_a_rollback_that_is_foretold_tells_files_that_are_there_from_those_it_wo
 # -- watching
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", sampled([signal.SIGTERM, signal.SIGINT]))
 def test_an_idle_watch_ends_with_zero_when_it_is_stopped(tmp_path: Path, number: signal.Signals) -> None:
     site = small(tmp_path / "site")
     process = subprocess.Popen(

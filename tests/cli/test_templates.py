@@ -20,7 +20,7 @@ from tests.walk.installations import Installation, environment
 TRUSTED = {"KFM_ACCEPT_WEAK_STORAGE": "true"}
 
 
-@pytest.mark.parametrize("template", sampled(["csv", "geojson", "stac", "python"], keep=3))
+@pytest.mark.parametrize("template", sampled(["csv", "geojson", "stac", "python"], keep=2))
 def test_a_template_runs_is_published_and_passes_its_test(tmp_path: Path, template: str) -> None:
     there = Installation(tmp_path)
     there.kfm("init", "--template", template)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from kfm.contract.keys import claim_key, digest, input_hash, output_key, run_id, run_key, run_key_of
 from kfm.contract.records import SourceRef
 from kfm.errors import BadInput
+from tests.sampling import tries
 
 # Few characters, and those that join and escape: collisions would be found among them.
 FIELD = st.text(st.sampled_from("|\\ab"), max_size=5) | st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -45,7 +46,7 @@ def source(**changes: Any) -> SourceRef:
     return msgspec.structs.replace(ref, **changes)
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=tries(1000), deadline=None)
 @given(FIELDS)
 def test_the_run_key_is_of_a_text_that_reads_back_as_its_fields(fields: tuple[str, str, str, str]) -> None:
     joined = "|".join(re.sub(r"[\\|]", lambda found: "\\" + found.group(), field) for field in fields)
@@ -53,7 +54,7 @@ def test_the_run_key_is_of_a_text_that_reads_back_as_its_fields(fields: tuple[st
     assert run_key(*fields) == sha256(joined)
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=tries(1000), deadline=None)
 @given(FIELDS, FIELDS)
 def test_different_runs_have_different_keys(one: tuple[str, str, str, str], two: tuple[str, str, str, str]) -> None:
     assert (run_key(*one) == run_key(*two)) is (one == two)

@@ -23,6 +23,7 @@ from kfm.contract.names import (
     printable,
 )
 from kfm.errors import BadInput
+from tests.sampling import tries
 
 DEVICES = [
     "con",
@@ -141,7 +142,7 @@ def test_a_slash_is_no_part_of_a_file_name() -> None:
 PLAIN_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=tries(500), deadline=None)
 @given(st.lists(PLAIN_TEXT | st.sampled_from([".", "..", "con", "a"]), min_size=1, max_size=4).map("/".join))
 def test_a_path_that_passes_has_one_reading_everywhere(path: str) -> None:
     if refused(check_path, path):
@@ -160,7 +161,7 @@ def test_names_that_pass_are_kept_by_the_file_system(tmp_path: Path) -> None:
     assert set(os.listdir(tmp_path)) == set(names)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=tries(500), deadline=None)
 @given(st.text(max_size=80))
 def test_two_spellings_of_a_name_never_both_pass(name: str) -> None:
     spellings = {unicodedata.normalize(form, name) for form in ("NFC", "NFD", "NFKC", "NFKD")} | {name}
@@ -186,7 +187,7 @@ def test_other_texts_are_no_ids(name: str) -> None:
     assert refused(lambda text: check_id(text, "dataset"), name)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(300), deadline=None)
 @given(st.text(max_size=70) | st.from_regex(r"[a-z0-9._-]{1,66}", fullmatch=True))
 def test_ids_are_safe_file_names_and_differ_in_more_than_case(name: str) -> None:
     if not refused(lambda text: check_id(text, "dataset"), name):
@@ -238,7 +239,7 @@ def test_only_lower_case_sha256_is_a_digest() -> None:
     assert not any(map(is_digest, others))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(300), deadline=None)
 @given(st.text(max_size=300))
 def test_foreign_text_in_a_message_is_quoted_escaped_and_cut(text: str) -> None:
     shown = printable(text)

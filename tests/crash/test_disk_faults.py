@@ -20,7 +20,7 @@ from tests.crash.typing_it import STORAGE, Typed, check_manners, type_all
 from tests.crash.updaters import FAN, SMALLEST, STATIONS, Script
 from tests.sampling import sampled
 
-SLICES = 23
+SLICES = 47
 _SYNCS = ("fs.sync", "files.sync")
 
 
@@ -102,13 +102,13 @@ def test_a_call_that_fails_once_stops_everything_and_loses_nothing(scratch: str,
     every_fault(scratch, state, SMALLEST, part, any_place, (errno.EIO, False))
 
 
-@pytest.mark.parametrize("part", sampled(range(36)))
+@pytest.mark.parametrize("part", sampled(range(71)))
 @pytest.mark.parametrize("state", STATES)
 def test_large_outputs_survive_a_disk_that_fails_once(scratch: str, state: str, part: int) -> None:
     every_fault(scratch, state, FAN, part, lambda label: label.startswith("fs."), (errno.EIO, False), slices=36)
 
 
-@pytest.mark.parametrize("part", sampled(range(36)))
+@pytest.mark.parametrize("part", sampled(range(71)))
 @pytest.mark.parametrize("state", STATES)
 def test_published_files_survive_a_full_disk(scratch: str, state: str, part: int) -> None:
     only = (errno.ENOSPC, True)

@@ -18,6 +18,7 @@ from kfm.contract.records import Column, DataContract
 from kfm.inspection import text as inspect_text
 from kfm.inspection.rows import allow_long_fields
 from tests.engine.inspecting import csv_contract, look
+from tests.sampling import sampled, tries
 
 LOOSE = csv_contract(Column(name="a", mode="evolve"))
 FROZEN = csv_contract(Column(name="a"))
@@ -277,7 +278,7 @@ def test_a_field_longer_than_the_csv_module_likes_is_read() -> None:
         csv.field_size_limit(max(before, inspect_text.MAX_LINE))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(300), deadline=None)
 @given(body=st.one_of(st.binary(max_size=60), st.text(alphabet='a,b1"\n\r\0 ', max_size=60).map(str.encode)))
 def test_any_bytes_at_all_give_an_answer(body: bytes) -> None:
     for contract in (LOOSE, FROZEN, csv_contract(Column(name="a", type="integer", mode="discard-row"), header=False)):
@@ -330,7 +331,7 @@ with open("/proc/self/status") as status:  # ru_maxrss would count what the proc
 """
 
 
-@pytest.mark.parametrize("format_", ["csv", "ndjson", "geojson"])
+@pytest.mark.parametrize("format_", sampled(["csv", "ndjson", "geojson"]))
 def test_memory_does_not_grow_with_the_source(format_: str, tmp_path: Path) -> None:
     if not Path("/proc/self/status").exists():
         pytest.skip("this system does not tell how much memory a process held")

@@ -13,6 +13,7 @@ from kfm.contract.canonical import canonical
 from kfm.contract.records import Column, DataContract
 from kfm.inspection import split as inspect_split
 from tests.engine.inspecting import look
+from tests.sampling import tries
 
 INTEGER = Column(name="n", type="integer", mode="discard-row")
 
@@ -95,7 +96,7 @@ def test_records_are_found_wherever_a_chunk_ends(monkeypatch: pytest.MonkeyPatch
                     assert not seen.result.changed
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(300), deadline=None)
 @given(
     value=st.recursive(
         st.one_of(st.none(), st.booleans(), st.integers(-(2**53), 2**53), st.floats(-1e6, 1e6), st.text(max_size=5)),

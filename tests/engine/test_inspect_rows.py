@@ -14,6 +14,7 @@ from kfm.contract.tables import Block, line_of, lines_of, parsed
 from kfm.inspection import text as inspect_text
 from kfm.inspection.columns import ColumnCheck
 from kfm.inspection.rows import TableReader
+from tests.sampling import tries
 
 TEXT = st.text(st.sampled_from('ab,;"\n\r 1'), max_size=60)
 
@@ -29,7 +30,7 @@ def by_the_module(text: str, delimiter: str) -> tuple[list[list[str]], bool]:
     return [row for row in rows if row], True
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=tries(600), deadline=None)
 @given(TEXT, st.sampled_from(",;"), st.integers(1, 3), st.sampled_from((1, 2, 5, 1 << 16)))
 def test_rows_are_those_of_the_csv_module(text: str, delimiter: str, width: int, block: int) -> None:
     before, inspect_text.BLOCK = inspect_text.BLOCK, block
@@ -49,7 +50,7 @@ def test_rows_are_those_of_the_csv_module(text: str, delimiter: str, width: int,
     assert (rows, table.flaw is None) == (wanted, whole)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(300), deadline=None)
 @given(TEXT, st.sampled_from((1, 3, 1 << 16)))
 def test_the_header_and_the_rows_after_it_are_all_rows(text: str, block: int) -> None:
     before, inspect_text.BLOCK = inspect_text.BLOCK, block
@@ -64,7 +65,7 @@ def test_the_header_and_the_rows_after_it_are_all_rows(text: str, block: int) ->
     assert rows == by_the_module(text, ",")[0]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(300), deadline=None)
 @given(st.lists(st.lists(st.text(st.sampled_from('ab,"\n\r ')), min_size=2, max_size=2), min_size=1, max_size=6))
 def test_lines_are_read_back_as_the_rows_they_were_made_of(rows: list[list[str]]) -> None:
     lines = lines_of(list(zip(*rows, strict=True)), len(rows))
@@ -78,7 +79,7 @@ NUMBERS = st.text(st.sampled_from("0123456789+-. eE_n"), max_size=18) | st.sampl
 
 
 @pytest.mark.parametrize("kind", ["integer", "number"])
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=tries(400), deadline=None)
 @given(values=st.lists(NUMBERS, min_size=1, max_size=6), low=st.none() | st.just(-5.0), high=st.none() | st.just(5.0),
        required=st.booleans(), missing=st.sampled_from([(), ("9",)]))  # fmt: skip
 def test_values_that_are_found_fine_together_are_fine_one_by_one(

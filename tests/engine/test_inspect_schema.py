@@ -13,6 +13,7 @@ from kfm.contract.canonical import canonical
 from kfm.contract.records import DataContract
 from kfm.inspection.schema import schema_check, schema_problems
 from tests.engine.inspecting import look
+from tests.sampling import tries
 
 _NAMES = st.sampled_from(["a", "b", "c/d", "e~f"])
 _VALUES = st.recursive(
@@ -63,7 +64,7 @@ _SCHEMAS = st.recursive(
 @example(schema={"enum": [1, False]}, value=True)
 @example(schema={"const": [1]}, value=[1.0])
 @example(schema={"maxLength": 1}, value="\U0001f600")
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=tries(500), deadline=None)
 @given(schema=_SCHEMAS, value=_VALUES)
 def test_a_value_fits_if_and_only_if_the_standard_says_so(schema: Any, value: Any) -> None:
     assert schema_problems(schema) == []
@@ -71,7 +72,7 @@ def test_a_value_fits_if_and_only_if_the_standard_says_so(schema: Any, value: An
     assert (schema_check(schema)(value) == []) is fits
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(300), deadline=None)
 @given(schema=_SCHEMAS, records=st.lists(_VALUES, max_size=4), root=st.sampled_from(["", "a"]), more=_VALUES)
 def test_a_list_read_record_by_record_breaks_the_same_schema(
     schema: Any, records: list[Any], root: str, more: Any

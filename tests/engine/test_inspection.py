@@ -22,6 +22,7 @@ from kfm.errors import BadInput
 from kfm.inspection.columns import ColumnCheck
 from kfm.inspection.inspecting import contract_problems, inspect
 from tests.engine.inspecting import Seen, csv_contract, look
+from tests.sampling import tries
 
 MODES = ("evolve", "freeze", "discard-row", "discard-value")
 # type: a value that is one, in text and in JSON, and a value that is none
@@ -268,7 +269,7 @@ def _columns(options: list[dict[str, Any]]) -> tuple[Column, ...]:
     return tuple(made)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(300), deadline=None)
 @given(
     rows=st.lists(st.lists(_CELLS, min_size=3, max_size=3), max_size=12),
     options=st.lists(_COLUMN_OPTIONS, min_size=1, max_size=3),
@@ -303,7 +304,7 @@ def test_every_row_is_accepted_or_held_and_none_is_both(
     assert not again.result.changed
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(300), deadline=None)
 @given(
     values=st.lists(_CELLS, min_size=1, max_size=8),
     before=st.lists(st.lists(_CELLS, min_size=1, max_size=4), max_size=3),
@@ -332,7 +333,7 @@ def test_a_column_remembers_no_more_than_it_may(remembers: int) -> None:
     assert not check.all_fine(["2026-02-30"])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tries(200), deadline=None)
 @given(
     records=st.lists(
         st.dictionaries(

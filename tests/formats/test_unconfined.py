@@ -14,6 +14,7 @@ from tests.formats.grids import MADE
 from tests.formats.shapes import FORMATS, shaped, week
 from tests.formats.tables import written
 from tests.formats.test_hostile_parquet import standing, tree
+from tests.sampling import sampled
 from tests.walk.installations import ROOT, Answer, Installation, Warm, environment
 
 WITHOUT = (sys.executable, "-m", "tests.formats.without_landlock")
@@ -76,12 +77,12 @@ def test_parquet_can_name_no_other_file_and_is_read_there_too(site: Installation
     assert run(older, site, "parquet", written(week(5))).code == 0
 
 
-def test_tests_that_want_it_are_skipped_there_and_fail_in_ci() -> None:
+@pytest.mark.parametrize(("ci", "code", "word"), sampled([("1", 1, "Failed: "), ("", 0, "SKIPPED")]))
+def test_tests_that_want_it_are_skipped_there_and_fail_in_ci(ci: str, code: int, word: str) -> None:
     wanting = "tests/formats/test_grids.py::test_a_cloud_optimized_one_says_so"
-    for ci, code, word in (("", 0, "SKIPPED"), ("1", 1, "Failed: ")):
-        done = subprocess.run(
-            [*WITHOUT, sys.executable, "-m", "pytest", "-rs", "-p", "no:cacheprovider", wanting],
-            cwd=ROOT, env={**os.environ, "CI": ci}, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert done.returncode == code and word in done.stdout, done.stdout
-        assert "this kernel cannot confine a process (Landlock, seccomp)" in done.stdout
+    done = subprocess.run(
+        [*WITHOUT, sys.executable, "-m", "pytest", "-rs", "-p", "no:cacheprovider", wanting],
+        cwd=ROOT, env={**os.environ, "CI": ci}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == code and word in done.stdout, done.stdout
+    assert "this kernel cannot confine a process (Landlock, seccomp)" in done.stdout

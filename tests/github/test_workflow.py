@@ -16,6 +16,7 @@ from kfm import config
 from kfm.errors import BadInput
 from kfm.house.exporting import github_workflow
 from kfm.projections.workflow import workflow
+from tests.sampling import sampled
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = Path(sys.executable).parent
@@ -112,7 +113,9 @@ def test_there_is_one_job_over_one_state_and_it_is_kept_whatever_becomes_of_the_
     assert "/save@" in save["uses"] and "/restore@" in restore["uses"], "the action that does both saves only a success"
 
 
-@pytest.mark.parametrize("only", ["", "rain-gauges", "another", "--help", "$(touch evil)", "a b", "../x"])
+@pytest.mark.parametrize(
+    "only", sampled(["", "$(touch evil)", "--help", "rain-gauges", "another", "a b", "../x"], keep=3)
+)
 def test_its_commands_run(tmp_path: Path, only: str) -> None:
     runs = only in ("", "rain-gauges")
     tools = tmp_path / "bin"

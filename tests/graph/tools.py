@@ -73,7 +73,9 @@ def _fetch(there: Path) -> None:
 
 
 if __name__ == "__main__":
+    from tests.graph.server import classes
+
     try:
-        print(f"make: {fetched()}")
+        print(f"make: {fetched()}, {classes().name}")
     except Absent as problem:
         sys.exit(f"make: {problem}")

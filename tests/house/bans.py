@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -128,6 +129,10 @@ TEXT_SUFFIXES = {
 DATA = ("examples/data/", "conformance/", "LICENSE")
 
 
+_WORD = re.compile(r"\w+(?:-\w+)*")
+
+
+@cache
 def word_digest(word: str) -> str:
     return hashlib.sha256(word.lower().encode()).hexdigest()[:10]
 
@@ -136,11 +141,24 @@ def _allowed(path: str, allowed: tuple[str, ...]) -> bool:
     return any(path == entry or (entry.endswith("*") and path.startswith(entry[:-1])) for entry in allowed)
 
 
+def statements(tree: ast.AST) -> Iterator[ast.stmt]:
+    """Every statement in it, wherever it stands: far fewer than all the nodes there are."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.stmt):
+            yield node
+        for name in ("body", "orelse", "handlers", "finalbody", "cases"):
+            inner = getattr(node, name, None)
+            if isinstance(inner, list):  # in an expression it is another one
+                waiting += inner
+
+
 def _resolver(tree: ast.Module) -> Callable[[ast.expr], str | None]:
     """A function from an expression to the dotted name it stands for, through this module's imports."""
     known: dict[str, str] = {}
     shadowed: set[str] = set()
-    for node in ast.walk(tree):
+    for node in statements(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 known[alias.asname or alias.name.split(".")[0]] = (
@@ -210,13 +228,14 @@ def check_source(path: str, text: str) -> Iterator[Finding]:
     resolve = _resolver(tree)
     if Path(path).stem in MODULE_NAMES:
         yield Finding(path, 1, f"a module called {Path(path).stem} says nothing; name it after what it does")
+    nodes = list(ast.walk(tree))
     discards = {  # os.open(os.devnull, os.O_WRONLY) changes nothing
         inner
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Call) and node.args and resolve(node.args[0]) == "os.devnull"
         for inner in ast.walk(node)
     }
-    for node in ast.walk(tree):
+    for node in nodes:
         if node in discards:
             continue
         mentioned: list[str] = []
@@ -245,14 +264,18 @@ def check_source(path: str, text: str) -> Iterator[Finding]:
 def check_text(path: str, text: str) -> Iterator[Finding]:
     """Findings in any text file of the repository."""
     here = str(ROOT) if len(ROOT.parts) > 2 else None
+    phrases = [each for each in PHRASES if each[0].search(text)]
+    words = {word for word in set(_WORD.findall(text)) if word_digest(word) in WORDS}
+    if not (phrases or words or (here and here in text)):
+        return  # no line need be looked at
     for number, line in enumerate(text.splitlines(), 1):
         if here and re.search(rf"{re.escape(here)}(?![\w-])", line):
             yield Finding(path, number, f"{here!r}: a path of one machine")
-        for pattern, what in PHRASES:
+        for pattern, what in phrases:
             if found := pattern.search(line):
                 yield Finding(path, number, f"{found.group().strip()!r}: {what}")
-        for word in re.findall(r"\w+(?:-\w+)*", line):
-            if word_digest(word) in WORDS:
+        for word in _WORD.findall(line):
+            if word in words:
                 yield Finding(path, number, f"{word!r}: the project speaks only of itself")
 
 

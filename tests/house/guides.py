@@ -46,13 +46,18 @@ def blocks(text: str) -> list[Block]:
     return found
 
 
-def follow(page: Path, folder: Path, python: str = sys.executable, section: str = "", columns: int = 0) -> int:
-    """Do what the page says, or one section of it, in an empty folder; returns how many blocks were run."""
+def follow(
+    page: Path, folder: Path, python: str = sys.executable, section: str = "", columns: int = 0, kfm: str = ""
+) -> int:
+    """Do what the page says, or one section of it, in an empty folder; returns how many blocks were run. `kfm` is a
+    script for the command of that name, if it is not this Python's."""
     tools = folder / "bin"
     tools.mkdir(parents=True)
     for name, module in (("kfm", " -m kfm"), ("python", "")):
         (tools / name).write_text(f'#!/bin/sh\nexec "{python}"{module} "$@"\n')
         (tools / name).chmod(0o755)
+    if kfm:
+        (tools / "kfm").write_text(kfm)
     (tools / "make").symlink_to("/bin/true")  # its targets have tests of their own
     here, note = folder / "reader", folder / "pwd"
     (here / ".venv" / "bin").mkdir(parents=True)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
-from tests.house.bans import ROOT, Finding, repository_files
+from tests.house.bans import ROOT, Finding, repository_files, statements
 
 MAX_LINES = 600
 MAX_FUNCTION = 80
@@ -39,7 +39,7 @@ def check_lengths(path: str, text: str) -> Iterator[Finding]:
 
 
 def python_functions(text: str) -> Iterator[tuple[str, int, int]]:
-    for node in ast.walk(ast.parse(text)):
+    for node in statements(ast.parse(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name, node.lineno, (node.end_lineno or node.lineno) - node.lineno + 1
 
@@ -67,7 +67,7 @@ def python_imports(source: Path) -> Graph:
     graph: Graph = {}
     for name, file in files.items():
         asked: set[str] = set()
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in statements(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
                 asked |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):

@@ -18,6 +18,7 @@ from kfm import config, errors
 from kfm.contract import redaction
 from kfm.contract.records import DataContract
 from kfm.documents import environment, reading, shape
+from tests.sampling import tries
 
 GOOD = """\
 kfm: 1
@@ -529,7 +530,7 @@ def test_two_files_side_by_side_are_not_guessed_between(tmp_path: Path, monkeypa
         config.load(None, {})
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(400), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_whatever_is_done_to_a_good_file_it_loads_or_gives_one_line(tmp_path: Path, data: st.DataObject) -> None:
     body = bytearray(GOOD.encode())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from contextlib import suppress
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import get_args
@@ -17,7 +18,7 @@ from kfm.contract.declared import OutputFormat
 from kfm.contract.formats import Format
 from kfm.errors import BadInput
 from tests.abilities import needs_confinement
-from tests.house import terminal
+from tests.house import quickly, terminal
 from tests.house.bans import ROOT, repository_files
 from tests.house.guides import blocks, follow, matches
 
@@ -28,11 +29,32 @@ CONFINING = ROOT / "docs" / "guides" / "formats.md"  # reads what is read only b
 GUIDES += sorted((ROOT / "docs" / "runbooks").rglob("*.md"))
 
 
-@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
-def test_a_guide_works_as_written(page: Path, tmp_path: Path) -> None:
+def works(page: Path, folder: Path, kfm: str = "") -> None:
     if page == CONFINING:
         needs_confinement()
-    assert follow(page, tmp_path, columns=terminal.COLUMNS if page in AT_A_TERMINAL else 0) >= 3
+    columns = terminal.COLUMNS if page in AT_A_TERMINAL else 0
+    assert follow(page, folder, columns=columns, kfm=kfm) >= 3
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
+def test_a_guide_works_as_written(page: Path, tmp_path: Path) -> None:
+    works(page, tmp_path, kfm="" if page in AT_A_TERMINAL else quickly.script())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("page", [page for page in GUIDES if page not in AT_A_TERMINAL], ids=lambda page: page.stem)
+def test_a_guide_works_with_a_process_for_every_command(page: Path, tmp_path: Path) -> None:
+    works(page, tmp_path)
+
+
+def test_a_command_that_is_typed_ends_as_its_child_does(tmp_path: Path) -> None:
+    """The quick way: its words, folder, environment, files, exit code and signals are the child's."""
+    follow_quickly = partial(follow_text, kfm=quickly.script())
+    assert follow_quickly("```sh exit=2\nkfm nonsense 'a b'\n```\n", tmp_path / "a") == 1
+    typed = "```sh\nmkdir x && cd x && kfm init && test -f kfm.yml && KFM_ACTOR=me kfm config show | grep -c me\n```\n"
+    assert follow_quickly(typed, tmp_path / "b") == 1
+    with pytest.raises(AssertionError, match="ended with 3"):
+        follow_quickly("```sh\nkfm status\n```\n", tmp_path / "c")
 
 
 @pytest.mark.parametrize(
@@ -52,10 +74,11 @@ def test_an_answer_is_compared_line_by_line(said: str, answer: str, fits: bool) 
     assert matches(said, answer) is fits
 
 
-def follow_text(text: str, folder: Path) -> int:
+def follow_text(text: str, folder: Path, kfm: str = "") -> int:
+    folder.mkdir(exist_ok=True)
     page = folder / "page.md"
     page.write_text(text, encoding="utf-8")
-    return follow(page, folder / "run")
+    return follow(page, folder / "run", kfm=kfm)
 
 
 def test_a_page_that_is_wrong_is_found(tmp_path: Path) -> None:

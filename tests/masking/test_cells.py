@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from kfm.errors import Refused
 from kfm.masking import cells, kernel
+from tests.sampling import tries
 
 latitudes = st.floats(-90, 90)
 longitudes = st.floats(-180, 180)
@@ -34,7 +35,7 @@ def test_cells_are_those_of_the_reference(latitude: float, longitude: float, res
 
 
 @given(st.lists(st.tuples(latitudes, longitudes), max_size=60), st.integers(0, 15))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(150), deadline=None)
 def test_many_at_once_are_the_same_as_one_by_one(points: list[tuple[float, float]], resolution: int) -> None:
     lats, lngs = [lat for lat, _ in points], [lng for _, lng in points]
     assert kernel.cells_of(lats, lngs, resolution) == [cells.cell_of(*point, resolution) for point in points]
@@ -106,7 +107,7 @@ def test_no_cell_is_finer_than_an_accuracy() -> None:
 
 
 @given(latitudes, longitudes, st.integers(0, 9))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tries(200), deadline=None)
 def test_the_shape_of_a_cell_holds_its_points_everywhere_on_earth(lat: float, lng: float, resolution: int) -> None:
     cell = cells.cell_of(lat, lng, resolution)
     shape = cells.shape_of(cell)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from kfm.errors import Refused
 from kfm.masking.counts import Published, counted, suppressed
+from tests.sampling import tries
 
 tables = st.dictionaries(
     st.tuples(st.sampled_from("abcde"), st.sampled_from("vwxyz")),
@@ -47,7 +48,7 @@ def test_the_attacker_finds_what_a_naive_table_gives_away() -> None:
 
 
 @given(tables, st.sampled_from([5, 7, 10]))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(300), deadline=None)
 def test_no_small_count_is_shown_or_can_be_worked_out(table: dict[tuple[str, str], int], k: int) -> None:
     found = suppressed(table, k)
     for key, count in found.counts.items():

@@ -21,6 +21,7 @@ from kfm.masking.mask import Prepared, mask, mask_columns, prepare
 from kfm.masking.memory import learned, remembered, to_withdraw
 from kfm.masking.public import WITHHELD, PublicRecord, feature, in_public_order
 from tests.masking.sites import KEY, POINT, canaries, columns, policy, prepared, rows, standing
+from tests.sampling import tries
 
 FILE = b"""id: sites
 version: '1'
@@ -230,7 +231,7 @@ records = st.fixed_dictionaries(
 
 
 @given(st.lists(records, min_size=1, max_size=12))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(150), deadline=None)
 def test_a_table_gives_the_same_bytes_as_its_records_one_by_one(table: list[dict[str, Any]]) -> None:
     whole = mask_columns(columns(table), prepared())
     alone = [mask(row, prepared()) for row in table]

@@ -97,7 +97,7 @@ def server() -> Iterator[Server]:
 
 
 @pytest.mark.parametrize(
-    ("state", "backend"), sampled([*((state, "sqlite") for state in STATES), ("after runs", "jsonl")], every=2)
+    ("state", "backend"), sampled([*((state, "sqlite") for state in STATES), ("after runs", "jsonl")], every=4)
 )
 def test_no_call_to_the_system_changes_anything(
     state: str, backend: str, tmp_path: Path, server: Server, count: Count

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.node.sites import Seen, Site, contents, differences
+from tests.sampling import sampled
 from tests.walk.installations import Answer
 
 Count = Callable[..., None]
@@ -296,7 +297,7 @@ def nothing_changed(was: Seen, seen: Seen) -> None:
     assert public and public == {name: body for name, body in was.files.items() if name.startswith("../public/")}
 
 
-@pytest.mark.parametrize("name", HELD)
+@pytest.mark.parametrize("name", sampled(HELD, every=3))
 def test_a_hostile_source_is_held_in_one_line_that_names_its_place(
     name: str, tmp_path: Path, fresh: Fresh, count: Count
 ) -> None:

@@ -20,6 +20,7 @@ from kfm.contract.records import Checkpoint, Fetched, FetchRequest
 from kfm.sources.files import FileSource
 from kfm.sources.http import HttpSource
 from tests.node.fetching import NodeSources, alike, nowhere, parser, told
+from tests.sampling import sampled, tries
 from tests.sources import test_tls as secured
 from tests.sources.fetching import NOW, fetch_in_time, request_for
 from tests.sources.hostile_server import BEHAVIOURS, SILENT, TRICKLING, Behaviour, Exchange, Script, ScriptedServer
@@ -54,7 +55,7 @@ def both(there: NodeSources, script: Callable[[], Script], **fields: Any) -> tup
     return answers[0], asked[0]
 
 
-@pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=lambda b: b.name)
+@pytest.mark.parametrize("behaviour", sampled(BEHAVIOURS, every=3), ids=lambda b: b.name)
 def test_a_hostile_answer_ends_as_in_python(there: NodeSources, behaviour: Behaviour) -> None:
     if behaviour.name == "chunk_one_byte_longer_than_it_says" and parser() < 9:
         pytest.skip("the parser of Node before 20.19.2 takes any byte for the carriage return behind a chunk")
@@ -579,9 +580,10 @@ def _mutations(there: NodeSources, seeds: range) -> tuple[int, int]:
     return taken, refused
 
 
-def test_a_thousand_mutated_answers_are_read_alike(there: NodeSources) -> None:
-    taken, refused = _mutations(there, range(1_000))
-    assert taken > 50 and refused > 500
+def test_mutated_answers_are_read_alike(there: NodeSources) -> None:
+    number = tries(1_000)
+    taken, refused = _mutations(there, range(number))
+    assert taken > number // 20 and refused > number // 2
 
 
 @pytest.mark.long

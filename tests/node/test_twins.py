@@ -278,7 +278,7 @@ TOLD = [(name, "sqlite") for name in STORIES] + [
 ]
 
 
-@pytest.mark.parametrize(("name", "backend"), sampled(TOLD, every=2))
+@pytest.mark.parametrize(("name", "backend"), sampled(TOLD, every=4))
 def test_both_runners_tell_the_same_story(
     name: str, backend: str, tmp_path: Path, server: Server, count: Count
 ) -> None:

@@ -209,7 +209,7 @@ def test_a_server_stopped_in_the_middle_of_a_promotion_denies_it_and_another_run
     made += "    outputs: {all: {from: rain}}\n    sources:\n      rain: {uri: data/rain.csv, format: csv}\n"
     Path("data/rain.csv").write_text("a\n1\n")
     Path("kfm.yml").write_text(Path("kfm.yml").read_text().replace("datasets:\n", "datasets:\n" + made, 1))
-    say(f"policy: {{url: '{opa.url}', timeout_s: 8}}")  # type: ignore[attr-defined]
+    say(f"policy: {{url: '{opa.url}', timeout_s: 4}}")  # type: ignore[attr-defined]
     pid = opa.process.pid  # type: ignore[attr-defined]
     assert site("gates", "run", NAME).code == 0  # it answers
     os.kill(pid, signal.SIGSTOP)

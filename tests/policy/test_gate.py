@@ -16,6 +16,7 @@ from kfm.policy.bundle import shipped
 from kfm.policy.decide import Decider, over_http
 from tests.policy import checklist
 from tests.policy.servers import free_port
+from tests.sampling import tries
 from tests.walk.site_under_test import Lines, MemorySite
 
 SHA = "sha256:" + "0" * 64
@@ -87,7 +88,7 @@ RECEIPTS = st.none() | st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(300), deadline=None)
 @given(version=VERSIONS, receipt=RECEIPTS, declared=st.none() | METADATA | st.just(PUBLIC))
 def test_whatever_the_state_says_both_say_the_same(
     made: tuple[MemorySite, RefMove], version: Any, receipt: Any, declared: Any

@@ -12,7 +12,7 @@ from tests.power.tally import tally
 from tests.sampling import sampled
 
 SEEDS = 1_000
-SHARDS = 8
+SHARDS = 20
 
 
 def sweep(part: str, seeds: range) -> None:

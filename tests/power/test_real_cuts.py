@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.power.tally import tally
+from tests.sampling import tries
 
 MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
 
@@ -65,9 +66,9 @@ def sweep(kind: str, cuts: int, seed: int, part: str) -> None:
     assert counts["lost_only_what_nobody_was_told_of"], "no cut ever lost anything: they cut nothing"
 
 
-@pytest.mark.parametrize(("kind", "cuts"), [("ext4", 40), ("xfs", 15)])
+@pytest.mark.parametrize(("kind", "cuts"), [("ext4", 60), ("xfs", 60)])
 def test_what_was_acknowledged_survives_real_power_cuts(kind: str, cuts: int) -> None:
-    sweep(kind, cuts, 11, kind)
+    sweep(kind, tries(cuts), 11, kind)
 
 
 @pytest.mark.long

@@ -23,7 +23,7 @@ from tests.sampling import sampled
 
 SCHEDULES = 52_000
 WALKS = 3_000
-SHARDS = 26
+SHARDS = 52
 
 
 def sweep(part: str, what: str, play: Callable[[int], SimFs], seeds: range) -> None:
@@ -53,9 +53,9 @@ def test_no_schedule_loses_what_the_journal_or_the_objects_acknowledged(shard: i
     sweep(f"journal {shard}", "schedules", schedules.play, range(shard * each, (shard + 1) * each))
 
 
-@pytest.mark.parametrize("shard", sampled(range(20)))
+@pytest.mark.parametrize("shard", sampled(range(40)))
 def test_every_walk_ends_where_it_would_have_without_the_power_cuts(shard: int) -> None:
-    each = WALKS // 20
+    each = WALKS // 40
     sweep(f"walks {shard}", "walks", walks.play, range(shard * each, (shard + 1) * each))
 
 

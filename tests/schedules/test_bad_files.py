@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sampling import sampled
+
 KFM = """\
 publish: noop
 watch: {poll_s: 0}
@@ -72,7 +74,7 @@ def kfm(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("what", BAD)
+@pytest.mark.parametrize("what", sampled(BAD, every=2))
 def test_it_is_refused_in_one_line_with_its_place_and_everything_else_goes_on(site: Path, what: str) -> None:
     text, place = BAD[what]
     whole = what in WHOLE

@@ -19,6 +19,7 @@ from kfm.house.freshness import freshness
 from kfm.house.opening import House, open_house
 from kfm.orchestration.freshness import RANKS, Spell, blame, deadline_ms, length_ms
 from kfm.orchestration.triggers import keep
+from tests.sampling import tries
 
 HOUR = 3_600_000
 INSTALLATION = """\
@@ -233,7 +234,7 @@ def test_one_cause_after_another_and_all_of_them_add_up(tmp_path: Path) -> None:
 moments = st.integers(0, 10_000_000)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tries(200), deadline=None)
 @given(st.lists(st.tuples(moments, moments, st.sampled_from(RANKS)), max_size=12), moments)
 def test_minutes_always_add_up_and_the_most_telling_cause_has_them(
     told: list[tuple[int, int, str]], length: int

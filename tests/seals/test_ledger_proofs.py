@@ -24,7 +24,7 @@ from kfm.seals.merkle import Frontier, consistency_proof, inclusion_proof, leaf_
 from kfm.seals.notes import TreeHead, Verifier, sign_checkpoint
 from kfm.seals.signing import Signer
 from tests.house.bans import ROOT
-from tests.sampling import sampled
+from tests.sampling import sampled, tries
 from tests.seals.world import custodian_key, signer
 
 ORIGIN = "kfm.example.org/ledger"
@@ -173,7 +173,7 @@ def test_entries_that_are_numbered_wrong_are_seen_although_they_are_chained_and_
     assert both(export([deep], [checkpoint([deep])])) == (65, 65)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(st.data())
 def test_an_edited_export_is_seen(data: st.DataObject) -> None:
     small = LEAVES[:20]

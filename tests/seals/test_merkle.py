@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kfm.errors import Corrupt
 from kfm.seals import merkle
 from kfm.seals.merkle import Frontier, consistency_proof, inclusion_proof, is_beginning, is_included, leaf_hash, root_of
+from tests.sampling import tries
 
 LEAVES = [
     bytes.fromhex(text)
@@ -95,7 +96,7 @@ def test_every_beginning_of_every_small_tree_is_proved_and_no_other() -> None:
                 assert not is_beginning(old, size, was, now, [*proof[:at], leaf_hash(b"x"), *proof[at + 1 :]])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=tries(40), deadline=None)
 @given(st.integers(0, 600), st.integers(0, 100))
 def test_a_tree_that_is_written_down_and_read_grows_as_one_that_was_not(size: int, more: int) -> None:
     tree = Frontier()

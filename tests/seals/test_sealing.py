@@ -19,6 +19,7 @@ from kfm.errors import BadInput, Corrupt, Denied
 from kfm.seals import sealing
 from kfm.seals.custody import CustodianKey, hkdf
 from kfm.seals.sealing import CHUNK, HEADER, TAG, opened, sealed, sealed_by, sealed_size
+from tests.sampling import tries
 from tests.seals.world import custodian_key
 
 VECTORS = Path(__file__).parent / "vectors"
@@ -97,7 +98,7 @@ def test_what_was_sealed_is_opened_and_sealed_again_is_the_same_bytes(size: int)
     assert hashlib.sha256(seal(body, OTHER)).digest() != hashlib.sha256(made).digest()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(st.lists(st.binary(max_size=3000), max_size=6), st.integers(1, 5000))
 def test_however_it_is_cut_it_is_the_same(blocks: list[bytes], step: int) -> None:
     made = b"".join(sealed(blocks, KEY))

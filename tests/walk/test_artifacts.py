@@ -19,6 +19,7 @@ from kfm.house.exporting import artifacts_of
 from kfm.house.opening import House
 from kfm.projections.artifacts import ARTIFACTS, published_path, receipt_path
 from kfm.telemetry.log import MemoryLog
+from tests.sampling import tries
 from tests.walk.site_under_test import folder_site, opened
 from tests.walk.test_wal import UPDATER
 
@@ -100,7 +101,7 @@ def test_no_key_chooses_where_a_file_goes(part: str) -> None:
     assert msgspec.json.encode(path)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(300), deadline=None)
 @given(st.sets(st.tuples(KEYS, st.sampled_from(["text/csv", "", "text/plain", "x/y"])), min_size=2, max_size=8))
 def test_no_two_keys_share_a_place(keys: set[tuple[tuple[str, ...], str]]) -> None:
     entries = dict(keys)

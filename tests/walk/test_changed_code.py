@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+from importlib import metadata, util
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kfm.updaters import digesting
 from tests.node.sites import Site
+from tests.sampling import stride
 from tests.walk.installations import Answer, Installation
 
 CODE = """\
@@ -145,6 +148,18 @@ def test_another_release_of_a_package_it_imports_counts_and_its_files_do_not(tmp
     assert there.kfm("run", "--json").err == ""
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: Rain-Gauge\nVersion: 1.1\n")
     assert SAID in there.kfm("run").err
+
+
+def test_the_release_of_a_package_is_found_by_any_name_it_is_imported_under() -> None:
+    """As Python's own list says, which takes many times as long to make."""
+    by_name = metadata.packages_distributions()
+    assert by_name["yaml"] == ["PyYAML"]
+    there = [name for name in sorted(by_name) if name.isidentifier() and util.find_spec(name)]
+    for name in ["yaml", *there[:: stride(9)]]:
+        releases = list(digesting._releases([name]))
+        expected = sorted((each, metadata.version(each)) for each in set(by_name[name]))
+        assert releases == expected or [each.lower() for each, _ in releases] == [name.lower()], name
+    assert list(digesting._releases(["no_such_package", "tests", "yaml"])) == [("PyYAML", metadata.version("PyYAML"))]
 
 
 def test_forced_again_the_code_that_is_there_now_has_made_it(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from kfm.contract.records import FetchRequest
 from kfm.orchestration.polling import LONGEST_MS, Poll, Timetable, shared
+from tests.sampling import tries
 
 
 def poll(uri: str, interval_ms: int = 60_000) -> Poll:
@@ -18,7 +19,7 @@ URIS = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tries(200), deadline=None)
 @given(URIS, st.lists(st.tuples(st.integers(0, 200_000), st.booleans()), min_size=1, max_size=60))
 def test_a_host_has_its_pause_and_a_source_its_interval(uris: list[str], steps: list[tuple[int, bool]]) -> None:
     table = Timetable([poll(uri) for uri in uris], 0, jitter=0.1, host_pause_ms=1_000)

@@ -18,6 +18,7 @@ from typing import Any
 _NEVER = sys.stdlib_module_names | {"kfm"}
 _aside: dict[str, dict[str, ModuleType]] = {}  # by folder: what was loaded from it
 _current = ""  # the folder that answers now
+_found: set[str] = set()  # the names it has answered for
 
 
 class _Quiet(SourceFileLoader):
@@ -36,8 +37,10 @@ class _Beside:
         if path is not None and not any(_is_below(entry, _current) for entry in path):
             return None
         spec = PathFinder.find_spec(fullname, [_current] if path is None else list(path), target)
-        if spec is not None and type(spec.loader) is SourceFileLoader:
-            spec.loader = _Quiet(spec.loader.name, spec.loader.path)
+        if spec is not None:
+            _found.add(fullname)
+            if type(spec.loader) is SourceFileLoader:
+                spec.loader = _Quiet(spec.loader.name, spec.loader.path)
         return spec
 
 
@@ -62,7 +65,9 @@ def enter(folder: str) -> None:
     leave(_current)
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
-    sys.modules.update(_aside.pop(folder, {}))
+    again = _aside.pop(folder, {})
+    sys.modules.update(again)
+    _found.update(again)
     _current = folder
 
 
@@ -71,9 +76,10 @@ def leave(folder: str) -> None:
     global _current
     if not folder or _current != folder:
         return
-    kept = {name: module for name, module in list(sys.modules.items()) if _came_from(module, folder)}
+    kept = {name: sys.modules[name] for name in _found if _came_from(sys.modules.get(name), folder)}
     for name in kept:
         del sys.modules[name]
+    _found.clear()
     _aside[folder] = kept
     _current = ""
 

@@ -9,10 +9,14 @@ from _ast import AST, Import, ImportFrom, PyCF_ONLY_AST  # `ast` would be loaded
 from collections import deque
 from collections.abc import Iterator
 from types import ModuleType
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from kfm.contract.canonical import canonical
 from kfm.contract.keys import digest
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
 
 _INNER = {"body", "orelse", "finalbody", "handlers", "cases"}  # where a statement has others
 INSTALLED = {"site-packages", "dist-packages"}  # also of an environment that lies in the folder
@@ -128,7 +132,7 @@ def _releases(packages: list[str]) -> Iterator[tuple[str, str]]:
         return
     from importlib import metadata, util
 
-    known: dict[str, list[str]] | None = None
+    brought: dict[str, set[str]] = {}
     for name in packages:
         try:
             if util.find_spec(name) is None:
@@ -136,8 +140,25 @@ def _releases(packages: list[str]) -> Iterator[tuple[str, str]]:
         except (ImportError, ValueError):  # loaded by hand
             continue
         try:
-            yield name, metadata.version(name)
+            metadata.distribution(name)
+            brought[name] = {name}
         except metadata.PackageNotFoundError:
-            if known is None:
-                known = dict(metadata.packages_distributions())
-            yield from ((each, metadata.version(each)) for each in sorted(set(known.get(name, []))))
+            brought[name] = set()
+    wanted = {name for name, by in brought.items() if not by}
+    for each in metadata.distributions() if wanted else ():
+        for name in _with(each, wanted):
+            brought[name].add(each.metadata["Name"])
+    for by in brought.values():
+        yield from ((each, metadata.version(each)) for each in sorted(by))
+
+
+def _with(distribution: Distribution, wanted: set[str]) -> set[str]:
+    """Which of these packages came with it: by what it says of itself, or else by its files. What
+    `importlib.metadata.packages_distributions` says, without a look at every file of every distribution."""
+    if said := (distribution.read_text("top_level.txt") or "").split():
+        return wanted & set(said)
+    listed = distribution.read_text("RECORD")
+    if listed is not None and not any(name in listed for name in wanted):
+        return set()
+    code = [path for path in distribution.files or () if path.name.endswith((".py", ".so", ".pyd"))]
+    return wanted & {path.parts[0] if len(path.parts) > 1 else path.name.partition(".")[0] for path in code}

@@ -29,7 +29,7 @@ WORDS = ["run", "a", "", "b c", "--json", "-q", "--quiet", "-v", "--verbose", "-
 # What a run that finds nothing to do has no use for. Each was loaded once, or is loaded by what stands beside it.
 NOT_NEEDED = {"argparse", "ast", "gettext", "shutil", "tempfile", "subprocess", "socket", "ssl", "urllib", "http",
               "json", "inspect", "dis", "dataclasses", "logging", "email", "difflib", "csv", "asyncio", "concurrent",
-              "multiprocessing", "pyarrow", "regorus", "cryptography", "yaml"}  # fmt: skip
+              "multiprocessing", "queue", "pyarrow", "regorus", "cryptography", "yaml"}  # fmt: skip
 ROOMS_NOT_NEEDED = ("kfm.policy", "kfm.masking", "kfm.inspection", "kfm.operations", "kfm.api", "kfm.cli.parser",
                     "kfm.updaters.declared", "kfm.engine.execute", "kfm.engine.upsert")  # fmt: skip
 
@@ -158,6 +158,20 @@ def test_a_run_that_finds_nothing_to_do_loads_what_it_needs(
     assert not NOT_NEEDED & set(loaded)
     assert not [name for name in loaded if name.startswith(ROOMS_NOT_NEEDED)]
     assert len([name for name in loaded if name.startswith("kfm")]) <= 150, "defer what is not needed"
+
+
+def test_a_library_of_development_tools_is_not_loaded_for_names_that_python_has(kfm: Kfm) -> None:
+    """And whoever imports it later, an updater for example, gets it: its names are those that msgspec knows."""
+    assert kfm("init").code == 0
+    probe = (
+        "import sys; from kfm.cli.main import main\n"
+        "code = main(['refs', 'list']), 'msgspec' in sys.modules, 'typing_extensions' in sys.modules\n"
+        "import typing, typing_extensions, msgspec._utils as theirs\n"
+        "same = typing_extensions.Required is theirs.Required is typing.Required\n"
+        "print(*code, same and typing_extensions.NotRequired is theirs.NotRequired)"
+    )
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "0 True False True"
 
 
 LEAVING = """

@@ -170,7 +170,7 @@ def publishing(label: str) -> bool:
     return label.startswith(("publisher.update_metadata", "publisher.emit_event", "files.replace before"))
 
 
-@pytest.mark.parametrize("every", [9, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("state", STATES)
 def test_a_publisher_that_was_overtaken_moves_no_pointer_back(scratch: str, state: str, every: int) -> None:
     seen = stop_everywhere(scratch, state, STATIONS, publishing, every=every)

@@ -214,6 +214,17 @@ def _reports(options: argparse.Namespace) -> bool:
     return options.command in REPORTING and not any(getattr(options, name, False) for name in looks)
 
 
+def _load_msgspec() -> None:
+    """Alone: it asks `typing_extensions`, where that is installed, for three names that are those of `typing` since
+    Python 3.11, and to load it takes as long as to load msgspec."""
+    if "msgspec" not in sys.modules and "typing_extensions" not in sys.modules:
+        sys.modules["typing_extensions"] = None  # type: ignore[assignment]
+        try:
+            import msgspec  # noqa: F401
+        finally:
+            del sys.modules["typing_extensions"]
+
+
 def _call(options: argparse.Namespace, screen: Screen) -> int:
     import contextlib
     import importlib
@@ -238,6 +249,7 @@ def _call(options: argparse.Namespace, screen: Screen) -> int:
                 raise Usage("no command given", hint=f"see `{help_text.split()[1]} --help`")
             screen.words(help_text)
             return 2
+        _load_msgspec()
         module, _, name = options.handler.partition(":")
         handler = getattr(importlib.import_module(f"kfm.cli.{module}"), name)
         with contextlib.redirect_stdout(screen.err):  # what an updater prints is for people, not data

@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import io
 import os
-import queue
 import threading
 from collections.abc import Callable, Iterable
 from typing import BinaryIO
@@ -165,6 +164,8 @@ class Behind:
     """A thread that does one thing with every piece of a stream, in order, some pieces behind who hands them over."""
 
     def __init__(self, work: Callable[[bytes], None]) -> None:
+        import queue  # few streams are large
+
         self._work = work
         self._pieces: queue.Queue[bytes | None] = queue.Queue(maxsize=8)
         self.failure: BaseException | None = None

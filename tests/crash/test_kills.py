@@ -30,7 +30,7 @@ from tests.crash.trial import STATES, Trial
 from tests.crash.updaters import FAN, SCRIPTS, SMALLEST, STATIONS, T0, TREE, Script
 from tests.sampling import sampled, tries
 
-SLICES = 79  # no multiple of the two or three places a call has: each slice meets all kinds
+SLICES = 61  # no multiple of the two or three places a call has: each slice meets all kinds
 DAY = 86_400_000
 
 

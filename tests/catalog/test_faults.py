@@ -161,7 +161,7 @@ def told_on(site: Site, monkeypatch: pytest.MonkeyPatch, disk: SaysNo) -> list[s
 
 
 @pytest.mark.parametrize("part", sampled(range(7)))
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EIO], ids=errno.errorcode.get)
+@pytest.mark.parametrize("number", sampled([errno.ENOSPC, errno.EROFS, errno.EIO]), ids=errno.errorcode.get)
 def test_a_disk_that_says_no_is_told_of_and_made_good_later(
     prepared: Site, monkeypatch: pytest.MonkeyPatch, number: int, part: int
 ) -> None:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from kfm.cli.main import main
+from tests.kept import once
 
 
 class Answer(NamedTuple):
@@ -77,15 +78,18 @@ def kfm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.Cap
 @pytest.fixture
 def started(kfm: Kfm) -> Kfm:
     """`kfm init`, not run yet."""
-    assert kfm("init").code == 0
+    once("started", [Path()], lambda: done(kfm("init")))
     return kfm
+
+
+def done(*answers: Answer) -> None:
+    assert [answer.code for answer in answers] == [0] * len(answers), answers
 
 
 @pytest.fixture
 def ran(started: Kfm) -> Kfm:
     """`kfm init`, run once, promoted once."""
-    assert started("run").code == 0
-    assert started("promote", "rain-gauges", "--reason", "first").code == 0
+    once("ran", [Path()], lambda: done(started("run"), started("promote", "rain-gauges", "--reason", "first")))
     return started
 
 

@@ -171,7 +171,7 @@ def test_the_format_of_a_source_is_shown_as_it_is_used(started: Kfm) -> None:
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
-@pytest.mark.parametrize("whose", ["file", "folder"])
+@pytest.mark.parametrize("whose", sampled(["file", "folder"]))
 def test_a_configuration_above_that_is_somebody_elses_is_not_taken(tmp_path: Path, runner: str, whose: str) -> None:
     if os.geteuid() != 0:
         lacking("only root can give a file away")

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.governance.people import Site
+from tests.kept import once
 
 
 @pytest.fixture(autouse=True)
@@ -20,5 +21,6 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def site(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> Site:
     found = Site(tmp_path, capfdbinary)
-    assert found.kfm("init").code == 0
+    once("governed", [found.folder], lambda: found.kfm("init"))
+    assert (found.folder / "kfm.yml").exists()
     return found

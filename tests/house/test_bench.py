@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.house.bans import ROOT
+from tests.sampling import sampled
 
 BENCH = ROOT / "bench"
 sys.path.insert(0, str(BENCH))
@@ -283,7 +284,7 @@ def test_every_case_of_the_programme_is_tried_here() -> None:
     assert case_names() == set(SMALL)
 
 
-@pytest.mark.parametrize("case", sorted(SMALL))
+@pytest.mark.parametrize("case", sampled(sorted(SMALL), every=3))
 def test_the_case_does_its_work(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BENCH_IN_MEMORY", "1")  # wherever the tests may write
     sample = contest.run_child(setting(tmp_path), contest.Contestant(case, ("kfm_cases.py", case), 1), SMALL[case])

@@ -11,7 +11,9 @@ from types import ModuleType
 
 import pytest
 
+from tests.house import quickly
 from tests.house.bans import ROOT
+from tests.sampling import sampled
 
 DEMO = ROOT / "examples" / "demo.py"
 
@@ -25,8 +27,24 @@ def demo() -> ModuleType:
     return module
 
 
-def test_the_demo_ends_well_and_says_what_it_showed(tmp_path: Path) -> None:
+QUICKLY = """
+import runpy, sys
+module = runpy.run_path(sys.argv[1], run_name="demo")
+typed = module["Project"].command
+module["Project"].command = lambda self, *words: (  # what is to be killed is a process of its own
+    [sys.argv[2], *words] if words[0] == "--json" else typed(self, *words)
+)
+sys.exit(module["main"](sys.argv[3:]))
+"""
+
+
+@pytest.mark.parametrize("quick", sampled([True, False]))
+def test_the_demo_ends_well_and_says_what_it_showed(quick: bool, tmp_path: Path) -> None:
     command = [sys.executable, str(DEMO), str(tmp_path)]
+    if quick:
+        (tmp_path / "kfm").write_text(quickly.script())
+        (tmp_path / "kfm").chmod(0o755)
+        command[1:-1] = ["-c", QUICKLY, str(DEMO), str(tmp_path / "kfm")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     killed = re.search(r"killed with (\d+) of (\d+) steps done", done.stderr)

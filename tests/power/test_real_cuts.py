@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.power.tally import tally
-from tests.sampling import tries
+from tests.sampling import sampled, tries
 
 MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
 
@@ -78,7 +78,7 @@ def test_what_was_acknowledged_survives_a_great_many_real_power_cuts(kind: str, 
     sweep(kind, 550, 100 + shard, f"{kind} long {shard}")
 
 
-@pytest.mark.parametrize("way", ["forgetful", "forgetful-publisher"])
+@pytest.mark.parametrize("way", sampled(["forgetful-publisher", "forgetful"]))
 def test_a_process_that_does_not_sync_is_found_out_by_a_real_power_cut(way: str) -> None:
     found = cut("ext4", 25, 3, way)
     tally("power-real", way, (3, 4), seeded_bugs=1, cuts_that_found_the_bug=len(found["failures"]))

@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.conftest import Kfm, kfm, plain_environment  # noqa: F401
 from tests.governance.people import make_list
+from tests.kept import once
 
 SAFE = Path("../kept-by-people")  # where private keys are
 KEY = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
@@ -108,7 +109,7 @@ def site(kfm: Kfm, monkeypatch: pytest.MonkeyPatch) -> Kfm:  # noqa: F811
     monkeypatch.setenv("KFM_SECRET_OFFICE", KEY)
     installation(dataset("sites", "sites.csv", mask=True))
     labels(label("dataset: sites"), label("source: sites.csv"))
-    make_list(kfm, SAFE, "office")
+    once("office", [Path(), SAFE], lambda: make_list(kfm, SAFE, "office"))
     return kfm
 
 

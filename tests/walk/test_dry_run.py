@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 import kfm
-from tests.sampling import sampled
+from tests.sampling import sampled, stride
 from tests.walk.installations import (
     GAUGES_CSV,
     NOW,
@@ -324,7 +324,7 @@ def test_no_call_to_the_system_changes_anything(
     server.methods.clear()
     through = {"kfm.cli.main": (*DRY, *looking(state)), "updater": RUNNER}
     typed = [(door, arguments) for door, every in through.items() for arguments in every]
-    into_a_folder = [each for each in typed if "ARTIFACTS" in each[1]]
+    into_a_folder = [each for each in typed if "ARTIFACTS" in each[1]][:: stride(2)]
     for door, arguments in dict.fromkeys([*part_of(part, state, typed), *into_a_folder]):
         argv = [sys.executable, "-m", door, *said(arguments)]
         done, calls = traced(argv, tmp_path / "trace", cwd=site.folder, env=env)

@@ -4,7 +4,7 @@ A sweep that is cut into parts tries its first parts with every commit and the r
 that each part goes over the whole of what is swept (every n-th place, not the first n), so that the sample does too.
 
 What is tried on both kinds of state is tried with every commit on one of them, on SQLite here and on a journal of
-lines there, and on the other one in `make test-long`.
+lines there, and on the other one in `make test-long`; so is what is tried by both runners, Python's and Node's.
 """
 
 from __future__ import annotations
@@ -18,9 +18,6 @@ from typing import Any
 import pytest
 
 everything = True  # unless the run leaves out what is long: tests/conftest.py says so before the tests are read
-
-_KIND = re.compile(r"sqlite|jsonl")
-_STATE = re.compile(r"(sqlite|jsonl)(:.*)?")
 
 
 def sampled(values: Iterable[Any], keep: int = 1, *, every: int = 0) -> list[Any]:
@@ -46,17 +43,25 @@ def stride(number: int) -> int:
 
 
 def on_one_kind_of_state(items: list[pytest.Item]) -> None:
-    """Of two tests that differ only in the kind of state one is marked long: always the same one."""
+    """Of two tests that differ only in the kind of state, or only in the runner, one is marked long: always the same
+    one."""
     if os.environ.get("KFM_TEST_BOTH_STATES"):
         return
+    _leave_one("sqlite", "jsonl", items)
+    _leave_one("python", "node", items)
+
+
+def _leave_one(one: str, other: str, items: list[pytest.Item]) -> None:
+    said, kind = re.compile(f"({one}|{other})(:.*)?"), re.compile(f"{one}|{other}")
     found: dict[str, dict[str, pytest.Item]] = {}
     for item in items:
         given = getattr(item, "callspec", None)
-        states = [value for value in given.params.values() if isinstance(value, str)] if given else []
-        kinds = {match[1] for value in states if (match := _STATE.fullmatch(value))}
+        values = [value for value in given.params.values() if isinstance(value, str)] if given else []
+        kinds = [match[1] for value in values if (match := said.fullmatch(value))]
         if len(kinds) == 1 and not item.get_closest_marker("long"):
-            name = re.sub(r"state\.(db|jsonl)", "state", item.nodeid)
-            found.setdefault(_KIND.sub("state", name), {})[kinds.pop()] = item
+            file, _, name = item.nodeid.partition("::")
+            name = re.sub(r"state\.(db|jsonl)", "state", name)
+            found.setdefault(file + kind.sub("either", name), {})[kinds[0]] = item
     for name, both in found.items():
         if len(both) == 2:
-            both[("sqlite", "jsonl")[zlib.crc32(name.encode()) % 2]].add_marker(pytest.mark.long)
+            both[(one, other)[zlib.crc32(name.encode()) % 2]].add_marker(pytest.mark.long)

@@ -14,6 +14,7 @@ import pytest
 from tests.formats.shapes import FORMATS, shaped, week, write_shapes
 from tests.formats.tables import point, read
 from tests.node.sites import command
+from tests.sampling import sampled
 from tests.walk.installations import Installation, environment
 
 CONFIG = """\
@@ -70,7 +71,7 @@ def replaced(table: pa.Table, name: str, row: int, value: Any) -> pa.Table:
 
 
 @pytest.mark.usefixtures("confinement")
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", sampled(FORMATS))
 def test_published_byte_for_byte_changed_and_taken_back(place: Path, form: str) -> None:
     site = opened(place, form)
     body = (place / FORMATS[form]).read_bytes()
@@ -103,7 +104,7 @@ OTHERS = CONFIG.replace(
 
 
 @pytest.mark.usefixtures("confinement")
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", sampled(FORMATS))
 def test_steps_make_parquet_geojson_and_csv_of_what_passed(place: Path, form: str) -> None:
     bad = replaced(replaced(WEEK, "mag", 2, 11.5), "geometry", 7, point(200, 0))
     bad = replaced(bad, "id", 9, bad.column("id")[8].as_py())

@@ -41,6 +41,9 @@ from tests.sampling import sampled, tries
 @pytest.mark.parametrize("state", ["sqlite", "jsonl"])
 def test_state(state): pass
 
+@pytest.mark.parametrize("runner", ["python", "node"])
+def test_runner(runner): pass
+
 @pytest.mark.parametrize("n", sampled(range(3)))
 def test_part(n): pass
 
@@ -48,7 +51,7 @@ def test_tries(record_property): assert tries(8) == TRIES
 """
 
 
-@pytest.mark.parametrize(("words", "passed", "number"), [(["-m", "not long"], 3, 2), ([], 6, 8)])
+@pytest.mark.parametrize(("words", "passed", "number"), sampled([(["-m", "not long"], 4, 2), ([], 8, 8)]))
 def test_only_a_run_that_leaves_out_what_is_long_samples(
     words: list[str], passed: int, number: int, tmp_path: Path
 ) -> None:

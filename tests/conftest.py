@@ -30,7 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest looks at the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    sampling.on_one_kind_of_state(items)
+    sampling.try_one_of_two(items)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -13,7 +13,7 @@ _kept: dict[tuple[str, ...], Path] = {}
 
 
 def once(name: str, folders: Sequence[Path], make: Callable[[], object]) -> None:
-    """Make these folders, or copy what was made of them when `make` of this name was last called under the same
+    """Make these folders, or copy what was made of them when `make` of this name was first called under the same
     settings."""
     settings = sorted(
         f"{each}={value}" for each, value in os.environ.items() if each.startswith(("KFM_", "SOURCE_DATE"))

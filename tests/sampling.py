@@ -42,10 +42,10 @@ def stride(number: int) -> int:
     return 1 if everything else number
 
 
-def on_one_kind_of_state(items: list[pytest.Item]) -> None:
+def try_one_of_two(items: list[pytest.Item]) -> None:
     """Of two tests that differ only in the kind of state, or only in the runner, one is marked long: always the same
     one."""
-    if os.environ.get("KFM_TEST_BOTH_STATES"):
+    if os.environ.get("KFM_TEST_BOTH"):
         return
     _leave_one("sqlite", "jsonl", items)
     _leave_one("python", "node", items)

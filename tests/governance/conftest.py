@@ -21,6 +21,9 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def site(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> Site:
     found = Site(tmp_path, capfdbinary)
-    once("governed", [found.folder], lambda: found.kfm("init"))
-    assert (found.folder / "kfm.yml").exists()
+
+    def make() -> None:
+        assert found.kfm("init").code == 0
+
+    once("governed", [found.folder], make)
     return found

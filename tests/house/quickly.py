@@ -34,15 +34,16 @@ def pass_on(number, _frame):
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
     if signal.getsignal(number) is not signal.SIG_IGN:
         signal.signal(number, pass_on)
-set = [name + b"=" + value for name, value in os.environb.items()]
+settings = [name + b"=" + value for name, value in os.environb.items()]
 words = [os.fsencode(word) for word in sys.argv[2:]]
-parts = [os.getcwdb(), b"%d" % len(words), *words, *set]
+parts = [os.getcwdb(), b"%d" % len(words), *words, *settings]
 files = array.array("i", [0, 1, 2])
 server.sendmsg([b"\\0".join(parts)], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, files)])
 child.append(int(server.recv(64)))
 code = int(server.recv(64) or b"-9")
 if code < 0:
-    signal.signal(-code, signal.SIG_DFL) if code != -signal.SIGKILL else None
+    if code != -signal.SIGKILL:
+        signal.signal(-code, signal.SIG_DFL)
     os.kill(os.getpid(), -code)
 os._exit(code)
 """

@@ -80,7 +80,7 @@ def try_out(bug: Bug, scratch: Path) -> str:
         return f"its text is no longer in {bug.path}: seed it anew"
     (copy / bug.path).write_text(text.replace(bug.old, bug.new, 1), encoding="utf-8")
     command = [str(python), "-m", "pytest", "-x", "-m", "not long", "-p", "no:cacheprovider", *bug.tests.split()]
-    environment = {**os.environ, "TESTED_HISTORIES": "100", "KFM_TEST_BOTH_STATES": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "TESTED_HISTORIES": "100", "KFM_TEST_BOTH": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     environment.pop("PYTHONPATH", None)
     done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, check=False)
     if done.returncode == 1:

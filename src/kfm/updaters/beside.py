@@ -76,7 +76,7 @@ def leave(folder: str) -> None:
     global _current
     if not folder or _current != folder:
         return
-    kept = {name: sys.modules[name] for name in _found if _came_from(sys.modules.get(name), folder)}
+    kept = {name: sys.modules[name] for name in list(_found) if _came_from(sys.modules.get(name), folder)}
     for name in kept:
         del sys.modules[name]
     _found.clear()

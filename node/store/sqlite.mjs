@@ -62,7 +62,7 @@ export class SqliteTables {
     this._keepALog(busyMs);
     this._db.exec("PRAGMA synchronous=FULL");
     this._db.exec(`PRAGMA wal_autocheckpoint=${4_096_000 / this._value("PRAGMA page_size")}`);
-    this._db.exec("PRAGMA cache_size=-32768");
+    this._db.exec("PRAGMA cache_size=-8192");
     this._db.exec("PRAGMA trusted_schema=OFF");
     this._look(name, acked, { small: fs.statSync(name).size <= SMALL });
   }

@@ -18,13 +18,15 @@ from kfm.store.jsonl import JsonlTables
 from kfm.store.snapshot import SnapshotTables
 from kfm.store.sqlite import SqliteTables, migrations
 
+TWO = ("receipts", "telemetry")
+BY_ARRIVAL = (*TWO, "objects", "segments", "archived", "plans", "runs", "checkpoints")  # before, by their keys
 ROWS = {f"{Random(n).getrandbits(128):032x}": b"%d" % n * 200 for n in range(300)}
 
 
-def write(path: str) -> SqliteTables:
+def write(path: str, kinds: tuple[str, ...] = TWO) -> SqliteTables:
     tables = SqliteTables(path)
     tables.begin()
-    for table in ("receipts", "telemetry"):
+    for table in kinds:
         tables.put_many(table, ROWS.items())
     tables.commit()
     return tables
@@ -38,14 +40,20 @@ def older(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SqliteTables:
         return write(str(tmp_path / "state"))
 
 
-def test_every_row_of_an_older_format_is_there_in_this_one(older: SqliteTables, tmp_path: Path) -> None:
-    assert older._version() == 2
+@pytest.mark.parametrize("number", [2, 3, 7])
+def test_every_row_of_an_older_format_is_there_in_this_one(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite_module, "migrations", lambda: migrations()[:number])
+        older = write(str(tmp_path / "state"), BY_ARRIVAL)
+    assert older._version() == number
     older.close()
     write(str(tmp_path / "new")).close()
     new = SqliteTables(str(tmp_path / "new"))
     for opener in (SnapshotTables, SqliteTables):  # the first in memory only
         tables = opener(str(tmp_path / "state"))
-        for table in ("receipts", "telemetry"):
+        for table in BY_ARRIVAL:
             assert dict(tables.scan(table)) == ROWS
             assert all(tables.get(table, key) == value for key, value in ROWS.items())
         assert tables._schema() == new._schema(), "it is another format than that of a new state"

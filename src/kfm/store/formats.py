@@ -16,7 +16,7 @@ from kfm.contract.ports import Tables
 from kfm.contract.records import Receipt
 from kfm.errors import Refused
 
-FORMAT = 7
+FORMAT = 8
 
 
 def _follow_the_ledger(tables: Tables) -> None:

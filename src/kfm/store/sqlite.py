@@ -33,6 +33,7 @@ _BUSY = 32  # full commits of one process after which its log is lengthened
 _PAGE = 1024  # bytes, of a file that we make: the log takes whole pages, and most of what changes is smaller
 _FRAME = 24  # bytes before each page in the log
 _LOG = 8_192_000  # bytes of pages in the log, after which it begins anew
+_CACHE = 8192  # KiB of pages in memory: after a commit SQLite may look through all of them, so not many
 _SMALL = 1 << 20  # a database up to this size is checked whole whenever it is opened; a larger one where vital
 _MOST_KEPT = 1000  # rows
 
@@ -73,7 +74,7 @@ class SqliteTables:
             self._execute("PRAGMA synchronous=FULL")
             self._page_size = int(self._value("PRAGMA page_size"))
             self._execute(f"PRAGMA wal_autocheckpoint={_LOG // self._page_size}")
-            self._execute("PRAGMA cache_size=-32768")
+            self._execute(f"PRAGMA cache_size=-{_CACHE}")
             self._execute("PRAGMA trusted_schema=OFF")
             self._look(path, acked, small=os.path.getsize(path) <= _SMALL)
 

@@ -147,10 +147,13 @@ def test_a_public_dataset_names_the_step_that_failed(digs: Kfm) -> None:
     assert "step 'site-14QX101': perform() of digs raised ZeroDivisionError at digs.py:" in digs("run").complaint
 
 
+RAISING = (("perform", "return Output.csv("), ("plan", "return Plan("), ("inputs", "return ["))
+
+
 def test_a_public_dataset_keeps_what_an_exception_said_on_one_bounded_line(digs: Kfm) -> None:
     Path("kfm.yml").write_text(CONFIG.replace("restricted", "public"))
     said = "'two\\nlines \\x1b[31m of https://user:hunter2@example.org/?key=hunter2 ' + 'x' * 10_000"
-    for method, old in (("perform", "return Output.csv("), ("plan", "return Plan("), ("inputs", "return [")):
+    for method, old in RAISING:
         name = f"{method}.py"  # a file of its own: this process loads each but once
         Path("kfm.yml").write_text(CONFIG.replace("restricted", "public").replace("digs.py", name))
         Path(name).write_text(UPDATER.replace(old, f"raise ValueError({said})\n        {old}"))
@@ -169,13 +172,13 @@ def test_an_exception_that_cannot_be_told_is_told_by_its_type(digs: Kfm) -> None
     assert "raised Mute at mute.py:" in digs("run").complaint
 
 
+@pytest.mark.parametrize(("method", "old"), RAISING)
 @pytest.mark.parametrize("declared", ["sensitivity: restricted", ""])
-def test_of_anything_else_only_the_type_is_kept(digs: Kfm, declared: str) -> None:
+def test_of_anything_else_only_the_type_is_kept(digs: Kfm, declared: str, method: str, old: str) -> None:
     Path("kfm.yml").write_text(CONFIG.replace("sensitivity: restricted", declared).replace("digs.py", "loud.py"))
-    text = UPDATER.replace("return Output.csv(", "raise ValueError('14QX' + '101')\n        return Output.csv(")
-    Path("loud.py").write_text(text)
+    Path("loud.py").write_text(UPDATER.replace(old, f"raise ValueError('14QX' + '101')\n        {old}"))
     answer = digs("run", "--verbose")
-    assert "raised ValueError at loud.py:" in answer.err
+    assert f"{method}() of digs raised ValueError at loud.py:" in answer.err
     assert_nothing_leaks(answer)
 
 

@@ -1,0 +1,287 @@
+"""What was refuted once and mended, each put back as it was: the test that was written for it must turn red."""
+
+from __future__ import annotations
+
+from tests.seeded.planting import Bug
+
+SMALL = "tests/cli/test_small_promises.py"
+ROWS = "tests/node/test_rows_that_pass.py"
+FINDINGS = "kfm/inspection/findings.py"
+SERVING = "kfm/api/serving.py"
+WIRE = "tests/webhooks/test_wire.py"
+
+MENDED: dict[str, Bug] = {
+    "what is frozen is delivered": Bug(
+        "kfm/engine/deliver.py",
+        'if self._state.refs.at(switch) not in ("", "open"):',
+        "if False:",
+        "tests/node/test_frozen_deliveries.py::test_what_was_committed_before_a_freeze_waits_for_the_thaw",
+    ),
+    "a freeze stops a withdrawal": Bug(
+        "kfm/engine/walk.py",
+        'trigger.params.get("to") == "nothing"',
+        "False",
+        "tests/node/test_frozen_deliveries.py::test_no_freeze_stops_a_withdrawal",
+    ),
+    "the files of what is withdrawn stay": Bug(
+        "kfm/engine/deliver.py",
+        "            if version not in stay:\n                self._remove(version, key)\n",
+        "            pass\n",
+        "tests/node/test_withdrawn_files.py::test_a_withdrawal_removes_every_file_of_the_dataset_and_of_no_other",
+    ),
+    "a source without a row is a success": Bug(
+        FINDINGS,
+        "if not passed and not contract.allow_empty:",
+        "if False:",
+        f"{ROWS}::test_a_source_without_a_row_is_held",
+    ),
+    "any share of the rows may be held": Bug(
+        FINDINGS,
+        "self.held_rows / self.rows > contract.max_held_share",
+        "self.held_rows / self.rows > 1",
+        f"{ROWS}::test_more_than_a_fifth_of_the_rows_held_holds_the_source",
+    ),
+    "a source may shrink to any size": Bug(
+        FINDINGS,
+        "(before - passed) / before >= contract.shrink_limit",
+        "(before - passed) / before > 1",
+        f"{ROWS}::test_a_fifth_fewer_rows_than_the_version_before_hold_the_source",
+    ),
+    "an output may lose all its rows": Bug(
+        "kfm/engine/emptied.py",
+        "    if before is None:\n",
+        "    if True:\n",
+        f"{ROWS}::test_an_output_that_had_rows_and_is_only_a_header_now_is_held",
+    ),
+    "force waives the deletion budget": Bug(
+        "kfm/contract/overrides.py",
+        "EVERY_DELETION if _meant_all(trigger) else",
+        "EVERY_DELETION if trigger.force else",
+        "tests/cli/test_overrides.py::test_force_runs_again_and_waives_no_deletion_budget",
+    ),
+    "a segment is accepted with other bytes": Bug(
+        "kfm/store/journal.py",
+        ' and self._tables.get("segments", key) != body:',
+        " and False:",
+        "tests/store/test_state.py::test_a_segment_is_written_once_and_other_bytes_under_its_number_are_corruption",
+    ),
+    "retries are not counted": Bug(
+        "kfm/engine/measure.py",
+        "retries=executed.results.retries if executed is not None else 0,",
+        "retries=0,",
+        "tests/walk/test_told_truly.py::test_retries_are_counted_and_a_slow_run_misses_its_target",
+    ),
+    "a run that another one ended has no telemetry": Bug(
+        "kfm/engine/admit.py",
+        "        measure_superseded(walk, tx, old, note)\n",
+        "",
+        "tests/walk/test_told_truly.py::test_a_run_that_another_one_ended",
+    ),
+    "a promotion does not name its version": Bug(
+        "kfm/engine/record.py",
+        'outputs=output_items(walk, made) if status == "SUCCESS" else [],',
+        "outputs=[],",
+        "tests/walk/test_told_truly.py::test_a_promotion_and_a_rollback_name_the_version_they_moved_to",
+    ),
+    "a window does nothing": Bug(
+        "kfm/updaters/declared/updater.py",
+        "            if source.partition:\n",
+        "            if False:\n",
+        "tests/node/test_windows.py::test_what_lies_outside_is_carried_over_although_it_changed_or_went",
+    ),
+    "an exception throws finished steps away": Bug(
+        "kfm/engine/execute.py",
+        "    results.add(carried)\n",
+        "",
+        "tests/cli/test_continued.py::test_the_run_after_one_that_raised_does_only_what_is_left",
+    ),
+    "nothing is put back into the public folder": Bug(
+        "kfm/engine/deliver.py",
+        "        for version in standing(self._moves, self._keep):\n",
+        "        for version in ():\n",
+        "tests/walk/test_repairs.py::test_what_is_missing_altered_or_foreign_is_named_and_put_right",
+    ),
+    "what an exception said is lost": Bug(
+        "kfm/engine/walk.py",
+        "        text = str(problem)\n",
+        '        text = ""\n',
+        "tests/cli/test_restricted.py::test_a_public_dataset_keeps_what_an_exception_said_on_one_bounded_line",
+    ),
+    "what an exception said of restricted data is kept": Bug(
+        "kfm/engine/walk.py",
+        '    if not is_public(walk):\n        return ""\n    try:\n',
+        "    try:\n",
+        "tests/cli/test_restricted.py::test_of_anything_else_only_the_type_is_kept",
+    ),
+    "the workflow keeps its state only after a success": Bug(
+        "kfm/projections/workflow.py",
+        '"Keep the state", "if": "always()"',
+        '"Keep the state", "if": "success()"',
+        "tests/github/test_workflow.py"
+        "::test_there_is_one_job_over_one_state_and_it_is_kept_whatever_becomes_of_the_run",
+    ),
+    "changed code is a silent noop": Bug(
+        "kfm/engine/changes.py",
+        "    return last is not None and (last.updater_id,",
+        "    return False and (last.updater_id,",
+        "tests/walk/test_changed_code.py::test_a_helper_edited_under_the_same_version_is_a_noop_that_says_so",
+    ),
+    "people are told to install somebody else's package": Bug(
+        "kfm/__init__.py",
+        'DISTRIBUTION = "kansas-frontier-matrix"',
+        'DISTRIBUTION = "kfm"',
+        "tests/house/test_wheel.py",
+    ),
+    "deliveries are kept for ever": Bug(
+        "kfm/orchestration/triggers.py",
+        "if 0 < each.expires_ms < before_ms",
+        "if 0 < each.expires_ms < 0",
+        "tests/webhooks/test_forgotten.py::test_what_is_past_its_time_is_dropped_and_no_replay_of_it_begins_a_run",
+    ),
+    "a rollback that is repeated undoes itself": Bug(
+        "kfm/operations/moves.py",
+        "        if not target and entries[-1].op == self.op:\n",
+        "        if False:\n",
+        "tests/walk/test_rollback_repeated.py"
+        "::test_an_order_killed_past_its_commit_and_given_again_does_not_undo_itself",
+    ),
+    "a whole read counts as the head of a request": Bug(
+        SERVING,
+        "if (waited and self._in_head and self._head >= MAX_HEAD) or",
+        "if (waited and self._head >= MAX_HEAD) or",
+        f"{WIRE}::test_a_signed_body_of_any_size_up_to_the_limit_is_answered_however_it_is_cut",
+    ),
+    "a signature in a trailer counts": Bug(
+        SERVING,
+        "        if self._in_head:\n            super().on_header(name, value)\n",
+        "        super().on_header(name, value)\n",
+        f"{WIRE}::test_a_signature_in_a_trailer_is_none",
+    ),
+    "bytes are not read before they are published": Bug(
+        "kfm/policy/checksums.py",
+        "(_read if read else _size)(objects",
+        "_size(objects",
+        "tests/node/test_damaged_objects.py"
+        "::test_what_is_not_whole_is_named_before_the_commit_and_made_again_by_a_forced_run",
+    ),
+    "a run over a missing object is a noop": Bug(
+        "kfm/engine/admit.py",
+        "        return small or is_there(walk.ports.objects, run.version_digest)\n",
+        "        return True\n",
+        "tests/node/test_damaged_objects.py::test_a_run_over_a_missing_object_is_no_noop",
+    ),
+    "a key in clear is taken": Bug(
+        "kfm/contract/referred.py",
+        "    if key := key_in_clear(uri):\n",
+        "    if False:\n",
+        "tests/sources/test_secrets.py::test_a_key_in_clear_is_refused_by_its_place",
+    ),
+    "a version keeps its first validation": Bug(
+        "kfm/engine/admit.py",
+        "if other is None or _contracts(other) != _contracts(run):",
+        "if other is None:",
+        "tests/node/test_held_against_today.py",
+    ),
+    "a lease from before the clock was set back holds": Bug(
+        "kfm/store/holders.py",
+        "return bool(alive) if too_long else alive is not False",
+        "return alive is not False",
+        f"{SMALL}::test_a_lease_from_before_the_clock_was_set_back_is_over_if_its_holder_is_not_seen",
+    ),
+    "a worker in another namespace counts as dead": Bug(
+        "kfm/store/holders.py",
+        "    if namespace and namespace != _namespace():\n        return None\n",
+        "",
+        f"{SMALL}::test_who_holds_a_lease_in_another_world_of_processes_is_not_called_dead",
+    ),
+    "the configuration of somebody else is taken": Bug(
+        "kfm/config/loading.py",
+        "    if not {os.lstat(folder).st_uid, os.lstat(path).st_uid, os.stat(path).st_uid} <= ours:\n",
+        "    if False:\n",
+        f"{SMALL}::test_a_configuration_above_that_is_somebody_elses_is_not_taken",
+    ),
+    "an unknown extension passes without a word": Bug(
+        "kfm/house/validating.py",
+        '"unchecked" if self.unchecked else "valid"',
+        '"valid"',
+        "tests/grammars/test_validating.py::test_an_unknown_extension_is_unchecked_and_never_valid",
+    ),
+    "what is frozen is delivered by Node": Bug(
+        "node/engine/deliver.mjs",
+        'if (!["", "open"].includes(this.state.ref(name))) {',
+        "if (false) {",
+        "tests/node/test_frozen_deliveries.py",
+    ),
+    "any share of the rows may be held by Node": Bug(
+        "node/engine/inspect_findings.mjs",
+        "heldRows / rows > contract.max_held_share",
+        "heldRows / rows > 1",
+        f"{ROWS}::test_more_than_a_fifth_of_the_rows_held_holds_the_source",
+    ),
+    "Node writes a segment over another": Bug(
+        "node/store/state.mjs",
+        "else if (!body.equals(before)) throw otherBytes(runId, segment.n);",
+        "",
+        "tests/node/test_store_model.py",
+    ),
+    "every frozen run keeps a trigger of its own": Bug(
+        "kfm/engine/record.py",
+        "if kept.trigger_id or not any(asks_the_same(kept, each) for each in waiting):",
+        "if True:",
+        f"{SMALL}::test_three_frozen_runs_keep_one_trigger_and_resume_does_it_once",
+    ),
+    "resume says that nothing was left though it delivered": Bug(
+        "kfm/cli/running.py",
+        '"no run was left to resume" if outcome.effects else "nothing was left to resume"',
+        '"nothing was left to resume"',
+        f"{SMALL}::test_resume_says_what_it_delivered",
+    ),
+    "a foretold rollback would write what is there": Bug(
+        "kfm/cli/running.py",
+        "there = [effect for effect in effects if is_there(house, effect)]",
+        "there: list[Effect] = []",
+        f"{SMALL}::test_a_rollback_that_is_foretold_tells_files_that_are_there_from_those_it_would_write",
+    ),
+    "an idle watch ends by its signal": Bug(
+        "kfm/cli/receiving.py",
+        "            if watching.busy or options.once:\n",
+        "            if True:\n",
+        f"{SMALL}::test_an_idle_watch_ends_with_zero_when_it_is_stopped",
+    ),
+    "the format of a source is shown as its default": Bug(
+        "kfm/cli/settings.py",
+        "values[key], origins[key] = values[said], origins[said]",
+        "pass",
+        f"{SMALL}::test_the_format_of_a_source_is_shown_as_it_is_used",
+    ),
+    "folders are open to be written by others": Bug(
+        "kfm/publish/files.py",
+        "0o700 if private else 0o755",
+        "0o777",
+        f"{SMALL}::test_with_an_open_umask_nothing_is_open_to_be_written_by_others",
+    ),
+    "garbage is a line on stderr each": Bug(
+        SERVING,
+        "now - self._since[kind] < SECONDS_BETWEEN_LINES",
+        "False",
+        f"{WIRE}::test_garbage_is_summed_up_on_stderr_instead_of_a_line_each",
+    ),
+    "a secret without whsec_ is no base64": Bug(
+        "kfm/orchestration/webhooks.py",
+        'return base64.b64decode(secret.reveal().removeprefix(b"whsec_"), validate=True)',
+        'return base64.b64decode(secret.reveal()[6:]) if secret.reveal()[:6] == b"whsec_" else secret.reveal()',
+        "tests/webhooks/test_verify.py",
+    ),
+    "damaged bytes are written out": Bug(
+        "kfm/cli/reading.py",
+        "    for _ in chunks():\n        pass\n",
+        "",
+        "tests/node/test_damaged_objects.py::test_not_a_byte_of_a_damaged_object_is_written_out",
+    ),
+    "large rows are sorted by their keys": Bug(
+        "kfm/store/sql/0008_large_rows.sql",
+        "CREATE TABLE segments (key TEXT PRIMARY KEY, value BLOB NOT NULL, sum INTEGER NOT NULL);",
+        "CREATE TABLE segments (key TEXT PRIMARY KEY, value BLOB NOT NULL, sum INTEGER NOT NULL) WITHOUT ROWID;",
+        "tests/store/test_large_rows.py",
+    ),
+}

@@ -284,4 +284,41 @@ MENDED: dict[str, Bug] = {
         "CREATE TABLE segments (key TEXT PRIMARY KEY, value BLOB NOT NULL, sum INTEGER NOT NULL) WITHOUT ROWID;",
         "tests/store/test_large_rows.py",
     ),
+    "several headers in one text are one header": Bug(
+        "kfm/cli/receiving.py",
+        'each.replace("\\r", "\\n").split("\\n") if line.strip()',
+        "[each] if line.strip()",
+        f"{SMALL}::test_a_request_with_three_headers_is_verified_however_they_are_given",
+    ),
+    "a failure log that cannot be opened fails the request": Bug(
+        "kfm/telemetry/failures.py",
+        "        except OSError as problem:\n",
+        "        except ZeroDivisionError as problem:\n",
+        f"{WIRE}::test_a_refusal_stays_a_refusal_though_its_log_cannot_be_opened",
+    ),
+    "a damaged object is not made again": Bug(
+        "kfm/store/objects.py",
+        "        if not self._fs.link(temporary, target) and not self._is_whole(digest):\n",
+        "        if not self._fs.link(temporary, target) and False:\n",
+        "tests/node/test_damaged_objects.py"
+        "::test_what_is_not_whole_is_named_before_the_commit_and_made_again_by_a_forced_run",
+    ),
+    "of two keys that are written alike the first is meant": Bug(
+        "kfm/house/looking.py",
+        "    if len(found) > 1:\n        forms",
+        "    if False:\n        forms",
+        "tests/cli/test_cat.py::test_a_key_that_could_be_two_is_refused_and_both_are_named",
+    ),
+    "STAC before its release is accepted": Bug(
+        "kfm/inspection/stac.py",
+        "    elif known[1]:\n",
+        "    elif False:\n",
+        "tests/engine/test_inspect_stac.py::test_a_version_before_its_release_is_told_from_one_that_is_not_known",
+    ),
+    "of a timetable only the characters are checked": Bug(
+        "kfm/projections/workflow.py",
+        'if not least <= low <= high <= most or step in ("0", "00"):',
+        "if False:",
+        "tests/github/test_workflow.py::test_a_timetable_that_cannot_be_is_refused",
+    ),
 }

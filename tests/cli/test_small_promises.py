@@ -210,19 +210,24 @@ def test_a_request_with_three_headers_is_verified_however_they_are_given(
     assert verified.returncode == 0, verified
 
 
-PROBING = """
+# From a process of its own: a lock keeps nobody out who is in the process that has it.
+PROBE = """
 import sqlite3
 
+other = sqlite3.connect(".kfm/state.db", timeout=0, isolation_level=None)
 try:
-    other = sqlite3.connect(".kfm/state.db", timeout=0, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    other.execute("ROLLBACK")
-    other.close()
     said = "free"
-except sqlite3.OperationalError as problem:
-    said = str(problem)
+except sqlite3.OperationalError:
+    said = "locked"
 with open("probed", "a") as file:
     file.write(said + "\\n")
+"""
+PROBING = f"""
+import subprocess
+import sys
+
+subprocess.run([sys.executable, "-c", {PROBE!r}], check=True)
 """
 
 

@@ -321,4 +321,28 @@ MENDED: dict[str, Bug] = {
         "if False:",
         "tests/github/test_workflow.py::test_a_timetable_that_cannot_be_is_refused",
     ),
+    "what authors wrote is loaded inside the write transaction": Bug(
+        "kfm/orchestration/polling.py",
+        "            asked.append(asking(name))\n",
+        "            with state.transaction(durable=False):\n                asked.append(asking(name))\n",
+        f"{SMALL}::test_what_authors_wrote_is_loaded_outside_the_write_transaction",
+    ),
+    "a handshake that never comes is waited for": Bug(
+        SERVING,
+        "patience = SECONDS_FOR_HANDSHAKE if self.config.ssl else None",
+        "patience = None",
+        f"{WIRE}::test_a_handshake_that_never_comes_is_given_up",
+    ),
+    "Node without its packages says that it has a bug": Bug(
+        "node/cli.mjs",
+        "if (isMissing(problem)) {",
+        "if (false) {",
+        f"{SMALL}::test_node_without_its_packages_says_what_to_install",
+    ),
+    "a replayed message loads what authors wrote inside the write transaction": Bug(
+        "kfm/orchestration/triggers.py",
+        "    asked_for = [\n        told(message) if message.wanted else [] for message in messages\n    ]",
+        "    asked_for = (\n        told(message) if message.wanted else [] for message in messages\n    )",
+        f"{SMALL}::test_what_authors_wrote_is_loaded_outside_the_write_transaction",
+    ),
 }

@@ -14,12 +14,14 @@ from tests.seeded import planting
 from tests.seeded.format_bugs import FORMATS
 from tests.seeded.mended import MENDED
 from tests.seeded.planting import Bug
+from tests.seeded.promised import PROMISED
 
 SIMULATED = "tests/power/test_simulated.py"
 PUBLISHED = "tests/power/test_published.py"
 BUGS: dict[str, Bug] = {
     **FORMATS,
     **MENDED,
+    **PROMISED,
     "a reader of somebody else's reaches other files": Bug(
         "kfm/engine/apart_child.py",
         "if not confine(readable(), (0,)) and asked.confined:",

@@ -96,7 +96,27 @@ DECLARED = """\
     sources:
       cells: {uri: data/Zellen-ä.csv, format: csv, contract: {partition_by: place, columns: [{name: place}]}}
       notes: {uri: data/notes.json, format: json}
+  joined:
+    title: Joined
+    version: 1.0.0
+    license: CC0-1.0
+    sensitivity: public
+    sources:
+      cells: {uri: data/Zellen-ä.csv, format: csv}
+      rain: {uri: data/measured.csv, format: csv}
+      snow: {uri: data/measured.csv, format: csv}
+      wind: {uri: data/measured.csv, format: csv}
+      hail: {uri: data/measured.csv, format: csv}
+    outputs:
+      all:
+        from: cells
+        steps:
+          - join: {source: rain, on: {place: place}, add: [rain]}
+          - join: {source: wind, on: {place: place}, add: [wind]}
+          - join: {source: hail, on: {place: place}, add: [hail]}
+          - join: {source: snow, on: {place: place}, add: [snow]}
 """
+MEASURED = "place,rain,snow,wind,hail\nNeodesha,1,2,3,4\nÅl,5,6,7,8\nÑandú,9,10,11,12\n"
 SHUFFLING = """
 import os
 import random
@@ -186,6 +206,7 @@ def lay_out(folder: Path, port: int) -> None:
     (folder / "data").mkdir()
     (folder / "data/Zellen-ä.csv").write_text(CELLS, encoding="utf-8")
     (folder / "data/notes.json").write_text(NOTES, encoding="utf-8")
+    (folder / "data/measured.csv").write_text(MEASURED, encoding="utf-8")
     (folder / "updaters/patchwork.py").write_text(PATCHWORK, encoding="utf-8")
     with open(folder / "kfm.yml", "a", encoding="utf-8") as file:
         file.write(DECLARED)
@@ -237,11 +258,11 @@ def told(site: Path) -> dict[str, Any]:
                 if state.runs.get(entry.run_id) is not None
             ],
         }  # fmt: skip
-    assert len(refs) >= 14 and len(found["receipts"]) == 9
+    assert len(refs) >= 14 and len(found["receipts"]) == 10
     found["artifacts"] = contents(site / ".kfm/artifacts")
     found["public"] = contents(site / "public")
     found["exported"] = contents(site / ".kfm/receipts")
-    assert found["artifacts"] and found["public"] and len(found["exported"]) == 9
+    assert found["artifacts"] and found["public"] and len(found["exported"]) == 10
     return found
 
 

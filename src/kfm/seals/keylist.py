@@ -90,14 +90,6 @@ class Keys:
         found = self.keys.get(key)
         return found if found is not None and found.purpose == purpose and found.is_live(now) else None
 
-    def public(self, purpose: Purpose, now: str = "") -> list[bytes]:
-        """Public keys of a purpose: those live at a time, or all that were ever listed and not revoked."""
-        return [
-            bytes.fromhex(key.public)
-            for key in self.listed.keys
-            if key.purpose == purpose and (key.is_live(now) if now else not key.revoked_at)
-        ]
-
     def is_steward(self, person: str, custodian: str) -> bool:
         """Of this custodian; of any, where the data have none."""
         found = self.people.get(person)

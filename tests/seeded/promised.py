@@ -1,0 +1,171 @@
+"""Promises of docs/guarantees.md, each broken in one place: the test that its row names must turn red."""
+
+from __future__ import annotations
+
+from tests.seeded.planting import Bug
+
+ONCE = "tests/crash/test_what_went_wrong_once.py"
+TAKEN_UP = "tests/walk/test_taken_up_once.py"
+IGNORED = "        try:\n            os.fdatasync(fd)\n        except OSError:\n            pass\n"
+
+PROMISED: dict[str, Bug] = {
+    "a failed sync goes unnoticed": Bug(
+        "kfm/durable.py", "        os.fdatasync(fd)\n", IGNORED, "tests/crash/test_disk_faults.py"
+    ),
+    "a failed sync of the system goes unnoticed": Bug(
+        "kfm/durable.py", "        os.fdatasync(fd)\n", IGNORED, "tests/crash/test_system_calls.py"
+    ),
+    "two publish at once": Bug(
+        "kfm/publish/files.py",
+        "        with self._turn():\n            later =",
+        "        if True:\n            later =",
+        f"{ONCE}::test_a_pointer_does_not_go_back_when_two_publish_at_once",
+    ),
+    "a lease that was taken over is still ours": Bug(
+        "kfm/store/leases.py",
+        '        self._state.recheck("leases")\n        token =',
+        "        token =",
+        "tests/store/test_guard.py",
+    ),
+    "two hold one lease": Bug(
+        "kfm/store/leases.py",
+        "            if is_held(current, now):\n",
+        "            if False:\n",
+        "tests/walk/test_concurrency.py",
+    ),
+    "an unfinished run keeps a second trigger": Bug(
+        "kfm/engine/record.py",
+        "elif walk.unfinished is None and not preview_of(walk.trigger):",
+        "elif not preview_of(walk.trigger):",
+        f"{TAKEN_UP}::test_looking_at_an_unfinished_run_under_a_freeze_keeps_no_second_trigger",
+    ),
+    "a lease is not renewed": Bug(
+        "kfm/engine/heartbeat.py",
+        "            tx.leases.renew(lease, ttl)\n",
+        "            pass\n",
+        "tests/walk/test_heartbeat.py::test_a_step_that_takes_longer_than_the_lease_does_not_lose_it",
+    ),
+    "a lease that was given back is renewed": Bug(
+        "kfm/store/leases.py",
+        "if current is not None and current.expires_ms:",
+        "if current is not None:",
+        "tests/walk/test_heartbeat.py::test_a_lease_that_was_given_back_is_not_renewed",
+    ),
+    "a dry run of Node publishes": Bug(
+        "node/runtime.mjs",
+        'if (mode !== "write" || scheme === "noop")',
+        'if (scheme === "noop")',
+        "tests/node/test_dry_run.py",
+    ),
+    "an operation that waits is decided when it is done": Bug(
+        "kfm/operations/moves.py",
+        "        return msgspec.structs.replace(trigger, params={**trigger.params, **pinned})\n",
+        "        return trigger\n",
+        "tests/node/test_kept_operations.py",
+    ),
+    "what was not told counts as told": Bug(
+        "kfm/engine/deliver.py",
+        "                done[dataset] = telling.told\n",
+        "                done[dataset] = Told(moves=len(moves), keep=retention(dataset))\n",
+        "tests/walk/test_delivery.py",
+    ),
+    "what could not be told counts as told": Bug(
+        "kfm/engine/deliver.py",
+        "                done[dataset] = telling.told\n",
+        "                done[dataset] = Told(moves=len(moves), keep=retention(dataset))\n",
+        "tests/node/test_undelivered.py",
+    ),
+    "a pointer goes back": Bug(
+        "kfm/publish/files.py",
+        'later = self._seq_at(place) < int(value.get("seq", 0))',
+        "later = True",
+        "tests/walk/test_delivery.py::test_one_who_was_slower_than_others_takes_no_pointer_back",
+    ),
+    "a place is finer than what the source knows": Bug(
+        "kfm/masking/mask.py",
+        "_Place(min(resolution, allowed),",
+        "_Place(resolution,",
+        "tests/masking/test_mask.py::test_a_cell_is_never_finer_than_what_the_source_knows",
+    ),
+    "the public sees finer cells": Bug(
+        "kfm/masking/mask.py",
+        "cells.cells_of(latitudes, longitudes, resolution)",
+        "cells.cells_of(latitudes, longitudes, max(resolution, 9))",
+        "tests/governance/test_canaries.py",
+    ),
+    "a journal is put away twice": Bug(
+        "kfm/store/archive.py",
+        'if keys and self._state.tables.get("segments", keys[0]) is not None:',
+        "if keys:",
+        "tests/walk/test_compaction_races.py",
+    ),
+    "an older state keeps its rows as they were": Bug(
+        "kfm/store/formats.py", "{4: _to_format_4, 6: _draw_the_graph}", "{6: _draw_the_graph}", "tests/golden"
+    ),
+    "another version takes an unfinished run over": Bug(
+        "kfm/engine/admit.py",
+        "if old.updater_version != walk.updater.version and not abandons(walk, old):",
+        "if False:",
+        "tests/crash/test_upgrade_in_flight.py",
+    ),
+    "rows that others appended are missing in the tree": Bug(
+        "kfm/store/ledger.py",
+        "if body != self._grown[0] or tree.size != index - 1:",
+        "if False:",
+        "tests/store/test_ledger_tree.py",
+    ),
+    "a revoked key proves": Bug(
+        "kfm/house/trust.py",
+        "for key in listed if not key.revoked_at]",
+        "for key in listed]",
+        "tests/governance/test_vouched.py",
+    ),
+    "a revoked steward counts": Bug(
+        "kfm/seals/keylist.py",
+        " and not (self.revoked_at and self.revoked_at <= now)",
+        "",
+        "tests/protected/test_lowering.py::test_a_steward_who_is_revoked_between_does_not_count",
+    ),
+    "who asked may sign": Bug(
+        "kfm/seals/acts.py",
+        'if act.kind == "approve" and key.person == request.requester:',
+        "if False:",
+        "tests/protected/test_lowering.py::test_nobody_signs_for_what_he_asked_for",
+    ),
+    "who asked counts as one who approved": Bug(
+        "kfm/seals/acts.py",
+        "        elif key.person != request.requester:\n",
+        "        else:\n",
+        "tests/seals",
+    ),
+    "the order of the sources is that of a set": Bug(
+        "kfm/updaters/declared/updater.py",
+        "self._sources = sorted(used)",
+        "self._sources = list(used)",
+        "tests/walk/test_determinism.py",
+    ),
+    "how much there is of protected data is shown": Bug(
+        "kfm/installation/reading.py",
+        "if self._public else title",
+        "if True else title",
+        "tests/python",
+    ),
+    "a partition takes back what another committed": Bug(
+        "kfm/store/refs.py",
+        "        if current != move.before:\n",
+        "        if False:\n",
+        "tests/walk/test_partition_kills.py",
+    ),
+    "what is made again is made from what the world holds now": Bug(
+        "kfm/engine/again.py",
+        "msgspec.structs.replace(ports, open_source=lambda _uri: recorded)",
+        "ports",
+        "tests/walk/test_reproduced.py::test_the_examples_over_http_come_out_again_when_their_server_is_gone",
+    ),
+    "what a killed run made is not compared": Bug(
+        "kfm/testing/trial.py",
+        "            self._compare(tried, made, msgspec.convert(answer, Made), crashed=True)\n",
+        "",
+        "tests/testing/test_trials.py",
+    ),
+}

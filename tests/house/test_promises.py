@@ -13,6 +13,8 @@ import pytest
 from tests.house import promises, recording
 from tests.house.bans import ROOT
 from tests.power import tally
+from tests.seeded.bugs import BUGS
+from tests.seeded.claims import CLAIMS
 
 GUARANTEES = "| **Crash** | it holds | | `pytest tests/crash/test_kills.py tests/power` |\n"
 
@@ -38,6 +40,16 @@ def test_every_promise_of_the_page_names_tests_that_exist() -> None:
     assert len(found) == len(re.findall(r"^\| \*\*", text, re.M)) >= 15
     for promise, tests in found:
         assert tests and all((ROOT / path).exists() for path in tests), promise
+
+
+STANDS_IN = "tests/github/test_standin.py"  # is about what stands in for GitHub, and the product is not in it
+PLANTS = "tests/seeded"  # is what puts the bugs in
+
+
+def test_of_every_promise_each_test_is_known_to_notice_a_bug() -> None:
+    tried = " ".join(bug.tests for bug in (*BUGS.values(), *CLAIMS.values()))
+    named = {test for _, tests in promises.promised(promises.GUARANTEES.read_text()) for test in tests}
+    assert {test for test in named if test not in tried} == {STANDS_IN, PLANTS}
 
 
 def test_a_suite_that_counts_says_in_which_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -126,12 +126,6 @@ MENDED: dict[str, Bug] = {
         "    return False and (last.updater_id,",
         "tests/walk/test_changed_code.py::test_a_helper_edited_under_the_same_version_is_a_noop_that_says_so",
     ),
-    "people are told to install somebody else's package": Bug(
-        "kfm/__init__.py",
-        'DISTRIBUTION = "kansas-frontier-matrix"',
-        'DISTRIBUTION = "kfm"',
-        "tests/house/test_wheel.py",
-    ),
     "deliveries are kept for ever": Bug(
         "kfm/orchestration/triggers.py",
         "if 0 < each.expires_ms < before_ms",

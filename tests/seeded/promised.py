@@ -9,9 +9,6 @@ TAKEN_UP = "tests/walk/test_taken_up_once.py"
 IGNORED = "        try:\n            os.fdatasync(fd)\n        except OSError:\n            pass\n"
 
 PROMISED: dict[str, Bug] = {
-    "a failed sync goes unnoticed": Bug(
-        "kfm/durable.py", "        os.fdatasync(fd)\n", IGNORED, "tests/crash/test_disk_faults.py"
-    ),
     "a failed sync of the system goes unnoticed": Bug(
         "kfm/durable.py", "        os.fdatasync(fd)\n", IGNORED, "tests/crash/test_system_calls.py"
     ),
@@ -50,12 +47,6 @@ PROMISED: dict[str, Bug] = {
         "if current is not None and current.expires_ms:",
         "if current is not None:",
         "tests/walk/test_heartbeat.py::test_a_lease_that_was_given_back_is_not_renewed",
-    ),
-    "a dry run of Node publishes": Bug(
-        "node/runtime.mjs",
-        'if (mode !== "write" || scheme === "noop")',
-        'if (scheme === "noop")',
-        "tests/node/test_dry_run.py",
     ),
     "an operation that waits is decided when it is done": Bug(
         "kfm/operations/moves.py",

@@ -127,7 +127,7 @@ PROMISED: dict[str, Bug] = {
         "kfm/seals/acts.py",
         "        elif key.person != request.requester:\n",
         "        else:\n",
-        "tests/seals",
+        "tests/seals/test_acts.py",
     ),
     "the order of the sources is that of a set": Bug(
         "kfm/updaters/declared/updater.py",

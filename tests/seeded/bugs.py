@@ -23,94 +23,103 @@ BUGS: dict[str, Bug] = {
     **MENDED,
     **PROMISED,
     "a reader of somebody else's reaches other files": Bug(
-        "kfm/engine/apart_child.py",
+        "kfm.engine.apart_child:main",
         "if not confine(readable(), (0,)) and asked.confined:",
         "if False:",
         "tests/formats/test_apart.py::test_a_reader_reaches_nothing_but_its_file",
     ),
     "what a foreign reader announces is believed": Bug(
-        "kfm/engine/apart.py",
+        "kfm.engine.apart:_frame",
         "size > (FRAME if kind in",
         "0 > (FRAME if kind in",
         "tests/formats/test_apart.py::test_a_reader_that_fails_holds_its_source",
     ),
     "the values of a grid are not read": Bug(
-        "kfm/inspection/grids.py",
+        "kfm.inspection.grids:_scan",
         "for values in variable.values():",
         "for values in ():",
         "tests/formats/test_grids.py::test_what_is_expected_is_so",
     ),
     "a grid is as large as it says": Bug(
-        "kfm/inspection/gridded.py",
+        "kfm.inspection.gridded:MOST_VALUES",
         "MOST_VALUES = 1 << 31",
         "MOST_VALUES = 1 << 80",
         "tests/formats/test_hostile_grids.py::test_what_cannot_be_read_is_held_for_a_reason",
     ),
     "a Zarr store chooses what decodes it": Bug(
-        "kfm/inspection/zarr.py",
+        "kfm.inspection.zarr:_check_metadata",
         "    _check_codecs(said)\n",
         "    pass\n",
         "tests/formats/test_hostile_grids.py::test_what_cannot_be_read_is_held_for_a_reason",
     ),
     "names in a Zarr store lead out of it": Bug(
-        "kfm/inspection/zarr.py",
+        "kfm.inspection.zarr:zarr",
         "_check_names(packed)",
         "pass",
         "tests/formats/test_hostile_grids.py::test_what_cannot_be_read_is_held_for_a_reason",
     ),
     "the page of a dataset stays when nothing of it is public": Bug(
-        "kfm/engine/paged.py",
+        "kfm.engine.paged:PageLetters.letters",
         "key=path_of(dataset), body=None)",
         'key=path_of(dataset), body=b"")',
         "tests/catalog/test_public_pages.py::test_a_page_goes_back_with_its_version_and_goes_with_the_last",
     ),
     "what a person took back is published by itself": Bug(
-        "kfm/house/automatic.py",
+        "kfm.house.automatic:promoted",
         "        if who is not None:\n",
         "        if False:\n",
         "tests/promotion/test_automatic.py::test_what_a_person_took_back_stays_back_until_there_is_something_new",
     ),
     "an older version is published by itself": Bug(
-        "kfm/house/automatic.py",
+        "kfm.house.automatic:_is_newer",
         "return entry.run_id == moved.run_id",
         "return True",
         "tests/promotion/test_automatic.py::test_a_person_who_goes_back_between_the_kill_and_the_next_run_wins",
     ),
     "what people sign is published by itself": Bug(
-        "kfm/house/automatic.py",
+        "kfm.house.automatic:check_plainly_public",
         "if in_force(house) is not None:",
         "if False:",
         "tests/promotion/test_automatic.py::test_where_people_sign_nothing_is_published_by_itself",
     ),
     "no file sync: objects": Bug(
-        "kfm/store/objects.py", "            self._fs.sync(self._fd)\n", "            pass\n", SIMULATED
+        "kfm.store.objects:FileStaging.commit", "            self._fs.sync(self._fd)\n", "            pass\n", SIMULATED
     ),
     "a tail that was cut off is written behind before that is durable": Bug(
-        "kfm/store/jsonl.py", "elif repair and read_mark(self._fs, self._ack):", "elif False:", SIMULATED
+        "kfm.store.jsonl:JsonlTables._catch_up",
+        "elif repair and read_mark(self._fs, self._ack):",
+        "elif False:",
+        SIMULATED,
     ),
     "no file sync: journal": Bug(
-        "kfm/store/jsonl.py", "        self._fs.sync(self._fd)\n        self._acked", "        self._acked", SIMULATED
+        "kfm.store.jsonl:JsonlTables._sync",
+        "        self._fs.sync(self._fd)\n        self._acked",
+        "        self._acked",
+        SIMULATED,
     ),
     "no directory sync": Bug(
-        "kfm/store/objects.py", "        self._fs.sync_dir(folder)\n", "        pass\n", SIMULATED
+        "kfm.store.objects:FileObjects.adopt", "        self._fs.sync_dir(folder)\n", "        pass\n", SIMULATED
     ),
     "the publisher does not sync a file": Bug(
-        "kfm/publish/files.py", "temporary, whole, mode=", "temporary, whole, synced=False, mode=", PUBLISHED
+        "kfm.publish.files:FilesPublisher._write",
+        "temporary, whole, mode=",
+        "temporary, whole, synced=False, mode=",
+        PUBLISHED,
     ),
     "the publisher does not sync a folder": Bug(
-        "kfm/publish/files.py",
+        "kfm.publish.files:FilesPublisher._keep_name",
         "            self._fs.sync_dir(os.path.dirname(path))\n",
         "            pass\n",
         PUBLISHED,
     ),
     "the publisher does not sync where it makes a folder": Bug(
-        "kfm/durable.py",
+        "kfm.durable:Fs.make_dirs",
         '            self.mkdir(folder, mode)\n            self.sync_dir(os.path.dirname(folder) or ".")\n',
         "            self.mkdir(folder, mode)\n",
         PUBLISHED,
     ),
     "the publisher takes a name that it finds for durable": Bug(
-        "kfm/publish/files.py",
+        "kfm.publish.files:FilesPublisher.write_file",
         "        if digest_at(self._fs, target) != digest:\n            with self._turn():\n",
         "        if digest_at(self._fs, target) == digest:\n"
         '            return self._note("write_file", path, digest, size, key)\n'
@@ -118,51 +127,51 @@ BUGS: dict[str, Bug] = {
         PUBLISHED,
     ),
     "a dataset is noted as told before the publisher has it": Bug(
-        "kfm/engine/deliver.py",
+        "kfm.engine.deliver:deliver",
         "            try:\n                telling.all()\n",
         "            state.outbox.acknowledge(PUBLIC, {dataset: Told(moves=len(moves), keep=ALL)})\n"
         "            try:\n                telling.all()\n",
         PUBLISHED,
     ),
     "a failed sync is ignored": Bug(
-        "kfm/store/jsonl.py",
+        "kfm.store.jsonl:JsonlTables._sync",
         "    def _sync(self) -> None:\n        self._fs.sync(self._fd)\n",
         "    def _sync(self) -> None:\n        import contextlib\n"
         "        with contextlib.suppress(OSError):\n            self._fs.sync(self._fd)\n",
         "tests/store/test_turns.py",
     ),
     "HMAC made from a plain hash": Bug(
-        "kfm/orchestration/webhooks.py",
+        "kfm.orchestration.webhooks:_hexadecimal",
         'expected = b"sha256=" + hmac.new(secret.reveal(), body, hashlib.sha256).hexdigest().encode()',
         'expected = b"sha256=" + hashlib.sha256(secret.reveal() + body).hexdigest().encode()',
         "tests/webhooks/test_verify.py",
     ),
     "signatures compared with ==": Bug(
-        "kfm/orchestration/webhooks.py",
+        "kfm.orchestration.webhooks:_hexadecimal",
         "genuine |= hmac.compare_digest(expected, sealed)",
         "genuine |= expected == sealed",
         "tests/webhooks/test_verify.py",
     ),
     "a delivery is taken although it came before": Bug(
-        "kfm/orchestration/triggers.py",
+        "kfm.orchestration.triggers:take",
         "if is_past(state, message) or any(delivery is not None for delivery in known):",
         "if False:",
         "tests/webhooks/test_door.py",
     ),
     "a run that was only claimed counts as done": Bug(
-        "kfm/engine/admit.py",
+        "kfm.engine.admit:done_before",
         'latest.status != "COMMITTED"',
         'latest.status not in ("COMMITTED", "RUNNING")',
         "tests/crash/test_kills.py -k smallest tests/walk/test_rollback.py",
     ),
     "what was rolled back still counts as done": Bug(
-        "kfm/engine/admit.py",
+        "kfm.engine.admit:done_before",
         "or not is_live(walk, latest)",
         "",
         "tests/walk/test_rollback.py",
     ),
     "the receipt is written before the effect, in a commit of its own": Bug(
-        "kfm/engine/run.py",
+        "kfm.engine.run:run",
         "        executed = execute(walk, planned)\n",
         "        from kfm.engine.stations import NOTHING_MADE\n"
         "        with walk.ports.state.transaction(planned.lease) as tx:\n"
@@ -171,20 +180,20 @@ BUGS: dict[str, Bug] = {
         "tests/walk/test_walk.py tests/crash/test_kills.py",
     ),
     "the receipt is written after the effect, in a commit of its own": Bug(
-        "kfm/engine/run.py",
+        "kfm.engine.run:run",
         "                    return record(walk, run_id, made, tx)\n",
         "                with walk.ports.state.transaction() as tx:\n"
         "                    return record(walk, run_id, made, tx)\n",
         "tests/crash/test_kills.py",
     ),
     "the token is not checked": Bug(
-        "kfm/store/state.py",
+        "kfm.store.state:StoredState.check",
         "            self._check_fence(lease)\n",
         "",
         "tests/store/test_state.py",
     ),
     "the token is checked outside the transaction": Bug(
-        "kfm/store/state.py",
+        "kfm.store.state:Transaction.__enter__",
         "        state.tables.begin(self._durable)\n        try:\n"
         "            if self._lease is not None or self._switches:\n"
         "                state.check(self._lease, self._switches)\n",
@@ -194,16 +203,16 @@ BUGS: dict[str, Bug] = {
         "tests/crash/test_stops.py tests/store/test_turns.py",
     ),
     "a lease is freed by anyone": Bug(
-        "kfm/store/leases.py",
+        "kfm.store.leases:LeasesTx.release",
         '        if current is not None and current.token == lease.token:\n            self._tables.put("leases"',
         '        if current is not None:\n            self._tables.put("leases"',
         "tests/store/test_state.py",
     ),
     "plan() may read the clock": Bug(
-        "kfm/engine/purity.py", "sys.setprofile(_profile)", "sys.setprofile(None)", "tests/walk/test_purity.py"
+        "kfm.engine.purity:pure", "sys.setprofile(_profile)", "sys.setprofile(None)", "tests/walk/test_purity.py"
     ),
     "keys are hashed in the order they come": Bug(
-        "kfm/contract/canonical.py", 'order="sorted"', "order=None", "tests/contract/test_canonical.py"
+        "kfm.contract.canonical:_encode_sorted", 'order="sorted"', "order=None", "tests/contract/test_canonical.py"
     ),
     "the gate says yes where nothing is known": Bug(
         "kfm/policy/rego/minimum.rego",
@@ -212,89 +221,95 @@ BUGS: dict[str, Bug] = {
         "tests/walk/test_gate.py",
     ),
     "the gate's error is a yes": Bug(
-        "kfm/policy/gate.py",
+        "kfm.policy.gate:promotion_gate",
         "gate=GATE, allow=False, subject=move.after",
         "gate=GATE, allow=True, subject=move.after",
         "tests/walk/test_gate.py",
     ),
     "one digest is checked and another moved": Bug(
-        "kfm/engine/zones.py",
+        "kfm.engine.zones:is_yes",
         "return decision.allow is True and decision.subject == move.after",
         "return bool(decision.allow)",
         "tests/walk/test_gate.py",
     ),
     "a dry run opens the database for writing": Bug(
-        "kfm/house/stored.py",
+        "kfm.house.stored:open_tables",
         "    return OverlayTables(SnapshotTables(path))",
         "    from kfm.store.sqlite import SqliteTables as Writing\n\n    return OverlayTables(Writing(path))",
         "tests/walk/test_dry_run.py",
     ),
     "intents are not written": Bug(
-        "kfm/engine/execute.py",
+        "kfm.engine.execute:write",
         '["PLAN", "EXECUTE"], intent, then)',
         '["PLAN", "EXECUTE"])',
         "tests/walk/test_wal.py",
     ),
     "the intent of an author's step is not durable": Bug(
-        "kfm/engine/execute.py",
+        "kfm.engine.execute:write",
         "durable=not shared",
         "durable=False",
         "tests/walk/test_shared_syncs.py",
     ),
     "the commit is not announced": Bug(
-        "kfm/engine/execute.py",
+        "kfm.engine.execute:write",
         "CLOSING if last else []",
         "[]",
         "tests/walk/test_wal.py::test_the_intent_to_commit_is_durable_before_the_commit",
     ),
     "what a run read does not go into the graph": Bug(
-        "kfm/engine/trace.py",
+        "kfm.engine.trace:trace",
         "    tx.lineage.keep(",
         "    str(",
         "tests/lineage/test_graph.py::test_a_run_is_found_by_what_it_read_and_a_promotion_by_the_version",
     ),
     "an older state gets no graph": Bug(
-        "kfm/store/formats.py",
+        "kfm.store.formats:STEPS",
         ", 6: _draw_the_graph}",
         "}",
         "tests/lineage/test_graph.py::test_an_older_state_gets_the_graph_of_all_its_runs",
     ),
     "the address of a protected source is told": Bug(
-        "kfm/masking/telling.py",
+        "kfm.masking.telling:_input",
         "if not sealed and item.id not in known.closed and",
         "if not sealed and",
         "tests/lineage/test_told.py::test_a_source_that_became_protected_is_not_named_any_more",
     ),
     "a frozen switch is not looked at": Bug(
-        "kfm/store/state.py", 'if value not in ("", "open"):', 'if value == "never":', "tests/store/test_state.py"
+        "kfm.store.state:StoredState._check_open",
+        'if value not in ("", "open"):',
+        'if value == "never":',
+        "tests/store/test_state.py",
     ),
     "absence is deletion": Bug(
-        "kfm/engine/upsert.py",
+        "kfm.engine.upsert:assemble",
         "sealed = plan.complete and",
         "sealed = True or plan.complete and",
         "tests/walk/test_walk.py",
     ),
     "a large output is not read back": Bug(
-        "kfm/engine/execute.py",
+        "kfm.engine.execute:Crew._store",
         "        with objects.open(digest) as file:\n            while piece := file.read(MOST_READ):\n"
         "                if keeps:\n                    kept = [*kept[-1:], piece]\n",
         "",
         "tests/damage/test_read_back.py",
     ),
     "a part of a manifest is cut by its values": Bug(
-        "kfm/engine/parts.py",
+        "kfm.engine.parts:Cutter.add",
         "closes(line[0], self.level)",
         "closes((line[1],), self.level)",
         "tests/walk/test_manifests.py",
     ),
     "a recut ends before the cuts meet again": Bug(
-        "kfm/engine/parts.py",
+        "kfm.engine.parts:_recut",
         "        elif cutter.held or sealed:\n",
         "        elif sealed:\n",
         "tests/walk/test_manifests.py",
     ),
     "a ref moves from wherever it is": Bug(
-        "kfm/store/refs.py", "        if current != move.before:\n", "        if False:\n", "tests/store/test_state.py"
+        "kfm.store.refs:RefsTx.move",
+        "        if current != move.before:\n",
+        "        if False:\n",
+        "tests/store/test_state.py",
     ),
 }
 # Of the sixteen bugs every such system should catch, these wait for what they would be put into.

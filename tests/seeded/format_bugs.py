@@ -8,32 +8,32 @@ EXPECTED = "tests/formats/test_grids.py::test_what_is_expected_is_so"
 
 FORMATS: dict[str, Bug] = {
     "a grid in other units passes": Bug(
-        "kfm/inspection/grids.py", "said.units and said.units != variable.units", "False", EXPECTED
+        "kfm.inspection.grids:_check_variable", "said.units and said.units != variable.units", "False", EXPECTED
     ),
     "a grid in another coordinate system passes": Bug(
-        "kfm/inspection/grids.py", "if expect.crs and not same_crs(grid.crs, expect.crs):", "if False:", EXPECTED
+        "kfm.inspection.grids:_check", "if expect.crs and not same_crs(grid.crs, expect.crs):", "if False:", EXPECTED
     ),
     "a reader of somebody else's opens a connection": Bug(
-        "kfm/engine/confining.py",
+        "kfm.engine.confining:confine",
         "return _calls(libc) and files",
         "return files",
         "tests/formats/test_apart.py::test_a_reader_reaches_nothing_but_its_file",
     ),
     "a reader of somebody else's has every file there is": Bug(
-        "kfm/engine/confining.py",
+        "kfm.engine.confining:_files",
         "return bool(libc.syscall(_RESTRICT_SELF, rules, 0) == 0)",
         "return True",
         "tests/formats/test_apart.py::test_a_reader_reaches_nothing_but_its_file",
     ),
     "shapes and grids are read where nothing confines their reader": Bug(
-        "kfm/engine/apart_child.py",
+        "kfm.engine.apart_child:main",
         "(0,)) and asked.confined:",
         "(0,)) and False:",
         "tests/formats/test_unconfined.py"
         "::test_every_format_that_wants_it_is_refused_with_one_line_and_nothing_changed",
     ),
     "by columns blank values come first": Bug(
-        "kfm/updaters/declared/wholly.py",
+        "kfm.updaters.declared.wholly:_Codes.add",
         "pc.if_else(blank, arrow.number(size), codes)",
         "pc.if_else(blank, arrow.number(-1), codes)",
         "tests/formats/test_csv_by_columns.py::test_both_make_the_same",

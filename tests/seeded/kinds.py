@@ -13,7 +13,7 @@ KINDS: dict[str, Bug] = {
         f"{HERE}::test_what_comes_in_is_public_but_for_what_cannot_be_true",
     ),
     "U17 STAC polling": Bug(
-        "kfm/house/watching.py",
+        "kfm.house.watching:Watch._asking",
         'return asked_by(self._house, dataset, "poll"',
         'return None and asked_by(self._house, dataset, "poll"',
         f"{HERE}::test_a_new_scene_is_seen_by_looking_at_the_catalog",
@@ -37,7 +37,7 @@ KINDS: dict[str, Bug] = {
         f"{HERE}::test_only_the_tile_that_changed_is_new",
     ),
     "U17 correction": Bug(
-        "kfm/house/opening.py",
+        "kfm.house.opening:House.run",
         "                recall(self)\n",
         "                pass\n",
         f"{HERE}::test_what_a_label_closes_is_taken_back_and_the_rest_stays",

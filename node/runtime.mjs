@@ -112,7 +112,7 @@ export class House {
         });
       }
       const python = { hint: `run it with \`python -m updater run ${id}\`` };
-      const { labels, custodians, ledger, attest, policy } = this.config;
+      const { custodians, ledger, attest, policy } = this.config;
       const signs = ledger.sign_with || attest.sign_with || declared.promote === "auto";
       const told = "kfm.yml asks for signatures, policies, promote: auto or a pool, and this runner has none of them";
       if (signs || policy.url || policy.folder || declared.pool) throw new BadInput(told, python);
@@ -120,8 +120,8 @@ export class House {
       const alone = PYTHON_ALONE.find((name) => said.some((source) => source[name] || source.format === name));
       const beyond = alone ? `has a source with ${alone}` : said.some((source) => source.dataset) && "reads other datasets";
       if (beyond) throw new BadInput(`dataset ${id} ${beyond}, and this runner reads none`, python);
-      const known = said.some((source) => source.mask) || [...this.tables.scan("standings", "", { limit: 1 })].length;
-      if (declared.sensitivity !== "public" || labels || known || Object.keys(custodians).length) {
+      const known = [...this.tables.scan("standings", "", { limit: 1 })].length;
+      if (declared.sensitivity !== "public" || this.#speaksOfProtected() || known || Object.keys(custodians).length) {
         throw new BadInput(`dataset ${id} is not declared public, and this runner runs no other`, {
           hint: `run it with \`python -m updater run ${id}\`, or say \`sensitivity: public\``,
         });
@@ -129,6 +129,12 @@ export class House {
       this.#updaters.set(id, loadDeclared(id, declared));
     }
     return this.#updaters.get(id);
+  }
+
+  /** Labels and masks of any dataset have to fit together, which only Python knows. */
+  #speaksOfProtected() {
+    const sources = Object.values(this.config.datasets).flatMap((declared) => Object.values(declared.sources));
+    return this.config.labels !== "" || sources.some((source) => source.mask);
   }
 
   /** The reader of a source; what it is asked with beside its URL is read from where it lies, when it is asked. */
@@ -239,6 +245,7 @@ export class House {
     this.undelivered = await deliver(this.state, this.objects, this.publisher, this.log, {
       sync: this.mode === "write",
       retention: (name) => this.#retention(name),
+      waits: this.#speaksOfProtected(), // what was committed there is told by Python
     });
     const effects = [...this.publisher.trace];
     this.publisher.trace.length = 0; // a house that stays open must not remember all it ever did

@@ -20,7 +20,7 @@ export const BATCH = 256; // receipts that are noted as exported together
  * Throws only before anything is durable. What cannot be told after that stays due and is returned, with its dataset
  * where it is one's own fault: a dataset that is frozen or damaged holds up no other.
  */
-export async function deliver(state, objects, publisher, log, { sync, retention = () => -1 }) {
+export async function deliver(state, objects, publisher, log, { sync, retention = () => -1, waits = false }) {
   let newest = 0;
   let due = [];
   state.transaction(null, { durable: sync }, (tx) => {
@@ -31,7 +31,7 @@ export async function deliver(state, objects, publisher, log, { sync, retention 
   const done = new Map();
   try {
     for (const [dataset, moves] of due) {
-      const telling = new Telling({ state, objects, publisher, log, dataset, moves, keep: retention(dataset) });
+      const telling = new Telling({ state, objects, publisher, log, dataset, moves, keep: retention(dataset), waits });
       try {
         await telling.all();
       } catch (problem) {
@@ -171,6 +171,7 @@ class Telling {
         throw new Frozen(`${this.dataset} is frozen`, { hint: "what was committed is kept; a thaw publishes it" });
       }
     }
+    if (this.waits) throw new Frozen(`${this.dataset} waits for Python`, { hint: "`kfm resume` tells it" });
     this.#checkLast();
   }
 

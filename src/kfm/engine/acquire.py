@@ -30,6 +30,8 @@ MOST_LISTED = 16 << 20  # bytes of a listing that is read while inputs are looke
 
 def acquire(walk: Walk) -> Acquired:
     walk.stage = "ADMIT"
+    if walk.ports.fits is not None:
+        walk.ports.fits(walk.updater.op, walk.trigger)
     if not walk.updater.moves_only and walk.ports.metadata.get("sensitivity") == "closed":
         raise Denied(
             f"dataset {walk.dataset} is closed, and what is closed is not used at all",

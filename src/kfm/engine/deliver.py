@@ -32,6 +32,7 @@ def deliver(
     *,
     sync: bool,
     retention: Callable[[str], int] = lambda _dataset: ALL,
+    waits: Callable[[], bool] = lambda: False,
 ) -> list[tuple[str, KfmError]]:
     """Make durable what there is to tell, then tell it. What others commit meanwhile waits for the next time: nobody
     has made it durable for us.
@@ -46,7 +47,7 @@ def deliver(
     done: dict[str, Told] = {}
     try:
         for dataset, moves in due:
-            telling = Telling(state, objects, publisher, log, dataset, moves, retention(dataset))
+            telling = Telling(state, objects, publisher, log, dataset, moves, retention(dataset), waits)
             try:
                 telling.all()
             except (Frozen, Moved):  # it waits for the thaw; another tells what came after
@@ -102,6 +103,7 @@ class Telling:
         dataset: str,
         moves: Sequence[RefEntry],
         keep: int,
+        waits: Callable[[], bool] = lambda: False,
     ) -> None:
         self._state = state
         self._objects = objects
@@ -110,6 +112,7 @@ class Telling:
         self._dataset = dataset
         self._moves = moves
         self._keep = keep
+        self._waits = waits
         self.told = state.outbox.told(PUBLIC, dataset) or Told(moves=0, keep=keep)
 
     def all(self) -> None:
@@ -207,6 +210,8 @@ class Telling:
         for switch in ("switch/global", f"switch/dataset/{self._dataset}"):
             if self._state.refs.at(switch) not in ("", "open"):
                 raise Frozen(f"{self._dataset} is frozen", hint="what was committed is kept; a thaw publishes it")
+        if self._waits():
+            raise Frozen(f"{self._dataset} waits: masks and labels do not fit together", hint="`kfm doctor` tells more")
         self._check_last()
 
     def _check_last(self) -> None:

@@ -96,6 +96,7 @@ class Ports(Struct):
     epoch: int = 0  # of the labels that the run was handed
     epoch_now: Callable[[], int] | None = None  # and as they are when it commits
     progress: Callable[[str, int, int], None] = _silent
+    fits: Callable[[str, Trigger], None] | None = None  # raises where masks and labels do not fit together
     authority: Authority = _one_person
     signed_since: Callable[[str, str, str], bool] = _nobody  # for a version of a dataset, after a time, by all who must
     protection: Protection | None = None  # None: nothing here is protected

@@ -200,7 +200,7 @@ class WayIn:
     def is_under(self, labels: Iterable[Label], uri: str, plain: str) -> bool:
         """Is one of these labels on it?"""
         base = self._ports.request.base_dir
-        return any(_is_on(meant(label, uri, base), self._dataset, uri, plain) for label in labels)
+        return any(is_on(label, self._dataset, uri, base, plain) for label in labels)
 
     def names_of_bytes(self, plain: str) -> list[str]:
         """Under which names these bytes may be known."""
@@ -312,15 +312,24 @@ def address(uri: str, base: str) -> str:
     return posixpath.normpath(path)
 
 
+def addresses(uri: str, base: str) -> tuple[str, str, str]:
+    """The addresses by which a label may mean this one: all of it, without what is in it, and without what is asked."""
+    asked = uri.partition("#")[0]
+    return address(uri, base), address(asked, base), address(asked.partition("?")[0], base)
+
+
+def is_on(label: Label, dataset: str, uri: str, base: str, plain: str) -> bool:
+    """Is this label on that source of that dataset, however its address is written?"""
+    return _is_on(meant(label, uri, base), dataset, uri, plain)
+
+
 def meant(label: Label, uri: str, base: str) -> Label:
     """A label on an address, if it is on this one however it is written: with what it is asked with beside its URL, or
     without."""
     said = label.of.source
     if not said or said == uri:
         return label
-    asked = uri.partition("#")[0]
-    bare = asked.partition("?")[0]
-    if address(said, base) not in (address(uri, base), address(asked, base), address(bare, base)):
+    if address(said, base) not in addresses(uri, base):
         return label
     return msgspec.structs.replace(label, of=msgspec.structs.replace(label.of, source=uri))
 

@@ -18,7 +18,7 @@ from kfm.contract.labels import joined, standing_of_source
 from kfm.contract.records import RefMove, Standing, Trigger
 from kfm.engine.stations import Warrant
 from kfm.engine.walk import RULED, SIGNED
-from kfm.errors import Corrupt, Denied
+from kfm.errors import BadInput, Corrupt, Denied
 from kfm.house.keyring import Installed, in_force, now
 from kfm.operations.moves import NOTHING
 from kfm.operations.previews import PREVIEWED
@@ -118,7 +118,12 @@ def _ruled(house: Installed, op: str, trigger: Trigger, move: RefMove) -> Reques
 def custodians(house: Installed, dataset: str, move: RefMove) -> list[str]:
     """Who has a say in a version: of whatever it was made of, of the one it takes the place of, and whoever the labels
     of today name, should they have been written since."""
-    standings = [labelled(house, dataset)]
+    try:
+        standings = [labelled(house, dataset)]
+    except BadInput:  # labels that cannot be read let nothing be shown, and keep nothing from being taken back
+        if move.after:
+            raise
+        standings = []
     for at in (move.before, move.after):
         version = house.state.ledger.version(dataset, at) if at else None
         standings.append(version.standing if version is not None else None)

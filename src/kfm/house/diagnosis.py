@@ -10,10 +10,10 @@ from kfm.contract.steps import Asking
 from kfm.contract.updater import check_version
 from kfm.engine.changes import code_changed
 from kfm.engine.verify import verify
-from kfm.errors import KfmError
+from kfm.errors import BadInput, KfmError
 from kfm.house.gates import Gates
 from kfm.house.opening import House, default_actor, load
-from kfm.house.publishing import check_all, published_datasets
+from kfm.house.publishing import compare_all, published_datasets
 from kfm.house.stored import folders, place_verdicts
 from kfm.inspection.inspecting import contract_problems
 from kfm.store.maps import differences
@@ -38,7 +38,9 @@ def diagnose(resolved: Resolved, *, deep: bool = False) -> list[Verdict]:
         owed = sorted(house.state.outbox.due("publish"))
         why = "`kfm resume` delivers what was committed and not yet told to the outside" if owed else ""
         found.append(Verdict(check="publish.waiting", ok=True, found=", ".join(owed) or "0", why=why))
-        found += published_verdicts(house)
+        unfit = label_verdicts(house)
+        found += unfit
+        found += published_verdicts(house, unfit=bool(unfit))
         found += sink_verdicts(house)
         found += code_verdicts(house)
         if deep:
@@ -56,7 +58,9 @@ def at_a_glance(house: House) -> list[Verdict]:
     places = [
         verdict for verdict in place_verdicts(resolved) if not (accepted and verdict.check.endswith(".filesystem"))
     ]
-    return contract_verdicts(resolved) + places + catalog_verdicts(resolved) + sink_verdicts(house)
+    return (
+        contract_verdicts(resolved) + places + catalog_verdicts(resolved) + label_verdicts(house) + sink_verdicts(house)
+    )
 
 
 def contract_verdicts(resolved: Resolved) -> list[Verdict]:
@@ -130,7 +134,16 @@ def code_verdicts(house: House) -> list[Verdict]:
     return found
 
 
-def published_verdicts(house: House) -> list[Verdict]:
+def label_verdicts(house: House) -> list[Verdict]:
+    """Masks without a label, labels on nothing, labels that cannot be read: nothing is run or published meanwhile."""
+    from kfm.house.matching import problems
+
+    return [
+        Verdict(check="labels.match", ok=False, found=problem.message, why=problem.hint) for problem in problems(house)
+    ]
+
+
+def published_verdicts(house: House, *, unfit: bool = False) -> list[Verdict]:
     """Would what is published pass the gate today? A dataset may have been restricted since."""
     found = []
     asking = Asking(who=default_actor(), what="look", when_ms=house.clock.now_ms(), why="doctor")
@@ -138,7 +151,14 @@ def published_verdicts(house: House) -> list[Verdict]:
         name = ref.partition("/")[2]
         move = RefMove(ref=ref, before=version, after=version)
         gates = Gates(house.resolved, name, house.ports(name).metadata, house)
-        decision = gates.published(house.state, house.objects, move, asking=asking, read=False)
+        try:
+            decision = gates.published(house.state, house.objects, move, asking=asking, read=False)
+        except BadInput as problem:
+            if not unfit:
+                raise
+            told = f"withdraw it: `kfm rollback {name} --to nothing --reason …`, or mend that"
+            found.append(Verdict(check=ref.replace("/", "."), ok=False, found=problem.message, why=told))
+            continue
         found.append(
             Verdict(
                 check=ref.replace("/", "."),
@@ -154,7 +174,7 @@ def public_verdicts(house: House) -> list[Verdict]:
     """Is what lies outside what the refs say, to the byte?"""
     found = []
     for name in published_datasets(house):
-        wrong, problems = check_all(house, [name])
+        wrong, problems = compare_all(house, [name])
         kinds = Counter(difference.kind for difference in wrong)
         told = [f"{count} {kind}" for kind, count in sorted(kinds.items())] + [p.message for _, p in problems]
         found.append(

@@ -271,7 +271,7 @@ def _added(lines: list[str], label: Label) -> list[str] | None:
     kept = [re.sub(r"^labels:\s*\[\]\s*$", "labels:", line.rstrip("\n")) + "\n" for line in lines]
     ((kind, value),) = label.of.given().items()
     dash = next((match[1] for line in kept if (match := re.match(r"^( *)- ", line))), "  ")
-    new = [f"{dash}- of: {{{kind}: {_scalar(value)}}}\n"]
+    new = [f"{dash}- of: {{{kind}: {scalar(value)}}}\n"]
     new += [f"{dash}  {_field(name, value)}\n" for name, value in _shown(label, {}, None)]
     return [*kept, *new]
 
@@ -307,11 +307,11 @@ def _edited(lines: list[str], file: File, index: int, given: dict[str, Any]) -> 
 
 def _field(name: str, value: Any) -> str:
     if isinstance(value, tuple):
-        return f"{name}: [{', '.join(_scalar(one) for one in value)}]"
-    return f"{name}: {value if isinstance(value, int) else _scalar(value or '')}"
+        return f"{name}: [{', '.join(scalar(one) for one in value)}]"
+    return f"{name}: {value if isinstance(value, int) else scalar(value or '')}"
 
 
-def _scalar(text: str) -> str:
+def scalar(text: str) -> str:
     if is_date(text) or (_PLAIN.fullmatch(text) and text.lower() not in _WORDS):
         return text
     return json.dumps(text, ensure_ascii=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import msgspec
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from kfm.seals.custody import CustodianKey
     from kfm.seals.orders import Order
 
+UNREADABLE = -1  # the epoch of labels that are not there
 Progress = Callable[[str, int, int], None]
 
 
@@ -213,7 +214,8 @@ class House:
             known = declared_of(self.resolved, self.config, name, dry=self.mode == "dry")
             self._declared[name] = known
         gates = Gates(self.resolved, name, known.metadata, self)
-        epoch = gates.epoch()  # before the labels are read: what changes in between is found out
+        epoch = self._epoch(gates)  # before the labels are read: what changes in between is found out
+        protection, unready = self._ready(name)
         return Ports(
             state=self.state,
             objects=self.objects,
@@ -224,7 +226,7 @@ class House:
             step_gate=gates.step,
             rules=gates.rules,
             epoch=epoch,
-            epoch_now=gates.epoch,
+            epoch_now=partial(self._epoch, gates),
             settings=known.settings,
             sources=known.sources,
             datasets=known.datasets,
@@ -232,12 +234,38 @@ class House:
             request=known.request,
             metadata=known.metadata,
             config_hash=known.config_hash,
+            fits=self._fits(unready),
             authority=self._ask,
             signed_since=self._signed_since,
-            protection=self.protection(name),
+            protection=protection,
             attest=self._attester(),
             progress=self.progress,
         )
+
+    def _fits(self, unready: BadInput | None) -> Callable[[str, Trigger], None] | None:
+        """Asked first by whoever runs, moves or plans anything: where masks and labels are."""
+        from kfm.house.protection import is_configured
+
+        if unready is None and not is_configured(self.resolved):
+            return None
+        from kfm.house.matching import check
+
+        return partial(check, self, unready)
+
+    @staticmethod
+    def _epoch(gates: Gates) -> int:
+        """Labels that cannot be read stop all but what takes away or closes: `fits` tells why."""
+        try:
+            return gates.epoch()
+        except BadInput:
+            return UNREADABLE
+
+    def _ready(self, name: str) -> tuple[Protection | None, BadInput | None]:
+        """What is known of protected data; or why it is not, and then nothing is done but what takes away or closes."""
+        try:
+            return self.protection(name), None
+        except BadInput as problem:
+            return None, problem
 
     def _open_source(self, dataset: str, uri: str) -> Source:
         return self._reach.open(dataset, self.config.datasets.get(dataset), uri)
@@ -375,6 +403,9 @@ class House:
 
     def fetch(self, request: FetchRequest, dataset: str) -> Fetched:
         """Look at a source without a run: its bytes go into the store, nothing else changes."""
+        from kfm.house.matching import check_all
+
+        check_all(self)
         opened = self._reach.open(dataset, self.config.datasets.get(dataset), request.uri)
         known = self.state.inbox.checkpoint(request.uri)
         protection = self.protection(dataset)
@@ -473,7 +504,13 @@ class House:
         """
         self.undelivered = []
         self.undelivered = deliver(
-            self.state, self.objects, self.publisher, self.log, sync=self.mode == "write", retention=self.retention
+            self.state,
+            self.objects,
+            self.publisher,
+            self.log,
+            sync=self.mode == "write",
+            retention=self.retention,
+            waits=cache(self._waits),
         )
         effects = list(self.publisher.trace)
         self.publisher.trace.clear()  # a house that stays open must not remember all it ever did
@@ -485,6 +522,16 @@ class House:
         if self.undelivered:
             raise self.undelivered[0][1]
         return effects
+
+    def _waits(self) -> bool:
+        """Is nothing added outside, because masks and labels do not fit together?"""
+        from kfm.house.protection import is_configured
+
+        if not is_configured(self.resolved):
+            return False
+        from kfm.house.matching import are_right
+
+        return not are_right(self)
 
     def prune(self, *, again: bool = False) -> None:
         """Drop what arrived long ago. It can wait: what stops it is noted, and stops nothing else."""

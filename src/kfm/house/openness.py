@@ -11,6 +11,7 @@ from kfm.config.reads import above, most_closed, upstreams
 from kfm.contract.labels import Labels, Level, standing_of_source
 from kfm.contract.lineage import ZONES
 from kfm.contract.records import DatasetVersion
+from kfm.errors import BadInput
 from kfm.house.protection import NO_LABELS, is_needed
 
 if TYPE_CHECKING:
@@ -75,7 +76,10 @@ class Openness:
 
 def plainly_public(house: House, datasets: Iterable[str]) -> frozenset[str]:
     """Those of them whose counts may be shown: nothing about them, or the versions they are at, is to be kept."""
-    openness, state = Openness(house), house.state
+    try:
+        openness, state = Openness(house), house.state
+    except BadInput:  # labels that cannot be read: of nothing is known that it may be told
+        return frozenset()
     found = []
     for name in set(datasets):
         at = [state.refs.at(f"{zone}/{name}") for zone in ZONES]

@@ -109,6 +109,8 @@ def _asked(
     ref, target = updater.aim(trigger, _Looking(house))
     if ref.content_hash == target:
         return None
+    if (fits := house.ports(dataset).fits) is not None:  # before others are asked to sign it
+        fits(updater.op, trigger)
     wanted = matter(house, updater.op, trigger, RefMove(ref=ref.name, before=ref.content_hash, after=target))
     if any(may_be_done(each, keys, at) and is_about(each, wanted) for each in orders(house)):
         return None

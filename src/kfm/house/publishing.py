@@ -11,6 +11,7 @@ from kfm.contract.keys import digest
 from kfm.contract.records import Difference, Effect, RefEntry
 from kfm.engine.deliver import Telling, listed
 from kfm.errors import Frozen, KfmError
+from kfm.house import matching
 from kfm.house.opening import House
 from kfm.projections.artifacts import pointer_path, published_path, version_path
 from kfm.projections.standing import pointer_of, standing
@@ -86,7 +87,7 @@ def repair(house: House, dataset: str) -> tuple[list[Difference], list[Effect]]:
         gone = _gone(dataset, moves, standing(moves, keep)) or ([] if moves else [f"datasets/{dataset}"])
         unknown = [path for path in foreign if path.count("/") == 3]  # a version that no ref ever led to
         telling.clear(foreign, list(dict.fromkeys([*gone, *unknown])))
-        if any(difference.kind != "foreign" for difference in found):
+        if any(difference.kind != "foreign" for difference in found) and matching.are_right(house):
             altered = [difference.path for difference in found if difference.kind == "altered"]
             page = f"datasets/{dataset}/index.html"
             telling.mend([path for path in altered if path not in (pointer_path(dataset), page)])
@@ -106,6 +107,16 @@ def _gone(dataset: str, moves: Sequence[RefEntry], stay: Sequence[str]) -> list[
 
 
 def check_all(house: House, names: Sequence[str]) -> tuple[list[Difference], Problems]:
+    """Masks and labels that do not fit together are a difference, too: what lies outside should not."""
+    found, problems = compare_all(house, names)
+    return found, [*problems, *_unfit(house)]
+
+
+def _unfit(house: House) -> Problems:
+    return [(house.config.labels or "kfm.yml", problem) for problem in matching.problems(house)]
+
+
+def compare_all(house: House, names: Sequence[str]) -> tuple[list[Difference], Problems]:
     """One that cannot be compared, because what it consists of is damaged, strands no other."""
     found: list[Difference] = []
     problems: Problems = []
@@ -128,7 +139,7 @@ def _front(house: House) -> list[Difference]:
 def repair_all(house: House, names: Sequence[str]) -> tuple[list[Difference], list[Effect], Problems]:
     found: list[Difference] = []
     effects: list[Effect] = []
-    problems: Problems = []
+    problems: Problems = _unfit(house)
     for name in names:
         try:
             wrong, done = repair(house, name)

@@ -286,9 +286,10 @@ def take_first(house: Installed) -> None:
 def made_ready(house: Installed, dataset: str) -> None:
     """Before anything is run: what was left half done, and what was never taken."""
     from kfm.house import deployed
+    from kfm.house.matching import are_right
 
     finish(house)
-    if house.resolved.is_proposal:  # what nobody has agreed to is not taken
+    if house.resolved.is_proposal or not are_right(house):  # what nobody has agreed to, or is a slip, is not taken
         return
     take_first(house)
     deployed.take_first(house, dataset)

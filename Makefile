@@ -36,7 +36,7 @@ test-long: lint node-packages ## lint, then every test there is; what they tried
 	@$(PYTEST) -m "long or not long"
 
 promises: $(STAMP) ## write docs/promises.md, the table of what was tried, after make test-long
-	@$(PY) -m tests.house.promises
+	@$(PY) -m tests.project.promises
 
 lint: $(STAMP) ## style, types, who may import whom, and what is banned
 	@status=0; \
@@ -44,7 +44,7 @@ lint: $(STAMP) ## style, types, who may import whom, and what is banned
 	$(PY) -m ruff check . || status=1; \
 	$(PY) -m ruff format --check . || status=1; \
 	$(VENV)/bin/lint-imports --no-cache --no-logo || status=1; \
-	$(PY) -m tests.house.bans || status=1; \
+	$(PY) -m tests.project.bans || status=1; \
 	if command -v node >/dev/null; then $(NODE_SYNTAX) $(MODULES) || status=1; fi; \
 	wait $$types || status=1; \
 	exit $$status
@@ -56,20 +56,20 @@ bench: $(STAMP) ## measure against peers, into bench/results
 	@$(PY) bench/ledger.py
 
 docs: $(STAMP) ## check that links lead somewhere and generated files are current
-	@$(PY) -m tests.house.pages
+	@$(PY) -m tests.project.pages
 
 site: $(STAMP) ## write the docs as a site that is read without a network, into build/site
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --clean
 	@echo "site: open build/site/index.html"
 
 pictures: $(STAMP) ## take the pictures of the screen in docs/pictures anew
-	@$(PY) -m tests.house.pictures
+	@$(PY) -m tests.project.pictures
 
 schemas: $(STAMP) ## write schemas/ anew from the records
-	@$(PY) -m tests.house.pages --write
+	@$(PY) -m tests.project.pages --write
 
 tools: $(STAMP) ## get what some tests use, once per machine: OPA, Conftest, actionlint, schemas (needs go), Neo4j (java and mvn), SeaweedFS
-	@status=0; for tools in tests.policy.tools tests.runners.tools tests.graph.tools tests.sources.tools; do $(PY) -m $$tools || status=1; done; exit $$status
+	@status=0; for tools in tests.policy.tools tests.app.runners.tools tests.sinks.graph.tools tests.sources.tools; do $(PY) -m $$tools || status=1; done; exit $$status
 
 pins: $(STAMP) ## resolve requirements/*.txt anew, to the newest versions that fit
 	@cd requirements && for name in runtime dev; do \

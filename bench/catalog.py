@@ -19,11 +19,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from kfm import Output, Plan, SourceRef, Step, Updater, config
-from kfm.durable import REAL
-from kfm.house.catalogs import build, items
-from kfm.house.opening import House, open_house
-from kfm.house.sinks import tell_sinks
-from kfm.publish.catalog import CatalogFolder
+from kfm.app.core.catalogs import build, items
+from kfm.app.core.ledger_sinks import tell_sinks
+from kfm.app.core.session import Session, open_session
+from kfm.fsio import REAL
+from kfm.sinks.catalog_files import CatalogFolder
 
 KFM = """
 accept_weak_storage: true
@@ -59,16 +59,16 @@ class Many(Updater):
         return Output(f"{n} {text}".encode(), "text/plain", bbox=box, datetime="2026-01-01T00:00:00Z")
 
 
-def opened(folder: Path, more: str = "") -> House:
+def opened(folder: Path, more: str = "") -> Session:
     (folder / "kfm.yml").write_text(KFM.format(more=more))
-    return open_house(config.load(str(folder / "kfm.yml"), {}), mode="write")
+    return open_session(config.load(str(folder / "kfm.yml"), {}), mode="write")
 
 
-def publish(house: House, folder: Path, text: str) -> None:
+def publish(session: Session, folder: Path, text: str) -> None:
     (folder / "rows.csv").write_text(f"value\n{text}\n")
-    receipt = house.run(house.trigger("many"))
+    receipt = session.run(session.trigger("many"))
     assert receipt.outcome == "done", receipt.errors
-    assert house.operation("promote", "many").outcome == "done"
+    assert session.operation("promote", "many").outcome == "done"
 
 
 def timed(what: str, count: int, begun: float) -> float:
@@ -116,11 +116,11 @@ def main() -> None:
     count = Many.count
     folder = Path(tempfile.mkdtemp(prefix="kfm-catalog-", dir=os.environ.get("BENCH_DIR")))
     try:
-        with opened(folder) as house:
-            publish(house, folder, "one")
-            house.settle()
+        with opened(folder) as session:
+            publish(session, folder, "one")
+            session.settle()
             begun = time.perf_counter()
-            found = build(house, str(folder / "built"))
+            found = build(session, str(folder / "built"))
             ours = timed(f"catalog of {found['files']} files, from the state", found["written"], begun)
             names = [path for path in sorted((folder / "built").rglob("*")) if path.is_file()]
             bodies = [(str(path.relative_to(folder / "built")), path.read_bytes()) for path in names]
@@ -129,19 +129,19 @@ def main() -> None:
             )
             shutil.rmtree(folder / "plain")
             begun = time.perf_counter()
-            again = build(house, str(folder / "built"))
+            again = build(session, str(folder / "built"))
             timed(f"the same again: {again['written']} files written", count, begun)
             begun = time.perf_counter()
             with open(folder / "items.ndjson", "wb") as file:
-                file.writelines(items(house, "many"))
+                file.writelines(items(session, "many"))
                 file.flush()
                 os.fsync(file.fileno())
             lines = timed("one file of lines", count, begun)
         some = min(count, 5000)
         peer = timed(f"pystac, {some} items", some, by_pystac(some, folder / "pystac"))
-        with opened(folder, "catalog: file:catalog") as house:
-            tell_sinks(house)
-            publish(house, folder, "two")
+        with opened(folder, "catalog: file:catalog") as session:
+            tell_sinks(session)
+            publish(session, folder, "two")
             written: list[int] = []
             real = CatalogFolder.send
 
@@ -152,7 +152,7 @@ def main() -> None:
 
             CatalogFolder.send = send  # type: ignore[method-assign]
             begun = time.perf_counter()
-            tell_sinks(house)
+            tell_sinks(session)
             took = time.perf_counter() - begun
             print(f"after one changed key of {count}: {sum(written)} files written in {took:.2f} s")
         print(

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import msgspec
 
-from kfm.policy.decide import embedded
+from kfm.policy.decision import embedded
 from kfm.policy.questions import Question
 from tests.policy.examples import EXAMPLES, example
 
@@ -45,8 +45,8 @@ def main() -> None:
 def _first() -> str:
     """In a process that has what every run has loaded, and has been asked nothing yet."""
     code = (
-        "import time, kfm.house.opening, kfm.engine.upsert; begun = time.process_time()\n"
-        "from kfm.policy.gate import embedded\n"
+        "import time, kfm.app.core.session, kfm.engine.upsert; begun = time.process_time()\n"
+        "from kfm.policy.policy_gate import embedded\n"
         "embedded().decide({'gate': 'zone', 'subjects': ['sha256:' + '0' * 64]})\n"
         "print((time.process_time() - begun) * 1e3)"
     )

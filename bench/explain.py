@@ -21,9 +21,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import msgspec
 
 from kfm import config
+from kfm.app.core.session import open_session
+from kfm.app.provenance.explain import explain, written
 from kfm.clock import parse_instant, rfc3339
-from kfm.house.explaining import explain, written
-from kfm.house.opening import open_house
 
 UPDATER = """\
 from kfm import Output, Plan, Step, Updater
@@ -56,13 +56,13 @@ def laid_out(folder: Path, depth: int) -> None:
 def filled(folder: Path, runs: int, depth: int) -> None:
     """The derivations first, then skipped runs of all of them, a second apart."""
     resolved = config.load(str(folder / "kfm.yml"), os.environ)
-    with open_house(resolved) as house:
+    with open_session(resolved) as session:
         for n in range(depth + 1):
-            assert house.run(house.trigger(f"d{n}")).outcome == "done"
-        skipped = [house.run(house.trigger(f"d{n}")) for n in range(depth + 1)]
+            assert session.run(session.trigger(f"d{n}")).outcome == "done"
+        skipped = [session.run(session.trigger(f"d{n}")) for n in range(depth + 1)]
         assert {receipt.outcome for receipt in skipped} == {"noop"}
         start = parse_instant(skipped[-1].finished_at, "a receipt")
-        with house.state.transaction() as tx:
+        with session.state.transaction() as tx:
             for n in range(runs - 2 * (depth + 1)):
                 one, at = skipped[n % (depth + 1)], rfc3339(start + 1000 * n)
                 tx.ledger.append(
@@ -94,15 +94,15 @@ def main() -> None:
         filled(folder, runs, depth)
         resolved, last = config.load(str(folder / "kfm.yml"), os.environ), f"d{depth}"
         print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; {runs} runs, {depth} derivations deep")
-        with open_house(resolved, mode="read") as house:
-            told, records = explain(house, last)
+        with open_session(resolved, mode="read") as session:
+            told, records = explain(session, last)
             assert len(told.chain) == depth + 2 and len(records) == depth + 1
-            print(f"explain, the state open        {median(lambda: explain(house, last)):8.1f} ms")
-            print(f"explain as a page              {median(lambda: written(*explain(house, last), 'html')):8.1f} ms")
+            print(f"explain, the state open        {median(lambda: explain(session, last)):8.1f} ms")
+            print(f"explain as a page              {median(lambda: written(*explain(session, last), 'html')):8.1f} ms")
 
         def opened() -> None:
-            with open_house(resolved, mode="read") as house:
-                explain(house, last)
+            with open_session(resolved, mode="read") as session:
+                explain(session, last)
 
         print(f"explain, opening the state too {median(opened):8.1f} ms")
         command = [sys.executable, "-m", "kfm", "explain", last, "--json"]

@@ -43,11 +43,11 @@ def dataset(name: str, kind: str, source: str = "") -> str:
     return text + (f"    sources:\n      body:\n        uri: {source}\n" if source else "")
 
 
-def house(path: str) -> Any:
+def session(path: str) -> Any:
+    from kfm.app.core.session import open_session
     from kfm.config import load
-    from kfm.house.opening import open_house
 
-    return open_house(load(path, {}))
+    return open_session(load(path, {}))
 
 
 def kfm(folder: str, *arguments: str, **environ: str) -> None:
@@ -62,7 +62,7 @@ def kfm(folder: str, *arguments: str, **environ: str) -> None:
 def whole_run(kind: str, n: int, folder: str) -> None:
     """One run of n steps, from the trigger to the receipt, durable when it returns."""
     os.environ["BENCH_STEPS"] = str(n)
-    with house(installation(folder, dataset("data", kind))) as home:
+    with session(installation(folder, dataset("data", kind))) as home:
         trigger = home.trigger("data")
         with Stopwatch() as watch:
             receipt = home.run(trigger)
@@ -89,7 +89,7 @@ def wide(n: int, folder: str) -> None:
 def one(n: int, folder: str) -> None:
     """Runs of one step, one after another, each committed with its receipt before the next begins."""
     os.environ["BENCH_STEPS"] = "1"
-    with house(installation(folder, dataset("data", "Wide"))) as home:
+    with session(installation(folder, dataset("data", "Wide"))) as home:
         triggers = [home.trigger("data", window=f"P{i + 1}D") for i in range(n)]
         home.run(home.trigger("data", window="P5000D"))
         with Stopwatch() as watch:
@@ -109,7 +109,7 @@ DECLARED = """\
 
 def one_declared(n: int, folder: str) -> None:
     """Runs of one declared step over a source of one row, which is another one each time."""
-    with house(installation(folder, DECLARED)) as home:
+    with session(installation(folder, DECLARED)) as home:
         change(folder, "a,b\n0,0\n", "body.csv")
         home.run(home.trigger("data"))
         with Stopwatch() as watch:
@@ -122,7 +122,7 @@ def one_declared(n: int, folder: str) -> None:
 
 def moved(n: int, folder: str) -> None:
     """Operations that move one ref: frozen and thawed in turn."""
-    with house(installation(folder, dataset("data", "Wide"))) as home:
+    with session(installation(folder, dataset("data", "Wide"))) as home:
         home.operation("thaw", "data", {"scope": "data"}, reason="go", actor="bench")
         with Stopwatch() as watch:
             for i in range(n):
@@ -137,7 +137,7 @@ def one_of_many(n: int, folder: str) -> None:
     os.environ["BENCH_STEPS"] = str(n)
     times, written = [], []
     change(folder, "0")
-    with house(installation(folder, dataset("data", "Changing", "body"))) as home:
+    with session(installation(folder, dataset("data", "Changing", "body"))) as home:
         assert home.run(home.trigger("data")).steps == n
         home.settle()
         for i in range(CHANGES):
@@ -166,19 +166,19 @@ def admission(n: int, folder: str) -> None:
     """Is this work done already? Inputs hashed, keys made, claim and ref looked up; nothing is written."""
     from kfm.engine.acquire import acquire
     from kfm.engine.admit import admit
-    from kfm.engine.stations import Duplicate
-    from kfm.engine.walk import Walk
+    from kfm.engine.run_context import RunContext
+    from kfm.engine.stage_results import Duplicate
 
     os.environ["BENCH_STEPS"] = "1"
-    with house(installation(folder, dataset("data", "Wide"))) as home:
+    with session(installation(folder, dataset("data", "Wide"))) as home:
         trigger = home.trigger("data")
         home.run(trigger)
         updater, ports, now = home.updater("data"), home.ports("data"), home.clock.now_ms()
         changes = home.tables._db.total_changes()
         with Stopwatch() as watch:
             for _ in range(n):
-                walk = Walk(trigger, updater, ports, now)
-                answer = admit(walk, acquire(walk))
+                context = RunContext(trigger, updater, ports, now)
+                answer = admit(context, acquire(context))
         assert isinstance(answer, Duplicate)
         assert home.tables._db.total_changes() == changes and not watch.syncs, "an admission check wrote something"
         watch.report(n)
@@ -187,7 +187,7 @@ def admission(n: int, folder: str) -> None:
 def skip(n: int, folder: str) -> None:
     """Whole skipped runs: each leaves its receipt, ledger entry and telemetry; one sync makes them all durable."""
     os.environ["BENCH_STEPS"] = "1"
-    with house(installation(folder, dataset("data", "Wide"))) as home:
+    with session(installation(folder, dataset("data", "Wide"))) as home:
         trigger = home.trigger("data")
         home.run(trigger)
         with Stopwatch() as watch:
@@ -201,7 +201,7 @@ def skip(n: int, folder: str) -> None:
 def skip_files(n: int, folder: str) -> None:
     """The same, and every receipt also exported as a file of its own, synced, with its folder."""
     os.environ["BENCH_STEPS"] = "1"
-    with house(installation(folder, dataset("data", "Wide"))) as home:
+    with session(installation(folder, dataset("data", "Wide"))) as home:
         trigger = home.trigger("data")
         home.run(trigger)
         home.settle()
@@ -236,7 +236,7 @@ def encoded(value: Any, n: int) -> None:
     import msgspec
     import rfc8785
 
-    from kfm.contract.canonical import canonical as encode
+    from kfm.model.canonical import canonical as encode
 
     assert encode(value) == rfc8785.dumps(msgspec.to_builtins(value))
     with Stopwatch() as watch:
@@ -262,11 +262,11 @@ def canonical_receipt(n: int, folder: str) -> None:
     """What KFM itself encodes most: a receipt, with inputs enough to make it 2 KB."""
     import msgspec
 
-    from kfm.contract.keys import digest
-    from kfm.contract.records import Item
+    from kfm.model.keys import digest
+    from kfm.model.records import Item
 
     os.environ["BENCH_STEPS"] = "1"
-    with house(installation(folder, dataset("data", "Wide"))) as home:
+    with session(installation(folder, dataset("data", "Wide"))) as home:
         receipt = home.run(home.trigger("data"))
     inputs = [Item(kind="uri", id=f"https://example.org/{i}", checksum=digest(b"%d" % i), zone="raw") for i in range(4)]
     encoded(msgspec.structs.replace(receipt, inputs=inputs), n)
@@ -289,7 +289,7 @@ def fetch(n: int, folder: str) -> None:
     with body_server(n) as address:
         extra = f'network:\n  allow: ["{address}"]\n'
         path = installation(folder, dataset("data", "Source", f"http://{address}/body"), extra)
-        with house(path) as home:
+        with session(path) as home:
             trigger = home.trigger("data")
             before = peak_mib()
             with Stopwatch() as watch:
@@ -391,7 +391,7 @@ DAILY = """\
 def table(n: int, folder: str) -> None:
     """n rows through contract, filter, sort and deduplication, as declared; from the trigger to the receipt."""
     weather.write(os.path.join(folder, "daily.csv"), n)
-    with house(installation(folder, DAILY)) as home:
+    with session(installation(folder, DAILY)) as home:
         trigger = home.trigger("weather")
         with Stopwatch() as watch:
             receipt = home.run(trigger)
@@ -407,7 +407,7 @@ def parquet(n: int, folder: str) -> None:
     make = f"import sys; sys.path.insert(0, {HERE!r}); import weather; weather.write_parquet({source!r}, {n})"
     subprocess.run([sys.executable, "-c", make], check=True)
     declared = DAILY.replace("daily.csv", "daily.parquet").replace("format: csv", "format: parquet")
-    with house(installation(folder, declared)) as home:
+    with session(installation(folder, declared)) as home:
         trigger = home.trigger("weather")
         with Stopwatch() as watch:
             receipt = home.run(trigger)
@@ -425,15 +425,15 @@ def parquet(n: int, folder: str) -> None:
 
 
 def custodian() -> Any:
-    from kfm.contract.secret import Secret
-    from kfm.seals.custody import CustodianKey
+    from kfm.crypto.custodian_key import CustodianKey
+    from kfm.model.secret import Secret
 
     return CustodianKey(Secret(os.urandom(64)))
 
 
 def seal(n: int, folder: str) -> None:
     """Seals n MiB already in memory."""
-    from kfm.seals.sealing import sealed, sealed_size
+    from kfm.crypto.encryption import sealed, sealed_size
 
     key, chunk = custodian(), os.urandom(1 << 20)
     with Stopwatch() as watch:
@@ -444,7 +444,7 @@ def seal(n: int, folder: str) -> None:
 
 def unseal(n: int, folder: str) -> None:
     """Opens n MiB that were sealed; they are in memory."""
-    from kfm.seals.sealing import opened, sealed
+    from kfm.crypto.encryption import opened, sealed
 
     key, chunk = custodian(), os.urandom(1 << 20)
     made = list(sealed((chunk for _ in range(n)), key))
@@ -466,14 +466,14 @@ def partitioned(n: int, folder: str) -> Any:
         file.write("backfills: {all: {dataset: data, partitions: {kind: station, file: keys.txt}}}\n")
     with open(os.path.join(folder, "keys.txt"), "w") as file:
         file.writelines(f"s{i:07d}\n" for i in range(n))
-    return house(path)
+    return session(path)
 
 
 def backfill_plan(n: int, folder: str) -> None:
     """From the declaration to the plan and its digest: every partition read, looked up and stored. And how much more
     memory that takes than a tenth of them."""
-    from kfm.config.backfills import one
-    from kfm.house.backfilling import plan
+    from kfm.app.backfills.backfill_control import plan
+    from kfm.config.backfill_files import one
 
     peaks = []
     for count in (n // 10, n):
@@ -489,8 +489,8 @@ def backfill_plan(n: int, folder: str) -> None:
 
 def backfill_pause(n: int, folder: str) -> None:
     """One of n partitions that was started is paused and resumed, over and over: the median of both together."""
-    from kfm.config.backfills import one
-    from kfm.house.backfilling import again, start
+    from kfm.app.backfills.backfill_control import again, start
+    from kfm.config.backfill_files import one
 
     times = []
     with partitioned(n, folder) as home:
@@ -508,9 +508,9 @@ def backfill_pause(n: int, folder: str) -> None:
 
 def backfill_runs(n: int, folder: str) -> None:
     """Partitions by a backfill, one after another; and the bytes that lie on the disk for each."""
-    from kfm.config.backfills import one
-    from kfm.house.backfilling import start, under_way
-    from kfm.house.partitioning import Worker
+    from kfm.app.backfills.backfill_control import start, under_way
+    from kfm.app.backfills.backfill_worker import Worker
+    from kfm.config.backfill_files import one
 
     with partitioned(n, folder) as home:
         start(home, one(home.resolved, "all"), "", actor="bench", reason="")
@@ -547,7 +547,7 @@ def on_disk(folder: str) -> float:
 def big_plan(n: int, folder: str) -> None:
     """A plan of n steps with empty outputs: the peak of resident memory, and how long it takes."""
     os.environ["BENCH_STEPS"] = str(n)
-    with house(installation(folder, dataset("data", "Empty"))) as home:
+    with session(installation(folder, dataset("data", "Empty"))) as home:
         trigger = home.trigger("data")
         before = peak_mib()
         with Stopwatch() as watch:

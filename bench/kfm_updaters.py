@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterator, Sequence
 
 from kfm import Output, Plan, SourceRef, Step, Updater
-from kfm.contract.records import Trigger
-from kfm.contract.updater import Reader, Sources
+from kfm.model.records import Trigger
+from kfm.model.updater import Reader, Sources
 
 SIZE = int(os.environ.get("BENCH_STEPS", "1000"))
 BODY = (b"0123456789abcdef" * 18)[:288]

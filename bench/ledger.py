@@ -22,15 +22,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import msgspec
 
 from kfm import config
-from kfm.house.attesting import verify
-from kfm.house.auditing import audit
-from kfm.house.opening import open_house
-from kfm.house.statements import Attester
-from kfm.seals.chain import export_lines, verify_export
-from kfm.seals.merkle import Frontier, leaf_hash
-from kfm.seals.notes import TreeHead, Verifier, sign_checkpoint
+from kfm.app.core.attester import Attester
+from kfm.app.core.session import open_session
+from kfm.app.provenance.attestation import verify
+from kfm.app.provenance.audit import audit
+from kfm.crypto.checkpoints import TreeHead, Verifier, sign_checkpoint
+from kfm.crypto.ledger_verify import export_lines, verify_export
+from kfm.crypto.merkle import Frontier, leaf_hash
 from kfm.store.ledger import LedgerTx
-from tests.seals.world import seed, signer
+from tests.crypto.world import seed, signer
 from tests.store.records import receipt
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -82,11 +82,11 @@ def verifying(size: int, folder: Path) -> None:
 def appending(size: int, folder: Path) -> None:
     resolved = config.load(str(folder / "kfm.yml"), os.environ)
     one = receipt()
-    with open_house(resolved) as house:
+    with open_session(resolved) as session:
 
         def append(start: int, count: int) -> None:
             for n in range(start, start + count):
-                with house.state.transaction(durable=False) as tx:
+                with session.state.transaction(durable=False) as tx:
                     tx.ledger.append(msgspec.structs.replace(one, run_id=f"run-{n:09d}"), op="ingest")
 
         part = min(size // 4, 5000)
@@ -96,29 +96,29 @@ def appending(size: int, folder: Path) -> None:
         bare = spent(lambda: append(part, part)) / part
         LedgerTx._grow = grow  # type: ignore[method-assign]
         print(f"append, with the tree        {took * 1e6:8.1f} µs\nappend, without              {bare * 1e6:8.1f} µs")
-        with house.state.transaction() as tx:
+        with session.state.transaction() as tx:
             for n in range(2 * part, size):
                 tx.ledger.append(msgspec.structs.replace(one, run_id=f"run-{n:09d}"), op="ingest")
             tx.ledger.checkpoint()
-    with open_house(resolved, mode="read") as house:
-        print(f"verify a state, its receipts {spent(lambda: print(end=audit(house).why[:0])):8.2f} s")
+    with open_session(resolved, mode="read") as session:
+        print(f"verify a state, its receipts {spent(lambda: print(end=audit(session).why[:0])):8.2f} s")
 
 
 def attesting(folder: Path) -> None:
     subprocess.run([sys.executable, "-m", "kfm", "run"], cwd=folder, check=True, capture_output=True)
-    with open_house(config.load(str(folder / "kfm.yml"), os.environ)) as house:
-        version, trust = house.state.refs.at("processed/rain-gauges"), house.trust
-        made = house.state.ledger.version("rain-gauges", version)
+    with open_session(config.load(str(folder / "kfm.yml"), os.environ)) as session:
+        version, trust = session.state.refs.at("processed/rain-gauges"), session.trust
+        made = session.state.ledger.version("rain-gauges", version)
         assert made is not None
-        known, run = house.state.ledger.receipt(made.run_id), house.state.runs.get(made.run_id)
+        known, run = session.state.ledger.receipt(made.run_id), session.state.runs.get(made.run_id)
         assert known is not None and run is not None
 
         def attest() -> None:
-            with house.state.transaction(durable=False) as tx:
+            with session.state.transaction(durable=False) as tx:
                 Attester(trust, "urn:kfm:bench")(known, run.inputs, {}, tx)
 
         def check() -> None:
-            verify(house, "rain-gauges", version, trust.believed("attest"))
+            verify(session, "rain-gauges", version, trust.believed("attest"))
 
         attest(), check()
         print(f"attest a version, warm       {min(spent(attest) for _ in range(20)) * 1e3:8.2f} ms")

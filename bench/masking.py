@@ -18,14 +18,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from kfm.contract.secret import Secret
+from kfm.crypto import encryption
+from kfm.crypto.custodian_key import CustodianKey
 from kfm.masking import cells
 from kfm.masking.fingerprints import Marker
-from kfm.masking.hexagons import library
+from kfm.masking.h3_library import library
 from kfm.masking.mask import mask_columns
-from kfm.masking.public import feature
-from kfm.seals import sealing
-from kfm.seals.custody import CustodianKey
+from kfm.masking.public_record import feature
+from kfm.model.secret import Secret
 from tests.masking.sites import KEY, canaries, columns, prepared, rows
 
 ROUNDS = 5
@@ -85,14 +85,14 @@ def main(count: int) -> None:
     key = CustodianKey(Secret(bytes(range(64))))
 
     blocks = [body[at : at + BLOCK] for at in range(0, BYTES, BLOCK)]
-    sealed = list(sealing.sealed(blocks, key))
+    sealed = list(encryption.sealed(blocks, key))
 
     def seal() -> None:
-        for _ in sealing.sealed(blocks, key):
+        for _ in encryption.sealed(blocks, key):
             pass
 
     def unseal() -> None:
-        for _ in sealing.opened(sealed, lambda _: key):
+        for _ in encryption.opened(sealed, lambda _: key):
             pass
 
     took = in_turns(seal, unseal, lambda: hashlib.sha256(body).digest())

@@ -66,21 +66,21 @@ def laid_out(folder: str, schedules: int, datasets: int = DATASETS, *, aged: boo
 
 
 def opened(path: str, clock: Any) -> Any:
+    from kfm.app.core.session import open_session
     from kfm.config import load
-    from kfm.house.opening import open_house
 
-    return open_house(load(path, {}), clock=clock)
+    return open_session(load(path, {}), clock=clock)
 
 
 def due(n: int, folder: str) -> None:
     """Of n schedules a tenth is due at one instant: from looking at the clock to triggers that are durable."""
+    from kfm.app.runs.due_schedules import Ticker
     from kfm.clock import FixedClock
-    from kfm.house.scheduling import Ticker
 
     clock, path = FixedClock(NOON_MS), laid_out(folder, n)
     begun = time.monotonic()
-    with opened(path, clock) as house:
-        ticker = Ticker(house, sorted(house.config.datasets))
+    with opened(path, clock) as session:
+        ticker = Ticker(session, sorted(session.config.datasets))
         loaded = time.monotonic() - begun
         ticker.claim()  # followed from here on
         clock.advance(59_000)
@@ -91,7 +91,7 @@ def due(n: int, folder: str) -> None:
                 claimed = ticker.claim()
             if claimed:
                 break
-        assert len(claimed) == n // DUE == sum(1 for _ in house.state.inbox.waiting()), len(claimed)
+        assert len(claimed) == n // DUE == sum(1 for _ in session.state.inbox.waiting()), len(claimed)
     watch.report(1, loaded_s=loaded)
 
 
@@ -127,18 +127,18 @@ def held(pid: int) -> float:
 
 def freshness(n: int, folder: str) -> None:
     """Of n datasets, each of which ran three times and has a target: how old it is, and whom to blame."""
+    from kfm.app.runs.freshness import freshness as told
     from kfm.clock import FixedClock
-    from kfm.house.freshness import freshness as told
 
     clock = FixedClock(NOON_MS)
-    with opened(laid_out(folder, 0, n, aged=True), clock) as house:
-        names = sorted(house.config.datasets)
+    with opened(laid_out(folder, 0, n, aged=True), clock) as session:
+        names = sorted(session.config.datasets)
         for _ in range(3):
             for name in names:
-                house.run(house.trigger(name, actor="bench"))
+                session.run(session.trigger(name, actor="bench"))
             clock.advance(3_600_000)
         with Stopwatch() as watch:
-            found = told(house, names)
+            found = told(session, names)
         assert len(found) == n and all(each.verdict == "late" and each.blame for each in found)
     watch.report(1)
 

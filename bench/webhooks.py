@@ -21,8 +21,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from kfm import config  # noqa: E402
-from kfm.house.opening import open_house  # noqa: E402
-from tests.webhooks.door import Case, Senders, installation, served  # noqa: E402
+from kfm.app.core.session import open_session  # noqa: E402
+from tests.api.door import Case, Senders, installation, served  # noqa: E402
 
 
 async def load(port: int, cases: list[Case], connections: int) -> tuple[float, list[float], dict[int, int]]:
@@ -58,8 +58,8 @@ def measured(kind: str, count: int, connections: int) -> dict[str, object]:
     with tempfile.TemporaryDirectory(dir=ROOT / "build") as folder, served(installation(Path(folder))) as (port, _):
         asyncio.run(load(port, [senders._flipped_signature() for _ in range(500)], connections))  # warm
         seconds, took, statuses = asyncio.run(load(port, cases, connections))
-        with open_house(config.load(str(Path(folder) / "kfm.yml"), {}), mode="read") as house:
-            kept = sum(1 for _ in house.state.inbox.waiting())
+        with open_session(config.load(str(Path(folder) / "kfm.yml"), {}), mode="read") as session:
+            kept = sum(1 for _ in session.state.inbox.waiting())
         assert kept == statuses.get(202, 0), (kept, statuses)
     took.sort()
     return {

@@ -250,12 +250,12 @@ def killed_in_the_middle(project: Project, dataset: str) -> tuple[int, int]:
 
 def journaled(project: Project) -> tuple[int, int]:
     """How many steps of the unfinished run are done, and how many there are."""
+    from kfm.app.core.session import open_session
     from kfm.config import load
-    from kfm.house.opening import open_house
 
-    with open_house(load(str(project.folder / "kfm.yml"), os.environ), mode="read") as house:
-        for run in house.state.runs.unfinished():
-            return sum(len(segment.done) for segment, _ in house.state.journal.segments(run.run_id)), run.steps
+    with open_session(load(str(project.folder / "kfm.yml"), os.environ), mode="read") as session:
+        for run in session.state.runs.unfinished():
+            return sum(len(segment.done) for segment, _ in session.state.journal.segments(run.run_id)), run.steps
     return 0, 0
 
 

@@ -1,7 +1,7 @@
 /**
  * Canonical JSON: one value, one sequence of bytes (RFC 8785), and a reader that refuses what has no such form.
  *
- * Twin of src/kfm/contract/canonical.py: the same bytes, the same refusals, the same places. JavaScript has one
+ * Twin of src/kfm/model/canonical.py: the same bytes, the same refusals, the same places. JavaScript has one
  * kind of number, so an integer past 2^53 can only be noticed where it is read; nothing here makes one.
  */
 

@@ -1,7 +1,7 @@
 /**
  * Which characters can be shown: the same in every version of Node, and as Python has it.
  *
- * Twin of src/kfm/documents/characters.py. The tables are those of Unicode 14, whatever came later: where what
+ * Twin of src/kfm/parsing/characters.py. The tables are those of Unicode 14, whatever came later: where what
  * is printable, and what combines, begins and ends by turns past ASCII, each as the distance from the one
  * before in base 36.
  */

@@ -1,7 +1,7 @@
 /**
  * Dates as people write them, by a format of `%` and a letter; every implementation reads the same ones.
  *
- * Twin of src/kfm/documents/dates.py, which says what the letters are.
+ * Twin of src/kfm/parsing/dates.py, which says what the letters are.
  */
 
 import { DATE, DAYS, MOMENT, MONTHS, PARTS, SPACE, TAKEN } from "./generated/characters.mjs";

@@ -1,6 +1,6 @@
 /**
  * A refresh described in the configuration alone: which source, which steps, what comes out. Twin of
- * src/kfm/contract/declared.py: the records, and `checkOutputs` for what their types alone cannot say.
+ * src/kfm/model/transform_config.py: the records, and `checkOutputs` for what their types alone cannot say.
  */
 
 import { compare, strip } from "./characters.mjs";

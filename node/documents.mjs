@@ -1,5 +1,5 @@
 /**
- * Reads YAML and JSON from anyone into plain values, each with its place. Twin of src/kfm/documents/reading.py.
+ * Reads YAML and JSON from anyone into plain values, each with its place. Twin of src/kfm/parsing/documents.py.
  *
  * A path is an array of keys and indices. Mappings have no prototype; `Document.keys` gives their keys in the
  * order of the file, which JavaScript does not keep for keys that look like integers.

@@ -1,7 +1,7 @@
 /**
  * The encodings a text source may be in: those that every implementation reads and writes alike.
  *
- * Twin of src/kfm/documents/encodings.py. A name is taken in any case, with `_` or a space for `-`. A byte order
+ * Twin of src/kfm/parsing/encodings.py. A name is taken in any case, with `_` or a space for `-`. A byte order
  * mark before UTF-8 is tolerated, is no part of the text and is never written. UTF-16 without a mark is
  * little-endian; it is written so, and with one.
  */

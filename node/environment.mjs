@@ -1,4 +1,4 @@
-/** Lays one environment variable over a document. Twin of src/kfm/documents/environment.py. */
+/** Lays one environment variable over a document. Twin of src/kfm/parsing/environment.py. */
 
 import { isPrintable, length, strip } from "./characters.mjs";
 import { read } from "./documents.mjs";

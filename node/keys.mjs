@@ -1,4 +1,4 @@
-/** Digests and the keys everything is known by. Pure. Twin of src/kfm/contract/keys.py. */
+/** Digests and the keys everything is known by. Pure. Twin of src/kfm/model/keys.py. */
 
 import { createHash } from "node:crypto";
 

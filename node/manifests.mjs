@@ -1,4 +1,4 @@
-/** How a version's manifest is cut into parts, and how it is read. Twin of src/kfm/contract/manifests.py. */
+/** How a version's manifest is cut into parts, and how it is read. Twin of src/kfm/model/manifests.py. */
 
 import { createHash } from "node:crypto";
 

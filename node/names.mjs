@@ -1,4 +1,4 @@
-/** Names that may become keys, refs and file names. Anything else is refused, not repaired. Twin of names.py. */
+/** Names that may become keys, refs and file names. Anything else is refused, not repaired. Twin of model/names.py. */
 
 import { combines, escaped, first, isPrintable, length } from "./characters.mjs";
 import { BadInput } from "./errors.mjs";

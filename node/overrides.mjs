@@ -1,4 +1,4 @@
-/** Rules that a person sets aside for one run. Twin of src/kfm/contract/overrides.py. */
+/** Rules that a person sets aside for one run. Twin of src/kfm/model/run_overrides.py. */
 
 import { strip } from "./characters.mjs";
 import { Refused } from "./errors.mjs";

@@ -1,7 +1,7 @@
 /**
  * Regular expressions: the part of the syntax that every RE2 takes alike, spelled out for it.
  *
- * Twin of src/kfm/documents/patterns.py, which says what that part is, and why.
+ * Twin of src/kfm/parsing/patterns.py, which says what that part is, and why.
  */
 
 import { createRequire } from "node:module";

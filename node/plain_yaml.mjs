@@ -2,7 +2,7 @@
  * Reads plain YAML: mappings and lists by indentation or in brackets, and texts, quoted or not.
  *
  * It is that part of YAML which readers of any version take alike, so that a file means the same in every
- * language: this is src/kfm/documents/plain_yaml.py line by line. What could mean two things, or could make a
+ * language: this is src/kfm/parsing/yaml.py line by line. What could mean two things, or could make a
  * small file large, is refused with its place: tags, anchors, aliases, merge keys, duplicate keys, keys that
  * are no text, pairs in lists, a second document.
  */

@@ -1,5 +1,5 @@
 /**
- * The records: plain objects with the fields of src/kfm/contract/records.py, in their order, defaults filled in.
+ * The records: plain objects with the fields of src/kfm/model/records.py, in their order, defaults filled in.
  * `SourceRef({...})` makes one; `convert(SourceRef, value)` reads one strictly from plain values; `replace(record,
  * changes)` makes a changed copy. A record is never changed in place.
  */

@@ -1,4 +1,4 @@
-/** Secrets of a source: referred to in the configuration, shown as references, never in clear. Twin of referred.py. */
+/** Secrets of a source: referred to in the configuration, shown as references, never in clear. Twin of model/secret_refs.py. */
 
 import { compare, isPrintable } from "./characters.mjs";
 import { printable } from "./names.mjs";

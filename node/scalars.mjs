@@ -1,4 +1,4 @@
-/** What a text without quotes stands for (YAML 1.2, core schema). Twin of src/kfm/documents/scalars.py. */
+/** What a text without quotes stands for (YAML 1.2, core schema). Twin of src/kfm/parsing/yaml_scalars.py. */
 
 import { isInteger } from "./types.mjs";
 

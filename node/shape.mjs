@@ -1,6 +1,6 @@
 /**
  * Turns plain values into a record, or says in one line which key is wrong and what belongs there. The fast way is
- * `convert`; only when it refuses is the value walked again to name the place. Twin of src/kfm/documents/shape.py.
+ * `convert`; only when it refuses is the value walked again to name the place. Twin of src/kfm/parsing/record_shape.py.
  */
 
 import { dotted } from "./documents.mjs";

@@ -1,4 +1,4 @@
-/** What of a dataset stands outside, by the history of its published ref. Twin of src/kfm/projections/standing.py. */
+/** What of a dataset stands outside, by the history of its published ref. Twin of src/kfm/projections/live_versions.py. */
 
 /**
  * The versions whose files are public, oldest first; the last is the one the ref is at, if it is anywhere.

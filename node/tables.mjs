@@ -1,4 +1,4 @@
-/** Rows of a table as text. Twin of src/kfm/contract/tables.py. */
+/** Rows of a table as text. Twin of src/kfm/model/csv_format.py. */
 
 const SIGNS = /[,"\r\n]/;
 

@@ -1,4 +1,4 @@
-/** Facts that ask for a run. Twin of src/kfm/orchestration/triggers.py. */
+/** Facts that ask for a run. Twin of src/kfm/scheduling/triggers.py. */
 
 import { rfc3339 } from "./clock.mjs";
 import { datasetId } from "./names.mjs";

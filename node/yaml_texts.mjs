@@ -1,7 +1,7 @@
 /**
  * The texts of plain YAML: without quotes, in quotes, and of whole lines; and how a reader moves among them.
  *
- * src/kfm/documents/yaml_texts.py line by line.
+ * src/kfm/parsing/yaml_text.py line by line.
  */
 
 export const BLANK = ["", " ", "\t", "\n"];

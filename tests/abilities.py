@@ -26,5 +26,5 @@ def needs_confinement() -> None:
 @cache
 def _confines() -> bool:
     """In a process of its own: what it takes from itself is gone for good."""
-    code = "import sys\nfrom kfm.engine.confining import confine, readable\nsys.exit(not confine(readable()))"
+    code = "import sys\nfrom kfm.engine.isolation.landlock import confine, readable\nsys.exit(not confine(readable()))"
     return subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests import sampling
-from tests.house import recording
+from tests.project import recording
 
 _recorder = recording.Recorder()
 

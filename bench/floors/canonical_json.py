@@ -37,7 +37,7 @@ def look(values: Iterable[Any]) -> None:
 
 
 def main() -> None:
-    from kfm.contract.canonical import canonical
+    from kfm.model.canonical import canonical
 
     value, encode = record(), msgspec.json.Encoder(order="sorted").encode
 

@@ -38,11 +38,11 @@ ROUNDS = 10
 
 
 @contextmanager
-def house(folder: str, state: str = "") -> Iterator[Any]:
+def session(folder: str, state: str = "") -> Iterator[Any]:
     os.makedirs(folder)
     os.environ["BENCH_STEPS"] = "1"
     extra = f"state: {state}\n" if state else ""
-    with kfm_cases.house(kfm_cases.installation(folder, kfm_cases.dataset("data", "Wide"), extra)) as home:
+    with kfm_cases.session(kfm_cases.installation(folder, kfm_cases.dataset("data", "Wide"), extra)) as home:
         yield home
 
 
@@ -53,7 +53,7 @@ def trigger(home: Any, n: int) -> Any:
 def recorded(folder: str, count: int) -> list[Run]:
     """The statements of so many runs, with what was bound to them."""
     runs: list[Run] = []
-    with house(folder) as home:
+    with session(folder) as home:
 
         def trace(_cursor: object, sql: str, values: Any) -> bool:
             runs[-1].append((sql, values))
@@ -178,7 +178,7 @@ def main(count: int, parent: str) -> None:
     per, counted = count // ROUNDS, 40
     try:
         runs = recorded(os.path.join(folder, "recorded"), count + counted)
-        with house(os.path.join(folder, "m"), "memory") as memory, house(os.path.join(folder, "k")) as home:
+        with session(os.path.join(folder, "m"), "memory") as memory, session(os.path.join(folder, "k")) as home:
             who: dict[str, Any] = {
                 "raw": Raw(folder, runs),
                 "today": Today(folder, runs),

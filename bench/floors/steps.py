@@ -135,7 +135,7 @@ def kfm_house(folder: str, name: str, kind: str, n: int) -> Iterator[Any]:
     place = os.path.join(folder, name)
     os.makedirs(place)
     path = kfm_cases.installation(place, kfm_cases.dataset("data", kind))
-    with kfm_cases.house(path) as home:
+    with kfm_cases.session(path) as home:
         home.updater("data").steps = n
         yield home
 

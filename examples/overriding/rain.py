@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import msgspec
 
 from kfm import Output, Plan, SourceRef, Step, Updater
-from kfm.contract.records import DatasetVersion, Item, RunTelemetry, Trigger
-from kfm.contract.updater import Reader, Sources
 from kfm.errors import Refused
+from kfm.model.records import DatasetVersion, Item, RunTelemetry, Trigger
+from kfm.model.updater import Reader, Sources
 
 FACTOR = b"1.05"  # the model, such as it is
 MODEL = "https://models.example.org/undercatch/1"

@@ -1,4 +1,4 @@
-/** A declaration that changed although its version did not: it is told. Twin of src/kfm/engine/changes.py. */
+/** A declaration that changed although its version did not: it is told. Twin of src/kfm/engine/code_changes.py. */
 
 import { ErrorNote } from "../records.mjs";
 

@@ -1,4 +1,4 @@
-/** After the commit: tells the outside, at least once. Twin of src/kfm/engine/deliver.py. */
+/** After the commit: tells the outside, at least once. Twin of src/kfm/delivery/public_files.py. */
 
 import { createHash } from "node:crypto";
 

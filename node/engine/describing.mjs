@@ -1,6 +1,6 @@
 /**
  * What an output says of itself: where it lies, when, and under which STAC id. Twin of
- * src/kfm/inspection/describing.py: what is read from the bytes of a GeoJSON or STAC document.
+ * src/kfm/validation/output_description.py: what is read from the bytes of a GeoJSON or STAC document.
  */
 
 import { decode } from "../canonical.mjs";

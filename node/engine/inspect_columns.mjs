@@ -1,7 +1,7 @@
 /**
  * A column of the contract, compiled: what rule a value breaks, if any.
  *
- * Twin of src/kfm/inspection/columns.py, which says what counts as what. Python also has a fast answer for
+ * Twin of src/kfm/validation/column_rules.py, which says what counts as what. Python also has a fast answer for
  * many values at once; here one value is fast enough.
  */
 

@@ -1,4 +1,4 @@
-/** CSV against its contract. Twin of src/kfm/inspection/csv.py, which says what is held and what passes. */
+/** CSV against its contract. Twin of src/kfm/validation/csv.py, which says what is held and what passes. */
 
 import { strip } from "../characters.mjs";
 import { encode, markOf } from "../encodings.mjs";

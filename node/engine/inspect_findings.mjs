@@ -1,7 +1,7 @@
 /**
  * What an inspection found: counted in full, listed in part, and the held rows on their way to quarantine.
  *
- * Twin of src/kfm/inspection/findings.py. A violation is [column, rule, mode, message].
+ * Twin of src/kfm/validation/findings.py. A violation is [column, rule, mode, message].
  */
 
 import { canonicalText } from "../canonical.mjs";

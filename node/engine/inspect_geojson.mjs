@@ -1,7 +1,7 @@
 /**
  * The shape of a GeoJSON feature (RFC 7946): members, geometry, coordinates in longitude and latitude.
  *
- * Twin of src/kfm/inspection/geojson.py. Objects are Maps, as `decode` gives them in the order of the text.
+ * Twin of src/kfm/validation/geojson.py. Objects are Maps, as `decode` gives them in the order of the text.
  * A flaw is [rule, message], or null where there is none.
  */
 

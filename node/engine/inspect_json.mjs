@@ -1,7 +1,7 @@
 /**
  * JSON, NDJSON, GeoJSON and STAC against their contract, record by record.
  *
- * Twin of src/kfm/inspection/json.py, which says what is held and what passes. Objects are read as Maps, so
+ * Twin of src/kfm/validation/json.py, which says what is held and what passes. Objects are read as Maps, so
  * that members keep the order of the text.
  */
 

@@ -1,4 +1,4 @@
-/** The distinct values of the column a contract partitions by. Twin of src/kfm/inspection/partitions.py. */
+/** The distinct values of the column a contract partitions by. Twin of src/kfm/validation/partition_values.py. */
 
 import { BadInput } from "../errors.mjs";
 import { Column } from "../records.mjs";

@@ -1,5 +1,5 @@
 /**
- * Text to rows of fields, a block at a time. Twin of src/kfm/inspection/rows.py.
+ * Text to rows of fields, a block at a time. Twin of src/kfm/validation/text_rows.py.
  *
  * The reader is that of Python's csv module in its strict form: a quote opens a field only at its beginning and
  * is doubled inside; after the closing one only a delimiter or a line ending may come.

@@ -1,7 +1,7 @@
 /**
  * A part of JSON Schema 2020-12 that is checked in full; a keyword outside it is refused, never skipped.
  *
- * Twin of src/kfm/inspection/schema.py. Schemas are plain objects, as the configuration gives them; values are
+ * Twin of src/kfm/validation/json_schema_subset.py. Schemas are plain objects, as the configuration gives them; values are
  * as `decode` gives them with Maps. A break is [JSON pointer, keyword].
  */
 

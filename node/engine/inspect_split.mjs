@@ -1,7 +1,7 @@
 /**
  * Finds the records of one list inside a JSON document without holding the document.
  *
- * Twin of src/kfm/inspection/split.py. Only brackets and strings are looked at. Each record, and the document
+ * Twin of src/kfm/validation/json_records.py. Only brackets and strings are looked at. Each record, and the document
  * with its list emptied, is then read strictly on its own: together they are the whole.
  */
 

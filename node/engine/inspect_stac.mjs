@@ -1,7 +1,7 @@
 /**
  * STAC 1.0 and 1.1: what items, collections and catalogs must have, checked without asking anyone.
  *
- * Twin of src/kfm/inspection/stac.py, which says what that is. A break is [JSON pointer, rule, message].
+ * Twin of src/kfm/validation/stac_rules.py, which says what that is. A break is [JSON pointer, rule, message].
  */
 
 import { isDay } from "../dates.mjs";

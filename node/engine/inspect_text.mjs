@@ -1,4 +1,4 @@
-/** Bytes to text in blocks of whole lines, with a bound on what is held at once. Twin of src/kfm/inspection/text.py. */
+/** Bytes to text in blocks of whole lines, with a bound on what is held at once. Twin of src/kfm/validation/text_blocks.py. */
 
 import { length } from "../characters.mjs";
 import { encodingOf, opened, Undecodable } from "../encodings.mjs";

@@ -1,6 +1,6 @@
 /**
  * Holds a source against its data contract, before anything is planned from it. Twin of
- * src/kfm/inspection/inspecting.py: the same accepted bytes, findings, held rows, counts and words.
+ * src/kfm/validation/source_check.py: the same accepted bytes, findings, held rows, counts and words.
  */
 
 import { compare, strip } from "../characters.mjs";

@@ -1,4 +1,4 @@
-/** Inside GitHub Actions: the summary of the job, and outputs that later steps may use. Twin of publish/actions.py. */
+/** Inside GitHub Actions: the summary of the job, and outputs that later steps may use. Twin of sinks/github_actions.py. */
 
 import fs from "node:fs";
 

@@ -1,4 +1,4 @@
-/** Publishes into folders: immutable files, and pointers that only ever move forward. Twin of files.py. */
+/** Publishes into folders: immutable files, and pointers that only ever move forward. Twin of sinks/folder_publisher.py. */
 
 import { createHash } from "node:crypto";
 import fs from "node:fs";

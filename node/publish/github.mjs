@@ -1,4 +1,4 @@
-/** Publishes as releases of a GitHub repository. Twin of src/kfm/publish/github.py. */
+/** Publishes as releases of a GitHub repository. Twin of src/kfm/sinks/github_releases.py. */
 
 import { createHash } from "node:crypto";
 

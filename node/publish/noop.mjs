@@ -1,4 +1,4 @@
-/** Changes nothing, and keeps the same trace as if it had. Twin of src/kfm/publish/noop.py. */
+/** Changes nothing, and keeps the same trace as if it had. Twin of src/kfm/sinks/noop.py. */
 
 import { canonical } from "../canonical.mjs";
 import { digest as digestOf } from "../keys.mjs";

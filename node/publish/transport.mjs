@@ -1,6 +1,6 @@
 /**
  * HTTP for publishers: to the one place that is configured, without redirects, proxies or patience without end.
- * Twin of src/kfm/publish/transport.py.
+ * Twin of src/kfm/sinks/http_transport.py.
  */
 
 import { once } from "node:events";

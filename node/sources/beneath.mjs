@@ -1,7 +1,7 @@
 /**
  * Opens a file below a directory, following no symbolic link at any component. Node has no openat. On Linux a
  * descriptor can be stepped from by its name in /proc, which is the same; elsewhere each component is looked at before
- * and after, which is as much as can be done. Twin of beneath.py.
+ * and after, which is as much as can be done. Twin of sources/openat.py.
  */
 
 import fs from "node:fs";

@@ -1,7 +1,7 @@
 /**
  * Content codings undone in a stream, with a leash: one layer, and never much more out than in. Headers, checksums and
  * several members are zlib's affair; what it would pass over (bytes after the end, a stream that stops before it) is
- * seen here, by how much of a piece it took. Twin of src/kfm/sources/decoding.py.
+ * seen here, by how much of a piece it took. Twin of src/kfm/sources/content_encoding.py.
  */
 
 import zlib from "node:zlib";

@@ -1,4 +1,4 @@
-/** From a host name to a connected socket whose other end was judged. Twin of src/kfm/sources/dialing.py. */
+/** From a host name to a connected socket whose other end was judged. Twin of src/kfm/sources/connect.py. */
 
 import dns from "node:dns";
 import fs from "node:fs";

@@ -1,4 +1,4 @@
-/** Reads a source from a directory into the object store, and from nowhere outside that directory. Twin of files.py. */
+/** Reads a source from a directory into the object store, and from nowhere else. Twin of sources/local_files.py. */
 
 import fs from "node:fs";
 import path from "node:path";

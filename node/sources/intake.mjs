@@ -1,4 +1,4 @@
-/** The way of foreign bytes into the store: counted, looked at, hashed, and dropped unless all is well. Twin of intake.py. */
+/** Foreign bytes on their way into the store: counted, hashed, and dropped unless all is well. Twin of sources/staging.py. */
 
 import { createHash } from "node:crypto";
 

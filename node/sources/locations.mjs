@@ -1,4 +1,4 @@
-/** Where a URL leads, read strictly: whatever two readers could understand differently is refused. Twin of locations.py. */
+/** Where a URL leads, read strictly: whatever two readers could understand differently is refused. Twin of sources/urls.py. */
 
 import { hex, length } from "../characters.mjs";
 import { BadInput } from "../errors.mjs";

@@ -1,6 +1,6 @@
 /**
  * One HTTP/1.1 answer off a socket, strictly framed and bounded in time and bytes. Node's own parser reads it, and a
- * head is held against the grammar too. Twin of src/kfm/sources/wire.py.
+ * head is held against the grammar too. Twin of src/kfm/sources/http1.py.
  */
 
 import http from "node:http";

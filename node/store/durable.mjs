@@ -1,4 +1,4 @@
-/** The one place that writes files we must not lose. Twin of src/kfm/durable.py. */
+/** The one place that writes files we must not lose. Twin of src/kfm/fsio.py. */
 
 import fs from "node:fs";
 import path from "node:path";

@@ -1,4 +1,4 @@
-/** The formats of a state, and what makes one of ours out of an older one. Twin of src/kfm/store/formats.py. */
+/** The formats of a state, and what makes one of ours out of an older one. Twin of src/kfm/store/state_formats.py. */
 
 import { Refused } from "../errors.mjs";
 
@@ -54,7 +54,7 @@ function keyByDataset(tables) {
   }
 }
 
-/** Twin of used_rows and made_row in src/kfm/store/lineage.py. */
+/** Twin of used_rows and made_row in src/kfm/store/lineage_index.py. */
 export const usedRow = (index, runId, { id, checksum }) => row(`used/${id}#${checksum}`, index, runId);
 export const madeRow = (index, runId, version) => row(`made/${version}`, index, runId);
 const row = (what, index, runId) => [`${what}@${String(index).padStart(12, "0")}`, Buffer.from(runId)];

@@ -1,4 +1,4 @@
-/** Who holds a lease or a scratch file, and is that process still there? Twin of src/kfm/store/holders.py. */
+/** Who holds a lease or a scratch file, and is that process still there? Twin of src/kfm/store/process_identity.py. */
 
 import fs from "node:fs";
 import os from "node:os";

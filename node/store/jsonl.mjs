@@ -1,5 +1,5 @@
 /**
- * Tables as a journal of lines: one framed, checksummed, hash-chained line is one transaction. Twin of jsonl.py.
+ * Tables as a journal of lines: one framed, checksummed, hash-chained line is one transaction. Twin of store/jsonl.py.
  *
  *     <length of body> <sha256 of body> <body>\n        body: [digest before, bytes synced before, writes]
  *

@@ -1,5 +1,5 @@
 /**
- * A lock between processes of any of our languages, given back by the system when its holder dies. Twin of locks.py.
+ * A lock between processes of any of our languages, given back by the system when its holder dies. Twin of store/locks.py.
  *
  * Node can call neither flock(2) nor fcntl(2), but SQLite takes the same advisory locks on the same bytes of a file in
  * both languages. So a lock is the write lock of an empty database, to which nothing is ever written.

@@ -1,4 +1,4 @@
-/** Tables in memory: the model the other backends are held against, and the top half of a dry run. Twin of memory.py. */
+/** Tables in memory: the model the other backends are held against, and the top half of a dry run. Twin of store/memory.py. */
 
 import { compare } from "../characters.mjs";
 import { BadInput } from "../errors.mjs";

@@ -1,4 +1,4 @@
-/** Immutable bytes by digest: small ones are rows of the state, large ones files. Twin of objects.py. */
+/** Immutable bytes by digest: small ones are rows of the state, large ones files. Twin of store/objects.py. */
 
 import { createHash } from "node:crypto";
 import path from "node:path";

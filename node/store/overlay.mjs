@@ -1,4 +1,4 @@
-/** Reads the real tables, writes to memory: what a dry run is handed instead of a store. Twin of overlay.py. */
+/** Reads the real tables, writes to memory: what a dry run is handed instead of a store. Twin of store/overlay.py. */
 
 import { compare } from "../characters.mjs";
 import { MemoryTables } from "./memory.mjs";

@@ -1,4 +1,4 @@
-/** Can this place keep the promise? What the mount table says of it. Twin of place.py; `kfm doctor` tries it out. */
+/** Can this place keep the promise? Reads the mount table. Twin of store/filesystem_check.py; `kfm doctor` tries it out. */
 
 import fs from "node:fs";
 import path from "node:path";

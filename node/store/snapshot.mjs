@@ -1,7 +1,7 @@
 /**
  * A read-only look at a SQLite state that writes nothing at all. Opening a WAL-mode database, even read-only, creates
  * side files. So the database and its log are read as plain bytes, the committed pages of the log are laid over the
- * database as SQLite would, and the result is handed to SQLite as a database in memory. Twin of snapshot.py.
+ * database as SQLite would, and the result is handed to SQLite as a database in memory. Twin of store/snapshot.py.
  */
 
 import fs from "node:fs";

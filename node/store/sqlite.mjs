@@ -1,4 +1,4 @@
-/** Tables over SQLite: WAL mode, synchronous=FULL, a bundled SQLite without the WAL-reset bug. Twin of sqlite.py. */
+/** Tables over SQLite: WAL mode, synchronous=FULL, a bundled SQLite without the WAL-reset bug. Twin of store/sqlite.py. */
 
 import { isUtf8 } from "node:buffer";
 import fs from "node:fs";

@@ -1,5 +1,5 @@
 /**
- * The state, at the height of intent: claims, leases, refs, receipts, over any Tables. Twin of state.py.
+ * The state, at the height of intent: claims, leases, refs, receipts, over any Tables. Twin of store/state.py.
  *
  * Every rule that must hold in the same transaction as its effect is here, once: fencing, freezing,
  * compare-and-swap of refs, write-once receipts, the chain of the ledger. A backend only keeps bytes.

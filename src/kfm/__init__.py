@@ -20,19 +20,19 @@ _OPENING = ("Installation", "open")
 
 def __getattr__(name: str) -> object:
     if name in ("SourceRef", "Step"):
-        from kfm.contract import records
+        from kfm.model import records
 
         return getattr(records, name)
     if name in ("Output", "Plan", "Updater"):
-        from kfm.contract import updater
+        from kfm.model import updater
 
         return getattr(updater, name)
     if name in _OPENING:
         from importlib import import_module  # by name: the house asks for our version, and nothing goes in a circle
 
-        return getattr(import_module("kfm.installation"), name)
+        return getattr(import_module("kfm.client"), name)
     if name in __all__:
-        from kfm.contract import connector
+        from kfm.model import connector
 
         return getattr(connector, name)
     raise AttributeError(f"module 'kfm' has no attribute {name!r}")

@@ -11,8 +11,8 @@ import pytest
 
 from tests.browser.chromium import chromium, reading, violations
 from tests.cli.test_explain import CONFIG, UPDATERS
+from tests.engine.installations import Installation
 from tests.sampling import sampled
-from tests.walk.installations import Installation
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from tests.browser.chromium import chromium, reading, violations
-from tests.house.bans import ROOT, repository_files
+from tests.project.bans import ROOT, repository_files
 from tests.sampling import sampled
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ SAMPLE = [
     ("reference/config", "dark", NARROW),
     ("glossary", "light", WIDE),
     ("comparisons", "dark", NARROW),
-    ("source/tests/formats/test_csv_by_columns.py", "light", NARROW),
+    ("source/tests/validation/formats/test_csv_by_columns.py", "light", NARROW),
 ]
 _ADDRESS = re.compile(r'<(\w+)[^>]*?\s(?:href|src)="([^"]*)"')
 _ANCHOR = re.compile(r'\s(?:id|name)="([^"]+)"')

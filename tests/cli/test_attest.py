@@ -16,11 +16,11 @@ from securesystemslib.dsse import Envelope
 from securesystemslib.signer import SSlibKey
 
 from kfm import config
-from kfm.contract.ports import Tables
-from kfm.house.opening import open_tables
+from kfm.app.core.session import open_tables
+from kfm.model.ports import Tables
 from kfm.projections.attestations import PROVENANCE, TESTED, VERDICT
 from tests.cli.conftest import Kfm
-from tests.seals.world import seed, signer
+from tests.crypto.world import seed, signer
 
 PROVER = signer("prover")
 SETTINGS = """

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from kfm import config
-from kfm.house.opening import open_house
-from kfm.seals.merkle import is_beginning, is_included, leaf_hash
-from kfm.seals.notes import Verifier, open_checkpoint
+from kfm.app.core.session import open_session
+from kfm.crypto.checkpoints import Verifier, open_checkpoint
+from kfm.crypto.merkle import is_beginning, is_included, leaf_hash
 from tests.cli.conftest import Kfm
-from tests.house.bans import ROOT
-from tests.seals.test_ledger_proofs import tool
-from tests.seals.world import seed, signer
+from tests.crypto.test_ledger_proofs import tool
+from tests.crypto.world import seed, signer
+from tests.project.bans import ROOT
 
 ORIGIN = "kfm.example.org/ledger"
 KEY = Verifier(ORIGIN, signer("ledger").public)
@@ -64,8 +64,8 @@ def test_the_export_is_the_rows_and_verifies_by_both(signed: Kfm) -> None:
     answer = signed("audit", "export", "--json")
     body = Path(EXPORT).read_bytes()
     assert answer.data == {"written": EXPORT, "bytes": len(body), "key": str(KEY)}
-    with open_house(config.load("kfm.yml", {}), mode="read") as house:
-        rows = [row for _, row in house.tables.scan("ledger")]
+    with open_session(config.load("kfm.yml", {}), mode="read") as session:
+        rows = [row for _, row in session.tables.scan("ledger")]
     assert body.splitlines()[1:-1] == [row + b"," for row in rows[:-1]] + [rows[-1]]
     assert len(json.loads(body)["entries"]) == 5
     asked = [sys.executable, ROOT / "tools" / "verify_ledger.py", EXPORT, "--key", str(KEY)]
@@ -160,8 +160,8 @@ def test_settings_that_cannot_sign_are_refused_where_they_are_written(started: K
 def test_a_run_of_unchanged_datasets_loads_no_cryptography(signed: Kfm) -> None:
     probe = (
         "import sys; from kfm.cli.main import main; code = main(['run']);"
-        "print(code, [m for m in ('cryptography', 'kfm.seals.signing') if m in sys.modules])"
+        "print(code, [m for m in ('cryptography', 'kfm.crypto.signatures') if m in sys.modules])"
     )
-    for expected in ("0 ['cryptography', 'kfm.seals.signing']", "0 []"):  # the first makes a head due
+    for expected in ("0 ['cryptography', 'kfm.crypto.signatures']", "0 []"):  # the first makes a head due
         told = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=False)
         assert told.stdout.splitlines()[-1] == expected, told.stderr

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from kfm.cli.parser import build
-from tests.house.test_config import ENV_CASES, JSON_CASES, TAIL, YAML_CASES
+from tests.config.test_config import ENV_CASES, JSON_CASES, TAIL, YAML_CASES
+from tests.engine.installations import Answer, stamps
+from tests.engine.test_no_command_forgotten import commands_in, leaves
 from tests.node.sites import Site
 from tests.sampling import sampled, stride
-from tests.walk.installations import Answer, stamps
-from tests.walk.test_no_command_forgotten import commands_in, leaves
 
 from .conftest import Kfm, tree
 

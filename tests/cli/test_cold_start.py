@@ -18,8 +18,8 @@ import pytest
 from kfm.cli.parser import Usage, parse
 from kfm.cli.plainly import plain_run
 from kfm.config import Config
-from kfm.documents.narrowing import narrowly
-from kfm.updaters.digesting import _imports
+from kfm.parsing.partial_structs import narrowly
+from kfm.updaters.code_digest import _imports
 from tests.cli.conftest import Kfm
 from tests.node.config_samples import settings
 
@@ -30,8 +30,8 @@ WORDS = ["run", "a", "", "b c", "--json", "-q", "--quiet", "-v", "--verbose", "-
 NOT_NEEDED = {"argparse", "ast", "gettext", "shutil", "tempfile", "subprocess", "socket", "ssl", "urllib", "http",
               "json", "inspect", "dis", "dataclasses", "logging", "email", "difflib", "csv", "asyncio", "concurrent",
               "multiprocessing", "queue", "pyarrow", "regorus", "cryptography", "yaml"}  # fmt: skip
-ROOMS_NOT_NEEDED = ("kfm.policy", "kfm.masking", "kfm.inspection", "kfm.operations", "kfm.api", "kfm.cli.parser",
-                    "kfm.updaters.declared", "kfm.engine.execute", "kfm.engine.upsert")  # fmt: skip
+ROOMS_NOT_NEEDED = ("kfm.policy", "kfm.masking", "kfm.validation", "kfm.operations", "kfm.api", "kfm.cli.parser",
+                    "kfm.updaters.transforms", "kfm.engine.execute", "kfm.engine.upsert")  # fmt: skip
 
 
 INSTALLATION = """

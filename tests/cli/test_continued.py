@@ -12,13 +12,13 @@ import msgspec
 import pytest
 
 from kfm.clock import FixedClock
-from kfm.contract.records import SourceRef, Step
-from kfm.contract.updater import Output, Plan, Reader
 from kfm.errors import Unavailable
-from kfm.projections.wal import wal_records
+from kfm.model.records import SourceRef, Step
+from kfm.model.updater import Output, Plan, Reader
+from kfm.projections.wal_records import wal_records
 from kfm.telemetry.log import MemoryLog
 from tests.cli.conftest import Kfm
-from tests.walk.site_under_test import Lines, MemorySite
+from tests.engine.site_under_test import Lines, MemorySite
 
 UPDATER = """
     import os

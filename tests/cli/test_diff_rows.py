@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from kfm.house.row_comparing import compared
-from kfm.house.row_reading import Row
+from kfm.app.data.row_diff import compared
+from kfm.app.data.row_reader import Row
 
 from .conftest import Answer, Kfm
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kfm import config
+from kfm.app.core.session import open_session
 from kfm.cli.render import fetched
-from kfm.house.opening import open_house
 
 from .conftest import Kfm
 
@@ -52,9 +52,9 @@ def told(labels: str = "") -> list[tuple[int, int]]:
         if stage == "fetch":
             found.append((done, total))
 
-    with open_house(config.load("kfm.yml", {}), progress=progress) as house:
-        house.run(house.trigger("big"))
-        house.settle()
+    with open_session(config.load("kfm.yml", {}), progress=progress) as session:
+        session.run(session.trigger("big"))
+        session.settle()
     return found
 
 

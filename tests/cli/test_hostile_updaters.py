@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from kfm.app.core.session import open_session
 from kfm.config import load
-from kfm.house.opening import open_house
+from tests.engine.installations import Answer, Installation, contents
+from tests.engine.site_under_test import folder_site
 from tests.sampling import sampled
-from tests.walk.installations import Answer, Installation, contents
-from tests.walk.site_under_test import folder_site
 
 Count = Callable[..., None]
 
@@ -28,7 +28,7 @@ WHOLE = {
 TEXT = """
 import os, signal, sys, threading, time
 from kfm import Output, Plan, SourceRef, Step, Updater
-from kfm.contract.records import RefMove
+from kfm.model.records import RefMove
 {module}
 
 class U(Updater):
@@ -380,14 +380,14 @@ def complaint(answer: Answer) -> str:
 
 def published(site: Installation) -> tuple[dict[str, str], dict[str, str]]:
     """Everything but receipts."""
-    with open_house(load(str(site.folder / "kfm.yml"), {}), mode="read") as house:
-        return dict(house.state.refs.all()), contents(site.folder / "public")
+    with open_session(load(str(site.folder / "kfm.yml"), {}), mode="read") as session:
+        return dict(session.state.refs.all()), contents(site.folder / "public")
 
 
 def statuses(site: Installation) -> list[str]:
-    with open_house(load(str(site.folder / "kfm.yml"), {}), mode="read") as house:
-        assert not list(house.state.runs.unfinished()), "nothing is left open"
-        ledger = house.state.ledger
+    with open_session(load(str(site.folder / "kfm.yml"), {}), mode="read") as session:
+        assert not list(session.state.runs.unfinished()), "nothing is left open"
+        ledger = session.state.ledger
         return [receipt.status for entry in ledger.entries() if (receipt := ledger.receipt(entry.run_id))]
 
 

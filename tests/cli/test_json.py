@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from kfm.contract.records import Receipt
-from kfm.contract.secret import Secret
 from kfm.engine.execute import Crew
-from kfm.orchestration.webhooks import signature
+from kfm.model.records import Receipt
+from kfm.model.secret import Secret
+from kfm.scheduling.webhook_signatures import signature
 from tests.cli.protected import laid_out
-from tests.house.json_shapes import ERROR, NOT_JSON, SHAPES
-from tests.house.reference import commands
+from tests.project.json_shapes import ERROR, NOT_JSON, SHAPES
+from tests.project.reference import commands
 from tests.sampling import sampled
 
 from .conftest import Kfm

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.engine.installations import Installation
 from tests.sampling import sampled
 from tests.testing.test_plugin import pytest_in
-from tests.walk.installations import Installation
 
 
 def installation(folder: Path) -> Installation:

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from kfm.app.core.session import open_session
 from kfm.config import load
-from kfm.contract.records import Trigger
-from kfm.house.opening import open_house
+from kfm.model.records import Trigger
 from tests.cli.conftest import Answer, Kfm
 
 UPDATER = """
@@ -63,8 +63,8 @@ def interrupted(lines: Kfm, *words: str) -> None:
 
 def last() -> tuple[dict[str, Any], dict[str, Any]]:
     """The last ledger entry, and its receipt as it lies on the disk."""
-    with open_house(load("kfm.yml", {}), mode="read") as house:
-        (entry,) = house.state.ledger.entries(reverse=True, limit=1)
+    with open_session(load("kfm.yml", {}), mode="read") as session:
+        (entry,) = session.state.ledger.entries(reverse=True, limit=1)
     (path,) = Path(".kfm/receipts").rglob(f"{entry.run_id}.json")
     return msgspec.to_builtins(entry), json.loads(path.read_bytes())
 
@@ -146,7 +146,7 @@ def test_what_is_allowed_when_a_run_is_taken_up_holds_for_the_next_resume(lines:
 
 
 def test_a_forced_trigger_from_before_means_all_three() -> None:
-    from kfm.contract.overrides import abandons_unfinished, deletions_allowed, overrides_of
+    from kfm.model.run_overrides import abandons_unfinished, deletions_allowed, overrides_of
 
     body = b'{"kind":"manual","updater_id":"u","dataset":"d","reason":"r","force":true}'
     old = msgspec.json.decode(body, type=Trigger)

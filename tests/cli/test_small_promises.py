@@ -15,15 +15,15 @@ from pathlib import Path
 import pytest
 
 from kfm import config
+from kfm.app.core.session import open_session
 from kfm.clock import FixedClock
-from kfm.house.opening import open_house
-from kfm.store.holders import holder_is_dead, is_held, this_process
+from kfm.store.process_identity import holder_is_dead, is_held, this_process
 from tests.abilities import lacking
+from tests.api import door
 from tests.cli.conftest import Kfm
 from tests.node.sites import command, declared
 from tests.node.twin import ROOT, node
 from tests.sampling import sampled
-from tests.webhooks import door
 
 RUNNERS = ("python", "node")
 
@@ -250,13 +250,13 @@ def test_what_authors_wrote_is_loaded_outside_the_write_transaction(tmp_path: Pa
 
 def test_a_lease_from_before_the_clock_was_set_back_is_over_if_its_holder_is_not_seen(tmp_path: Path) -> None:
     clock = FixedClock(1_800_000_000_000)
-    with open_house(config.load(str(small(tmp_path / "site") / "kfm.yml"), {}), clock=clock) as house:
-        old = house.state.leases.acquire("wells/wells", "another-host:1:1", 60_000)
+    with open_session(config.load(str(small(tmp_path / "site") / "kfm.yml"), {}), clock=clock) as session:
+        old = session.state.leases.acquire("wells/wells", "another-host:1:1", 60_000)
         assert is_held(old, clock.now_ms())
         clock.advance(-86_400_000)
-        receipt = house.run(house.trigger("wells"))
+        receipt = session.run(session.trigger("wells"))
         assert receipt.outcome == "done"
-        alive = house.state.leases.acquire("other", this_process(), 60_000)
+        alive = session.state.leases.acquire("other", this_process(), 60_000)
         clock.advance(-86_400_000)
         assert is_held(alive, clock.now_ms()), "one that is seen at work keeps it"
 
@@ -274,7 +274,7 @@ def test_who_holds_a_lease_in_another_world_of_processes_is_not_called_dead() ->
 
 def test_a_live_worker_in_another_pid_namespace_keeps_its_lease() -> None:
     unshare = shutil.which("unshare")
-    ask = "from kfm.store.holders import this_process as t; print(t(), flush=True); input()"
+    ask = "from kfm.store.process_identity import this_process as t; print(t(), flush=True); input()"
     words = [unshare or "", "--pid", "--fork", "--mount-proc", sys.executable, "-c", ask]
     if unshare is None or typed(ROOT, *words[:4], "true").returncode != 0:
         lacking("no namespaces here")

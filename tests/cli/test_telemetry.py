@@ -8,7 +8,7 @@ from pathlib import Path
 import jsonschema
 
 from kfm import __version__
-from kfm.contract.schemas import generate
+from kfm.model.json_schemas import generate
 from tests.cli.conftest import Kfm
 
 # U14: what every event of telemetry must name.

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.engine.installations import Installation, environment
 from tests.sampling import sampled
 from tests.testing.test_plugin import pytest_in
-from tests.walk.installations import Installation, environment
 
 TRUSTED = {"KFM_ACCEPT_WEAK_STORAGE": "true"}
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from kfm.app.runs import queries
 from kfm.cli import render
-from kfm.house import looking
 
 from .conftest import Kfm
 
@@ -35,7 +35,7 @@ def test_a_run_is_named_by_the_start_of_its_id_wherever_one_is_asked_for(ran: Kf
 
 def test_as_much_of_an_id_is_shown_as_tells_it_from_every_other(ran: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = [row["run"] for row in ran("runs", "list", "--json").data]
-    monkeypatch.setattr(looking, "SHORT", 1)
+    monkeypatch.setattr(queries, "SHORT", 1)
     told = [line.split()[-1] for line in ran("runs", "list").out.splitlines()[1:]]
     assert len(set(told)) == len(ids) and all(one.startswith(start) for one, start in zip(ids, told, strict=True))
 
@@ -43,11 +43,11 @@ def test_as_much_of_an_id_is_shown_as_tells_it_from_every_other(ran: Kfm, monkey
         def ids(self, beginning: str) -> list[str]:
             return [each for each in ("abcdefgh-1", "abcdefgh-2", "abcd") if each.startswith(beginning)]
 
-    class House:
+    class Session:
         state = type("State", (), {"runs": Runs()})
 
-    monkeypatch.setattr(looking, "SHORT", 8)
-    assert looking.short_run(House(), "abcdefgh-1") == "abcdefgh-1"  # type: ignore[arg-type]
+    monkeypatch.setattr(queries, "SHORT", 8)
+    assert queries.short_run(Session(), "abcdefgh-1") == "abcdefgh-1"  # type: ignore[arg-type]
 
 
 def test_help_is_what_the_command_says_of_itself(kfm: Kfm) -> None:

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from kfm import __version__
-from kfm.contract.records import Status, Zone
+from kfm.model.records import Status, Zone
 from kfm.projections.worker_receipt import DECISIONS, STATUS, ZONES
 from tests.cli.conftest import Kfm
 

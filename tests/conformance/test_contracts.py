@@ -14,13 +14,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from kfm.contract.canonical import canonical
-from kfm.contract.records import DataContract
-from kfm.documents.dates import date_format_problem, date_reader
-from kfm.documents.encodings import codec_of, encoding_of
-from kfm.documents.patterns import compiled, pattern_flaw
 from kfm.errors import KfmError
-from kfm.inspection.inspecting import inspect
+from kfm.model.canonical import canonical
+from kfm.model.records import DataContract
+from kfm.parsing.dates import date_format_problem, date_reader
+from kfm.parsing.encodings import codec_of, encoding_of
+from kfm.parsing.patterns import compiled, pattern_flaw
+from kfm.validation.source_check import inspect
 
 FOLDER = Path(__file__).resolve().parents[2] / "conformance" / "contracts"
 Vector = dict[str, Any]

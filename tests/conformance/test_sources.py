@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from kfm.contract.records import Checkpoint, FetchRequest
 from kfm.errors import BadInput
+from kfm.model.records import Checkpoint, FetchRequest
 from kfm.sources import http
 from kfm.sources.addresses import refusal
-from kfm.sources.locations import parse
+from kfm.sources.urls import parse
 from tests.sources.memory_objects import MemoryObjects
 
 FOLDER = Path(__file__).resolve().parents[2] / "conformance" / "sources"

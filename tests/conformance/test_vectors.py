@@ -18,19 +18,19 @@ import msgspec
 import pytest
 
 from kfm import config
-from kfm.contract.canonical import canonical
-from kfm.contract.keys import claim_key, input_hash, output_key, run_id, run_key, run_key_of
-from kfm.contract.names import is_semantic
-from kfm.contract.records import ManifestEntry, SourceRef, Step
-from kfm.contract.updater import Plan, Updater
-from kfm.documents import reading, windows
-from kfm.documents.strict_json import decode
-from kfm.engine.parts import Tally, write
+from kfm.engine.manifest_tree import Tally, write
 from kfm.engine.plan import make
 from kfm.errors import BadInput
-from kfm.inspection.describing import read_from
+from kfm.model.canonical import canonical
+from kfm.model.keys import claim_key, input_hash, output_key, run_id, run_key, run_key_of
+from kfm.model.names import is_semantic
+from kfm.model.records import ManifestEntry, SourceRef, Step
+from kfm.model.updater import Plan, Updater
+from kfm.parsing import documents, time_windows
+from kfm.parsing.strict_json import decode
 from kfm.projections.artifacts import published_path
-from kfm.projections.plans import plan_diff
+from kfm.projections.plan_diff import plan_diff
+from kfm.validation.output_description import read_from
 from tests.conformance import transforms
 from tools.version_of import version_of
 
@@ -96,7 +96,7 @@ def answer_transform(vector: Vector) -> None:
 def answer_document(vector: Vector, *, as_json: bool) -> None:
     body = bytes.fromhex(vector["bytes"]) if "bytes" in vector else vector["text"].encode()
     try:
-        document = reading.read(body, "kfm.yml", json=as_json)
+        document = documents.read(body, "kfm.yml", json=as_json)
     except BadInput as problem:
         assert str(problem) == vector.get("refused")
     else:
@@ -111,7 +111,7 @@ def answer_config(vector: Vector) -> None:
         except BadInput as problem:
             assert str(problem) == vector.get("refused")
             return
-    values = {reading.dotted(at): value for at, value in config.leaves(msgspec.to_builtins(resolved.config), ())}
+    values = {documents.dotted(at): value for at, value in config.leaves(msgspec.to_builtins(resolved.config), ())}
     told = {key: origin for key, origin in resolved.origins.items() if origin != "default"}
     found = {key: {"value": values[key], "origin": origin} for key, origin in told.items()}
     assert canonical(found) == canonical(vector.get("settings"))
@@ -186,12 +186,12 @@ def key(name: str, answer: Callable[[Vector], str]) -> Callable[[Vector], None]:
 def answer_window(vector: Vector) -> None:
     if "refused" in vector:
         with pytest.raises(BadInput) as refused:
-            windows.interval(vector["text"], vector["today"])
+            time_windows.interval(vector["text"], vector["today"])
         assert str(refused.value) == vector["refused"]
         return
-    assert windows.interval(vector["text"], vector["today"]) == vector["window"]
+    assert time_windows.interval(vector["text"], vector["today"]) == vector["window"]
     for text, lies in vector.get("inside", {}).items():
-        assert windows.within(vector["window"], text) is lies, text
+        assert time_windows.within(vector["window"], text) is lies, text
 
 
 def answer_semantic(vector: Vector) -> None:
@@ -230,7 +230,7 @@ ANSWERS: dict[str, Callable[[Vector], None]] = {
 
 # Answered where the rest of the subject is tested.
 ELSEWHERE = {
-    "webhooks/verify": "tests/webhooks/test_verify.py",
+    "webhooks/verify": "tests/api/test_verify.py",
     **{
         f"contracts/{path.stem}": "tests/conformance/test_contracts.py" for path in CONFORMANCE.glob("contracts/*.json")
     },

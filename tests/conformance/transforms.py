@@ -14,16 +14,16 @@ from typing import Any
 
 import msgspec
 
-from kfm.contract.declared import OutputConfig, check_outputs
-from kfm.contract.keys import digest
-from kfm.contract.records import DataContract, Record, SourceRef, Trigger
-from kfm.documents import reading, shape
 from kfm.engine.acquire import layout_of
-from kfm.engine.reader import StepReader
+from kfm.engine.step_reader import StepReader
 from kfm.errors import KfmError
-from kfm.inspection.inspecting import inspect
-from kfm.updaters.declared.sorting import Room
-from kfm.updaters.declared.updater import DeclaredUpdater
+from kfm.model.keys import digest
+from kfm.model.records import DataContract, Record, SourceRef, Trigger
+from kfm.model.transform_config import OutputConfig, check_outputs
+from kfm.parsing import documents, record_shape
+from kfm.updaters.transforms.external_sort import Room
+from kfm.updaters.transforms.transform_updater import DeclaredUpdater
+from kfm.validation.source_check import inspect
 
 Case = dict[str, Any]
 
@@ -50,8 +50,8 @@ _PLACE = re.compile(r"^case\.json:1:[0-9]+: ")  # where in a line it stands is t
 def _made(case: Case, limits: dict[str, int]) -> dict[str, str]:
     contracts = {name: source["contract"] for name, source in case["sources"].items()}
     text = json.dumps({"contracts": contracts, "outputs": case["outputs"]}, ensure_ascii=False)
-    document = reading.read(text.encode(), "case.json", json=True)
-    declared = shape.into(document, Declared)
+    document = documents.read(text.encode(), "case.json", json=True)
+    declared = record_shape.into(document, Declared)
     check_outputs(document, (), declared.outputs, declared.contracts)
     updater = DeclaredUpdater(
         "case", "1", declared.outputs, declared.contracts, lambda read: Room(read.scratch, **limits)

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from kfm.app.core.session import Session, open_session, open_tables
 from kfm.clock import Clock, FixedClock
 from kfm.config import load
-from kfm.contract.canonical import canonical
-from kfm.contract.keys import digest
-from kfm.contract.records import Receipt
-from kfm.house.opening import House, open_house, open_tables
+from kfm.model.canonical import canonical
+from kfm.model.keys import digest
+from kfm.model.records import Receipt
 from tests.crash.points import Points, install
 from tests.crash.updaters import T0, Command, Script, lay_out
 
@@ -109,25 +109,25 @@ def answer_of(work: Callable[[Voice], Any]) -> Any:
     return ended.answer
 
 
-def house_in(folder: str, clock: Clock | None = None) -> House:
-    return open_house(load(os.path.join(folder, "kfm.yml"), {}), clock=clock or FixedClock(T0))
+def session_in(folder: str, clock: Clock | None = None) -> Session:
+    return open_session(load(os.path.join(folder, "kfm.yml"), {}), clock=clock or FixedClock(T0))
 
 
-def perform(house: House, command: Command) -> Receipt:
+def perform(session: Session, command: Command) -> Receipt:
     if command.verb == "run":
         reason = "the crash is over" if command.abandon else ""
-        trigger = house.trigger(command.dataset, actor="operator", abandon=command.abandon, reason=reason)
-        return house.run(trigger)
-    return house.operation(command.verb, command.dataset, actor="operator")
+        trigger = session.trigger(command.dataset, actor="operator", abandon=command.abandon, reason=reason)
+        return session.run(trigger)
+    return session.operation(command.verb, command.dataset, actor="operator")
 
 
 def play(folder: str, script: Script, voice: Voice, *, start: int = 0, clock: Clock | None = None) -> None:
     """Type the commands from number `start` on, each in a house of its own."""
     for n, command in enumerate(script.commands[start:], start):
         lay_out(folder, command, n)
-        with house_in(folder, clock) as house:
-            receipt = perform(house, command)
-            house.settle()
+        with session_in(folder, clock) as session:
+            receipt = perform(session, command)
+            session.settle()
             voice.ack(receipt)
 
 
@@ -137,12 +137,12 @@ def recover(folder: str, script: Script, voice: Voice, *, clock: Clock | None = 
     Every command ends in one ledger entry, so their number says which command comes next. A command
     that died before it claimed its work left nothing behind, and is simply typed again.
     """
-    with house_in(folder, clock) as house:
-        receipts = list(house.resume())
-        house.settle()
+    with session_in(folder, clock) as session:
+        receipts = list(session.resume())
+        session.settle()
         for receipt in receipts:
             voice.ack(receipt)
-        done = sum(1 for _ in house.state.ledger.entries())
+        done = sum(1 for _ in session.state.ledger.entries())
     play(folder, script, voice, start=done, clock=clock)
 
 

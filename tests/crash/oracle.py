@@ -17,14 +17,14 @@ from typing import Any
 
 import msgspec
 
-from kfm.contract.canonical import canonical
-from kfm.contract.keys import GENESIS, digest
-from kfm.contract.manifests import entries
-from kfm.contract.ports import Tables
-from kfm.contract.records import NONDET, Receipt
-from kfm.house.opening import House
+from kfm.app.core.session import Session
+from kfm.crypto.merkle import leaf_hash, root_of
+from kfm.model.canonical import canonical
+from kfm.model.keys import GENESIS, digest
+from kfm.model.manifests import entries
+from kfm.model.ports import Tables
+from kfm.model.records import NONDET, Receipt
 from kfm.projections.artifacts import receipt_path
-from kfm.seals.merkle import leaf_hash, root_of
 from kfm.store.state import StoredState
 from tests.store.compared import TABLES, compared
 
@@ -98,11 +98,11 @@ def difference(expected: dict[str, str], found: dict[str, str]) -> str:
     return "\n".join(lines)
 
 
-def check(house: House, folder: str, acks: dict[str, str]) -> None:
+def check(session: Session, folder: str, acks: dict[str, str]) -> None:
     """What holds at any instant: intent before effect, effect before done, proof with every move."""
-    state = house.state
-    runs, open_runs, receipts = (dict(house.tables.scan(table)) for table in ("runs", "open_runs", "receipts"))
-    _check_journals(house, list(runs))
+    state = session.state
+    runs, open_runs, receipts = (dict(session.tables.scan(table)) for table in ("runs", "open_runs", "receipts"))
+    _check_journals(session, list(runs))
     _check_ledger(state, receipts)
     for run_id, name in acks.items():
         assert run_id in receipts, f"run {run_id} was acknowledged and is gone"
@@ -111,20 +111,20 @@ def check(house: House, folder: str, acks: dict[str, str]) -> None:
         status = msgspec.json.decode(body)["status"]
         assert (status == "RUNNING") == (run_id not in receipts), f"run {run_id} is {status} and has a receipt, or none"
         assert (status == "RUNNING") == any(key.endswith(f"/{run_id}") for key in open_runs)
-    _check_refs(house, receipts)
-    _check_files(folder, house, receipts)
+    _check_refs(session, receipts)
+    _check_files(folder, session, receipts)
 
 
-def _check_journals(house: House, runs: list[str]) -> None:
+def _check_journals(session: Session, runs: list[str]) -> None:
     """P1a: what is DONE is there, with its digest. P1b: nothing is DONE that was not intended before."""
     for run_id in runs:
         intended: set[int] = set()
-        for segment, _ in house.state.journal.segments(run_id):
+        for segment, _ in session.state.journal.segments(run_id):
             if segment.payload.get("continues"):  # intended, and done, by the run it continues
                 intended.update(position for position, *_ in segment.done)
             for position, name, size, _media_type in segment.done:
                 assert position in intended, f"step {position} of {run_id} is done and was never intended"
-                assert len(house.objects.read(name)) == size
+                assert len(session.objects.read(name)) == size
             for first, last in segment.intent:
                 intended.update(range(first, last))
 
@@ -144,9 +144,9 @@ def _check_ledger(state: StoredState, receipts: dict[str, bytes]) -> None:
     assert listed == receipts.keys()
 
 
-def _check_refs(house: House, receipts: dict[str, bytes]) -> None:
+def _check_refs(session: Session, receipts: dict[str, bytes]) -> None:
     """A ref is where its history says, every move is in the receipt of its run, and all its bytes are there."""
-    state = house.state
+    state = session.state
     for name, value in state.refs.all():
         at = ""
         for entry in state.refs.history(name):
@@ -159,15 +159,15 @@ def _check_refs(house: House, receipts: dict[str, bytes]) -> None:
             dataset = name.partition("/")[2]
             version = state.ledger.version(dataset, value)
             assert version is not None
-            for made in entries(house.objects, value):
-                assert len(house.objects.read(made.digest)) == made.size
+            for made in entries(session.objects, value):
+                assert len(session.objects.read(made.digest)) == made.size
         elif name.startswith(("raw/", "quarantine/")):
-            house.objects.read(value)
+            session.objects.read(value)
 
 
-def _check_files(folder: str, house: House, receipts: dict[str, bytes]) -> None:
+def _check_files(folder: str, session: Session, receipts: dict[str, bytes]) -> None:
     """What is outside was decided inside before: no file without its version, no receipt but the one in the state."""
-    refs = house.state.refs
+    refs = session.state.refs
     told = {entry.after[7:23] for name, _ in refs.all("published/") for entry in refs.history(name)}
     paths = {
         os.path.join(".kfm", receipt_path(msgspec.json.decode(body, type=Receipt))): body for body in receipts.values()

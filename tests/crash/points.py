@@ -20,8 +20,8 @@ from typing import Any
 
 import apsw
 
-import kfm.durable
-import kfm.publish.files
+import kfm.fsio
+import kfm.sinks.folder_publisher
 import kfm.store.jsonl
 import kfm.store.sqlite
 
@@ -94,13 +94,13 @@ def install(points: Points) -> None:
     for kind in (kfm.store.sqlite.SqliteTables, kfm.store.jsonl.JsonlTables):
         for name in ("begin", "put", "add", "put_many", "delete", "commit"):
             _wrap(points, kind, "tables", name)
-    fs = kfm.durable.Fs
+    fs = kfm.fsio.Fs
     files = type("Files", (fs,), {})  # as the publisher sees them
     for kind, prefix in ((files, "files"), (fs, "fs")):
         for name in _FS:
             _wrap(points, kind, prefix, name)
         _wrap_write(points, kind, prefix)
-    publisher = kfm.publish.files.FilesPublisher
+    publisher = kfm.sinks.folder_publisher.FilesPublisher
     for name in ("write_file", "update_metadata", "emit_event"):
         _wrap(points, publisher, "publisher", name)
     made = publisher.__init__

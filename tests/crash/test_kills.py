@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kfm.clock import Clock, FixedClock
-from kfm.contract.manifests import named_parts, parts
+from kfm.model.manifests import named_parts, parts
 from tests.crash import counts
 from tests.crash.harness import (
     Ended,
@@ -20,9 +20,9 @@ from tests.crash.harness import (
     begin,
     cut_run,
     end,
-    house_in,
     play,
     recover,
+    session_in,
 )
 from tests.crash.oracle import check, difference, everything, without_noops
 from tests.crash.points import boundary
@@ -80,10 +80,10 @@ def test_a_kill_at_any_place_over_a_tree_of_several_levels_changes_nothing(scrat
 
 def over_a_tree(scratch: str, state: str, only: Callable[[str], bool], every: int) -> None:
     trial = Trial(scratch, state, TREE, only)
-    with house_in(trial.folder) as house:
-        versions = [entry.after for entry in house.state.refs.history("processed/counties")]
-        depths = [(named_parts(house.objects, version) or [])[0].depth for version in versions]
-        entries = [list(parts(house.objects, version)) for version in versions]
+    with session_in(trial.folder) as session:
+        versions = [entry.after for entry in session.state.refs.history("processed/counties")]
+        depths = [(named_parts(session.objects, version) or [])[0].depth for version in versions]
+        entries = [list(parts(session.objects, version)) for version in versions]
     assert depths == [1, 1, 1], "a root above parts above parts of entries"
     assert len(set(entries[1]) - set(entries[0])) < 12 < len(set(entries[0]) & set(entries[1])), "versions share parts"
     for at in range(every, len(trial.labels) + 1, every):
@@ -150,15 +150,15 @@ def test_a_resume_after_midnight_writes_no_second_receipt(scratch: str, state: s
         trial.cut(at)
 
         def work(voice: Voice) -> tuple[list[str], list[str], list[str]]:
-            with house_in(trial.folder) as house:
-                before = [run.started_at[:10] for run in house.state.runs.unfinished()]
-                before += [entry.ts[:10] for entry in house.state.ledger.entries()]
+            with session_in(trial.folder) as session:
+                before = [run.started_at[:10] for run in session.state.runs.unfinished()]
+                before += [entry.ts[:10] for entry in session.state.ledger.entries()]
             recover(trial.folder, SMALLEST, voice, clock=FixedClock(T0 + DAY))
-            with house_in(trial.folder, FixedClock(T0 + 2 * DAY)) as house:
-                house.settle()
-                check(house, trial.folder, {})
-                runs = [entry.run_id for entry in house.state.ledger.entries()]
-                return before, runs, [p for p in everything(trial.folder, house.tables) if p.startswith(".kfm/rec")]
+            with session_in(trial.folder, FixedClock(T0 + 2 * DAY)) as session:
+                session.settle()
+                check(session, trial.folder, {})
+                runs = [entry.run_id for entry in session.state.ledger.entries()]
+                return before, runs, [p for p in everything(trial.folder, session.tables) if p.startswith(".kfm/rec")]
 
         before, runs, files = answer_of(work)
         counts.add("singles")

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 from kfm.clock import FixedClock
-from kfm.contract.ports import Tables
-from kfm.store.formats import FORMAT
+from kfm.model.ports import Tables
+from kfm.store.index_check import differences
 from kfm.store.jsonl import JsonlTables
-from kfm.store.maps import differences
 from kfm.store.sqlite import SqliteTables
 from kfm.store.state import StoredState
+from kfm.store.state_formats import FORMAT
 from tests.crash import counts
 from tests.crash.harness import Voice, answer_of, in_child
 from tests.crash.oracle import rows_of

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 import kfm.store.sqlite
+from kfm.app.core.session import open_tables
 from kfm.clock import FixedClock
-from kfm.contract.records import Lease
 from kfm.errors import Busy, Fenced
-from kfm.house.opening import open_tables
-from kfm.store.holders import this_process
+from kfm.model.records import Lease
+from kfm.store.process_identity import this_process
 from kfm.store.state import StoredState
 from tests.crash import counts
-from tests.crash.harness import Voice, answer_of, begin, clean_run, end, house_in, load, perform, recover
+from tests.crash.harness import Voice, answer_of, begin, clean_run, end, load, perform, recover, session_in
 from tests.crash.oracle import check, difference, files_of, rows_of
 from tests.crash.points import Points, boundary, install, stop
 from tests.crash.updaters import SMALLEST, STATIONS, T0, Script, lay_out, settle_in
@@ -51,9 +51,9 @@ def first_worker(folder: str, script: Script, at: int, only: Callable[[str], boo
         try:
             for n, command in enumerate(script.commands):
                 lay_out(folder, command, n)
-                with house_in(folder) as house:
-                    receipt = perform(house, command)
-                    house.settle()
+                with session_in(folder) as session:
+                    receipt = perform(session, command)
+                    session.settle()
                 if stopped:
                     break
         except Fenced:
@@ -80,9 +80,9 @@ def all_of(folder: str) -> dict[str, str]:
     """Every byte, tokens and holders too."""
 
     def work(_voice: Voice) -> dict[str, str]:
-        with house_in(folder, LATER) as house:
-            check(house, folder, {})
-            rows = {f"{t}/{k}": v.hex() for t, table in rows_of(house.tables).items() for k, v in table.items()}
+        with session_in(folder, LATER) as session:
+            check(session, folder, {})
+            rows = {f"{t}/{k}": v.hex() for t, table in rows_of(session.tables).items() for k, v in table.items()}
             return rows | files_of(folder)
 
     return dict(answer_of(work))

@@ -14,8 +14,8 @@ from tests.crash import counts
 from tests.crash.trial import STATES, Trial
 from tests.crash.typing_it import STORAGE, Typed, check_manners, words
 from tests.crash.updaters import NOW, SMALLEST, lay_out
+from tests.engine.system_calls import need_strace
 from tests.sampling import sampled
-from tests.walk.system_calls import need_strace
 
 ROOT = Path(__file__).resolve().parents[2]
 CHANGING = "write,pwrite64,fsync,fdatasync,ftruncate,link,linkat,rename,renameat,renameat2,unlink,unlinkat,mkdir"

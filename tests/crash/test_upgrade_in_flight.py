@@ -8,7 +8,7 @@ import pytest
 
 from kfm.errors import PlanDrift
 from tests.crash import counts
-from tests.crash.harness import Voice, answer_of, house_in, perform
+from tests.crash.harness import Voice, answer_of, perform, session_in
 from tests.crash.oracle import check, difference, files_of, rows_of
 from tests.crash.points import boundary
 from tests.crash.trial import STATES, Trial
@@ -20,8 +20,8 @@ OTHERS = ("SmallestNext", "SmallestDrifted")
 
 
 def rows_and_files(folder: str, *without: str) -> dict[str, str]:
-    with house_in(folder) as house:
-        rows = rows_of(house.tables)
+    with session_in(folder) as session:
+        rows = rows_of(session.tables)
         kept = {table: rows[table] for table in rows if table not in without}
         return {f"{t}/{key}": body.hex() for t in kept for key, body in kept[t].items()} | files_of(folder)
 
@@ -30,8 +30,8 @@ def cut_after_planning(trial: Trial, every: int) -> list[int]:
     """The places, or each n-th, at which a kill leaves a run that is planned and not ended."""
 
     def look(_voice: Voice) -> bool:
-        with house_in(trial.folder) as house:
-            return any(run.plan_hash for run in house.state.runs.unfinished())
+        with session_in(trial.folder) as session:
+            return any(run.plan_hash for run in session.state.runs.unfinished())
 
     found = []
     for at in range(every, len(trial.labels) + 1, every):
@@ -59,13 +59,13 @@ def test_other_code_stops_and_executes_nothing_and_the_old_code_can_still_finish
             # The claim notes the attempt and the lease its token; no fact about the work may change.
             before = rows_and_files(trial.folder, "leases", "meta", "runs")
             problems = []
-            with house_in(trial.folder) as house:
-                for attempt in (lambda: list(house.resume()), lambda: [perform(house, RUN)]):
+            with session_in(trial.folder) as session:
+                for attempt in (lambda: list(session.resume()), lambda: [perform(session, RUN)]):
                     try:
                         problems.append(str([receipt.outcome for receipt in attempt()]))
                     except PlanDrift as problem:
                         problems.append(problem.code)
-                house.settle()
+                session.settle()
             return problems, difference(before, rows_and_files(trial.folder, "leases", "meta", "runs"))
 
         problems, told = answer_of(upgraded)
@@ -88,12 +88,12 @@ def test_abandoning_with_a_reason_ends_the_old_run_with_a_receipt(scratch: str, 
         def abandoned_by(_voice: Voice) -> list[list[str]]:
             settle_in(trial.folder, SMALLEST, state, cls="SmallestNext")
             lay_out(trial.folder, RUN, 0)
-            with house_in(trial.folder) as house:
-                perform(house, Command("run", "smallest", abandon=True))
-                house.settle()
-                assert not list(house.state.runs.unfinished())
-                check(house, trial.folder, {})
-                receipts = [house.state.ledger.receipt(entry.run_id) for entry in house.state.ledger.entries()]
+            with session_in(trial.folder) as session:
+                perform(session, Command("run", "smallest", abandon=True))
+                session.settle()
+                assert not list(session.state.runs.unfinished())
+                check(session, trial.folder, {})
+                receipts = [session.state.ledger.receipt(entry.run_id) for entry in session.state.ledger.entries()]
                 return [
                     [r.updater_version, r.outcome, *(n.message for n in r.errors)] for r in receipts if r is not None
                 ]
@@ -112,11 +112,11 @@ def test_abandoning_under_the_same_version_ends_the_run_and_asks_for_a_new_versi
     settle_in(trial.folder, SMALLEST, "sqlite", cls="SmallestDrifted")
 
     def abandoned_by(_voice: Voice) -> list[list[str]]:
-        with house_in(trial.folder) as house:
-            perform(house, Command("run", "smallest", abandon=True))
-            house.settle()
-            receipts = [house.state.ledger.receipt(entry.run_id) for entry in house.state.ledger.entries()]
-            assert not house.state.refs.at("processed/smallest")
+        with session_in(trial.folder) as session:
+            perform(session, Command("run", "smallest", abandon=True))
+            session.settle()
+            receipts = [session.state.ledger.receipt(entry.run_id) for entry in session.state.ledger.entries()]
+            assert not session.state.refs.at("processed/smallest")
             return [[r.outcome, *(note.code for note in r.errors)] for r in receipts if r is not None]
 
     assert answer_of(abandoned_by) == [["superseded", "run.superseded"], ["failed", "plan.changed"]]
@@ -138,9 +138,9 @@ def test_a_drifted_run_strands_no_other(scratch: str) -> None:
 
         execute.Crew.perform = unplugged  # type: ignore[method-assign, assignment]
         for name in ("smallest", "again"):
-            with house_in(folder) as house:
+            with session_in(folder) as session:
                 with pytest.raises(KeyboardInterrupt):
-                    perform(house, Command("run", name))
+                    perform(session, Command("run", name))
 
     answer_of(leave_two)
     config = config.replace("{cls}", "SmallestNext")
@@ -148,9 +148,9 @@ def test_a_drifted_run_strands_no_other(scratch: str) -> None:
 
     def resume(_voice: Voice) -> tuple[list[str], str]:
         done = []
-        with house_in(folder) as house:
+        with session_in(folder) as session:
             try:
-                for receipt in house.resume():
+                for receipt in session.resume():
                     done.append(f"{receipt.dataset} {receipt.outcome}")
             except PlanDrift as problem:
                 return done, problem.code

@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
+from kfm.app.core.session import open_session
 from kfm.clock import FixedClock
-from kfm.contract.updater import Output
 from kfm.engine.execute import Crew
-from kfm.engine.results import Results
+from kfm.engine.step_results import Results
 from kfm.errors import Busy, StorageFailed
-from kfm.house.opening import open_house
-from kfm.publish.files import FilesPublisher
-from kfm.store.holders import this_process
+from kfm.model.updater import Output
+from kfm.sinks.folder_publisher import FilesPublisher
 from kfm.store.locks import FileLock
 from kfm.store.objects import FileObjects
+from kfm.store.process_identity import this_process
 from kfm.store.state import StoredState
-from tests.crash.harness import Voice, answer_of, house_in, in_child, load, perform
+from tests.crash.harness import Voice, answer_of, in_child, load, perform, session_in
 from tests.crash.points import Points, die, fail, install
 from tests.crash.updaters import FAN, SMALLEST, STATIONS, T0, Command, Script, lay_out, settle_in
 
@@ -33,9 +33,9 @@ def installed(scratch: str, script: Script, commands: int) -> str:
     settle_in(folder, script, "sqlite")
     for n, command in enumerate(script.commands[:commands]):
         lay_out(folder, command, n)
-        with house_in(folder) as house:
-            perform(house, command)
-            house.settle()
+        with session_in(folder) as session:
+            perform(session, command)
+            session.settle()
     return folder
 
 
@@ -44,22 +44,22 @@ def test_an_operation_whose_ref_went_elsewhere_ends_instead_of_staying_open_for_
     folder = installed(scratch, STATIONS, 4)
 
     def killed_when_planned(_voice: Voice) -> None:
-        with house_in(folder) as house:
+        with session_in(folder) as session:
             install(Points(2, die, only=lambda label: label == "tables.commit after"))  # the claim, then the plan
-            house.operation("rollback", "stations")
+            session.operation("rollback", "stations")
 
-    with house_in(folder) as house:
-        moves = [entry.after for entry in house.state.refs.history("published/stations")]
+    with session_in(folder) as session:
+        moves = [entry.after for entry in session.state.refs.history("published/stations")]
     assert in_child(killed_when_planned).killed
-    with house_in(folder) as house:
-        (planned,) = house.state.runs.unfinished()
+    with session_in(folder) as session:
+        (planned,) = session.state.runs.unfinished()
         assert planned.plan_hash
-        assert house.operation("rollback", "stations", {"to": moves[0]}).outcome == "done"
-        (receipt,) = house.resume()
+        assert session.operation("rollback", "stations", {"to": moves[0]}).outcome == "done"
+        (receipt,) = session.resume()
         assert (receipt.run_id, receipt.status) == (planned.run_id, "FAILED")
         assert [note.code for note in receipt.errors] == ["ref.moved"]
-        assert not list(house.state.runs.unfinished()) and not list(house.resume())
-        assert [entry.after for entry in house.state.refs.history("published/stations")] == [*moves, moves[0]]
+        assert not list(session.state.runs.unfinished()) and not list(session.resume())
+        assert [entry.after for entry in session.state.refs.history("published/stations")] == [*moves, moves[0]]
 
 
 def test_nothing_is_called_done_after_a_large_output_could_not_be_synced(scratch: str) -> None:
@@ -68,16 +68,16 @@ def test_nothing_is_called_done_after_a_large_output_could_not_be_synced(scratch
     lay_out(folder, FAN.commands[0], 0)
 
     def work(_voice: Voice) -> tuple[int, int, int]:
-        with house_in(folder) as house:
+        with session_in(folder) as session:
             # The first sync is that of the source; the next one is in a step, after others of its batch are finished.
             points = Points(3, fail(5), only=lambda label: label.startswith("fs.sync before"))
             install(points)
             with pytest.raises(StorageFailed):
-                perform(house, FAN.commands[0])
+                perform(session, FAN.commands[0])
             assert points.acted == 1
-        with house_in(folder) as house:
-            (run,) = house.state.runs.unfinished()
-            segments = [segment for segment, _ in house.state.journal.segments(run.run_id)]
+        with session_in(folder) as session:
+            (run,) = session.state.runs.unfinished()
+            segments = [segment for segment, _ in session.state.journal.segments(run.run_id)]
             return len(segments), sum(len(s.done) for s in segments), sum(len(s.failed) for s in segments)
 
     segments, done, failed = answer_of(work)
@@ -103,9 +103,9 @@ def test_a_commit_that_failed_is_not_logged_as_committed(scratch: str) -> None:
         heard = Heard()
         points = Points(at, fail(5), only=lambda label: label == "fs.sync before")
         install(points)
-        house = open_house(load(os.path.join(folder, "kfm.yml"), {}), log=heard, clock=FixedClock(T0))
+        session = open_session(load(os.path.join(folder, "kfm.yml"), {}), log=heard, clock=FixedClock(T0))
         try:
-            perform(house, SMALLEST.commands[0])
+            perform(session, SMALLEST.commands[0])
         except StorageFailed:
             return heard.names, True
         return heard.names, False
@@ -216,19 +216,19 @@ def test_the_rows_a_killed_run_held_back_are_filed_when_it_is_resumed(scratch: s
     def killed(at: int) -> bool:
         def work(_voice: Voice) -> None:
             install(Points(at, die, only=lambda label: label == "tables.commit after"))
-            with house_in(folder) as house:
-                perform(house, Command("run", "stations"))
+            with session_in(folder) as session:
+                perform(session, Command("run", "stations"))
 
         return in_child(work).killed
 
     for at in range(1, 20):
         assert killed(at)
-        with house_in(folder) as house:
-            if any(run.plan_hash for run in house.state.runs.unfinished()):
+        with session_in(folder) as session:
+            if any(run.plan_hash for run in session.state.runs.unfinished()):
                 break
-    with house_in(folder) as house:
-        (receipt,) = house.resume()
+    with session_in(folder) as session:
+        (receipt,) = session.resume()
         assert receipt.held_rows == 1
-        report = house.objects.read(house.state.refs.at("quarantine/stations"))
+        report = session.objects.read(session.state.refs.at("quarantine/stations"))
         assert b'"held_rows":1' in report
-        assert house.state.inbox.checkpoint("in.csv") is not None, "and the source is remembered"
+        assert session.state.inbox.checkpoint("in.csv") is not None, "and the source is remembered"

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable
 
 from tests.crash import counts
-from tests.crash.harness import Ended, Voice, answer_of, clean_run, cut_run, house_in, recover, rows_as_read
+from tests.crash.harness import Ended, Voice, answer_of, clean_run, cut_run, recover, rows_as_read, session_in
 from tests.crash.oracle import check, difference, everything, rows_of
 from tests.crash.updaters import SMALLEST, Script, settle_in
 
@@ -52,13 +52,13 @@ class Trial:
 
     def _recover(self, voice: Voice, acks: dict[str, str]) -> dict[str, str]:
         as_read = rows_as_read(self.folder) if self.script is SMALLEST else None  # it takes its time
-        with house_in(self.folder) as house:
-            assert as_read in (None, rows_of(house.tables)), "who only looks sees another state than who writes"
-            check(house, self.folder, acks)
+        with session_in(self.folder) as session:
+            assert as_read in (None, rows_of(session.tables)), "who only looks sees another state than who writes"
+            check(session, self.folder, acks)
         recover(self.folder, self.script, voice)
         return self.look(voice)
 
     def look(self, _voice: Voice) -> dict[str, str]:
-        with house_in(self.folder) as house:
-            check(house, self.folder, {})
-            return everything(self.folder, house.tables)
+        with session_in(self.folder) as session:
+            check(session, self.folder, {})
+            return everything(self.folder, session.tables)

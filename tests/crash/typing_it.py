@@ -11,9 +11,9 @@ from typing import NamedTuple
 import msgspec
 
 from kfm.cli.main import main
-from kfm.contract.canonical import canonical
-from kfm.contract.keys import digest
-from kfm.contract.records import Receipt
+from kfm.model.canonical import canonical
+from kfm.model.keys import digest
+from kfm.model.records import Receipt
 from tests.crash.harness import Voice
 from tests.crash.updaters import NOW, Command, Script, lay_out
 

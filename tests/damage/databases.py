@@ -15,10 +15,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import kfm.store.snapshot as snapshot_module
-from kfm.contract.ports import Tables
-from kfm.contract.records import Receipt
-from kfm.durable import REAL, note_at
 from kfm.errors import Corrupt
+from kfm.fsio import REAL, note_at
+from kfm.model.ports import Tables
+from kfm.model.records import Receipt
 from kfm.store.objects import FileObjects
 from kfm.store.snapshot import SnapshotTables
 from kfm.store.sqlite import SqliteTables

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from kfm.app.core.session import open_session
 from kfm.cli.main import main
 from kfm.config import load
-from kfm.house.opening import open_house
 
 MESSAGE = """{"source_id": "gauges", "trigger": "etag-change", "event_type": "update",
 "sent_at": "2026-01-01T00:00:00Z", "metadata": {}, "integrity": {"version": "v1"}}"""
@@ -178,7 +178,7 @@ def test_the_deep_look_tells_how_many_rows_it_found(state: Path, capsys: pytest.
     capsys.readouterr()
     assert main(["--json", "doctor", "--deep"]) == 0
     told = {check["check"]: check["found"] for check in json.loads(capsys.readouterr().out)["checks"]}
-    with open_house(load("kfm.yml", {}), mode="write") as house:
+    with open_session(load("kfm.yml", {}), mode="write") as session:
         tables = ("runs", "ledger", "receipts", "refs", "objects")
-        least = sum(1 for table in tables for _ in house.tables.scan(table))
+        least = sum(1 for table in tables for _ in session.tables.scan(table))
     assert least > 10 and int(told["state.rows"].removesuffix(" rows intact")) >= least

@@ -16,8 +16,8 @@ from random import Random
 
 import pytest
 
-from kfm.durable import REAL, write_note
 from kfm.errors import Corrupt
+from kfm.fsio import REAL, write_note
 from kfm.store.snapshot import SnapshotTables
 from kfm.store.sqlite import SqliteTables
 from tests.damage.databases import Database, database, digest_of, in_memory, judge
@@ -302,7 +302,7 @@ def test_every_durable_commit_is_counted_and_noted_and_no_other(tmp_path: Path) 
     one.begin()
     one.put("runs", "never", b"x")
     one.rollback()
-    from kfm.durable import note_at
+    from kfm.fsio import note_at
 
     assert note_at(REAL, path + ".ack") == 4
     assert two._guarded("commits") == b"4"

@@ -14,7 +14,7 @@ from random import Random
 
 import pytest
 
-from kfm.durable import write_note
+from kfm.fsio import write_note
 from tests.damage.journals import files, journal, judge
 from tests.power.tally import tally
 from tests.sampling import sampled

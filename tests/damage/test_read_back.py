@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from kfm.durable import Fs
 from kfm.errors import Corrupt
+from kfm.fsio import Fs
 from kfm.store.objects import FileObjects
-from tests.walk.site_under_test import folder_site, opened
+from tests.engine.site_under_test import folder_site, opened
 
 LARGE = """
 from kfm import Output, Plan, Step, Updater
@@ -47,13 +47,13 @@ class Altering(Fs):
 @pytest.mark.parametrize("body", ["b'x' * 200_000", "iter([b'x' * 100_000] * 40)"], ids=["bytes", "stream"])
 def test_a_large_output_that_the_disk_altered_is_never_done(tmp_path: Path, body: str) -> None:
     config = folder_site(tmp_path / "site", LARGE.replace("BODY", body), b"a,b\n1,2\n")
-    with opened(config) as house:
+    with opened(config) as session:
         fs = Altering()
-        house.objects = FileObjects(str(tmp_path / "site/.kfm/objects"), house.state, fs)
+        session.objects = FileObjects(str(tmp_path / "site/.kfm/objects"), session.state, fs)
         with pytest.raises(Corrupt, match="damaged"):
-            house.run(house.trigger("demo"))
+            session.run(session.trigger("demo"))
         assert fs.altered
-        assert house.state.refs.at("processed/demo") == ""
-        (run,) = house.state.runs.unfinished()
-        done = [entry[0] for segment, _ in house.state.journal.segments(run.run_id) for entry in segment.done]
+        assert session.state.refs.at("processed/demo") == ""
+        (run,) = session.state.runs.unfinished()
+        done = [entry[0] for segment, _ in session.state.journal.segments(run.run_id) for entry in segment.done]
         assert done == [0], "only the small one"

@@ -16,11 +16,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from kfm.app.core.session import Session, open_session
 from kfm.clock import FixedClock
 from kfm.config import load
-from kfm.contract.records import Step
-from kfm.contract.updater import Output, Reader
-from kfm.house.opening import House, open_house
+from kfm.model.records import Step
+from kfm.model.updater import Output, Reader
 
 HERE = Path(__file__).parent
 BACKENDS = {"sqlite": "sqlite:state/state.db", "jsonl": "jsonl:state/journal.jsonl"}
@@ -49,8 +49,8 @@ def lay_out(folder: Path, backend: str, datasets: tuple[str, ...]) -> Path:
     return folder / "kfm.yml"
 
 
-def opened(config: Path, mode: Any = "write") -> House:
-    return open_house(load(str(config), {}), mode=mode, clock=FixedClock())
+def opened(config: Path, mode: Any = "write") -> Session:
+    return open_session(load(str(config), {}), mode=mode, clock=FixedClock())
 
 
 def write_source(folder: Path, edition: int) -> None:
@@ -58,33 +58,33 @@ def write_source(folder: Path, edition: int) -> None:
     (folder / "source.csv").write_text(f"n,name\n{rows}{'x,not a number' if edition == 2 else ''}\n")
 
 
-def told(house: House, ref: str) -> int:
+def told(session: Session, ref: str) -> int:
     """How many moves of a published ref the outside was told of."""
-    known = house.state.outbox.told("publish", ref.partition("/")[2])
+    known = session.state.outbox.told("publish", ref.partition("/")[2])
     return known.moves if known is not None else 0
 
 
-def facts(house: House) -> dict[str, Any]:
+def facts(session: Session) -> dict[str, Any]:
     """What must read the same forever."""
     return {
-        "refs": dict(house.state.refs.all()),
-        "history": {name: [e.after for e in house.state.refs.history(name)] for name, _ in house.state.refs.all()},
+        "refs": dict(session.state.refs.all()),
+        "history": {name: [e.after for e in session.state.refs.history(name)] for name, _ in session.state.refs.all()},
         "ledger": [
-            [e.index, e.op_type, e.outcome, e.run_id, e.receipt_digest, e.prev] for e in house.state.ledger.entries()
+            [e.index, e.op_type, e.outcome, e.run_id, e.receipt_digest, e.prev] for e in session.state.ledger.entries()
         ],
-        "open_runs": [run.run_id for run in house.state.runs.unfinished()],
-        "kept": [[trigger.trigger_id, trigger.dataset] for trigger in house.state.inbox.waiting()],
+        "open_runs": [run.run_id for run in session.state.runs.unfinished()],
+        "kept": [[trigger.trigger_id, trigger.dataset] for trigger in session.state.inbox.waiting()],
         "undelivered": [
             f"{move.ref}/{move.run_id}"
-            for move in house.state.refs.histories()
-            if move.ref.startswith("published/") and move.n > told(house, move.ref)
+            for move in session.state.refs.histories()
+            if move.ref.startswith("published/") and move.n > told(session, move.ref)
         ],
     }
 
 
-def interrupted(house: House, dataset: str, at: str, *, force: bool = False) -> None:
+def interrupted(session: Session, dataset: str, at: str, *, force: bool = False) -> None:
     """Begin a run and stop it in the middle, as Ctrl-C does: what is done is in the journal, and the rest is open."""
-    updater = house.updater(dataset)
+    updater = session.updater(dataset)
     perform = updater.perform
 
     def stop(step: Step, read: Reader) -> Output:
@@ -94,40 +94,40 @@ def interrupted(house: House, dataset: str, at: str, *, force: bool = False) -> 
 
     updater.perform = stop  # type: ignore[method-assign]
     with contextlib.suppress(KeyboardInterrupt):
-        house.run(house.trigger(dataset, force=force, reason="once more" if force else ""))
+        session.run(session.trigger(dataset, force=force, reason="once more" if force else ""))
     updater.perform = perform  # type: ignore[method-assign]
-    (run,) = (run for run in house.state.runs.unfinished() if run.dataset == dataset)
-    assert run.plan_hash and any(house.state.journal.segments(run.run_id)), "it was not interrupted in the middle"
+    (run,) = (run for run in session.state.runs.unfinished() if run.dataset == dataset)
+    assert run.plan_hash and any(session.state.journal.segments(run.run_id)), "it was not interrupted in the middle"
     assert run.trigger.force is force
 
 
 def make(folder: Path, backend: str, datasets: tuple[str, ...] = DECLARED) -> None:
     config = lay_out(folder, backend, datasets)
-    with opened(config) as house:
+    with opened(config) as session:
         for edition in (1, 2):
             write_source(folder, edition)
-            house.run(house.trigger("golden"))
-            house.operation("promote", "golden", reason=f"edition {edition}", actor="golden")
-        house.run(house.trigger("golden"))
-        house.operation("rollback", "golden", reason="on second thought", actor="golden")
-        house.operation("rollback", "nothing", reason="to fail", actor="golden")
+            session.run(session.trigger("golden"))
+            session.operation("promote", "golden", reason=f"edition {edition}", actor="golden")
+        session.run(session.trigger("golden"))
+        session.operation("rollback", "golden", reason="on second thought", actor="golden")
+        session.operation("rollback", "nothing", reason="to fail", actor="golden")
         write_source(folder, 3)
-        interrupted(house, "golden", "part-4")
+        interrupted(session, "golden", "part-4")
         if datasets:
-            leave_unfinished(house)
-        house.state.sync()
-        (folder / "facts.json").write_text(json.dumps(facts(house), indent=1) + "\n")
+            leave_unfinished(session)
+        session.state.sync()
+        (folder / "facts.json").write_text(json.dumps(facts(session), indent=1) + "\n")
 
 
-def leave_unfinished(house: House) -> None:
-    interrupted(house, "planned", "part-0")
-    interrupted(house, "halfway", "part-2")
-    assert house.run(house.trigger("forced")).status == "SUCCESS"
-    interrupted(house, "forced", "part-2", force=True)
-    house.operation("freeze", "kept", reason="to keep a trigger", actor="golden")
-    assert house.run(house.trigger("kept")).status == "SKIPPED"
-    house.operation("thaw", "kept", reason="for whoever comes next", actor="golden")
-    assert [trigger.dataset for trigger in house.state.inbox.waiting()] == ["kept"]
+def leave_unfinished(session: Session) -> None:
+    interrupted(session, "planned", "part-0")
+    interrupted(session, "halfway", "part-2")
+    assert session.run(session.trigger("forced")).status == "SUCCESS"
+    interrupted(session, "forced", "part-2", force=True)
+    session.operation("freeze", "kept", reason="to keep a trigger", actor="golden")
+    assert session.run(session.trigger("kept")).status == "SKIPPED"
+    session.operation("thaw", "kept", reason="for whoever comes next", actor="golden")
+    assert [trigger.dataset for trigger in session.state.inbox.waiting()] == ["kept"]
 
 
 if __name__ == "__main__":

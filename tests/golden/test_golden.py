@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from kfm.app.runs.run_exports import wal
 from kfm.engine.verify import verify
-from kfm.house.exporting import wal
-from kfm.store.formats import FORMAT
-from kfm.store.maps import differences
+from kfm.store.index_check import differences
+from kfm.store.state_formats import FORMAT
 from tests.golden.make import DECLARED, facts, make, opened
 from tests.node.twin import ROOT, node
 from tests.sampling import sampled
@@ -36,18 +36,18 @@ def declared_in(golden: Path) -> tuple[str, ...]:
 
 def finish(folder: Path) -> dict[str, str]:
     """Whatever is unfinished: taken up, and told to the outside. What is processed and public then."""
-    with opened(folder / "kfm.yml") as house:
-        told = [receipt.status for receipt in house.resume()]
+    with opened(folder / "kfm.yml") as session:
+        told = [receipt.status for receipt in session.resume()]
         assert "SUCCESS" in told and set(told) <= {
             "SUCCESS",
             "SKIPPED",
         }  # skipped: another had run a kept trigger's work
-        house.settle()
-        verify(house.state, house.objects)
-        assert differences(house.state) == []
-        left = facts(house)
+        session.settle()
+        verify(session.state, session.objects)
+        assert differences(session.state) == []
+        left = facts(session)
         assert (left["open_runs"], left["kept"], left["undelivered"]) == ([], [], [])
-        return {name: at for name, at in house.state.refs.all() if name.startswith(("processed/", "published/"))}
+        return {name: at for name, at in session.state.refs.all() if name.startswith(("processed/", "published/"))}
 
 
 def public(folder: Path) -> dict[str, bytes]:
@@ -61,14 +61,14 @@ def test_there_is_a_golden_state_of_every_format_for_each_backend() -> None:
 
 @each_state
 def test_a_golden_state_reads_as_it_was_written(golden: Path) -> None:
-    with opened(golden / "kfm.yml", "read") as house:
-        assert differences(house.state) == []
+    with opened(golden / "kfm.yml", "read") as session:
+        assert differences(session.state) == []
         written = json.loads((golden / "facts.json").read_text())
-        assert {name: fact for name, fact in facts(house).items() if name in written} == written
-        assert verify(house.state, house.objects).entries == len(written["ledger"]) >= 7
-        for entry in house.state.ledger.entries():
+        assert {name: fact for name, fact in facts(session).items() if name in written} == written
+        assert verify(session.state, session.objects).entries == len(written["ledger"]) >= 7
+        for entry in session.state.ledger.entries():
             if entry.wal_ids:
-                assert list(wal(house, entry.run_id))
+                assert list(wal(session, entry.run_id))
 
 
 @each_state
@@ -90,9 +90,9 @@ def test_node_finishes_what_it_can_run_and_leaves_the_rest_to_python(golden: Pat
             cwd=golden, env=PLAIN, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert (ran.returncode == 0) is bool(declared_in(golden)), ran.stderr
-    with opened(golden / "kfm.yml") as house:
-        assert {run.dataset for run in house.state.runs.unfinished()} == {"golden"}
+    with opened(golden / "kfm.yml") as session:
+        assert {run.dataset for run in session.state.runs.unfinished()} == {"golden"}
         for name in declared_in(golden):
-            assert house.state.refs.at(f"processed/{name}") == wanted[f"processed/{name}"]
+            assert session.state.refs.at(f"processed/{name}") == wanted[f"processed/{name}"]
     assert finish(golden) == wanted
     assert public(golden) == public(tmp_path / "python")

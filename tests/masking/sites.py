@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from kfm.contract.labels import Label, LabelTarget, Standing, standing_of
-from kfm.contract.masks import Accuracy, AccuracyClass, ColumnRule, Location, MaskingPolicy
-from kfm.contract.secret import Secret
 from kfm.masking.mask import Prepared, prepare
+from kfm.model.labels import Label, LabelTarget, Standing, standing_of
+from kfm.model.masks import Accuracy, AccuracyClass, ColumnRule, Location, MaskingPolicy
+from kfm.model.secret import Secret
 from tests.masking.canaries import Canary
 
 KEY = Secret(bytes(range(32)))

@@ -18,9 +18,9 @@ import msgspec
 import pytest
 
 from kfm.masking.counts import counted, suppressed
+from kfm.masking.first_cells import learned
 from kfm.masking.mask import mask_columns, prepare
-from kfm.masking.memory import learned
-from kfm.masking.public import PublicRecord, feature, in_public_order
+from kfm.masking.public_record import PublicRecord, feature, in_public_order
 from tests.masking.canaries import geohash, hits, mgrs, needles, plus_code, utm
 from tests.masking.sites import KEY, canaries, columns, policy, prepared, rows, standing
 
@@ -165,8 +165,8 @@ def test_free_text_siblings_and_exports_of_a_record_are_masked_alike() -> None:
 
 @pytest.mark.parametrize("day", ["2026-11-17", "2030-01-01"])
 def test_a_consent_that_ran_out_closes(day: str) -> None:
-    from kfm.contract.labels import Label, LabelTarget, standing_of
     from kfm.errors import Denied
+    from kfm.model.labels import Label, LabelTarget, standing_of
 
     label = Label(
         of=LabelTarget(dataset="sites"), sensitivity="generalised", care="community", custodian="society",

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kfm.errors import Refused
-from kfm.masking import cells, kernel
+from kfm.masking import cells, cells_numpy
 from tests.sampling import tries
 
 latitudes = st.floats(-90, 90)
@@ -31,14 +31,14 @@ longitudes = st.floats(-180, 180)
 )
 def test_cells_are_those_of_the_reference(latitude: float, longitude: float, resolution: int, cell: str) -> None:
     assert cells.text_of(cells.cell_of(latitude, longitude, resolution)) == cell
-    assert [cells.text_of(one) for one in kernel.cells_of([latitude], [longitude], resolution)] == [cell]
+    assert [cells.text_of(one) for one in cells_numpy.cells_of([latitude], [longitude], resolution)] == [cell]
 
 
 @given(st.lists(st.tuples(latitudes, longitudes), max_size=60), st.integers(0, 15))
 @settings(max_examples=tries(150), deadline=None)
 def test_many_at_once_are_the_same_as_one_by_one(points: list[tuple[float, float]], resolution: int) -> None:
     lats, lngs = [lat for lat, _ in points], [lng for _, lng in points]
-    assert kernel.cells_of(lats, lngs, resolution) == [cells.cell_of(*point, resolution) for point in points]
+    assert cells_numpy.cells_of(lats, lngs, resolution) == [cells.cell_of(*point, resolution) for point in points]
 
 
 @pytest.mark.parametrize("resolution", range(16))
@@ -53,7 +53,7 @@ def test_many_at_once_are_the_same_at_corners_edges_and_centres_of_cells(resolut
         points += [*ring, h3_int.cell_to_latlng(cell), ((a + c) / 2, (b + d) / 2)]
     points += [h3_int.cell_to_latlng(cell) for cell in h3_int.get_pentagons(resolution)]
     lats, lngs = [lat for lat, _ in points], [lng for _, lng in points]
-    assert kernel.cells_of(lats, lngs, resolution) == [cells.cell_of(*point, resolution) for point in points]
+    assert cells_numpy.cells_of(lats, lngs, resolution) == [cells.cell_of(*point, resolution) for point in points]
 
 
 @pytest.mark.parametrize("count", [20_000, pytest.param(2_000_000, marks=pytest.mark.long)])
@@ -63,12 +63,12 @@ def test_a_table_of_points_all_over_the_world_has_the_same_cells(count: int) -> 
     lngs = [rng.uniform(-180, 180) for _ in range(count)]
     for resolution in (4, 7):
         expected = [h3_int.latlng_to_cell(*point, resolution) for point in zip(lats, lngs, strict=True)]
-        assert kernel.cells_of(lats, lngs, resolution) == expected
+        assert cells_numpy.cells_of(lats, lngs, resolution) == expected
 
 
 @pytest.mark.parametrize("wrong", [(91.0, 0.0), (0.0, 181.0), (math.nan, 0.0), (0.0, math.inf)])
 def test_a_point_that_is_none_is_refused_without_its_value(wrong: tuple[float, float]) -> None:
-    for refused in (lambda: cells.cell_of(*wrong, 7), lambda: kernel.cells_of([0, wrong[0]], [0, wrong[1]], 7)):
+    for refused in (lambda: cells.cell_of(*wrong, 7), lambda: cells_numpy.cells_of([0, wrong[0]], [0, wrong[1]], 7)):
         with pytest.raises(Refused) as caught:
             refused()
         assert "91" not in str(caught.value) and "181" not in str(caught.value)
@@ -79,10 +79,10 @@ def test_without_numpy_the_cells_are_the_same() -> None:
     program = (
         "import sys; sys.modules['numpy'] = None\n"
         "from kfm.masking.cells import cells_of\n"
-        "print(cells_of([38.5, 39.25], [-98.75, -95.5], 7), 'kfm.masking.kernel' in sys.modules)"
+        "print(cells_of([38.5, 39.25], [-98.75, -95.5], 7), 'kfm.masking.cells_numpy' in sys.modules)"
     )
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert answer == f"{kernel.cells_of([38.5, 39.25], [-98.75, -95.5], 7)} False\n"
+    assert answer == f"{cells_numpy.cells_of([38.5, 39.25], [-98.75, -95.5], 7)} False\n"
 
 
 def test_without_h3_masking_is_denied() -> None:

@@ -11,13 +11,13 @@ from typing import Any
 import h3
 import pytest
 
-from kfm.contract.secret import Secret
 from kfm.errors import Denied
-from kfm.masking import gate
+from kfm.masking import leak_scanner
 from kfm.masking.fingerprints import Fingerprints, Marker, of_stored
-from kfm.masking.gate import one_cell, over_masked, scan
+from kfm.masking.leak_scanner import one_cell, over_masked, scan
 from kfm.masking.mask import mask_columns
-from kfm.masking.public import feature, in_public_order
+from kfm.masking.public_record import feature, in_public_order
+from kfm.model.secret import Secret
 from tests.masking.sites import KEY, canaries, columns, prepared, rows
 
 SITES = canaries(200)
@@ -210,7 +210,7 @@ def test_what_is_hidden_without_need_is_told() -> None:
 @pytest.mark.parametrize("between", [" ", ",", "\n", '","'])
 def test_an_id_is_found_wherever_a_long_text_is_parted(between: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where its words lie on both sides; and what only begins like one is none."""
-    monkeypatch.setattr(gate, "_STRETCH", 40)
+    monkeypatch.setattr(leak_scanner, "_STRETCH", 40)
     known = MARKER.of(["14-BO-2000"], [], finer_than=7)
     for before in range(60):
         filler = between.join(["abcdefg"] * 20)[:before].rstrip("abcdefg") + between

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from kfm.contract import schemas
-from kfm.contract.labels import (
+from kfm.errors import BadInput
+from kfm.model import json_schemas
+from kfm.model.labels import (
     COMMUNITY,
     FINEST,
     LEVELS,
@@ -24,8 +25,7 @@ from kfm.contract.labels import (
     standing_of_record,
     standing_of_source,
 )
-from kfm.documents.reading import read
-from kfm.errors import BadInput
+from kfm.parsing.documents import read
 
 TODAY = "2026-11-16"
 FILE = b"""version: 1
@@ -65,7 +65,7 @@ def test_a_file_of_labels_is_read_and_fits_its_schema() -> None:
     found = read_labels(document)
     assert found.labels[0].public_resolution == 5
     assert standing_of(found.labels[0], TODAY).level == "generalised"
-    Draft202012Validator(schemas.schema_of(Labels, "labels")).validate(document.value)
+    Draft202012Validator(json_schemas.schema_of(Labels, "labels")).validate(document.value)
 
 
 @pytest.mark.parametrize(

@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from kfm.contract import schemas
-from kfm.contract.masks import Accuracy, ColumnRule, Location, MaskingPolicy, read_policy
-from kfm.contract.secret import Secret
-from kfm.documents.reading import read
 from kfm.errors import BadInput, Denied, Refused
-from kfm.masking.keyed import Keyed
+from kfm.masking.first_cells import learned, remembered, to_withdraw
+from kfm.masking.hmac_batch import Keyed
 from kfm.masking.mask import Prepared, mask, mask_columns, prepare
-from kfm.masking.memory import learned, remembered, to_withdraw
-from kfm.masking.public import WITHHELD, PublicRecord, feature, in_public_order
+from kfm.masking.public_record import WITHHELD, PublicRecord, feature, in_public_order
+from kfm.model import json_schemas
+from kfm.model.masks import Accuracy, ColumnRule, Location, MaskingPolicy, read_policy
+from kfm.model.secret import Secret
+from kfm.parsing.documents import read
 from tests.masking.sites import KEY, POINT, canaries, columns, policy, prepared, rows, standing
 from tests.sampling import tries
 
@@ -55,7 +55,7 @@ ROW: dict[str, Any] = {
 def test_a_policy_is_read_and_fits_its_schema() -> None:
     document = read(FILE, "policy.yml", json=False)
     assert read_policy(document).k == 5
-    Draft202012Validator(schemas.schema_of(MaskingPolicy, "masking-policy")).validate(document.value)
+    Draft202012Validator(json_schemas.schema_of(MaskingPolicy, "masking-policy")).validate(document.value)
 
 
 @pytest.mark.parametrize(

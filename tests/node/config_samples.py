@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import inspect
 
 from kfm.config import Config
-from kfm.documents import shape
+from kfm.parsing import record_shape
 
 ODD: Sequence[Any] = (
     None, True, False, 0, 1, -1, 2, 1.0, 1.5, 1e300, 2**53, "", " ", "a", "A b", "é", "x" * 70, "x" * 5000, "a\nb",
@@ -51,9 +51,9 @@ def value(pick: random.Random, info: Any, wildness: float) -> Any:
     """A value of this type, mostly."""
     if pick.random() < wildness:
         return pick.choice(ODD)
-    if pick.random() < 0.05 and shape._nullable(info):
+    if pick.random() < 0.05 and record_shape._nullable(info):
         return None
-    info = shape.bare(info)
+    info = record_shape.bare(info)
     if isinstance(info, inspect.UnionType):
         return value(pick, pick.choice(info.types), wildness)
     if isinstance(info, inspect.StructType):
@@ -108,7 +108,7 @@ def good(pick: random.Random) -> dict[str, Any]:
 
 def spoiled(pick: random.Random, settings: Any, info: Any) -> Any:
     """The same with some part of it anew."""
-    info = shape.bare(info)
+    info = record_shape.bare(info)
     if pick.random() < 0.15 or not isinstance(settings, dict):
         return value(pick, info, 0.1)
     found = dict(settings)
@@ -123,7 +123,7 @@ def spoiled(pick: random.Random, settings: Any, info: Any) -> Any:
 
 
 def settings(pick: random.Random) -> Any:
-    info = shape.described(Config)
+    info = record_shape.described(Config)
     if pick.random() < 0.3:
         return value(pick, info, pick.choice((0.0, 0.02, 0.1)))
     found: Any = good(pick)
@@ -144,10 +144,10 @@ def environment(pick: random.Random) -> dict[str, str]:
         return {}
     found: dict[str, str] = {}
     for _ in range(pick.choice((1, 1, 2))):
-        info: Any = shape.described(Config)
+        info: Any = record_shape.described(Config)
         parts: list[str] = []
         while True:
-            info = shape.bare(info)
+            info = record_shape.bare(info)
             if isinstance(info, inspect.StructType):
                 field = pick.choice(info.fields)
                 parts.append(field.encode_name)

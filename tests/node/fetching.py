@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from kfm.contract.records import Checkpoint, Fetched, FetchRequest
 from kfm.errors import KfmError
+from kfm.model.records import Checkpoint, Fetched, FetchRequest
 from tests.node.twin import ROOT, node
 
 SLACK_S = 10.0

@@ -12,9 +12,9 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from kfm.contract.canonical import canonical
-from kfm.documents.strict_json import decode, ecmascript_number
 from kfm.errors import BadInput
+from kfm.model.canonical import canonical
+from kfm.parsing.strict_json import decode, ecmascript_number
 from tests.node.twin import Twin, batches, encoded, essence, refusal
 
 CHARACTERS = "aZ09 _-.\"\\/'\x00\x08\x1f\x7f\x80\xe9\u2028\ud7ff\ue000\ufb33\uffff\U00010000\U0001f600\U0010ffff"

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from kfm import config
-from kfm.contract.canonical import canonical
 from kfm.errors import BadInput
+from kfm.model.canonical import canonical
 from tests.node.config_samples import config_text, environment
 from tests.node.fuzz_documents import examples
 from tests.node.twin import Twin, batches, essence, refusal

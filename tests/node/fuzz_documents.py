@@ -10,9 +10,9 @@ import random
 import sys
 from typing import Any
 
-from kfm.contract.canonical import canonical
-from kfm.documents import reading
 from kfm.errors import BadInput
+from kfm.model.canonical import canonical
+from kfm.parsing import documents
 from tests.node.fuzz_canonical import json_text
 from tests.node.twin import ROOT, Twin, batches, encoded, essence, refusal
 from tests.node.yaml_samples import yaml_text
@@ -41,7 +41,7 @@ def case(pick: random.Random, known: list[str]) -> Case:
     return body, False
 
 
-def placed(document: reading.Document, value: Any, path: reading.Path) -> Any:
+def placed(document: documents.Document, value: Any, path: documents.Path) -> Any:
     line, column = document.position(path)
     if isinstance(value, list):
         return [line, column, [placed(document, item, (*path, at)) for at, item in enumerate(value)]]
@@ -53,7 +53,7 @@ def placed(document: reading.Document, value: Any, path: reading.Path) -> Any:
 
 def read(body: bytes, as_json: bool) -> dict[str, Any]:
     try:
-        document = reading.read(body, "kfm.yml", json=as_json)
+        document = documents.read(body, "kfm.yml", json=as_json)
         return {"ok": canonical(placed(document, document.value, ())).decode()}
     except BadInput as problem:
         return refusal(problem)

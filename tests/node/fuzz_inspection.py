@@ -18,15 +18,15 @@ from typing import Any
 
 import msgspec
 
-from kfm.contract.canonical import canonical
-from kfm.contract.records import DataContract
-from kfm.documents.dates import date_format_problem, date_reader
-from kfm.documents.encodings import codec_of, encoding_of, writing
-from kfm.documents.patterns import compiled, pattern_flaw
 from kfm.errors import KfmError
-from kfm.inspection import split as inspect_split
-from kfm.inspection import text as inspect_text
-from kfm.inspection.inspecting import contract_problems, inspect
+from kfm.model.canonical import canonical
+from kfm.model.records import DataContract
+from kfm.parsing.dates import date_format_problem, date_reader
+from kfm.parsing.encodings import codec_of, encoding_of, writing
+from kfm.parsing.patterns import compiled, pattern_flaw
+from kfm.validation import json_records as inspect_split
+from kfm.validation import text_blocks as inspect_text
+from kfm.validation.source_check import contract_problems, inspect
 from tests.node import inspection_samples as samples
 from tests.node import inspection_sources as sources
 from tests.node.twin import Twin, batches, encoded

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kfm.inspection import text as inspect_text
+from kfm.validation import text_blocks as inspect_text
 from tests.conformance.transforms import answer
 from tests.node.transform_samples import Case, case_of
 from tests.node.twin import Twin, batches

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from kfm.documents.patterns import pattern_flaw
+from kfm.parsing.patterns import pattern_flaw
 from tests.node.inspection_sources import CELLS, DELIMITERS, ENCODINGS, NAMES, SAFE_ENCODINGS, source, value
 
 Case = tuple[dict[str, Any], bytes, dict[str, int]]  # contract, source, limits

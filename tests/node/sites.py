@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kfm import config
-from kfm.house import opening
+from kfm.app.core.session import open_tables
+from tests.engine.installations import Answer, Installation, environment, stamps
 from tests.node.twin import ROOT, node
 from tests.store.compared import TABLES
-from tests.walk.installations import Answer, Installation, environment, stamps
 
 A_MOMENT = 1_767_000_000  # when every file was last changed, as far as anyone can tell
 
@@ -134,7 +134,7 @@ def rows_of(folder: Path) -> dict[str, dict[str, bytes]]:
     """Every row of the state, but for who held a lease or ran, the number the disk gave to a file and when that last
     changed, and the tree over the ledger."""
     resolved = config.load(str(folder / "kfm.yml"), {})
-    tables = opening.open_tables(resolved, "read")
+    tables = open_tables(resolved, "read")
     try:
         found = {table: dict(tables.scan(table)) for table in TABLES}
     finally:

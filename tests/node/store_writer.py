@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from kfm.clock import SystemClock
 from kfm.errors import Busy, KfmError
-from kfm.store.holders import this_process
 from kfm.store.jsonl import JsonlTables
+from kfm.store.process_identity import this_process
 from kfm.store.sqlite import SqliteTables
 from kfm.store.state import StoredState
 

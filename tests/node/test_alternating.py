@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.engine.installations import environment
 from tests.node.sites import Site, command, contents, rows_of
 from tests.sampling import sampled
-from tests.walk.installations import environment
 
 Count = Callable[..., None]
 RUNNERS = ("python", "node")

@@ -61,15 +61,15 @@ def test_not_a_byte_of_a_damaged_object_is_written_out(site: Weather) -> None:
 
 def test_the_gate_is_decided_before_the_commit_begins(site: Weather, monkeypatch: pytest.MonkeyPatch) -> None:
     from kfm import config
+    from kfm.app.core.session import open_session
     from kfm.engine import upsert
-    from kfm.house import opening
 
     order: list[str] = []
     real_gate, real_commit = upsert.admit_to_published, upsert.upsert
     monkeypatch.setattr(upsert, "admit_to_published", lambda *given: (order.append("gate"), real_gate(*given))[1])
     monkeypatch.setattr("kfm.engine.upsert.upsert", lambda *given: (order.append("commit"), real_commit(*given))[1])
-    with opening.open_house(config.load(str(site.folder / "kfm.yml"), {})) as house:
-        assert house.operation("promote", "rain").outcome == "done"
+    with open_session(config.load(str(site.folder / "kfm.yml"), {})) as session:
+        assert session.operation("promote", "rain").outcome == "done"
     assert order == ["gate", "commit"]
 
 

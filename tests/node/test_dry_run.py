@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from tests.engine.installations import Server, environment, serving, stamps
+from tests.engine.system_calls import changes, need_strace, traced
+from tests.engine.test_dry_run import MESSAGE
 from tests.node.sites import Site, command
 from tests.node.test_twins import GAUGES, WEEK, files_of
 from tests.sampling import sampled
-from tests.walk.installations import Server, environment, serving, stamps
-from tests.walk.system_calls import changes, need_strace, traced
-from tests.walk.test_dry_run import MESSAGE
 
 Count = Callable[..., None]
 

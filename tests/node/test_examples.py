@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from tests.engine.installations import NOW, ROOT, Installation, environment, stamps
 from tests.node.sites import command, contents
 from tests.sampling import sampled
-from tests.walk.installations import NOW, ROOT, Installation, environment, stamps
 
 EXAMPLES = ("declared/kfm.yml", "config.example.yml", "sources.example.json")
 

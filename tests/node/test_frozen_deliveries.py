@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kfm import config
-from kfm.house import opening
+from kfm.app.core.session import open_session
 from tests.node.sites import Site, contents, declared
 
 
@@ -121,6 +121,6 @@ def test_receipts_are_exported_while_all_is_frozen(site: Weather) -> None:
     site.becomes("rain", "1")
     site.kfm("freeze", "--reason", "stop")
     site.tell(5)
-    with opening.open_house(config.load(str(site.folder / "kfm.yml"), {}), mode="read") as house:
-        entries = list(house.state.ledger.entries())
+    with open_session(config.load(str(site.folder / "kfm.yml"), {}), mode="read") as session:
+        entries = list(session.state.ledger.entries())
     assert {path.stem for path in (site.folder / ".kfm/receipts").rglob("*.json")} == {e.run_id for e in entries}

@@ -7,10 +7,10 @@ from collections import Counter
 
 import pytest
 
-from tests.contract.test_patterns import HOSTILE
 from tests.node import inspection_samples as samples
 from tests.node.fuzz_inspection import compare_patterns, run
 from tests.node.twin import Twin, encoded
+from tests.parsing.test_patterns import HOSTILE
 
 
 def test_a_thousand_generated_contracts_and_sources_have_one_answer() -> None:

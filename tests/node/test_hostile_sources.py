@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.engine.installations import Answer
 from tests.node.sites import Seen, Site, contents, differences
 from tests.sampling import sampled
-from tests.walk.installations import Answer
 
 Count = Callable[..., None]
 CANARY = "canary-8f3b2"

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from kfm import config
-from kfm.contract.records import Receipt
-from kfm.house import opening
-from kfm.operations.moves import OPERATIONS
-from kfm.orchestration.triggers import ordered
+from kfm.app.core.session import open_session
+from kfm.model.records import Receipt
+from kfm.operations.ref_moves import OPERATIONS
+from kfm.scheduling.triggers import ordered
 from tests.node.sites import Site, declared
 
 CONFIG = declared("rain")
@@ -40,8 +40,8 @@ class Rain(Site):
 
     def receipts(self) -> list[dict[str, Any]]:
         """In the order of the ledger."""
-        with opening.open_house(config.load(str(self.folder / "kfm.yml"), {}), mode="read") as house:
-            found = [house.state.ledger.receipt(entry.run_id) for entry in house.state.ledger.entries()]
+        with open_session(config.load(str(self.folder / "kfm.yml"), {}), mode="read") as session:
+            found = [session.state.ledger.receipt(entry.run_id) for entry in session.state.ledger.entries()]
             return [msgspec.to_builtins(receipt) for receipt in found]
 
 
@@ -121,10 +121,10 @@ def test_an_operation_killed_before_its_plan_is_the_move_it_was_then(
         planned.append(True)
         raise Killed
 
-    with opening.open_house(config.load(str(site.folder / "kfm.yml"), {})) as house, monkeypatch.context() as patch:
+    with open_session(config.load(str(site.folder / "kfm.yml"), {})) as session, monkeypatch.context() as patch:
         patch.setattr("kfm.engine.plan.settle_plan", dies)
         with pytest.raises(Killed):
-            house.operation("rollback", "rain", reason="take 3 back")
+            session.operation("rollback", "rain", reason="take 3 back")
     assert planned
     site.kfm("rollback", "rain", "--to", one, "--reason", "back to the first")
     assert site.resumed(6) == [("kfm-rollback", "failed", "ref.moved")]
@@ -134,9 +134,9 @@ def test_an_operation_killed_before_its_plan_is_the_move_it_was_then(
 def test_an_operation_kept_without_its_move_is_not_guessed_at(site: Rain) -> None:
     site.becomes("1")
     two = site.becomes("20")
-    with opening.open_house(config.load(str(site.folder / "kfm.yml"), {})) as house:
-        trigger = ordered(OPERATIONS["rollback"](), "rain", {}, house.clock, actor="a", reason="r")
-        with house.state.transaction() as tx:
+    with open_session(config.load(str(site.folder / "kfm.yml"), {})) as session:
+        trigger = ordered(OPERATIONS["rollback"](), "rain", {}, session.clock, actor="a", reason="r")
+        with session.state.transaction() as tx:
             tx.inbox.keep(trigger)
     assert site.resumed(3) == [("kfm-rollback", "failed", "refused")]
     assert site.ref("published/rain") == two

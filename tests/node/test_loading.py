@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.engine.installations import Server, serving
 from tests.node.sites import Site
 from tests.node.test_twins import WEEK, files_of
 from tests.node.twin import ROOT
-from tests.walk.installations import Server, serving
 
 # One more is no accident but a decision: each costs every run of everybody about a millisecond.
 MOST_FOR_FILES = 70

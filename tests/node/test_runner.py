@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from kfm import __version__, config
+from kfm.app.core.session import open_session
 from kfm.clock import FixedClock
-from kfm.house.opening import open_house
-from kfm.store.holders import holder_is_dead, this_process
+from kfm.store.process_identity import holder_is_dead, this_process
+from tests.engine.installations import Server, environment, serving
 from tests.node.sites import Site, command, rows_of
 from tests.node.test_alternating import CONFIG as MANY
 from tests.node.test_alternating import gauges
 from tests.node.test_twins import GAUGES, WEEK, files_of
-from tests.walk.installations import Server, environment, serving
 
 
 @pytest.fixture(scope="module")
@@ -85,14 +85,14 @@ def test_a_living_worker_of_the_other_language_is_waited_for(tmp_path: Path, ser
     site.run("run", "gauges")
     site.put("data/gauges.csv", GAUGES + "e,ford,5\n")
     resolved = config.load(str(site.folder / "kfm.yml"), {})
-    with open_house(resolved, clock=FixedClock(1_767_593_228_000)) as house:
-        lease = house.state.leases.acquire("gauges/gauges", this_process(), 60_000)
+    with open_session(resolved, clock=FixedClock(1_767_593_228_000)) as session:
+        lease = session.state.leases.acquire("gauges/gauges", this_process(), 60_000)
     answers = [site.node("run", "gauges"), site.python("run", "gauges")]
     assert answers[0] == answers[1]
     assert answers[0].code == 6
     assert "another worker is at work on gauges (its lease runs 60 s more)" in answers[0].err
-    with open_house(resolved, clock=FixedClock(1_767_593_228_000)) as house:
-        house.state.leases.release(lease)
+    with open_session(resolved, clock=FixedClock(1_767_593_228_000)) as session:
+        session.state.leases.release(lease)
     assert site.node("run", "gauges").code == 0
 
 
@@ -102,8 +102,8 @@ def test_a_worker_that_is_known_to_be_dead_is_not(tmp_path: Path, server: Server
     fields = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()
     holder = f"{os.uname().nodename}:{child.pid}:{fields[19]}"
     resolved = config.load(str(site.folder / "kfm.yml"), {})
-    with open_house(resolved, clock=FixedClock(1_767_593_228_000)) as house:
-        house.state.leases.acquire("gauges/gauges", holder, 60_000)
+    with open_session(resolved, clock=FixedClock(1_767_593_228_000)) as session:
+        session.state.leases.acquire("gauges/gauges", holder, 60_000)
     assert site.node("run", "gauges").code == 6
     child.kill()
     child.wait()

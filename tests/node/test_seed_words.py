@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.engine.installations import environment
 from tests.node.sites import Site, command, contents
 from tests.node.test_alternating import CONFIG, gauges
-from tests.walk.installations import environment
 
 USAGE = 2
 

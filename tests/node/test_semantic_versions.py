@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from kfm.orchestration.triggers import asked, keep
+from kfm.scheduling.triggers import asked, keep
+from tests.engine.installations import Installation
+from tests.engine.site_under_test import folder_site, opened
 from tests.node.sites import Site, declared
-from tests.walk.installations import Installation
-from tests.walk.site_under_test import folder_site, opened
 
 BAD = ["1", "1.0", "v1.0.0", "2026-01-05", "01.0.0", "1.0.0-", "latest"]
 UPDATER = """
@@ -75,8 +75,8 @@ def test_a_run_that_was_begun_under_another_version_is_finished(tmp_path: Path) 
     if child == 0:  # as an earlier program did, which took any version
         os.environ["DIE_HERE"] = "1"
         try:
-            with opened(tmp_path / "kfm.yml") as house:
-                house.run(asked(house.updater("demo"), "demo", house.clock, actor="earlier"))
+            with opened(tmp_path / "kfm.yml") as session:
+                session.run(asked(session.updater("demo"), "demo", session.clock, actor="earlier"))
         finally:
             os._exit(99)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
@@ -90,7 +90,7 @@ def test_a_run_that_was_begun_under_another_version_is_finished(tmp_path: Path) 
 
 def test_a_trigger_that_was_kept_under_another_version_is_answered(tmp_path: Path) -> None:
     at = site(tmp_path, "7")
-    with opened(tmp_path / "kfm.yml") as house:
-        keep(house.state, asked(house.updater("demo"), "demo", house.clock, actor="earlier"))
+    with opened(tmp_path / "kfm.yml") as session:
+        keep(session.state, asked(session.updater("demo"), "demo", session.clock, actor="earlier"))
     at.kfm("resume")
     assert [row["ref"] for row in at.kfm("refs", "list", "--json").data if row["ref"] == "processed/demo"]

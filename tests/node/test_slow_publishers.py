@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from kfm import config
-from kfm.house import opening
+from kfm.app.core.session import open_session
+from tests.engine.installations import environment
 from tests.node.sites import command, declared
 from tests.node.test_frozen_deliveries import Weather
-from tests.walk.installations import environment
 
 # Stops the process when the so-many-th file of a version has its name for good, and nobody's turn is held.
 STOPS = """
@@ -56,8 +56,8 @@ def slow(site: Weather, runner: str, after: int) -> int:
     if child:
         return child
     try:
-        with opening.open_house(config.load(str(site.folder / "kfm.yml"), {})) as house:
-            publisher: Any = house.publisher
+        with open_session(config.load(str(site.folder / "kfm.yml"), {})) as session:
+            publisher: Any = session.publisher
             real, left = publisher.write_file, [after]
 
             def write_file(path: str, *given: Any) -> None:
@@ -67,7 +67,7 @@ def slow(site: Weather, runner: str, after: int) -> int:
                     os.kill(os.getpid(), signal.SIGSTOP)
 
             publisher.write_file = write_file
-            house.settle()
+            session.settle()
             os._exit(0)
     finally:
         os._exit(99)

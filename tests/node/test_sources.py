@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from kfm.contract.records import Checkpoint, Fetched, FetchRequest
-from kfm.sources.files import FileSource
+from kfm.model.records import Checkpoint, Fetched, FetchRequest
 from kfm.sources.http import HttpSource
+from kfm.sources.local_files import FileSource
 from tests.node.fetching import NodeSources, alike, nowhere, parser, told
 from tests.sampling import sampled, tries
 from tests.sources import test_tls as secured
@@ -283,7 +283,7 @@ def test_a_redirect_to_an_internal_address_is_denied_alike(there: NodeSources, h
 
 
 def _resolve(host: str, port: int) -> list[str]:
-    from kfm.sources.dialing import system_resolve
+    from kfm.sources.connect import system_resolve
 
     return system_resolve(host, port)
 

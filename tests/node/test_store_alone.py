@@ -26,7 +26,7 @@ def test_a_dry_store_in_node_keeps_what_it_is_given_to_itself(tmp_path: Path) ->
 
 
 def test_both_languages_know_the_mount_of_a_place_alike(tmp_path: Path) -> None:
-    from kfm.store.place import mount_of
+    from kfm.store.filesystem_check import mount_of
 
     with There() as there:
         for place in ("/", "/proc", "/dev/shm", str(tmp_path), "/sys"):

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.engine.system_calls import need_strace
 from tests.node.store_words import Here
 from tests.node.test_store_together import check, count_of, numbers, writer
 from tests.power.tally import tally
-from tests.walk.system_calls import need_strace
 
 KINDS = ("sqlite", "jsonl")
 ROUNDS = 12

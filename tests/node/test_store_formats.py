@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kfm.store import formats
+from kfm.store import state_formats
 from kfm.store.jsonl import JsonlTables
 from tests.golden.test_golden import STATES
 from tests.node.store_words import Here, There
@@ -15,11 +15,11 @@ from tests.node.twin import ROOT
 from tests.store.compared import TABLES
 from tests.store.test_formats import line_of
 
-OLDER = [path for path in STATES if path.parent.name != f"format-{formats.FORMAT}"]
+OLDER = [path for path in STATES if path.parent.name != f"format-{state_formats.FORMAT}"]
 
 
 def test_both_languages_know_the_same_formats() -> None:
-    assert f"export const FORMAT = {formats.FORMAT};" in (ROOT / "node/store/formats.mjs").read_text()
+    assert f"export const FORMAT = {state_formats.FORMAT};" in (ROOT / "node/store/formats.mjs").read_text()
 
 
 @pytest.mark.parametrize("golden", OLDER, ids=lambda path: "/".join(path.parts[-2:]))
@@ -43,7 +43,7 @@ def test_an_older_state_becomes_the_same_in_both(golden: Path, tmp_path: Path) -
 def test_a_newer_journal_is_refused_by_both(tmp_path: Path) -> None:
     path = tmp_path / "state"
     tables = JsonlTables(str(path))
-    path.write_bytes(line_of(tables, formats.FORMAT + 1, rows=1))
+    path.write_bytes(line_of(tables, state_formats.FORMAT + 1, rows=1))
     tables.close()
     with There() as there:
         told = [each.ask("open", "s", "jsonl", str(path)) for each in (Here(), there)]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kfm.contract.keys import GENESIS
+from kfm.model.keys import GENESIS
 from tests.node.store_words import Here, There, dump, plain
 from tests.power.tally import tally
 from tests.store import records as make

@@ -200,7 +200,7 @@ def test_a_lease_of_a_dead_process_is_free_for_the_other_language(language: str,
             ask: Callable[..., Any] = here.ask
         else:
             child = subprocess.Popen(
-                [sys.executable, "-c", "from kfm.store.holders import this_process as t; print(t()); input()"],
+                [sys.executable, "-c", "from kfm.store.process_identity import this_process as t; print(t()); input()"],
                 env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             )  # fmt: skip
             assert child.stdout is not None

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
+from tests.engine.installations import KANSAS, Server, serving
 from tests.node.sites import Site, Story, contents, differences, tell
 from tests.node.twin import ROOT
 from tests.sampling import sampled
-from tests.walk.installations import KANSAS, Server, serving
 
 Count = Callable[..., None]
 BACKENDS = {"sqlite": "sqlite:.kfm/state.db", "jsonl": "jsonl:.kfm/state.jsonl"}

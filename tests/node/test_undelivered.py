@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from kfm import config
-from kfm.house import opening
+from kfm.app.core.session import open_session
+from tests.engine.installations import NOW
 from tests.node.sites import Site, declared
-from tests.walk.installations import NOW
 
 CONFIG = declared("rain", "snow")
 TOLD = "committed, but not delivered yet, do not repeat it: "
@@ -48,8 +48,8 @@ class Weather(Site):
 
     def flip(self, name: str) -> Path:
         """One bit of the object that only this version needs; returns where it lies."""
-        with opening.open_house(config.load(str(self.folder / "kfm.yml"), {}), mode="read") as house:
-            manifest = house.objects.read(house.state.refs.at(f"processed/{name}"))
+        with open_session(config.load(str(self.folder / "kfm.yml"), {}), mode="read") as session:
+            manifest = session.objects.read(session.state.refs.at(f"processed/{name}"))
         digest = json.loads(manifest.splitlines()[0])["digest"].removeprefix("sha256:")
         (path,) = (self.folder / ".kfm/objects").rglob(digest[2:])
         body = bytearray(path.read_bytes())

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.engine.installations import NOW
 from tests.node.sites import Seen, Site, Story, differences, tell
-from tests.walk.installations import NOW
 
 CONFIG = """\
 accept_weak_storage: true

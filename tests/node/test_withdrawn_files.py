@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kfm import config
-from kfm.house import opening
+from kfm.app.core.session import open_session
 from tests.node.sites import contents, declared
 from tests.node.test_frozen_deliveries import Weather
 
@@ -99,10 +99,10 @@ class Dies(BaseException):
 
 def killed(site: Weather, at: int, words: Callable[[Any], object]) -> bool:
     """Commit, and die before the so-many-th removal. True if it came to that."""
-    with opening.open_house(config.load(str(site.folder / "kfm.yml"), EMPTY)) as house:
-        words(house)
+    with open_session(config.load(str(site.folder / "kfm.yml"), EMPTY)) as session:
+        words(session)
         left = [at]
-        publisher: Any = house.publisher
+        publisher: Any = session.publisher
 
         def mortal(name: str) -> Callable[..., None]:
             real = getattr(publisher, name)
@@ -118,7 +118,7 @@ def killed(site: Weather, at: int, words: Callable[[Any], object]) -> bool:
         for name in ("remove_file", "remove_rest"):
             setattr(publisher, name, mortal(name))
         try:
-            house.settle()
+            session.settle()
         except Dies:
             return True
     return False
@@ -130,7 +130,9 @@ def test_killed_twice_between_the_commit_and_the_removal_it_is_removed_all_the_s
     site.tell()
     died = 0
     for at in (0, 3):  # of six: two files and a folder of each version
-        died += killed(site, at, lambda house: house.operation("rollback", "rain", {"to": "nothing"}, reason="asked"))
+        died += killed(
+            site, at, lambda session: session.operation("rollback", "rain", {"to": "nothing"}, reason="asked")
+        )
     assert died == 2 and len(site.public("rain")) > 1, "nothing was left to remove"
     assert site.pointer("rain") == "", "the pointer leads to what is being removed"
     site.tell()
@@ -143,7 +145,7 @@ def test_one_who_was_slow_publishes_nothing_again_that_was_withdrawn_meanwhile(
     site = Weather(tmp_path / "site", {"kfm.yml": declared("rain", "other")}, lambda _n: "python")
     site.becomes("rain", "1")
     resolved = config.load(str(site.folder / "kfm.yml"), EMPTY)
-    with opening.open_house(resolved) as slow:
+    with open_session(resolved) as slow:
         real = slow.publisher.write_file
         happened = []
 
@@ -163,10 +165,10 @@ def test_what_is_withdrawn_goes_although_what_it_consisted_of_cannot_be_read(sit
     site.kfm("run", "rain")
     site.kfm("promote", "rain")
     version = site.ref("published/rain")
-    with opening.open_house(config.load(str(site.folder / "kfm.yml"), EMPTY)) as house:
-        with house.state.transaction() as tx:
+    with open_session(config.load(str(site.folder / "kfm.yml"), EMPTY)) as session:
+        with session.state.transaction() as tx:
             tx.objects([(version, b"something else")])
-        house.operation("rollback", "rain", {"to": "nothing"}, reason="asked")
+        session.operation("rollback", "rain", {"to": "nothing"}, reason="asked")
     site.tell()
     assert set(site.public("rain")) == {"current.json"}
 

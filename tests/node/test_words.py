@@ -17,11 +17,11 @@ from kfm.cli import runner
 from kfm.cli.parser import Usage
 from kfm.cli.render import size
 from kfm.clock import parse_instant, rfc3339
-from kfm.contract import names, redaction
-from kfm.contract.canonical import canonical
-from kfm.documents import characters
-from kfm.documents.characters import printable
 from kfm.errors import BadInput
+from kfm.model import names, redaction
+from kfm.model.canonical import canonical
+from kfm.parsing import characters
+from kfm.parsing.characters import printable
 from tests.node.twin import Twin, essence, refusal
 
 # Half a surrogate pair stands for a byte that is no UTF-8: always the second half, never one before it.

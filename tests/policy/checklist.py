@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kfm.contract.names import is_digest
-from kfm.contract.ports import Objects, State
-from kfm.contract.records import DatasetVersion, Decision, Receipt, RefMove
 from kfm.errors import KfmError
+from kfm.model.names import is_digest
+from kfm.model.ports import Objects, State
+from kfm.model.records import DatasetVersion, Decision, Receipt, RefMove
 from kfm.policy.checksums import wrong_bytes
 
 GATE = "promotion.checklist"

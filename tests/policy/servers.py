@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from kfm.policy.bundle import Policies, bundle
+from kfm.policy.policy_bundle import Policies, bundle
 from tests.abilities import lacking
 from tests.policy import tools
 

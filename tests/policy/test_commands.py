@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kfm.policy.bundle import read_files, shipped, with_own
+from kfm.policy.policy_bundle import read_files, shipped, with_own
 from tests.cli.conftest import Answer, Kfm
 from tests.cli.conftest import kfm as kfm
 from tests.cli.conftest import place as place

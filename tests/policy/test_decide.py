@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from kfm.contract import labels
 from kfm.errors import BadInput
-from kfm.policy.bundle import bundle, policies, read_policies, shipped
-from kfm.policy.decide import Decider, decide, over_http
-from kfm.policy.engines import Embedded, Opa
+from kfm.model import labels
+from kfm.policy.decision import Decider, decide, over_http
+from kfm.policy.policy_bundle import bundle, policies, read_policies, shipped
 from kfm.policy.questions import Decision, Mask, Question, Throttle, Withhold, label_of
+from kfm.policy.rego_engines import Embedded, Opa
 from tests.policy.examples import EXAMPLES, ROOT, example
 from tests.policy.servers import free_port, pretending, saying
 
@@ -339,22 +339,22 @@ def test_a_consent_runs_to_the_end_of_its_last_day_and_two_custodians_are_not_on
 
 
 def test_the_shipped_programs_are_of_the_shipped_policies_and_say_what_they_say() -> None:
-    from kfm.policy import engines
+    from kfm.policy import rego_engines
 
-    for gate in engines.KEPT:
-        assert engines._kept(gate, shipped().digest) is not None
-        assert engines._kept(gate, "sha256:" + "0" * 64) is None
-        fresh = engines._program(shipped(), gate).serialize_binary()
-        assert engines._kept(gate, shipped().digest).serialize_binary() == fresh
+    for gate in rego_engines.KEPT:
+        assert rego_engines._kept(gate, shipped().digest) is not None
+        assert rego_engines._kept(gate, "sha256:" + "0" * 64) is None
+        fresh = rego_engines._program(shipped(), gate).serialize_binary()
+        assert rego_engines._kept(gate, shipped().digest).serialize_binary() == fresh
 
 
 @pytest.mark.parametrize("body", ["", "sha256:x\n\n", "DIGEST\n", "DIGEST\nAAAA\n", "DIGEST\n\u00e9\n"])
 def test_a_program_that_cannot_be_read_is_compiled_anew(
     body: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kfm.policy import engines
+    from kfm.policy import rego_engines
 
     (tmp_path / "zone.txt").write_text(body.replace("DIGEST", shipped().digest))
-    monkeypatch.setattr(engines, "_FOLDER", str(tmp_path))
-    assert engines._kept("zone", shipped().digest) is None
-    assert Decider(engines.Embedded(shipped()), shipped()).decide(example("zone")).allow is True
+    monkeypatch.setattr(rego_engines, "_FOLDER", str(tmp_path))
+    assert rego_engines._kept("zone", shipped().digest) is None
+    assert Decider(rego_engines.Embedded(shipped()), shipped()).decide(example("zone")).allow is True

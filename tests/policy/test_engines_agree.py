@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import regorus
 
-from kfm.policy.bundle import policies, shipped
-from kfm.policy.decide import decide, over_http
-from kfm.policy.engines import Embedded, Opa, Unanswered
+from kfm.policy.decision import decide, over_http
+from kfm.policy.policy_bundle import policies, shipped
+from kfm.policy.rego_engines import Embedded, Opa, Unanswered
 from tests.policy.examples import EXAMPLES, TOLERATED, changes, example, paths
 from tests.policy.servers import Server, real_opa
 from tests.sampling import sampled

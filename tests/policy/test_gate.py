@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kfm.contract.records import DatasetVersion, RefMove
 from kfm.errors import Corrupt, Unavailable
-from kfm.policy import gate
-from kfm.policy.bundle import shipped
-from kfm.policy.decide import Decider, over_http
+from kfm.model.records import DatasetVersion, RefMove
+from kfm.policy import policy_gate
+from kfm.policy.decision import Decider, over_http
+from kfm.policy.policy_bundle import shipped
+from tests.engine.site_under_test import Lines, MemorySite
 from tests.policy import checklist
 from tests.policy.servers import free_port
 from tests.sampling import tries
-from tests.walk.site_under_test import Lines, MemorySite
 
 SHA = "sha256:" + "0" * 64
 TEXTS = st.sampled_from(["", " ", "x", "public", "restricted", None, 1, True, ["public"]])
@@ -37,7 +37,7 @@ def made() -> tuple[MemorySite, RefMove]:
 
 def both(site: MemorySite, move: RefMove, declared: Any = None, **options: Any) -> tuple[Any, Any]:
     old = checklist.promotion_gate(site.state, site.ports.objects, move, declared, **options)
-    new = gate.promotion_gate(site.state, site.ports.objects, move, declared, **options)
+    new = policy_gate.promotion_gate(site.state, site.ports.objects, move, declared, **options)
     assert new.policy_digest == shipped().digest and new.gate == old.gate and new.subject == old.subject
     assert new.allow is old.allow and bool(new.reasons) is not new.allow
     return old, new
@@ -96,7 +96,7 @@ def test_whatever_the_state_says_both_say_the_same(
     site, move = made
     state: Any = StateOf(site, version, receipt)
     old = checklist.promotion_gate(state, site.ports.objects, move, declared)
-    new = gate.promotion_gate(state, site.ports.objects, move, declared)
+    new = policy_gate.promotion_gate(state, site.ports.objects, move, declared)
     assert new.allow is old.allow
     # Where the sensitivity of today is no word at all, only that is told; what else is wrong with it follows.
     if "metadata: sensitivity is not declared" in new.reasons:
@@ -137,5 +137,5 @@ def test_objects_that_cannot_be_read_pass_neither(
 def test_a_server_that_is_down_lets_nothing_pass(made: tuple[MemorySite, RefMove]) -> None:
     site, move = made
     down: Decider = over_http(f"http://127.0.0.1:{free_port()}")
-    decision = gate.promotion_gate(site.state, site.ports.objects, move, decider=down)
+    decision = policy_gate.promotion_gate(site.state, site.ports.objects, move, decider=down)
     assert decision.allow is False and decision.reasons == ["engine: the policy server does not answer"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kfm.contract import labels
+from kfm.model import labels
 from tests.policy.examples import EXAMPLES, ROOT, example
 from tests.policy.servers import tool
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from kfm.policy.bundle import shipped
-from kfm.policy.decide import decide
-from kfm.policy.engines import Embedded
+from kfm.policy.decision import decide
+from kfm.policy.policy_bundle import shipped
+from kfm.policy.rego_engines import Embedded
 from tests.policy.examples import EXAMPLES, TOLERATED, Change, changes, example, is_tolerated
 from tests.sampling import sampled
 

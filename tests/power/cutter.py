@@ -33,15 +33,15 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from kfm.contract.canonical import canonical
-from kfm.contract.ports import Tables
-from kfm.contract.records import Receipt
-from kfm.durable import REAL, Fs
 from kfm.errors import KfmError
-from kfm.store.holders import this_process
+from kfm.fsio import REAL, Fs
+from kfm.model.canonical import canonical
+from kfm.model.ports import Tables
+from kfm.model.records import Receipt
 from kfm.store.jsonl import JsonlTables
 from kfm.store.locks import FileLock
 from kfm.store.objects import FileObjects
+from kfm.store.process_identity import this_process
 from kfm.store.sqlite import SqliteTables
 from tests.power.installation import Installation
 from tests.power.published import Reader, Watched, same_in_the_end

@@ -13,11 +13,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kfm.clock import FixedClock
-from kfm.contract.canonical import canonical
-from kfm.contract.keys import GENESIS, digest
-from kfm.contract.manifests import entries
-from kfm.contract.ports import Objects, Publisher, Tables
-from kfm.contract.records import (
+from kfm.delivery.public_files import deliver
+from kfm.engine.run import run
+from kfm.engine.run_context import Ports, Settings
+from kfm.model.canonical import canonical
+from kfm.model.keys import GENESIS, digest
+from kfm.model.manifests import entries
+from kfm.model.ports import Objects, Publisher, Tables
+from kfm.model.records import (
     Checkpoint,
     Decision,
     Fetched,
@@ -28,12 +31,9 @@ from kfm.contract.records import (
     Step,
     Trigger,
 )
-from kfm.contract.steps import Asking, StepUp
-from kfm.contract.updater import Output, Plan, Updater
-from kfm.engine.deliver import deliver
-from kfm.engine.run import run
-from kfm.engine.walk import Ports, Settings
-from kfm.operations.moves import OPERATIONS
+from kfm.model.updater import Output, Plan, Updater
+from kfm.model.zone_requests import Asking, StepUp
+from kfm.operations.ref_moves import OPERATIONS
 from kfm.store.state import StoredState
 from kfm.telemetry.log import NullLog
 from tests.store.compared import compared

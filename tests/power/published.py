@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from kfm.contract.canonical import canonical
-from kfm.contract.keys import digest as digest_of
-from kfm.contract.ports import Lock
-from kfm.contract.records import Receipt
-from kfm.durable import REAL, Fs
 from kfm.errors import KfmError
+from kfm.fsio import REAL, Fs
+from kfm.model.canonical import canonical
+from kfm.model.keys import digest as digest_of
+from kfm.model.ports import Lock
+from kfm.model.records import Receipt
 from kfm.projections.artifacts import version_path
-from kfm.publish.files import FilesPublisher
+from kfm.sinks.folder_publisher import FilesPublisher
 from tests.power.installation import ITEMS, Installation
 from tests.power.schedules import JOURNAL, OBJECTS, Broken
 from tests.power.simfs import PowerCut, SimFs

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import apsw
 
 import kfm.store.sqlite as sqlite_module
-from kfm.durable import REAL, Fs
+from kfm.fsio import REAL, Fs
 from tests.power.simfs import File, Folder
 
 

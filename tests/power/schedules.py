@@ -13,8 +13,8 @@ from random import Random
 
 import kfm.store.objects as objects_module
 from kfm.clock import FixedClock
-from kfm.contract.ports import Tables
 from kfm.errors import Corrupt, KfmError
+from kfm.model.ports import Tables
 from kfm.store.jsonl import JsonlTables
 from kfm.store.objects import FileObjects
 from kfm.store.state import StoredState

@@ -15,7 +15,7 @@ import io
 from random import Random
 from typing import Union
 
-from kfm.durable import Fs
+from kfm.fsio import Fs
 from kfm.store.objects import FileObjects
 
 SECTOR = 512

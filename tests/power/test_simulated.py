@@ -11,8 +11,8 @@ from random import Random
 
 import pytest
 
-from kfm.contract.manifests import named_parts
-from kfm.durable import Fs, note_at, write_apart, write_note
+from kfm.fsio import Fs, note_at, write_apart, write_note
+from kfm.model.manifests import named_parts
 from kfm.store.jsonl import JsonlTables
 from tests.power import schedules, walks
 from tests.power.installation import DATASET, Counties

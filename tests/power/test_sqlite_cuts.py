@@ -14,10 +14,10 @@ from random import Random
 
 import pytest
 
-from kfm.contract.canonical import canonical
-from kfm.contract.ports import Tables
-from kfm.contract.records import Receipt
 from kfm.errors import KfmError
+from kfm.model.canonical import canonical
+from kfm.model.ports import Tables
+from kfm.model.records import Receipt
 from kfm.store.objects import FileObjects
 from kfm.store.sqlite import SqliteTables, migrations
 from tests.power.installation import Installation

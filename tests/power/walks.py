@@ -9,9 +9,9 @@ from random import Random
 
 import kfm.engine.execute as execute_module
 import kfm.store.objects as objects_module
-from kfm.contract.canonical import canonical
-from kfm.contract.records import Receipt
 from kfm.errors import KfmError
+from kfm.model.canonical import canonical
+from kfm.model.records import Receipt
 from kfm.store.jsonl import JsonlTables
 from tests.power.installation import ITEMS, Gauges, Installation
 from tests.power.schedules import INLINE, JOURNAL, OBJECTS, Broken

@@ -23,64 +23,64 @@ BUGS: dict[str, Bug] = {
     **MENDED,
     **PROMISED,
     "a reader of somebody else's reaches other files": Bug(
-        "kfm.engine.apart_child:main",
+        "kfm.engine.isolation.sandbox_child:main",
         "if not confine(readable(), (0,)) and asked.confined:",
         "if False:",
-        "tests/formats/test_apart.py::test_a_reader_reaches_nothing_but_its_file",
+        "tests/validation/formats/test_apart.py::test_a_reader_reaches_nothing_but_its_file",
     ),
     "what a foreign reader announces is believed": Bug(
-        "kfm.engine.apart:_frame",
+        "kfm.engine.isolation.sandbox:_frame",
         "size > (FRAME if kind in",
         "0 > (FRAME if kind in",
-        "tests/formats/test_apart.py::test_a_reader_that_fails_holds_its_source",
+        "tests/validation/formats/test_apart.py::test_a_reader_that_fails_holds_its_source",
     ),
     "the values of a grid are not read": Bug(
-        "kfm.inspection.grids:_scan",
+        "kfm.validation.grids:_scan",
         "for values in variable.values():",
         "for values in ():",
-        "tests/formats/test_grids.py::test_what_is_expected_is_so",
+        "tests/validation/formats/test_grids.py::test_what_is_expected_is_so",
     ),
     "a grid is as large as it says": Bug(
-        "kfm.inspection.gridded:MOST_VALUES",
+        "kfm.validation.grid_reader:MOST_VALUES",
         "MOST_VALUES = 1 << 31",
         "MOST_VALUES = 1 << 80",
-        "tests/formats/test_hostile_grids.py::test_what_cannot_be_read_is_held_for_a_reason",
+        "tests/validation/formats/test_hostile_grids.py::test_what_cannot_be_read_is_held_for_a_reason",
     ),
     "a Zarr store chooses what decodes it": Bug(
-        "kfm.inspection.zarr:_check_metadata",
+        "kfm.validation.zarr:_check_metadata",
         "    _check_codecs(said)\n",
         "    pass\n",
-        "tests/formats/test_hostile_grids.py::test_what_cannot_be_read_is_held_for_a_reason",
+        "tests/validation/formats/test_hostile_grids.py::test_what_cannot_be_read_is_held_for_a_reason",
     ),
     "names in a Zarr store lead out of it": Bug(
-        "kfm.inspection.zarr:zarr",
+        "kfm.validation.zarr:zarr",
         "_check_names(packed)",
         "pass",
-        "tests/formats/test_hostile_grids.py::test_what_cannot_be_read_is_held_for_a_reason",
+        "tests/validation/formats/test_hostile_grids.py::test_what_cannot_be_read_is_held_for_a_reason",
     ),
     "the page of a dataset stays when nothing of it is public": Bug(
-        "kfm.engine.paged:PageLetters.letters",
+        "kfm.delivery.pages_follower:PageLetters.letters",
         "key=path_of(dataset), body=None)",
         'key=path_of(dataset), body=b"")',
-        "tests/catalog/test_public_pages.py::test_a_page_goes_back_with_its_version_and_goes_with_the_last",
+        "tests/delivery/test_public_pages.py::test_a_page_goes_back_with_its_version_and_goes_with_the_last",
     ),
     "what a person took back is published by itself": Bug(
-        "kfm.house.automatic:promoted",
+        "kfm.app.runs.auto_promotion:promoted",
         "        if who is not None:\n",
         "        if False:\n",
-        "tests/promotion/test_automatic.py::test_what_a_person_took_back_stays_back_until_there_is_something_new",
+        "tests/app/previews/test_automatic.py::test_what_a_person_took_back_stays_back_until_there_is_something_new",
     ),
     "an older version is published by itself": Bug(
-        "kfm.house.automatic:_is_newer",
+        "kfm.app.runs.auto_promotion:_is_newer",
         "return entry.run_id == moved.run_id",
         "return True",
-        "tests/promotion/test_automatic.py::test_a_person_who_goes_back_between_the_kill_and_the_next_run_wins",
+        "tests/app/previews/test_automatic.py::test_a_person_who_goes_back_between_the_kill_and_the_next_run_wins",
     ),
     "what people sign is published by itself": Bug(
-        "kfm.house.automatic:check_plainly_public",
-        "if in_force(house) is not None:",
+        "kfm.app.runs.auto_promotion:check_plainly_public",
+        "if in_force(session) is not None:",
         "if False:",
-        "tests/promotion/test_automatic.py::test_where_people_sign_nothing_is_published_by_itself",
+        "tests/app/previews/test_automatic.py::test_where_people_sign_nothing_is_published_by_itself",
     ),
     "no file sync: objects": Bug(
         "kfm.store.objects:FileStaging.commit", "            self._fs.sync(self._fd)\n", "            pass\n", SIMULATED
@@ -101,25 +101,25 @@ BUGS: dict[str, Bug] = {
         "kfm.store.objects:FileObjects.adopt", "        self._fs.sync_dir(folder)\n", "        pass\n", SIMULATED
     ),
     "the publisher does not sync a file": Bug(
-        "kfm.publish.files:FilesPublisher._write",
+        "kfm.sinks.folder_publisher:FilesPublisher._write",
         "temporary, whole, mode=",
         "temporary, whole, synced=False, mode=",
         PUBLISHED,
     ),
     "the publisher does not sync a folder": Bug(
-        "kfm.publish.files:FilesPublisher._keep_name",
+        "kfm.sinks.folder_publisher:FilesPublisher._keep_name",
         "            self._fs.sync_dir(os.path.dirname(path))\n",
         "            pass\n",
         PUBLISHED,
     ),
     "the publisher does not sync where it makes a folder": Bug(
-        "kfm.durable:Fs.make_dirs",
+        "kfm.fsio:Fs.make_dirs",
         '            self.mkdir(folder, mode)\n            self.sync_dir(os.path.dirname(folder) or ".")\n',
         "            self.mkdir(folder, mode)\n",
         PUBLISHED,
     ),
     "the publisher takes a name that it finds for durable": Bug(
-        "kfm.publish.files:FilesPublisher.write_file",
+        "kfm.sinks.folder_publisher:FilesPublisher.write_file",
         "        if digest_at(self._fs, target) != digest:\n            with self._turn():\n",
         "        if digest_at(self._fs, target) == digest:\n"
         '            return self._note("write_file", path, digest, size, key)\n'
@@ -127,7 +127,7 @@ BUGS: dict[str, Bug] = {
         PUBLISHED,
     ),
     "a dataset is noted as told before the publisher has it": Bug(
-        "kfm.engine.deliver:deliver",
+        "kfm.delivery.public_files:deliver",
         "            try:\n                telling.all()\n",
         "            state.outbox.acknowledge(PUBLIC, {dataset: Told(moves=len(moves), keep=ALL)})\n"
         "            try:\n                telling.all()\n",
@@ -141,49 +141,49 @@ BUGS: dict[str, Bug] = {
         "tests/store/test_turns.py",
     ),
     "HMAC made from a plain hash": Bug(
-        "kfm.orchestration.webhooks:_hexadecimal",
+        "kfm.scheduling.webhook_signatures:_hexadecimal",
         'expected = b"sha256=" + hmac.new(secret.reveal(), body, hashlib.sha256).hexdigest().encode()',
         'expected = b"sha256=" + hashlib.sha256(secret.reveal() + body).hexdigest().encode()',
-        "tests/webhooks/test_verify.py",
+        "tests/api/test_verify.py",
     ),
     "signatures compared with ==": Bug(
-        "kfm.orchestration.webhooks:_hexadecimal",
+        "kfm.scheduling.webhook_signatures:_hexadecimal",
         "genuine |= hmac.compare_digest(expected, sealed)",
         "genuine |= expected == sealed",
-        "tests/webhooks/test_verify.py",
+        "tests/api/test_verify.py",
     ),
     "a delivery is taken although it came before": Bug(
-        "kfm.orchestration.triggers:take",
+        "kfm.scheduling.triggers:take",
         "if is_past(state, message) or any(delivery is not None for delivery in known):",
         "if False:",
-        "tests/webhooks/test_door.py",
+        "tests/api/test_door.py",
     ),
     "a run that was only claimed counts as done": Bug(
         "kfm.engine.admit:done_before",
         'latest.status != "COMMITTED"',
         'latest.status not in ("COMMITTED", "RUNNING")',
-        "tests/crash/test_kills.py -k smallest tests/walk/test_rollback.py",
+        "tests/crash/test_kills.py -k smallest tests/engine/test_rollback.py",
     ),
     "what was rolled back still counts as done": Bug(
         "kfm.engine.admit:done_before",
-        "or not is_live(walk, latest)",
+        "or not is_live(context, latest)",
         "",
-        "tests/walk/test_rollback.py",
+        "tests/engine/test_rollback.py",
     ),
     "the receipt is written before the effect, in a commit of its own": Bug(
         "kfm.engine.run:run",
-        "        executed = execute(walk, planned)\n",
-        "        from kfm.engine.stations import NOTHING_MADE\n"
-        "        with walk.ports.state.transaction(planned.lease) as tx:\n"
-        "            record(walk, planned.run_id, NOTHING_MADE, tx)\n"
-        "        executed = execute(walk, planned)\n",
-        "tests/walk/test_walk.py tests/crash/test_kills.py",
+        "        executed = execute(context, planned)\n",
+        "        from kfm.engine.stage_results import NOTHING_MADE\n"
+        "        with context.ports.state.transaction(planned.lease) as tx:\n"
+        "            record(context, planned.run_id, NOTHING_MADE, tx)\n"
+        "        executed = execute(context, planned)\n",
+        "tests/engine/test_walk.py tests/crash/test_kills.py",
     ),
     "the receipt is written after the effect, in a commit of its own": Bug(
         "kfm.engine.run:run",
-        "                    return record(walk, run_id, made, tx)\n",
-        "                with walk.ports.state.transaction() as tx:\n"
-        "                    return record(walk, run_id, made, tx)\n",
+        "                    return record(context, run_id, made, tx)\n",
+        "                with context.ports.state.transaction() as tx:\n"
+        "                    return record(context, run_id, made, tx)\n",
         "tests/crash/test_kills.py",
     ),
     "the token is not checked": Bug(
@@ -209,70 +209,73 @@ BUGS: dict[str, Bug] = {
         "tests/store/test_state.py",
     ),
     "plan() may read the clock": Bug(
-        "kfm.engine.purity:pure", "sys.setprofile(_profile)", "sys.setprofile(None)", "tests/walk/test_purity.py"
+        "kfm.engine.isolation.purity:pure",
+        "sys.setprofile(_profile)",
+        "sys.setprofile(None)",
+        "tests/engine/test_purity.py",
     ),
     "keys are hashed in the order they come": Bug(
-        "kfm.contract.canonical:_encode_sorted", 'order="sorted"', "order=None", "tests/contract/test_canonical.py"
+        "kfm.model.canonical:_encode_sorted", 'order="sorted"', "order=None", "tests/model/test_canonical.py"
     ),
     "the gate says yes where nothing is known": Bug(
         "kfm/policy/rego/minimum.rego",
         'holds contains "provenance.run" if trim_space(input.made.run_id) != ""',
         'holds contains "provenance.run"',
-        "tests/walk/test_gate.py",
+        "tests/engine/test_gate.py",
     ),
     "the gate's error is a yes": Bug(
-        "kfm.policy.gate:promotion_gate",
+        "kfm.policy.policy_gate:promotion_gate",
         "gate=GATE, allow=False, subject=move.after",
         "gate=GATE, allow=True, subject=move.after",
-        "tests/walk/test_gate.py",
+        "tests/engine/test_gate.py",
     ),
     "one digest is checked and another moved": Bug(
-        "kfm.engine.zones:is_yes",
+        "kfm.engine.zone_gates:is_yes",
         "return decision.allow is True and decision.subject == move.after",
         "return bool(decision.allow)",
-        "tests/walk/test_gate.py",
+        "tests/engine/test_gate.py",
     ),
     "a dry run opens the database for writing": Bug(
-        "kfm.house.stored:open_tables",
+        "kfm.app.core.backends:open_tables",
         "    return OverlayTables(SnapshotTables(path))",
         "    from kfm.store.sqlite import SqliteTables as Writing\n\n    return OverlayTables(Writing(path))",
-        "tests/walk/test_dry_run.py",
+        "tests/engine/test_dry_run.py",
     ),
     "intents are not written": Bug(
         "kfm.engine.execute:write",
         '["PLAN", "EXECUTE"], intent, then)',
         '["PLAN", "EXECUTE"])',
-        "tests/walk/test_wal.py",
+        "tests/engine/test_wal.py",
     ),
     "the intent of an author's step is not durable": Bug(
         "kfm.engine.execute:write",
         "durable=not shared",
         "durable=False",
-        "tests/walk/test_shared_syncs.py",
+        "tests/engine/test_shared_syncs.py",
     ),
     "the commit is not announced": Bug(
         "kfm.engine.execute:write",
         "CLOSING if last else []",
         "[]",
-        "tests/walk/test_wal.py::test_the_intent_to_commit_is_durable_before_the_commit",
+        "tests/engine/test_wal.py::test_the_intent_to_commit_is_durable_before_the_commit",
     ),
     "what a run read does not go into the graph": Bug(
-        "kfm.engine.trace:trace",
+        "kfm.engine.lineage_stage:trace",
         "    tx.lineage.keep(",
         "    str(",
-        "tests/lineage/test_graph.py::test_a_run_is_found_by_what_it_read_and_a_promotion_by_the_version",
+        "tests/app/provenance/test_graph.py::test_a_run_is_found_by_what_it_read_and_a_promotion_by_the_version",
     ),
     "an older state gets no graph": Bug(
-        "kfm.store.formats:STEPS",
+        "kfm.store.state_formats:STEPS",
         ", 6: _draw_the_graph}",
         "}",
-        "tests/lineage/test_graph.py::test_an_older_state_gets_the_graph_of_all_its_runs",
+        "tests/app/provenance/test_graph.py::test_an_older_state_gets_the_graph_of_all_its_runs",
     ),
     "the address of a protected source is told": Bug(
-        "kfm.masking.telling:_input",
+        "kfm.masking.masked_run:_input",
         "if not sealed and item.id not in known.closed and",
         "if not sealed and",
-        "tests/lineage/test_told.py::test_a_source_that_became_protected_is_not_named_any_more",
+        "tests/app/provenance/test_told.py::test_a_source_that_became_protected_is_not_named_any_more",
     ),
     "a frozen switch is not looked at": Bug(
         "kfm.store.state:StoredState._check_open",
@@ -284,7 +287,7 @@ BUGS: dict[str, Bug] = {
         "kfm.engine.upsert:assemble",
         "sealed = plan.complete and",
         "sealed = True or plan.complete and",
-        "tests/walk/test_walk.py",
+        "tests/engine/test_walk.py",
     ),
     "a large output is not read back": Bug(
         "kfm.engine.execute:Crew._store",
@@ -294,19 +297,19 @@ BUGS: dict[str, Bug] = {
         "tests/damage/test_read_back.py",
     ),
     "a part of a manifest is cut by its values": Bug(
-        "kfm.engine.parts:Cutter.add",
+        "kfm.engine.manifest_tree:Cutter.add",
         "closes(line[0], self.level)",
         "closes((line[1],), self.level)",
-        "tests/walk/test_manifests.py",
+        "tests/engine/test_manifests.py",
     ),
     "a recut ends before the cuts meet again": Bug(
-        "kfm.engine.parts:_recut",
+        "kfm.engine.manifest_tree:_recut",
         "        elif cutter.held or sealed:\n",
         "        elif sealed:\n",
-        "tests/walk/test_manifests.py",
+        "tests/engine/test_manifests.py",
     ),
     "a ref moves from wherever it is": Bug(
-        "kfm.store.refs:RefsTx.move",
+        "kfm.store.ref_history:RefsTx.move",
         "        if current != move.before:\n",
         "        if False:\n",
         "tests/store/test_state.py",

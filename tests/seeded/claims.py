@@ -20,19 +20,19 @@ from tests.seeded.scheduling_claims import SCHEDULING
 from tests.seeded.source_claims import SOURCES
 from tests.seeded.told import TOLD
 
-FIELDS = "tests/walk/test_recorded_fields.py"
-GATE = "tests/walk/test_gate.py"
-KEYS = "tests/contract/test_keys.py"
-PATTERNS = "tests/house/test_patterns.py"
-PARTITIONS = "tests/walk/test_partitions.py"
+FIELDS = "tests/engine/test_recorded_fields.py"
+GATE = "tests/engine/test_gate.py"
+KEYS = "tests/model/test_keys.py"
+PATTERNS = "tests/project/test_patterns.py"
+PARTITIONS = "tests/engine/test_partitions.py"
 STATE = "tests/store/test_state.py"
-TWO = "tests/governance/test_two_persons.py"
-COMMUNITY = "tests/governance/test_community_key.py"
+TWO = "tests/app/governance/test_two_persons.py"
+COMMUNITY = "tests/app/governance/test_community_key.py"
 TYPED = "tests/cli/test_commands.py"
-VERIFY = "tests/webhooks/test_verify.py"
-WALK = "tests/walk/test_walk.py"
-OVERRIDDEN = "tests/lineage/test_overriding.py::test_the_example_does_what_it_says"
-WORKFLOW = "tests/github/test_workflow.py"
+VERIFY = "tests/api/test_verify.py"
+WALK = "tests/engine/test_walk.py"
+OVERRIDDEN = "tests/app/provenance/test_overriding.py::test_the_example_does_what_it_says"
+WORKFLOW = "tests/sinks/github/test_workflow.py"
 
 CLAIMS: dict[str, Bug] = {
     **TOLD,
@@ -52,7 +52,7 @@ CLAIMS: dict[str, Bug] = {
         "tests/node/test_door.py::test_both_doors_answer_alike",
     ),
     "U2 canonical in Python": Bug(
-        "kfm.contract.canonical:_encode_sorted", 'order="sorted"', "order=None", "tests/conformance/test_vectors.py"
+        "kfm.model.canonical:_encode_sorted", 'order="sorted"', "order=None", "tests/conformance/test_vectors.py"
     ),
     "U2 the same story": Bug(
         "kfm.projections.artifacts:run_lines",
@@ -61,22 +61,22 @@ CLAIMS: dict[str, Bug] = {
         "tests/node/test_twins.py::test_both_runners_tell_the_same_story",
     ),
     "U3": Bug(
-        "kfm.contract.keys:run_key",
+        "kfm.model.keys:run_key",
         '.replace("|", "\\\\|")',
         "",
         f"{KEYS}::test_all_short_tuples_of_joining_characters_have_keys_of_their_own",
     ),
     "U3 the formula": Bug(
-        "kfm.contract.keys:run_key",
+        "kfm.model.keys:run_key",
         'joined = "|".join(fields)',
         'joined = "/".join(fields)',
         f"{KEYS}::test_ordinary_values_hash_exactly_as_the_formula_reads",
     ),
     "U4 still live": Bug(
         "kfm.engine.admit:done_before",
-        "or not is_live(walk, latest)",
+        "or not is_live(context, latest)",
         "",
-        "tests/walk/test_rollback.py::test_ingest_rollback_ingest_is_ingest",
+        "tests/engine/test_rollback.py::test_ingest_rollback_ingest_is_ingest",
     ),
     "U4 the row": Bug(
         "kfm.projections.artifacts:idempotency",
@@ -91,31 +91,31 @@ CLAIMS: dict[str, Bug] = {
         "tests/sources/test_validator_lies.py::test_the_content_hash_decides_whatever_the_validators_say",
     ),
     "U6": Bug(
-        "kfm.publish.files:FilesPublisher.write_file",
+        "kfm.sinks.folder_publisher:FilesPublisher.write_file",
         'self._note("write_file"',
         'self._note("noop_guard"',
-        "tests/walk/test_dry_run.py::test_on_every_state_the_effects_foretold_are_the_effects_made",
+        "tests/engine/test_dry_run.py::test_on_every_state_the_effects_foretold_are_the_effects_made",
     ),
     "U7": Bug(
-        "kfm.house.stored:open_tables",
+        "kfm.app.core.backends:open_tables",
         "return OverlayTables(SnapshotTables(path))",
         "from kfm.store.sqlite import SqliteTables as Writing\n\n    return OverlayTables(Writing(path))",
-        "tests/walk/test_dry_run.py::test_no_call_to_the_system_changes_anything",
+        "tests/engine/test_dry_run.py::test_no_call_to_the_system_changes_anything",
     ),
     "U8": Bug(
         "kfm.projections.artifacts:event_lines",
         "enumerate(events, 1)",
         "enumerate(events, 0)",
-        "tests/walk/test_artifacts.py::test_the_four_artifacts_are_canonical_valid_and_in_order",
+        "tests/engine/test_artifacts.py::test_the_four_artifacts_are_canonical_valid_and_in_order",
     ),
     "U9": Bug(
-        "kfm.orchestration.webhooks:_hexadecimal",
+        "kfm.scheduling.webhook_signatures:_hexadecimal",
         'b"sha256=" + hmac.new(secret.reveal(), body, hashlib.sha256)',
         'b"sha256=" + hashlib.sha256(secret.reveal() + body)',
         f"{VERIFY}::test_every_vector_is_answered",
     ),
     "U10": Bug(
-        "kfm.orchestration.webhooks:_unified",
+        "kfm.scheduling.webhook_signatures:_unified",
         'integrity.get("version") != "v1"',
         "False",
         f"{VERIFY}::test_every_vector_is_answered",
@@ -127,26 +127,26 @@ CLAIMS: dict[str, Bug] = {
         f"{STATE}::test_a_stale_token_writes_nothing_renews_nothing_and_frees_nothing",
     ),
     "U12": Bug(
-        "kfm.projections.workflow:_workflow",
+        "kfm.projections.github_workflow:_workflow",
         '"schedule": [{"cron": cron} for cron in crons],',
         "",
         f"{WORKFLOW}::test_the_example_is_what_is_written_for_it",
     ),
     "U13": Bug(
         "kfm.engine.run:run",
-        "        inspected = quarantine(walk, acquired, admitted.run)\n",
-        "        from kfm.engine.stations import Inspected\n        inspected = Inspected(acquired.inputs)\n",
+        "        inspected = quarantine(context, acquired, admitted.run)\n",
+        "        from kfm.engine.stage_results import Inspected\n        inspected = Inspected(acquired.inputs)\n",
         f"{WALK}::test_the_quarantine_ref_goes_when_the_source_is_mended_and_its_history_stays",
     ),
     "U14": Bug(
-        "kfm.engine.measure:measure",
+        "kfm.engine.telemetry_stage:measure",
         "artifact_count=results.done if results else 0",
         "artifact_count=len(inputs)",
         f"{FIELDS}::test_the_telemetry_of_a_run_says_what_it_did_and_how_long_it_took",
     ),
     "U14 the bundle": Bug(
-        "kfm.engine.record:skip",
-        'measure(walk, tx, "SKIPPED", run_id)',
+        "kfm.engine.receipt_stage:skip",
+        'measure(context, tx, "SKIPPED", run_id)',
         "",
         "tests/cli/test_telemetry.py::test_every_run_is_in_the_bundle_and_the_bundle_is_what_its_schema_says",
     ),
@@ -157,7 +157,10 @@ CLAIMS: dict[str, Bug] = {
         f"{TYPED}::test_promotion_without_a_licence_is_denied_until_it_is_declared",
     ),
     "U16": Bug(
-        "kfm.engine.record:skip", "tx.inbox.keep(kept)", "str(kept)", f"{TYPED}::test_what_is_frozen_waits_for_the_thaw"
+        "kfm.engine.receipt_stage:skip",
+        "tx.inbox.keep(kept)",
+        "str(kept)",
+        f"{TYPED}::test_what_is_frozen_waits_for_the_thaw",
     ),
     "U18": Bug(
         "examples/config.example.yml",
@@ -178,19 +181,19 @@ CLAIMS: dict[str, Bug] = {
         f"{TYPED}::test_a_run_publishes_then_has_nothing_to_do",
     ),
     "D1 overridden": Bug(
-        "kfm.engine.execute:Crew.__init__", "= walk.updater.execute", "= walk.updater.perform", OVERRIDDEN
+        "kfm.engine.execute:Crew.__init__", "= context.updater.execute", "= context.updater.perform", OVERRIDDEN
     ),
     "D1 a semantic version": Bug(
-        "kfm.contract.updater:check_version",
+        "kfm.model.updater:check_version",
         "if not is_semantic(updater.version):",
         "if not updater.version:",
         "tests/node/test_semantic_versions.py::test_every_way_to_ask_for_a_run_of_python_code_says_so_and_doctor_too",
     ),
     "D3 pure": Bug(
-        "kfm.engine.purity:pure",
+        "kfm.engine.isolation.purity:pure",
         "sys.setprofile(_profile)",
         "sys.setprofile(None)",
-        "tests/walk/test_purity.py::test_an_impure_plan_is_refused_and_its_call_is_named",
+        "tests/engine/test_purity.py::test_an_impure_plan_is_refused_and_its_call_is_named",
     ),
     "D3 locked": Bug(
         "kfm.store.journal:JournalTx.lock_plan",
@@ -205,22 +208,22 @@ CLAIMS: dict[str, Bug] = {
         f"{WALK}::test_a_bad_plan_is_refused_and_nothing_is_performed",
     ),
     "D5": Bug(
-        "kfm.projections.wal:wal_records.fact",
+        "kfm.projections.wal_records:wal_records.fact",
         "updater_version=run.updater_version",
         "updater_version=run.updater_id",
         f"{FIELDS}::test_the_journal_records_of_a_run_say_whose_they_are",
     ),
     "D5 in Avro and Parquet": Bug(
-        "kfm.projections.wal:_row",
+        "kfm.projections.wal_records:_row",
         "canonical(record.payload).decode()",
         '""',
-        "tests/walk/test_wal.py::test_an_export_holds_the_same_records",
+        "tests/engine/test_wal.py::test_an_export_holds_the_same_records",
     ),
     "D6 intent before effect": Bug(
         "kfm.engine.execute:write",
         '["PLAN", "EXECUTE"], intent, then)',
         '["PLAN", "EXECUTE"])',
-        "tests/walk/test_wal.py::test_every_step_has_its_intent_before_its_done",
+        "tests/engine/test_wal.py::test_every_step_has_its_intent_before_its_done",
     ),
     "D6 other bytes": Bug(
         "kfm.store.journal:JournalTx.append",
@@ -238,10 +241,10 @@ CLAIMS: dict[str, Bug] = {
         "kfm.store.archive:Archive.rows",
         "if place.offset <= at < end:",
         "if place.offset < at < end:",
-        "tests/walk/test_wal.py::test_compaction_answers_the_same_questions",
+        "tests/engine/test_wal.py::test_compaction_answers_the_same_questions",
     ),
     "D9": Bug(
-        "kfm.contract.keys:output_key",
+        "kfm.model.keys:output_key",
         "list(business_key), content_hash]",
         "list(business_key)]",
         f"{KEYS}::test_every_part_of_an_output_key_counts",
@@ -253,7 +256,7 @@ CLAIMS: dict[str, Bug] = {
         f"{WALK}::test_changed_content_makes_a_new_version_that_supersedes_the_old",
     ),
     "D9 a deleted key": Bug(
-        "kfm.contract.manifests:changes",
+        "kfm.model.manifests:changes",
         'assert a is not None\n            yield Change(a.key, "removed", a, None)\n',
         "assert a is not None\n",
         "tests/cli/test_diff.py::test_a_deleted_key_can_still_be_read_where_it_was",
@@ -266,31 +269,31 @@ CLAIMS: dict[str, Bug] = {
     ),
     "D10 a partition": Bug(
         "kfm.engine.admit:scope_of",
-        'walk.trigger.partition if narrow else ""',
+        'context.trigger.partition if narrow else ""',
         '""',
         f"{PARTITIONS}::test_a_commit_that_came_between_is_kept_and_the_second_is_put_together_anew",
     ),
     "D10 turns at the ref": Bug(
         "kfm.engine.upsert:take_turns",
-        "if not walk.trigger.partition or",
-        "if walk.trigger.partition or",
+        "if not context.trigger.partition or",
+        "if context.trigger.partition or",
         f"{PARTITIONS}::test_a_commit_that_came_between_is_kept_and_the_second_is_put_together_anew",
     ),
     "D13": Bug(
-        "kfm.engine.measure:_telemetry",
+        "kfm.engine.telemetry_stage:_telemetry",
         '"energy_kwh": None',
         '"energy_kwh": 0.0',
         f"{FIELDS}::test_the_telemetry_of_a_run_says_what_it_did_and_how_long_it_took",
     ),
     "D13 on failure": Bug(
-        "kfm.engine.record:fail",
-        'measure(walk, tx, "FAILED", run_id, [problem.code])',
+        "kfm.engine.receipt_stage:fail",
+        'measure(context, tx, "FAILED", run_id, [problem.code])',
         "",
         f"{FIELDS}::test_the_telemetry_of_a_run_that_failed_or_had_nothing_to_do_says_so",
     ),
     "D14": Bug(
         "kfm.engine.run:run",
-        "                    trace(walk, journal, executed, made, tx)\n",
+        "                    trace(context, journal, executed, made, tx)\n",
         "",
         f"{TYPED}::test_the_log_of_a_run_is_the_same_before_and_after_compaction",
     ),
@@ -301,22 +304,22 @@ CLAIMS: dict[str, Bug] = {
         f"{PATTERNS}::test_a_pattern_says_its_promise_how_it_is_kept_and_which_test_shows_each_fault",
     ),
     "D17 specs": Bug(
-        "kfm.contract.records:WalRecord.phase",
+        "kfm.model.records:WalRecord.phase",
         "  # where in the walk it was",
         "  # something",
         f"{PATTERNS}::test_what_a_spec_says_of_records_is_made_of_them",
     ),
     "D17 checklists": Bug(
-        "kfm.operations.moves:Freeze.target",
+        "kfm.operations.ref_moves:Freeze.target",
         'target = "frozen"',
         'target = "open"',
-        "tests/house/test_guides.py::test_a_guide_works_as_written[canary]",
+        "tests/project/test_guides.py::test_a_guide_works_as_written[canary]",
     ),
     "O2": Bug(
-        "kfm.orchestration.polling:note",
+        "kfm.scheduling.polling:note",
         "mark.content_hash != seen",
         "mark.content_hash == seen",
-        "tests/watch/test_watching.py::test_a_change_makes_one_run_and_no_change_makes_none",
+        "tests/app/daemon/test_watching.py::test_a_change_makes_one_run_and_no_change_makes_none",
     ),
     "O4": Bug(
         "kfm.store.ledger:LedgerTx.keep_version",
@@ -325,37 +328,37 @@ CLAIMS: dict[str, Bug] = {
         f"{STATE}::test_a_version_keeps_its_first_maker",
     ),
     "O10 an error is a no": Bug(
-        "kfm.policy.gate:promotion_gate",
+        "kfm.policy.policy_gate:promotion_gate",
         "gate=GATE, allow=False, subject=move.after",
         "gate=GATE, allow=True, subject=move.after",
         f"{GATE}::test_a_check_that_fails_is_a_no",
     ),
     "O10 exactly these digests": Bug(
-        "kfm.engine.zones:is_yes",
+        "kfm.engine.zone_gates:is_yes",
         " and decision.subject == move.after",
         "",
         f"{GATE}::test_a_yes_about_other_bytes_does_not_open",
     ),
     "O11": Bug(
-        "kfm.projections.workflow:_workflow",
+        "kfm.projections.github_workflow:_workflow",
         '"cancel-in-progress": False',
         '"cancel-in-progress": True',
         f"{WORKFLOW}::test_the_example_is_what_is_written_for_it",
     ),
     "O13": Bug(
-        "kfm.house.looking:held_sources",
-        "whole = house.state.refs.at(ref)",
-        'whole = house.state.refs.at("held/" + dataset)',
+        "kfm.app.runs.queries:held_sources",
+        "whole = session.state.refs.at(ref)",
+        'whole = session.state.refs.at("held/" + dataset)',
         f"{TYPED}::test_held_shows_what_is_held_back_and_why",
     ),
     "O13 what is not signed is not done": Bug(
         "kfm.engine.upsert:assemble",
-        "walk.ports.authority(walk.updater.op, walk.trigger, moves) if moves else Warrant()",
+        "context.ports.authority(context.updater.op, context.trigger, moves) if moves else Warrant()",
         "Warrant()",
         f"{TWO}::test_a_name_proves_nothing",
     ),
     "O13 used once": Bug(
-        "kfm.house.authority:_using",
+        "kfm.app.core.authorization:_using",
         'order.became("used")',
         'order.became("open")',
         f"{TWO}::test_an_order_is_used_once",
@@ -367,46 +370,46 @@ CLAIMS: dict[str, Bug] = {
         f"{TWO}::test_the_list_that_changes_while_it_is_decided_stops_the_commit",
     ),
     "O13 not by who asked": Bug(
-        "kfm.seals.acts:not_counted",
+        "kfm.crypto.approvals:not_counted",
         'if act.kind == "approve" and key.person == request.requester:',
         'if act.kind == "approve" and not key.person:',
         f"{TWO}::test_nobody_signs_for_what_he_asked_for",
     ),
     "O13 exactly what was asked for": Bug(
-        "kfm.house.authority:MATTER",
+        "kfm.app.core.authorization:MATTER",
         '"subject", "records", "before", "after",',
         '"records", "before",',
         f"{TWO}::test_what_was_approved_is_exactly_what_is_done",
     ),
     "O13 the community": Bug(
-        "kfm.seals.acts:_missing",
+        "kfm.crypto.approvals:_missing",
         "len(signed.community) < custodian.threshold",
         "custodian.threshold < 0",
         f"{COMMUNITY}::test_it_takes_the_threshold_of_the_community_and_two_stewards",
     ),
     "O13 the list stays": Bug(
-        "kfm.seals.keylist:known_list",
+        "kfm.crypto.key_list:known_list",
         "if keys.digest != known:",
         "if not known:",
-        "tests/governance/test_keys.py::test_a_list_cannot_be_switched_off_or_put_back",
+        "tests/app/governance/test_keys.py::test_a_list_cannot_be_switched_off_or_put_back",
     ),
     "O15 nowhere": Bug(
-        "kfm.config.custodians:check_custodian",
+        "kfm.config.custodian_settings:check_custodian",
         '"is not a reference"',
         'f"is not a reference: {custodian.key}"',
-        "tests/governance/test_secrets.py::test_no_secret_is_found_anywhere",
+        "tests/app/governance/test_secrets.py::test_no_secret_is_found_anywhere",
     ),
     "O15": Bug(
-        "kfm.contract.redaction:redacted_url",
+        "kfm.model.redaction:redacted_url",
         '"***@" + authority.rpartition("@")[2]',
         "authority",
-        "tests/house/test_config.py::test_what_is_shown_holds_no_secret",
+        "tests/config/test_config.py::test_what_is_shown_holds_no_secret",
     ),
     "W4 its path": Bug(
         "kfm.projections.artifacts:receipt_path",
         "receipts/{receipt.job_type}/{year}",
         "receipts/{receipt.dataset}/{year}",
-        "tests/walk/test_artifacts.py::test_a_receipt_lies_at_the_path_of_its_logical_start",
+        "tests/engine/test_artifacts.py::test_a_receipt_lies_at_the_path_of_its_logical_start",
     ),
     "W4 write-once": Bug(
         "kfm.store.ledger:LedgerTx.append",
@@ -421,85 +424,85 @@ CLAIMS: dict[str, Bug] = {
         f"{WALK}::test_promotion_without_one_line_of_the_checklist_is_denied",
     ),
     "W5 Processed is asked for": Bug(
-        "kfm.engine.zones:_taken",
+        "kfm.engine.zone_gates:_taken",
         "if decision.allow is not True or decision.subject != step.subject:",
         "if decision.allow is None:",
-        "tests/walk/test_zones.py::test_what_is_unsafe_does_not_go_up_and_the_ledger_says_so",
+        "tests/engine/test_zones.py::test_what_is_unsafe_does_not_go_up_and_the_ledger_says_so",
     ),
     "U15 an escalation has its own code": Bug(
         "kfm.errors:Sovereignty",
         'code = "denied.sovereignty"\n    exit_code = 7',
         'code = "denied.sovereignty"',
-        "tests/walk/test_zones.py::test_what_is_unsafe_does_not_go_up_and_the_ledger_says_so",
+        "tests/engine/test_zones.py::test_what_is_unsafe_does_not_go_up_and_the_ledger_says_so",
     ),
     "O10 compared again in the commit": Bug(
-        "kfm.engine.zones:still_holds",
+        "kfm.engine.zone_gates:still_holds",
         "if decision.policy_digest != policy_digest or decision.label_epoch != epoch:",
         "if decision.policy_digest != policy_digest and decision.label_epoch != epoch:",
-        "tests/walk/test_zones.py::test_what_changed_while_it_was_decided_is_not_committed",
+        "tests/engine/test_zones.py::test_what_changed_while_it_was_decided_is_not_committed",
     ),
     "O10 obligations": Bug(
-        "kfm.engine.zones:unmet_by",
+        "kfm.engine.zone_gates:unmet_by",
         'elif duty.do == "withhold":',
         'elif duty.do == "nothing":',
-        "tests/walk/test_zones.py::test_an_obligation_that_cannot_be_obeyed_denies",
+        "tests/engine/test_zones.py::test_an_obligation_that_cannot_be_obeyed_denies",
     ),
     "O10 own policies only close": Bug(
-        "kfm.policy.decide:Decider.decide",
+        "kfm.policy.decision:Decider.decide",
         "if own.allow is not True:",
         "if own.allow is None:",
         "tests/policy/test_commands.py::test_policies_of_an_installation_close_and_never_open",
     ),
     "O10 a stopped server denies": Bug(
-        "kfm.policy.decide:Decider._asked",
+        "kfm.policy.decision:Decider._asked",
         'return self._no(asked, "engine.unanswered", f"engine: {problem.reason}")',
         'return self._no(None, "engine.unanswered", "")',
         "tests/policy/test_commands.py::test_a_server_stopped_in_the_middle_of_a_promotion_denies_it_and_another_run_returns",
     ),
     "U15 every rule is explained": Bug(
-        "kfm.policy.explaining:PARTS",
+        "kfm.policy.rule_report:PARTS",
         '"published": ("zone", "promotion", "faircare", "telemetry"),',
         '"published": ("zone", "promotion"),',
         "tests/policy/test_commands.py::test_every_rule_of_the_step_is_explained",
     ),
     "W6": Bug(
-        "kfm.engine.walk:Walk.bind",
+        "kfm.engine.run_context:RunContext.bind",
         "job_id=claim_key[:32]",
         "job_id=self.dataset",
         f"{FIELDS}::test_the_log_lines_of_a_run_say_whose_they_are",
     ),
     "O14": Bug(
-        "kfm.engine.record:record",
-        "if walk.ports.attest is not None:",
-        "if walk.ports.attest is not None and walk.unfinished is not None:",
+        "kfm.engine.receipt_stage:record",
+        "if context.ports.attest is not None:",
+        "if context.ports.attest is not None and context.unfinished is not None:",
         "tests/cli/test_attest.py::test_a_commit_attests_and_the_version_verifies_offline",
     ),
     "O14 a bad signature is none": Bug(
-        "kfm.house.attesting:_statement",
+        "kfm.app.provenance.attestation:_statement",
         'return Check(what=what, state="unsigned", found=problem.message)',
         'return Check(what=what, state="ok", found=problem.message)',
         "tests/cli/test_attest.py::test_whatever_was_changed_is_named",
     ),
     "O14 others read them": Bug(
-        "kfm.seals.envelopes:pae",
+        "kfm.crypto.envelopes:pae",
         'b"DSSEv1 %d %b %d %b"',
         'b"DSSEv2 %d %b %d %b"',
-        "tests/seals/test_attestations.py::test_what_we_sign_the_libraries_of_in_toto_verify_and_read",
+        "tests/crypto/test_attestations.py::test_what_we_sign_the_libraries_of_in_toto_verify_and_read",
     ),
     "P1": Bug(
-        "kfm.operations.moves:MoveUpdater.moves_only",
+        "kfm.operations.ref_moves:MoveUpdater.moves_only",
         "    moves_only = True\n",
         "    moves_only = False\n",
         f"{TYPED}::test_rollback_and_rollback_forward_bring_back_the_same_bytes",
     ),
     "P2": Bug(
-        "kfm.operations.moves:Rollback.aim",
+        "kfm.operations.ref_moves:Rollback.aim",
         "entries[-1].before",
         "entries[-1].after",
         f"{TYPED}::test_rollback_and_rollback_forward_bring_back_the_same_bytes",
     ),
     "P3": Bug(
-        "kfm.policy.gate:made_of",
+        "kfm.policy.policy_gate:made_of",
         "version.metadata if declared is None else declared",
         "version.metadata",
         f"{GATE}::test_what_is_declared_today_decides_whatever_the_version_was_made_under",
@@ -511,16 +514,16 @@ CLAIMS: dict[str, Bug] = {
         "tests/cli/test_continued.py::test_what_is_unavailable_is_tried_again_as_often_as_declared",
     ),
     "P6": Bug(
-        "kfm.engine.trace:trace",
+        "kfm.engine.lineage_stage:trace",
         '["EXECUTE", "UPSERT", "LINEAGE"]',
         '["EXECUTE", "UPSERT"]',
-        "tests/walk/test_wal.py::test_every_step_has_its_intent_before_its_done",
+        "tests/engine/test_wal.py::test_every_step_has_its_intent_before_its_done",
     ),
     "P7 without a key list": Bug(
-        "kfm.engine.protection:Protection.key_of",
+        "kfm.engine.protected.protection:Protection.key_of",
         "        self.may_be_handled()\n",
         "",
-        "tests/protected/test_way_in.py::test_without_a_key_list_only_public_data_are_handled",
+        "tests/engine/protected/test_way_in.py::test_without_a_key_list_only_public_data_are_handled",
     ),
     "P7": Bug(
         "kfm/policy/rego/minimum.rego",
@@ -547,22 +550,22 @@ CLAIMS: dict[str, Bug] = {
         "tests/cli/test_audit.py::test_signed_heads_are_made_when_due_written_outside_and_verified",
     ),
     "P10 the export is the rows": Bug(
-        "kfm.seals.chain:export_lines",
+        "kfm.crypto.ledger_verify:export_lines",
         "yield comma + leaf",
         "yield comma + leaf.replace(b':\"noop\"', b':\"done\"')",
         "tests/cli/test_audit.py::test_the_export_is_the_rows_and_verifies_by_both",
     ),
     "P10 receipts are compared": Bug(
-        "kfm.house.auditing:_name_the_first",
+        "kfm.app.provenance.audit:_name_the_first",
         "if receipt is None or digest(receipt) != row.receipt_digest:",
         "if receipt is None:",
-        "tests/seals/test_tampered_state.py::test_receipts_rows_and_notes_that_do_not_fit_are_seen",
+        "tests/crypto/test_tampered_state.py::test_receipts_rows_and_notes_that_do_not_fit_are_seen",
     ),
     "P10 what people wrote is not shown": Bug(
-        "kfm.engine.ledgered:append",
+        "kfm.engine.protected.ledger_redaction:append",
         "withheld=names,",
         "withheld=[],",
-        "tests/protected/test_private_entries.py"
+        "tests/engine/protected/test_private_entries.py"
         "::test_what_was_written_is_committed_to_sealed_and_opened_by_the_custodian_alone",
     ),
     "P11": Bug(
@@ -575,7 +578,7 @@ CLAIMS: dict[str, Bug] = {
         ".ci/run",
         "exec make test",
         "exec make lint",
-        "tests/house/test_house.py::test_ci_goes_on_to_make_test_when_there_is_no_apt",
+        "tests/project/test_import_contract.py::test_ci_goes_on_to_make_test_when_there_is_no_apt",
     ),
     **explained.CLAIMS,
 }

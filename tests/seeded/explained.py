@@ -6,37 +6,37 @@ from tests.seeded.planting import Bug
 
 CLAIMS: dict[str, Bug] = {
     "D15 the chain": Bug(
-        "kfm.projections.account:chain.made",
+        "kfm.projections.explanation:chain.made",
         'stage="derived" if derived else "harmonised"',
         'stage="harmonised"',
         "tests/cli/test_explain.py::test_the_chain_goes_from_raw_over_harmonised_to_derived",
     ),
     "D15 every sentence cites": Bug(
-        "kfm.projections.account:_last",
+        "kfm.projections.explanation:_last",
         'return [Line(about="last", text=text, cites=(last_good.receipt_digest,))]',
         'return [Line(about="last", text=text, cites=())]',
         "tests/cli/test_explain.py::test_every_sentence_cites_a_digest_of_something_that_is_recorded",
     ),
     "D15 the last good run": Bug(
-        "kfm.house.explaining:_last_good",
+        "kfm.app.provenance.explain:_last_good",
         'if entry.outcome in ("done", "unchanged", "noop")',
         'if entry.outcome in ("done", "unchanged", "failed")',
         "tests/cli/test_explain.py::test_it_tells_the_trigger_the_updater_and_the_last_good_run",
     ),
     "D15 why not": Bug(
-        "kfm.house.wondering:_of_run",
+        "kfm.app.provenance.why_not:_of_run",
         'if receipt.outcome in ("noop", "unchanged"):',
         'if receipt.outcome in ("unchanged",):',
         "tests/cli/test_why_not.py::test_a_noop_says_since_when_nothing_has_changed",
     ),
     "D15 done again": Bug(
-        "kfm.engine.journal:Journal._keep_plan",
+        "kfm.engine.run_journal:Journal._keep_plan",
         "tx.objects([(run.code_hash, self._code)])",
         "pass",
         "tests/cli/test_reproduce.py::test_a_changed_helper_module_is_named_with_the_step_it_changed",
     ),
     "D15 the page": Bug(
-        "kfm.projections.drawing:graph",
+        "kfm.projections.explanation_pictures:graph",
         'role="img" aria-label="{escape(title)}"',
         'role="img"',
         "tests/browser/test_explained.py::test_axe_finds_nothing_wrong_and_nothing_is_asked_of_anybody",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.seeded.planting import Bug
 
-HERE = "tests/house/test_kinds.py"
+HERE = "tests/project/test_kinds.py"
 KINDS: dict[str, Bug] = {
     "U17 ingest": Bug(
         "examples/kinds/ingest/kfm.yml",
@@ -13,9 +13,9 @@ KINDS: dict[str, Bug] = {
         f"{HERE}::test_what_comes_in_is_public_but_for_what_cannot_be_true",
     ),
     "U17 STAC polling": Bug(
-        "kfm.house.watching:Watch._asking",
-        'return asked_by(self._house, dataset, "poll"',
-        'return None and asked_by(self._house, dataset, "poll"',
+        "kfm.app.daemon.source_watch:Watch._asking",
+        'return asked_by(self._session, dataset, "poll"',
+        'return None and asked_by(self._session, dataset, "poll"',
         f"{HERE}::test_a_new_scene_is_seen_by_looking_at_the_catalog",
     ),
     "U17 ETL sync": Bug(
@@ -37,7 +37,7 @@ KINDS: dict[str, Bug] = {
         f"{HERE}::test_only_the_tile_that_changed_is_new",
     ),
     "U17 correction": Bug(
-        "kfm.house.opening:House.run",
+        "kfm.app.core.session:Session.run",
         "                recall(self)\n",
         "                pass\n",
         f"{HERE}::test_what_a_label_closes_is_taken_back_and_the_rest_stays",

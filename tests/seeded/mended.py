@@ -6,25 +6,25 @@ from tests.seeded.planting import Bug
 
 SMALL = "tests/cli/test_small_promises.py"
 ROWS = "tests/node/test_rows_that_pass.py"
-FINDINGS = "kfm.inspection.findings"
-SERVING = "kfm.api.serving"
-WIRE = "tests/webhooks/test_wire.py"
+FINDINGS = "kfm.validation.findings"
+SERVING = "kfm.api.server"
+WIRE = "tests/api/test_wire.py"
 
 MENDED: dict[str, Bug] = {
     "what is frozen is delivered": Bug(
-        "kfm.engine.deliver:Telling._check",
+        "kfm.delivery.public_files:Telling._check",
         'if self._state.refs.at(switch) not in ("", "open"):',
         "if False:",
         "tests/node/test_frozen_deliveries.py::test_what_was_committed_before_a_freeze_waits_for_the_thaw",
     ),
     "a freeze stops a withdrawal": Bug(
-        "kfm.engine.walk:heeds_no_switch",
+        "kfm.engine.run_context:heeds_no_switch",
         'trigger.params.get("to") == "nothing"',
         "False",
         "tests/node/test_frozen_deliveries.py::test_no_freeze_stops_a_withdrawal",
     ),
     "the files of what is withdrawn stay": Bug(
-        "kfm.engine.deliver:Telling._tell",
+        "kfm.delivery.public_files:Telling._tell",
         "            if version not in stay:\n                self._remove(version, key)\n",
         "            pass\n",
         "tests/node/test_withdrawn_files.py::test_a_withdrawal_removes_every_file_of_the_dataset_and_of_no_other",
@@ -48,13 +48,13 @@ MENDED: dict[str, Bug] = {
         f"{ROWS}::test_a_fifth_fewer_rows_than_the_version_before_hold_the_source",
     ),
     "an output may lose all its rows": Bug(
-        "kfm.engine.emptied:check_emptied",
+        "kfm.engine.empty_outputs:check_emptied",
         "    if before is None:\n",
         "    if True:\n",
         f"{ROWS}::test_an_output_that_had_rows_and_is_only_a_header_now_is_held",
     ),
     "force waives the deletion budget": Bug(
-        "kfm.contract.overrides:deletions_allowed",
+        "kfm.model.run_overrides:deletions_allowed",
         "EVERY_DELETION if _meant_all(trigger) else",
         "EVERY_DELETION if trigger.force else",
         "tests/cli/test_overrides.py::test_force_runs_again_and_waives_no_deletion_budget",
@@ -66,25 +66,25 @@ MENDED: dict[str, Bug] = {
         "tests/store/test_state.py::test_a_segment_is_written_once_and_other_bytes_under_its_number_are_corruption",
     ),
     "retries are not counted": Bug(
-        "kfm.engine.measure:measure",
+        "kfm.engine.telemetry_stage:measure",
         "retries=executed.results.retries if executed is not None else 0,",
         "retries=0,",
-        "tests/walk/test_told_truly.py::test_retries_are_counted_and_a_slow_run_misses_its_target",
+        "tests/engine/test_told_truly.py::test_retries_are_counted_and_a_slow_run_misses_its_target",
     ),
     "a run that another one ended has no telemetry": Bug(
         "kfm.engine.admit:close_superseded",
-        "        measure_superseded(walk, tx, old, note)\n",
+        "        measure_superseded(context, tx, old, note)\n",
         "",
-        "tests/walk/test_told_truly.py::test_a_run_that_another_one_ended",
+        "tests/engine/test_told_truly.py::test_a_run_that_another_one_ended",
     ),
     "a promotion does not name its version": Bug(
-        "kfm.engine.record:receipt_of",
-        'outputs=output_items(walk, made) if status == "SUCCESS" else [],',
+        "kfm.engine.receipt_stage:receipt_of",
+        'outputs=output_items(context, made) if status == "SUCCESS" else [],',
         "outputs=[],",
-        "tests/walk/test_told_truly.py::test_a_promotion_and_a_rollback_name_the_version_they_moved_to",
+        "tests/engine/test_told_truly.py::test_a_promotion_and_a_rollback_name_the_version_they_moved_to",
     ),
     "a window does nothing": Bug(
-        "kfm.updaters.declared.updater:DeclaredUpdater._steps",
+        "kfm.updaters.transforms.transform_updater:DeclaredUpdater._steps",
         "            if source.partition:\n",
         "            if False:\n",
         "tests/node/test_windows.py::test_what_lies_outside_is_carried_over_although_it_changed_or_went",
@@ -96,47 +96,47 @@ MENDED: dict[str, Bug] = {
         "tests/cli/test_continued.py::test_the_run_after_one_that_raised_does_only_what_is_left",
     ),
     "nothing is put back into the public folder": Bug(
-        "kfm.engine.deliver:Telling.mend",
+        "kfm.delivery.public_files:Telling.mend",
         "        for version in standing(self._moves, self._keep):\n",
         "        for version in ():\n",
-        "tests/walk/test_repairs.py::test_what_is_missing_altered_or_foreign_is_named_and_put_right",
+        "tests/engine/test_repairs.py::test_what_is_missing_altered_or_foreign_is_named_and_put_right",
     ),
     "what an exception said is lost": Bug(
-        "kfm.engine.walk:words_of",
+        "kfm.engine.run_context:words_of",
         "        text = str(problem)\n",
         '        text = ""\n',
         "tests/cli/test_restricted.py::test_a_public_dataset_keeps_what_an_exception_said_on_one_bounded_line",
     ),
     "what an exception said of restricted data is kept": Bug(
-        "kfm.engine.walk:words_of",
-        '    if not is_public(walk):\n        return ""\n    try:\n',
+        "kfm.engine.run_context:words_of",
+        '    if not is_public(context):\n        return ""\n    try:\n',
         "    try:\n",
         "tests/cli/test_restricted.py::test_of_anything_else_only_the_type_is_kept",
     ),
     "the workflow keeps its state only after a success": Bug(
-        "kfm.projections.workflow:_steps",
+        "kfm.projections.github_workflow:_steps",
         '"Keep the state", "if": "always()"',
         '"Keep the state", "if": "success()"',
-        "tests/github/test_workflow.py"
+        "tests/sinks/github/test_workflow.py"
         "::test_there_is_one_job_over_one_state_and_it_is_kept_whatever_becomes_of_the_run",
     ),
     "changed code is a silent noop": Bug(
-        "kfm.engine.changes:code_changed",
+        "kfm.engine.code_changes:code_changed",
         "    return last is not None and (last.updater_id,",
         "    return False and (last.updater_id,",
-        "tests/walk/test_changed_code.py::test_a_helper_edited_under_the_same_version_is_a_noop_that_says_so",
+        "tests/engine/test_changed_code.py::test_a_helper_edited_under_the_same_version_is_a_noop_that_says_so",
     ),
     "deliveries are kept for ever": Bug(
-        "kfm.orchestration.triggers:prune",
+        "kfm.scheduling.triggers:prune",
         "if 0 < each.expires_ms < before_ms",
         "if 0 < each.expires_ms < 0",
-        "tests/webhooks/test_forgotten.py::test_what_is_past_its_time_is_dropped_and_no_replay_of_it_begins_a_run",
+        "tests/api/test_forgotten.py::test_what_is_past_its_time_is_dropped_and_no_replay_of_it_begins_a_run",
     ),
     "a rollback that is repeated undoes itself": Bug(
-        "kfm.operations.moves:Rollback.aim",
+        "kfm.operations.ref_moves:Rollback.aim",
         "        if not target and entries[-1].op == self.op:\n",
         "        if False:\n",
-        "tests/walk/test_rollback_repeated.py"
+        "tests/engine/test_rollback_repeated.py"
         "::test_an_order_killed_past_its_commit_and_given_again_does_not_undo_itself",
     ),
     "a whole read counts as the head of a request": Bug(
@@ -160,12 +160,12 @@ MENDED: dict[str, Bug] = {
     ),
     "a run over a missing object is a noop": Bug(
         "kfm.engine.admit:is_live",
-        "        return small or is_there(walk.ports.objects, run.version_digest)\n",
+        "        return small or is_there(context.ports.objects, run.version_digest)\n",
         "        return True\n",
         "tests/node/test_damaged_objects.py::test_a_run_over_a_missing_object_is_no_noop",
     ),
     "a key in clear is taken": Bug(
-        "kfm.contract.referred:check_secrets",
+        "kfm.model.secret_refs:check_secrets",
         "    if key := key_in_clear(uri):\n",
         "    if False:\n",
         "tests/sources/test_secrets.py::test_a_key_in_clear_is_refused_by_its_place",
@@ -177,28 +177,28 @@ MENDED: dict[str, Bug] = {
         "tests/node/test_held_against_today.py",
     ),
     "a lease from before the clock was set back holds": Bug(
-        "kfm.store.holders:is_held",
+        "kfm.store.process_identity:is_held",
         "return bool(alive) if too_long else alive is not False",
         "return alive is not False",
         f"{SMALL}::test_a_lease_from_before_the_clock_was_set_back_is_over_if_its_holder_is_not_seen",
     ),
     "a worker in another namespace counts as dead": Bug(
-        "kfm.store.holders:_is_alive",
+        "kfm.store.process_identity:_is_alive",
         "    if namespace and namespace != _namespace():\n        return None\n",
         "",
         f"{SMALL}::test_who_holds_a_lease_in_another_world_of_processes_is_not_called_dead",
     ),
     "the configuration of somebody else is taken": Bug(
-        "kfm.config.loading:_check_owner",
+        "kfm.config.config_loader:_check_owner",
         "    if not {os.lstat(folder).st_uid, os.lstat(path).st_uid, os.stat(path).st_uid} <= ours:\n",
         "    if False:\n",
         f"{SMALL}::test_a_configuration_above_that_is_somebody_elses_is_not_taken",
     ),
     "an unknown extension passes without a word": Bug(
-        "kfm.house.validating:Checked.verdict",
+        "kfm.app.core.catalog_validation:Checked.verdict",
         '"unchecked" if self.unchecked else "valid"',
         '"valid"',
-        "tests/grammars/test_validating.py::test_an_unknown_extension_is_unchecked_and_never_valid",
+        "tests/projections/test_validating.py::test_an_unknown_extension_is_unchecked_and_never_valid",
     ),
     "what is frozen is delivered by Node": Bug(
         "node/engine/deliver.mjs",
@@ -219,7 +219,7 @@ MENDED: dict[str, Bug] = {
         "tests/node/test_store_model.py",
     ),
     "every frozen run keeps a trigger of its own": Bug(
-        "kfm.engine.record:skip",
+        "kfm.engine.receipt_stage:skip",
         "if kept.trigger_id or not any(asks_the_same(kept, each) for each in waiting):",
         "if True:",
         f"{SMALL}::test_three_frozen_runs_keep_one_trigger_and_resume_does_it_once",
@@ -232,7 +232,7 @@ MENDED: dict[str, Bug] = {
     ),
     "a foretold rollback would write what is there": Bug(
         "kfm.cli.running:show_effects",
-        "there = [effect for effect in effects if is_there(house, effect)]",
+        "there = [effect for effect in effects if is_there(session, effect)]",
         "there: list[Effect] = []",
         f"{SMALL}::test_a_rollback_that_is_foretold_tells_files_that_are_there_from_those_it_would_write",
     ),
@@ -249,7 +249,7 @@ MENDED: dict[str, Bug] = {
         f"{SMALL}::test_the_format_of_a_source_is_shown_as_it_is_used",
     ),
     "folders are open to be written by others": Bug(
-        "kfm.publish.files:FilesPublisher._write",
+        "kfm.sinks.folder_publisher:FilesPublisher._write",
         "0o700 if private else 0o755",
         "0o777",
         f"{SMALL}::test_with_an_open_umask_nothing_is_open_to_be_written_by_others",
@@ -261,10 +261,10 @@ MENDED: dict[str, Bug] = {
         f"{WIRE}::test_garbage_is_summed_up_on_stderr_instead_of_a_line_each",
     ),
     "a secret without whsec_ is no base64": Bug(
-        "kfm.orchestration.webhooks:standard_key",
+        "kfm.scheduling.webhook_signatures:standard_key",
         'return base64.b64decode(secret.reveal().removeprefix(b"whsec_"), validate=True)',
         'return base64.b64decode(secret.reveal()[6:]) if secret.reveal()[:6] == b"whsec_" else secret.reveal()',
-        "tests/webhooks/test_verify.py",
+        "tests/api/test_verify.py",
     ),
     "damaged bytes are written out": Bug(
         "kfm.cli.reading:_write_object",
@@ -285,7 +285,7 @@ MENDED: dict[str, Bug] = {
         f"{SMALL}::test_a_request_with_three_headers_is_verified_however_they_are_given",
     ),
     "a failure log that cannot be opened fails the request": Bug(
-        "kfm.telemetry.failures:FailureLog.note",
+        "kfm.telemetry.rejected_requests:FailureLog.note",
         "        except OSError as problem:\n",
         "        except ZeroDivisionError as problem:\n",
         f"{WIRE}::test_a_refusal_stays_a_refusal_though_its_log_cannot_be_opened",
@@ -298,25 +298,25 @@ MENDED: dict[str, Bug] = {
         "::test_what_is_not_whole_is_named_before_the_commit_and_made_again_by_a_forced_run",
     ),
     "of two keys that are written alike the first is meant": Bug(
-        "kfm.house.looking:find_entry",
+        "kfm.app.runs.queries:find_entry",
         "    if len(found) > 1:\n        forms",
         "    if False:\n        forms",
         "tests/cli/test_cat.py::test_a_key_that_could_be_two_is_refused_and_both_are_named",
     ),
     "STAC before its release is accepted": Bug(
-        "kfm.inspection.stac:_breaks",
+        "kfm.validation.stac_rules:_breaks",
         "    elif known[1]:\n",
         "    elif False:\n",
-        "tests/engine/test_inspect_stac.py::test_a_version_before_its_release_is_told_from_one_that_is_not_known",
+        "tests/validation/test_inspect_stac.py::test_a_version_before_its_release_is_told_from_one_that_is_not_known",
     ),
     "of a timetable only the characters are checked": Bug(
-        "kfm.projections.workflow:_chosen",
+        "kfm.projections.github_workflow:_chosen",
         'if not least <= low <= high <= most or step in ("0", "00"):',
         "if False:",
-        "tests/github/test_workflow.py::test_a_timetable_that_cannot_be_is_refused",
+        "tests/sinks/github/test_workflow.py::test_a_timetable_that_cannot_be_is_refused",
     ),
     "what authors wrote is loaded inside the write transaction": Bug(
-        "kfm.orchestration.polling:note",
+        "kfm.scheduling.polling:note",
         "            asked.append(asking(name))\n",
         "            with state.transaction(durable=False):\n                asked.append(asking(name))\n",
         f"{SMALL}::test_what_authors_wrote_is_loaded_outside_the_write_transaction",
@@ -334,7 +334,7 @@ MENDED: dict[str, Bug] = {
         f"{SMALL}::test_node_without_its_packages_says_what_to_install",
     ),
     "a replayed message loads what authors wrote inside the write transaction": Bug(
-        "kfm.orchestration.triggers:take",
+        "kfm.scheduling.triggers:take",
         "    asked_for = [\n        told(message) if message.wanted else [] for message in messages\n    ]",
         "    asked_for = (\n        told(message) if message.wanted else [] for message in messages\n    )",
         f"{SMALL}::test_what_authors_wrote_is_loaded_outside_the_write_transaction",

@@ -1,8 +1,9 @@
 """Puts a fault into a copy of the repository and shows whether the tests that should notice it do.
 
 A bug is a replacement in one place; the tests named with it run in that copy. In Python of the product the place is a
-function: `kfm.engine.deliver:Telling._tell` is module, colon, and the innermost function, class or constant with all
-of the text; nothing behind the colon is the whole module. Anything else is a path in the repository. A place that is
+function: `kfm.delivery.public_files:Telling._tell` is module, colon, and the innermost function, class or constant with
+all of the text; nothing behind the colon is the whole module. Anything else is a path in the repository. A place that
+is
 gone, or has the text not exactly once, is an error too: the bug has to be seeded anew.
 """
 
@@ -20,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.house.bans import ROOT, repository_files
+from tests.project.bans import ROOT, repository_files
 
 
 class Bug(NamedTuple):

@@ -5,15 +5,15 @@ from __future__ import annotations
 from tests.seeded.planting import Bug
 
 ONCE = "tests/crash/test_what_went_wrong_once.py"
-TAKEN_UP = "tests/walk/test_taken_up_once.py"
+TAKEN_UP = "tests/engine/test_taken_up_once.py"
 IGNORED = "        try:\n            os.fdatasync(fd)\n        except OSError:\n            pass\n"
 
 PROMISED: dict[str, Bug] = {
     "a failed sync of the system goes unnoticed": Bug(
-        "kfm.durable:Fs.sync", "        os.fdatasync(fd)\n", IGNORED, "tests/crash/test_system_calls.py"
+        "kfm.fsio:Fs.sync", "        os.fdatasync(fd)\n", IGNORED, "tests/crash/test_system_calls.py"
     ),
     "two publish at once": Bug(
-        "kfm.publish.files:FilesPublisher.update_metadata",
+        "kfm.sinks.folder_publisher:FilesPublisher.update_metadata",
         "        with self._turn():\n            later =",
         "        if True:\n            later =",
         f"{ONCE}::test_a_pointer_does_not_go_back_when_two_publish_at_once",
@@ -28,49 +28,49 @@ PROMISED: dict[str, Bug] = {
         "kfm.store.leases:LeasesTx.acquire",
         "            if is_held(current, now):\n",
         "            if False:\n",
-        "tests/walk/test_concurrency.py",
+        "tests/engine/test_concurrency.py",
     ),
     "an unfinished run keeps a second trigger": Bug(
-        "kfm.engine.record:skip",
-        "elif walk.unfinished is None and not preview_of(walk.trigger):",
-        "elif not preview_of(walk.trigger):",
+        "kfm.engine.receipt_stage:skip",
+        "elif context.unfinished is None and not preview_of(context.trigger):",
+        "elif not preview_of(context.trigger):",
         f"{TAKEN_UP}::test_looking_at_an_unfinished_run_under_a_freeze_keeps_no_second_trigger",
     ),
     "a lease is not renewed": Bug(
         "kfm.engine.heartbeat:_renew",
         "            tx.leases.renew(lease, ttl)\n",
         "            pass\n",
-        "tests/walk/test_heartbeat.py::test_a_step_that_takes_longer_than_the_lease_does_not_lose_it",
+        "tests/engine/test_heartbeat.py::test_a_step_that_takes_longer_than_the_lease_does_not_lose_it",
     ),
     "a lease that was given back is renewed": Bug(
         "kfm.store.leases:LeasesTx.renew",
         "if current is not None and current.expires_ms:",
         "if current is not None:",
-        "tests/walk/test_heartbeat.py::test_a_lease_that_was_given_back_is_not_renewed",
+        "tests/engine/test_heartbeat.py::test_a_lease_that_was_given_back_is_not_renewed",
     ),
     "an operation that waits is decided when it is done": Bug(
-        "kfm.operations.moves:MoveUpdater.kept",
+        "kfm.operations.ref_moves:MoveUpdater.kept",
         "        return msgspec.structs.replace(trigger, params={**trigger.params, **pinned})\n",
         "        return trigger\n",
         "tests/node/test_kept_operations.py",
     ),
     "what was not told counts as told": Bug(
-        "kfm.engine.deliver:deliver",
+        "kfm.delivery.public_files:deliver",
         "                done[dataset] = telling.told\n",
         "                done[dataset] = Told(moves=len(moves), keep=retention(dataset))\n",
-        "tests/walk/test_delivery.py",
+        "tests/engine/test_delivery.py",
     ),
     "what could not be told counts as told": Bug(
-        "kfm.engine.deliver:deliver",
+        "kfm.delivery.public_files:deliver",
         "                done[dataset] = telling.told\n",
         "                done[dataset] = Told(moves=len(moves), keep=retention(dataset))\n",
         "tests/node/test_undelivered.py",
     ),
     "a pointer goes back": Bug(
-        "kfm.publish.files:FilesPublisher.update_metadata",
+        "kfm.sinks.folder_publisher:FilesPublisher.update_metadata",
         'later = self._seq_at(place) < int(value.get("seq", 0))',
         "later = True",
-        "tests/walk/test_delivery.py::test_one_who_was_slower_than_others_takes_no_pointer_back",
+        "tests/engine/test_delivery.py::test_one_who_was_slower_than_others_takes_no_pointer_back",
     ),
     "a place is finer than what the source knows": Bug(
         "kfm.masking.mask:_place",
@@ -82,20 +82,20 @@ PROMISED: dict[str, Bug] = {
         "kfm.masking.mask:_cells",
         "cells.cells_of(latitudes, longitudes, resolution)",
         "cells.cells_of(latitudes, longitudes, max(resolution, 9))",
-        "tests/governance/test_canaries.py",
+        "tests/app/governance/test_canaries.py",
     ),
     "a journal is put away twice": Bug(
         "kfm.store.archive:Archive._put_away",
         'if keys and self._state.tables.get("segments", keys[0]) is not None:',
         "if keys:",
-        "tests/walk/test_compaction_races.py",
+        "tests/engine/test_compaction_races.py",
     ),
     "an older state keeps its rows as they were": Bug(
-        "kfm.store.formats:STEPS", "{4: _to_format_4, 6: _draw_the_graph}", "{6: _draw_the_graph}", "tests/golden"
+        "kfm.store.state_formats:STEPS", "{4: _to_format_4, 6: _draw_the_graph}", "{6: _draw_the_graph}", "tests/golden"
     ),
     "another version takes an unfinished run over": Bug(
         "kfm.engine.admit:close_superseded",
-        "if old.updater_version != walk.updater.version and not abandons(walk, old):",
+        "if old.updater_version != context.updater.version and not abandons(context, old):",
         "if False:",
         "tests/crash/test_upgrade_in_flight.py",
     ),
@@ -106,52 +106,52 @@ PROMISED: dict[str, Bug] = {
         "tests/store/test_ledger_tree.py",
     ),
     "a revoked key proves": Bug(
-        "kfm.house.trust:Trust.believed",
+        "kfm.app.core.trust:Trust.believed",
         "for key in listed if not key.revoked_at]",
         "for key in listed]",
-        "tests/governance/test_vouched.py",
+        "tests/app/governance/test_vouched.py",
     ),
     "a revoked steward counts": Bug(
-        "kfm.seals.keylist:Key.is_live",
+        "kfm.crypto.key_list:Key.is_live",
         " and not (self.revoked_at and self.revoked_at <= now)",
         "",
-        "tests/protected/test_lowering.py::test_a_steward_who_is_revoked_between_does_not_count",
+        "tests/engine/protected/test_lowering.py::test_a_steward_who_is_revoked_between_does_not_count",
     ),
     "who asked may sign": Bug(
-        "kfm.seals.acts:not_counted",
+        "kfm.crypto.approvals:not_counted",
         'if act.kind == "approve" and key.person == request.requester:',
         "if False:",
-        "tests/protected/test_lowering.py::test_nobody_signs_for_what_he_asked_for",
+        "tests/engine/protected/test_lowering.py::test_nobody_signs_for_what_he_asked_for",
     ),
     "who asked counts as one who approved": Bug(
-        "kfm.seals.acts:_signed_by",
+        "kfm.crypto.approvals:_signed_by",
         "        elif key.person != request.requester:\n",
         "        else:\n",
-        "tests/seals/test_acts.py",
+        "tests/crypto/test_approvals.py",
     ),
     "the order of the sources is that of a set": Bug(
-        "kfm.updaters.declared.updater:DeclaredUpdater.__init__",
+        "kfm.updaters.transforms.transform_updater:DeclaredUpdater.__init__",
         "self._sources = sorted(used)",
         "self._sources = list(used)",
-        "tests/walk/test_determinism.py",
+        "tests/engine/test_determinism.py",
     ),
     "how much there is of protected data is shown": Bug(
-        "kfm.installation.reading:Reading._title",
+        "kfm.client.pinned_version:Reading._title",
         "if self._public else title",
         "if True else title",
-        "tests/python",
+        "tests/client",
     ),
     "a partition takes back what another committed": Bug(
-        "kfm.store.refs:RefsTx.move",
+        "kfm.store.ref_history:RefsTx.move",
         "        if current != move.before:\n",
         "        if False:\n",
-        "tests/walk/test_partition_kills.py",
+        "tests/engine/test_partition_kills.py",
     ),
     "what is made again is made from what the world holds now": Bug(
-        "kfm.engine.again:again",
+        "kfm.engine.replay:again",
         "msgspec.structs.replace(ports, open_source=lambda _uri: recorded)",
         "ports",
-        "tests/walk/test_reproduced.py::test_the_examples_over_http_come_out_again_when_their_server_is_gone",
+        "tests/engine/test_reproduced.py::test_the_examples_over_http_come_out_again_when_their_server_is_gone",
     ),
     "what a killed run made is not compared": Bug(
         "kfm.testing.trial:Trial.check_crashes",

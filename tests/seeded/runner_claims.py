@@ -4,35 +4,35 @@ from __future__ import annotations
 
 from tests.seeded.planting import Bug
 
-WRITTEN = "tests/runners/test_written.py"
+WRITTEN = "tests/app/runners/test_written.py"
 
 RUNNERS: dict[str, Bug] = {
     "O11 the same command": Bug(
-        "kfm.projections.runners:argo",
+        "kfm.projections.runner_files:argo",
         '_container(place, ["up", "--once"])',
         '_container(place, ["run"])',
         f"{WRITTEN}::test_each_wakes_the_same_command_at_the_instants_of_the_schedules",
     ),
     "O11 what is current": Bug(
-        "kfm.house.runners:check",
+        "kfm.app.backfills.external_runners:check",
         "elif body != text.encode():",
         "elif False:",
         f"{WRITTEN}::test_a_schedule_that_changes_makes_the_files_stale_until_they_are_written_anew",
     ),
     "O11 the same results": Bug(
-        "kfm.projections.runners:tekton",
+        "kfm.projections.runner_files:tekton",
         '"default": ["up", "--once"]',
         '"default": ["run"]',
-        "tests/runners/test_same.py::test_each_runner_gives_the_same_versions_and_receipts",
+        "tests/app/runners/test_same.py::test_each_runner_gives_the_same_versions_and_receipts",
     ),
     "O11 no instant is missed": Bug(
-        "kfm.orchestration.wakes:_offsets",
+        "kfm.scheduling.wake_times:_offsets",
         "for week in range(530)",
         "for week in range(1)",
-        "tests/runners/test_wakes.py::test_every_instant_of_a_schedule_is_one_of_theirs",
+        "tests/app/runners/test_wakes.py::test_every_instant_of_a_schedule_is_one_of_theirs",
     ),
     "O15 a secret is a reference": Bug(
-        "kfm.projections.runners:_container",
+        "kfm.projections.runner_files:_container",
         '{"name": name, "valueFrom": {"secretKeyRef": {"name": place.secret, "key": name}}}',
         '{"name": name, "value": __import__("os").environ.get(name, "")}',
         f"{WRITTEN}::test_a_secret_is_a_reference_in_every_file_and_in_no_form_a_value",

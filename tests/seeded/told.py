@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from tests.seeded.planting import Bug
 
-NEO4J = "tests/graph/test_neo4j.py"
+NEO4J = "tests/sinks/graph/test_neo4j.py"
 
-CATALOG = "tests/catalog/test_folder.py"
+CATALOG = "tests/delivery/test_folder.py"
 
 TOLD: dict[str, Bug] = {
     "P6 told in every grammar": Bug(  # a requirement of the toolkit
         "kfm.projections.openlineage:events",
         "run.finished_at, inputs, outputs)]",
         "run.finished_at, inputs, [])]",
-        "tests/grammars/test_real_runs.py"
+        "tests/projections/test_real_runs.py"
         "::test_ingest_promote_rollback_and_withdrawal_are_said_alike_by_all_and_by_the_journal",
     ),
     "D9 what is superseded is marked": Bug(
@@ -29,28 +29,28 @@ TOLD: dict[str, Bug] = {
         f"{NEO4J}::test_runs_told_twice_out_of_order_and_over_kills_are_there_once[50-1-1]",
     ),
     "O12": Bug(
-        "kfm.engine.cataloguing:Cataloguing._gone_on",
+        "kfm.delivery.catalog_content:Cataloguing._gone_on",
         "for version in self.standing[-3:-1]:",
         "for version in self.standing[-2:-1]:",
         f"{CATALOG}::test_a_newer_version_is_current_and_the_older_one_is_linked",
     ),
     "O12 what is withdrawn vanishes": Bug(
-        "kfm.engine.catalogued:CatalogLetters.__call__",
+        "kfm.delivery.catalog_follower:CatalogLetters.__call__",
         "        yield from removed\n",
         "        yield from ()\n",
         f"{CATALOG}::test_what_is_withdrawn_vanishes_and_nothing_else",
     ),
     "O12 proofs are attached": Bug(
-        "kfm.engine.proofs:Proofs._inclusion",
+        "kfm.delivery.catalog_proofs:Proofs._inclusion",
         "self._hashes[:size], index - 1)",
         "self._hashes[:size], index - 2)",
-        "tests/catalog/test_proofs.py::test_every_run_that_led_to_it_is_proved_by_the_first_signed_head_that_covers_it",
+        "tests/delivery/test_proofs.py::test_every_run_that_led_to_it_is_proved_by_the_first_signed_head_that_covers_it",
     ),
     "D12": Bug(
-        "kfm.masking.telling:standing_of",
+        "kfm.masking.masked_run:standing_of",
         'if known.closed and not any(one.level != "public" for one in said):',
         "if False:",
-        "tests/lineage/test_told.py::test_a_source_that_became_protected_is_not_named_any_more",
+        "tests/app/provenance/test_told.py::test_a_source_that_became_protected_is_not_named_any_more",
     ),
     "D11": Bug(
         "kfm.projections.cypher:_DATASET",
@@ -59,22 +59,22 @@ TOLD: dict[str, Bug] = {
         f"{NEO4J}::test_what_is_older_changes_nothing_in_one_batch_and_over_several",
     ),
     "O10 the catalog's schemas": Bug(
-        "kfm.house.catalog_gate:faults",
-        "    if house.resolved.config.catalog:",
-        "    if not house.resolved.config.catalog:",
-        "tests/catalog/test_gates.py::test_a_catalog_that_would_not_validate_is_not_published",
+        "kfm.app.core.catalog_gate:faults",
+        "    if session.resolved.config.catalog:",
+        "    if not session.resolved.config.catalog:",
+        "tests/delivery/test_gates.py::test_a_catalog_that_would_not_validate_is_not_published",
     ),
     "O10 the graph": Bug(
-        "kfm.house.catalog_gate:_graph",
+        "kfm.app.core.catalog_gate:_graph",
         "        elif isinstance(one, Fault):\n            yield one",
         "        elif isinstance(one, Fault):\n            pass",
-        "tests/catalog/test_gates.py::test_a_lost_edge_of_the_graph_is_not_published_over",
+        "tests/delivery/test_gates.py::test_a_lost_edge_of_the_graph_is_not_published_over",
     ),
     "P2 of the toolkit, in the graph": Bug(
-        "kfm.engine.told:_restored",
+        "kfm.delivery.public_runs:_restored",
         '    if before in ("", now) or went_on:',
         "    if before is not None:",
-        "tests/graph/test_standing.py::test_after_a_rollback_every_artifact_is_what_it_was_at_that_version",
+        "tests/sinks/graph/test_standing.py::test_after_a_rollback_every_artifact_is_what_it_was_at_that_version",
     ),
     "D11 each thing once": Bug(
         "kfm.projections.cypher:USED",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from kfm.contract.records import Checkpoint, Fetched, FetchRequest
+from kfm.model.records import Checkpoint, Fetched, FetchRequest
 from kfm.sources.http import HttpSource
 from tests.sources.hostile_server import ScriptedServer
 from tests.sources.memory_objects import MemoryObjects

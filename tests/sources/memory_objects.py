@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable
 from typing import BinaryIO
 
-from kfm.contract.ports import Objects
+from kfm.model.ports import Objects
 
 
 class MemoryObjects(Objects):

@@ -11,8 +11,8 @@ import sys
 
 import msgspec
 
-from kfm.contract.records import FetchRequest
 from kfm.errors import KfmError
+from kfm.model.records import FetchRequest
 from kfm.sources.http import HttpSource
 from tests.sources.memory_objects import MemoryObjects
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from kfm.contract.canonical import canonical
-from kfm.contract.records import DataContract
-from kfm.inspection.skipping import Skips, ends_quoted
+from kfm.model.canonical import canonical
+from kfm.model.records import DataContract
+from kfm.validation.table_preamble import Skips, ends_quoted
+from tests.engine.installations import Installation, environment
 from tests.node.sites import command
-from tests.walk.installations import Installation, environment
 
 # An excerpt, unchanged, of what https://waterservices.usgs.gov answers in its own format; public domain (USGS).
 RDB = Path(__file__).parent / "files" / "usgs-nwis-sites.rdb.txt"

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from kfm.contract.records import Checkpoint, Fetched, FetchRequest
 from kfm.errors import BadInput, Refused, Unavailable
-from kfm.sources import beneath
-from kfm.sources.files import FileSource, _validator
+from kfm.model.records import Checkpoint, Fetched, FetchRequest
+from kfm.sources import openat
+from kfm.sources.local_files import FileSource, _validator
 from tests.sources.memory_objects import MemoryObjects, digest_of
 
 ROWS = b"station,name\n1,Topeka\n"
@@ -26,8 +26,8 @@ NOW = 1_767_225_600_000
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both ways of opening; the system call only where the kernel has it."""
     if request.param == "step by step":
-        monkeypatch.setattr(beneath, "_openat2", lambda: None)
-    elif beneath._openat2() is None:
+        monkeypatch.setattr(openat, "_openat2", lambda: None)
+    elif openat._openat2() is None:
         pytest.skip("this kernel has no openat2")
     return str(request.param)
 
@@ -159,7 +159,7 @@ def test_a_refusal_of_the_system_is_told(way: str, base: Path, monkeypatch: pyte
         fired.append(root)
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("kfm.sources.files.open_beneath", denied)
+    monkeypatch.setattr("kfm.sources.local_files.open_beneath", denied)
     assert "permissions" in str(refused(base, "data.csv"))
     assert fired
 
@@ -171,7 +171,7 @@ def test_a_read_error_is_unavailable_and_drops_what_was_read(base: Path, monkeyp
         fired.append(fd)
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("kfm.sources.files.os.read", failing)
+    monkeypatch.setattr("kfm.sources.local_files.os.read", failing)
     assert "EIO" in str(refused(base, "data.csv", Unavailable))
     assert fired
 
@@ -225,7 +225,7 @@ def test_a_file_that_changes_while_it_is_read_is_unavailable(
             fired.append(change(base / "sub" / "data.csv"))
         return chunk
 
-    monkeypatch.setattr("kfm.sources.files.os.read", read)
+    monkeypatch.setattr("kfm.sources.local_files.os.read", read)
     error = refused(base, "sub/data.csv", Unavailable)
     assert len(fired) == 1
     assert "changed" in str(error)
@@ -239,7 +239,7 @@ def test_a_file_that_grows_as_fast_as_it_is_read_ends(base: Path, monkeypatch: p
         assert len(reads) < 10
         return b"x" * size
 
-    monkeypatch.setattr("kfm.sources.files.os.read", endless)
+    monkeypatch.setattr("kfm.sources.local_files.os.read", endless)
     assert "changed" in str(refused(base, "data.csv", Unavailable))
     assert len(reads) == 1
 
@@ -291,7 +291,7 @@ def test_a_file_with_the_same_stamp_is_not_read_again_within_the_interval(
 ) -> None:
     objects = MemoryObjects()
     first = fetch(settled, "data.csv", objects, complete=True)
-    monkeypatch.setattr("kfm.sources.files.os.read", lambda fd, size: pytest.fail("it was read"))
+    monkeypatch.setattr("kfm.sources.local_files.os.read", lambda fd, size: pytest.fail("it was read"))
     again = fetch(settled, "data.csv", objects, first.checkpoint, now_ms=NOW + DAY - 1, complete=True)
     assert again.not_modified
     assert again.ref == first.ref
@@ -368,7 +368,7 @@ def test_anything_out_of_the_ordinary_means_reading_again(settled: Path, reason:
 
 
 def test_both_ways_of_opening_agree(base: Path, tmp_path: Path) -> None:
-    if beneath._openat2() is None:
+    if openat._openat2() is None:
         pytest.skip("this kernel has no openat2")
     (base / "out").symlink_to(tmp_path)
     (base / "link").symlink_to("data.csv")
@@ -376,7 +376,7 @@ def test_both_ways_of_opening_agree(base: Path, tmp_path: Path) -> None:
     try:
         for parts in (["data.csv"], ["sub", "a b%.csv"], ["out", "secret.csv"], ["link"], ["data.csv", "x"], ["no"]):
             outcomes = []
-            for opener in (beneath.open_beneath, beneath._step_by_step):
+            for opener in (openat.open_beneath, openat._step_by_step):
                 try:
                     fd = opener(root, parts, os.O_RDONLY | os.O_NOFOLLOW)
                 except OSError as error:

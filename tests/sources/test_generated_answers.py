@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kfm.contract.records import FetchRequest
 from kfm.errors import KfmError
+from kfm.model.records import FetchRequest
 from kfm.sources.http import HttpSource
 from tests.sources.memory_objects import MemoryObjects, digest_of
 

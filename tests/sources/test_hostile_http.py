@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from kfm.contract.records import Checkpoint, Fetched, FetchRequest
 from kfm.errors import Denied, Refused, Unavailable
+from kfm.model.records import Checkpoint, Fetched, FetchRequest
 from kfm.sources.http import HttpSource
-from kfm.sources.wire import Budget
+from kfm.sources.http1 import Budget
 from tests.sampling import stride
 from tests.sources.fetching import NOW, fetch_in_time, request_for
 from tests.sources.hostile_server import BEHAVIOURS, Behaviour, Exchange, Script, ScriptedServer
@@ -78,7 +78,7 @@ def test_a_redirect_to_an_internal_address_is_denied_though_the_host_is_listed(h
     dialled: list[str] = []
 
     def dial(address: str, port: int, seconds: float) -> Any:
-        from kfm.sources.dialing import dial_tcp
+        from kfm.sources.connect import dial_tcp
 
         dialled.append(f"{address}:{port}")
         return dial_tcp(address, port, seconds)
@@ -102,7 +102,7 @@ def test_a_redirect_to_an_internal_address_is_denied_though_the_host_is_listed(h
 
 
 def _only_ipv4_localhost(host: str, port: int) -> list[str]:
-    from kfm.sources.dialing import system_resolve
+    from kfm.sources.connect import system_resolve
 
     return ["127.0.0.1"] if host == "localhost" else system_resolve(host, port)
 
@@ -149,7 +149,7 @@ def test_a_name_that_changes_its_address_between_two_hops_is_denied_at_the_secon
     with ScriptedServer(lambda x: x.answer("302 Found", "Location: /again")) as server:
 
         def dial(address: str, port: int, seconds: float) -> Any:
-            from kfm.sources.dialing import dial_tcp
+            from kfm.sources.connect import dial_tcp
 
             return _Elsewhere(dial_tcp("127.0.0.1", server.port, seconds), (address, port))
 
@@ -185,7 +185,7 @@ def test_a_socket_whose_other_end_is_not_the_checked_address_is_denied() -> None
     with ScriptedServer(lambda x: x.answer("200 OK", "Content-Length: 2", body=b"ok")) as server:
 
         def dial(address: str, port: int, seconds: float) -> Any:
-            from kfm.sources.dialing import dial_tcp
+            from kfm.sources.connect import dial_tcp
 
             dialled.append(address)
             return dial_tcp("127.0.0.1", server.port, seconds)

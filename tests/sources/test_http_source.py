@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from kfm.contract.records import Checkpoint, Fetched, FetchRequest
 from kfm.errors import BadInput, Denied, Refused
-from kfm.sources import decoding
+from kfm.model.records import Checkpoint, Fetched, FetchRequest
+from kfm.sources import content_encoding
 from kfm.sources.http import HttpSource
 from tests.sources.fetching import NOW, fetch_in_time, request_for
 from tests.sources.hostile_server import Exchange, ScriptedServer
@@ -127,7 +127,7 @@ def test_one_content_coding_is_undone(coding: str, packed: bytes, body: bytes, s
 
 @pytest.mark.parametrize("wbits", [-15, 15, 31])
 def test_output_that_waits_inside_the_decompressor_is_not_lost(wbits: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoding, "_PIECE", 16)
+    monkeypatch.setattr(content_encoding, "_PIECE", 16)
     coding = "gzip" if wbits == 31 else "deflate"
     for size in range(1, 400):
         for body in (bytes(size), BIG[:size], BIG[:3] * size):
@@ -135,7 +135,7 @@ def test_output_that_waits_inside_the_decompressor_is_not_lost(wbits: int, monke
             packed = packer.compress(body) + packer.flush()
             for cut in (len(packed), 1, 5):
                 pieces = [packed[i : i + cut] for i in range(0, len(packed), cut)]
-                assert b"".join(decoding.decoded(pieces, coding, 2000, "a test")) == body
+                assert b"".join(content_encoding.decoded(pieces, coding, 2000, "a test")) == body
 
 
 def test_interim_answers_are_passed_over() -> None:

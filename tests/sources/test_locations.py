@@ -8,7 +8,7 @@ from urllib.parse import urljoin
 import pytest
 
 from kfm.errors import BadInput
-from kfm.sources.locations import Location, parse
+from kfm.sources.urls import Location, parse
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 
 from kfm.errors import BadInput
 from kfm.sources import open_source, scheme_of
-from kfm.sources.files import FileSource
 from kfm.sources.http import HttpSource
+from kfm.sources.local_files import FileSource
 from kfm.sources.s3 import S3Source
 
 
@@ -38,7 +38,7 @@ def test_an_unknown_scheme_is_bad_input_that_lists_the_known_ones(uri: str) -> N
 @pytest.mark.parametrize(
     ("code", "absent"),
     [
-        ("import kfm.sources", ("socket", "ssl", "kfm.sources.http", "kfm.sources.files")),
+        ("import kfm.sources", ("socket", "ssl", "kfm.sources.http", "kfm.sources.local_files")),
         ("from kfm.sources import open_source; open_source('a.csv')", ("socket", "ssl", "ctypes", "kfm.sources.http")),
         ("from kfm.sources import open_source; open_source('http://a/')", ("ssl", "http.client", "email", "ipaddress")),
     ],

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.engine.installations import Installation, environment
 from tests.node.sites import command
-from tests.walk.installations import Installation, environment
 
 ROWS = b"id,mm\n1,2\n"
 CONFIG = """

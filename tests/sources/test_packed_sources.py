@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from kfm.contract.labels import Label, LabelTarget
-from kfm.contract.records import FetchRequest
-from kfm.engine.wayin import meant
+from kfm.engine.protected.source_classification import meant
 from kfm.errors import KfmError, Unavailable
-from kfm.sources.files import FileSource
-from kfm.sources.unpacking import IN_MEMORY, Unpacking, Wrapping
+from kfm.model.labels import Label, LabelTarget
+from kfm.model.records import FetchRequest
+from kfm.sources.decompression import IN_MEMORY, Unpacking, Wrapping
+from kfm.sources.local_files import FileSource
 from tests.cli.conftest import tree
+from tests.engine.installations import Installation, environment
 from tests.node.sites import command
 from tests.sources.memory_objects import MemoryObjects
 from tests.sources.packed import HOSTILE, NAME, ROWS, bomb, streamed_zip, tarred, zipped
-from tests.walk.installations import Installation, environment
 
 CONFIG = """
 kfm: 1

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from kfm.clock import FixedClock
-from kfm.contract.records import Checkpoint, Fetched, FetchRequest, SourceRef
 from kfm.errors import Denied, KfmError, Refused, Unavailable
-from kfm.sources.patience import Patient
+from kfm.model.records import Checkpoint, Fetched, FetchRequest, SourceRef
+from kfm.sources.retry import Patient
+from tests.engine.installations import Installation
 from tests.sources.hostile_server import Exchange, ScriptedServer
 from tests.sources.memory_objects import MemoryObjects
-from tests.walk.installations import Installation
 
 GOOD = Fetched(
     ref=SourceRef(uri="u", content_hash="", size=0),

@@ -16,18 +16,18 @@ from typing import Any
 
 import pytest
 
-from kfm.contract.records import FetchRequest
-from kfm.contract.secret import Secret
 from kfm.errors import BadInput, Denied, KfmError
+from kfm.model.records import FetchRequest
+from kfm.model.secret import Secret
 from kfm.sources.s3 import AMAZON, Keys, S3Source, Store, address_of, parts_of, signed
 from tests.abilities import lacking
+from tests.engine.installations import Installation, environment
 from tests.node.sites import command
 from tests.policy.tools import Absent
 from tests.sources import tools
 from tests.sources.memory_objects import MemoryObjects
 from tests.sources.packed import NAME, ROWS, zipped
 from tests.sources.s3_server import MemoryStore, serving
-from tests.walk.installations import Installation, environment
 
 ACCESS, SECRET = "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 KEYS = Keys(Secret(ACCESS.encode()), Secret(SECRET.encode()), None)

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from kfm.contract.keys import run_key_of
-from kfm.contract.records import SourceRef
-from kfm.contract.referred import key_in_clear, referring
+from kfm.model.keys import run_key_of
+from kfm.model.records import SourceRef
+from kfm.model.secret_refs import key_in_clear, referring
 from tests.node.sites import command
 
 RUNNERS = ("python", "node")

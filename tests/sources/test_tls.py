@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from kfm.contract.records import Fetched
 from kfm.errors import Denied, Refused, Unavailable
+from kfm.model.records import Fetched
 from kfm.sources.http import HttpSource
 from tests.sources.fetching import fetch_in_time, request_for
 from tests.sources.hostile_server import SILENT, TRICKLING, Exchange, ScriptedServer

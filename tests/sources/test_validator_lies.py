@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from kfm.contract.records import Checkpoint, Fetched
 from kfm.errors import Unavailable
+from kfm.model.records import Checkpoint, Fetched
 from tests.sources.fetching import NOW, fetch_in_time, request_for
 from tests.sources.hostile_server import Exchange, ScriptedServer
 from tests.sources.memory_objects import MemoryObjects, digest_of

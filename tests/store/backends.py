@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from kfm.contract.ports import Tables
+from kfm.model.ports import Tables
 from kfm.store.jsonl import JsonlTables
 from kfm.store.memory import MemoryTables
 from kfm.store.overlay import OverlayTables

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from kfm.contract.ports import Tables
-from kfm.store.catalogue import CATALOGUE, WHOLE
+from kfm.model.ports import Tables
+from kfm.store.state_tables import CATALOGUE, WHOLE
 
 TABLES = tuple(table.name for table in CATALOGUE if table.name != "guard")  # those that every backend keeps
 LEFT_OUT = {table.name: frozenset(table.differs) for table in CATALOGUE}

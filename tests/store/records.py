@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kfm.contract.records import (
+from kfm.model.records import (
     Checkpoint,
     DatasetVersion,
     Receipt,

@@ -9,10 +9,10 @@ import apsw
 import msgspec
 import pytest
 
-from kfm.contract.ports import Tables
-from kfm.store.catalogue import CATALOGUE, VITAL, WHOLE
+from kfm.model.ports import Tables
 from kfm.store.memory import MemoryTables
 from kfm.store.sqlite import migrations
+from kfm.store.state_tables import CATALOGUE, VITAL, WHOLE
 from tests.crash.oracle import everything
 from tests.golden.make import make, opened
 from tests.store.compared import TABLES
@@ -31,11 +31,11 @@ def test_it_has_the_tables_that_the_sql_makes() -> None:
 
 def test_every_row_is_what_its_table_says(tmp_path: Path) -> None:
     make(tmp_path, "sqlite")
-    with opened(tmp_path / "kfm.yml") as house:
-        seen = read_all(house.tables)
-        assert list(house.resume())
-        assert house.archive.compact()
-        seen |= read_all(house.tables)
+    with opened(tmp_path / "kfm.yml") as session:
+        seen = read_all(session.tables)
+        assert list(session.resume())
+        assert session.archive.compact()
+        seen |= read_all(session.tables)
     assert {table.name for table in CATALOGUE if not isinstance(table.row, str)} - seen == {
         "deliveries",
         "standings",

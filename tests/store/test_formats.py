@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 import kfm.store.sqlite as sqlite_module
-from kfm.contract.ports import Tables
 from kfm.errors import Corrupt, Refused
-from kfm.store import formats
+from kfm.model.ports import Tables
+from kfm.store import state_formats
 from kfm.store.jsonl import JsonlTables
 from kfm.store.snapshot import SnapshotTables
 from kfm.store.sqlite import SqliteTables, migrations
@@ -107,7 +107,7 @@ def formats_said(path: Path) -> list[int]:
 
 
 def test_the_newest_tables_and_the_newest_steps_are_of_the_same_format() -> None:
-    assert migrations()[-1][0] == formats.FORMAT >= max(formats.STEPS, default=0)
+    assert migrations()[-1][0] == state_formats.FORMAT >= max(state_formats.STEPS, default=0)
 
 
 def test_a_new_journal_says_its_format_in_its_first_line_and_never_again(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_new_journal_says_its_format_in_its_first_line_and_never_again(tmp_pat
         tables.commit()
     tables.close()
     JsonlTables(str(tmp_path / "state")).close()
-    assert formats_said(tmp_path / "state") == [formats.FORMAT, 0]
+    assert formats_said(tmp_path / "state") == [state_formats.FORMAT, 0]
 
 
 def test_an_older_journal_is_rewritten_once_and_in_one_line(unsaid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +126,7 @@ def test_an_older_journal_is_rewritten_once_and_in_one_line(unsaid: Path, monkey
         for key, _ in list(tables.scan("runs")):
             tables.put("claims", key, b"made of it")
 
-    monkeypatch.setitem(formats.STEPS, formats.FORMAT, step)
+    monkeypatch.setitem(state_formats.STEPS, state_formats.FORMAT, step)
     before = unsaid.read_bytes()
     looking = JsonlTables(str(unsaid), create=False)
     assert [key for key, _ in looking.scan("claims")] == ["0", "1", "2"]
@@ -136,7 +136,7 @@ def test_an_older_journal_is_rewritten_once_and_in_one_line(unsaid: Path, monkey
         tables = JsonlTables(str(unsaid))
         assert [key for key, _ in tables.scan("claims")] == ["0", "1", "2"]
         tables.close()
-    assert formats_said(unsaid) == [0, formats.FORMAT]
+    assert formats_said(unsaid) == [0, state_formats.FORMAT]
     monkeypatch.undo()
     assert len(list(JsonlTables(str(unsaid)).scan("claims"))) == 3, "it was not written"
 
@@ -144,7 +144,9 @@ def test_an_older_journal_is_rewritten_once_and_in_one_line(unsaid: Path, monkey
 def test_a_journal_that_an_older_program_began_meanwhile_is_rewritten_by_the_next_transaction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(formats.STEPS, formats.FORMAT, lambda tables: tables.put("claims", "made", b"of it"))
+    monkeypatch.setitem(
+        state_formats.STEPS, state_formats.FORMAT, lambda tables: tables.put("claims", "made", b"of it")
+    )
     path = tmp_path / "state"
     tables = JsonlTables(str(path))
     path.write_bytes(line_of(tables, rows=1))
@@ -153,15 +155,15 @@ def test_a_journal_that_an_older_program_began_meanwhile_is_rewritten_by_the_nex
     tables.commit()
     assert tables.get("claims", "made") == b"of it"
     tables.close()
-    assert formats_said(path) == [0, formats.FORMAT]
+    assert formats_said(path) == [0, state_formats.FORMAT]
 
 
 @pytest.mark.parametrize("create", [True, False])
 def test_a_newer_journal_is_refused_and_left_alone(unsaid: Path, create: bool) -> None:
     tables = JsonlTables(str(unsaid))
-    unsaid.write_bytes(unsaid.read_bytes() + line_of(tables, formats.FORMAT + 1, rows=1))
+    unsaid.write_bytes(unsaid.read_bytes() + line_of(tables, state_formats.FORMAT + 1, rows=1))
     tables.close()
     before = unsaid.read_bytes()
-    with pytest.raises(Refused, match=f"the journal has format {formats.FORMAT + 1}, this kfm knows up to"):
+    with pytest.raises(Refused, match=f"the journal has format {state_formats.FORMAT + 1}, this kfm knows up to"):
         JsonlTables(str(unsaid), create=create)
     assert unsaid.read_bytes() == before

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kfm.contract.records import Lease, RefMove
 from kfm.errors import Busy, Fenced, Frozen
+from kfm.model.records import Lease, RefMove
 from kfm.store.memory import MemoryTables
 from kfm.store.state import StoredState
 from tests.store.backends import STORED, open_stored

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kfm.errors import Corrupt
+from kfm.store.sql_statements import KEPT
 from kfm.store.sqlite import SqliteTables
-from kfm.store.statements import KEPT
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kfm.contract.ports import Tables
+from kfm.crypto.merkle import Frontier, leaf_hash, root_of
 from kfm.errors import Corrupt
-from kfm.seals.merkle import Frontier, leaf_hash, root_of
+from kfm.model.ports import Tables
 from kfm.store.state import StoredState
 from tests.store.backends import ALL, Backend
 from tests.store.records import receipt

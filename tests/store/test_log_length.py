@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kfm.durable import REAL
 from kfm.errors import StorageFailed
+from kfm.fsio import REAL
 from kfm.store import sqlite
 from kfm.store.sqlite import SqliteTables
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kfm.clock import FixedClock
-from kfm.contract.ports import Tables
-from kfm.store.maps import differences
+from kfm.model.ports import Tables
+from kfm.store.index_check import differences
 from kfm.store.sqlite import SqliteTables
 from kfm.store.state import StoredState
 from tests.golden.make import make, opened
@@ -137,13 +137,13 @@ def moved(tables: Tables, table: str, prefix: str, into: str) -> None:
 @pytest.mark.parametrize("case", BROKEN)
 def test_a_map_that_says_something_else_than_the_records_is_named(tmp_path: Path, case: str) -> None:
     make(tmp_path, "sqlite")
-    with opened(tmp_path / "kfm.yml") as house:
-        assert differences(house.state) == []
+    with opened(tmp_path / "kfm.yml") as session:
+        assert differences(session.state) == []
         named, wrong = BROKEN[case]
-        house.tables.begin()
-        wrong(house.tables)
-        house.tables.commit()
-        assert any(named in each for each in differences(house.state)), differences(house.state)
+        session.tables.begin()
+        wrong(session.tables)
+        session.tables.commit()
+        assert any(named in each for each in differences(session.state)), differences(session.state)
 
 
 def test_a_run_that_ends_while_the_maps_are_read_is_no_difference(tmp_path: Path) -> None:

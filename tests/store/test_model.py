@@ -18,7 +18,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from kfm.contract.ports import Tables
+from kfm.model.ports import Tables
 from tests.store.backends import ALL, STORED, TABLES, Backend
 
 KEYS = st.one_of(

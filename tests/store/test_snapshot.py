@@ -14,13 +14,13 @@ from pathlib import Path
 import apsw
 import pytest
 
-from kfm.contract.ports import Tables
 from kfm.errors import Corrupt
+from kfm.model.ports import Tables
 from kfm.store.overlay import OverlayTables
 from kfm.store.snapshot import SnapshotTables
 from kfm.store.sqlite import SqliteTables
+from tests.engine.system_calls import need_strace
 from tests.store.backends import write
-from tests.walk.system_calls import need_strace
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": "src:."}
 NAMES = ("meta", "runs", "refs", "objects", "ledger", "history")

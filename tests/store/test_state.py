@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 
 from kfm.clock import FixedClock
-from kfm.contract.canonical import canonical
-from kfm.contract.keys import GENESIS, digest
-from kfm.contract.records import Delivery, RefMove, Told
 from kfm.errors import Busy, Conflict, Corrupt, Fenced, Frozen, Moved
-from kfm.store.holders import holder_is_dead, this_process
+from kfm.model.canonical import canonical
+from kfm.model.keys import GENESIS, digest
+from kfm.model.records import Delivery, RefMove, Told
+from kfm.store.process_identity import holder_is_dead, this_process
 from kfm.store.state import StoredState, StoredTx
+from tests.engine.system_calls import need_strace
 from tests.store.backends import ALL, STORED, Backend
 from tests.store.records import TS, checkpoint, receipt, run, segment, telemetry, trigger, version
-from tests.walk.system_calls import need_strace
 
 A, B, C = (f"sha256:{letter * 64}" for letter in "abc")
 
@@ -198,7 +198,7 @@ def test_a_released_lease_is_free_at_once(state: StoredState) -> None:
 
 def test_the_lease_of_a_process_that_is_gone_is_free(state: StoredState) -> None:
     gone = subprocess.run(
-        [sys.executable, "-c", "from kfm.store.holders import this_process; print(this_process(), end='')"],
+        [sys.executable, "-c", "from kfm.store.process_identity import this_process; print(this_process(), end='')"],
         capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": "src"},
     ).stdout  # fmt: skip
     assert holder_is_dead(gone) and not holder_is_dead(this_process())

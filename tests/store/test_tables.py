@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kfm.contract.ports import Tables
 from kfm.errors import BadInput
+from kfm.model.ports import Tables
 from tests.store.backends import ALL, Backend, content, keys, write
 
 # In the order of code points. UTF-16 would put the astral ones before U+E000; bytes of UTF-8 do not.

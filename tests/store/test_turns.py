@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from kfm.durable import REAL, Fs
 from kfm.errors import Busy, StorageFailed
+from kfm.fsio import REAL, Fs
 from kfm.store.jsonl import JsonlTables
 from kfm.store.sqlite import SqliteTables
 from kfm.store.state import StoredState

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.house.bans import ROOT
+from tests.project.bans import ROOT
 
 UPDATER = """\
 from kfm import Output, Plan, Step, Updater

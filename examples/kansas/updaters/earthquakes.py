@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from kfm import Output, Plan, SourceRef, Step, Updater
-from kfm.contract.records import Trigger
-from kfm.contract.updater import Reader, Sources
+from kfm.model.records import Trigger
+from kfm.model.updater import Reader, Sources
 
 WEST, SOUTH, EAST, NORTH = -102.1, 36.0, -94.5, 40.1
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from kfm import Output, Plan, SourceRef, Step, Updater
-from kfm.contract.records import Trigger
-from kfm.contract.updater import Reader, Sources
+from kfm.model.records import Trigger
+from kfm.model.updater import Reader, Sources
 
 STATES = ("CO", "IA", "KS", "MO", "NE", "OK")
 COLUMNS = ("USAF", "WBAN", "STATION NAME", "STATE", "ICAO", "LAT", "LON", "ELEV(M)", "BEGIN", "END")

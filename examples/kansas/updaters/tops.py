@@ -5,8 +5,8 @@ import io
 from collections.abc import Sequence
 
 from kfm import Output, Plan, SourceRef, Step, Updater
-from kfm.contract.records import Trigger
-from kfm.contract.updater import Reader, Sources
+from kfm.model.records import Trigger
+from kfm.model.updater import Reader, Sources
 
 COLUMNS = ("API", "FORMATION", "TOP", "BASE", "ELEVATION", "SOURCE", "UPDATED")
 

@@ -1,6 +1,6 @@
 /**
  * Which columns there are after each step: known beforehand, so a name that is wrong is told before it matters.
- * Twin of src/kfm/updaters/declared/columns.py.
+ * Twin of src/kfm/updaters/transforms/step_columns.py.
  */
 
 import { sortedKeys, sortKeys } from "../../declared.mjs";

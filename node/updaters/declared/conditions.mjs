@@ -1,4 +1,4 @@
-/** What a filter asks of a value. Twin of src/kfm/updaters/declared/conditions.py. */
+/** What a filter asks of a value. Twin of src/kfm/updaters/transforms/filter_conditions.py. */
 
 import { compare } from "../../characters.mjs";
 import { globParts } from "../../declared.mjs";

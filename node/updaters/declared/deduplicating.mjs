@@ -1,4 +1,4 @@
-/** One row of each key, within a bound of memory. Twin of src/kfm/updaters/declared/deduplicating.py. */
+/** One row of each key, within a bound of memory. Twin of src/kfm/updaters/transforms/deduplication.py. */
 
 import { compare } from "../../characters.mjs";
 import { byNumber, Sorter } from "./sorting.mjs";

@@ -1,6 +1,6 @@
 /**
  * The updater that does what the configuration says: a step for each output, or for each of its partitions.
- * Twin of src/kfm/updaters/declared/updater.py.
+ * Twin of src/kfm/updaters/transforms/transform_updater.py.
  */
 
 import { canonical } from "../../canonical.mjs";

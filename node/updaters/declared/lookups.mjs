@@ -1,4 +1,4 @@
-/** The other source of a join, by key, in memory. Twin of src/kfm/updaters/declared/lookups.py. */
+/** The other source of a join, by key, in memory. Twin of src/kfm/updaters/transforms/join.py. */
 
 import { sortedKeys } from "../../declared.mjs";
 import { Members, rowsOf, tableRows } from "./reading.mjs";

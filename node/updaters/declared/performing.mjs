@@ -1,6 +1,6 @@
 /**
  * Performs a step of a declaration: reads, transforms, writes. The second half of
- * src/kfm/updaters/declared/updater.py, loaded only where there is something to perform.
+ * src/kfm/updaters/transforms/transform_updater.py, loaded only where there is something to perform.
  */
 
 import { formatFrom, verbsOf } from "../../declared.mjs";

@@ -1,6 +1,6 @@
 /**
  * What goes wrong with a declaration over data: one line that names the output, the step and the place.
- * Twin of src/kfm/updaters/declared/problems.py.
+ * Twin of src/kfm/updaters/transforms/transform_errors.py.
  */
 
 import { BadInput } from "../../errors.mjs";

@@ -1,6 +1,6 @@
 /**
  * Sources as rows: [number, row], where the row of a table is a list of texts, and that of JSON a Map. Twin of
- * src/kfm/updaters/declared/reading.py.
+ * src/kfm/updaters/transforms/json_rows.py.
  */
 
 import { FEATURE_MEMBERS, ITEM_MEMBERS } from "../../generated/settings.mjs";

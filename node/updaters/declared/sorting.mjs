@@ -1,7 +1,7 @@
 /**
  * Puts rows in order within a bound of memory: more than fits is sorted in parts that lie aside meanwhile. An entry is
  * {row, tags, keys}: tags are whole numbers that go with the row, keys what it is sorted by, null being blank. Twin of
- * src/kfm/updaters/declared/sorting.py.
+ * src/kfm/updaters/transforms/external_sort.py.
  */
 
 /** How much a step may hold: bytes of rows, about, and keys. */

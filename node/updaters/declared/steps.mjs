@@ -1,7 +1,7 @@
 /**
  * The steps over rows, one by one: [number in the source, row]. The row of a table is a list of texts, found by their
- * place. The row of JSON is a Map, and a member it lacks is null. Twin of src/kfm/updaters/declared/tables.py and
- * records.py.
+ * place. The row of JSON is a Map, and a member it lacks is null. Twin of src/kfm/updaters/transforms/table_steps.py and
+ * updaters/transforms/json_steps.py.
  */
 
 import { canonicalText, decodeText } from "../../canonical.mjs";

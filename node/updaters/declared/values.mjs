@@ -1,4 +1,4 @@
-/** What a value is to a step. Twin of src/kfm/updaters/declared/values.py. */
+/** What a value is to a step. Twin of src/kfm/updaters/transforms/step_values.py. */
 
 import { canonicalText, ecmascriptNumber, MAX_INTEGER } from "../../canonical.mjs";
 import { compare, strip } from "../../characters.mjs";

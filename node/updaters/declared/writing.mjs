@@ -1,6 +1,6 @@
 /**
  * Rows as the bytes of an output. Equal rows are equal bytes: JSON is canonical, CSV as in tables.mjs.
- * Twin of src/kfm/updaters/declared/writing.py.
+ * Twin of src/kfm/updaters/transforms/output_bytes.py.
  */
 
 import { canonicalText } from "../../canonical.mjs";

@@ -13,9 +13,9 @@ from contextlib import ExitStack
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from kfm.app.core.session import Session
+from kfm.app.runs.trigger_inbox import Message, Reception, take
 from kfm.errors import KfmError
-from kfm.house.opening import House
-from kfm.house.receiving import Message, Reception, take
 
 MAX_BYTES = 256 * 1024
 SECONDS_TO_SEND = 10.0  # for the whole body
@@ -41,7 +41,7 @@ _TEXT = {
 class Letterbox(threading.Thread):
     """Writes what was verified. The only one that holds the house, and tries to open it again if it could not."""
 
-    def __init__(self, opened: Callable[[], House]) -> None:
+    def __init__(self, opened: Callable[[], Session]) -> None:
         super().__init__(name="letterbox", daemon=True)
         self._opened = opened
         self.is_open = False
@@ -57,13 +57,13 @@ class Letterbox(threading.Thread):
 
     def run(self) -> None:
         with ExitStack() as opened:
-            house: House | None = None
+            session: Session | None = None
             for batch in self._batches():
                 answers: list[Answer]
                 try:
-                    house = house or opened.enter_context(self._opened())
+                    session = session or opened.enter_context(self._opened())
                     self.is_open = True
-                    answers = list(take(house, [message for message, _ in batch])) if batch else []
+                    answers = list(take(session, [message for message, _ in batch])) if batch else []
                 except KfmError as problem:
                     answers = [problem] * len(batch)
                 except Exception as problem:  # nobody may be left without an answer

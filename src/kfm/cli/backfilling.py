@@ -9,29 +9,29 @@ from typing import TYPE_CHECKING, Any
 from kfm.cli.opening import opened, person, settings
 from kfm.cli.render import Screen, short
 from kfm.cli.running import Tally
-from kfm.contract.backfills import WORDS
 from kfm.errors import EXIT_CODES, Conflict
+from kfm.model.backfill_plan import WORDS
 
 if TYPE_CHECKING:
-    from kfm.contract.backfills import Round
-    from kfm.contract.records import Receipt
-    from kfm.house.backfilling import Planned, Stand
-    from kfm.house.opening import House
+    from kfm.app.backfills.backfill_control import Planned, Stand
+    from kfm.app.core.session import Session
+    from kfm.model.backfill_plan import Round
+    from kfm.model.records import Receipt
 
 EVERY = 50  # partitions after which the outside is told
 
 
 def plan(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.config.backfills import one
-    from kfm.house.backfilling import marked
-    from kfm.house.backfilling import plan as planned
+    from kfm.app.backfills.backfill_control import marked
+    from kfm.app.backfills.backfill_control import plan as planned
+    from kfm.config.backfill_files import one
 
     resolved = settings(options)
     backfill = one(resolved, options.backfill)
-    with opened(options, screen, "read", resolved) as house:
-        found = planned(house, backfill)
+    with opened(options, screen, "read", resolved) as session:
+        found = planned(session, backfill)
         names = islice(backfill.partitions(), max(options.limit, 0))
-        shown = list(marked(house, backfill.dataset, house.updater(backfill.dataset), names))
+        shown = list(marked(session, backfill.dataset, session.updater(backfill.dataset), names))
         told = _told(found)
     listed = [{"partition": name, "state": WORDS[letter]} for letter, name in shown]
     if screen.json:
@@ -47,7 +47,7 @@ def plan(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _told(found: Planned) -> dict[str, Any]:
-    from kfm.house.backfilling import GATES
+    from kfm.app.backfills.backfill_control import GATES
 
     made = found.plan
     asked = {"emit": found.runs, "coalesce": min(found.runs, 1), "suppress": 0}[made.downstream]
@@ -91,96 +91,96 @@ def _show(screen: Screen, told: dict[str, Any]) -> None:
 
 
 def start(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.config.backfills import one
-    from kfm.house.backfilling import start as started
+    from kfm.app.backfills.backfill_control import start as started
+    from kfm.config.backfill_files import one
 
     who = person(options)
     resolved = settings(options)
     backfill = one(resolved, options.backfill)
     backfill.check()  # what is wrong with it is said before there is a store
-    with opened(options, screen, "write", resolved) as house:
+    with opened(options, screen, "write", resolved) as session:
         tally = Tally(screen)
-        found, receipt = started(house, backfill, options.plan, **who)
+        found, receipt = started(session, backfill, options.plan, **who)
         if receipt is None:
-            house.settle()
+            session.settle()
             screen.say(f"all {found.plan.total} partitions are done: there is nothing to do")
-            return _told_status(house, screen, backfill.id, EXIT_CODES["done"])
-        _settle(house, tally, [receipt])
+            return _told_status(session, screen, backfill.id, EXIT_CODES["done"])
+        _settle(session, tally, [receipt])
         if receipt.status != "SUCCESS":
-            return _told_status(house, screen, backfill.id, tally.code)
+            return _told_status(session, screen, backfill.id, tally.code)
         if not screen.json:
             _show(screen, _told(found))
-        if not house.state.refs.at(f"backfill/{backfill.id}"):
+        if not session.state.refs.at(f"backfill/{backfill.id}"):
             raise Conflict(f"backfill {backfill.id} was cancelled meanwhile", hint="start it anew")
-        return _work(options, house, screen, tally, backfill.id)
+        return _work(options, session, screen, tally, backfill.id)
 
 
 def resume(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.app.backfills.backfill_control import again, under_way
+    from kfm.app.backfills.backfill_worker import is_set
     from kfm.cli.moving import operate
-    from kfm.house.backfilling import again, under_way
-    from kfm.house.partitioning import is_set
 
     person(options)
     resolved = settings(options)
-    with opened(options, screen, "read", resolved) as house:
-        board = under_way(house, options.backfill)
-        held = is_set(house, board.ref)
+    with opened(options, screen, "read", resolved) as session:
+        board = under_way(session, options.backfill)
+        held = is_set(session, board.ref)
     if held:
         code = operate(options, screen, "thaw", board.plan.dataset, {"scope": board.ref}, quiet=True)
         if code:
             return code
-    with opened(options, screen, "write", resolved) as house:
+    with opened(options, screen, "write", resolved) as session:
         which: Round | None = "missing" if options.only_missing else "failed" if options.only_failed else None
-        again(house, options.backfill, which)
-        return _work(options, house, screen, Tally(screen), options.backfill)
+        again(session, options.backfill, which)
+        return _work(options, session, screen, Tally(screen), options.backfill)
 
 
-def _work(options: argparse.Namespace, house: House, screen: Screen, tally: Tally, id: str) -> int:
+def _work(options: argparse.Namespace, session: Session, screen: Screen, tally: Tally, id: str) -> int:
     """Until nothing is left to take. What is said of a partition is durable before."""
-    from kfm.house.backfilling import under_way
-    from kfm.house.partitioning import Worker
+    from kfm.app.backfills.backfill_control import under_way
+    from kfm.app.backfills.backfill_worker import Worker
 
     if options.later:
-        house.settle()
+        session.settle()
         screen.say("it waits: `kfm up` works it off")
-        return _told_status(house, screen, id, tally.code)
-    board = under_way(house, id)
-    worker = Worker(house, board, tally.failed)
+        return _told_status(session, screen, id, tally.code)
+    board = under_way(session, id)
+    worker = Worker(session, board, tally.failed)
     found: list[Receipt] = []
     for receipt in worker.work():
         found.append(receipt)
         progress = board.progress()
         screen.progress(id, progress.at, progress.total)
         if len(found) == EVERY:
-            _settle(house, tally, found)
+            _settle(session, tally, found)
             found.clear()
-    _settle(house, tally, found)
+    _settle(session, tally, found)
     if not worker.stopped:  # what it made is published once, when all of it is there
-        from kfm.house.automatic import promoted
+        from kfm.app.runs.auto_promotion import promoted
 
-        _settle(house, tally, list(promoted(house, board.plan.dataset, tally.failed)))
+        _settle(session, tally, list(promoted(session, board.plan.dataset, tally.failed)))
     screen.finish()
     code = tally.code
     if worker.stopped:
         screen.say(f"stopped: {worker.stopped}")
         code = code or EXIT_CODES["frozen" if worker.stopped in ("paused", "frozen") else "busy"]
-    return _told_status(house, screen, id, code)
+    return _told_status(session, screen, id, code)
 
 
-def _settle(house: House, tally: Tally, receipts: list[Receipt]) -> None:
-    from kfm.house.working import Outcome, settle
+def _settle(session: Session, tally: Tally, receipts: list[Receipt]) -> None:
+    from kfm.app.runs.execution import Outcome, settle
 
-    settle(house, Outcome(receipts), tally)
+    settle(session, Outcome(receipts), tally)
     for receipt in receipts:
         tally.ended(receipt)
 
 
 def status(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.backfilling import stands
+    from kfm.app.backfills.backfill_control import stands
 
     resolved = settings(options)
-    with opened(options, screen, "read", resolved) as house:
-        found = stands(house, options.backfill, limit=max(options.limit, 0))
+    with opened(options, screen, "read", resolved) as session:
+        found = stands(session, options.backfill, limit=max(options.limit, 0))
     if screen.json:
         screen.data([_plain(each) for each in found])
         return 0
@@ -194,10 +194,10 @@ def status(options: argparse.Namespace, screen: Screen) -> int:
     return 0
 
 
-def _told_status(house: House, screen: Screen, id: str, code: int) -> int:
-    from kfm.house.backfilling import stands
+def _told_status(session: Session, screen: Screen, id: str, code: int) -> int:
+    from kfm.app.backfills.backfill_control import stands
 
-    found = stands(house, id)[0]
+    found = stands(session, id)[0]
     if screen.json:
         screen.data(_plain(found))
     else:
@@ -252,22 +252,22 @@ def _plain(stand: Stand) -> dict[str, Any]:
 
 def pause(options: argparse.Namespace, screen: Screen) -> int:
     """A switch is a ref: who set it, when and why is in its history and in the ledger."""
+    from kfm.app.backfills.backfill_control import under_way
     from kfm.cli.moving import operate
-    from kfm.house.backfilling import under_way
 
-    with opened(options, screen, "read") as house:
-        board = under_way(house, options.backfill)
+    with opened(options, screen, "read") as session:
+        board = under_way(session, options.backfill)
     return operate(options, screen, "freeze", board.plan.dataset, {"scope": board.ref})
 
 
 def cancel(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.backfilling import cancel as cancelled
+    from kfm.app.backfills.backfill_control import cancel as cancelled
 
     who = person(options)
-    with opened(options, screen, "write") as house:
+    with opened(options, screen, "write") as session:
         tally = Tally(screen)
-        _settle(house, tally, [cancelled(house, options.backfill, **who)])
-        return _told_status(house, screen, options.backfill, tally.code)
+        _settle(session, tally, [cancelled(session, options.backfill, **who)])
+        return _told_status(session, screen, options.backfill, tally.code)
 
 
 def _span(ms: int | None) -> str:

@@ -53,8 +53,8 @@ def _names(name: str) -> dict[str, str]:
     import keyword
     import sys
 
-    from kfm.contract.names import check_id
     from kfm.errors import BadInput
+    from kfm.model.names import check_id
 
     check_id(name, "dataset")
     words = name.replace("-", " ").replace("_", " ").replace(".", " ").split()

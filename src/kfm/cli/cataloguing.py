@@ -61,11 +61,11 @@ def add(commands: Any, make: Make, group: Group) -> None:
 
 
 def build(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.app.core.catalogs import build as build_all
     from kfm.cli.opening import opened
-    from kfm.house.catalogs import build as build_all
 
-    with opened(options, screen, "read") as house:
-        found = build_all(house, options.out)
+    with opened(options, screen, "read") as session:
+        found = build_all(session, options.out)
         if screen.json:
             screen.data(found)
         else:
@@ -74,21 +74,21 @@ def build(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def show(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.app.core.catalogs import items
+    from kfm.app.core.catalogs import show as shown
     from kfm.cli.opening import known_dataset, opened, settings
     from kfm.cli.render import short
     from kfm.errors import BadInput
-    from kfm.house.catalogs import items
-    from kfm.house.catalogs import show as shown
 
     resolved = settings(options)
     if options.items and not options.dataset:
         raise BadInput("--items is of one dataset", hint="name it: `kfm catalog show DATASET --items`")
     name = known_dataset(options, screen, resolved, options.dataset) if options.dataset else ""
-    with opened(options, screen, "read", resolved) as house:
+    with opened(options, screen, "read", resolved) as session:
         if options.items:
-            screen.raw(items(house, name))
+            screen.raw(items(session, name))
             return 0
-        found = shown(house, name)
+        found = shown(session, name)
     if screen.json:
         screen.data(found)
     elif not name:
@@ -115,14 +115,14 @@ def _show_one(screen: Screen, found: list[Any]) -> None:
 
 
 def sinks(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.app.core.ledger_sinks import how_far
     from kfm.cli.opening import opened
     from kfm.errors import EXIT_CODES
-    from kfm.house.sinks import how_far
 
     if options.what:
         return _retry(options, screen)
-    with opened(options, screen, "read") as house:
-        found = how_far(house)
+    with opened(options, screen, "read") as session:
+        found = how_far(session)
     if screen.json:
         screen.data(
             [
@@ -156,14 +156,14 @@ def sinks(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _retry(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.app.core.ledger_sinks import how_far, retry
     from kfm.cli.opening import one_line, opened
     from kfm.errors import EXIT_CODES
-    from kfm.house.sinks import how_far, retry
 
     name = one_line("NAME", options.sink)
-    with opened(options, screen, "write") as house:
-        problems = retry(house, name)
-        how = next(each for each in how_far(house) if each.name == name)
+    with opened(options, screen, "write") as session:
+        problems = retry(session, name)
+        how = next(each for each in how_far(session) if each.name == name)
     for problem in problems:
         screen.fail(str(problem))
     if screen.json:
@@ -176,16 +176,16 @@ def _retry(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def reconcile(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.app.maintenance import reconcile
     from kfm.cli.opening import opened
     from kfm.cli.running import Tally
     from kfm.errors import EXIT_CODES
-    from kfm.house import reconciling
 
-    with opened(options, screen, "write" if options.repair else "read") as house:
+    with opened(options, screen, "write" if options.repair else "read") as session:
         if options.repair:
-            found, left, problems = reconciling.repair(house)
+            found, left, problems = reconcile.repair(session)
         else:
-            found, problems = reconciling.drifts(house)
+            found, problems = reconcile.drifts(session)
             left = found
     tally = Tally(screen)
     for name, problem in problems:

@@ -12,24 +12,24 @@ from kfm.cli.render import Screen, clean, short, size
 from kfm.errors import EXIT_CODES, BadInput
 
 if TYPE_CHECKING:
-    from kfm.house.comparing import Difference, KeyChange, Point
-    from kfm.house.opening import House
-    from kfm.house.row_comparing import RowDifference
+    from kfm.app.core.session import Session
+    from kfm.app.data.row_diff import RowDifference
+    from kfm.app.data.version_diff import Difference, KeyChange, Point
 
 WIDTH = 400  # of a row that is shown
 
 
 def diff(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.comparing import check_may_compare, compare, counted_only
+    from kfm.app.data.version_diff import check_may_compare, compare, counted_only
 
     if options.b is not None and (options.leaves is not None or options.to is not None):
         raise BadInput("--from and --to go with one dataset", hint="give A and B, or one of them and --from or --to")
     key = tuple(name for name in options.key.split(",") if name)
-    with opened(options, screen, "read") as house:
-        before, after = _points(house, options)
-        only_counts = options.b is not None and not check_may_compare(house, before, after)
+    with opened(options, screen, "read") as session:
+        before, after = _points(session, options)
+        only_counts = options.b is not None and not check_may_compare(session, before, after)
         limit = options.limit if options.rows else 0
-        found = compare(house, before, after, key=key, limit=limit, look=not options.keys_only and not only_counts)
+        found = compare(session, before, after, key=key, limit=limit, look=not options.keys_only and not only_counts)
     if only_counts:
         found = counted_only(found)
     if screen.json:
@@ -39,21 +39,21 @@ def diff(options: argparse.Namespace, screen: Screen) -> int:
     return EXIT_CODES["refused" if options.check and not found.is_same else "done"]
 
 
-def _points(house: House, options: argparse.Namespace) -> tuple[Point, Point]:
-    from kfm.house.comparing import found, superseded
+def _points(session: Session, options: argparse.Namespace) -> tuple[Point, Point]:
+    from kfm.app.data.version_diff import found, superseded
 
     if options.b is not None:
-        if "@" not in options.a and "/" not in options.a and options.a not in house.config.datasets:
-            after = found(house, options.b)
-            return found(house, options.a, beside=after.dataset), after
-        before = found(house, options.a)
-        return before, found(house, options.b, beside=before.dataset)
+        if "@" not in options.a and "/" not in options.a and options.a not in session.config.datasets:
+            after = found(session, options.b)
+            return found(session, options.a, beside=after.dataset), after
+        before = found(session, options.a)
+        return before, found(session, options.b, beside=before.dataset)
     if options.to is not None and "@" in options.a:
         raise BadInput("A names a version, and --to another", hint="leave one of them out")
-    after = found(house, options.a if options.to is None else f"{options.a}@{options.to}")
+    after = found(session, options.a if options.to is None else f"{options.a}@{options.to}")
     if options.leaves is None:
-        return superseded(house, after), after
-    return found(house, f"{after.dataset}@{options.leaves}"), after
+        return superseded(session, after), after
+    return found(session, f"{after.dataset}@{options.leaves}"), after
 
 
 def _tell(screen: Screen, found: Difference) -> None:

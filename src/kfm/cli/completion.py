@@ -40,17 +40,17 @@ def _names(options: argparse.Namespace, screen: Screen, kind: str) -> Iterator[s
     if kind == "datasets":
         yield from sorted(resolved.config.datasets)
     elif kind == "schedules":
-        from kfm.house.scheduling import schedules_of
+        from kfm.app.runs.due_schedules import schedules_of
 
         yield from (schedule.id for schedule in schedules_of(resolved))
     else:
-        with opened(options, screen, "read", resolved) as house:
+        with opened(options, screen, "read", resolved) as session:
             if kind == "refs":
-                yield from (ref for ref, _ in house.state.refs.all())
+                yield from (ref for ref, _ in session.state.refs.all())
             else:
-                from kfm.house.looking import runs, short_run
+                from kfm.app.runs.queries import runs, short_run
 
-                yield from ("last", *(short_run(house, row["run"]) for row in runs(house, 50, "")))
+                yield from ("last", *(short_run(session, row["run"]) for row in runs(session, 50, "")))
 
 
 def script(shell: str, parser: argparse.ArgumentParser) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def mask(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.deployed import MASKS, masked_source
+    from kfm.app.core.signed_policies import MASKS, masked_source
 
     resolved = settings(options)
     name = known_dataset(options, screen, resolved, options.dataset)
@@ -26,7 +26,7 @@ def mask(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def policy(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.deployed import POLICY
+    from kfm.app.core.signed_policies import POLICY
 
     resolved = settings(options)
     return _deploy(options, screen, resolved, "policy", "policy", POLICY)
@@ -35,21 +35,21 @@ def policy(options: argparse.Namespace, screen: Screen) -> int:
 def _deploy(
     options: argparse.Namespace, screen: Screen, resolved: Resolved, operation: str, dataset: str, ref: str
 ) -> int:
-    from kfm.house.deployed import current
-    from kfm.house.keyring import in_force
-    from kfm.house.working import moving, work
+    from kfm.app.core.keyring import in_force
+    from kfm.app.core.signed_policies import current
+    from kfm.app.runs.execution import moving, work
 
     who = person(options)
     signer = signer_of(options, who["reason"])
-    with opened(options, screen, "write", resolved) as house:
-        if in_force(house) is None:
+    with opened(options, screen, "write", resolved) as session:
+        if in_force(session) is None:
             raise BadInput("there is no key list to sign by", hint="what the files say holds; or `kfm keys new`")
         tally = Tally(screen)
-        params = {"ref": ref, "to": house.objects.put(current(house, ref))}
-        outcome = work(house, [moving(operation, dataset, params, signer=signer, days=options.days, **who)], tally)
-        show_runs(house, screen, tally, outcome)
+        params = {"ref": ref, "to": session.objects.put(current(session, ref))}
+        outcome = work(session, [moving(operation, dataset, params, signer=signer, days=options.days, **who)], tally)
+        show_runs(session, screen, tally, outcome)
         if not screen.json:
             for receipt in outcome.receipts:
-                tell_moves(house, screen, receipt)
+                tell_moves(session, screen, receipt)
         asked = any(receipt.job_type == "operation.request" for receipt in outcome.receipts)
         return tally.code or (EXIT_CODES["denied"] if asked else 0)

@@ -7,11 +7,11 @@ if TYPE_CHECKING:
     import argparse
     from typing import Any
 
+    from kfm.app.previews.draft_pull_request import Draft
     from kfm.cli.governing import Make
     from kfm.cli.render import Screen
     from kfm.config import Resolved
-    from kfm.contract.discovery import Discovery
-    from kfm.house.drafting import Draft
+    from kfm.model.reports.discovered_datasets import Discovery
 
 COMMANDS = ("discover",)
 KINDS = ("stac", "stac-api", "dcat", "listing")
@@ -42,17 +42,17 @@ def add(commands: Any, make: Make) -> None:
 
 
 def discover(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.app.previews.catalog_discovery import discover as look
     from kfm.cli.opening import opened, settings
     from kfm.errors import EXIT_CODES, BadInput
-    from kfm.house.discovering import discover as look
 
     if not 1 <= options.pages <= 100_000:
         raise BadInput("--pages must be a number from 1 to 100000", hint="leave it out for the usual bound")
     if (options.dry_run or options.base) and not options.draft_pr:
         raise BadInput("--dry-run and --base go with --draft-pr", hint="without it nothing is changed")
     resolved = settings(options)
-    with opened(options, screen, "read", resolved) as house:
-        found = look(house, options.source, options.kind, options.pages)
+    with opened(options, screen, "read", resolved) as session:
+        found = look(session, options.source, options.kind, options.pages)
     draft = _drafted(options, resolved, found) if options.draft_pr else None
     if screen.json:
         screen.data({**_plain(found), "draft": draft})
@@ -65,7 +65,7 @@ def discover(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _drafted(options: argparse.Namespace, resolved: Resolved, found: Discovery) -> Draft:
-    from kfm.house.drafting import foretold, propose
+    from kfm.app.previews.draft_pull_request import foretold, propose
 
     if options.dry_run:
         return foretold(resolved, found, options.base)

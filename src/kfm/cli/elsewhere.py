@@ -37,16 +37,16 @@ def add(commands: Any, make: Make, group: Group) -> None:
 
 
 def write(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.app.backfills import external_runners
     from kfm.cli.opening import settings
-    from kfm.house import runners
 
     resolved = settings(options)
-    for note in runners.notes(resolved, options.kind):
+    for note in external_runners.notes(resolved, options.kind):
         screen.say(note)
     if options.stdout:
-        screen.text("".join(runners.texts(resolved, options.kind).values()))
+        screen.text("".join(external_runners.texts(resolved, options.kind).values()))
         return 0
-    found = runners.write(resolved, options.kind)
+    found = external_runners.write(resolved, options.kind)
     if screen.json:
         screen.data([_plain(each) for each in found])
     else:
@@ -58,11 +58,11 @@ def write(options: argparse.Namespace, screen: Screen) -> int:
 def check(options: argparse.Namespace, screen: Screen) -> int:
     import os
 
+    from kfm.app.backfills import external_runners
     from kfm.cli.opening import settings
     from kfm.errors import EXIT_CODES
-    from kfm.house import runners
 
-    found = runners.check(settings(options), options.kind, os.environ)
+    found = external_runners.check(settings(options), options.kind, os.environ)
     if screen.json:
         screen.data([_plain(each) for each in found])
     else:

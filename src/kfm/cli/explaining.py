@@ -10,17 +10,17 @@ from kfm.cli.render import Screen, clean, short
 from kfm.errors import EXIT_CODES
 
 if TYPE_CHECKING:
-    from kfm.house.explaining import Account
-    from kfm.house.reproducing import Divergence, Reproduced
+    from kfm.app.provenance.explain import Account
+    from kfm.app.provenance.reproduce import Divergence, Reproduced
 
 
 def explain(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.explaining import explain as gather
-    from kfm.house.explaining import write_page, written
+    from kfm.app.provenance.explain import explain as gather
+    from kfm.app.provenance.explain import write_page, written
 
     form = "json" if screen.json and options.format == "text" else options.format
-    with opened(options, screen, "read") as house:
-        told, runs = gather(house, options.thing)
+    with opened(options, screen, "read") as session:
+        told, runs = gather(session, options.thing)
     if options.out:
         where = write_page(options.out, _bytes(told, form) or written(told, runs, form))
         if screen.json:
@@ -46,11 +46,11 @@ def _bytes(told: Account, form: str) -> str:
 
 
 def why_not(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.wondering import exit_code
-    from kfm.house.wondering import why_not as wonder
+    from kfm.app.provenance.why_not import exit_code
+    from kfm.app.provenance.why_not import why_not as wonder
 
-    with opened(options, screen, "dry") as house:
-        told = wonder(house, options.thing)
+    with opened(options, screen, "dry") as session:
+        told = wonder(session, options.thing)
     if screen.json:
         screen.data(told)
     else:
@@ -64,7 +64,7 @@ def why_not(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def reproduce(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.reproducing import reproduce as do
+    from kfm.app.provenance.reproduce import reproduce as do
 
     done = do(settings(options), options.thing)
     if screen.json:

@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from kfm.app.maintenance.status import DatasetStatus, NextStep, Status
     from kfm.cli.governing import Make
     from kfm.cli.render import Screen
-    from kfm.house.status import DatasetStatus, NextStep, Status
 
 COMMANDS = ("diff", "help", "status")
 SHOWN = 20  # datasets that are listed though nothing about them asks for attention
@@ -75,14 +75,14 @@ def _count(text: str) -> int:
 
 
 def status(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.app.maintenance.status import status as look
     from kfm.cli.opening import known_dataset, opened, settings
     from kfm.errors import EXIT_CODES
-    from kfm.house.status import status as look
 
     resolved = settings(options)
     names = list(dict.fromkeys(known_dataset(options, screen, resolved, name) for name in options.dataset))
-    with opened(options, screen, "read", resolved) as house:
-        found = look(house, names)
+    with opened(options, screen, "read", resolved) as session:
+        found = look(session, names)
     if screen.json:
         screen.data(found)
     else:

@@ -10,22 +10,22 @@ from kfm.cli.render import Screen
 from kfm.errors import EXIT_CODES
 
 if TYPE_CHECKING:
-    from kfm.contract.records import Decision
+    from kfm.model.records import Decision
 
 
 def gates_run(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.judging import ask_all, exit_code
+    from kfm.app.runs.policy_checks import ask_all, exit_code
 
     resolved = settings(options)
     name = known_dataset(options, screen, resolved, options.dataset)
-    with opened(options, screen, "dry", resolved) as house:
-        found = ask_all(house, name, options.to)
+    with opened(options, screen, "dry", resolved) as session:
+        found = ask_all(session, name, options.to)
         _show(screen, found)
         return exit_code(found)
 
 
 def policy_check(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.judging import ask_all, check_file, exit_code, is_file, policies_in_force
+    from kfm.app.runs.policy_checks import ask_all, check_file, exit_code, is_file, policies_in_force
 
     resolved = settings(options)
     if options.what is None:
@@ -42,19 +42,19 @@ def policy_check(options: argparse.Namespace, screen: Screen) -> int:
         _show(screen, decisions)
         return exit_code(decisions)
     name = known_dataset(options, screen, resolved, options.what)
-    with opened(options, screen, "dry", resolved) as house:
-        decisions = ask_all(house, name, "published")[-1:]
+    with opened(options, screen, "dry", resolved) as session:
+        decisions = ask_all(session, name, "published")[-1:]
         _show(screen, decisions)
         return exit_code(decisions)
 
 
 def policy_explain(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.judging import explain
+    from kfm.app.runs.policy_checks import explain
 
     resolved = settings(options)
     name = known_dataset(options, screen, resolved, options.dataset)
-    with opened(options, screen, "dry", resolved) as house:
-        found = explain(house, name)
+    with opened(options, screen, "dry", resolved) as session:
+        found = explain(session, name)
     if screen.json:
         screen.data(found)
     else:
@@ -66,7 +66,7 @@ def policy_explain(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def policy_test(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.judging import own_tests
+    from kfm.app.runs.policy_checks import own_tests
 
     engine, found = own_tests(settings(options))
     if screen.json:

@@ -10,12 +10,12 @@ from kfm.errors import EXIT_CODES, BadInput
 
 
 def wal_export(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.exporting import export_wal
-    from kfm.house.looking import find_run
+    from kfm.app.runs.queries import find_run
+    from kfm.app.runs.run_exports import export_wal
 
-    with opened(options, screen, "read") as house:
-        run_id = find_run(house, options.run)
-        if house.state.runs.get(run_id) is None:
+    with opened(options, screen, "read") as session:
+        run_id = find_run(session, options.run)
+        if session.state.runs.get(run_id) is None:
             raise BadInput(
                 f"run {run_id} has no log: it ended before anything was planned",
                 hint=f"see `kfm receipts show {run_id}`",
@@ -23,17 +23,17 @@ def wal_export(options: argparse.Namespace, screen: Screen) -> int:
         if options.format != "json" and screen.out.isatty():
             raise BadInput(f"{options.format} is not for a terminal", hint="send it to a file with >")
         with screen.writing() as out:
-            count = export_wal(house, run_id, options.format, out)
+            count = export_wal(session, run_id, options.format, out)
         screen.say(f"{count} records of run {run_id}")
     return 0
 
 
 def telemetry_export(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.exporting import telemetry_bundle, write_artifacts
+    from kfm.app.runs.run_exports import telemetry_bundle, write_artifacts
 
     resolved = settings(options)
-    with opened(options, screen, "read", resolved) as house:
-        path, body = telemetry_bundle(house)
+    with opened(options, screen, "read", resolved) as session:
+        path, body = telemetry_bundle(session)
     if options.stdout:
         screen.text(body.decode() + "\n")
         return 0
@@ -47,9 +47,9 @@ def telemetry_export(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def compact(options: argparse.Namespace, screen: Screen) -> int:
-    with opened(options, screen, "write") as house:
-        count = house.archive.compact()
-        house.prune(again=True)
+    with opened(options, screen, "write") as session:
+        count = session.archive.compact()
+        session.prune(again=True)
         if screen.json:
             screen.data({"archived_runs": count})
         else:
@@ -58,7 +58,7 @@ def compact(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def doctor(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.diagnosis import diagnose
+    from kfm.app.maintenance.doctor import diagnose
 
     resolved = settings(options)
     verdicts = diagnose(resolved, deep=options.deep)

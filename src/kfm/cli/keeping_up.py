@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from kfm.cli import Stopped
 from kfm.cli.opening import known_dataset, opened, settings
-from kfm.cli.receiving import secured, server, tell_listening, teller
+from kfm.cli.receiving import secured, server_module, tell_listening, teller
 from kfm.cli.render import Screen
 from kfm.cli.running import Tally, artifacts_folder, tell_elsewhere
 from kfm.errors import BadInput, KfmError
 
 if TYPE_CHECKING:
+    from kfm.app.core.session import Session
+    from kfm.app.daemon.daemon_loop import Upkeep
     from kfm.config import Resolved
-    from kfm.contract.records import Receipt
-    from kfm.house.opening import House
-    from kfm.house.upkeep import Upkeep
+    from kfm.model.records import Receipt
 
 WAIT_S = 0.2  # between two looks of one that ends by itself, and waits for a slot of a pool
 
@@ -72,9 +72,9 @@ class Patience:
 
 def up(options: argparse.Namespace, screen: Screen) -> int:
     """Until SIGTERM or Ctrl-C. What it is told meanwhile is durable before it says so."""
-    from kfm.house.opening import open_house
-    from kfm.house.upkeep import Beside, Upkeep
-    from kfm.house.working import Outcome
+    from kfm.app.core.session import open_session
+    from kfm.app.daemon.daemon_loop import Beside, Upkeep
+    from kfm.app.runs.execution import Outcome
 
     resolved = settings(options)
     names = [known_dataset(options, screen, resolved, name) for name in options.dataset]
@@ -83,21 +83,21 @@ def up(options: argparse.Namespace, screen: Screen) -> int:
     folder, events = _artifacts(options, resolved)
     patience = Patience(screen)
     with ExitStack() as stack:
-        house = stack.enter_context(opened(options, screen, "write", resolved, events))
+        session = stack.enter_context(opened(options, screen, "write", resolved, events))
         tally = Tally(screen)
-        upkeep = Upkeep(house, names, tally.failed, goes_on=patience.goes_on)
+        upkeep = Upkeep(session, names, tally.failed, goes_on=patience.goes_on)
         stack.callback(upkeep.end)
         if options.listen:
-            door = server().taking_webhooks(partial(open_house, resolved), *options.listen, tls)
+            door = server_module().taking_webhooks(partial(open_session, resolved), *options.listen, tls)
             tell_listening(screen, resolved, options.listen[0], stack.enter_context(door), tls=tls is not None)
         if not options.once:
             screen.say(f"up: schedules {upkeep.schedules}, datasets {len(names)}; Ctrl-C ends it")
         if upkeep.schedules and not options.once:
-            beside = Beside(partial(open_house, resolved, log=house.log, clock=house.clock), upkeep, names)
+            beside = Beside(partial(open_session, resolved, log=session.log, clock=session.clock), upkeep, names)
             beside.start()
             stack.callback(beside.end)
         kept = Outcome() if options.once else None
-        told, follow = teller(house, upkeep.watching, screen, tally, kept), _following(house, upkeep, tally)
+        told, follow = teller(session, upkeep.watching, screen, tally, kept), _following(session, upkeep, tally)
         with patience.hearing():
             if kept is None:
                 return _keep_up(upkeep, told, follow, screen, patience)
@@ -106,7 +106,7 @@ def up(options: argparse.Namespace, screen: Screen) -> int:
                 return tally.code
             if _once(upkeep, told, patience):
                 follow()
-                tell_elsewhere(house, tally, kept, events or [], folder)
+                tell_elsewhere(session, tally, kept, events or [], folder)
                 return tally.code
             screen.say("stopped; what waits is kept")
             return patience.code
@@ -164,9 +164,9 @@ def _keep_up(
     return 0
 
 
-def _following(house: House, upkeep: Upkeep, tally: Tally) -> Callable[[], None]:
+def _following(session: Session, upkeep: Upkeep, tally: Tally) -> Callable[[], None]:
     """Tells sinks, and the outside, what others ran, or what was not heard before. The same trouble is said once."""
-    from kfm.house.working import Undelivered
+    from kfm.app.runs.execution import Undelivered
 
     said: set[tuple[str, str]] = set()
 
@@ -174,11 +174,11 @@ def _following(house: House, upkeep: Upkeep, tally: Tally) -> Callable[[], None]
         if not upkeep.settles():
             return
         try:
-            house.settle()
+            session.settle()
         except KfmError:
-            if not house.undelivered:
+            if not session.undelivered:
                 raise
-        troubles = [*house.undelivered, *(("", problem) for problem in house.untold)]
+        troubles = [*session.undelivered, *(("", problem) for problem in session.untold)]
         for dataset, problem in troubles:
             if (dataset, problem.code) not in said:
                 tally.undelivered(Undelivered(dataset, problem, ours=False))

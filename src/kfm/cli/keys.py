@@ -10,11 +10,11 @@ from kfm.cli.render import Screen
 from kfm.errors import BadInput
 
 if TYPE_CHECKING:
-    from kfm.house.keyring import Made
+    from kfm.app.core.keyring import Made
 
 
 def new(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.keyring import Wanted, new_key, signer_at
+    from kfm.app.core.keyring import Wanted, new_key, signer_at
 
     said = person(options)
     own = options.purpose in ("checkpoint", "attest")
@@ -36,20 +36,20 @@ def new(options: argparse.Namespace, screen: Screen) -> int:
         admins=options.admins,
         public=options.public,
     )
-    with opened(options, screen, "write") as house:
-        made = new_key(house, wanted, options.out, signers, **said)
+    with opened(options, screen, "write") as session:
+        made = new_key(session, wanted, options.out, signers, **said)
     return _told(screen, made)
 
 
 def revoke(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house import keyring
+    from kfm.app.core import keyring
 
     said = person(options)
     if not said["reason"].strip():
         raise BadInput("a key is revoked for a reason", hint="give it with --reason")
     signers = [keyring.signer_at(path) for path in options.key]
-    with opened(options, screen, "write") as house:
-        made = keyring.revoke(house, options.id, signers, **said)
+    with opened(options, screen, "write") as session:
+        made = keyring.revoke(session, options.id, signers, **said)
     return _told(screen, made)
 
 
@@ -67,11 +67,11 @@ def _told(screen: Screen, made: Made) -> int:
 
 
 def listing(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.keyring import in_force, now
+    from kfm.app.core.keyring import in_force, now
 
-    with opened(options, screen, "read") as house:
-        keys = in_force(house)
-        at = now(house)
+    with opened(options, screen, "read") as session:
+        keys = in_force(session)
+        at = now(session)
     rows: list[dict[str, Any]] = []
     for key in keys.listed.keys if keys is not None else ():
         owner = keys.people.get(key.person) if keys is not None else None

@@ -12,20 +12,20 @@ from kfm.cli.stewarding import today
 from kfm.errors import EXIT_CODES, BadInput
 
 if TYPE_CHECKING:
-    from kfm.house.label_writing import Change
-    from kfm.house.labelling import Shown
+    from kfm.app.stewards.label_edit import Change
+    from kfm.app.stewards.label_report import Shown
 
 SOON = 60  # days before its end that a consent is spoken of
 
 
 def show(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.labelling import shown, unused
-    from kfm.house.ruling import is_as_signed
+    from kfm.app.core.labels_in_force import is_as_signed
+    from kfm.app.stewards.label_report import shown, unused
 
-    with opened(options, screen, "read") as house:
-        rows = shown(house, options.name or "", today())
-        lost = [] if options.name else unused(house)
-        as_signed = is_as_signed(house)
+    with opened(options, screen, "read") as session:
+        rows = shown(session, options.name or "", today())
+        lost = [] if options.name else unused(session)
+        as_signed = is_as_signed(session)
     if screen.json:
         screen.data(rows)
     else:
@@ -48,7 +48,7 @@ def show(options: argparse.Namespace, screen: Screen) -> int:
     for row in rows:
         _tell(screen, row)
     if not as_signed:
-        file = house.config.labels or "the file of labels"
+        file = session.config.labels or "the file of labels"
         screen.say(f"{file} is not what is in force: what it opens does not hold")
     for one in lost:
         screen.say(f"{one.at}: this label is on {one.on}, and nothing here is called that; is it a slip of the pen?")
@@ -74,8 +74,8 @@ def _tell(screen: Screen, row: Shown) -> None:
 
 
 def change(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.keyring import in_force
-    from kfm.house.label_writing import change, write
+    from kfm.app.core.keyring import in_force
+    from kfm.app.stewards.label_edit import change, write
 
     said = person(options)
     fields = {
@@ -89,14 +89,14 @@ def change(options: argparse.Namespace, screen: Screen) -> int:
         "expires": options.expires,
     }
     one_line("TARGET", options.target, 1000)
-    with opened(options, screen, "read") as house:
-        made = change(house, options.target, fields, today())
-        listed = in_force(house) is not None
+    with opened(options, screen, "read") as session:
+        made = change(session, options.target, fields, today())
+        listed = in_force(session) is not None
         if not listed and options.key:
             raise BadInput("there is no key list to sign by", hint="leave out --key, or make a list: `kfm keys new`")
         if made.looser and not listed:
             _needs_two(made)
-        published = any(at for _, at in house.state.refs.all("published/"))
+        published = any(at for _, at in session.state.refs.all("published/"))
     done = _Done(changed=made.changes and not options.dry_run)
     if done.changed and listed:
         done = _signed(options, screen, made, said)
@@ -117,16 +117,16 @@ class _Done(NamedTuple):
 
 def _signed(options: argparse.Namespace, screen: Screen, made: Change, said: dict[str, str]) -> _Done:
     """By the keys there are: done at once, or asked for."""
+    from kfm.app.runs.execution import moving, work
+    from kfm.app.stewards.label_edit import make_ready, params_of
     from kfm.cli.moving import signer_of
-    from kfm.house.label_writing import make_ready, params_of
-    from kfm.house.working import moving, work
 
     signer = signer_of(options, said["reason"])
-    with opened(options, screen, "write") as house:
+    with opened(options, screen, "write") as session:
         make_ready(made)
         tally = Tally(screen)
-        asked = moving("labels", made.dataset, params_of(house, made), signer=signer, days=options.days, **said)
-        receipts = work(house, [asked], tally).receipts
+        asked = moving("labels", made.dataset, params_of(session, made), signer=signer, days=options.days, **said)
+        receipts = work(session, [asked], tally).receipts
     moves = [(receipt.job_type, move.ref) for receipt in receipts for move in receipt.moves]
     order = next((ref.partition("/")[2] for kind, ref in moves if kind == "operation.request"), "")
     done = any(kind == "operation.labels" for kind, _ in moves)
@@ -162,10 +162,10 @@ def _tell_change(
 
 
 def _tell_copies(options: argparse.Namespace, screen: Screen, made: Change) -> None:
-    from kfm.house.ruling import clear_copies
+    from kfm.app.core.labels_in_force import clear_copies
 
-    with opened(options, screen, "read") as house:
-        copies = clear_copies(house, made.target)
+    with opened(options, screen, "read") as session:
+        copies = clear_copies(session, made.target)
     if copies:
         many = "1 object" if len(copies) == 1 else f"{len(copies)} objects"
         screen.say(f"{many} from before lie in the store in clear: see docs/threat-model.md, `What lay in clear`")
@@ -175,10 +175,10 @@ def _tell_copies(options: argparse.Namespace, screen: Screen, made: Change) -> N
 
 def _take_back(options: argparse.Namespace, screen: Screen) -> list[dict[str, Any]]:
     """What was published and is closed by the label goes, and with it all that was made of the same."""
-    from kfm.house.publishing import take_back
+    from kfm.app.stewards.public_repair import take_back
 
-    with opened(options, screen, "write") as house:
-        return take_back(house)
+    with opened(options, screen, "write") as session:
+        return take_back(session)
 
 
 def _needs_two(made: Change) -> None:

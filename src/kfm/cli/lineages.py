@@ -7,9 +7,9 @@ if TYPE_CHECKING:
     import argparse
     from typing import Any
 
+    from kfm.app.provenance.lineage import Direction
     from kfm.cli.governing import Group, Make
     from kfm.cli.render import Screen
-    from kfm.house.lineage import Direction
 
 COMMANDS = ("graph", "lineage")
 FORMATS = ("openlineage", "prov", "prov-o", "cypher", "cloudevents", "mermaid")
@@ -55,16 +55,16 @@ def add(commands: Any, make: Make, group: Group) -> None:
 
 
 def graph(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.app.provenance.dependency_graph import graph as drawn
+    from kfm.app.provenance.dependency_graph import written
+    from kfm.app.provenance.explain import write_page
     from kfm.cli.opening import known_dataset, opened, settings
     from kfm.cli.render import clean
-    from kfm.house.assets import graph as drawn
-    from kfm.house.assets import written
-    from kfm.house.explaining import write_page
 
     resolved = settings(options)
     name = known_dataset(options, screen, resolved, options.dataset) if options.dataset else ""
-    with opened(options, screen, "read", resolved) as house:
-        found = drawn(house, name)
+    with opened(options, screen, "read", resolved) as session:
+        found = drawn(session, name)
     if options.out:
         where = write_page(options.out, written(found, options.format))
         if screen.json:
@@ -90,15 +90,15 @@ def downstream(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _asked(options: argparse.Namespace, screen: Screen, direction: Direction) -> int:
+    from kfm.app.provenance.lineage import lineage, tree
     from kfm.cli.opening import opened
     from kfm.cli.render import clean
     from kfm.errors import BadInput
-    from kfm.house.lineage import lineage, tree
 
     if options.depth and not (options.depth.isascii() and options.depth.isdigit() and 0 < int(options.depth) < 10**6):
         raise BadInput("--depth is not a number of runs", hint="give one from 1 on, e.g. --depth 2")
-    with opened(options, screen, "read") as house:
-        found = lineage(house, options.thing, direction, int(options.depth or -1))
+    with opened(options, screen, "read") as session:
+        found = lineage(session, options.thing, direction, int(options.depth or -1))
     if screen.json:
         screen.data(found)
         return 0
@@ -110,13 +110,13 @@ def _asked(options: argparse.Namespace, screen: Screen, direction: Direction) ->
 
 
 def export(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.app.provenance.lineage_export import export as pieces
+    from kfm.app.runs.queries import find_run
     from kfm.cli.opening import known_dataset, opened, settings
-    from kfm.house.lineage_export import export as pieces
-    from kfm.house.looking import find_run
 
     resolved = settings(options)
     name = known_dataset(options, screen, resolved, options.dataset) if options.dataset else ""
-    with opened(options, screen, "read", resolved) as house:
-        run_id = find_run(house, options.run) if options.run else ""
-        screen.raw(pieces(house, options.format, dataset=name, run_id=run_id))
+    with opened(options, screen, "read", resolved) as session:
+        run_id = find_run(session, options.run) if options.run else ""
+        screen.raw(pieces(session, options.format, dataset=name, run_id=run_id))
     return 0

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from kfm.cli.render import Screen, short
 
 if TYPE_CHECKING:
-    from kfm.contract.records import Receipt
-    from kfm.house.opening import House
+    from kfm.app.core.session import Session
+    from kfm.model.records import Receipt
 
 
-def tell_moves(house: House, screen: Screen, receipt: Receipt) -> None:
+def tell_moves(session: Session, screen: Screen, receipt: Receipt) -> None:
     """What moved, and what a person does next."""
-    from kfm.house.exporting import published_folder
+    from kfm.app.runs.run_exports import published_folder
 
     if receipt.outcome == "unchanged":
         screen.say("nothing moved: it is there already")
@@ -26,15 +26,15 @@ def tell_moves(house: House, screen: Screen, receipt: Receipt) -> None:
         screen.say(f"{move.ref}: {name(move.before) or 'nothing'} → {name(move.after) or 'nothing'}")
         if not move.ref.startswith("published/"):
             continue
-        after, before = (v and published_folder(house, receipt.dataset, v) for v in (move.after, move.before))
+        after, before = (v and published_folder(session, receipt.dataset, v) for v in (move.after, move.before))
         if after:
             screen.say(f"its files are in {os.path.relpath(after)}")
-        if before and house.stands(receipt.dataset, move.before):
+        if before and session.stands(receipt.dataset, move.before):
             screen.say(f"those before stay in {os.path.relpath(before)}")
         elif before:
             screen.say("those before are removed")
     if receipt.job_type == "operation.thaw":
-        waiting = sum(1 for _ in house.state.inbox.waiting()) + sum(1 for _ in house.state.runs.unfinished())
+        waiting = sum(1 for _ in session.state.inbox.waiting()) + sum(1 for _ in session.state.runs.unfinished())
         if waiting:
             screen.say(f"{waiting} waiting: `kfm resume` takes {'it' if waiting == 1 else 'them'} up")
 

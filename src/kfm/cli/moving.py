@@ -9,13 +9,13 @@ from kfm.cli.moved import tell_moves
 from kfm.cli.opening import known_dataset, opened, person, settings
 from kfm.cli.render import Screen
 from kfm.cli.running import Tally, show_runs
-from kfm.contract.names import check_ref, dataset_id, is_digest
-from kfm.documents.characters import printable
 from kfm.errors import EXIT_CODES, BadInput
+from kfm.model.names import check_ref, dataset_id, is_digest
+from kfm.parsing.characters import printable
 
 if TYPE_CHECKING:
-    from kfm.contract.records import Effect
-    from kfm.house.keyring import Signer
+    from kfm.app.core.keyring import Signer
+    from kfm.model.records import Effect
 
 
 def promote(options: argparse.Namespace, screen: Screen) -> int:
@@ -43,8 +43,8 @@ def _version_meant(options: argparse.Namespace, screen: Screen, text: str) -> st
             f"{printable(text)} is not a digest", hint="give sha256:… or the start of it, see `kfm refs history REF`"
         )
     ref = options.ref or f"published/{dataset_id(options.dataset)}"
-    with opened(options, screen, "read") as house:
-        known = {entry.after for entry in house.state.refs.history(ref)} - {""}
+    with opened(options, screen, "read") as session:
+        known = {entry.after for entry in session.state.refs.history(ref)} - {""}
     found = [digest for digest in known if digest.startswith(f"sha256:{start}")]
     if len(found) != 1:
         how_many = "no version" if not found else f"{len(found)} versions"
@@ -64,20 +64,20 @@ def thaw(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def publish(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.publishing import check_all, published_datasets, repair_all
-    from kfm.house.working import work
+    from kfm.app.runs.execution import work
+    from kfm.app.stewards.public_repair import check_all, published_datasets, repair_all
 
     resolved = settings(options)
     named = [known_dataset(options, screen, resolved, name) for name in options.dataset]
-    with opened(options, screen, "write" if options.repair else "read", resolved) as house:
+    with opened(options, screen, "write" if options.repair else "read", resolved) as session:
         tally = Tally(screen)
         effects: list[Effect] = []
         if options.repair:
-            effects += work(house, (), tally, all_are_ours=True).effects
-            found, done, problems = repair_all(house, named or published_datasets(house))
+            effects += work(session, (), tally, all_are_ours=True).effects
+            found, done, problems = repair_all(session, named or published_datasets(session))
             effects += done
         else:
-            found, problems = check_all(house, named or published_datasets(house))
+            found, problems = check_all(session, named or published_datasets(session))
         for name, problem in problems:
             tally.failed(name, problem)
         if screen.json:
@@ -111,19 +111,19 @@ def operate(
     quiet: bool = False,
 ) -> int:
     """Order an operation, and tell what moved, unless that is only a part of what was asked for."""
-    from kfm.house.working import moving, work
+    from kfm.app.runs.execution import moving, work
 
     who = person(options)
     signer = signer_of(options, who["reason"])
     dry = getattr(options, "dry_run", False)
-    with opened(options, screen, "dry" if dry else "write", settings(options)) as house:
+    with opened(options, screen, "dry" if dry else "write", settings(options)) as session:
         tally = Tally(screen)
-        outcome = work(house, [moving(operation, dataset, params, signer=signer, days=options.days, **who)], tally)
+        outcome = work(session, [moving(operation, dataset, params, signer=signer, days=options.days, **who)], tally)
         if not quiet:
-            show_runs(house, screen, tally, outcome)
+            show_runs(session, screen, tally, outcome)
         if not screen.json and not dry and not quiet:
             for receipt in outcome.receipts:
-                tell_moves(house, screen, receipt)
+                tell_moves(session, screen, receipt)
         if any(receipt.job_type == "operation.request" for receipt in outcome.receipts):
             return tally.code or EXIT_CODES["denied"]  # nothing has moved yet
         return tally.code
@@ -136,6 +136,6 @@ def signer_of(options: argparse.Namespace, reason: str) -> Signer | None:
         raise BadInput("one signs with one key", hint="others sign with `kfm review approve`")
     if not reason.strip():
         raise BadInput("what is signed has a reason", hint="give it with --reason")
-    from kfm.house.keyring import signer_at
+    from kfm.app.core.keyring import signer_at
 
     return signer_at(options.key[0])

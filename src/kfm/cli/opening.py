@@ -8,17 +8,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
+from kfm.app.core import input_checks
+from kfm.app.core.input_checks import one_line as one_line
 from kfm.cli.render import Screen
 from kfm.errors import EXIT_CODES
-from kfm.house import asking
-from kfm.house.asking import one_line as one_line
 
 if TYPE_CHECKING:
     import argparse
 
+    from kfm.app.core.session import Mode, Session
     from kfm.config import Resolved
-    from kfm.contract.records import Receipt
-    from kfm.house.opening import House, Mode
+    from kfm.model.records import Receipt
 
 
 def settings(options: argparse.Namespace) -> Resolved:
@@ -34,13 +34,14 @@ def opened(
     mode: Mode,
     resolved: Resolved | None = None,
     events: list[dict[str, Any]] | None = None,
-) -> Iterator[House]:
+) -> Iterator[Session]:
     """The house of the configuration that was named or found.
 
     Opening it to write makes the store if there is none: whatever can be wrong with what was typed is
     checked before.
     """
-    from kfm.house.opening import open_house, open_log
+    from kfm.app.core.event_log import open_log
+    from kfm.app.core.session import open_session
 
     resolved = resolved or settings(options)
     log = None
@@ -52,8 +53,8 @@ def opened(
         log = open_log(sys.stderr if loud else None, lines=lines, events=events, causes=debug)
     if screen.is_kfm:
         tell_clock(screen)
-    with open_house(resolved, mode=mode, log=log, progress=screen.progress) as house:
-        yield house
+    with open_session(resolved, mode=mode, log=log, progress=screen.progress) as session:
+        yield session
         screen.finish()  # what was said is durable; that closing fails is another matter
 
 
@@ -70,17 +71,17 @@ def tell_clock(screen: Screen) -> None:
 
 def known_dataset(_options: argparse.Namespace, _screen: Screen, resolved: Resolved, text: str) -> str:
     """A dataset the configuration names, or one that left it and still has refs."""
-    return asking.known_dataset(resolved, text)
+    return input_checks.known_dataset(resolved, text)
 
 
 def person(options: argparse.Namespace) -> dict[str, str]:
     """Who and why, as they go into the ledger: one line each."""
-    return asking.person(options.reason, options.actor or "", asking.as_flag)
+    return input_checks.person(options.reason, options.actor or "", input_checks.as_flag)
 
 
 def code_of(receipt: Receipt, *, tell_noop: bool = False) -> int:
     """The exit code a receipt stands for."""
-    from kfm.house.working import problem_of
+    from kfm.app.runs.execution import problem_of
 
     if receipt.outcome in ("noop", "unchanged"):
         return EXIT_CODES["noop"] if tell_noop else EXIT_CODES["done"]

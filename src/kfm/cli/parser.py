@@ -78,8 +78,8 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
             return
-        from kfm.documents.characters import printable
-        from kfm.documents.shape import nearest
+        from kfm.parsing.characters import printable
+        from kfm.parsing.record_shape import nearest
 
         known = [str(choice) for choice in action.choices]
         what = "command" if isinstance(action, argparse._SubParsersAction) else (action.metavar or action.dest)
@@ -101,8 +101,8 @@ def parse(argv: list[str]) -> argparse.Namespace:
 
 
 def _unrecognized(parser: argparse.ArgumentParser, command: str | None, unknown: list[str]) -> Usage:
-    from kfm.documents.characters import printable
-    from kfm.documents.shape import nearest
+    from kfm.parsing.characters import printable
+    from kfm.parsing.record_shape import nearest
 
     flags = {flag.lstrip("-").replace("-", "_"): flag for flag in _flags(parser)}
     words = [word.partition("=")[0].lstrip("-") for word in unknown if word.startswith("-")]

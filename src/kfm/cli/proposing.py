@@ -14,34 +14,34 @@ from kfm.cli.running import Tally, show_runs
 from kfm.errors import EXIT_CODES, BadInput, Denied, Moved
 
 if TYPE_CHECKING:
-    from kfm.house.opening import House
-    from kfm.house.promoting import Difference
+    from kfm.app.core.session import Session
+    from kfm.app.previews.merged_promotion import Difference
 
 
 def preview(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.previews import building, proposed, write_down
-    from kfm.house.working import work
+    from kfm.app.previews.branch_previews import building, proposed, write_down
+    from kfm.app.runs.execution import work
 
     resolved, who = settings(options), person(options)
     if options.all and options.dataset:
         raise BadInput("--all and --dataset say different things", hint="give one of them")
     with (
         proposed(resolved, options.branch, options.dataset, every=options.all) as proposal,
-        opened(options, screen, "write", proposal.resolved) as house,
+        opened(options, screen, "write", proposal.resolved) as session,
     ):
         tally = Tally(screen)
-        outcome = work(house, building(proposal, **who), tally)
+        outcome = work(session, building(proposal, **who), tally)
         if len(outcome.receipts) < len(proposal.datasets):
             return tally.code or EXIT_CODES["failed"]  # something left no receipt, so nothing is written down
-        found, at, receipt = write_down(house, proposal, outcome.receipts, actor=who["actor"])
-        house.settle()
+        found, at, receipt = write_down(session, proposal, outcome.receipts, actor=who["actor"])
+        session.settle()
         if receipt.status == "FAILED" or receipt.outcome == "frozen":
             tally.ended(receipt)
             return tally.code
         if screen.json:
             screen.data({"preview": at, **_told(found), "receipts": outcome.receipts, "errors": tally.errors})
             return tally.code
-        show_runs(house, screen, tally, outcome, {each.dataset: each.version for each in found.datasets})
+        show_runs(session, screen, tally, outcome, {each.dataset: each.version for each in found.datasets})
         screen.line(at)
         screen.say(f"preview of {found.branch} at {found.commit[:12]}: `kfm pr report {found.branch}` tells of it")
         return tally.code
@@ -57,10 +57,10 @@ def _told(found: Any) -> dict[str, Any]:
 
 
 def listing(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.previews import previews
+    from kfm.app.previews.branch_previews import previews
 
-    with opened(options, screen, "read") as house:
-        found = list(previews(house))
+    with opened(options, screen, "read") as session:
+        found = list(previews(session))
         if screen.json:
             screen.data([{"preview": at, **_told(each), "built_at": built} for _, each, at, built in found])
             return 0
@@ -74,13 +74,13 @@ def listing(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def report(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.previews import find, proposed
-    from kfm.house.pulls import pull_of, tell
-    from kfm.house.reporting import made
+    from kfm.app.previews.branch_previews import find, proposed
+    from kfm.app.previews.preview_report import made
+    from kfm.app.previews.pull_request_checks import pull_of, tell
 
     resolved = settings(options)
-    with opened(options, screen, "read", resolved) as house:
-        found, at = find(house, options.branch)
+    with opened(options, screen, "read", resolved) as session:
+        found, at = find(session, options.branch)
     names = [each.dataset for each in found.datasets]
     with proposed(resolved, options.branch, names) as proposal:
         if proposal.commit != found.commit:
@@ -88,10 +88,10 @@ def report(options: argparse.Namespace, screen: Screen) -> int:
                 f"{found.branch} is at {proposal.commit[:12]}, and its preview is of {found.commit[:12]}",
                 hint=f"build it anew: `kfm preview {found.branch}`",
             )
-        with opened(options, screen, "read", proposal.resolved) as house:
-            said, files = made(house, resolved, proposal, found, at)
+        with opened(options, screen, "read", proposal.resolved) as session:
+            said, files = made(session, resolved, proposal, found, at)
     if options.out:
-        from kfm.house.exporting import write_artifacts
+        from kfm.app.runs.run_exports import write_artifacts
 
         write_artifacts(os.path.abspath(options.out), files)
     if options.pull:
@@ -106,37 +106,37 @@ def report(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def promote(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.previews import find
-    from kfm.house.promoting import differences, finished, promoting
-    from kfm.house.pulls import approved_in, pull_of
-    from kfm.house.working import work
+    from kfm.app.previews.branch_previews import find
+    from kfm.app.previews.merged_promotion import differences, finished, promoting
+    from kfm.app.previews.pull_request_checks import approved_in, pull_of
+    from kfm.app.runs.execution import work
 
     resolved, who = settings(options), person(options)
     signer = signer_of(options, who["reason"])
     if not options.approved and not options.pull:
         raise BadInput("nobody says what was approved", hint="give --approved DIGEST, as in the report, or --pull N")
-    with opened(options, screen, "dry" if options.dry_run else "write", resolved) as house:
-        found, at = find(house, options.branch)
+    with opened(options, screen, "dry" if options.dry_run else "write", resolved) as session:
+        found, at = find(session, options.branch)
         approved, merged = options.approved or at, None
         against: list[Difference] = []
         if options.pull:
-            merged, against = approved_in(pull_of(resolved, options.pull), house, found, at)
-        against += differences(house, found, at, approved, merged=merged)
+            merged, against = approved_in(pull_of(resolved, options.pull), session, found, at)
+        against += differences(session, found, at, approved, merged=merged)
         if against or options.dry_run:
             _refuse(screen, at, against)
             return _code(against)
         tally = Tally(screen)
-        outcome = work(house, promoting(found, signer=signer, days=options.days, **who), tally)
-        swept = finished(house, found, actor=who["actor"])
-        house.settle()
+        outcome = work(session, promoting(found, signer=signer, days=options.days, **who), tally)
+        swept = finished(session, found, actor=who["actor"])
+        session.settle()
         if screen.json:
             refused: list[Difference] = []
             data = {"preview": at, "refused": refused, "receipts": outcome.receipts, "errors": tally.errors}
             screen.data({**data, "effects": outcome.effects})
         else:
-            show_runs(house, screen, tally, outcome)
+            show_runs(session, screen, tally, outcome)
             for receipt in outcome.receipts:
-                tell_moves(house, screen, receipt)
+                tell_moves(session, screen, receipt)
         if any(receipt.job_type == "operation.request" for receipt in outcome.receipts):
             return tally.code or EXIT_CODES["denied"]
         if swept is not None:
@@ -165,14 +165,14 @@ def _code(against: list[Difference]) -> int:
 
 
 def sweep(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.sweeping import old
+    from kfm.app.previews.preview_expiry import old
 
     resolved, who = settings(options), person(options)
     if options.days < 0:
         raise BadInput("--days is less than 0", hint="0 takes every preview away")
-    with opened(options, screen, "dry" if options.dry_run else "write", resolved) as house:
-        found = old(house, options.days)
-        codes = _sweep(house, screen, found, who) if not options.dry_run else []
+    with opened(options, screen, "dry" if options.dry_run else "write", resolved) as session:
+        found = old(session, options.days)
+        codes = _sweep(session, screen, found, who) if not options.dry_run else []
         if screen.json:
             screen.data([{"branch": each.branch, "preview": each.preview, "why": each.why} for each in found])
         else:
@@ -181,11 +181,11 @@ def sweep(options: argparse.Namespace, screen: Screen) -> int:
     return together(codes)
 
 
-def _sweep(house: House, screen: Screen, found: list[Any], who: dict[str, str]) -> list[int]:
-    from kfm.house.sweeping import swept
+def _sweep(session: Session, screen: Screen, found: list[Any], who: dict[str, str]) -> list[int]:
+    from kfm.app.previews.preview_expiry import swept
 
     tally = Tally(screen)
     for each in found:
-        tally.ended(swept(house, each, reason=who["reason"], actor=who["actor"]))
-    house.settle()
+        tally.ended(swept(session, each, reason=who["reason"], actor=who["actor"]))
+    session.settle()
     return [tally.code]

@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING
 
 from kfm.cli.opening import known_dataset, opened, settings
 from kfm.cli.render import Screen
-from kfm.documents.characters import printable
 from kfm.errors import BadInput
+from kfm.parsing.characters import printable
 
 if TYPE_CHECKING:
-    from kfm.house.opening import House
+    from kfm.app.core.session import Session
 
 
 def audit_verify(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.auditing import audit, audit_export, given_key, read_note, verifiers
+    from kfm.app.provenance.audit import audit, audit_export, given_key, read_note, verifiers
 
     held = [read_note(path) for path in options.checkpoint]
     if options.file and options.key:
         found = audit_export(options.file, *given_key(options.key), held)
     else:
-        with opened(options, screen, "read") as house:
+        with opened(options, screen, "read") as session:
             if options.file:
-                found = audit_export(options.file, *verifiers(house, ""), held)
+                found = audit_export(options.file, *verifiers(session, ""), held)
             else:
-                found = audit(house, options.key, held)
+                found = audit(session, options.key, held)
     if screen.json:
         screen.data(found)
         return found.exit_code
@@ -51,37 +51,37 @@ def audit_verify(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def audit_prove(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.auditing import prove
+    from kfm.app.provenance.audit import prove
 
-    with opened(options, screen, "read") as house:
-        screen.data(prove(house, options.entry, openings=options.open))
+    with opened(options, screen, "read") as session:
+        screen.data(prove(session, options.entry, openings=options.open))
     return 0
 
 
 def audit_consistency(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.auditing import consistency
+    from kfm.app.provenance.audit import consistency
 
-    with opened(options, screen, "read") as house:
-        screen.data(consistency(house, options.old, options.new))
+    with opened(options, screen, "read") as session:
+        screen.data(consistency(session, options.old, options.new))
     return 0
 
 
 def audit_export(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.auditing import EXPORT, export, export_key, sign_head
-    from kfm.house.exporting import write_file
+    from kfm.app.provenance.audit import EXPORT, export, export_key, sign_head
+    from kfm.app.runs.run_exports import write_file
 
     resolved = settings(options)
     signs = bool(resolved.config.ledger.sign_with) and not options.stdout
-    with opened(options, screen, "write" if signs else "read", resolved) as house:
+    with opened(options, screen, "write" if signs else "read", resolved) as session:
         if signs:
-            sign_head(house)
-        with house.state.reading():
+            sign_head(session)
+        with session.state.reading():
             if options.stdout:
-                screen.raw(export(house))
+                screen.raw(export(session))
                 return 0
             path = options.out or EXPORT
-            size = write_file(resolved.at(path) if not options.out else os.path.abspath(path), export(house))
-        key = export_key(house)
+            size = write_file(resolved.at(path) if not options.out else os.path.abspath(path), export(session))
+        key = export_key(session)
     if screen.json:
         screen.data({"written": path, "bytes": size, "key": key})
     else:
@@ -92,19 +92,19 @@ def audit_export(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def attest(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.app.provenance.attestation import attest, bundle
+    from kfm.app.runs.run_exports import write_file
     from kfm.errors import Refused
-    from kfm.house.attesting import attest, bundle
-    from kfm.house.exporting import write_file
 
     resolved = settings(options)
     name = known_dataset(options, screen, resolved, options.dataset)
     if not resolved.config.attest.sign_with:
         raise Refused("there is no key to attest with", hint="set attest.sign_with in kfm.yml: see `kfm keys new`")
-    with opened(options, screen, "write", resolved) as house:
-        version = _version(house, name, options.of)
-        stated = [key.partition("/")[2] for key in attest(house, name, version)]
+    with opened(options, screen, "write", resolved) as session:
+        version = _version(session, name, options.of)
+        stated = [key.partition("/")[2] for key in attest(session, name, version)]
         if options.out:
-            write_file(os.path.abspath(options.out), bundle(house, name, version))
+            write_file(os.path.abspath(options.out), bundle(session, name, version))
     if screen.json:
         screen.data({"dataset": name, "version": version, "statements": stated, "written": options.out})
     else:
@@ -114,30 +114,30 @@ def attest(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def verify(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.attesting import is_bundle, verify, verify_bundle, verify_file, worst
-    from kfm.house.trust import given
+    from kfm.app.core.trust import given
+    from kfm.app.provenance.attestation import is_bundle, verify, verify_bundle, verify_file, worst
 
     resolved = None if options.key else settings(options)
     if os.path.isfile(options.what) and not is_bundle(options.what):
         about = options.what
-        with opened(options, screen, "read", resolved or settings(options)) as house:
-            keys = given(options.key) if options.key else house.trust.believed("attest")
-            checks = verify_file(house, about, keys)
+        with opened(options, screen, "read", resolved or settings(options)) as session:
+            keys = given(options.key) if options.key else session.trust.believed("attest")
+            checks = verify_file(session, about, keys)
     elif os.path.isfile(options.what):
         with open(options.what, "rb") as file:
             lines = file.readlines()
         if resolved is None:
             keys = given(options.key)
         else:
-            with opened(options, screen, "read", resolved) as house:
-                keys = house.trust.believed("attest")
+            with opened(options, screen, "read", resolved) as session:
+                keys = session.trust.believed("attest")
         checks, about = verify_bundle(lines, keys), options.what
     else:
         resolved = resolved or settings(options)
         about = known_dataset(options, screen, resolved, options.what)
-        with opened(options, screen, "read", resolved) as house:
-            keys = given(options.key) if options.key else house.trust.believed("attest")
-            checks = verify(house, about, _version(house, about, options.of), keys)
+        with opened(options, screen, "read", resolved) as session:
+            keys = given(options.key) if options.key else session.trust.believed("attest")
+            checks = verify(session, about, _version(session, about, options.of), keys)
     code = worst(checks)
     if screen.json:
         screen.data({"about": about, "ok": not code, "vouched": keys.vouched, "checks": checks})
@@ -149,18 +149,18 @@ def verify(options: argparse.Namespace, screen: Screen) -> int:
     return code
 
 
-def _version(house: House, dataset: str, text: str) -> str:
+def _version(session: Session, dataset: str, text: str) -> str:
     """What was asked for, or what is published, or else what is processed."""
     for ref in (f"published/{dataset}", f"processed/{dataset}"):
-        if not text and house.state.refs.at(ref):
-            return house.state.refs.at(ref)
+        if not text and session.state.refs.at(ref):
+            return session.state.refs.at(ref)
     if not text:
         raise BadInput(f"{dataset} has no version yet", hint=f"`kfm run {dataset}` makes one")
     if text in ("processed", "published"):
-        found = [house.state.refs.at(f"{text}/{dataset}")]
+        found = [session.state.refs.at(f"{text}/{dataset}")]
     else:
         start = text if text.startswith("sha256:") else f"sha256:{text}"
-        found = [key.partition("@")[2] for key, _ in house.tables.scan("versions", f"{dataset}@{start}", limit=2)]
+        found = [key.partition("@")[2] for key, _ in session.tables.scan("versions", f"{dataset}@{start}", limit=2)]
     if len(found) != 1 or not found[0]:
         raise BadInput(
             f"{dataset} has {'more than one' if found[1:] else 'no'} version {printable(text)}",

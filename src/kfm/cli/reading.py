@@ -7,13 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from kfm.cli.opening import known_dataset, opened, settings
-from kfm.cli.render import Screen, short, size
-from kfm.contract.names import check_ref, dataset_id
-from kfm.contract.records import Receipt, Run
-from kfm.documents.characters import printable
-from kfm.errors import BadInput
-from kfm.house.looking import (
+from kfm.app.runs.queries import (
     entries_of,
     exact_key,
     find_entry,
@@ -26,9 +20,15 @@ from kfm.house.looking import (
     steps,
     worker,
 )
+from kfm.cli.opening import known_dataset, opened, settings
+from kfm.cli.render import Screen, short, size
+from kfm.errors import BadInput
+from kfm.model.names import check_ref, dataset_id
+from kfm.model.records import Receipt, Run
+from kfm.parsing.characters import printable
 
 if TYPE_CHECKING:
-    from kfm.house.opening import House
+    from kfm.app.core.session import Session
 
 ALL = -1
 
@@ -36,9 +36,9 @@ ALL = -1
 def runs_list(options: argparse.Namespace, screen: Screen) -> int:
     wanted = dataset_id(options.dataset) if options.dataset is not None else ""
     resolved = settings(options)
-    with opened(options, screen, "read", resolved) as house:
-        rows = list(runs(house, options.limit or ALL, wanted))
-        starts = {} if screen.json else {row["run"]: short_run(house, row["run"]) for row in rows}
+    with opened(options, screen, "read", resolved) as session:
+        rows = list(runs(session, options.limit or ALL, wanted))
+        starts = {} if screen.json else {row["run"]: short_run(session, row["run"]) for row in rows}
     if not rows and wanted not in ("", "global"):  # a dataset that left the configuration keeps its runs
         known_dataset(options, screen, resolved, wanted)
     if screen.json:
@@ -53,21 +53,21 @@ def runs_list(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def runs_show(options: argparse.Namespace, screen: Screen) -> int:
-    with opened(options, screen, "read") as house:
-        run_id = find_run(house, options.run)
-        run, receipt = house.state.runs.get(run_id), house.state.ledger.receipt(run_id)
+    with opened(options, screen, "read") as session:
+        run_id = find_run(session, options.run)
+        run, receipt = session.state.runs.get(run_id), session.state.ledger.receipt(run_id)
         if screen.json:
-            telemetry = house.state.ledger.telemetry(run_id)
+            telemetry = session.state.ledger.telemetry(run_id)
             screen.data({"run": run, "receipt": receipt, "telemetry": telemetry})
         elif receipt is not None:
             _show_receipt(screen, receipt)
         elif run is not None:
-            _show_unfinished(house, screen, run)
+            _show_unfinished(session, screen, run)
     return 0
 
 
-def _show_unfinished(house: House, screen: Screen, run: Run) -> None:
-    done = sum(1 for _, status, _ in steps(house, run) if status == "DONE")
+def _show_unfinished(session: Session, screen: Screen, run: Run) -> None:
+    done = sum(1 for _, status, _ in steps(session, run) if status == "DONE")
     screen.fields(
         [
             ("run", run.run_id),
@@ -79,17 +79,17 @@ def _show_unfinished(house: House, screen: Screen, run: Run) -> None:
             ("attempt", run.attempt),
             ("steps", f"{done} of {run.steps} done" if run.plan_hash else "not planned yet"),
             *[("input", f"{source.uri} {short(source.content_hash)}") for source in run.inputs],
-            ("worker", _worker(house, run)),
+            ("worker", _worker(session, run)),
         ]
     )
 
 
-def _worker(house: House, run: Run) -> str:
+def _worker(session: Session, run: Run) -> str:
     """Who is at it, and for how long others have to wait if it is not heard of again."""
-    lease = worker(house, run)
+    lease = worker(session, run)
     if lease is None:
         return "nobody; `kfm resume` takes it up"
-    left_s = (lease.expires_ms - house.clock.now_ms()) / 1000
+    left_s = (lease.expires_ms - session.clock.now_ms()) / 1000
     return f"{lease.holder.rpartition(':')[0]}, for {left_s:.0f} s more unless it renews its lease"
 
 
@@ -141,10 +141,10 @@ def _decision(gate: str, allow: bool, reasons: list[str]) -> str:
 
 
 def runs_steps(options: argparse.Namespace, screen: Screen) -> int:
-    with opened(options, screen, "read") as house:
-        run_id = find_run(house, options.run)
-        run = house.state.runs.get(run_id)
-        rows = [] if run is None else [(step, status, digest) for step, status, digest in steps(house, run)]
+    with opened(options, screen, "read") as session:
+        run_id = find_run(session, options.run)
+        run = session.state.runs.get(run_id)
+        rows = [] if run is None else [(step, status, digest) for step, status, digest in steps(session, run)]
         if screen.json:
             screen.data([{"step": step, "status": status, "digest": digest} for step, status, digest in rows])
         else:
@@ -160,8 +160,8 @@ def runs_steps(options: argparse.Namespace, screen: Screen) -> int:
 def refs_list(options: argparse.Namespace, screen: Screen) -> int:
     if options.prefix and not options.prefix.isprintable():
         raise BadInput(f"{printable(options.prefix)} is not the start of a ref", hint="e.g. published/")
-    with opened(options, screen, "read") as house:
-        refs = list(house.state.refs.all(options.prefix))
+    with opened(options, screen, "read") as session:
+        refs = list(session.state.refs.all(options.prefix))
         if screen.json:
             screen.data([{"ref": ref, "version": version} for ref, version in refs])
         else:
@@ -171,8 +171,8 @@ def refs_list(options: argparse.Namespace, screen: Screen) -> int:
 
 def refs_history(options: argparse.Namespace, screen: Screen) -> int:
     ref = check_ref(options.ref)
-    with opened(options, screen, "read") as house:
-        moves = ref_history(house, ref)
+    with opened(options, screen, "read") as session:
+        moves = ref_history(session, ref)
         if screen.json:
             screen.data(moves)
         else:
@@ -190,7 +190,7 @@ def refs_history(options: argparse.Namespace, screen: Screen) -> int:
                         name(e.after),
                         e.actor,
                         e.reason,
-                        short_run(house, e.run_id),
+                        short_run(session, e.run_id),
                     )
                     for e in moves
                 ],
@@ -199,10 +199,10 @@ def refs_history(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def receipts_list(options: argparse.Namespace, screen: Screen) -> int:
-    with opened(options, screen, "read") as house:
+    with opened(options, screen, "read") as session:
         rows = [
-            (entry, house.state.ledger.receipt(entry.run_id))
-            for entry in house.state.ledger.entries(reverse=True, limit=options.limit or ALL)
+            (entry, session.state.ledger.receipt(entry.run_id))
+            for entry in session.state.ledger.entries(reverse=True, limit=options.limit or ALL)
         ]
         if screen.json:
             screen.data([receipt for _, receipt in rows])
@@ -217,7 +217,7 @@ def receipts_list(options: argparse.Namespace, screen: Screen) -> int:
                         e.op_type,
                         e.outcome,
                         short(e.receipt_digest),
-                        short_run(house, e.run_id),
+                        short_run(session, e.run_id),
                     )
                     for e, _ in rows
                 ],
@@ -226,15 +226,15 @@ def receipts_list(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def receipts_show(options: argparse.Namespace, screen: Screen) -> int:
-    with opened(options, screen, "read") as house:
-        run_id = find_run(house, options.run)
-        receipt = house.state.ledger.receipt(run_id)
+    with opened(options, screen, "read") as session:
+        run_id = find_run(session, options.run)
+        receipt = session.state.ledger.receipt(run_id)
         if receipt is None:
             raise BadInput(f"run {run_id} has no receipt yet", hint="finish it with `kfm resume`")
         if options.worker:
-            from kfm.house.exporting import worker_form
+            from kfm.app.runs.run_exports import worker_form
 
-            screen.data(worker_form(house, receipt))
+            screen.data(worker_form(session, receipt))
         elif screen.json:
             screen.data(receipt)
         else:
@@ -243,35 +243,35 @@ def receipts_show(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def cat(options: argparse.Namespace, screen: Screen) -> int:
-    with opened(options, screen, "read") as house:
-        target, is_version = find_version(house, options.ref)
+    with opened(options, screen, "read") as session:
+        target, is_version = find_version(session, options.ref)
         if not is_version:
             if options.key:
                 raise BadInput(f"{printable(options.ref)} has no entries", hint="leave the key out")
-            _write_object(house, screen, target)
+            _write_object(session, screen, target)
             return 0
         if options.key:
-            _write_object(house, screen, find_entry(house, target, options.key).digest)
+            _write_object(session, screen, find_entry(session, target, options.key).digest)
             return 0
-        first = list(islice(entries_of(house, target), 2))
+        first = list(islice(entries_of(session, target), 2))
         if len(first) == 1 and not screen.json:
-            _write_object(house, screen, first[0].digest)
+            _write_object(session, screen, first[0].digest)
             return 0
-        _list_entries(house, screen, target)
+        _list_entries(session, screen, target)
     return 0
 
 
 def held(options: argparse.Namespace, screen: Screen) -> int:
     """What is in quarantine, and why; with --rows the rows themselves."""
     name = dataset_id(options.dataset)
-    with opened(options, screen, "read") as house:
-        sources = held_sources(house, name)
-        if not sources and not any(True for _ in house.state.refs.history(f"quarantine/{name}")):
-            house.dataset(name)  # refused if there is no such dataset
+    with opened(options, screen, "read") as session:
+        sources = held_sources(session, name)
+        if not sources and not any(True for _ in session.state.refs.history(f"quarantine/{name}")):
+            session.dataset(name)  # refused if there is no such dataset
         if options.rows:
             for source in sources:
                 if source["held_rows_digest"]:
-                    _write_object(house, screen, source["held_rows_digest"])
+                    _write_object(session, screen, source["held_rows_digest"])
         elif screen.json:
             screen.data({"dataset": name, "sources": sources})
         else:
@@ -325,21 +325,21 @@ def shown_key(key: tuple[str, ...]) -> str:
     return exact_key(key) if key[0].startswith("[") or any("/" in part for part in key) else "/".join(key)
 
 
-def _list_entries(house: House, screen: Screen, version: str) -> None:
+def _list_entries(session: Session, screen: Screen, version: str) -> None:
     if screen.json:
-        screen.data(list(entries_of(house, version)))
+        screen.data(list(entries_of(session, version)))
         return
     screen.table(
         ("key", "size", "type", "digest"),
-        [(shown_key(e.key), size(e.size), e.media_type, short(e.digest)) for e in entries_of(house, version)],
+        [(shown_key(e.key), size(e.size), e.media_type, short(e.digest)) for e in entries_of(session, version)],
     )
 
 
-def _write_object(house: House, screen: Screen, digest: str) -> None:
+def _write_object(session: Session, screen: Screen, digest: str) -> None:
     """Not a byte of what is damaged: it is read once to know, and again to be written."""
 
     def chunks() -> Iterator[bytes]:
-        with house.readable.open(digest) as file:
+        with session.readable.open(digest) as file:
             while chunk := file.read(1 << 20):
                 yield chunk
 

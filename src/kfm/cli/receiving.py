@@ -16,19 +16,19 @@ from kfm.cli import Stopped
 from kfm.cli.opening import known_dataset, one_line, opened, settings
 from kfm.cli.parser import Usage
 from kfm.cli.render import Screen
-from kfm.contract.canonical import canonical
-from kfm.documents.characters import printable
 from kfm.errors import BadInput, Denied, Refused
+from kfm.model.canonical import canonical
+from kfm.parsing.characters import printable
 
 if TYPE_CHECKING:
     import ssl
 
+    from kfm.app.core.session import Session
+    from kfm.app.daemon.source_watch import Watch
+    from kfm.app.runs.execution import Outcome
     from kfm.cli.running import Tally
     from kfm.config import Resolved
-    from kfm.contract.records import Receipt
-    from kfm.house.opening import House
-    from kfm.house.watching import Watch
-    from kfm.house.working import Outcome
+    from kfm.model.records import Receipt
 
 MOST = 256 * 1024
 
@@ -36,14 +36,14 @@ MOST = 256 * 1024
 def serve_webhooks(options: argparse.Namespace, screen: Screen) -> int:
     resolved = settings(options)
     tls = secured(options, resolved, options.host)
-    serving = server()
-    from kfm.house.opening import open_house
+    server = server_module()
+    from kfm.app.core.session import open_session
 
     def ready(port: int) -> None:
         tell_listening(screen, resolved, options.host, port, tls=tls is not None)
         screen.say("accepted triggers wait in the inbox: `kfm watch` runs them, or `kfm resume` once")
 
-    serving.serve_webhooks(partial(open_house, resolved), options.host, options.port, tls, ready)
+    server.serve_webhooks(partial(open_session, resolved), options.host, options.port, tls, ready)
     screen.say("stopped; everything that was accepted is in the inbox")
     return 0
 
@@ -63,13 +63,13 @@ def secured(options: argparse.Namespace, resolved: Resolved, host: str) -> ssl.S
     return tls
 
 
-def server() -> ModuleType:
+def server_module() -> ModuleType:
     """What serves, if it is installed."""
     try:
-        from kfm.api import serving
+        from kfm.api import server
     except ImportError:
         raise Refused("serving needs uvicorn and httptools", hint=f"pip install '{DISTRIBUTION}[serve]'") from None
-    return serving
+    return server
 
 
 def tell_listening(screen: Screen, resolved: Resolved, host: str, port: int, *, tls: bool) -> None:
@@ -110,19 +110,19 @@ def _tls(cert: str, key: str) -> ssl.SSLContext:
 
 def watch(options: argparse.Namespace, screen: Screen) -> int:
     """Until SIGTERM or Ctrl-C. What it is told meanwhile is durable before it says so."""
+    from kfm.app.daemon.source_watch import Watch
     from kfm.cli.running import Tally
-    from kfm.house.watching import Watch
 
     resolved = settings(options)
     names = [known_dataset(options, screen, resolved, name) for name in options.dataset]
     names = names or sorted(resolved.config.datasets)
-    with opened(options, screen, "write", resolved) as house:
+    with opened(options, screen, "write", resolved) as session:
         tally = Tally(screen)
-        watching = Watch(house, names, tally.failed)
+        watching = Watch(session, names, tally.failed)
         screen.say(f"watching {', '.join(names)}")
 
         try:
-            return _watch(watching, teller(house, watching, screen, tally), options.once, tally)
+            return _watch(watching, teller(session, watching, screen, tally), options.once, tally)
         except (KeyboardInterrupt, Stopped):
             if watching.busy or options.once:
                 raise
@@ -131,28 +131,28 @@ def watch(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def teller(
-    house: House, watching: Watch, screen: Screen, tally: Tally, kept: Outcome | None = None
+    session: Session, watching: Watch, screen: Screen, tally: Tally, kept: Outcome | None = None
 ) -> Callable[[Iterator[Receipt]], int]:
     """Takes receipts as they come: durable and published first, then said, a line each. Answers how many there were.
     `kept` collects them, where they end."""
-    from kfm.house import working
+    from kfm.app.runs import execution
 
     def told(receipts: Iterator[Receipt]) -> int:
-        count, found, since = 0, [], house.clock.monotonic()
+        count, found, since = 0, [], session.clock.monotonic()
         for receipt in receipts:  # what is done is not kept back until all is
             count += 1
             found.append(receipt)
-            if house.clock.monotonic() - since >= 1:
+            if session.clock.monotonic() - since >= 1:
                 tell(found)
-                found, since = [], house.clock.monotonic()
+                found, since = [], session.clock.monotonic()
         tell(found)
         return count
 
     def tell(found: list[Receipt]) -> None:
         if found:
             watching.busy = True
-            outcome = working.Outcome(found)
-            working.settle(house, outcome, tally)
+            outcome = execution.Outcome(found)
+            execution.settle(session, outcome, tally)
             watching.busy = False
             if kept is not None:
                 kept.receipts += outcome.receipts
@@ -234,7 +234,7 @@ def _known(resolved: Resolved, source: str) -> str:
 
 def sign(options: argparse.Namespace, screen: Screen) -> int:
     """The headers a sender would give with this body, made with the first secret."""
-    from kfm.house.receiving import signed_headers
+    from kfm.app.runs.trigger_inbox import signed_headers
 
     resolved = settings(options)
     source = _known(resolved, options.source)
@@ -251,7 +251,7 @@ def sign(options: argparse.Namespace, screen: Screen) -> int:
 
 def verify(options: argparse.Namespace, screen: Screen) -> int:
     """Whether the door would take this request now, and why not. Changes nothing, not even the log of refusals."""
-    from kfm.house.receiving import judge
+    from kfm.app.runs.trigger_inbox import judge
 
     resolved = settings(options)
     source = _known(resolved, options.source)
@@ -268,10 +268,10 @@ def replay(options: argparse.Namespace, screen: Screen) -> int:
     resolved = settings(options)
     source = _known(resolved, options.source)
     headers, body = _headers(options.header), _body(options.body)
-    from kfm.house.receiving import replay as take_again
+    from kfm.app.runs.trigger_inbox import replay as take_again
 
-    with opened(options, screen, "write", resolved) as house:
-        kept = take_again(house, source, headers, body)
+    with opened(options, screen, "write", resolved) as session:
+        kept = take_again(session, source, headers, body)
         if screen.json:
             screen.data({"known": kept is None, "triggers": kept or []})
         elif kept is None:
@@ -285,10 +285,10 @@ def replay(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def triggers_list(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.looking import triggers
+    from kfm.app.runs.queries import triggers
 
-    with opened(options, screen, "read") as house:
-        rows = list(triggers(house, ended=options.all, limit=options.limit or -1))
+    with opened(options, screen, "read") as session:
+        rows = list(triggers(session, ended=options.all, limit=options.limit or -1))
     if screen.json:
         screen.data(rows)
         return 0
@@ -304,10 +304,10 @@ def triggers_list(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def triggers_show(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.looking import trigger
+    from kfm.app.runs.queries import trigger
 
-    with opened(options, screen, "read") as house:
-        row = trigger(house, options.trigger)
+    with opened(options, screen, "read") as session:
+        row = trigger(session, options.trigger)
     if screen.json:
         screen.data(row)
     else:
@@ -317,11 +317,11 @@ def triggers_show(options: argparse.Namespace, screen: Screen) -> int:
 
 def triggers_retry(options: argparse.Namespace, screen: Screen) -> int:
     """Run a trigger now: one that waits as it is, one that ended as a new one like it."""
+    from kfm.app.runs.execution import retrying, work
     from kfm.cli.running import Tally, show_runs
-    from kfm.house.working import retrying, work
 
-    with opened(options, screen, "write") as house:
+    with opened(options, screen, "write") as session:
         tally = Tally(screen)
-        outcome = work(house, [retrying(options.trigger)], tally)
-        show_runs(house, screen, tally, outcome)
+        outcome = work(session, [retrying(options.trigger)], tally)
+        show_runs(session, screen, tally, outcome)
         return tally.code

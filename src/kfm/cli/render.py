@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, NoReturn, TextIO
 
-from kfm.documents.characters import escaped
 from kfm.errors import StorageFailed
+from kfm.parsing.characters import escaped
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34"}
 _WORDS = {

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kfm.contract.records import Record, SourceRef, Trigger
 from kfm.errors import KfmError, PlanImpure
+from kfm.model.records import Record, SourceRef, Trigger
 
 if TYPE_CHECKING:
     from kfm.config import Resolved
@@ -93,14 +93,14 @@ def _read(body: bytes) -> Answer:
 def main() -> None:
     """The other process: a question on stdin, its answer on stdout."""
     from kfm import config
-    from kfm.house.looking import replan
-    from kfm.house.opening import open_house
+    from kfm.app.core.session import open_session
+    from kfm.app.runs.queries import replan
 
     out, sys.stdout = sys.stdout, sys.stderr  # what an updater prints is no answer
     asked = msgspec.json.decode(sys.stdin.buffer.read(), type=Question)
     try:
-        with open_house(config.load(asked.config, os.environ), mode="dry") as house:
-            answer = Answer(plan_hash=replan(house, asked.dataset, asked.inputs, asked.window, asked.partition))
+        with open_session(config.load(asked.config, os.environ), mode="dry") as session:
+            answer = Answer(plan_hash=replan(session, asked.dataset, asked.inputs, asked.window, asked.partition))
     except KfmError as problem:
         answer = Answer(problem=problem.message)
     out.buffer.write(msgspec.json.encode(answer))

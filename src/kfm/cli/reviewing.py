@@ -14,16 +14,16 @@ from kfm.errors import BadInput
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kfm.contract.records import Receipt
-    from kfm.house.opening import House
-    from kfm.house.working import Tell
+    from kfm.app.core.session import Session
+    from kfm.app.runs.execution import Tell
+    from kfm.model.records import Receipt
 
 
 def listing(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.reviewing import items
+    from kfm.app.runs.review_queue import items
 
-    with opened(options, screen, "read") as house:
-        found = items(house, everything=options.all)
+    with opened(options, screen, "read") as session:
+        found = items(session, everything=options.all)
     if screen.json:
         screen.data([_plain(item) for item in found])
     elif not found:
@@ -37,10 +37,10 @@ def listing(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def show(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.reviewing import item
+    from kfm.app.runs.review_queue import item
 
-    with opened(options, screen, "read") as house:
-        found = item(house, options.id)
+    with opened(options, screen, "read") as session:
+        found = item(session, options.id)
     if screen.json:
         screen.data({**_plain(found), "more": found.more})
         return 0
@@ -72,23 +72,23 @@ def reject(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _sign(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.keyring import signer_at
-    from kfm.house.ordering import sign
-    from kfm.house.working import Request, work
+    from kfm.app.core.keyring import signer_at
+    from kfm.app.runs.change_requests import sign
+    from kfm.app.runs.execution import Request, work
 
     said = person(options)
     if len(options.key) != 1:
         raise BadInput("one signs with one key", hint="name your private key with --key FILE")
     signer = signer_at(options.key[0])
 
-    def do(house: House, _tell: Tell) -> Iterable[Receipt]:
-        return sign(house, options.subcommand, options.id, signer, **said)
+    def do(session: Session, _tell: Tell) -> Iterable[Receipt]:
+        return sign(session, options.subcommand, options.id, signer, **said)
 
-    with opened(options, screen, "write") as house:
+    with opened(options, screen, "write") as session:
         tally = Tally(screen)
-        outcome = work(house, [Request(options.id, do)], tally)
-        show_runs(house, screen, tally, outcome)
+        outcome = work(session, [Request(options.id, do)], tally)
+        show_runs(session, screen, tally, outcome)
         if not screen.json:
             for receipt in outcome.receipts:
-                tell_moves(house, screen, receipt)
+                tell_moves(session, screen, receipt)
         return tally.code

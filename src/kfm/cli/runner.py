@@ -171,7 +171,7 @@ class _Typed:
         key = name.removeprefix("--").replace("-", "_")
         if flag.takes == "nothing":
             if equals:
-                from kfm.documents.characters import printable
+                from kfm.parsing.characters import printable
 
                 self._refuse(f"argument {name}: ignored explicit argument {printable(text)}")
             self.found[key] = True
@@ -189,8 +189,8 @@ class _Typed:
             self.plain.append(word)
             return
         if word not in known:
-            from kfm.documents.characters import printable
-            from kfm.documents.shape import nearest
+            from kfm.parsing.characters import printable
+            from kfm.parsing.record_shape import nearest
 
             close = nearest(word, list(known))
             hint = f"did you mean {close}?" if close else ""
@@ -216,8 +216,8 @@ class _Typed:
         self.found["handler"] = HANDLERS.get(self.scope, "")
 
     def _unrecognized(self) -> NoReturn:
-        from kfm.documents.characters import printable
-        from kfm.documents.shape import nearest
+        from kfm.parsing.characters import printable
+        from kfm.parsing.record_shape import nearest
 
         flags = {flag.name.removeprefix("--").replace("-", "_"): flag.name for flag in FLAGS[self.scope]}
         flags["help"] = "--help"

@@ -5,21 +5,21 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from kfm.app.core import input_checks
+from kfm.app.core.input_checks import as_flag, several
 from kfm.cli.opening import code_of, known_dataset, one_line, opened, person, settings, together
 from kfm.cli.render import Screen, clean, short, size
-from kfm.documents.characters import printable
 from kfm.errors import BadInput, Held, KfmError, PlanChanged
-from kfm.house import asking
-from kfm.house.asking import as_flag, several
+from kfm.parsing.characters import printable
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
+    from kfm.app.core.session import Session
+    from kfm.app.runs.execution import Outcome, Undelivered
     from kfm.config import Resolved
-    from kfm.contract.records import Effect, Receipt, RefEntry
-    from kfm.house.opening import House
-    from kfm.house.working import Outcome, Undelivered
+    from kfm.model.records import Effect, Receipt, RefEntry
 
 
 CHANGES = ("added", "changed", "removed", "keys")  # of the keys of a version, and how many it has
@@ -80,43 +80,43 @@ def run(options: argparse.Namespace, screen: Screen) -> int:
     names = several(resolved, tuple(options.dataset), partition, as_flag)
     folder = artifacts_folder(options, resolved)
     events: list[dict[str, Any]] = []
-    from kfm.house.working import running, work
+    from kfm.app.runs.execution import running, work
 
-    with opened(options, screen, "dry" if options.dry_run else "write", resolved, events) as house:
+    with opened(options, screen, "dry" if options.dry_run else "write", resolved, events) as session:
         tally = Tally(screen, tell_noop=options.exit_code)
         meant = {"window": window, "partition": partition, **overrides, **who}
-        outcome = work(house, (running(name, **meant) for name in names), tally)
-        tell_elsewhere(house, tally, outcome, events, folder)
-        show_runs(house, screen, tally, outcome)
-        _tell_promoted(house, screen, outcome)
+        outcome = work(session, (running(name, **meant) for name in names), tally)
+        tell_elsewhere(session, tally, outcome, events, folder)
+        show_runs(session, screen, tally, outcome)
+        _tell_promoted(session, screen, outcome)
         return tally.code
 
 
-def _tell_promoted(house: House, screen: Screen, outcome: Outcome) -> None:
+def _tell_promoted(session: Session, screen: Screen, outcome: Outcome) -> None:
     """Of what was published by itself where it is, and of what was not why."""
-    for receipt in outcome.receipts if house.mode != "dry" and not screen.json else ():
+    for receipt in outcome.receipts if session.mode != "dry" and not screen.json else ():
         if receipt.job_type == "operation.promote":
             from kfm.cli.moved import tell_moves
 
-            tell_moves(house, screen, receipt)
+            tell_moves(session, screen, receipt)
     for dataset, text in outcome.notes:
         screen.say(f"{dataset}: {text}")
 
 
-def tell_elsewhere(house: House, tally: Tally, outcome: Outcome, events: list[dict[str, Any]], folder: str) -> None:
+def tell_elsewhere(session: Session, tally: Tally, outcome: Outcome, events: list[dict[str, Any]], folder: str) -> None:
     """Into the folder of artifacts, if there is one, and into the summary of the job we run in."""
     if folder:
-        from kfm.house.exporting import artifacts_of, write_artifacts
-        from kfm.house.working import Undelivered
+        from kfm.app.runs.execution import Undelivered
+        from kfm.app.runs.run_exports import artifacts_of, write_artifacts
 
         try:
-            write_artifacts(folder, artifacts_of(house, outcome.receipts, outcome.effects, events))
+            write_artifacts(folder, artifacts_of(session, outcome.receipts, outcome.effects, events))
         except KfmError as problem:
-            if house.mode == "dry":
+            if session.mode == "dry":
                 raise
             tally.undelivered(Undelivered("", problem, ours=True))
-    if os.environ.get("GITHUB_ACTIONS") == "true" and house.mode != "dry":
-        from kfm.house.exporting import report_job
+    if os.environ.get("GITHUB_ACTIONS") == "true" and session.mode != "dry":
+        from kfm.app.runs.run_exports import report_job
 
         report_job(outcome.receipts)
 
@@ -136,15 +136,15 @@ def plan(options: argparse.Namespace, screen: Screen) -> int:
     partition = one_line("--partition", options.partition)
     resolved = settings(options)
     name = known_dataset(options, screen, resolved, options.dataset)
-    from kfm.house.looking import preview
+    from kfm.app.runs.queries import preview
 
-    with opened(options, screen, "dry", resolved) as house:
+    with opened(options, screen, "dry", resolved) as session:
         try:
-            view = preview(house, name, window, partition)
+            view = preview(session, name, window, partition)
         except Held as problem:
             raise Held(problem.message, hint=f"`kfm run {name} --dry-run` shows all that would be held") from problem
         if options.check and view.changed:
-            declared = not house.dataset(name).updater
+            declared = not session.dataset(name).updater
             raise PlanChanged(
                 f"the plan of {name} changed under the same inputs and version: " + view.diff.replace("\n", ", "),
                 hint="bump its version in the configuration" if declared else "bump the updater's version",
@@ -152,7 +152,7 @@ def plan(options: argparse.Namespace, screen: Screen) -> int:
         if options.check:
             from kfm.cli.replanning import check_elsewhere
 
-            trigger = house.trigger(name, window=window, partition=partition)
+            trigger = session.trigger(name, window=window, partition=partition)
             check_elsewhere(resolved, trigger, view.inputs, view.plan_hash)
         for note in view.warnings:
             screen.say(_about(name, note.message))
@@ -195,59 +195,59 @@ def set_aside(options: argparse.Namespace, reason: str) -> dict[str, Any]:
         raise BadInput(
             f"--allow-deletions {printable(text)} is not a number of keys", hint="give a whole number, 1 or more"
         )
-    return asking.set_aside(
+    return input_checks.set_aside(
         force=options.force, abandon=options.abandon, allow_deletions=int(text or 0), reason=reason, spelled=as_flag
     )
 
 
 def resume(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.working import resuming, work
+    from kfm.app.runs.execution import resuming, work
 
     resolved = settings(options)
     run_id = ""
     if options.run is not None:
-        with opened(options, screen, "read", resolved) as house:
-            from kfm.house.looking import find_run
+        with opened(options, screen, "read", resolved) as session:
+            from kfm.app.runs.queries import find_run
 
-            run_id = find_run(house, options.run)
-    with opened(options, screen, "write", resolved) as house:
+            run_id = find_run(session, options.run)
+    with opened(options, screen, "write", resolved) as session:
         tally = Tally(screen)
-        outcome = work(house, [resuming(run_id)], tally, all_are_ours=True)
+        outcome = work(session, [resuming(run_id)], tally, all_are_ours=True)
         if not (outcome.receipts or tally.errors):
             screen.say("no run was left to resume" if outcome.effects else "nothing was left to resume")
         if outcome.effects:
             show_delivered(screen, outcome.effects)
-        show_runs(house, screen, tally, outcome)
-        _tell_promoted(house, screen, outcome)
+        show_runs(session, screen, tally, outcome)
+        _tell_promoted(session, screen, outcome)
         return tally.code
 
 
 def show_runs(
-    house: House, screen: Screen, tally: Tally, outcome: Outcome, versions: Mapping[str, str] | None = None
+    session: Session, screen: Screen, tally: Tally, outcome: Outcome, versions: Mapping[str, str] | None = None
 ) -> None:
     """`versions`: of each dataset, where it is not what is processed."""
-    from kfm.house.looking import frozen_by
+    from kfm.app.runs.queries import frozen_by
 
     if screen.json:
         screen.data({"receipts": outcome.receipts, "errors": tally.errors, "effects": outcome.effects})
         return
     if outcome.receipts:
-        _show_receipts(house, screen, outcome.receipts, versions or {})
-    if house.mode == "dry":
-        show_findings(house, screen, outcome.receipts)
-        show_effects(house, screen, outcome.receipts, outcome.effects)
+        _show_receipts(session, screen, outcome.receipts, versions or {})
+    if session.mode == "dry":
+        show_findings(session, screen, outcome.receipts)
+        show_effects(session, screen, outcome.receipts, outcome.effects)
         return
     for receipt in outcome.receipts:
         if receipt.held_rows and receipt.outcome != "held":  # that was said as an error, of all its rows
             rows = "1 row" if receipt.held_rows == 1 else f"{receipt.held_rows} rows"
             screen.say(f"{receipt.dataset}: {rows} held back, see `kfm held {receipt.dataset}`")
         if receipt.outcome == "frozen":
-            screen.say(f"{receipt.dataset}: {_frozen(frozen_by(house, receipt.dataset), receipt.dataset)}")
+            screen.say(f"{receipt.dataset}: {_frozen(frozen_by(session, receipt.dataset), receipt.dataset)}")
 
 
-def _show_receipts(house: House, screen: Screen, receipts: list[Receipt], versions: Mapping[str, str]) -> None:
+def _show_receipts(session: Session, screen: Screen, receipts: list[Receipt], versions: Mapping[str, str]) -> None:
     """On a terminal that has no room for all of it, what matters most of it."""
-    from kfm.house.looking import short_run, version_of
+    from kfm.app.runs.queries import short_run, version_of
 
     names = ["dataset", "status", "outcome", *CHANGES, "held", "rows", "version", "run"]
     rows = [
@@ -258,8 +258,8 @@ def _show_receipts(house: House, screen: Screen, receipts: list[Receipt], versio
             *(r.changes.get(name) for name in CHANGES),
             _held_of(r),
             r.rows or None,
-            short(versions.get(r.dataset) or version_of(house, r)),
-            short_run(house, r.run_id) if screen.is_kfm else r.run_id,
+            short(versions.get(r.dataset) or version_of(session, r)),
+            short_run(session, r.run_id) if screen.is_kfm else r.run_id,
         ]
         for r in receipts
     ]
@@ -277,15 +277,15 @@ def _held_of(receipt: Receipt) -> str:
     return "all" if receipt.outcome == "held" else str(receipt.held_rows)
 
 
-def show_findings(house: House, screen: Screen, receipts: list[Receipt]) -> None:
+def show_findings(session: Session, screen: Screen, receipts: list[Receipt]) -> None:
     """What a dry run would hold back. `kfm held` cannot tell: it shows what is held, not what would be."""
+    from kfm.app.runs.queries import held_sources
     from kfm.cli.reading import FINDINGS, finding_rows
-    from kfm.house.looking import held_sources
 
     sources: list[dict[str, Any]] = []
     for receipt in receipts:
         if receipt.held_rows or receipt.outcome == "held":
-            for source in held_sources(house, receipt.dataset, receipt.partition):
+            for source in held_sources(session, receipt.dataset, receipt.partition):
                 sources.append({**source, "source": f"{receipt.dataset}/{source['source']}"})
     if sources:
         screen.line()
@@ -310,19 +310,19 @@ def show_delivered(screen: Screen, effects: list[Effect]) -> None:
         )
 
 
-def is_there(house: House, effect: Effect) -> bool:
-    from kfm.house.looking import is_published
+def is_there(session: Session, effect: Effect) -> bool:
+    from kfm.app.runs.queries import is_published
 
-    return is_published(house, effect)
+    return is_published(session, effect)
 
 
-def show_effects(house: House, screen: Screen, receipts: list[Receipt], effects: list[Effect]) -> None:
+def show_effects(session: Session, screen: Screen, receipts: list[Receipt], effects: list[Effect]) -> None:
     """What a dry run foretells: the refs that would move, and what would change outside."""
     moves = [(move.ref, short(move.before), short(move.after)) for receipt in receipts for move in receipt.moves]
     if moves:
         screen.line()
         screen.table(("would move", "from", "to"), moves)
-    there = [effect for effect in effects if is_there(house, effect)]
+    there = [effect for effect in effects if is_there(session, effect)]
     for title, some in (("would write", [each for each in effects if each not in there]), ("is there already", there)):
         if some:
             screen.line()

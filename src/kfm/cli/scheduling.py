@@ -10,14 +10,14 @@ from kfm.cli.opening import known_dataset, opened, person, settings
 from kfm.cli.render import Screen, span
 from kfm.cli.running import Tally
 from kfm.clock import parse_instant, rfc3339
-from kfm.documents.characters import printable
-from kfm.documents.shape import nearest
 from kfm.errors import EXIT_CODES, BadInput, Conflict, Refused
+from kfm.parsing.characters import printable
+from kfm.parsing.record_shape import nearest
 
 if TYPE_CHECKING:
+    from kfm.app.runs.due_schedules import Shown
     from kfm.config import Resolved
-    from kfm.contract.schedules import Schedule, Tick
-    from kfm.house.scheduling import Shown
+    from kfm.model.schedules import Schedule, Tick
 
 WAIT = 100  # tenths of a second that a run that is cancelled is given to end
 _WHY = {
@@ -34,12 +34,12 @@ _WHY = {
 
 
 def schedule_list(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.scheduling import is_overdue, shown
+    from kfm.app.runs.due_schedules import is_overdue, shown
 
-    with opened(options, screen, "read") as house:
-        found = list(shown(house))
-        newest = house.state.ticks.newest()
-        now_ms = house.clock.now_ms()
+    with opened(options, screen, "read") as session:
+        found = list(shown(session))
+        newest = session.state.ticks.newest()
+        now_ms = session.clock.now_ms()
     if screen.json:
         screen.data(
             [
@@ -77,20 +77,20 @@ def schedule_list(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _dead_man(options: argparse.Namespace, found: list[Shown], now_ms: int) -> int:
-    from kfm.house.scheduling import is_overdue
+    from kfm.app.runs.due_schedules import is_overdue
 
     dead = options.check and any(is_overdue(each, now_ms) for each in found)
     return EXIT_CODES["refused" if dead else "done"]
 
 
 def schedule_show(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.scheduling import is_paused, one
+    from kfm.app.runs.due_schedules import is_paused, one
 
     resolved = settings(options)
     schedule = one(resolved, options.schedule)
-    with opened(options, screen, "read", resolved) as house:
-        paused = is_paused(house.state, schedule)
-        ticks = list(house.state.ticks.of(schedule.id, limit=max(options.limit, 0)))
+    with opened(options, screen, "read", resolved) as session:
+        paused = is_paused(session.state, schedule)
+        ticks = list(session.state.ticks.of(schedule.id, limit=max(options.limit, 0)))
     if screen.json:
         screen.data({**_plain(schedule), "paused": paused, "ticks": [_tick(each) for each in ticks]})
         return 0
@@ -105,8 +105,8 @@ def schedule_show(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def schedule_next(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.app.runs.due_schedules import instants, one, schedules_of
     from kfm.clock import from_environment
-    from kfm.house.scheduling import instants, one, schedules_of
 
     resolved = settings(options)
     schedules = [one(resolved, options.schedule)] if options.schedule else schedules_of(resolved)
@@ -130,12 +130,12 @@ def schedule_next(options: argparse.Namespace, screen: Screen) -> int:
 
 def schedule_check(options: argparse.Namespace, screen: Screen) -> int:
     """What is wrong raises; what is right is told, with what it would change."""
-    from kfm.house.scheduling import schedules_of
+    from kfm.app.runs.due_schedules import schedules_of
 
     resolved = settings(options)
     schedules = schedules_of(resolved)
-    with opened(options, screen, "read", resolved) as house:
-        new = [each.id for each in schedules if house.state.ticks.last(each.id) is None]
+    with opened(options, screen, "read", resolved) as session:
+        new = [each.id for each in schedules if session.state.ticks.last(each.id) is None]
     if screen.json:
         screen.data({"schedules": [_plain(each) for each in schedules], "new": new})
         return 0
@@ -156,8 +156,8 @@ def schedule_resume(options: argparse.Namespace, screen: Screen) -> int:
 
 def _switch(options: argparse.Namespace, screen: Screen, operation: str) -> int:
     """A switch is a ref: who set it, when and why is in its history and in the ledger."""
+    from kfm.app.runs.due_schedules import one
     from kfm.cli.moving import operate
-    from kfm.house.scheduling import one
 
     schedule = one(settings(options), options.schedule)
     return operate(options, screen, operation, schedule.dataset, {"scope": f"schedule/{schedule.id}"})
@@ -165,30 +165,30 @@ def _switch(options: argparse.Namespace, screen: Screen, operation: str) -> int:
 
 def runs_cancel(options: argparse.Namespace, screen: Screen) -> int:
     """The switch is set first, so that whoever has the run ends it; then it is ended here, if nobody has it."""
+    from kfm.app.runs.execution import Outcome
+    from kfm.app.runs.queries import find_run
     from kfm.cli.moving import operate
     from kfm.cli.running import show_runs
-    from kfm.house.looking import find_run
-    from kfm.house.working import Outcome
 
-    with opened(options, screen, "read") as house:
-        run_id = find_run(house, options.run)
-        run = house.state.runs.get(run_id)
+    with opened(options, screen, "read") as session:
+        run_id = find_run(session, options.run)
+        run = session.state.runs.get(run_id)
     if run is None or run.status != "RUNNING":
         raise Refused(f"run {run_id} has ended already", hint=f"see `kfm runs show {run_id[:8]}`")
     code = operate(options, screen, "freeze", run.dataset, {"scope": f"run/{run_id}"}, quiet=True)
     if code:
         return code
-    with opened(options, screen, "write") as house:
+    with opened(options, screen, "write") as session:
         for _ in range(WAIT):
-            now = house.state.runs.get(run_id)
+            now = session.state.runs.get(run_id)
             if now is None or now.status != "RUNNING":
                 break
             with suppress(Conflict):  # whoever has it ends it
-                list(house.resume(run_id))
+                list(session.resume(run_id))
                 break
-            house.clock.sleep(0.1)
-        receipt = house.state.ledger.receipt(run_id)
-        show_runs(house, screen, Tally(screen), Outcome([receipt] if receipt is not None else []))
+            session.clock.sleep(0.1)
+        receipt = session.state.ledger.receipt(run_id)
+        show_runs(session, screen, Tally(screen), Outcome([receipt] if receipt is not None else []))
     if receipt is None:
         screen.say("it is at work elsewhere, and ends there at its next step")
     elif receipt.outcome != "cancelled":
@@ -197,13 +197,13 @@ def runs_cancel(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def schedule_trigger(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.scheduling import ask, one
+    from kfm.app.runs.due_schedules import ask, one
 
     who = person(options)
     resolved = settings(options)
     schedule = one(resolved, options.schedule)
-    with opened(options, screen, "write", resolved) as house:
-        trigger = ask(house, schedule, **who)
+    with opened(options, screen, "write", resolved) as session:
+        trigger = ask(session, schedule, **who)
     if screen.json:
         screen.data(trigger)
     else:
@@ -213,13 +213,13 @@ def schedule_trigger(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def pools(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.pools import shown
+    from kfm.app.core.pools import shown
 
     resolved = settings(options)
     names = [known_pool(resolved, name) for name in options.pool]
-    with opened(options, screen, "read", resolved) as house:
-        found = shown(house, names or sorted(resolved.config.pools))
-        now_ms = house.clock.now_ms()
+    with opened(options, screen, "read", resolved) as session:
+        found = shown(session, names or sorted(resolved.config.pools))
+        now_ms = session.clock.now_ms()
     if screen.json:
         screen.data(found)
         return 0
@@ -255,12 +255,12 @@ def _minutes(since: str, now_ms: int) -> int:
 
 
 def freshness(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.freshness import freshness as told
+    from kfm.app.runs.freshness import freshness as told
 
     resolved = settings(options)
     names = [known_dataset(options, screen, resolved, name) for name in options.dataset]
-    with opened(options, screen, "read", resolved) as house:
-        found = told(house, names or sorted(resolved.config.datasets))
+    with opened(options, screen, "read", resolved) as session:
+        found = told(session, names or sorted(resolved.config.datasets))
     if screen.json:
         screen.data(found)
     else:

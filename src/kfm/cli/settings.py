@@ -11,7 +11,7 @@ from kfm.errors import BadInput
 
 def config_show(options: argparse.Namespace, screen: Screen) -> int:
     from kfm import config
-    from kfm.documents.reading import dotted
+    from kfm.parsing.documents import dotted
 
     resolved = config.load(options.config, os.environ)
     origins = dict(resolved.origins)
@@ -33,7 +33,7 @@ def config_show(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _text(value: object) -> str:
-    from kfm.contract.canonical import canonical
+    from kfm.model.canonical import canonical
 
     return value if isinstance(value, str) else canonical(value).decode()
 
@@ -52,8 +52,8 @@ def completion(options: argparse.Namespace, screen: Screen) -> int:
 
 def help_(options: argparse.Namespace, screen: Screen) -> int:
     from kfm.cli.parser import Usage, build
-    from kfm.documents.characters import printable
-    from kfm.documents.shape import nearest
+    from kfm.parsing.characters import printable
+    from kfm.parsing.record_shape import nearest
 
     parser: argparse.ArgumentParser = build()
     for word in options.word:
@@ -69,7 +69,7 @@ def help_(options: argparse.Namespace, screen: Screen) -> int:
 
 def workflow_github(options: argparse.Namespace, screen: Screen) -> int:
     from kfm import config
-    from kfm.house.exporting import github_workflow
+    from kfm.app.runs.run_exports import github_workflow
 
     screen.text(github_workflow(config.load(options.config, os.environ), options.cron))
     return 0
@@ -78,11 +78,11 @@ def workflow_github(options: argparse.Namespace, screen: Screen) -> int:
 def schema(options: argparse.Namespace, screen: Screen) -> int:
     """The schema of the configuration or of a record; without a name, the names."""
     from kfm import config
-    from kfm.contract import schemas
-    from kfm.documents import shape
-    from kfm.documents.characters import printable
+    from kfm.model import json_schemas
+    from kfm.parsing import record_shape
+    from kfm.parsing.characters import printable
 
-    kinds = {**schemas.kinds(), **schemas.exported()}
+    kinds = {**json_schemas.kinds(), **json_schemas.exported()}
     known = ["config", *sorted([*kinds, "backfills", "schedules"])]
     if options.name is None:
         if screen.json:
@@ -92,19 +92,19 @@ def schema(options: argparse.Namespace, screen: Screen) -> int:
                 screen.line(name)
         return 0
     if options.name not in known:
-        close = shape.nearest(options.name, known)
+        close = record_shape.nearest(options.name, known)
         hint = f"did you mean {close}?" if close else "`kfm schema` lists them"
         raise BadInput(f"there is no schema {printable(options.name)}", hint=hint)
     if options.name == "config":
         screen.data(config.json_schema())
     elif options.name == "backfills":
-        from kfm.config import backfills
+        from kfm.config import backfill_files
 
-        screen.data(backfills.json_schema())
+        screen.data(backfill_files.json_schema())
     elif options.name == "schedules":
-        from kfm.config import scheduled
+        from kfm.config import schedule_files
 
-        screen.data(scheduled.json_schema())
+        screen.data(schedule_files.json_schema())
     else:
-        screen.data(schemas.schema_of(kinds[options.name], options.name))
+        screen.data(json_schemas.schema_of(kinds[options.name], options.name))
     return 0

@@ -6,12 +6,12 @@ import argparse
 
 from kfm.cli.opening import known_dataset, opened, settings
 from kfm.cli.render import Screen
-from kfm.contract.canonical import canonical
 from kfm.errors import BadInput
+from kfm.model.canonical import canonical
 
 
 def signals(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.signalling import events, lines, metrics
+    from kfm.app.maintenance.metrics import events, lines, metrics
 
     if options.after < 0:
         raise BadInput("--after is no entry of the ledger", hint="give 0, or the index of the last event you have")
@@ -19,17 +19,17 @@ def signals(options: argparse.Namespace, screen: Screen) -> int:
         raise BadInput("--metrics is of all datasets", hint="leave the names out")
     resolved = settings(options)
     names = [known_dataset(options, screen, resolved, name) for name in options.dataset]
-    with opened(options, screen, "read", resolved) as house:
+    with opened(options, screen, "read", resolved) as session:
         if options.metrics and screen.json:
-            families = [each._asdict() for each in metrics(house)]
+            families = [each._asdict() for each in metrics(session)]
             for family in families:
                 family["samples"] = [{"labels": labels, "value": value} for labels, value in family["samples"]]
             screen.data(families)
         elif options.metrics:
-            for line in lines(house):
+            for line in lines(session):
                 screen.line(line)
         elif screen.json:
-            for event in events(house, names, after=options.after, limit=options.limit):
+            for event in events(session, names, after=options.after, limit=options.limit):
                 screen.line(canonical(event).decode())
         else:
             screen.table(
@@ -42,7 +42,7 @@ def signals(options: argparse.Namespace, screen: Screen) -> int:
                         each.get("state", each.get("value", each.get("uri"))),
                         each["run_id"][:8],
                     )
-                    for each in events(house, names, after=options.after, limit=options.limit)
+                    for each in events(session, names, after=options.after, limit=options.limit)
                 ],
             )
     return 0

@@ -108,8 +108,8 @@ TEMPLATES = ("python", "csv", "geojson", "stac")
 
 def files(template: str = "python") -> dict[str, str]:
     """What is written, by path. Where no catalog could be checked none is declared: nothing could be published."""
+    from kfm.app.core.schema_store import LACKING, is_installed
     from kfm.cli import templates
-    from kfm.house.schema_store import LACKING, is_installed
 
     head, mark, declared = CONFIG.partition("datasets:\n")
     written = {

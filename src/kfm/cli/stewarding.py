@@ -11,9 +11,9 @@ from kfm.cli.render import Screen, clean
 from kfm.errors import EXIT_CODES, BadInput
 
 if TYPE_CHECKING:
+    from kfm.app.stewards.leak_scan import Known
+    from kfm.app.stewards.mask_preview import Preview
     from kfm.config import Resolved
-    from kfm.house.previewing import Preview
-    from kfm.house.scanning import Known
 
 WHY = {
     "mask.record-id": "published as a public id made with the custodian's key",
@@ -32,7 +32,7 @@ WHY = {
 
 
 def mask_preview(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.previewing import Previewed, check_picture, write_picture
+    from kfm.app.stewards.mask_preview import Previewed, check_picture, write_picture
 
     resolved = _installation(options)
     if options.out:
@@ -108,7 +108,7 @@ def _tell(screen: Screen, preview: Preview) -> None:
 
 
 def leaks_scan(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.house.scanning import denied, known_of_file, scanned
+    from kfm.app.stewards.leak_scan import denied, known_of_file, scanned
 
     if options.against:
         if not options.mask:
@@ -136,14 +136,14 @@ def leaks_scan(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _known_of_state(options: argparse.Namespace, screen: Screen) -> list[Known]:
-    from kfm.house.scanning import known_of_state
+    from kfm.app.stewards.leak_scan import known_of_state
 
     if options.mask or options.key:
         raise BadInput(
             "--mask and --key are for --against", hint="what this installation knows is under keys that kfm.yml names"
         )
-    with opened(options, screen, "read") as house:
-        known = known_of_state(house)
+    with opened(options, screen, "read") as session:
+        known = known_of_state(session)
     if not known:
         raise BadInput(
             "nothing protected is known here to compare with",

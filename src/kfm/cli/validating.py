@@ -8,8 +8,8 @@ from kfm.cli.render import Screen
 
 
 def validate(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.app.core.catalog_validation import validate as check
     from kfm.errors import BadInput, Refused
-    from kfm.house.validating import validate as check
 
     counts = {"valid": 0, "unchecked": 0, "broken": 0}
     told = []

@@ -9,18 +9,18 @@ reads them. A new section is a file here and a field of `Config`.
 
 from __future__ import annotations
 
-from kfm.config.custodians import CustodianConfig
-from kfm.config.datasets import DatasetConfig, Extent
-from kfm.config.github import GitHubConfig
-from kfm.config.installation import Config, json_schema
-from kfm.config.loading import FILE_NAMES, RESERVED_ENV, Resolved, file_in, load
-from kfm.config.network import NetworkConfig
-from kfm.config.pace import ExecuteConfig, WatchConfig
-from kfm.config.policy import PolicyConfig
-from kfm.config.proving import AttestConfig, LedgerConfig
-from kfm.config.sources import Format, SourceConfig
-from kfm.config.values import leaves
-from kfm.config.webhooks import WebhookConfig
+from kfm.config.config_file import Config, json_schema
+from kfm.config.config_loader import FILE_NAMES, RESERVED_ENV, Resolved, file_in, load
+from kfm.config.custodian_settings import CustodianConfig
+from kfm.config.dataset_settings import DatasetConfig, Extent
+from kfm.config.github_settings import GitHubConfig
+from kfm.config.ledger_settings import AttestConfig, LedgerConfig
+from kfm.config.network_settings import NetworkConfig
+from kfm.config.pace_settings import ExecuteConfig, WatchConfig
+from kfm.config.policy_settings import PolicyConfig
+from kfm.config.setting_values import leaves
+from kfm.config.source_settings import Format, SourceConfig
+from kfm.config.webhook_settings import WebhookConfig
 
 __all__ = [
     "FILE_NAMES",

@@ -7,93 +7,93 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from kfm.contract.aims import REF, TARGET
-from kfm.contract.canonical import canonical
-from kfm.contract.keys import digest
-from kfm.contract.names import check_ref
-from kfm.contract.previews import preview_of
-from kfm.contract.records import Checkpoint, DataContract, Layout, RefEntry, SourceRef
-from kfm.contract.referred import key_in_clear
-from kfm.documents.characters import printable
-from kfm.engine.counting import counted
-from kfm.engine.stations import Acquired
-from kfm.engine.walk import Walk, words_of
+from kfm.engine.progress import counted
+from kfm.engine.run_context import RunContext, words_of
+from kfm.engine.stage_results import Acquired
 from kfm.errors import BadInput, Denied, KfmError, Refused, StepFailed, place_of
+from kfm.model.canonical import canonical
+from kfm.model.keys import digest
+from kfm.model.names import check_ref
+from kfm.model.operation_target import REF, TARGET
+from kfm.model.preview_records import preview_of
+from kfm.model.records import Checkpoint, DataContract, Layout, RefEntry, SourceRef
+from kfm.model.secret_refs import key_in_clear
+from kfm.parsing.characters import printable
 
 if TYPE_CHECKING:
-    from kfm.engine.versions import Versions
-    from kfm.engine.wayin import WayIn
+    from kfm.engine.dataset_inputs import Versions
+    from kfm.engine.protected.source_classification import WayIn
 
 T = TypeVar("T")
 MOST_LISTED = 16 << 20  # bytes of a listing that is read while inputs are looked for
 
 
-def acquire(walk: Walk) -> Acquired:
-    walk.stage = "ADMIT"
-    if walk.ports.fits is not None:
-        walk.ports.fits(walk.updater.op, walk.trigger)
-    if not walk.updater.moves_only and walk.ports.metadata.get("sensitivity") == "closed":
+def acquire(context: RunContext) -> Acquired:
+    context.stage = "ADMIT"
+    if context.ports.fits is not None:
+        context.ports.fits(context.updater.op, context.trigger)
+    if not context.updater.moves_only and context.ports.metadata.get("sensitivity") == "closed":
         raise Denied(
-            f"dataset {walk.dataset} is closed, and what is closed is not used at all",
+            f"dataset {context.dataset} is closed, and what is closed is not used at all",
             hint="ask who closed it; what was published of it goes with `kfm rollback DATASET --to nothing`",
         )
-    unfinished = walk.unfinished
-    if unfinished is not None and (unfinished.plan_hash or walk.updater.moves_only):
-        walk.reached.acquired = acquired = Acquired(unfinished.inputs)
-        _inherit(walk, unfinished.inputs)
-        if walk.ports.protection is not None and not walk.updater.moves_only:
-            from kfm.engine.wayin import take_up, way_of
+    unfinished = context.unfinished
+    if unfinished is not None and (unfinished.plan_hash or context.updater.moves_only):
+        context.reached.acquired = acquired = Acquired(unfinished.inputs)
+        _inherit(context, unfinished.inputs)
+        if context.ports.protection is not None and not context.updater.moves_only:
+            from kfm.engine.protected.source_classification import take_up, way_of
 
-            take_up(walk, way_of(walk, walk.ports.protection), unfinished.inputs)
+            take_up(context, way_of(context, context.ports.protection), unfinished.inputs)
         return acquired
-    pinner = Pinner(walk)
+    pinner = Pinner(context)
     try:
-        refs = author_call(walk, "inputs", lambda: walk.updater.inputs(walk.trigger, pinner))
+        refs = author_call(context, "inputs", lambda: context.updater.inputs(context.trigger, pinner))
         if not isinstance(refs, list) or not all(pinner.vouches_for(ref) for ref in refs):
             raise Refused(
-                f"inputs() of {walk.updater.id} gave something that is not a list of SourceRef",
+                f"inputs() of {context.updater.id} gave something that is not a list of SourceRef",
                 hint="return what sources.pin() gave",
             )
     except BaseException:
-        walk.reached.acquired = Acquired(bytes_in=pinner.bytes_in)  # they came over the wire all the same
+        context.reached.acquired = Acquired(bytes_in=pinner.bytes_in)  # they came over the wire all the same
         raise
-    _inherit(walk, refs)
-    if pinner.way is not None and not walk.updater.moves_only:
-        from kfm.engine.wayin import settle_standing
+    _inherit(context, refs)
+    if pinner.way is not None and not context.updater.moves_only:
+        from kfm.engine.protected.source_classification import settle_standing
 
         given, refs = refs, [pinner.inherited(ref) for ref in refs]
         for old, new in zip(given, refs, strict=True):
             if (contract := pinner.contracts.get(id(old))) is not None:
                 pinner.contracts[id(new)] = contract
-        settle_standing(walk, pinner.way, refs)
+        settle_standing(context, pinner.way, refs)
     contracts = {i: c for i, ref in enumerate(refs) if (c := pinner.contracts.get(id(ref))) is not None}
-    walk.reached.acquired = acquired = Acquired(list(refs), contracts, pinner.checkpoints, pinner.bytes_in)
+    context.reached.acquired = acquired = Acquired(list(refs), contracts, pinner.checkpoints, pinner.bytes_in)
     return acquired
 
 
-def _inherit(walk: Walk, refs: Sequence[SourceRef]) -> None:
-    if not walk.updater.moves_only and any(ref.uri.startswith(REF) for ref in refs):
-        from kfm.engine.versions import inherit
+def _inherit(context: RunContext, refs: Sequence[SourceRef]) -> None:
+    if not context.updater.moves_only and any(ref.uri.startswith(REF) for ref in refs):
+        from kfm.engine.dataset_inputs import inherit
 
-        inherit(walk, refs)
+        inherit(context, refs)
 
 
 class Pinner:
     """The Sources an author is handed."""
 
-    def __init__(self, walk: Walk) -> None:
-        self._walk = walk
-        self._ports = walk.ports
+    def __init__(self, context: RunContext) -> None:
+        self._walk = context
+        self._ports = context.ports
         self.checkpoints: list[Checkpoint] = []
         self.bytes_in = 0
         self.contracts: dict[int, DataContract] = {}  # by identity of the ref we gave
         self._given: dict[int, SourceRef] = {}  # likewise
         self._versions: Versions | None = None
         self.way: WayIn | None = None
-        if walk.ports.protection is not None:
-            from kfm.engine.wayin import way_of
+        if context.ports.protection is not None:
+            from kfm.engine.protected.source_classification import way_of
 
-            self.way = way_of(walk, walk.ports.protection)
+            self.way = way_of(context, context.ports.protection)
 
     def pin(
         self,
@@ -183,7 +183,7 @@ class Pinner:
     ) -> SourceRef:
         """Another dataset: nothing is fetched, its version is named."""
         if self._versions is None:
-            from kfm.engine.versions import Versions
+            from kfm.engine.dataset_inputs import Versions
 
             self._versions = Versions(self._walk)
         wanted, declared = self._ports.datasets[source]
@@ -248,15 +248,15 @@ def layout_of(contract: DataContract) -> Layout | None:
     return None if layout == Layout() else layout
 
 
-def author_call(walk: Walk, method: str, call: Callable[[], T]) -> T:
+def author_call(context: RunContext, method: str, call: Callable[[], T]) -> T:
     """Run an author's method; what it raises becomes one line with its place, and its words where they may be told."""
     try:
         return call()
     except KfmError:
         raise
     except (Exception, SystemExit) as problem:  # code that exits has failed: no run ends without its receipt
-        what = f"{method}() of {walk.updater.id} raised {type(problem).__name__} at {place_of(problem)}"
+        what = f"{method}() of {context.updater.id} raised {type(problem).__name__} at {place_of(problem)}"
         raise StepFailed(
-            what + words_of(walk, problem),
+            what + words_of(context, problem),
             hint="fix the updater (KFM_LOG=debug shows the traceback); nothing was published",
         ) from problem

@@ -18,19 +18,25 @@ from hashlib import sha256
 from itertools import chain, islice
 from typing import Any
 
-from kfm.contract.ports import INLINE_MAX, State
-from kfm.contract.records import RefMove, SourceRef, Step
-from kfm.contract.updater import Output, Updater
-from kfm.documents.characters import is_printable, printable
-from kfm.engine.emptied import check_emptied
-from kfm.engine.journal import CLOSING, SettledPlan
+from kfm.engine.empty_outputs import check_emptied
 from kfm.engine.plan import StepIndex
-from kfm.engine.reader import StepReader
-from kfm.engine.results import Done, Results
-from kfm.engine.stations import Executed, Planned
-from kfm.engine.walk import Walk, is_public, words_of
+from kfm.engine.run_context import RunContext, is_public, words_of
+from kfm.engine.run_journal import CLOSING, SettledPlan
+from kfm.engine.stage_results import Executed, Planned
+from kfm.engine.step_reader import StepReader
+from kfm.engine.step_results import Done, Results
 from kfm.errors import Broken, Conflict, KfmError, StepFailed, Unavailable, place_of
-from kfm.inspection.describing import MOST_READ, describes_itself, given_by_author, is_read_from_its_end, read_from
+from kfm.model.ports import INLINE_MAX, State
+from kfm.model.records import RefMove, SourceRef, Step
+from kfm.model.updater import Output, Updater
+from kfm.parsing.characters import is_printable, printable
+from kfm.validation.output_description import (
+    MOST_READ,
+    describes_itself,
+    given_by_author,
+    is_read_from_its_end,
+    read_from,
+)
 
 LOOKAHEAD = 4096  # steps of the plan that are looked at for readiness; the first of them is always ready in time
 FLUSH_S = 0.25  # finished steps wait at most about this long for their DONE while others still run
@@ -41,29 +47,31 @@ FIRST_WINDOW = 512
 LONGEST_S = 60.0  # between two attempts at a step
 
 
-def execute(walk: Walk, planned: Planned) -> Executed:
-    walk.stage = "EXECUTE"
+def execute(context: RunContext, planned: Planned) -> Executed:
+    context.stage = "EXECUTE"
     results = Results(planned.plan.steps)
-    walk.reached.executed = Executed(results)
+    context.reached.executed = Executed(results)
     begun = planned.resumed and planned.journal.replay(results)
     if not begun:
-        carry_over(walk, planned, results)
-    schedule = Schedule(planned.plan, walk.ports.state, results)
-    crew = Crew(walk, planned.inputs, schedule, results)
+        carry_over(context, planned, results)
+    schedule = Schedule(planned.plan, context.ports.state, results)
+    crew = Crew(context, planned.inputs, schedule, results)
     try:
-        finished = work_off(walk, planned, schedule, crew, results, begun)
+        finished = work_off(context, planned, schedule, crew, results, begun)
     except BaseException:
         crew.stop()
         raise
     executed = Executed(results, schedule.moves, finished, crew.take_rows(), crew.take_retried())
-    walk.reached.executed = executed
+    context.reached.executed = executed
     return executed
 
 
-def work_off(walk: Walk, planned: Planned, schedule: Schedule, crew: Crew, results: Results, begun: bool) -> list[Done]:
+def work_off(
+    context: RunContext, planned: Planned, schedule: Schedule, crew: Crew, results: Results, begun: bool
+) -> list[Done]:
     """Perform all that is to be done; returns the last finished steps, whose DONE the commit writes."""
     finished: list[Done] = []
-    clock, largest = walk.ports.clock, walk.ports.settings.window
+    clock, largest = context.ports.clock, context.ports.settings.window
     window = min(FIRST_WINDOW, largest)
     while True:
         batch = schedule.ready(window - crew.in_flight)
@@ -71,7 +79,7 @@ def work_off(walk: Walk, planned: Planned, schedule: Schedule, crew: Crew, resul
             break
         if batch or finished:
             # The last steps of all get their DONE from the commit itself, one sync less.
-            write(walk, planned, crew, results, finished, batch, plan_record=not begun)
+            write(context, planned, crew, results, finished, batch, plan_record=not begun)
             begun = True
         since = clock.monotonic()
         finished = crew.perform(batch)
@@ -82,29 +90,29 @@ def work_off(walk: Walk, planned: Planned, schedule: Schedule, crew: Crew, resul
         if crew.failures:
             rest = crew.drain()
             results.add(rest)
-            give_up(walk, planned, crew, results, finished + rest)
-        walk.ports.progress("execute", results.done, results.steps)
+            give_up(context, planned, crew, results, finished + rest)
+        context.ports.progress("execute", results.done, results.steps)
     if not begun:  # a plan without steps to perform: nothing happens before the commit, whose sync is for both
-        switches = walk.switches_of(planned.run_id)
-        with walk.ports.state.transaction(planned.lease, durable=False, switches=switches) as tx:
+        switches = context.switches_of(planned.run_id)
+        with context.ports.state.transaction(planned.lease, durable=False, switches=switches) as tx:
             planned.journal.begin(tx, results, ["PLAN"], then=CLOSING)
     return finished
 
 
-def carry_over(walk: Walk, planned: Planned, results: Results) -> None:
+def carry_over(context: RunContext, planned: Planned, results: Results) -> None:
     """What the failed run before this one finished, as far as its plan is ours and its outputs are still there."""
-    continues, objects = planned.journal.run.continues, walk.ports.objects
+    continues, objects = planned.journal.run.continues, context.ports.objects
     if not continues:
         return
     kept = {}
-    for segment, _ in walk.ports.state.journal.segments(continues):
+    for segment, _ in context.ports.state.journal.segments(continues):
         if segment.plan_hash == planned.plan.plan_hash:
             kept.update({done[0]: done for done in segment.done})
             results.described.update(segment.described)
     carried = [done for _, done in sorted(kept.items()) if objects.has(done[1])]
     planned.journal.carried = carried
     results.add(carried)
-    walk.say("run.continued", continues=continues, steps=len(carried))
+    context.say("run.continued", continues=continues, steps=len(carried))
 
 
 def touches_nothing(updater: Updater) -> bool:
@@ -114,7 +122,7 @@ def touches_nothing(updater: Updater) -> bool:
 
 
 def write(
-    walk: Walk,
+    context: RunContext,
     planned: Planned,
     crew: Crew,
     results: Results,
@@ -123,14 +131,14 @@ def write(
     plan_record: bool,
 ) -> None:
     """One durable write: these are done, those begin."""
-    tenure, ttl = planned.tenure, walk.ports.settings.lease_ms
+    tenure, ttl = planned.tenure, context.ports.settings.lease_ms
     journal = planned.journal
     # Behind the last steps comes the commit, and nothing durable in between: it is intended with them.
     last = bool(batch) and results.done + crew.in_flight + len(batch) == results.steps
-    shared = plan_record and last and touches_nothing(walk.updater)
-    switches = walk.switches_of(planned.run_id)
-    with walk.ports.state.transaction(tenure.lease, durable=not shared, switches=switches) as tx:
-        walk.check_slot(tx)
+    shared = plan_record and last and touches_nothing(context.updater)
+    switches = context.switches_of(planned.run_id)
+    with context.ports.state.transaction(tenure.lease, durable=not shared, switches=switches) as tx:
+        context.check_slot(tx)
         rows = crew.take_rows()
         if rows:
             tx.objects(rows)
@@ -140,19 +148,19 @@ def write(
         else:
             failed = crew.take_retried()
             journal.append(tx, results, ["EXECUTE"], done=finished, intent=intent, failed=failed, then=then)
-        now = walk.ports.clock.now_ms()
+        now = context.ports.clock.now_ms()
         if now - tenure.renewed_ms > ttl // 3:
             tx.leases.renew(tenure.lease, ttl)
             tenure.renewed_ms = now
 
 
-def give_up(walk: Walk, planned: Planned, crew: Crew, results: Results, finished: list[Done]) -> None:
+def give_up(context: RunContext, planned: Planned, crew: Crew, results: Results, finished: list[Done]) -> None:
     """Keep what is done, note what failed, and stop. If the disk failed, stop at once: nothing more is DONE."""
     crew.failures.sort(key=lambda failure: failure[0])
     for _, problem in crew.failures:
         if isinstance(problem, Broken):
             raise problem
-    with walk.ports.state.transaction(planned.lease) as tx:
+    with context.ports.state.transaction(planned.lease) as tx:
         tx.objects(crew.take_rows())
         failed = crew.take_retried() + [(position, problem.code) for position, problem in crew.failures]
         planned.journal.append(tx, results, ["EXECUTE"], done=finished, failed=failed)
@@ -247,13 +255,13 @@ class Schedule:
 class Crew:
     """Who performs: this thread for a little while, then others."""
 
-    def __init__(self, walk: Walk, inputs: Sequence[SourceRef], schedule: Schedule, results: Results) -> None:
-        self._walk = walk
-        self._perform = walk.updater.execute
-        self._reader = StepReader(walk.ports, inputs, schedule.index, results)
+    def __init__(self, context: RunContext, inputs: Sequence[SourceRef], schedule: Schedule, results: Results) -> None:
+        self._walk = context
+        self._perform = context.updater.execute
+        self._reader = StepReader(context.ports, inputs, schedule.index, results)
         self._results = results
-        self._threads = walk.ports.settings.threads
-        self._seal = walk.ports.seal
+        self._threads = context.ports.settings.threads
+        self._seal = context.ports.seal
         self._described = results.described
         self._todo: deque[tuple[int, Step]] = deque()
         self._finished: deque[tuple[Done, bytes | None]] = deque()  # with the body if it is small
@@ -404,7 +412,7 @@ class Crew:
 
     def _failed(self, position: int, problem: BaseException, failure: KfmError, attempt: int) -> bool:
         """The end of the step, or a pause before the next attempt at it."""
-        walk, updater = self._walk, self._walk.updater
+        context, updater = self._walk, self._walk.updater
         passing = isinstance(problem, (Unavailable, *updater.retry_on)) and not isinstance(problem, (Broken, Conflict))
         if not passing or attempt > updater.retries or self.failures:
             self.failures.append((position, failure))
@@ -413,10 +421,10 @@ class Crew:
         with self._news:
             self._results.retries += 1
             self._retried.append((position, failure.code))
-        told = failure if is_public(walk) else failure.without_names()
-        walk.say("step.retried", attempt=attempt, of=updater.retries + 1, wait_ms=round(wait * 1000), error=told)
+        told = failure if is_public(context) else failure.without_names()
+        context.say("step.retried", attempt=attempt, of=updater.retries + 1, wait_ms=round(wait * 1000), error=told)
         while wait > 0 and not self.failures:  # in pieces: a step that failed for good ends the wait of others
-            walk.ports.clock.sleep(min(wait, FLUSH_S))
+            context.ports.clock.sleep(min(wait, FLUSH_S))
             wait -= FLUSH_S
         return False
 
@@ -473,15 +481,17 @@ class Crew:
 
     def _say_of_grid(self, position: int, digest: str) -> None:
         """Of a source that is published as it came; of a run that goes on after a crash it is looked at once more."""
-        walk = self._walk
-        form = walk.grids.get(digest)
+        context = self._walk
+        form = context.grids.get(digest)
         if form is None or self._seal is not None:
             return
-        if digest not in walk.described:
-            from kfm.engine.apart import describe_apart
+        if digest not in context.described:
+            from kfm.engine.isolation.sandbox import describe_apart
 
-            walk.described[digest] = describe_apart(walk.ports.scratch, partial(walk.ports.objects.open, digest), form)
-        said = walk.described[digest] | self._described.get(position, {})
+            context.described[digest] = describe_apart(
+                context.ports.scratch, partial(context.ports.objects.open, digest), form
+            )
+        said = context.described[digest] | self._described.get(position, {})
         if said:
             self._described[position] = said
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 import os
 import threading
 
-from kfm.engine.stations import Tenure
-from kfm.engine.walk import Ports
+from kfm.engine.run_context import Ports
+from kfm.engine.stage_results import Tenure
 from kfm.errors import Conflict, KfmError
 
 _kept: dict[int, tuple[Ports, Tenure]] = {}  # by the walk or the slot that they are of

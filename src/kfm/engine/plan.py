@@ -16,20 +16,20 @@ from typing import TypeVar
 
 import msgspec
 
-from kfm.contract.canonical import canonical
-from kfm.contract.names import check_ref
-from kfm.contract.ports import INLINE_MAX
-from kfm.contract.records import Lease, RefMove, Run, SourceRef, Step
-from kfm.contract.updater import Plan
-from kfm.documents.characters import is_printable, printable
 from kfm.engine.acquire import author_call
-from kfm.engine.journal import NOTHING_LEARNED, Journal, SettledPlan
-from kfm.engine.purity import pure
-from kfm.engine.results import SMALL
-from kfm.engine.stations import Acquired, Claimed, Duplicate, Fresh, Inspected, Planned, Resume
-from kfm.engine.walk import Ports, Walk
+from kfm.engine.isolation.purity import pure
+from kfm.engine.run_context import Ports, RunContext
+from kfm.engine.run_journal import NOTHING_LEARNED, Journal, SettledPlan
+from kfm.engine.stage_results import Acquired, Claimed, Duplicate, Fresh, Inspected, Planned, Resume
+from kfm.engine.step_results import SMALL
 from kfm.errors import BadInput, Corrupt, KfmError, PlanChanged, PlanDrift, PlanImpure, Refused
-from kfm.projections.plans import plan_diff
+from kfm.model.canonical import canonical
+from kfm.model.names import check_ref
+from kfm.model.ports import INLINE_MAX
+from kfm.model.records import Lease, RefMove, Run, SourceRef, Step
+from kfm.model.updater import Plan
+from kfm.parsing.characters import is_printable, printable
+from kfm.projections.plan_diff import plan_diff
 
 T = TypeVar("T")
 CHUNK = 1000
@@ -40,13 +40,13 @@ _needs = attrgetter("needs")
 _move = attrgetter("move")
 
 
-def settle_plan(walk: Walk, acquired: Acquired, admitted: Fresh | Resume, inspected: Inspected) -> Planned:
-    walk.stage = "PLAN"
+def settle_plan(context: RunContext, acquired: Acquired, admitted: Fresh | Resume, inspected: Inspected) -> Planned:
+    context.stage = "PLAN"
     run, inputs = admitted.run, inspected.inputs
     if run.plan_hash:
-        made = recheck(walk, admitted, inputs)
+        made = recheck(context, admitted, inputs)
     else:
-        made = settle(walk, admitted, inputs)
+        made = settle(context, admitted, inputs)
         # Not written here, but with the first durable write of execute, which also holds the first intents.
         run = msgspec.structs.replace(
             run,
@@ -55,81 +55,86 @@ def settle_plan(walk: Walk, acquired: Acquired, admitted: Fresh | Resume, inspec
             inputs=list(inputs),
             held=inspected.held,
         )
-    facts = walk.ports.protection.facts if walk.ports.protection is not None else NOTHING_LEARNED
-    sealed = walk.ports.stored if walk.ports.seal is not None else None
-    known = sealed is None and run.code_hash == walk.updater.code_hash and len(walk.updater.code_listing) <= INLINE_MAX
-    code = walk.updater.code_listing if known else b""
-    journal = Journal(run, made, acquired.checkpoints, walk.ports.state, walk.ports.clock, facts, sealed, code)
+    facts = context.ports.protection.facts if context.ports.protection is not None else NOTHING_LEARNED
+    sealed = context.ports.stored if context.ports.seal is not None else None
+    known = (
+        sealed is None
+        and run.code_hash == context.updater.code_hash
+        and len(context.updater.code_listing) <= INLINE_MAX
+    )
+    code = context.updater.code_listing if known else b""
+    journal = Journal(run, made, acquired.checkpoints, context.ports.state, context.ports.clock, facts, sealed, code)
     planned = Planned(made, journal, admitted.tenure, inspected, resumed=isinstance(admitted, Resume))
-    walk.reached.planned = planned
+    context.reached.planned = planned
     return planned
 
 
-def settle(walk: Walk, admitted: Claimed, inputs: list[SourceRef]) -> SettledPlan:
+def settle(context: RunContext, admitted: Claimed, inputs: list[SourceRef]) -> SettledPlan:
     """The plan, made twice; it must also be the one that is locked for this work."""
     input_hash, lease = admitted.keys.input_hash, admitted.tenure.lease
-    made = make(walk, inputs, input_hash, guarded=True)
-    locked = walk.ports.state.journal.locked_plan(admitted.keys.claim_key)
+    made = make(context, inputs, input_hash, guarded=True)
+    locked = context.ports.state.journal.locked_plan(admitted.keys.claim_key)
     if locked is not None and locked != made.plan_hash:
-        raise changed(walk, inputs, input_hash, locked)
-    again = make(walk, inputs, input_hash, guarded=False, like=made, lease=lease, otherwise=lambda: twice(walk))
+        raise changed(context, inputs, input_hash, locked)
+    again = make(context, inputs, input_hash, guarded=False, like=made, lease=lease, otherwise=lambda: twice(context))
     if again.plan_hash != made.plan_hash:
-        raise twice(walk)
+        raise twice(context)
     return made
 
 
-def recheck(walk: Walk, admitted: Claimed, inputs: list[SourceRef]) -> SettledPlan:
+def recheck(context: RunContext, admitted: Claimed, inputs: list[SourceRef]) -> SettledPlan:
     """The plan this code makes must be the journaled one, byte for byte; otherwise stop."""
     run = admitted.run
-    if run.updater_version != walk.updater.version:
-        raise drift(walk, run, f"it was planned by version {run.updater_version}, this is {walk.updater.version}")
+    if run.updater_version != context.updater.version:
+        raise drift(context, run, f"it was planned by version {run.updater_version}, this is {context.updater.version}")
     stored = hashlib.sha256()
-    for body in walk.ports.state.journal.plan_chunks(run.plan_hash):
-        stored.update(walk.ports.plain(body))
+    for body in context.ports.state.journal.plan_chunks(run.plan_hash):
+        stored.update(context.ports.plain(body))
     if "sha256:" + stored.hexdigest() != run.plan_hash:
         raise Corrupt(f"the journaled plan of run {run.run_id} is damaged", hint="restore the state from a copy")
-    made = make(walk, inputs, admitted.keys.input_hash, guarded=False, otherwise=lambda: another(walk, run))
+    made = make(context, inputs, admitted.keys.input_hash, guarded=False, otherwise=lambda: another(context, run))
     if made.plan_hash != run.plan_hash:
-        raise another(walk, run)
+        raise another(context, run)
     return made
 
 
-def check_unchanged(walk: Walk, duplicate: Duplicate) -> None:
+def check_unchanged(context: RunContext, duplicate: Duplicate) -> None:
     """Before a NOOP: what the configuration declares may have changed although the version did not."""
     done, input_hash = duplicate.run, duplicate.keys.input_hash
-    walk.reached.inspected = Inspected(done.inputs)  # with the partitions that were found in them
-    if make(walk, done.inputs, input_hash, guarded=False).plan_hash != done.plan_hash:
-        raise changed(walk, done.inputs, input_hash, done.plan_hash)
-    walk.reached.inspected = None
+    context.reached.inspected = Inspected(done.inputs)  # with the partitions that were found in them
+    if make(context, done.inputs, input_hash, guarded=False).plan_hash != done.plan_hash:
+        raise changed(context, done.inputs, input_hash, done.plan_hash)
+    context.reached.inspected = None
 
 
-def another(walk: Walk, run: Run) -> PlanDrift:
-    return drift(walk, run, "this code makes another plan from the same inputs")
+def another(context: RunContext, run: Run) -> PlanDrift:
+    return drift(context, run, "this code makes another plan from the same inputs")
 
 
-def drift(walk: Walk, run: Run, why: str) -> PlanDrift:
+def drift(context: RunContext, run: Run, why: str) -> PlanDrift:
     return PlanDrift(
         f"run {run.run_id} cannot be resumed: {why}",
-        hint=f"finish it with the code that planned it, or abandon it: `kfm run {walk.asked_for} --abandon --reason …`",
+        hint="finish it with the code that planned it, or abandon it: "
+        f"`kfm run {context.asked_for} --abandon --reason …`",
     )
 
 
-def changed(walk: Walk, inputs: list[SourceRef], input_hash: str, locked: str) -> PlanChanged:
-    made = make(walk, inputs, input_hash, guarded=True)
-    old = list(map(walk.ports.plain, islice(walk.ports.state.journal.plan_chunks(locked), KEEP_CHUNKS + 1)))
+def changed(context: RunContext, inputs: list[SourceRef], input_hash: str, locked: str) -> PlanChanged:
+    made = make(context, inputs, input_hash, guarded=True)
+    old = list(map(context.ports.plain, islice(context.ports.state.journal.plan_chunks(locked), KEEP_CHUNKS + 1)))
     diff = f"it has {made.steps} steps now, too many to show"
     if made.chunks is not None and len(old) <= KEEP_CHUNKS:
         diff = plan_diff(b"".join(old), b"".join(made.chunks)).replace("\n", ", ")
     return PlanChanged(
-        f"the plan of {walk.updater.id} {walk.updater.version} changed for the same inputs: {diff}",
-        hint="bump its version in the configuration" if walk.updater.declared else "bump the updater's version",
-        discreet=f"the plan of {walk.updater.id} {walk.updater.version} changed for the same inputs "
-        f"(`kfm plan {walk.dataset}` tells how)",
+        f"the plan of {context.updater.id} {context.updater.version} changed for the same inputs: {diff}",
+        hint="bump its version in the configuration" if context.updater.declared else "bump the updater's version",
+        discreet=f"the plan of {context.updater.id} {context.updater.version} changed for the same inputs "
+        f"(`kfm plan {context.dataset}` tells how)",
     )
 
 
 def make(
-    walk: Walk,
+    context: RunContext,
     inputs: Sequence[SourceRef],
     input_hash: str,
     *,
@@ -144,9 +149,9 @@ def make(
     hash. `otherwise`: the plan was checked when it was first made, so that only its bytes count now; what to
     say where there is no step at all.
     """
-    updater = walk.updater
+    updater = context.updater
     given = tuple(inputs)
-    plan = watched(walk, guarded, lambda: updater.plan(given))
+    plan = watched(context, guarded, lambda: updater.plan(given))
     if not isinstance(plan, Plan):
         raise Refused(f"plan() of {updater.id} gave something that is not a Plan", hint="return Plan(steps=[…])")
     if not isinstance(plan.steps, Iterable):
@@ -158,22 +163,22 @@ def make(
     steps: Iterable[Step] = plan.steps
     if isinstance(steps, (list, tuple)):
         steps = in_order(steps)
-    partition = walk.trigger.partition
+    partition = context.trigger.partition
     header = canonical(
-        {"plan": 1, "updater_id": updater.id, "updater_version": updater.version, "dataset": walk.dataset,
-         "complete": plan.complete, "window": walk.trigger.window, "input_hash": input_hash,
+        {"plan": 1, "updater_id": updater.id, "updater_version": updater.version, "dataset": context.dataset,
+         "complete": plan.complete, "window": context.trigger.window, "input_hash": input_hash,
          **({"partition": partition} if partition else {}),
          # Whoever sees the hash of a restricted plan must not be able to try what it may have been made of.
-         **({"salt": walk.ports.seal.salt(input_hash)} if walk.ports.seal is not None else {})}
+         **({"salt": context.ports.seal.salt(input_hash)} if context.ports.seal is not None else {})}
     ) + b"\n"  # fmt: skip
     total = hashlib.sha256(header)
     checker = Checker(moves=updater.moves_only, partition=partition) if otherwise is None else Again(otherwise)
     kept: list[bytes] | None = [] if like is None else None
     steps_kept: list[list[Step]] = []
-    spill = ChunkWriter(walk.ports, lease, like.plan_hash) if like is not None and like.chunks is None else None
+    spill = ChunkWriter(context.ports, lease, like.plan_hash) if like is not None and like.chunks is None else None
     count = 0
     pending = header
-    for chunks, batch in enumerate(batches(walk, iter(steps), guarded), 1):
+    for chunks, batch in enumerate(batches(context, iter(steps), guarded), 1):
         body = pending + checker.check(batch, count)
         pending = b""
         total.update(body if chunks > 1 else body[len(header) :])
@@ -186,7 +191,7 @@ def make(
         if spill is not None:
             spill.add(body)
         if count % 100_000 < CHUNK:
-            walk.ports.progress("plan", count, 0)
+            context.ports.progress("plan", count, 0)
     if pending:
         if kept is not None:
             kept.append(pending)
@@ -202,23 +207,23 @@ def make(
         chunks=kept,
         batches=steps_kept if kept is not None else None,
         has_moves=checker.has_moves,
-        opened=walk.ports.plain if walk.ports.seal is not None else None,
+        opened=context.ports.plain if context.ports.seal is not None else None,
     )
 
 
-def watched(walk: Walk, guarded: bool, call: Callable[[], T]) -> T:
+def watched(context: RunContext, guarded: bool, call: Callable[[], T]) -> T:
     """An author's call inside the guard; telling where it failed is outside of it."""
 
     def inside() -> T:
         with pure() if guarded else nullcontext():
             return call()
 
-    return author_call(walk, "plan", inside)
+    return author_call(context, "plan", inside)
 
 
-def batches(walk: Walk, steps: Iterator[Step], guarded: bool) -> Iterator[list[Step]]:
+def batches(context: RunContext, steps: Iterator[Step], guarded: bool) -> Iterator[list[Step]]:
     """A generator plan computes as it is read, so reading it is inside the guard."""
-    while batch := watched(walk, guarded, lambda: list(islice(steps, CHUNK))):
+    while batch := watched(context, guarded, lambda: list(islice(steps, CHUNK))):
         yield batch
         if len(batch) < CHUNK:  # it came to its end
             return
@@ -359,9 +364,9 @@ class Again:
             raise self._otherwise() from None
 
 
-def twice(walk: Walk) -> PlanImpure:
+def twice(context: RunContext) -> PlanImpure:
     return PlanImpure(
-        f"plan() of {walk.updater.id} gave two different plans for the same inputs",
+        f"plan() of {context.updater.id} gave two different plans for the same inputs",
         hint="look for sets, object addresses or state kept between calls",
     )
 

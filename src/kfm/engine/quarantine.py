@@ -11,57 +11,57 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kfm.contract.aims import REF
-from kfm.contract.canonical import canonical
-from kfm.contract.formats import GRIDS
-from kfm.contract.ports import Objects
-from kfm.contract.records import DataContract, Run, SourceRef
 from kfm.engine.acquire import is_restricted
-from kfm.engine.partitions import maker
-from kfm.engine.stations import Acquired, Inspected
-from kfm.engine.walk import Walk
+from kfm.engine.partition_base import maker
+from kfm.engine.run_context import RunContext
+from kfm.engine.stage_results import Acquired, Inspected
 from kfm.errors import Denied, Held, Refused
+from kfm.model.canonical import canonical
+from kfm.model.operation_target import REF
+from kfm.model.ports import Objects
+from kfm.model.records import DataContract, Run, SourceRef
+from kfm.model.source_formats import GRIDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import BinaryIO
 
-    from kfm.inspection.inspecting import Inspection
+    from kfm.validation.source_check import Inspection
 
     Inspector = Callable[
         [Callable[[], BinaryIO], DataContract, str, Callable[[bytes], None], Callable[[bytes], None], int], Inspection
     ]
 
 
-def quarantine(walk: Walk, acquired: Acquired, run: Run | None = None) -> Inspected:
-    walk.stage = "QUARANTINE"
+def quarantine(context: RunContext, acquired: Acquired, run: Run | None = None) -> Inspected:
+    context.stage = "QUARANTINE"
     if run is not None and run.plan_hash:  # resumed: inspected before it was planned
-        walk.reached.inspected = inspected = Inspected(run.inputs, run.held)
-        _keep_grids(walk, acquired, inspected)
+        context.reached.inspected = inspected = Inspected(run.inputs, run.held)
+        _keep_grids(context, acquired, inspected)
         return inspected
     inputs = list(acquired.inputs)
     held = ""
     reports: list[dict[str, Any]] = []
     try:
         for i, contract in acquired.contracts.items():
-            examine(walk, inputs, i, contract, reports)
-        if walk.standing is not None:
-            protect(walk, inputs, acquired)
+            examine(context, inputs, i, contract, reports)
+        if context.standing is not None:
+            protect(context, inputs, acquired)
     finally:
         if reports:
-            held = sealing(walk, inputs).put(canonical({"dataset": walk.dataset, "sources": reports}))
-        walk.reached.inspected = Inspected(inputs, held)
-    walk.reached.inspected = inspected = Inspected([accepted_as_it_is(ref) for ref in inputs], held)
-    _keep_grids(walk, acquired, inspected)
+            held = sealing(context, inputs).put(canonical({"dataset": context.dataset, "sources": reports}))
+        context.reached.inspected = Inspected(inputs, held)
+    context.reached.inspected = inspected = Inspected([accepted_as_it_is(ref) for ref in inputs], held)
+    _keep_grids(context, acquired, inspected)
     return inspected
 
 
-def _keep_grids(walk: Walk, acquired: Acquired, inspected: Inspected) -> None:
+def _keep_grids(context: RunContext, acquired: Acquired, inspected: Inspected) -> None:
     """What is published of a grid is the source itself: what it says of itself was seen here."""
-    if any(contract.format in GRIDS for contract in acquired.contracts.values()) and walk.ports.seal is None:
+    if any(contract.format in GRIDS for contract in acquired.contracts.values()) and context.ports.seal is None:
         for i, contract in acquired.contracts.items():
             if contract.format in GRIDS:
-                walk.grids[inspected.inputs[i].accepted_hash] = contract.format
+                context.grids[inspected.inputs[i].accepted_hash] = contract.format
 
 
 def accepted_as_it_is(ref: SourceRef) -> SourceRef:
@@ -75,13 +75,13 @@ def accepted_as_it_is(ref: SourceRef) -> SourceRef:
 _SETTINGS = {"rows.none": "allow_empty: true", "rows.share": "max_held_share", "rows.shrunk": "shrink_limit"}
 
 
-def rows_before(walk: Walk, ref: SourceRef, i: int) -> int:
+def rows_before(context: RunContext, ref: SourceRef, i: int) -> int:
     """How many rows of this source passed for the version there is now; 0 if that is not known."""
-    state, partition = walk.ports.state, walk.trigger.partition
-    run = maker(state, walk.ports.objects, walk.dataset, partition, i) if partition else None
+    state, partition = context.ports.state, context.trigger.partition
+    run = maker(state, context.ports.objects, context.dataset, partition, i) if partition else None
     if not partition:
-        current = state.refs.at(f"processed/{walk.dataset}")
-        version = state.ledger.version(walk.dataset, current) if current else None
+        current = state.refs.at(f"processed/{context.dataset}")
+        version = state.ledger.version(context.dataset, current) if current else None
         run = state.runs.get(version.validated_by or version.run_id) if version is not None else None
     for before in run.inputs if run is not None else ():
         if (before.name or before.uri) == (ref.name or ref.uri):
@@ -89,14 +89,16 @@ def rows_before(walk: Walk, ref: SourceRef, i: int) -> int:
     return 0
 
 
-def examine(walk: Walk, inputs: list[SourceRef], i: int, contract: DataContract, reports: list[dict[str, Any]]) -> None:
+def examine(
+    context: RunContext, inputs: list[SourceRef], i: int, contract: DataContract, reports: list[dict[str, Any]]
+) -> None:
     """Put the input as it was found in the place of what was acquired, also if it is held."""
     ref = inputs[i]
-    inspect = _inspector(walk, ref, contract)
+    inspect = _inspector(context, ref, contract)
     read = ref.accepted_hash or ref.content_hash  # of a version the key that is read
-    objects = sealing(walk, [ref])
+    objects = sealing(context, [ref])
     name = ref.name or "source"
-    walk.ports.progress("check", 0, 0)
+    context.ports.progress("check", 0, 0)
     accepted, held = objects.stage(), objects.stage()
     try:
         report = inspect(
@@ -105,7 +107,7 @@ def examine(walk: Walk, inputs: list[SourceRef], i: int, contract: DataContract,
             name,
             accepted.write,
             held.write,
-            rows_before(walk, ref, i),
+            rows_before(context, ref, i),
         )
         held_hash = held.commit()[0] if report.held_rows else _drop(held)
     except BaseException:
@@ -118,7 +120,7 @@ def examine(walk: Walk, inputs: list[SourceRef], i: int, contract: DataContract,
     if not is_restricted(ref):
         counts = {"rows": report.rows, "held_rows": report.held_rows}
         told = {**counts, **told, "findings": report.finding_counts}
-    walk.say("source.inspected", source=name, **told)
+    context.say("source.inspected", source=name, **told)
     # Told in any case; what passed is known only when it is not held.
     inputs[i] = msgspec.structs.replace(ref, accepted_hash="", rows=report.rows, held_rows=report.held_rows)
     if report.held:
@@ -129,56 +131,56 @@ def examine(walk: Walk, inputs: list[SourceRef], i: int, contract: DataContract,
         why = first.message.removesuffix("; the source is held")
         raise Held(
             f"source {name} ({_file(ref.uri)}) is held: {why} ({first.rule}{where}{column})",
-            hint=f"see `kfm held {walk.dataset}`; "
+            hint=f"see `kfm held {context.dataset}`; "
             + (f"if it is right, its contract may set {_SETTINGS[first.rule]}; " if first.rule in _SETTINGS else "")
             + "what was published stays",
         )
     accepted_hash = accepted.commit()[0] if report.changed else _drop(accepted) or read
     if contract.format in GRIDS:
-        walk.described[accepted_hash] = report.described or {}
+        context.described[accepted_hash] = report.described or {}
     inputs[i] = msgspec.structs.replace(inputs[i], accepted_hash=accepted_hash, partitions=report.partitions)
 
 
-def _inspector(walk: Walk, ref: SourceRef, contract: DataContract) -> Inspector:
+def _inspector(context: RunContext, ref: SourceRef, contract: DataContract) -> Inspector:
     """What judges it: in this process, or apart from it. Loaded only where there is a contract: it is not free."""
-    from kfm.inspection.inspecting import APART, inspect
+    from kfm.validation.source_check import APART, inspect
 
     if contract.format not in APART:
         return inspect
-    if ref.sealed_with or walk.ports.seal is not None:
+    if ref.sealed_with or context.ports.seal is not None:
         raise Refused(
             f"source {ref.name or 'source'} is protected, and masking does not understand {contract.format}",
             hint="say `format:` csv, ndjson or geojson, or `bytes` to keep it as it is",
             rule="format.protected",
         )
-    from kfm.engine.apart import inspect_apart
+    from kfm.engine.isolation.sandbox import inspect_apart
 
-    return partial(inspect_apart, walk.ports.scratch)
+    return partial(inspect_apart, context.ports.scratch)
 
 
-def sealing(walk: Walk, inputs: list[SourceRef]) -> Objects:
+def sealing(context: RunContext, inputs: list[SourceRef]) -> Objects:
     """Where rows of these sources may lie: under the key of the first that is protected, if one is."""
-    protection, refs = walk.ports.protection, [ref for ref in inputs if ref.sealed_with]
-    if protection is None or not refs or walk.ports.seal is not None:
-        return walk.ports.objects
-    from kfm.engine.sealing import Seal, SealedObjects
+    protection, refs = context.ports.protection, [ref for ref in inputs if ref.sealed_with]
+    if protection is None or not refs or context.ports.seal is not None:
+        return context.ports.objects
+    from kfm.engine.protected.encrypted_objects import Seal, SealedObjects
 
     key = protection.with_id(refs[0].sealed_with)
     if key is None:
         raise Denied(f"key {refs[0].sealed_with} is not at hand any more", hint="ask its custodian", rule="key.missing")
-    return SealedObjects(walk.ports.objects, Seal(key, protection.with_id))
+    return SealedObjects(context.ports.objects, Seal(key, protection.with_id))
 
 
-def protect(walk: Walk, inputs: list[SourceRef], acquired: Acquired) -> None:
+def protect(context: RunContext, inputs: list[SourceRef], acquired: Acquired) -> None:
     """Put what may be seen of each protected source in its place; of a restricted run, only learn of them."""
-    from kfm.engine.masked import learn, mask_source
+    from kfm.engine.protected.masking_stage import learn, mask_source
 
     for i, ref in enumerate(inputs):
         if not ref.sealed_with or ref.uri.startswith(REF):
             continue
-        contract, objects = acquired.contracts.get(i), sealing(walk, [ref])
+        contract, objects = acquired.contracts.get(i), sealing(context, [ref])
         rows = partial(objects.open, ref.accepted_hash or ref.content_hash)
-        if walk.ports.seal is not None:
+        if context.ports.seal is not None:
             if ref.partitions:
                 raise Refused(
                     f"partition_by of source {ref.name or 'source'} would write values of a restricted source into the "
@@ -186,14 +188,14 @@ def protect(walk: Walk, inputs: list[SourceRef], acquired: Acquired) -> None:
                     hint="take it out: plan() names the parts of a restricted dataset by itself",
                     rule="seal.partitions",
                 )
-            learn(walk, ref, contract, rows)
+            learn(context, ref, contract, rows)
             continue
-        masked = mask_source(walk, ref, contract, rows)
-        walk.say("source.masked", source=ref.name or "source", records=masked.records)
-        if walk.ports.protection is not None:
-            walk.ports.protection.hidden[ref.name] = masked.hidden
+        masked = mask_source(context, ref, contract, rows)
+        context.say("source.masked", source=ref.name or "source", records=masked.records)
+        if context.ports.protection is not None:
+            context.ports.protection.hidden[ref.name] = masked.hidden
         inputs[i] = msgspec.structs.replace(
-            ref, accepted_hash=walk.ports.objects.put(masked.body), partitions=masked.partitions, layout=None
+            ref, accepted_hash=context.ports.objects.put(masked.body), partitions=masked.partitions, layout=None
         )
 
 

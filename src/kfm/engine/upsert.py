@@ -7,29 +7,29 @@ from contextlib import contextmanager
 
 import msgspec
 
-from kfm.contract.overrides import deletions_allowed
-from kfm.contract.ports import Tx
-from kfm.contract.previews import preview_of, zone_ref
-from kfm.contract.records import DatasetVersion, RefMove, Run, Standing
-from kfm.engine.manifest import write_manifest
-from kfm.engine.overridden import further, upserted
-from kfm.engine.partitions import marks
-from kfm.engine.parts import Tally
-from kfm.engine.record import input_items, outcome_of, quarantine_moves, zones_in, zones_out
-from kfm.engine.stations import Assembled, Executed, Planned, Warrant
-from kfm.engine.walk import Walk
-from kfm.engine.zones import admit_to_processed, admit_to_published, is_yes, still_holds, still_labelled
+from kfm.engine.author_overrides import further, upserted
+from kfm.engine.manifest_builder import write_manifest
+from kfm.engine.manifest_tree import Tally
+from kfm.engine.partition_base import marks
+from kfm.engine.receipt_stage import input_items, outcome_of, quarantine_moves, zones_in, zones_out
+from kfm.engine.run_context import RunContext
+from kfm.engine.stage_results import Assembled, Executed, Planned, Warrant
+from kfm.engine.zone_gates import admit_to_processed, admit_to_published, is_yes, still_holds, still_labelled
 from kfm.errors import Denied, Moved
+from kfm.model.ports import Tx
+from kfm.model.preview_records import preview_of, zone_ref
+from kfm.model.records import DatasetVersion, RefMove, Run, Standing
+from kfm.model.run_overrides import deletions_allowed
 
 
-def assemble(walk: Walk, planned: Planned, executed: Executed) -> Assembled:
+def assemble(context: RunContext, planned: Planned, executed: Executed) -> Assembled:
     """Put the version together, and say which refs shall move."""
-    walk.stage = "UPSERT"
+    context.stage = "UPSERT"
     plan, run, inputs = planned.plan, planned.journal.run, planned.inputs
     moves = list(executed.moves)
-    if walk.updater.moves_only:
-        decisions = [admit_to_published(walk, move) for move in moves if is_publishing(move)]
-        warrant = walk.ports.authority(walk.updater.op, walk.trigger, moves) if moves else Warrant()
+    if context.updater.moves_only:
+        decisions = [admit_to_published(context, move) for move in moves if is_publishing(move)]
+        warrant = context.ports.authority(context.updater.op, context.trigger, moves) if moves else Warrant()
         moves += warrant.moves
         return Assembled(
             moves,
@@ -38,21 +38,21 @@ def assemble(walk: Walk, planned: Planned, executed: Executed) -> Assembled:
             held=warrant.held,
             orders=warrant.orders,
             lowered=warrant.lowered,
-            of=input_items(walk.updater, walk.dataset, inputs),
+            of=input_items(context.updater, context.dataset, inputs),
         )
-    if walk.ports.protection is not None:
-        from kfm.engine.leaks import check_made
+    if context.ports.protection is not None:
+        from kfm.engine.protected.leak_check import check_made
 
-        check_made(walk, planned, executed)
-    walk.ports.progress("commit", 0, 0)
-    partition = walk.trigger.partition
-    before = walk.ports.state.refs.at(f"processed/{walk.dataset}")
+        check_made(context, planned, executed)
+    context.ports.progress("commit", 0, 0)
+    partition = context.trigger.partition
+    before = context.ports.state.refs.at(f"processed/{context.dataset}")
     sealed = plan.complete and bool(inputs) and all(source.complete for source in inputs)
-    kept = carried_from(walk, before)
-    made, rows, tally = write_manifest(walk, planned, executed.results, kept, sealed)
-    _check_deletions(walk, tally)
+    kept = carried_from(context, before)
+    made, rows, tally = write_manifest(context, planned, executed.results, kept, sealed)
+    _check_deletions(context, tally)
     version = DatasetVersion(
-        dataset=walk.dataset,
+        dataset=context.dataset,
         digest=made.digest,
         entries=made.entries,
         size=made.size,
@@ -68,37 +68,37 @@ def assemble(walk: Walk, planned: Planned, executed: Executed) -> Assembled:
             "held_rows": sum(source.held_rows for source in inputs),
             "contracts": sum(1 for source in inputs if source.contract_hash),
             "sources": len(inputs),
-            **(marks(walk.ports.state.ledger.version(walk.dataset, before), run, inputs) if partition else {}),
+            **(marks(context.ports.state.ledger.version(context.dataset, before), run, inputs) if partition else {}),
         },
         deleted=tally.deleted,
         created_at=run.started_at,
         code_hash=run.code_hash,
-        standing=walk.standing,
+        standing=context.standing,
     )
-    version = upserted(walk, version, planned, executed)
-    read = input_items(walk.updater, walk.dataset, inputs)
-    of = read + further(walk, read)
+    version = upserted(context, version, planned, executed)
+    read = input_items(context.updater, context.dataset, inputs)
+    of = read + further(context, read)
     changes = {
         "added": made.entries - (tally.old - tally.deleted),
         "changed": tally.superseded,
         "removed": tally.deleted,
         "keys": made.entries,
     }
-    decision = admit_to_processed(walk, run, inputs, version)
-    moves += _zone_moves(walk, planned, before, made.digest)
+    decision = admit_to_processed(context, run, inputs, version)
+    moves += _zone_moves(context, planned, before, made.digest)
     return Assembled(moves, version, changes, rows, [decision], of=of)
 
 
-def carried_from(walk: Walk, before: str) -> str:
+def carried_from(context: RunContext, before: str) -> str:
     """The version whose entries stay where the plan says nothing of them. Made as something that stands otherwise, it
     lends nothing: what was not masked then must not come along, nor what is sealed."""
-    version = walk.ports.state.ledger.version(walk.dataset, before) if before else None
-    if version is None or _lends(version.standing) == _lends(walk.standing):
+    version = context.ports.state.ledger.version(context.dataset, before) if before else None
+    if version is None or _lends(version.standing) == _lends(context.standing):
         return before
-    if walk.trigger.partition:
+    if context.trigger.partition:
         raise Denied(
-            f"{walk.dataset} stands otherwise than when it was made: one partition cannot be put among the others",
-            hint=f"run the whole of it first: `kfm run {walk.dataset}`",
+            f"{context.dataset} stands otherwise than when it was made: one partition cannot be put among the others",
+            hint=f"run the whole of it first: `kfm run {context.dataset}`",
             rule="standing.changed",
         )
     return ""
@@ -111,68 +111,68 @@ def _lends(standing: Standing | None) -> tuple[object, ...]:
     return standing.level, standing.resolution, standing.custodians
 
 
-def _zone_moves(walk: Walk, planned: Planned, before: str, after: str) -> list[RefMove]:
-    state = walk.ports.state
+def _zone_moves(context: RunContext, planned: Planned, before: str, after: str) -> list[RefMove]:
+    state = context.ports.state
     moves = []
     for i, source in enumerate(planned.inputs):
-        name = f"{walk.ref_in('raw')}/{i}"
+        name = f"{context.ref_in('raw')}/{i}"
         if state.refs.at(name) != source.content_hash and source.content_hash:
             moves.append(RefMove(ref=name, before=state.refs.at(name), after=source.content_hash))
-    moves += quarantine_moves(walk, planned.inspected.held)
-    ref = zone_ref("processed", walk.dataset, walk.trigger)
-    if preview_of(walk.trigger):  # it was made from what is processed, and is put beside it
+    moves += quarantine_moves(context, planned.inspected.held)
+    ref = zone_ref("processed", context.dataset, context.trigger)
+    if preview_of(context.trigger):  # it was made from what is processed, and is put beside it
         before = state.refs.at(ref)
     if before != after:
         moves.append(RefMove(ref=ref, before=before, after=after))
     return moves
 
 
-def _check_deletions(walk: Walk, tally: Tally) -> None:
-    budget = walk.ports.settings.deletion_budget
-    keys = tally.of_partition if walk.trigger.partition else tally.old
-    if tally.deleted > max(budget * keys, deletions_allowed(walk.trigger)):
+def _check_deletions(context: RunContext, tally: Tally) -> None:
+    budget = context.ports.settings.deletion_budget
+    keys = tally.of_partition if context.trigger.partition else tally.old
+    if tally.deleted > max(budget * keys, deletions_allowed(context.trigger)):
         raise Denied(
-            f"this run would delete {tally.deleted} of {keys} keys of {walk.zone_name}, "
+            f"this run would delete {tally.deleted} of {keys} keys of {context.zone_name}, "
             f"more than the deletion budget of {budget:.0%}",
             hint="check the source; if it is right: "
-            f"`kfm run {walk.asked_for} --allow-deletions {tally.deleted} --reason …`",
+            f"`kfm run {context.asked_for} --allow-deletions {tally.deleted} --reason …`",
         )
 
 
 TURNS = 100
 
 
-def take_turns(walk: Walk, problem: Moved, turn: int) -> None:
+def take_turns(context: RunContext, problem: Moved, turn: int) -> None:
     """The ref went on since the version was put together. Was that another partition, put it together anew with what
     is there now; whoever moved the ref has ended a run by it, so that somebody always gets on."""
-    if not walk.trigger.partition or walk.updater.moves_only or turn >= TURNS:
+    if not context.trigger.partition or context.updater.moves_only or turn >= TURNS:
         raise problem
-    walk.say("commit.repeated", turn=turn)
+    context.say("commit.repeated", turn=turn)
 
 
 @contextmanager
-def commit(walk: Walk, planned: Planned, executed: Executed, made: Assembled) -> Iterator[Tx]:
+def commit(context: RunContext, planned: Planned, executed: Executed, made: Assembled) -> Iterator[Tx]:
     """The one transaction, guarded by the lease's token and the switches; frees the lease with it."""
-    with walk.ports.state.transaction(planned.lease, switches=walk.switches_of(planned.run_id)) as tx:
-        walk.check_slot(tx)
+    with context.ports.state.transaction(planned.lease, switches=context.switches_of(planned.run_id)) as tx:
+        context.check_slot(tx)
         if executed.tail_rows or made.rows:
             tx.objects(executed.tail_rows + made.rows)
         yield tx
         tx.leases.release(planned.lease)
-    walk.say(
+    context.say(
         "run.committed",
         status="succeeded",
         outcome=outcome_of(made),
-        duration_ms=walk.elapsed_ms(),
-        zone_in=zones_in(walk, planned.inputs),
+        duration_ms=context.elapsed_ms(),
+        zone_in=zones_in(context, planned.inputs),
         zone_out=zones_out(made.moves),
     )
 
 
-def upsert(walk: Walk, run: Run, made: Assembled, tx: Tx) -> None:
-    trigger = walk.trigger
-    still_labelled(walk)
-    still_holds(walk, made.decisions)
+def upsert(context: RunContext, run: Run, made: Assembled, tx: Tx) -> None:
+    trigger = context.trigger
+    still_labelled(context)
+    still_holds(context, made.decisions)
     for move in made.moves:
         if is_publishing(move) and not any(is_yes(decision, move) for decision in made.decisions):
             raise Denied(f"{move.ref} may not move: no gate was asked", hint="report this")
@@ -187,9 +187,9 @@ def upsert(walk: Walk, run: Run, made: Assembled, tx: Tx) -> None:
         tx.orders.keep(request, order)
     if made.version is not None:
         tx.ledger.keep_version(made.version)
-    ts = walk.now()
+    ts = context.now()
     for move in made.moves:
-        tx.refs.move(move, run_id=run.run_id, op=walk.updater.op, actor=trigger.actor, reason=trigger.reason, ts=ts)
+        tx.refs.move(move, run_id=run.run_id, op=context.updater.op, actor=trigger.actor, reason=trigger.reason, ts=ts)
     version = made.version.digest if made.version else ""
     tx.runs.save(msgspec.structs.replace(run, status="COMMITTED", moves=made.moves, version_digest=version))
     tx.inbox.finish(trigger, run.run_id)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from kfm.contract import manifests
-from kfm.contract.keys import GENESIS, digest
-from kfm.contract.names import is_digest
-from kfm.contract.ports import Objects, State
-from kfm.contract.previews import is_made
-from kfm.contract.records import Record
 from kfm.errors import Corrupt, Denied
+from kfm.model import manifests
+from kfm.model.keys import GENESIS, digest
+from kfm.model.names import is_digest
+from kfm.model.ports import Objects, State
+from kfm.model.preview_records import is_made
+from kfm.model.records import Record
 
 
 class Report(Record, frozen=True):

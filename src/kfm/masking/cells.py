@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kfm.errors import Refused
-from kfm.masking.hexagons import library as library
+from kfm.masking.h3_library import library as library
 
 PLACES = 6  # digits of a degree that are published of a cell's corners: a decimetre; see also _short
 # The mean length of an edge in metres by resolution, as H3 states it. An edge is as long as the radius of a hexagon.
@@ -53,10 +53,10 @@ def cell_of(latitude: float, longitude: float, resolution: int) -> int:
 def cells_of(latitudes: Sequence[float], longitudes: Sequence[float], resolution: int) -> list[int]:
     """The cells of many points, the same as one by one. With numpy installed in a third of the time."""
     try:
-        from kfm.masking import kernel
+        from kfm.masking import cells_numpy
     except ImportError:
         return [cell_of(*point, resolution) for point in zip(latitudes, longitudes, strict=True)]
-    return kernel.cells_of(latitudes, longitudes, resolution)
+    return cells_numpy.cells_of(latitudes, longitudes, resolution)
 
 
 def resolution_of(cell: int) -> int:

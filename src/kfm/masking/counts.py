@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from kfm.contract.masks import SMALLEST_K
 from kfm.errors import Refused
+from kfm.model.masks import SMALLEST_K
 
 Key = tuple[str, str]
 Counts = Mapping[Key, int]

@@ -18,11 +18,11 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from kfm.contract.records import Record
-from kfm.contract.secret import SHORTEST, Secret
 from kfm.errors import Denied
 from kfm.masking import cells
-from kfm.masking.marks import SIZE, Heap, Marks, unpacked
+from kfm.masking.fingerprint_set import SIZE, Heap, Marks, unpacked
+from kfm.model.records import Record
+from kfm.model.secret import SHORTEST, Secret
 
 FEWEST, MOST = 2, 7  # digits of a degree that a point is known by: a kilometre, and a centimetre
 ALONE = 5  # digits from which on one coordinate without the other says something

@@ -11,16 +11,16 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from kfm.contract.labels import Standing
-from kfm.contract.masks import AccuracyClass, ColumnRule, MaskingPolicy, faults
-from kfm.contract.secret import SHORTEST, Secret
-from kfm.documents.dates import is_date, is_moment
-from kfm.documents.reading import dotted
 from kfm.errors import Denied, Refused
 from kfm.masking import cells
-from kfm.masking.keyed import Keyed
-from kfm.masking.memory import FirstCells, remembered
-from kfm.masking.public import WITHHELD, PublicRecord
+from kfm.masking.first_cells import FirstCells, remembered
+from kfm.masking.hmac_batch import Keyed
+from kfm.masking.public_record import WITHHELD, PublicRecord
+from kfm.model.labels import Standing
+from kfm.model.masks import AccuracyClass, ColumnRule, MaskingPolicy, faults
+from kfm.model.secret import SHORTEST, Secret
+from kfm.parsing.dates import is_date, is_moment
+from kfm.parsing.documents import dotted
 
 _YEAR = re.compile(r"[0-9]{4}")
 _MONTH = re.compile(r"([0-9]{4})-(0[1-9]|1[0-2])")

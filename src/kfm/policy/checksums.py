@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kfm.contract.manifests import entries
-from kfm.contract.ports import Objects
-from kfm.contract.records import DatasetVersion
 from kfm.errors import Corrupt
+from kfm.model.manifests import entries
+from kfm.model.ports import Objects
+from kfm.model.records import DatasetVersion
 from kfm.policy.questions import Checksums
 
 

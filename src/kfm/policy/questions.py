@@ -13,9 +13,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from kfm.clock import parse_instant
-from kfm.contract import records
-from kfm.contract.labels import Standing
-from kfm.contract.records import Record
+from kfm.model import records
+from kfm.model.labels import Standing
+from kfm.model.records import Record
 
 Gate = Literal["promotion", "faircare", "telemetry", "zone", "operation", "minimum"]
 GATES: tuple[Gate, ...] = ("promotion", "faircare", "telemetry", "zone", "operation", "minimum")
@@ -67,7 +67,7 @@ class Licence(Part, frozen=True):
 
 
 class Label(Part, frozen=True):
-    """In the words of kfm.contract.labels; `label_of` makes it. The rules take one nobody knows for the last."""
+    """In the words of kfm.model.labels; `label_of` makes it. The rules take one nobody knows for the last."""
 
     sensitivity: Name = ""
     care: Name = ""

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from kfm.contract.canonical import canonical
-from kfm.contract.names import is_file_name
-from kfm.contract.records import Effect, ManifestEntry, Receipt, RunTelemetry, SourceRef
-from kfm.documents.lazily import pattern
+from kfm.model.canonical import canonical
+from kfm.model.names import is_file_name
+from kfm.model.records import Effect, ManifestEntry, Receipt, RunTelemetry, SourceRef
+from kfm.parsing.lazy_regex import pattern
 
 ARTIFACTS = ("run.jsonl", "event_log.jsonl", "idempotency.json", "publisher_trace.jsonl")
 _SAFE = pattern(r"[a-z0-9][a-z0-9._-]{0,79}\Z")

@@ -13,13 +13,13 @@ from typing import Any
 
 import msgspec
 
-from kfm.contract.canonical import canonical
-from kfm.contract.keys import digest
-from kfm.contract.names import dataset_uri, is_digest
-from kfm.contract.records import DatasetVersion, Decision, Receipt
+from kfm.crypto.envelopes import unwrap, wrap
+from kfm.crypto.signatures import Signer
 from kfm.errors import BadInput, Denied
-from kfm.seals.envelopes import unwrap, wrap
-from kfm.seals.signing import Signer
+from kfm.model.canonical import canonical
+from kfm.model.keys import digest
+from kfm.model.names import dataset_uri, is_digest
+from kfm.model.records import DatasetVersion, Decision, Receipt
 
 PAYLOAD = "application/vnd.in-toto+json"
 STATEMENT = "https://in-toto.io/Statement/v1"

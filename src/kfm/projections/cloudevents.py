@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kfm.contract.public_run import PublicRun
+from kfm.model.public_run import PublicRun
 from kfm.projections.vocabulary import name_of
 
 ENDED = "org.kfm.run.ended.v1"

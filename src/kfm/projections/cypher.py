@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kfm.contract.public_run import PublicPart, PublicRun, artifact_id
-from kfm.contract.records import Record
+from kfm.model.public_run import PublicPart, PublicRun, artifact_id
+from kfm.model.records import Record
 
 BATCH = 1000  # rows of one statement
 REF = "kfm://ref/"

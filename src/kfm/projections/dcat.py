@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kfm.contract.canonical import canonical
-from kfm.contract.public_run import Places, PublicArtifact, PublicRun, PublicVersion
+from kfm.model.canonical import canonical
+from kfm.model.public_run import Places, PublicArtifact, PublicRun, PublicVersion
 from kfm.projections import stac
 from kfm.projections.vocabulary import OURS, address, entity, instant, interval, licence_iri, name_of, run_uri
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kfm.contract.public_run import PublicRun
+from kfm.model.public_run import PublicRun
 
 _LONGEST = 60
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kfm.contract.labels import ACCESS, CARE, LEVELS
-from kfm.contract.public_run import PublicArtifact, PublicInput, PublicRun
+from kfm.model.labels import ACCESS, CARE, LEVELS
+from kfm.model.public_run import PublicArtifact, PublicInput, PublicRun
 from kfm.projections.vocabulary import PRODUCER, SCHEMAS, address, name_of
 
 SPEC = "https://openlineage.io/spec/2-0-2/OpenLineage.json"

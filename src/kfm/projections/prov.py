@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kfm.contract.canonical import canonical
-from kfm.contract.public_run import PublicRun
+from kfm.model.canonical import canonical
+from kfm.model.public_run import PublicRun
 from kfm.projections.vocabulary import OURS, address, agent_uri, entity, quoted, run_uri
 
 MEDIA_TYPE = "application/json"

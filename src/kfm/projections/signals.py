@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from kfm.contract.public_run import PublicRun
+from kfm.model.public_run import PublicRun
 
 SIGNALS = ("run.lifecycle", "freshness.delta_minutes", "pool.wait_ms", "artifact.size_bytes", "artifact.uri")
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from kfm.contract.canonical import canonical, is_plain
-from kfm.contract.names import is_digest
-from kfm.contract.public_run import Places, PublicArtifact, PublicInput, PublicRun, PublicVersion
-from kfm.projections.governance import governance
+from kfm.model.canonical import canonical, is_plain
+from kfm.model.names import is_digest
+from kfm.model.public_run import Places, PublicArtifact, PublicInput, PublicRun, PublicVersion
+from kfm.projections.stac_governance import governance
 from kfm.projections.vocabulary import (
     GOVERNANCE,
     address,

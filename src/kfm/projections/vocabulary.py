@@ -6,9 +6,9 @@ import hashlib
 from datetime import UTC, datetime
 from typing import Any
 
-from kfm.contract.canonical import canonical
-from kfm.contract.names import is_file_name
-from kfm.contract.public_run import PublicInput, PublicRun
+from kfm.model.canonical import canonical
+from kfm.model.names import is_file_name
+from kfm.model.public_run import PublicInput, PublicRun
 
 OURS = "https://kfm.example/"  # a name, not a place: everything below it is shipped with the product
 SCHEMAS = OURS + "schemas/"

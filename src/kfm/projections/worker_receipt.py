@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kfm.contract.records import Item, Receipt, RunTelemetry
+from kfm.model.records import Item, Receipt, RunTelemetry
 
 STATUS = {"SUCCESS": "succeeded", "PARTIAL": "succeeded", "FAILED": "failed", "SKIPPED": "skipped"}
 ZONES = {"raw": "Raw", "quarantine": "Work", "processed": "Processed", "published": "Published"}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kfm.errors import BadInput
 
 if TYPE_CHECKING:
-    from kfm.contract.ports import Source
+    from kfm.model.ports import Source
 
 KNOWN_SCHEMES = ("http", "https", "file", "s3")
 
@@ -20,7 +20,7 @@ def open_source(uri: str) -> Source:
 
         return HttpSource()
     if scheme in ("file", ""):
-        from kfm.sources.files import FileSource
+        from kfm.sources.local_files import FileSource
 
         return FileSource()
     if scheme == "s3":

@@ -15,8 +15,8 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, NamedTuple
 
-from kfm.documents.characters import printable
 from kfm.errors import Refused, Unavailable
+from kfm.parsing.characters import printable
 
 MOST_MEMBERS = 1_000_000
 MOST_HEADER = 1 << 20  # bytes of a long name or of extended attributes

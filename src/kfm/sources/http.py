@@ -12,16 +12,16 @@ from collections.abc import Callable, Sequence
 from time import monotonic as system_monotonic
 from typing import TYPE_CHECKING
 
-from kfm.contract.ports import Objects
-from kfm.contract.records import Checkpoint, Fetched, FetchRequest, SourceRef
-from kfm.contract.referred import decoded as decoded_text
 from kfm.errors import BadInput, Denied, KfmError, Refused, Unavailable
+from kfm.model.ports import Objects
+from kfm.model.records import Checkpoint, Fetched, FetchRequest, SourceRef
+from kfm.model.secret_refs import decoded as decoded_text
 from kfm.sources.addresses import is_allowed
-from kfm.sources.decoding import coding_of, decoded
-from kfm.sources.dialing import Dial, Resolve, connect, dial_tcp, system_resolve, verifying_tls
-from kfm.sources.intake import Intake, check_expectation, too_large
-from kfm.sources.locations import Location, parse
-from kfm.sources.wire import Body, Budget, Head, Wire, read_head
+from kfm.sources.connect import Dial, Resolve, connect, dial_tcp, system_resolve, verifying_tls
+from kfm.sources.content_encoding import coding_of, decoded
+from kfm.sources.http1 import Body, Budget, Head, Wire, read_head
+from kfm.sources.staging import Intake, check_expectation, too_large
+from kfm.sources.urls import Location, parse
 
 if TYPE_CHECKING:
     import ssl

@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from kfm.clock import SystemClock, rfc3339
-from kfm.contract.ports import Objects, Source
-from kfm.contract.records import Checkpoint, Fetched, FetchRequest
-from kfm.contract.referred import percent
-from kfm.contract.secret import Secret
 from kfm.errors import BadInput, Refused
+from kfm.model.ports import Objects, Source
+from kfm.model.records import Checkpoint, Fetched, FetchRequest
+from kfm.model.secret import Secret
+from kfm.model.secret_refs import percent
 from kfm.sources.http import HttpSource
-from kfm.sources.locations import parse
+from kfm.sources.urls import parse
 
 _NOTHING = hashlib.sha256(b"").hexdigest()
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from kfm.contract.ports import Objects
 from kfm.errors import Corrupt
-from kfm.store.rows import Place
+from kfm.model.ports import Objects
+from kfm.store.codec import Place
 from kfm.store.state import StoredState
 
 BATCH = 500  # runs that move together at most

@@ -7,8 +7,8 @@ from operator import attrgetter
 
 import msgspec
 
-from kfm.contract.records import Checkpoint, Delivery, EndedTrigger, Trigger
-from kfm.store.rows import Noun, exact
+from kfm.model.records import Checkpoint, Delivery, EndedTrigger, Trigger
+from kfm.store.codec import Noun, exact
 
 
 class Inbox(Noun):

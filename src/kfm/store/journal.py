@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 
-from kfm.contract.keys import GENESIS, digest
-from kfm.contract.records import Segment
 from kfm.errors import Corrupt
-from kfm.store.rows import Noun, decode, exact
+from kfm.model.keys import GENESIS, digest
+from kfm.model.records import Segment
+from kfm.store.codec import Noun, decode, exact
 
 
 class Journal(Noun):

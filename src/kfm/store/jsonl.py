@@ -25,12 +25,12 @@ from contextlib import AbstractContextManager, suppress
 
 import msgspec
 
-from kfm.contract.ports import Lock
-from kfm.durable import REAL, Fs, note_at, read_mark, read_note, storage_failed, write_mark, write_note
 from kfm.errors import Busy, Corrupt, KfmError, StorageFailed
-from kfm.store.formats import FORMAT, too_new, upgrade
+from kfm.fsio import REAL, Fs, note_at, read_mark, read_note, storage_failed, write_mark, write_note
+from kfm.model.ports import Lock
 from kfm.store.locks import FileLock
 from kfm.store.memory import MemoryTables
+from kfm.store.state_formats import FORMAT, too_new, upgrade
 
 GENESIS = hashlib.sha256(b"kfm jsonl journal 1").hexdigest()
 Content = tuple[str, int, list[list[str | None]], int]

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from kfm.contract.records import Lease
 from kfm.errors import Busy, Fenced
-from kfm.store.holders import is_held
-from kfm.store.rows import Noun, exact
+from kfm.model.records import Lease
+from kfm.store.codec import Noun, exact
+from kfm.store.process_identity import is_held
 
 
 class Leases(Noun):

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kfm.contract.canonical import canonical
-from kfm.contract.keys import GENESIS, digest
-from kfm.contract.labels import joined
-from kfm.contract.ports import Notary
-from kfm.contract.records import DatasetVersion, Governed, LedgerEntry, Receipt, RunTelemetry
+from kfm.crypto.merkle import Frontier, leaf_hash
 from kfm.errors import Corrupt
-from kfm.seals.merkle import Frontier, leaf_hash
-from kfm.store.lineage import made_row
-from kfm.store.rows import Noun, Whole, decode, exact
+from kfm.model.canonical import canonical
+from kfm.model.keys import GENESIS, digest
+from kfm.model.labels import joined
+from kfm.model.ports import Notary
+from kfm.model.records import DatasetVersion, Governed, LedgerEntry, Receipt, RunTelemetry
+from kfm.store.codec import Noun, Whole, decode, exact
+from kfm.store.lineage_index import made_row
 
 if TYPE_CHECKING:
-    from kfm.seals.custody import CustodianKey
+    from kfm.crypto.custodian_key import CustodianKey
 
 _TREE = ("ledger_tree", "frontier")
 
@@ -159,8 +159,8 @@ class LedgerTx(Ledger):
     def _concealed(self, entry: LedgerEntry, said: Governed, key: CustodianKey | None) -> LedgerEntry:
         if key is None:
             return msgspec.structs.replace(entry, governed=said, **dict.fromkeys(said.withheld, ""))
-        from kfm.seals.commitments import concealed
-        from kfm.seals.sealing import sealed
+        from kfm.crypto.commitments import concealed
+        from kfm.crypto.encryption import sealed
 
         entry, committed, openings = concealed(entry, said.withheld, key, entry.run_id)
         body = canonical(msgspec.to_builtins(openings))

@@ -1,7 +1,7 @@
 """Immutable bytes by digest.
 
 Small ones are rows of the state: they share its commit and cost no sync of their own. Large ones are
-files under ``sha256/ab/cdef…``, written by the discipline of durable.py. Nothing here is ever changed
+files under ``sha256/ab/cdef…``, written by the discipline of fsio.py. Nothing here is ever changed
 or deleted, so an object that no committed run names is harmless.
 """
 
@@ -15,11 +15,11 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import BinaryIO
 
-from kfm.contract.names import is_digest
-from kfm.contract.ports import INLINE_MAX, State
-from kfm.durable import REAL, Fs, storage_failed
 from kfm.errors import BadInput, Corrupt, KfmError, StorageFailed
-from kfm.store.holders import holder_is_dead, this_process
+from kfm.fsio import REAL, Fs, storage_failed
+from kfm.model.names import is_digest
+from kfm.model.ports import INLINE_MAX, State
+from kfm.store.process_identity import holder_is_dead, this_process
 
 PIECE = 1 << 20  # bytes of a large object that are handed on together: to wake a thread costs more than to gather
 WRITE_BACK = 16 << 20  # a large object is written out in parts of this size while it still arrives

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from kfm.contract.letters import DeadLetter, Stopped
-from kfm.contract.records import Told
-from kfm.store.rows import Noun, exact
+from kfm.model.outbox_messages import DeadLetter, Stopped
+from kfm.model.records import Told
+from kfm.store.codec import Noun, exact
 
 
 class Outbox(Noun):

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from heapq import merge
 from itertools import chain
 
-from kfm.contract.ports import Tables
+from kfm.model.ports import Tables
 from kfm.store.memory import MemoryTables
 
 _GONE = b" ".join([b"deleted", b"here"])  # an object of its own, known by identity: any bytes may be a value

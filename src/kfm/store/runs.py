@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kfm.contract.records import Run
 from kfm.errors import Conflict
-from kfm.store.rows import Noun, exact
+from kfm.model.records import Run
+from kfm.store.codec import Noun, exact
 
 
 class Runs(Noun):

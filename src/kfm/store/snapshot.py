@@ -14,8 +14,8 @@ import time
 
 import apsw
 
-from kfm.durable import REAL, failing_as_storage, note_at
 from kfm.errors import Unavailable
+from kfm.fsio import REAL, failing_as_storage, note_at
 from kfm.store.sqlite import _SMALL, SqliteTables
 
 ATTEMPTS = 100

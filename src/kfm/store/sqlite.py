@@ -19,13 +19,13 @@ from zlib import crc32
 
 import apsw
 
-from kfm.durable import REAL, note_at, storage_failed, write_note
 from kfm.errors import BadInput, Broken, Busy, KfmError, Refused, StorageFailed
-from kfm.store.catalogue import VITAL
-from kfm.store.damage import check_row, damaged, lost
-from kfm.store.formats import too_new, upgrade
+from kfm.fsio import REAL, note_at, storage_failed, write_note
+from kfm.store.corruption import check_row, damaged, lost
 from kfm.store.memory import check_key
-from kfm.store.statements import BY_TABLE, page_query
+from kfm.store.sql_statements import BY_TABLE, page_query
+from kfm.store.state_formats import too_new, upgrade
+from kfm.store.state_tables import VITAL
 
 APPLICATION_ID = 0x4B464D31  # "KFM1"
 _SQL = os.path.join(os.path.dirname(__file__), "sql")

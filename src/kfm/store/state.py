@@ -12,19 +12,19 @@ from contextlib import AbstractContextManager
 from typing import Literal
 from weakref import WeakKeyDictionary
 
-from kfm.contract.ports import Notary, Tables
-from kfm.contract.records import Lease
 from kfm.errors import Cancelled, Frozen
+from kfm.model.ports import Notary, Tables
+from kfm.model.records import Lease
+from kfm.store.change_request_table import Orders, OrdersTx
+from kfm.store.codec import decode, encode
 from kfm.store.inbox import Inbox, InboxTx
 from kfm.store.journal import Journal, JournalTx
 from kfm.store.leases import Leases, LeasesTx
 from kfm.store.ledger import Ledger, LedgerTx
-from kfm.store.lineage import Lineage, LineageTx
-from kfm.store.orders import Orders, OrdersTx
+from kfm.store.lineage_index import Lineage, LineageTx
 from kfm.store.outbox import Outbox, OutboxTx
-from kfm.store.protected import Protected, ProtectedTx
-from kfm.store.refs import Refs, RefsTx
-from kfm.store.rows import decode, encode
+from kfm.store.protected_records import Protected, ProtectedTx
+from kfm.store.ref_history import Refs, RefsTx
 from kfm.store.runs import Runs, RunsTx
 from kfm.store.ticks import Ticks, TicksTx
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kfm.contract.schedules import Tick
-from kfm.store.rows import Noun, exact
+from kfm.model.schedules import Tick
+from kfm.store.codec import Noun, exact
 
 
 class Ticks(Noun):

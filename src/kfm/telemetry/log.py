@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import Any, TextIO
 
 from kfm.clock import Clock, rfc3339
-from kfm.contract.canonical import canonical
-from kfm.contract.redaction import redacted
-from kfm.documents.characters import is_printable
 from kfm.errors import KfmError
+from kfm.model.canonical import canonical
+from kfm.model.redaction import redacted
+from kfm.parsing.characters import is_printable
 
 FIELDS = (
     "timestamp", "service", "job_type", "job_id", "run_id", "correlation_id", "dataset_ids",

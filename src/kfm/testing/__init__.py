@@ -11,8 +11,8 @@ TYPE_CHECKING = False
 __all__ = ["Trial", "UpdaterFailed"]
 
 if TYPE_CHECKING:
-    from kfm.testing.failing import UpdaterFailed
     from kfm.testing.trial import Trial
+    from kfm.testing.trial_failures import UpdaterFailed
 
 
 def __getattr__(name: str) -> object:
@@ -21,7 +21,7 @@ def __getattr__(name: str) -> object:
 
         return Trial
     if name == "UpdaterFailed":
-        from kfm.testing.failing import UpdaterFailed
+        from kfm.testing.trial_failures import UpdaterFailed
 
         return UpdaterFailed
     raise AttributeError(f"module 'kfm.testing' has no attribute {name!r}")

@@ -11,18 +11,18 @@ from typing import Any
 
 import msgspec
 
-from kfm.contract.manifests import entries
-from kfm.contract.names import dataset_id
-from kfm.contract.records import Receipt
-from kfm.contract.updater import Updater
-from kfm.documents import reading
+from kfm.app.runs.queries import replan
 from kfm.errors import BadInput, KfmError
-from kfm.house.looking import replan
-from kfm.testing.asking import ask, file_of
-from kfm.testing.crashing import Boundaries, Died, in_child, spread
+from kfm.model.manifests import entries
+from kfm.model.names import dataset_id
+from kfm.model.records import Receipt
+from kfm.model.updater import Updater
+from kfm.parsing import documents
 from kfm.testing.effects import watched
-from kfm.testing.failing import failure
-from kfm.testing.room import MADE, Made, Room
+from kfm.testing.kills import Boundaries, Died, in_child, spread
+from kfm.testing.process_variation import ask, file_of
+from kfm.testing.temporary_installation import MADE, Made, Room
+from kfm.testing.trial_failures import failure
 
 NOT_COPIED = (*MADE, ".git", ".venv", "venv", "node_modules", "__pycache__", ".pytest_cache", ".mypy_cache")
 LEFT_OUT = ("catalog", "graph", "github", "openlineage", "attest", "ledger", "pools", "runners")  # of a copied file
@@ -45,7 +45,7 @@ class Trial:
         folder: str,
         *,
         sources: Mapping[str, str | bytes | Mapping[str, Any]] | None = None,
-        house: str | os.PathLike[str] = "",
+        session: str | os.PathLike[str] = "",
         near: str = "",
         window: str = "",
         partition: str = "",
@@ -66,7 +66,7 @@ class Trial:
             spec = f"{file_of(kind)}:{kind.__name__}"
         else:
             self.dataset = dataset_id(str(what)) if not spec else spec.rpartition(":")[2].lower()
-        start = _nearest(str(house) or near, spec.rpartition(":")[0]) if kind is None else ""
+        start = _nearest(str(session) or near, spec.rpartition(":")[0]) if kind is None else ""
         self._place = _place(os.path.dirname(start), folder)
         self._room = Room(os.path.join(self._place, "house"), self.dataset, kind, window, partition)
         said = self._copied(start) if start else {}
@@ -84,7 +84,7 @@ class Trial:
         if os.path.basename(path) not in CONFIGS:
             return {}
         with open(path, "rb") as file:
-            document = reading.read(file.read(), path, json=path.endswith(".json"))
+            document = documents.read(file.read(), path, json=path.endswith(".json"))
         os.unlink(os.path.join(self._room.root, os.path.basename(path)))
         return dict(document.value) if isinstance(document.value, dict) else {}
 
@@ -127,17 +127,19 @@ class Trial:
 
     def run(self) -> Receipt:
         """A plain run, in this process, in the house as it is. Its receipt may be a failed one."""
-        with self._room.open() as house:
-            return self._room.run(house)
+        with self._room.open() as session:
+            return self._room.run(session)
 
     def outputs(self) -> dict[str, bytes]:
         """What a run makes: bytes by key, of which the parts are joined by slashes."""
         __tracebackhide__ = True
         self._room.clear()
-        with self._room.open() as house:
-            self._succeeded("a run", self._room.run(house))
-            version = house.state.refs.at(f"processed/{self.dataset}")
-            return {"/".join(entry.key): house.objects.read(entry.digest) for entry in entries(house.objects, version)}
+        with self._room.open() as session:
+            self._succeeded("a run", self._room.run(session))
+            version = session.state.refs.at(f"processed/{self.dataset}")
+            return {
+                "/".join(entry.key): session.objects.read(entry.digest) for entry in entries(session.objects, version)
+            }
 
     def _succeeded(self, tried: str, receipt: Receipt) -> None:
         __tracebackhide__ = True
@@ -158,14 +160,14 @@ class Trial:
         __tracebackhide__ = True
         tried = "a dry run" if mode == "dry" else "a run"
         self._room.clear()
-        with watched(self._scratch) as effects, self._room.open(mode) as house:
+        with watched(self._scratch) as effects, self._room.open(mode) as session:
             try:
-                receipt = self._room.run(house)
+                receipt = self._room.run(session)
             except KfmError as problem:
                 raise failure("run.failed", self.dataset, tried, str(problem)) from None
             if not effects:
                 self._succeeded(tried, receipt)
-                return self._room.made(house, receipt)
+                return self._room.made(session, receipt)
         raise failure("effect.outside", self.dataset, f"{tried}, with an eye on the system", "; ".join(effects))
 
     # -- what is tried
@@ -193,14 +195,14 @@ class Trial:
         """The plan is the one that is locked, and a second run is a NOOP."""
         __tracebackhide__ = True
         made = self._plain()
-        with self._room.open() as house:
-            (first, *_) = house.state.ledger.entries()
-            run = house.state.runs.get(first.run_id)
+        with self._room.open() as session:
+            (first, *_) = session.state.ledger.entries()
+            run = session.state.runs.get(first.run_id)
             if run is not None:
-                plan = replan(house, self.dataset, list(run.inputs), self._room.window, self._room.partition)
+                plan = replan(session, self.dataset, list(run.inputs), self._room.window, self._room.partition)
                 if plan != made.plan_hash:
                     raise failure("plan.varies", self.dataset, "the plan of the same inputs again", "it is another one")
-            receipt = self._room.run(house)
+            receipt = self._room.run(session)
         if receipt.outcome != "noop":
             rule = "inputs.vary" if receipt.input_hash != made.input_hash else "run.failed"
             raise failure(rule, self.dataset, "a second run over the same data", f"it ended as {receipt.outcome}")
@@ -242,19 +244,19 @@ class Trial:
 
     def _play(self, at: int) -> list[str]:
         boundaries = Boundaries(at)
-        with self._room.open(boundaries=boundaries) as house:
-            self._succeeded("a run", self._room.run(house))
+        with self._room.open(boundaries=boundaries) as session:
+            self._succeeded("a run", self._room.run(session))
         return boundaries.names
 
     def _recover(self) -> Any:
         """As an operator does: resume what is unfinished; what left no trace is begun again."""
-        with self._room.open() as house:
-            receipts = list(house.resume())
-            house.settle()
-            receipt = receipts[-1] if receipts else self._room.run(house)
+        with self._room.open() as session:
+            receipts = list(session.resume())
+            session.settle()
+            receipt = receipts[-1] if receipts else self._room.run(session)
             if receipt.outcome != "noop":
                 self._succeeded("resuming", receipt)
-            return msgspec.to_builtins(self._room.made(house, receipt))
+            return msgspec.to_builtins(self._room.made(session, receipt))
 
     def _compare(self, tried: str, first: Made, second: Made, *, crashed: bool = False) -> None:
         __tracebackhide__ = True

@@ -1,0 +1,273 @@
+"""Backfills over an open house: planning one, starting and ending it, and how it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
+
+from kfm.clock import parse_instant
+from kfm.config.backfill_files import Backfill, declared
+from kfm.errors import BadInput, Conflict, Refused
+from kfm.model.backfill_plan import BAD, CHUNK, DONE, MISSING, STALE, WORDS, BackfillPlan, Progress, Round
+from kfm.model.keys import claim_key, digest
+from kfm.model.manifests import entries, entries_of
+from kfm.model.names import check_id
+from kfm.model.records import Receipt, Run
+from kfm.parsing.characters import printable
+from kfm.parsing.record_shape import nearest
+from kfm.scheduling.backfill_cursor import Board, planned, todo
+
+if TYPE_CHECKING:
+    from kfm.app.core.session import Session
+    from kfm.model.updater import Updater
+
+ONE_BY_ONE = 200  # partitions that are looked up each for itself, before all that there are is read
+RUNS = 20  # of before, by which it is told how long one takes
+LOOKED_AT = 500  # entries of the ledger in which they are looked for
+GATES = ("work", "processed")  # that each run asks; Published is asked when somebody promotes
+
+
+class Planned(NamedTuple):
+    plan: BackfillPlan
+    digest: str
+    runs: int  # how many partitions it would run
+    expected_ms: int | None  # of all of them; None: nobody knows
+
+
+class Failing(NamedTuple):
+    partition: str
+    result: str
+    run_id: str
+
+
+class Stand(NamedTuple):
+    """How a backfill stands."""
+
+    id: str
+    dataset: str
+    state: str  # not started | waiting | at work | paused | finished | cancelled
+    plan: BackfillPlan | None
+    digest: str
+    counts: dict[str, int]
+    left: int
+    asked: int
+    started_at: str
+    actor: str
+    failing: list[Failing]
+
+
+def plan(session: Session, backfill: Backfill) -> Planned:
+    """What it would do now. In a house that is open to write, the plan is stored."""
+    from kfm.app.core.gates import policies_of
+    from kfm.app.runs.due_schedules import schedules_of
+
+    resolved, said = session.resolved, backfill.said
+    updater = session.updater(backfill.dataset)
+    first = next(backfill.partitions(), None)
+    session.trigger(backfill.dataset, partition=first or "")  # whatever is wrong with the updater is told here
+    last = next(iter(session.state.refs.history(f"backfill/{backfill.id}", reverse=True, limit=1)), None)
+    header = BackfillPlan(
+        backfill=backfill.id,
+        n=last.n if last is not None else 0,
+        dataset=backfill.dataset,
+        updater=updater.id,
+        updater_version=updater.version,
+        code_hash=updater.code_hash,
+        config_hash=session.dataset(backfill.dataset).digest(),
+        kind=said.partitions.kind,
+        which=said.which,
+        downstream=said.downstream,
+        after=sorted(each.id for each in schedules_of(resolved) if backfill.dataset in each.after),
+        pool=said.pool or session.dataset(backfill.dataset).pool,
+        gates=policies_of(resolved).digest,
+        label_epoch=session.ports(backfill.dataset).epoch,
+        counts={},
+        total=0,
+        chunks=[],
+    )
+    put: Callable[[bytes], str] = session.objects.put if session.mode == "write" else digest
+    made, name = planned(header, marked(session, backfill.dataset, updater, backfill.partitions()), put)
+    each_ms = expected_ms(session, backfill.dataset)
+    runs = sum(made.counts[letter] for letter in todo(made))
+    return Planned(made, name, runs, None if each_ms is None else each_ms * runs)
+
+
+def marked(session: Session, dataset: str, updater: Updater, names: Iterator[str]) -> Iterator[tuple[str, str]]:
+    """Each partition with how it stands: nothing of it is there, another version made it, or it is done. Whether its
+    source has changed is asked by the run itself, which reads it."""
+    look = _Look(session, dataset, updater)
+    while some := list(islice(names, CHUNK)):
+        with session.state.reading():
+            found = [(look.letter(name), name) for name in some]
+        yield from found
+
+
+class _Look:
+    def __init__(self, session: Session, dataset: str, updater: Updater) -> None:
+        self._state = session.state
+        self._objects = session.objects
+        self._dataset = dataset
+        self._updater = updater
+        self._version = session.state.refs.at(f"processed/{dataset}")
+        self._asked = 0
+        self._all: set[str] | None = None
+
+    def letter(self, name: str) -> str:
+        if not self._version:
+            return MISSING
+        there = self._is_there(name)
+        last = next(iter(self._state.refs.history(f"raw/{self._dataset}/{name}/0", reverse=True, limit=1)), None)
+        if last is None:
+            return DONE if there else MISSING  # it reads no source: nobody knows by what it was made
+        run = self._state.runs.get(last.run_id)
+        if not there and (run is None or not run.version_digest or self._has(run.version_digest, name)):
+            return MISSING  # it was taken back
+        return DONE if run is not None and self._is_made(run, name) else STALE
+
+    def _is_made(self, run: Run, name: str) -> bool:
+        """Was the same work done by the updater as it is now? Another version of it may have left the bytes of the
+        source where they were, so the run that brought them does not say."""
+        updater = self._updater
+        key = claim_key(updater.id, updater.version, self._dataset, run.trigger.window, run.input_hash, {}, name)
+        last = run if run.claim_key == key else self._state.runs.claimed(key)
+        return last is not None and last.status == "COMMITTED"
+
+    def _has(self, version: str, name: str) -> bool:
+        return next(iter(entries_of(self._objects, version, name)), None) is not None
+
+    def _is_there(self, name: str) -> bool:
+        if self._all is None and self._asked < ONE_BY_ONE:
+            self._asked += 1
+            return self._has(self._version, name)
+        if self._all is None:
+            self._all = {entry.key[0] for entry in entries(self._objects, self._version)}
+        return name in self._all
+
+
+def expected_ms(session: Session, dataset: str) -> int | None:
+    """How long a partition took, of those that were made last; None: none was."""
+    found: list[int] = []
+    for entry in islice(session.state.ledger.entries_of(dataset), LOOKED_AT):
+        receipt = session.state.ledger.receipt(entry.run_id) if entry.outcome == "done" else None
+        if receipt is None or not receipt.partition or receipt.status != "SUCCESS":
+            continue
+        took = parse_instant(receipt.finished_at, "a receipt") - parse_instant(receipt.started_at, "a receipt")
+        found.append(max(took, 0))
+        if len(found) == RUNS:
+            break
+    return round(median(found)) if found else None
+
+
+# -- starting and ending
+
+
+def start(
+    session: Session, backfill: Backfill, wanted: str, *, actor: str, reason: str
+) -> tuple[Planned, Receipt | None]:
+    """Plan it, and move its ref to the plan. What was `wanted`, a digest or the beginning of one, is what is started,
+    or nothing is. No receipt: there is nothing to do."""
+    under_way = board_of(session, backfill.id)
+    if under_way is not None and not under_way.is_over(under_way.progress()):
+        raise Conflict(
+            f"backfill {backfill.id} is under way",
+            hint=f"go on with `kfm backfill resume {backfill.id}`, or end it with `kfm backfill cancel {backfill.id}`",
+        )
+    found = plan(session, backfill)
+    if wanted and not found.digest.removeprefix("sha256:").startswith(wanted.removeprefix("sha256:")):
+        raise Conflict(
+            f"the plan of {backfill.id} is now {found.digest[:19]}, not the one that was shown",
+            hint=f"look at it again: `kfm backfill plan {backfill.id}`",
+        )
+    if not found.runs:
+        return found, None
+    params = {"backfill": backfill.id, "to": found.digest}
+    return found, session.operation("backfill", backfill.dataset, params, actor=actor, reason=reason)
+
+
+def cancel(session: Session, id: str, *, actor: str, reason: str) -> Receipt:
+    """No further partition begins; those at work come to their end."""
+    from kfm.app.backfills.backfill_worker import Telling
+
+    board = under_way(session, id)
+    receipt = session.operation(
+        "backfill", board.plan.dataset, {"backfill": id, "to": "nothing"}, actor=actor, reason=reason
+    )
+    if receipt.status == "SUCCESS":
+        board.end(receipt.run_id, Telling(session, board.plan))
+    return receipt
+
+
+def again(session: Session, id: str, which: Round | None) -> Board:
+    """Another round, if there is something that it would be about and the one before has ended."""
+    board = under_way(session, id)
+    progress = board.progress()
+    if which or board.is_over(progress):
+        board.again(which or "all")
+    return board
+
+
+def board_of(session: Session, id: str) -> Board | None:
+    """None: it was not started, or it was cancelled."""
+    at = session.state.refs.at(f"backfill/{check_id(id, 'backfill')}")
+    return Board(session.state, session.objects, at) if at else None
+
+
+def under_way(session: Session, id: str) -> Board:
+    board = board_of(session, id)
+    if board is None:
+        known = [name.partition("/")[2] for name, _ in session.state.refs.all("backfill/")]
+        close = nearest(id, sorted(known))
+        hint = f"did you mean {close}?" if close else f"start it: `kfm backfill start {printable(id)}`"
+        raise Refused(f"backfill {printable(id)} is not under way", hint=hint)
+    return board
+
+
+# -- looking
+
+
+def stands(session: Session, id: str = "", *, limit: int = 50) -> list[Stand]:
+    """Of one, or of all that are declared or were ever started."""
+    known = {each.id: each.dataset for each in declared(session.resolved)}
+    for entry in session.state.refs.histories("backfill/"):
+        known.setdefault(entry.ref.partition("/")[2], "")
+    if id and id not in known:
+        close = nearest(id, sorted(known))
+        hint = f"did you mean {close}?" if close else f"declare it in a file in {session.config.backfills}"
+        raise BadInput(f"there is no backfill {printable(id)}", hint=hint)
+    return [_stand(session, each, known[each], limit if id else 0) for each in ([id] if id else sorted(known))]
+
+
+def _stand(session: Session, id: str, dataset: str, limit: int) -> Stand:
+    last = next(iter(session.state.refs.history(f"backfill/{id}", reverse=True, limit=1)), None)
+    if last is None:
+        return Stand(id, dataset, "not started", None, "", {}, 0, 0, "", "", [])
+    at = last.after or last.before
+    board = Board(session.state, session.objects, at)
+    progress = board.progress()
+    marks: dict[str, int] = {}
+    failing: list[Failing] = []
+    for position, letter, name in board.partitions():
+        marks[letter] = marks.get(letter, 0) + 1
+        if letter in BAD and len(failing) < limit:
+            failing.append(Failing(name, WORDS[letter], board.run_of(position, progress)))
+    left = sum(marks.get(letter, 0) for letter in todo(board.plan))
+    counts = {WORDS[letter]: n for letter, n in marks.items() if letter not in todo(board.plan)}
+    state = _state(session, board, progress, is_there=bool(last.after))
+    return Stand(
+        id, board.plan.dataset, state, board.plan, at, counts, left, progress.asked, last.ts, last.actor, failing
+    )
+
+
+def _state(session: Session, board: Board, progress: Progress, *, is_there: bool) -> str:
+    from kfm.app.backfills.backfill_worker import is_alive, is_set
+
+    if not is_there:
+        return "cancelled"
+    if board.is_over(progress):
+        return "finished"
+    if is_set(session, board.ref):
+        return "paused"
+    now_ms = session.clock.now_ms()
+    return "at work" if any(is_alive(each, now_ms) for each in progress.flying.values()) else "waiting"

@@ -1,0 +1,268 @@
+"""Working off a backfill: one partition after another, each a run of its own through the walk.
+
+As many may be at it as there are, here or elsewhere: each takes what nobody has, and what somebody left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from kfm.app.runs.auto_promotion import promoted
+from kfm.clock import rfc3339
+from kfm.errors import Broken, Conflict, Frozen, Full, KfmError, PlanDrift
+from kfm.model.backfill_plan import FAILED, BackfillPlan, Flight
+from kfm.model.records import Lease, Receipt, Trigger
+from kfm.scheduling.backfill_cursor import Board, is_new, result_of
+from kfm.scheduling.tick_claims import is_paused
+from kfm.store.process_identity import is_held, this_process
+
+if TYPE_CHECKING:
+    from kfm.app.core.session import Session
+
+CONFLICTS = 3  # in a row, until somebody else is let have it
+LATER_S = 15  # until one that is over, or that something stops, is looked at again
+TAKEN_MS = 60_000  # so long somebody whom nobody can see is believed to be at it
+Tell = Callable[[str, KfmError], None]
+
+
+def is_alive(flight: Flight, now_ms: int) -> bool:
+    """May whoever took it still be at it? Asked of a lease that it does not need: the run has its own."""
+    if not flight.holder:
+        return False  # it was given back
+    lease = Lease(
+        scope="", token=0, holder=flight.holder, expires_ms=flight.since_ms + 365 * 86_400_000, ttl_ms=TAKEN_MS
+    )
+    seen = is_held(lease, now_ms)
+    return seen or is_held(replace(lease, expires_ms=flight.since_ms + TAKEN_MS), now_ms)
+
+
+class Telling:
+    """What comes after the dataset, as triggers: of one partition, or of all. Made before a transaction begins."""
+
+    def __init__(self, session: Session, plan: BackfillPlan) -> None:
+        self._plan = plan
+        self._asked: list[Trigger] = []
+        if plan.downstream == "suppress" or not plan.after:
+            return
+        from kfm.app.runs.due_schedules import schedules_of
+
+        for schedule in schedules_of(session.resolved):
+            if schedule.id in plan.after and not is_paused(session.state, schedule):
+                asked = session.trigger(schedule.dataset, kind="event", actor="kfm backfill", window=schedule.window)
+                self._asked.append(asked)
+
+    def __call__(self, partition: str) -> list[Trigger]:
+        what = f"partition {partition} of " if partition else ""
+        return [replace(each, reason=f"after {what}backfill {self._plan.backfill}") for each in self._asked]
+
+
+class Worker:
+    """One that is at a backfill. What it holds is in the state: it may be killed at any time."""
+
+    def __init__(self, session: Session, board: Board, tell: Tell, *, patient: bool = True) -> None:
+        self._session = session
+        self._patient = patient
+        self._waits: tuple[int, Trigger] | None = None  # for a slot of a pool
+        self._board = board
+        self._tell = tell
+        self._telling = Telling(session, board.plan)
+        self._begun = _begun(session, board)
+        self._conflicts = 0
+        self.over = False  # there was nothing left to take
+        self.stopped = ""  # why it ended before all was done
+        self.busy = False
+
+    def work(self) -> Iterator[Receipt]:
+        """Until nothing is left that could be taken."""
+        yield from self.left()
+        while not self.stopped and not self.over:
+            receipt = self.one()
+            if receipt is not None:
+                yield receipt
+        if not self.stopped:
+            yield from self.left()
+
+    @property
+    def dataset(self) -> str:
+        return self._board.plan.dataset
+
+    @property
+    def waits(self) -> bool:
+        """For a slot of a pool."""
+        return self._waits is not None
+
+    def one(self) -> Receipt | None:
+        """The next partition that nobody has. None: there is none, or it is not to be had, or it waits for a slot."""
+        if self._waits is not None:
+            waits, self._waits = self._waits, None
+            return self._run(*waits)
+        try:
+            taken = self._board.claim(self._asking(), this_process(), self._session.clock.now_ms(), self._telling)
+        except Frozen:
+            self.stopped = "paused"
+            return None
+        self.over = taken is None
+        return self._run(*taken) if taken is not None else None
+
+    def left(self) -> Iterator[Receipt]:
+        """What was taken and has no result: noted if it has ended, done if whoever took it is gone."""
+        me = this_process()
+        for text, flight in self._board.progress().flying.items():
+            position = int(text)
+            ended = self._session.state.inbox.ended(flight.trigger_id)
+            receipt = self._session.state.ledger.receipt(ended.run_id) if ended is not None else None
+            if receipt is not None:
+                self._note(position, receipt)
+                continue
+            now_ms = self._session.clock.now_ms()
+            if flight.holder != me and is_alive(flight, now_ms):
+                continue
+            try:
+                trigger = self._board.take_over(position, me, now_ms)
+            except Frozen:
+                self.stopped = "paused"
+                return
+            if trigger is None:
+                if self._session.state.inbox.ended(flight.trigger_id) is None:
+                    self._board.note(position, FAILED, self._telling, new=False)  # dropped since: it was long ago
+                continue
+            found = self._run(position, trigger)
+            if found is not None:
+                yield found
+            if self.stopped:
+                return
+
+    def _asking(self) -> Trigger:
+        return replace(self._begun, received_at=rfc3339(self._session.clock.now_ms()))
+
+    def _run(self, position: int, trigger: Trigger) -> Receipt | None:
+        session = self._session
+        self.busy = True
+        try:
+            receipt = self._taken_up(trigger) or session.run(
+                trigger, session.updater_of(trigger), patient=self._patient
+            )
+        except Broken:
+            raise
+        except Full:
+            self._waits = (position, trigger)
+            return None
+        except Conflict as problem:  # another has it, or has ended it: what came of it is noted by whoever looks next
+            self._board.give_back(position)
+            self._conflicts += 1
+            if self._conflicts == CONFLICTS or session.updater(trigger.dataset).lease_by != "partition":
+                self.stopped = problem.message
+            return None
+        except KfmError as problem:
+            self._board.give_back(position)
+            self._tell(f"{trigger.dataset} {trigger.partition}", problem)
+            self.stopped = "frozen" if isinstance(problem, Frozen) else "a run could not be ended"
+            return None
+        finally:
+            self.busy = False
+        self._conflicts = 0
+        if not self._note(position, receipt):
+            self._board.give_back(position)
+            self.stopped = "frozen"
+        return receipt
+
+    def _taken_up(self, trigger: Trigger) -> Receipt | None:
+        """The unfinished run of it, if there is one."""
+        for run in self._session.state.runs.unfinished(trigger.dataset):
+            if run.trigger.trigger_id == trigger.trigger_id:
+                return next(iter(self._session.resume(run.run_id)), None)
+        return None
+
+    def _note(self, position: int, receipt: Receipt) -> bool:
+        result = result_of(receipt)
+        if result is not None:
+            self._board.note(position, result, self._telling, new=is_new(receipt))
+        return result is not None
+
+
+def _begun(session: Session, board: Board) -> Trigger:
+    """What each partition is asked for with, by whom and why: as whoever started it said, whoever works it off."""
+    plan = board.plan
+    updater, now = session.updater(plan.dataset), session.dataset(plan.dataset).digest()
+    if (updater.id, updater.version, updater.code_hash, now) != (
+        plan.updater,
+        plan.updater_version,
+        plan.code_hash,
+        plan.config_hash,
+    ):
+        raise PlanDrift(
+            f"backfill {plan.backfill} was planned with other code, another version or settings of {plan.dataset}",
+            hint=f"go back to them, or end it (`kfm backfill cancel {plan.backfill}`) and start it anew",
+        )
+    moved = next(iter(session.state.refs.history(board.ref, reverse=True, limit=1)))
+    reason = f"backfill {plan.backfill}" + (f": {moved.reason}" if moved.reason else "")
+    asked = session.trigger(plan.dataset, actor=moved.actor, reason=reason)
+    return replace(asked, correlation_id=f"backfill.{plan.backfill}.{plan.n}", pool=plan.pool, low=True)
+
+
+class Backfills:
+    """Those that are under way, for `kfm up`: a partition each in every round, so that whatever else is due comes in
+    between."""
+
+    def __init__(
+        self, session: Session, datasets: Sequence[str], tell: Tell, *, goes_on: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._session = session
+        self._goes_on = goes_on
+        self._watched = frozenset(datasets)
+        self._tell = tell
+        self._workers: dict[str, Worker] = {}  # by the digest of the plan
+        self._wait: dict[str, float] = {}
+        self.more = False  # something may be left to take
+
+    @property
+    def busy(self) -> bool:
+        return any(worker.busy for worker in self._workers.values())
+
+    def turn(self) -> Iterator[Receipt]:
+        self.more = False
+        for ref, digest in list(self._session.state.refs.all("backfill/")):
+            if self._wait.get(digest, 0) > self._session.clock.monotonic() or is_set(self._session, ref):
+                continue
+            if not self._goes_on():
+                return
+            try:
+                yield from self._one(digest)
+            except Broken:
+                raise
+            except KfmError as problem:
+                self._tell(ref.replace("/", " "), problem)
+                self._later(digest)
+
+    def _one(self, digest: str) -> Iterator[Receipt]:
+        worker = self._workers.get(digest)
+        if worker is None:
+            board = Board(self._session.state, self._session.objects, digest)
+            if board.plan.dataset not in self._watched or board.is_over(board.progress()):
+                self._later(digest)
+                return
+            worker = self._workers[digest] = Worker(self._session, board, self._tell, patient=False)
+            yield from worker.left()
+        if not worker.stopped:
+            receipt = worker.one()
+            if receipt is not None:
+                yield receipt
+        if worker.over and not worker.stopped:
+            yield from worker.left()
+            yield from promoted(self._session, worker.dataset, self._tell)
+        if worker.over or worker.stopped:
+            del self._workers[digest]
+            self._later(digest)
+        elif not worker.waits:
+            self.more = True
+
+    def _later(self, digest: str) -> None:
+        self._wait[digest] = self._session.clock.monotonic() + LATER_S
+
+
+def is_set(session: Session, ref: str) -> bool:
+    """Is the switch of this backfill set?"""
+    return session.state.refs.at(f"switch/{ref}") not in ("", "open")

@@ -1,0 +1,303 @@
+"""Files of other runners, made from the same declarations: which, what they say, and whether those here are current."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import msgspec
+
+from kfm.errors import BadInput
+from kfm.model.secret import SHORTEST
+from kfm.projections import github_workflow, runner_files
+
+if TYPE_CHECKING:
+    from kfm.config import Resolved
+    from kfm.scheduling.wake_times import Wake
+
+Kind = Literal["github", "tekton", "argo", "systemd", "cron"]
+State = Literal["current", "written", "stale", "absent", "secret"]
+
+FOLDER = "pipelines/runners"
+FILES: dict[Kind, tuple[str, ...]] = {
+    "github": (".github/workflows/kfm.yml",),
+    "tekton": (f"{FOLDER}/tekton.yml",),
+    "argo": (f"{FOLDER}/argo.yml",),
+    "systemd": (f"{FOLDER}/kfm.service", f"{FOLDER}/kfm.timer"),
+    "cron": (f"{FOLDER}/kfm.cron",),
+}
+GITHUB_MIN = 5  # minutes: GitHub takes nothing that comes more often
+LARGEST = 1 << 20  # bytes of a file that is looked at
+
+_PATH = re.compile(r"/?[A-Za-z0-9._][A-Za-z0-9._-]*(?:/[A-Za-z0-9._][A-Za-z0-9._-]*)*\Z")
+_REFERENCE = re.compile(r"(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)\Z")
+# What only a secret looks like: keys in PEM, tokens with the marks of those who give them out, passwords in URLs.
+_SECRETS = re.compile(
+    rb"-----BEGIN [A-Z ]*PRIVATE KEY-----|\b(?:gh[opsur]_|github_pat_)[A-Za-z0-9_]{20,}|\bAKIA[0-9A-Z]{16}\b"
+    rb"|\bxox[abprs]-[A-Za-z0-9-]{10,}|\beyJ[A-Za-z0-9_-]{10,}\.eyJ|\bhv[sb]\.[A-Za-z0-9_-]{20,}|://[^/\s:@\"']+:[^/\s@\"']+@"
+)
+
+
+class File(NamedTuple):
+    """A file of a runner, and how it stands."""
+
+    kind: Kind
+    file: str  # from the folder of kfm.yml
+    state: State
+    about: str = ""
+
+
+def texts(resolved: Resolved, kind: Kind) -> dict[str, str]:
+    """What the files of this kind have to say, by their paths."""
+    from kfm import DISTRIBUTION, __version__
+
+    found = _wakes(resolved)
+    crons = [each.cron() for each in found]
+    place = _place(resolved)
+    if kind == "github":
+        config = resolved.config
+        body = github_workflow.runner(
+            sorted(config.datasets),
+            crons=_for_github(found),
+            package=f"{DISTRIBUTION}=={__version__}",
+            secrets=_for_actions(place.variables),
+            folders=place.kept,
+            writes_releases=config.publish.startswith("github:"),
+        )
+        return {FILES[kind][0]: body}
+    if kind in ("argo", "tekton"):
+        _check_containers(resolved, place, kind)
+        body = runner_files.argo(place, crons) if kind == "argo" else runner_files.tekton(place, crons)
+        return {FILES[kind][0]: body}
+    if kind == "cron":
+        from kfm.scheduling.wake_times import within_the_hour
+
+        return {FILES[kind][0]: runner_files.cron(place, [within_the_hour(found).cron()])}
+    service, timer = FILES[kind]
+    return {
+        service: runner_files.systemd_service(place),
+        timer: runner_files.systemd_timer([_calendar(each) for each in found]),
+    }
+
+
+def notes(resolved: Resolved, kind: Kind) -> Iterator[str]:
+    """What somebody should know who uses this runner."""
+    from kfm.app.runs.due_schedules import schedules_of
+
+    for schedule in schedules_of(resolved):
+        if schedule.catch_up == "none" and schedule.cron:
+            yield f"schedule {schedule.id} has catch_up: none: what this runner begins more than 90 s late does not run"
+    if kind == "github":
+        found = _wakes(resolved)
+        if _for_github(found) != [each.cron() for each in found]:
+            yield f"GitHub looks every {GITHUB_MIN} minutes at most, and begins late when it is busy"
+        if any(each.startswith("file:") for each in _references(resolved)):
+            yield "there are secrets in file:PATH, and GitHub's own machines have no such file: use env:NAME for them"
+
+
+def write(resolved: Resolved, kind: Kind) -> list[File]:
+    """Put them in their places, where they are not there as they should be."""
+    from kfm.app.runs.run_exports import write_file
+
+    found = []
+    for file, text in texts(resolved, kind).items():
+        path = os.path.join(resolved.root, file)
+        if _read(path, file) == text.encode():
+            found.append(File(kind, file, "current"))
+        else:
+            write_file(path, [text.encode()])
+            found.append(File(kind, file, "written"))
+    return found
+
+
+def check(resolved: Resolved, kinds: Sequence[Kind], env: Mapping[str, str]) -> list[File]:
+    """How the files stand: of these kinds, or of all kinds that have files here."""
+    here: Sequence[Kind] = kinds or [
+        kind for kind, files in FILES.items() if any(os.path.lexists(os.path.join(resolved.root, f)) for f in files)
+    ]
+    known = _values(resolved, env)
+    found = []
+    for kind in here:
+        for file, text in texts(resolved, kind).items():
+            body = _read(os.path.join(resolved.root, file), file)
+            if body is None:
+                found.append(File(kind, file, "absent", f"write it with `kfm runners write {kind}`"))
+            elif line := _secret_in(body, known):
+                found.append(File(kind, file, "secret", f"line {line} holds a secret: withdraw it, and take it out"))
+            elif body != text.encode():
+                line = _first_difference(body, text.encode())
+                about = f"differs from line {line} on; write it anew with `kfm runners write {kind}`"
+                found.append(File(kind, file, "stale", about))
+            else:
+                found.append(File(kind, file, "current"))
+    return found
+
+
+# -- when
+
+
+def _wakes(resolved: Resolved) -> list[Wake]:
+    from kfm.app.runs.due_schedules import schedules_of
+    from kfm.scheduling.schedule_ticks import is_cron
+    from kfm.scheduling.wake_times import wakes
+
+    every = resolved.config.runners.every
+    if not is_cron(every):
+        raise BadInput(
+            f"{resolved.document.place(('runners', 'every'))}: runners.every is no time that ever comes",
+            hint="cron has five fields: minute, hour, day, month, weekday, such as 17 * * * *",
+        )
+    schedules = schedules_of(resolved)
+    clocked = {each.dataset for each in schedules if each.cron or each.after}
+    besides = [every] if set(resolved.config.datasets) - clocked else []
+    return wakes(schedules, besides) or wakes([], [every])
+
+
+def _for_github(found: Sequence[Wake]) -> list[str]:
+    from kfm.scheduling.wake_times import no_closer
+
+    return [no_closer(each, GITHUB_MIN).cron() for each in found]
+
+
+def _calendar(wake: Wake) -> str:
+    days, months = (
+        "*" if len(said) == most else ",".join(f"{each:02}" for each in sorted(said))
+        for said, most in ((wake.days, 31), (wake.months, 12))
+    )
+    return runner_files.calendar(sorted(wake.minutes), sorted(wake.hours), days, months, sorted(wake.weekdays))
+
+
+# -- where
+
+
+def _place(resolved: Resolved) -> runner_files.Place:
+    said = msgspec.structs.asdict(resolved.config.runners)
+    said.pop("every")
+    references = sorted(set(_references(resolved)))
+    return runner_files.Place(
+        **said,
+        kept=tuple(_kept(resolved)),
+        variables=tuple(each[4:] for each in references if each.startswith("env:")),
+    )
+
+
+def _kept(resolved: Resolved) -> list[str]:
+    """The folders that a run leaves something in for the next, none inside another."""
+    config = resolved.config
+    said = [config.objects, config.publish, config.catalog]
+    folders = [each.partition(":")[2] for each in said if each.startswith("file:")]
+    if config.state.startswith(("sqlite:", "jsonl:")):
+        folders.append(posixpath.dirname(config.state.partition(":")[2]) or ".")
+    else:
+        raise BadInput(
+            "a state in memory is gone after each run", hint="give `state` a place, such as sqlite:.kfm/state.db"
+        )
+    found: list[str] = []
+    for folder in sorted(posixpath.normpath(each.replace("///", "/", 1)) for each in [*folders, config.artifacts]):
+        if folder == "." or folder.startswith(".."):
+            raise BadInput(
+                f"{folder} would have to be kept, which is not a folder of its own inside the installation",
+                hint="let `state`, `objects`, `publish` and `catalog` each be in a folder such as .kfm",
+            )
+        _plain(folder, "a folder that is kept")
+        if not any(folder == one or folder.startswith(f"{one}/") for one in found):
+            found.append(folder)
+    return found
+
+
+def _plain(path: str, what: str) -> None:
+    if not _PATH.match(path.replace("../", "")):
+        raise BadInput(
+            f"{what} has a path that not every runner can write", hint="use letters, digits, dots, dashes and slashes"
+        )
+
+
+def _references(resolved: Resolved) -> Iterator[str]:
+    """What a run may need. Those who send webhooks are not answered by `kfm up --once`, so their secrets stay away."""
+    config = resolved.config
+    if config.publish.startswith("github:"):
+        yield config.github.token
+    if config.graph:
+        yield from (config.neo4j.user, config.neo4j.password)
+    yield from _strings(msgspec.to_builtins([config.openlineage, config.ledger, config.attest, config.policy]))
+    yield from (custodian.key for custodian in config.custodians.values())
+    for dataset in config.datasets.values():
+        for source in dataset.sources.values():
+            yield from source.headers.values()
+            yield from source.query.values()
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for each in value:
+            yield from _strings(each)
+    elif isinstance(value, str) and _REFERENCE.match(value):
+        yield value
+
+
+def _for_actions(variables: Sequence[str]) -> list[str]:
+    """Their names as GitHub takes them; the token of the job is not one of them."""
+    found = [each for each in variables if each != "GITHUB_TOKEN"]
+    for name in found:
+        if name.upper().startswith("GITHUB_"):
+            raise BadInput(f"GitHub takes no secret called {name}", hint="call it something that begins otherwise")
+    return found
+
+
+def _check_containers(resolved: Resolved, place: runner_files.Place, kind: Kind) -> None:
+    missing = "image" if not place.image else "kubectl_image" if kind == "tekton" and not place.kubectl_image else ""
+    if missing:
+        raise BadInput(
+            f"runners.{missing} is not set, and {kind} runs containers",
+            hint=f"add a line like {missing}: NAME@sha256:DIGEST under `runners:` in kfm.yml",
+        )
+    if any(each.startswith("file:") for each in _references(resolved)):
+        # Kubernetes opens the files of a secret to the group of the pod, and what others can read is no secret here.
+        raise BadInput(
+            f"a secret lies in file:PATH, which {kind} cannot bring into a container and keep closed to others",
+            hint="use env:NAME, which it takes from a Kubernetes secret, or an installed store of secrets",
+        )
+
+
+# -- what is here
+
+
+def _read(path: str, file: str) -> bytes | None:
+    try:
+        with open(path, "rb") as found:
+            body = found.read(LARGEST + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise BadInput(
+            f"{file} cannot be read: {(error.strerror or '').lower()}", hint="look at the file and its permissions"
+        ) from None
+    return body
+
+
+def _values(resolved: Resolved, env: Mapping[str, str]) -> list[bytes]:
+    """The secrets that are known here, so that none is found where only its name belongs."""
+    found = []
+    for reference in _references(resolved):
+        if reference.startswith("env:") and len(value := env.get(reference[4:], "")) >= SHORTEST // 4:
+            found.append(value.encode("utf-8", "surrogateescape"))
+    return found
+
+
+def _secret_in(body: bytes, known: Sequence[bytes]) -> int:
+    """The first line that holds one; 0: none does."""
+    for number, line in enumerate(body.splitlines(), 1):
+        if _SECRETS.search(line) or any(value in line for value in known):
+            return number
+    return 0
+
+
+def _first_difference(left: bytes, right: bytes) -> int:
+    ours, theirs = left.splitlines(), right.splitlines()
+    same = next((n for n, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), min(len(ours), len(theirs)))
+    return same + 1

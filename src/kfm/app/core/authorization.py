@@ -1,0 +1,274 @@
+"""By whose leave: what the walk asks before an operation commits, where there is a key list.
+
+The answer is a warrant: the order that is used up in the commit itself, and the key list that must still be in force
+there. There is no other way to one: not by a name that somebody gives, not by taking up a run that was killed, not by a
+trigger that waited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from kfm.app.core.keyring import Installed, in_force, now
+from kfm.clock import parse_instant
+from kfm.crypto.approvals import Request, decide, not_counted
+from kfm.crypto.change_request import MAY_COME, Order, identified, read_order
+from kfm.crypto.key_list import Keys, first_list, next_list
+from kfm.engine.run_context import RULED, SIGNED
+from kfm.engine.stage_results import Warrant
+from kfm.errors import BadInput, Corrupt, Denied
+from kfm.model.keys import digest
+from kfm.model.labels import joined, standing_of_source
+from kfm.model.operation_target import LABELS
+from kfm.model.records import RefMove, Standing, Trigger
+from kfm.operations.key_operations import LIST, ORDERS
+from kfm.operations.preview_operations import PREVIEWED
+from kfm.operations.ref_moves import NOTHING
+
+# What a request is about; the rest of it is who asks, why and when.
+MATTER = ("action", "dataset", "custodian", "subject", "records", "before", "after", "params")
+
+
+def warrant(session: Installed, op: str, trigger: Trigger, moves: list[RefMove]) -> Warrant:
+    """Denied unless the keys in force let it be done."""
+    if op in PREVIEWED:  # they move nothing that is public
+        return Warrant()
+    if op == "keys":
+        return _listing(session, trigger, moves[0])
+    if op == "backfill":  # whoever may run a dataset may run its parts
+        return Warrant()
+    keys = in_force(session)
+    if op in SIGNED:
+        return _signing(session, op, keys, moves[0])
+    if keys is None:
+        if op in RULED:
+            raise Denied("there is no key list to sign by", hint="make one: `kfm keys new --person NAME --role admin`")
+        return Warrant()
+    wanted = matter(session, op, trigger, moves[0])
+    at = now(session)
+    refused: list[str] = []
+    for order in _orders_for(session, wanted):
+        verdict = decide(order.request, order.acts, keys, now=at, used=())
+        if verdict.allow:
+            using = _using(session, order, keys)
+            return _lowering(session, using, moves[0]) if op == "labels" else using
+        refused += [f"{order.request.id}: {reason}" for reason in verdict.reasons]
+    raise Denied(
+        f"{wanted.action} of {wanted.dataset} is signed by nobody who may do it"
+        if not refused
+        else f"{wanted.action} of {wanted.dataset} may not be done: {'; '.join(refused[:20])}",
+        hint="sign it with --key FILE; what takes others too is then asked for, see `kfm review list`",
+    )
+
+
+def matter(session: Installed, op: str, trigger: Trigger, move: RefMove) -> Request:
+    """What would be done, as a request has it; nobody asks for it yet."""
+    if op in RULED:
+        return _ruled(session, op, trigger, move)
+    action = "withdraw" if op == "rollback" and not move.after else op
+    protects = op in ("promote", "rollback")
+    return Request(
+        id="",
+        action=action,
+        requester="",
+        dataset=trigger.dataset,
+        purpose="",
+        created_at="",
+        expires_at="",
+        custodian=" ".join(custodians(session, trigger.dataset, move)) if protects else "",
+        subject=move.after,
+        before=move.before or NOTHING,
+        after=move.after or NOTHING,
+        params={"ref": move.ref},
+    )
+
+
+def _ruled(session: Installed, op: str, trigger: Trigger, move: RefMove) -> Request:
+    """A change of rules, weighed as they are now: bound to the file that it was made from, too."""
+    from kfm.app.core import labels_in_force, signed_policies
+
+    params = {"ref": move.ref}
+    if op == "labels":
+        params["file"] = trigger.params.get("file", "")
+        labels_in_force.check_untouched(session, params["file"])
+        found = labels_in_force.weigh(session, labels_in_force.read_bytes(session.objects.read(move.after)))
+        action, whose = found.action, found.custodians
+    else:
+        if digest(signed_policies.current(session, move.ref)) != move.after:
+            raise Denied("it was changed since this was signed", hint="look at it, and ask anew", rule="rules.changed")
+        action, whose = signed_policies.weigh(session, move.ref, move.before)
+    return Request(
+        id="",
+        action=action,
+        requester="",
+        dataset=trigger.dataset,
+        purpose="",
+        created_at="",
+        expires_at="",
+        custodian=" ".join(whose),
+        subject=move.after,
+        before=move.before or NOTHING,
+        after=move.after,
+        params=params,
+    )
+
+
+def custodians(session: Installed, dataset: str, move: RefMove) -> list[str]:
+    """Who has a say in a version: of whatever it was made of, of the one it takes the place of, and whoever the labels
+    of today name, should they have been written since."""
+    try:
+        standings = [labelled(session, dataset)]
+    except BadInput:  # labels that cannot be read let nothing be shown, and keep nothing from being taken back
+        if move.after:
+            raise
+        standings = []
+    for at in (move.before, move.after):
+        version = session.state.ledger.version(dataset, at) if at else None
+        standings.append(version.standing if version is not None else None)
+    return sorted({name for each in standings if each is not None for name in each.custodians})
+
+
+def labelled(session: Installed, dataset: str) -> Standing | None:
+    """What the file of labels says of a dataset and all its sources; None if there is no such file."""
+    if not session.resolved.config.labels and not session.state.refs.at(LABELS):
+        return None
+    from kfm.app.core.labels_in_force import labels_in_force
+
+    declared = session.resolved.config.datasets.get(dataset)
+    addresses = [source.known_as for source in declared.sources.values()] if declared is not None else []
+    labels, today = labels_in_force(session), now(session)[:10]
+    return joined(
+        standing_of_source(labels, dataset=dataset, source=address, digest="", today=today)
+        for address in [*addresses, ""]
+    )
+
+
+def is_about(order: Order, wanted: Request) -> bool:
+    return all(getattr(order.request, name) == getattr(wanted, name) for name in MATTER)
+
+
+def orders(session: Installed) -> Iterator[Order]:
+    """All there are, as they stand now."""
+    with session.state.reading():  # one look: another may sign meanwhile
+        found = [read_order(body) for _, body in session.state.orders.all()]
+        moved = [each for each in found if session.state.refs.at(ORDERS + each.request.id) != each.digest]
+    if moved:
+        raise Corrupt(f"order {moved[0].request.id} is not what was signed", hint="restore the state from a copy")
+    yield from found
+
+
+def approval(session: Installed, dataset: str, subject: str) -> tuple[list[str], int] | None:
+    """Who approved that exactly this version is published, and when the last of them did; none: nobody who may. What
+    was used since was approved."""
+    keys = in_force(session)
+    if keys is None:
+        return None
+    at = now(session)
+    every = [*([session.offered] if session.offered is not None else []), *orders(session)]
+    for order in every:
+        request = order.request
+        if (request.action, request.dataset, request.subject) != ("promote", dataset, subject):
+            continue
+        last = max((act.signed_at for act in order.acts), default="")
+        verdict = decide(request, order.acts, keys, now=last if order.state == "used" else at, used=())
+        if order.state in ("open", "used") and verdict.allow and verdict.people:
+            return verdict.people, parse_instant(last, "a signature")
+    return None
+
+
+def signed_since(session: Installed, dataset: str, subject: str, since: str) -> bool:
+    """Did all who must sign after this moment that exactly this version is published?"""
+    keys = in_force(session)
+    every = [*([session.offered] if session.offered is not None else []), *orders(session)]
+    for order in every if keys is not None else ():
+        request = order.request
+        later = [act for act in order.acts if act.signed_at > since]
+        asked = (request.action, request.dataset, request.subject) == ("promote", dataset, subject)
+        if asked and order.state == "open" and decide(request, later, keys, now=now(session), used=()).allow:
+            return True
+    return False
+
+
+def _orders_for(session: Installed, wanted: Request) -> Iterator[Order]:
+    """What was signed right now first, then what others signed before and nobody used."""
+    if session.offered is not None and is_about(session.offered, wanted):
+        yield session.offered
+    yield from (each for each in orders(session) if each.state == "open" and is_about(each, wanted))
+
+
+def _lowering(session: Installed, using: Warrant, move: RefMove) -> Warrant:
+    """By what was signed, what the state has learned may be believed otherwise."""
+    from kfm.app.core.labels_in_force import read_bytes, weigh
+
+    return msgspec.structs.replace(using, lowered=weigh(session, read_bytes(session.objects.read(move.after))).lowered)
+
+
+def _using(session: Installed, order: Order, keys: Keys) -> Warrant:
+    used = order.became("used")
+    ref = ORDERS + order.request.id
+    before = "" if order is session.offered else order.digest
+    move = RefMove(ref=ref, before=before, after=used.digest)
+    return Warrant(
+        moves=[move],
+        rows=[(used.digest, used.body)],
+        orders=[(used.request.digest, used.body)],
+        held={LIST: keys.digest},
+    )
+
+
+def _listing(session: Installed, trigger: Trigger, move: RefMove) -> Warrant:
+    """The next key list, signed by all who must."""
+    current = in_force(session)
+    file = session.objects.read(trigger.params.get("file", ""))
+    after = first_list(file, now(session)) if current is None else next_list(current, file, now(session))
+    if after.digest != move.after:
+        raise Denied("the key list that was signed is another one", hint="make it anew with `kfm keys`")
+    return Warrant()
+
+
+def _signing(session: Installed, op: str, keys: Keys | None, move: RefMove) -> Warrant:
+    """A new order, or an old one with one signature more, or at its end."""
+    if keys is None:
+        raise Denied("there is no key list to sign by", hint="make one: `kfm keys new --person NAME --role admin`")
+    old = read_order(session.objects.read(move.before)) if move.before else None
+    new = read_order(session.objects.read(move.after))
+    reasons = _against(op, old, new, keys, now(session))
+    if move.ref != ORDERS + new.request.id or identified(new.request) != new.request:
+        reasons.append("request.changed")
+    if reasons:
+        raise Denied(
+            f"{op} of order {new.request.id} counts for nothing: {'; '.join(reasons)}",
+            hint="docs/guides/keys.md says what each of these means",
+        )
+    return Warrant(orders=[(new.request.digest, new.body)], held={LIST: keys.digest})
+
+
+def _against(op: str, old: Order | None, new: Order, keys: Keys, at: str) -> list[str]:
+    if op == "request":
+        verdict = decide(new.request, new.acts, keys, now=at, used=())
+        alone = old is None and new.state == "open" and len(new.acts) == 1
+        return [reason for reason in verdict.reasons if reason not in MAY_COME] + ([] if alone else ["request.changed"])
+    if old is None or old.state != "open":
+        return [f"request.{old.state if old is not None else 'unknown'}"]
+    if op == "expire":
+        right = new == old.became("expired") and at >= old.request.expires_at
+        return [] if right else ["request.not-expired"]
+    if not new.acts or new.acts[-1].kind != op:
+        return ["request.changed"]
+    act = new.acts[-1]
+    signed = old.signed(act) if op == "approve" else old.signed(act).became("rejected")
+    reasons = [] if new == signed else ["request.changed"]
+    return reasons + not_counted(new.request, act, old.acts, keys, at)
+
+
+def may_be_done(order: Order, keys: Keys, at: str) -> bool:
+    return order.state == "open" and decide(order.request, order.acts, keys, now=at, used=()).allow
+
+
+def asked_by(wanted: Request, person: str, purpose: str, at: str, until: str) -> Request:
+    """The request, by a person, for a time."""
+    return identified(
+        msgspec.structs.replace(wanted, requester=person, purpose=purpose, created_at=at, expires_at=until)
+    )

@@ -1,0 +1,168 @@
+"""Two gates of a promotion, asked where the policies have said yes: is what the catalog would say valid, and does the
+graph know without a gap or a circle what the version was made of? Any doubt is a no."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple
+
+import msgspec
+
+from kfm.app.core.keyring import Installed
+from kfm.clock import rfc3339
+from kfm.delivery.public_runs import entry_of
+from kfm.errors import Corrupt, KfmError, Unavailable
+from kfm.model.lineage_edges import made_by, used_by, version_named
+from kfm.model.records import Decision, LedgerEntry, RefEntry, RefMove
+
+MOST = 5  # of either kind that are told
+# What each rule asks for: of every version, and where the installation has a catalog.
+GRAPH = {
+    "graph.broken": "the graph of lineage says what the receipts say of all that it was made of",
+    "graph.circle": "no version was made of itself, by whatever way",
+    "graph.orphan": "every version it was made of has a record",
+}
+CATALOG = {
+    "catalog.links": "every link of what the catalog would say leads to a file",
+    "catalog.schema": "what the catalog would say of it is valid to the schemas it names",
+    "catalog.unchecked": "what the catalog would say of it can be checked here",
+}
+
+Version = tuple[str, str]  # the dataset and the digest
+
+
+class Fault(NamedTuple):
+    rule: str
+    reason: str
+
+
+def held_against(session: Installed, decision: Decision, move: RefMove, now_ms: int) -> Decision:
+    """A yes as it was, or a no with what stands against it."""
+    found = faults(session, move, now_ms)
+    if not found:
+        return decision
+    return msgspec.structs.replace(
+        decision, allow=False, rules=[each.rule for each in found], reasons=[each.reason for each in found]
+    )
+
+
+def faults(session: Installed, move: RefMove, now_ms: int) -> list[Fault]:
+    """What stands against the move, of either kind the first few."""
+    dataset = move.ref.partition("/")[2]
+    found = list(islice(_graph(session, (dataset, move.after)), MOST))
+    if session.resolved.config.catalog:
+        found += islice(_catalog(session, move, now_ms), MOST)
+    return found
+
+
+def rules_asked(session: Installed) -> dict[str, str]:
+    return {**CATALOG, **GRAPH} if session.resolved.config.catalog else GRAPH
+
+
+# -- the catalog
+
+
+def _catalog(session: Installed, move: RefMove, now_ms: int) -> Iterator[Fault]:
+    try:
+        yield from _documents(session, move, now_ms)
+    except Unavailable as problem:
+        yield Fault("catalog.unchecked", f"catalog: {problem.message}; {problem.hint}")
+    except KfmError as problem:
+        yield Fault("catalog.schema", f"catalog: what it would say cannot be made: {problem.code}")
+    except Exception as problem:  # what an author says of a version may be anything; its words are not told
+        yield Fault("catalog.schema", f"catalog: what it would say cannot be made ({type(problem).__name__})")
+
+
+def _documents(session: Installed, move: RefMove, now_ms: int) -> Iterator[Fault]:
+    """Each that the move would write, held against the schemas it names; and its links against what would be there."""
+    from kfm.app.core.catalog_validation import check, inside
+    from kfm.app.core.catalogs import foretold
+
+    dataset = move.ref.partition("/")[2]
+    moves = list(session.state.refs.history(move.ref))
+    if not moves or moves[-1].after != move.after:
+        moves.append(_as_if(move, len(moves) + 1, now_ms))
+    changes, whole = foretold(session, dataset, moves)
+    there: set[str] = set()
+    gone: set[str] = set()
+    leads: dict[str, str] = {}
+    for path, body in changes:
+        if body is None:
+            gone.add(path)
+            continue
+        there.add(path)
+        if path.endswith(".html"):  # for people, and made of the same
+            continue
+        document = msgspec.json.decode(body)
+        for problem in check(document)[1]:
+            yield Fault("catalog.schema", f"catalog: {path}{problem.place}: {problem.reason}")
+        for _, href in inside(document):
+            leads.setdefault(_joined(path, href), path)
+    for target, path in leads.items():
+        mine = target.startswith(f"{dataset}/")
+        if target in gone or (whole and mine and target not in there):
+            yield Fault("catalog.links", f"catalog: a link of {path} would lead to no file")
+
+
+def _as_if(move: RefMove, number: int, now_ms: int) -> RefEntry:
+    return RefEntry(
+        ref=move.ref, n=number, before=move.before, after=move.after, run_id="", op="promote", actor="", reason="",
+        ts=rfc3339(now_ms),
+    )  # fmt: skip
+
+
+def _joined(path: str, href: str) -> str:
+    return os.path.normpath(os.path.join(os.path.dirname(path), href.partition("#")[0]))
+
+
+# -- the graph
+
+
+def _graph(session: Installed, start: Version) -> Iterator[Fault]:
+    """All that a version was made of, back to what was read from outside: each thing once, the way to it remembered."""
+    way: list[tuple[Version, Iterator[Version | Fault]]] = [(start, _made_of(session, start))]
+    on_the_way, met = {start}, {start}
+    while way:
+        one = next(way[-1][1], None)
+        if one is None:
+            on_the_way.discard(way.pop()[0])
+        elif isinstance(one, Fault):
+            yield one
+        elif one in on_the_way:
+            names = " → ".join(dict.fromkeys(each for (each, _), _ in way))
+            yield Fault("graph.circle", f"graph: a version of {one[0]} was made of itself, by way of {names}")
+        elif one not in met:
+            met.add(one)
+            on_the_way.add(one)
+            way.append((one, _made_of(session, one)))
+
+
+def _made_of(session: Installed, version: Version) -> Iterator[Version | Fault]:
+    """The versions that went into one, by every run that made it; and what is not as the receipts say."""
+    dataset, digest = version
+    state = session.state
+    if state.ledger.version(dataset, digest) is None:
+        yield Fault("graph.orphan", f"graph: a version of {dataset} that was read has no record")
+        return
+    for run_id in state.lineage.makers(dataset, digest):
+        receipt = state.ledger.receipt(run_id)
+        if receipt is None or made_by(receipt) != digest:
+            yield Fault("graph.broken", f"graph: run {run_id} is named as a maker, and its receipt does not say so")
+            continue
+        entry = _entry(session, run_id)
+        for address, checksum in used_by(receipt):
+            key = f"used/{address}#{checksum}@{entry.index if entry else 0:012d}"
+            if entry is None or state.tables.get("lineage", key) != run_id.encode():
+                yield Fault("graph.broken", f"graph: an edge of run {run_id} is missing")
+            read = version_named(address, checksum)
+            if read is not None and checksum and read != version:  # where nothing was yet, nothing was read
+                yield read
+
+
+def _entry(session: Installed, run_id: str) -> LedgerEntry | None:
+    try:
+        return entry_of(session.state, run_id)
+    except Corrupt:
+        return None

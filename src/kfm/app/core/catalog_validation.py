@@ -1,0 +1,259 @@
+"""Checks catalog documents against the schemas they name: STAC, DCAT-US, PROV-JSON, OpenLineage, CloudEvents.
+
+Offline, and honest: what no installed schema speaks of is said to be unchecked, never to be valid.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from kfm.app.core import schema_store
+from kfm.errors import BadInput
+from kfm.model.records import Record
+from kfm.parsing.characters import printable
+from kfm.projections import openlineage
+
+MOST = 20  # problems that are told of one document
+_STAC = "https://schemas.stacspec.org/v{version}/{part}-spec/json-schema/{part}.json"
+_PARTS = {"Feature": "item", "Collection": "collection", "Catalog": "catalog"}
+_VERSIONS = ("1.0.0", "1.1.0")
+_CLOUDEVENTS = "https://github.com/cloudevents/spec/cloudevents/formats/cloudevents.json"
+_WHOLE, _LINES = (".json", ".jsonld", ".geojson"), (".ndjson", ".jsonl")
+_INSIDE = frozenset(  # links that must lead to a file beside
+    ("root", "parent", "child", "item", "collection", "predecessor-version", "successor-version", "latest-version")
+)
+_ENDS = {  # what the statements of PROV-JSON connect
+    "used": {"prov:activity": "activity", "prov:entity": "entity"},
+    "wasGeneratedBy": {"prov:activity": "activity", "prov:entity": "entity"},
+    "wasInvalidatedBy": {"prov:activity": "activity", "prov:entity": "entity"},
+    "wasAssociatedWith": {"prov:activity": "activity", "prov:agent": "agent", "prov:plan": "entity"},
+    "wasAttributedTo": {"prov:entity": "entity", "prov:agent": "agent"},
+    "wasDerivedFrom": {"prov:generatedEntity": "entity", "prov:usedEntity": "entity"},
+}
+
+
+class Problem(Record, frozen=True):
+    place: str  # a JSON pointer
+    reason: str
+    schema: str = ""
+
+
+class Checked(Record, frozen=True):
+    """One document, and what is to be said of it."""
+
+    path: str
+    line: int  # of a file that holds one on each line; 0: the whole file
+    kind: str  # stac | dcat | prov | openlineage | cloudevents | unknown
+    problems: tuple[Problem, ...]
+    unchecked: tuple[str, ...]  # what nobody here has a schema of
+
+    @property
+    def verdict(self) -> str:
+        return "broken" if self.problems else "unchecked" if self.unchecked else "valid"
+
+
+def validate(path: str) -> Iterator[Checked]:
+    """A file, or every document in a folder and below, in the order of their names."""
+    if os.path.isdir(path):
+        for folder, folders, files in os.walk(path):
+            folders.sort()
+            for name in sorted(files):
+                if name.endswith((*_WHOLE, *_LINES)):
+                    yield from _file(os.path.join(folder, name))
+    elif os.path.isfile(path):
+        yield from _file(path)
+    elif os.path.exists(path):
+        raise BadInput(f"{printable(path)} is neither a file nor a folder", hint="name a catalog folder, or a document")
+    else:
+        raise BadInput(f"there is no {printable(path)}", hint="name a catalog folder, or a document of one")
+
+
+def _file(path: str) -> Iterator[Checked]:
+    try:
+        # Not waiting for somebody to write: what is called like a document may be a pipe.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                yield Checked(path=path, line=0, kind="unknown", problems=(_NO_FILE,), unchecked=())
+                return
+            bodies = list(file) if path.endswith(_LINES) else [file.read()]
+    except OSError as problem:
+        raise BadInput(f"{printable(path)} cannot be read: {problem.strerror}", hint="see its permissions") from None
+    for number, body in enumerate(bodies, 1):
+        line = number if path.endswith(_LINES) else 0
+        try:
+            document = msgspec.json.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            yield Checked(path=path, line=line, kind="unknown", problems=(_NOT_JSON,), unchecked=())
+            continue
+        kind, problems, unchecked = check(document)
+        problems += _links(path, document) if kind == "stac" and not line else []
+        yield Checked(path=path, line=line, kind=kind, problems=tuple(problems[:MOST]), unchecked=tuple(unchecked))
+
+
+_NOT_JSON = Problem(place="", reason="is not JSON")
+_NO_FILE = Problem(place="", reason="is no plain file")
+
+
+def check(document: Any) -> tuple[str, list[Problem], list[str]]:
+    """What kind of document it is, what is wrong with it, and what was not checked."""
+    if isinstance(document, list) and document and all(isinstance(each, dict) for each in document):
+        return _several(document)
+    if not isinstance(document, dict):
+        return "unknown", [Problem(place="", reason="is no object")], []
+    if "stac_version" in document:
+        return "stac", *_stac(document)
+    if document.get("type") == "FeatureCollection" and isinstance(document.get("features"), list):
+        return "stac", *_item_collection(document["features"])
+    if "specversion" in document:
+        return "cloudevents", _against(_CLOUDEVENTS, document), []
+    if "eventTime" in document and "schemaURL" in document:
+        return "openlineage", *_openlineage(document)
+    if "bundle" in document and "prefix" in document:
+        return "prov", _prov(document), []
+    if document.get("@type") == "dcat:Catalog":
+        return "dcat", _against(schema_store.DCAT_US, document), []
+    if "@context" in document:
+        return "unknown", [], ["JSON-LD that is no dcat:Catalog"]
+    return "unknown", [], ["no kind of catalog document that is known"]
+
+
+def _several(documents: list[dict[str, Any]]) -> tuple[str, list[Problem], list[str]]:
+    """A file with a list of them, such as the events of a run."""
+    kinds: set[str] = set()
+    problems: list[Problem] = []
+    unchecked: dict[str, None] = {}
+    for number, each in enumerate(documents):
+        kind, found, others = check(each)
+        kinds.add(kind)
+        problems += [msgspec.structs.replace(one, place=f"/{number}{one.place}") for one in found]
+        unchecked.update(dict.fromkeys(others))
+    return (kinds.pop() if len(kinds) == 1 else "unknown"), problems, list(unchecked)
+
+
+def _against(address: str, value: Any, place: str = "") -> list[Problem]:
+    found = schema_store.validator(address)
+    if found.is_valid(value):
+        return []
+    name = address.partition("#")[0]
+    return [
+        Problem(place=place + _pointer(error.instance_path), reason=error.message, schema=name)
+        for error in (_plainest(error) for error in found.iter_errors(value))
+    ]
+
+
+def _plainest(error: Any) -> Any:
+    """Of an error that only says "none of these", the one that a person would name: of the alternative that was meant,
+    which is the one whose `type` fits and that fails deepest."""
+    context = [branch for branch in (getattr(error.kind, "context", None) or []) if branch]
+    if not context:
+        return error
+    meant = [branch for branch in context if not any(each.instance_path[-1:] == ["type"] for each in branch)]
+    best = max(meant or context, key=lambda branch: max(len(each.instance_path) for each in branch))
+    return _plainest(max(best, key=lambda each: len(each.instance_path)))
+
+
+def _pointer(path: list[str | int]) -> str:
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
+
+
+def _stac(document: dict[str, Any], place: str = "") -> tuple[list[Problem], list[str]]:
+    version, kind = document["stac_version"], document.get("type")
+    if version not in _VERSIONS:
+        return [Problem(place=f"{place}/stac_version", reason=f"is none of {', '.join(_VERSIONS)}")], []
+    part = _PARTS.get(kind) if isinstance(kind, str) else None
+    if part is None:
+        return [Problem(place=f"{place}/type", reason=f"is none of {', '.join(_PARTS)}")], []
+    problems = _against(_STAC.format(version=version, part=part), document, place)
+    unchecked = []
+    extensions = document.get("stac_extensions") or []
+    for address in extensions if isinstance(extensions, list) else []:
+        if isinstance(address, str) and schema_store.known(address):
+            problems += _against(address.partition("#")[0], document, place)
+        else:
+            unchecked.append(printable(str(address), 200)[1:-1])
+    return problems, unchecked
+
+
+def _item_collection(features: list[Any]) -> tuple[list[Problem], list[str]]:
+    problems: list[Problem] = []
+    unchecked: dict[str, None] = {}
+    for number, each in enumerate(features):
+        if not isinstance(each, dict) or "stac_version" not in each:
+            problems.append(Problem(place=f"/features/{number}", reason="is no STAC item"))
+            continue
+        found, others = _stac(each, f"/features/{number}")
+        problems += found
+        unchecked.update(dict.fromkeys(others))
+    return problems, list(unchecked)
+
+
+def _links(path: str, document: dict[str, Any]) -> list[Problem]:
+    """Relative links that should lead to a document beside, and do not."""
+    return [
+        Problem(place=f"/links/{number}/href", reason="leads to no file")
+        for number, href in inside(document)
+        if not os.path.isfile(os.path.join(os.path.dirname(path), href.partition("#")[0]))
+    ]
+
+
+def inside(document: Any) -> Iterator[tuple[int, str]]:
+    """The links of a document that lead to others of its catalog, by their numbers."""
+    links = document.get("links") if isinstance(document, dict) and "stac_version" in document else None
+    for number, link in enumerate(links if isinstance(links, list) else []):
+        href = link.get("href") if isinstance(link, dict) and link.get("rel") in _INSIDE else None
+        if isinstance(href, str) and "://" not in href and not os.path.isabs(href):
+            yield number, href
+
+
+def _openlineage(event: dict[str, Any]) -> tuple[list[Problem], list[str]]:
+    problems = _against(openlineage.SPEC, event)
+    unchecked: dict[str, None] = {}
+    for place, facets in _facets(event):
+        for name, facet in facets.items():
+            address = facet.get("_schemaURL") if isinstance(facet, dict) else None
+            if isinstance(address, str) and schema_store.known(address):
+                problems += _against(address, facet, f"{place}/{name}")
+            else:
+                unchecked[f"facet {printable(name, 100)[1:-1]}"] = None
+    return problems, list(unchecked)
+
+
+def _facets(event: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    things = [("/run", event.get("run")), ("/job", event.get("job"))]
+    for side in ("inputs", "outputs"):
+        found = event.get(side)
+        things += [(f"/{side}/{number}", each) for number, each in enumerate(found if isinstance(found, list) else [])]
+    for place, thing in things:
+        for kind in ("facets", "inputFacets", "outputFacets"):
+            if isinstance(thing, dict) and isinstance(thing.get(kind), dict):
+                yield f"{place}/{kind}", thing[kind]
+
+
+def _prov(document: dict[str, Any]) -> list[Problem]:
+    """There is no schema of PROV-JSON that we could ship. Each name has a prefix that is declared, and each statement
+    is about things that its bundle describes."""
+    prefixes, bundles = document["prefix"], document["bundle"]
+    if not isinstance(prefixes, dict) or not isinstance(bundles, dict):
+        return [Problem(place="", reason="prefix and bundle are no objects")]
+    problems = []
+    for name, bundle in bundles.items():
+        here = f"/bundle/{_pointer([name])[1:]}"
+        if not isinstance(bundle, dict) or not all(isinstance(part, dict) for part in bundle.values()):
+            problems.append(Problem(place=here, reason="is no bundle"))
+            continue
+        for kind in ("entity", "activity", "agent"):
+            for one in bundle.get(kind, {}):
+                if one.partition(":")[0] not in prefixes:
+                    problems.append(Problem(place=f"{here}/{kind}", reason="a name has a prefix that is not declared"))
+        for kind, ends in _ENDS.items():
+            for id, said in bundle.get(kind, {}).items():
+                for end, wanted in ends.items():
+                    if isinstance(said, dict) and end in said and said[end] not in bundle.get(wanted, {}):
+                        reason = f"is no {wanted} that the bundle describes"
+                        problems.append(Problem(place=f"{here}/{kind}/{id}/{end}", reason=reason))
+    return problems

@@ -1,0 +1,151 @@
+"""`kfm catalog` and the sink of that name: where its files are, what they should be, and making them so."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from kfm.app.core.sink_context import Session, lock_of
+from kfm.delivery.catalog_content import Catalogued, Changes, roots
+from kfm.delivery.catalog_follower import CATALOG, CatalogLetters
+from kfm.delivery.followers import Follower, taking_turns
+from kfm.errors import BadInput
+from kfm.model.keys import digest
+from kfm.model.outbox_messages import Letter
+from kfm.model.public_run import Places
+from kfm.model.records import Difference, RefEntry
+from kfm.projections import stac
+from kfm.sinks.catalog_files import CatalogFolder
+
+AT_ONCE = 20_000  # files that are synced together
+
+
+def catalog_follower(session: Session) -> Follower:
+    letters = _letters(session)
+    return Follower(CatalogFolder(_folder(session)), letters, lock_of(session, CATALOG), AT_ONCE, letters.note)
+
+
+def _folder(session: Session, folder: str = "") -> str:
+    said = session.resolved.config.catalog
+    if folder:
+        return os.path.abspath(folder)
+    if not said:
+        raise BadInput("no catalog is configured", hint="set `catalog: file:catalog`, or name a folder with --out")
+    return session.resolved.location(said)[1]
+
+
+def _letters(session: Session, folder: str = "") -> CatalogLetters:
+    return CatalogLetters(session.state, session.objects, _places(session, _folder(session, folder)), session.retention)
+
+
+def letters_of(session: Session) -> CatalogLetters:
+    """What would be told, wherever it is told to."""
+    return _letters(session, "" if session.resolved.config.catalog else session.resolved.at("."))
+
+
+def _places(session: Session, folder: str) -> Places:
+    """Where the files are that the catalog speaks of, seen from its folder."""
+    scheme, public = session.resolved.location(session.resolved.config.publish)
+    if scheme == "file":
+        return Places(public=os.path.relpath(public, folder).replace(os.sep, "/"), receipts="")
+    return Places(public="kfm://public", receipts="")
+
+
+def datasets(session: Session) -> list[str]:
+    """Of which anything was ever published, by name."""
+    return sorted({entry.ref.partition("/")[2] for entry in session.state.refs.histories("published/")})
+
+
+def build(session: Session, folder: str = "") -> dict[str, int]:
+    """The whole catalog, from the state alone: what is missing or other is written, what does not belong is removed.
+    Into the folder that is configured in turns with whoever tells it."""
+    if folder:
+        return _build(session, folder)
+    with taking_turns(catalog_follower(session), session.clock):
+        return _build(session)
+
+
+def _build(session: Session, folder: str = "") -> dict[str, int]:
+    sink, count = CatalogFolder(_folder(session, folder)), 0
+    batch: list[Letter] = []
+    for path, body in _expected(session, _letters(session, folder)):
+        batch.append(Letter(index=0, run_id="", dataset="", key=path, body=body))
+        count += isinstance(body, bytes)
+        if len(batch) == AT_ONCE:
+            sink.send(batch)
+            batch = []
+    sink.send(batch)
+    return {"files": count, "written": sink.written, "removed": sink.removed}
+
+
+def _expected(session: Session, letters: CatalogLetters) -> Iterator[tuple[str, Any]]:
+    """Every file, then the folders with what may be in them."""
+    told: list[tuple[str, Catalogued]] = []
+    sweeps: list[tuple[str, frozenset[str]]] = []
+    for name in datasets(session):
+        now, paths = letters.standing(name), set()
+        for path, body in now.documents():
+            paths.add(path)
+            yield path, body
+        sweeps.append((f"{name}/", frozenset(paths)))
+        told.append((name, now.catalogued()))
+    yield from roots(told, letters.places)
+    yield from sweeps
+
+
+def foretold(session: Session, dataset: str, moves: Sequence[RefEntry]) -> tuple[Changes, bool]:
+    """What the catalog would be told if the published ref of a dataset had moved so, None of a file that goes; and
+    whether that is all there would be of it, because nothing was told before."""
+    return _letters(session).foretold(dataset, moves)
+
+
+def differences(session: Session, folder: str = "") -> list[Difference]:
+    """Where the catalog is not what the state says. There need be none before something was published."""
+    if not datasets(session):
+        return []
+    sink, expected = CatalogFolder(_folder(session, folder)), {}
+    for path, body in _expected(session, _letters(session, folder)):
+        if isinstance(body, bytes):
+            expected[path] = digest(body)
+    found = []
+    for name in ("", *datasets(session)):
+        mine = {path: was for path, was in expected.items() if path.rpartition("/")[0].partition("/")[0] == name}
+        for path, kind in sink.differences(mine, name):
+            found.append(Difference(dataset=name, path=path, kind=kind))  # type: ignore[arg-type]
+    return found
+
+
+def items(session: Session, dataset: str) -> Iterator[bytes]:
+    """The items of what is current of a dataset, a line each: what others call NDJSON."""
+    now = letters_of(session).of(dataset)
+    if not now.standing:
+        raise BadInput(f"nothing of {dataset} is published", hint=f"`kfm promote {dataset}` publishes it")
+    return (body + b"\n" for body in now.items())
+
+
+def show(session: Session, dataset: str = "") -> Any:
+    """What the catalog says, from the state: of all datasets, or of one with its versions."""
+    letters = letters_of(session)
+    if dataset:
+        now = letters.of(dataset)
+        if not now.standing:
+            raise BadInput(f"nothing of {dataset} is published", hint=f"`kfm promote {dataset}` publishes it")
+        return [msgspec.json.decode(body) for path, body in now.versions()]
+    found = []
+    for name in datasets(session):
+        now = letters.of(name)
+        if now.standing:
+            told = now.catalogued()
+            found.append(
+                {
+                    "dataset": name,
+                    "title": told.title,
+                    "version": now.standing[-1],
+                    "versions": len(now.standing),
+                    "path": stac.collection_path(name),
+                }
+            )
+    return found

@@ -1,0 +1,141 @@
+"""The gates of an installation: which engine decides under which policies, and what is known beside the state."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from kfm.clock import rfc3339
+from kfm.config import Resolved
+from kfm.errors import BadInput
+from kfm.model.labels import joined, standing_of
+from kfm.model.operation_target import LABELS
+from kfm.model.ports import Objects, State
+from kfm.model.records import Decision, RefMove, Standing
+from kfm.model.zone_requests import Asking, StepUp
+
+if TYPE_CHECKING:
+    from kfm.app.core.keyring import Installed
+    from kfm.policy.decision import Decider
+    from kfm.policy.policy_bundle import Policies
+    from kfm.policy.question_builder import Evidence
+
+
+class Gates:
+    """Of one dataset. The policies and their engine are loaded when something is first asked, and by nothing else."""
+
+    def __init__(
+        self, resolved: Resolved, dataset: str, declared: Mapping[str, Any], session: Installed | None = None
+    ) -> None:
+        self._resolved = resolved
+        self._session = session  # whose key list and orders say who approved
+        self._dataset = dataset
+        self._declared = declared
+        self._decider: Decider | None = None
+
+    def published(
+        self, state: State, objects: Objects, move: RefMove, *, asking: Asking, read: bool = True
+    ) -> Decision:
+        from kfm.policy.policy_gate import promotion_gate
+
+        decision = promotion_gate(
+            state,
+            objects,
+            move,
+            self._declared,
+            asking=asking,
+            read=read,
+            decider=self.decider(),
+            evidence=self.evidence(asking.when_ms, move.after),
+        )
+        if decision.allow is not True or self._session is None or not read:
+            return decision
+        from kfm.app.core.catalog_gate import held_against
+
+        return held_against(self._session, decision, move, asking.when_ms)
+
+    def step(self, step: StepUp) -> Decision:
+        from kfm.policy.policy_gate import step_gate
+
+        return step_gate(step, decider=self.decider(), evidence=self.evidence(step.asking.when_ms))
+
+    def rules(self) -> tuple[str, int]:
+        """The digest of the policies and the epoch of the labels as they are now: compared again in the commit."""
+        if not self._resolved.config.policy.folder:
+            return self.decider().policy_digest, self.epoch()
+        return policies_of(self._resolved).digest, self.epoch()
+
+    def decider(self) -> Decider:
+        if self._decider is None:
+            if self._session is not None and self._session.state.refs.at("rules/policy"):
+                from kfm.app.core.signed_policies import check_policies
+
+                check_policies(self._session)
+            from kfm.policy.decision import decider_of
+
+            said = self._resolved.config.policy
+            self._decider = decider_of(policies_of(self._resolved), said.url, said.timeout_s)
+        return self._decider
+
+    def epoch(self) -> int:
+        """A number that is another one as soon as the file of labels is, or what was signed of it."""
+        path = self._resolved.config.labels
+        if not path:
+            return 0
+        try:
+            with open(self._resolved.at(path), "rb") as file:
+                known = hashlib.sha256(file.read())
+        except OSError:
+            raise BadInput(f"labels at {path} cannot be read", hint="correct the path in kfm.yml") from None
+        signed = self._session.state.refs.at(LABELS) if self._session is not None else ""
+        if signed and signed != "sha256:" + known.hexdigest():
+            known.update(signed.encode())
+        return int.from_bytes(known.digest()[:6], "big") + 1
+
+    def evidence(self, now_ms: int, subject: str = "") -> Evidence:
+        from kfm.policy.question_builder import NO_EVIDENCE, Evidence
+
+        config = self._resolved.config
+        if not config.labels and not config.custodians:
+            return NO_EVIDENCE
+        found = Evidence(standing=self._standing(now_ms), epoch=self.epoch(), labelled=True)
+        return self._approved(found, subject, now_ms) if subject and self._session is not None else found
+
+    def _approved(self, found: Evidence, subject: str, now_ms: int) -> Evidence:
+        """With what the keys in force say of an order to publish exactly this: who approved it, the community with its
+        own key among them where it is a community's."""
+        from kfm.app.core.authorization import approval
+
+        assert self._session is not None
+        said = approval(self._session, self._dataset, subject)
+        if said is None:
+            return found
+        from kfm.policy.questions import Consent, Review
+
+        people, at_ms = said
+        count = len(people)
+        return msgspec.structs.replace(
+            found,
+            review=Review(subject=subject, outcome="approved", by=people[0], at=at_ms),
+            consent=Consent(subject=subject, threshold=count, signatures=count, until=max(now_ms, at_ms) + 1),
+        )
+
+    def _standing(self, now_ms: int) -> Standing | None:
+        from kfm.app.core.labels_in_force import labels_in_force
+        from kfm.app.core.protection_files import labels_of
+
+        today = rfc3339(now_ms)[:10]
+        labels = labels_in_force(self._session) if self._session is not None else labels_of(self._resolved)
+        found = [one for one in labels.labels if one.of.dataset == self._dataset]
+        return joined([standing_of(one, today) for one in found]) if found else None
+
+
+def policies_of(resolved: Resolved) -> Policies:
+    """The shipped ones, and those that the installation adds."""
+    from kfm.policy.policy_bundle import read_files, shipped, with_own
+
+    folder = resolved.config.policy.folder
+    return with_own(read_files(resolved.at(folder))) if folder else shipped()

@@ -1,0 +1,78 @@
+"""What is asked for, checked before anything is opened to write: alike at every door, each in its own words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kfm.config.upstream_datasets import in_order
+from kfm.errors import BadInput
+from kfm.model.names import dataset_id
+from kfm.parsing.characters import is_printable, printable
+
+if TYPE_CHECKING:
+    from kfm.config import Resolved
+
+Spelled = Callable[[str], str]  # how a door calls what it is given
+
+
+def as_flag(name: str) -> str:
+    """As it is typed."""
+    return "--" + name.replace("_", "-")
+
+
+def one_line(name: str, text: str, limit: int = 200) -> str:
+    if not isinstance(text, str):
+        raise BadInput(f"{name} must be text", hint="give a str")
+    if not is_printable(text) or len(text) > limit:
+        raise BadInput(f"{name} must be one line of at most {limit} characters", hint="shorten it")
+    return text
+
+
+def person(reason: str, actor: str, spelled: Spelled) -> dict[str, str]:
+    """Who and why, as they go into the ledger."""
+    said = {"reason": reason, "actor": actor}
+    return {name: one_line(spelled(name), text, 1000) for name, text in said.items()}
+
+
+def set_aside(*, force: bool, abandon: bool, allow_deletions: int, reason: str, spelled: Spelled) -> dict[str, Any]:
+    """The rules a run sets aside. Each needs a reason, and a number of deletions is a number."""
+    if type(allow_deletions) is not int or not 0 <= allow_deletions < 10**15:
+        name = spelled("allow_deletions")
+        raise BadInput(f"{name} is not a number of keys", hint="give a whole number, 1 or more")
+    asked = {"force": bool(force), "abandon": bool(abandon), "allow_deletions": allow_deletions}
+    for name, given in asked.items():
+        if given and not reason.strip():
+            added = f"add {spelled('reason')}" if spelled is as_flag else "give one"
+            raise BadInput(f"{spelled(name)} needs a reason", hint=f"{added}; it goes into the ledger")
+    return asked
+
+
+def known_dataset(resolved: Resolved, text: str) -> str:
+    """A dataset the configuration names, or one that left it and still has refs."""
+    name = dataset_id(text)
+    known = sorted(resolved.config.datasets)
+    if name in known:
+        return name
+    from kfm.app.core.session import open_session
+
+    with open_session(resolved, mode="read") as session:
+        if any(session.state.refs.at(f"{zone}/{name}") for zone in ("processed", "published", "switch/dataset")):
+            return name
+    from kfm.parsing.record_shape import nearest
+
+    close = nearest(name, known)
+    raise BadInput(
+        f"there is no dataset {printable(name)}",
+        hint=f"did you mean {close}?" if close else "the configuration names " + (", ".join(known[:20]) or "none"),
+    )
+
+
+def several(resolved: Resolved, datasets: tuple[str, ...], partition: str, spelled: Spelled) -> list[str]:
+    """The datasets of a run, each once; none named: all there are, what others read before them."""
+    if partition and len(set(datasets)) != 1:
+        raise BadInput(f"{spelled('partition')} is of one dataset", hint="name the dataset it is a part of")
+    names = [known_dataset(resolved, name) for name in datasets] or in_order(resolved.config.datasets)
+    if not names:
+        raise BadInput("the configuration names no dataset", hint="add one under `datasets:`")
+    return list(dict.fromkeys(names))

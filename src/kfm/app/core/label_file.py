@@ -1,0 +1,75 @@
+"""The label file: its bytes, its labels, and the line each label stands on."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from kfm.errors import BadInput
+from kfm.model.labels import Label, Labels, read_labels
+from kfm.parsing import documents
+from kfm.parsing.characters import printable
+from kfm.parsing.dates import is_date
+from kfm.parsing.documents import Document
+
+if TYPE_CHECKING:
+    from kfm.config import Resolved
+
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9 ._/-]*[A-Za-z0-9]")
+_WORDS = {"true", "false", "null", "yes", "no", "on", "off", "none"}
+
+
+def read_bytes(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as problem:
+        reason = (problem.strerror or type(problem).__name__).lower()
+        raise BadInput(f"{printable(path)} cannot be read: {reason}", hint="look at the path") from None
+    except ValueError:
+        raise BadInput(f"{printable(path)} is not a path", hint="look at it") from None
+
+
+class LabelAt(msgspec.Struct, frozen=True):
+    on: str
+    at: str
+
+
+class File:
+    """The file of labels as it lies there."""
+
+    def __init__(self, resolved: Resolved) -> None:
+        self.path = resolved.at(resolved.config.labels) if resolved.config.labels else ""
+        self.name = resolved.config.labels
+        self.body = b"version: 1\nlabels: []\n"
+        self.is_there = False
+        if self.path and os.path.lexists(self.path):
+            self.body, self.is_there = read_bytes(self.path), True
+        self.document: Document = documents.read(self.body, self.name, json=self.name.endswith(".json"))
+        self.labels: Labels = read_labels(self.document)
+
+    def at(self, index: int) -> LabelAt:
+        line, _ = self.document.position(("labels", index, "of"))
+        return LabelAt(on=said(self.labels.labels[index]), at=f"{self.name}:{line}")
+
+    def on(self, **asked: str) -> list[int]:
+        """Which labels are on one of these."""
+        return [
+            index
+            for index, label in enumerate(self.labels.labels)
+            if any(asked.get(kind) == value for kind, value in label.of.given().items())
+        ]
+
+
+def said(label: Label) -> str:
+    return " ".join(f"{kind} {value}" for kind, value in label.of.given().items())
+
+
+def scalar(text: str) -> str:
+    if is_date(text) or (_PLAIN.fullmatch(text) and text.lower() not in _WORDS):
+        return text
+    return json.dumps(text, ensure_ascii=False)

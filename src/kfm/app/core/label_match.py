@@ -1,0 +1,265 @@
+"""Do the masks of kfm.yml and the labels fit together? Asked in one place, before anything is fetched, moved or told.
+
+A source with a mask and without a label would be taken for public: it would go out as it is. A label that is on nothing
+was meant for something. Both are slips of the pen, and until they are mended nothing is run, published or opened. What
+only takes away or closes is done all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from kfm.app.core.protection_files import is_configured, labels_of
+from kfm.engine.run_context import SIGNED
+from kfm.errors import BadInput, Corrupt
+from kfm.model.labels import Label, Labels
+from kfm.model.names import is_digest
+from kfm.model.records import Trigger
+
+if TYPE_CHECKING:
+    from kfm.app.core.keyring import Installed
+    from kfm.config import Resolved
+    from kfm.config.source_settings import SourceConfig
+
+# What moves nothing that anybody sees, or takes it away.
+_ALWAYS = ("freeze", "sweep", *SIGNED)
+_KNOWN_IN = ("raw", "processed", "published")
+_last_right: tuple[object, ...] = ()
+
+
+class Masked(NamedTuple):
+    """A source with a masking policy."""
+
+    dataset: str
+    name: str
+    source: SourceConfig
+
+
+def check(session: Installed, unready: BadInput | None, op: str, trigger: Trigger) -> None:
+    """BadInput unless masks and labels fit together, or this only takes away or closes. `unready`: what kept the rules
+    about protected data from being read when the run was handed them."""
+    if op in _ALWAYS or (op in ("rollback", "backfill") and trigger.params.get("to") == "nothing"):
+        return
+    labels = _to_come(session, trigger) if op == "labels" else None
+    if op == "labels" and labels is None:
+        return
+    if op == "mask" and unready is None and _is_coarser(session, trigger):
+        return
+    check_all(session, labels)
+    if unready is not None and op != "labels":
+        raise unready
+
+
+def check_all(session: Installed, labels: Labels | None = None) -> None:
+    """BadInput unless masks and labels, or the labels to come, fit together."""
+    for problem in problems(session, labels):
+        raise problem
+
+
+def are_right(session: Installed) -> bool:
+    return not any(True for _ in problems(session))
+
+
+def problems(session: Installed, labels: Labels | None = None) -> Iterator[BadInput]:
+    """Everything that does not fit, each with its cure."""
+    global _last_right
+    if not is_configured(session.resolved):
+        return
+    from kfm.app.core.labels_in_force import labels_in_force
+
+    masked = _masked(session.resolved)
+    try:
+        holding = labels if labels is not None else labels_in_force(session)
+        written = labels if labels is not None else _written(session)
+    except BadInput as problem:
+        yield _unreadable(masked, problem)
+        return
+    asked = (session.resolved.config, session.resolved.tree, holding, written)
+    if len(asked) == len(_last_right) and all(one is other for one, other in zip(asked, _last_right, strict=True)):
+        return
+    found = False
+    for each in masked:
+        if not _is_labelled(session, each, holding):
+            found = True
+            yield _without_label(session, each, written)
+    for index in _on_nothing(session, written):
+        found = True
+        yield _matches_nothing(session, written, index)
+    if not found:
+        _last_right = asked
+
+
+def _to_come(session: Installed, trigger: Trigger) -> Labels | None:
+    """The labels that somebody brings into force, if more is seen by them than before."""
+    from kfm.app.core.labels_in_force import read_bytes, weigh
+
+    to = trigger.params.get("to", "")
+    if not is_digest(to) or not session.objects.has(to):
+        return None
+    after = read_bytes(session.objects.read(to))
+    return after if weigh(session, after).action != "label.tighten" else None
+
+
+def _is_coarser(session: Installed, trigger: Trigger) -> bool:
+    from kfm.app.core.signed_policies import weigh
+
+    ref = trigger.params.get("ref", "")
+    return weigh(session, ref, session.state.refs.at(ref)).action == "mask.coarsen"
+
+
+def _written(session: Installed) -> Labels:
+    """What somebody wrote; what was signed before and is written no more can match nothing without harm."""
+    resolved = session.resolved
+    if not resolved.is_proposal:
+        return labels_of(resolved)
+    from kfm.app.core.labels_in_force import read_bytes
+    from kfm.app.core.protection_files import NO_LABELS
+    from kfm.parsing import documents
+
+    if not resolved.proposed:
+        return NO_LABELS
+    with open(resolved.proposed, "rb") as file:
+        return read_bytes(file.read(documents.MAX_BYTES + 1))
+
+
+def _masked(resolved: Resolved) -> list[Masked]:
+    datasets = resolved.config.datasets
+    return [
+        Masked(name, said, source)
+        for name in sorted(datasets)
+        for said, source in sorted(datasets[name].sources.items())
+        if source.mask
+    ]
+
+
+# -- what matches what
+
+
+def _is_labelled(session: Installed, each: Masked, labels: Labels) -> bool:
+    """By its dataset or its address; by its bytes only if it can have no others."""
+    from kfm.engine.protected.source_classification import is_on
+
+    uri, bytes_ = each.source.known_as, each.source.expect_hash
+    return any(is_on(label, each.dataset, uri, session.resolved.tree, bytes_) for label in labels.labels)
+
+
+def _on_nothing(session: Installed, labels: Labels) -> list[int]:
+    """Labels on a dataset or an address that kfm.yml does not name and the state never knew. Bytes and records may
+    come yet."""
+    from kfm.engine.protected.source_classification import address, addresses
+
+    datasets, base = session.resolved.config.datasets, session.resolved.tree
+    sources = {
+        one
+        for dataset in datasets.values()
+        for source in dataset.sources.values()
+        for one in (source.known_as, *addresses(source.known_as, base))
+    }
+    lost = [
+        index
+        for index, label in enumerate(labels.labels)
+        if (label.of.dataset and label.of.dataset not in datasets)
+        or (label.of.source and not {label.of.source, address(label.of.source, base)} & sources)
+    ]
+    return [index for index in lost if not _was_known(session, labels.labels[index])]
+
+
+def _was_known(session: Installed, label: Label) -> bool:
+    state = session.state
+    if label.of.dataset:
+        return any(
+            True for zone in _KNOWN_IN for _ in state.refs.history(f"{zone}/{label.of.dataset}", limit=1)
+        )  # fmt: skip
+    from kfm.engine.protected.source_classification import address, meant
+
+    base, said = session.resolved.tree, label.of.source
+    if state.inbox.checkpoint(said) is not None or state.protected.standing(f"source/{address(said, base)}"):
+        return True
+    inputs = (ref for run_id in state.runs.ids("") if (run := state.runs.get(run_id)) is not None for ref in run.inputs)
+    return any(meant(label, ref.uri, base).of.source == ref.uri for ref in inputs)
+
+
+# -- how it is told
+
+
+def _unreadable(masked: list[Masked], problem: BadInput) -> BadInput:
+    if not masked:
+        return problem
+    each = masked[0]
+    return BadInput(
+        f"{problem.message}; source {each.name} of dataset {each.dataset} has a mask, and needs a label there",
+        hint=f"{problem.hint}, or write into that file: {_line(each)}" if problem.hint else f"write: {_line(each)}",
+    )
+
+
+def _without_label(session: Installed, each: Masked, written: Labels) -> BadInput:
+    file, address = session.resolved.config.labels, each.source.known_as
+    what = f"source {each.name} of dataset {each.dataset} has a mask and no label"
+    if not file:
+        return BadInput(
+            f"{what}: kfm.yml names no file of labels",
+            hint=f"write `labels: labels.yml` into kfm.yml, and into that file under `labels:` the line: {_line(each)}",
+        )
+    meant = {"source": address, "dataset": each.dataset}
+    for index in _on_nothing(session, written):
+        ((kind, value),) = written.labels[index].of.given().items()
+        if value == each.name or (kind in meant and _close(value, [meant[kind]])):
+            right = "source" if value == each.name and kind == "source" else kind
+            return BadInput(
+                f"{what}: {_at(session, written, index)} is on {kind} {value}, which is nothing here",
+                hint=f"write there: of: {{{right}: {_scalar(meant[right])}}}",
+            )
+    return BadInput(
+        f"{what}: nothing in {file} is on source {address} or on dataset {each.dataset}",
+        hint=f"write into {file} under `labels:` the line: {_line(each)}",
+    )
+
+
+def _matches_nothing(session: Installed, labels: Labels, index: int) -> BadInput:
+    ((kind, value),) = labels.labels[index].of.given().items()
+    datasets = session.resolved.config.datasets
+    sources = [(name, one.known_as) for each in datasets.values() for name, one in each.sources.items()]
+    named = next((known_as for name, known_as in sources if kind == "source" and name == value), "")
+    known = sorted(datasets) if kind == "dataset" else sorted({known_as for _, known_as in sources})
+    close = named or _close(value, known)
+    return BadInput(
+        f"{_at(session, labels, index)}: the label on {kind} {value} matches nothing: kfm.yml has no such {kind}, "
+        "and none was ever known here",
+        hint=f"did you mean {close}? write there: of: {{{kind}: {_scalar(close)}}}"
+        if close
+        else f"correct it, take it out, or name the {kind} in kfm.yml",
+    )
+
+
+def _close(value: str, known: list[str]) -> str:
+    from kfm.parsing.record_shape import nearest
+
+    alike = [one for one in known if one.casefold() == value.casefold()]
+    return alike[0] if alike else nearest(value, known)
+
+
+def _line(each: Masked) -> str:
+    return (
+        f"- {{of: {{source: {_scalar(each.source.known_as)}}}, sensitivity: generalised, care: open, "
+        "custodian: NAME, public_resolution: 6}"
+    )
+
+
+def _at(session: Installed, labels: Labels, index: int) -> str:
+    """File and line of a label; of one that does not lie in the file, whose it would be."""
+    from kfm.app.core.label_file import File
+
+    name = session.resolved.config.labels or "the file of labels"
+    try:
+        file = File(session.resolved)
+    except (BadInput, Corrupt):
+        return name
+    at: Iterable[int] = (n for n, label in enumerate(file.labels.labels) if label == labels.labels[index])
+    return next((file.at(n).at for n in at), name)
+
+
+def _scalar(text: str) -> str:
+    from kfm.app.core.label_file import scalar
+
+    return scalar(text)

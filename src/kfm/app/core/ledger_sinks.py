@@ -1,0 +1,63 @@
+"""Who follows the ledger here, by the configuration, and telling them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kfm.app.core.sink_context import Session, lock_of
+from kfm.errors import BadInput, KfmError
+
+if TYPE_CHECKING:
+    from kfm.delivery.followers import Follower, Progress
+
+
+def followers(session: Session) -> Iterator[Follower]:
+    """In the order in which they are told. Each sink is opened when it is its turn, and only where it is configured."""
+    if session.resolved.config.catalog:
+        from kfm.app.core.catalogs import catalog_follower
+
+        yield catalog_follower(session)
+    if session.resolved.config.pages:
+        from kfm.app.core.pages_sink import pages_follower
+
+        yield pages_follower(session)
+    if session.resolved.config.graph:
+        from kfm.app.core.graph_sink import graph_follower
+
+        yield graph_follower(session.resolved, session.state, session.objects, lock_of(session, "graph"))
+    if session.resolved.config.openlineage.file or session.resolved.config.openlineage.url:
+        from functools import partial
+
+        from kfm.app.core.openlineage_sink import openlineage_followers
+
+        yield from openlineage_followers(session.resolved, session.state, session.objects, partial(lock_of, session))
+
+
+def tell_sinks(session: Session, *, again: bool = False, only: str = "") -> list[KfmError]:
+    """Tell each what it has not heard; what keeps those that do not go on."""
+    problems: list[KfmError] = []
+    for follower in followers(session):
+        if only in ("", follower.sink.name):
+            from kfm.delivery.followers import follow
+
+            problem = follow(session.state, follower, session.clock, session.log, again=again)
+            if problem is not None:
+                problems.append(problem)
+    return problems
+
+
+def how_far(session: Session) -> list[Progress]:
+    """Every sink that is configured, and how far it is."""
+    from kfm.delivery.followers import progress
+
+    return [progress(session.state, follower.sink.name) for follower in followers(session)]
+
+
+def retry(session: Session, name: str) -> list[KfmError]:
+    """Tell a sink now, whatever it said before, also of what it refused."""
+    known = [follower.sink.name for follower in followers(session)]
+    if name not in known:
+        told = ", ".join(known) or "none"
+        raise BadInput("no sink is called so", hint=f"the configuration has: {told}")
+    return tell_sinks(session, again=True, only=name)

@@ -1,0 +1,69 @@
+"""The pages of the public folder, and the sink of that name: who tells them, what they should be, and making them so.
+
+What a page should be is what was told of it last: so it is the same as long as nothing moves, frozen or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kfm.app.core.sink_context import Session, lock_of
+from kfm.delivery.followers import Follower, taking_turns
+from kfm.delivery.pages_follower import PAGES, PageLetters, front, path_of
+from kfm.model.keys import digest
+from kfm.model.records import Difference
+from kfm.projections.dataset_pages import PAGE
+from kfm.sinks.catalog_files import CatalogFolder
+
+
+class PublicPages(CatalogFolder):
+    name = PAGES
+
+
+def pages_follower(session: Session) -> Follower:
+    letters = _letters(session)
+    return Follower(_sink(session), letters, lock_of(session, PAGES), note=letters.note)
+
+
+def _sink(session: Session) -> PublicPages:
+    return PublicPages(session.resolved.location(session.resolved.config.publish)[1])
+
+
+def _letters(session: Session) -> PageLetters:
+    return PageLetters(session.state, session.objects, session.retention)
+
+
+def expected_page(session: Session, dataset: str) -> dict[str, str]:
+    """The page of a dataset with its digest, where it has one."""
+    told = _letters(session).told().get(dataset) if session.resolved.config.pages else None
+    return {path_of(dataset): told.page} if told is not None and told.page else {}
+
+
+def expected_pages(session: Session) -> Iterator[tuple[str, str, dict[str, str]]]:
+    """Every page with its digest, and the versions that it was made from, by dataset."""
+    told = _letters(session).told() if session.resolved.config.pages else {}
+    made_from = {dataset: str(each.dcat["version"]) for dataset, each in sorted(told.items()) if each.page}
+    for dataset, version in made_from.items():
+        yield path_of(dataset), told[dataset].page, {dataset: version}
+    if told:
+        yield PAGE, digest(front(told)), made_from
+
+
+def front_differs(session: Session) -> Iterator[Difference]:
+    """Where the page of all is not what it was told to be."""
+    told = _letters(session).told() if session.resolved.config.pages else {}
+    if told:
+        expected = {PAGE: digest(front(told))}
+        for path, kind in _sink(session).differences(expected, ""):
+            yield Difference(dataset="", path=path, kind=kind)  # type: ignore[arg-type]
+
+
+def build(session: Session) -> int:
+    """All of them anew, from the state; how many were written or removed."""
+    follower, letters = pages_follower(session), _letters(session)
+    sink = _sink(session)
+    with taking_turns(follower, session.clock):
+        sink.send(list(letters.letters(sorted(letters.told()))))
+        with session.state.transaction() as tx:
+            letters.note(tx)
+    return sink.written + sink.removed

@@ -1,0 +1,184 @@
+"""Pools over an open house: a run takes a slot before it looks at its sources, waits for one if it must, and gives it
+back whatever becomes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Protocol
+
+from kfm.clock import parse_instant, rfc3339
+from kfm.engine import heartbeat
+from kfm.engine.run_context import Ports
+from kfm.engine.stage_results import Tenure
+from kfm.errors import BadInput, Conflict, Full, KfmError
+from kfm.model.keys import correlation_id, digest
+from kfm.model.records import Lease, Run, Trigger
+from kfm.model.reports.pool_status import Pool, PoolClaim
+from kfm.scheduling.pool_slots import Asked, Claim, Standing, leave, read, standing, take
+from kfm.store.process_identity import is_held, this_process
+
+if TYPE_CHECKING:
+    from kfm.app.core.backends import Mode
+    from kfm.clock import Clock
+    from kfm.config import Config
+    from kfm.model.ports import Log, State
+
+PAUSE_S = 0.2  # between two looks of somebody who waits
+
+
+class Pooled(Protocol):
+    """What is needed of an open house."""
+
+    config: Config
+    mode: Mode
+    clock: Clock
+    log: Log
+    progress: Callable[[str, int, int], None]
+
+    @property
+    def state(self) -> State: ...
+
+
+def pool_of(session: Pooled, trigger: Trigger) -> str:
+    """Whose slot a run of it takes; empty: none. One that is no longer declared limits nothing."""
+    pools = session.config.pools
+    if not pools or session.mode != "write" or trigger.kind == "operation":
+        return ""
+    declared = session.config.datasets.get(trigger.dataset)
+    said = trigger.pool if trigger.pool in pools else declared.pool if declared is not None else ""
+    return said if said in pools else ""
+
+
+@contextmanager
+def slot(session: Pooled, trigger: Trigger, ports: Ports, unfinished: Run | None, *, patient: bool) -> Iterator[Ports]:
+    """The world of a run that has its slot, if it needs one. Not `patient`: Full where it would have to wait; its place
+    is kept for as long as it comes back."""
+    pool = pool_of(session, trigger)
+    if not pool or _is_cancelled(session, unfinished):  # that one only ends
+        yield ports
+        return
+    asked = _asking(session, pool, trigger, unfinished)
+    try:
+        taken = _wait(session, asked, trigger, unfinished, ports, patient=patient)
+    except Full:
+        raise
+    except BaseException:
+        with suppress(KfmError):
+            leave(session.state, asked)
+        raise
+    if taken is None:
+        yield ports
+        return
+    claim = read(taken)
+    ports.slot, ports.waited_ms = taken, max(claim.taken_ms - claim.since_ms, 0)
+    tenure = Tenure(taken, session.clock.now_ms())
+    heartbeat.begin(tenure, ports, tenure)
+    try:
+        yield ports
+    finally:
+        heartbeat.end(tenure)
+        with suppress(KfmError):  # it runs out by itself
+            session.state.leases.release(taken)
+
+
+def _asking(session: Pooled, pool: str, trigger: Trigger, unfinished: Run | None) -> Asked:
+    if trigger.updater_id == "pool":
+        raise BadInput("an updater cannot be called pool where there are pools", hint="give it another id")
+    key = trigger.trigger_id or (unfinished.run_id if unfinished is not None else "")
+    now_ms = session.clock.now_ms()
+    return Asked(
+        pool=pool,
+        slots=session.config.pools[pool],
+        key=key or digest(f"{this_process()}/{correlation_id(trigger)}".encode())[7:23],  # the same when it asks again
+        about=f"{trigger.dataset}/{trigger.partition}" if trigger.partition else trigger.dataset,
+        received_ms=parse_instant(trigger.received_at, "a trigger") if trigger.received_at else now_ms,
+        low=trigger.low,
+    )
+
+
+def _wait(
+    session: Pooled, asked: Asked, trigger: Trigger, unfinished: Run | None, ports: Ports, *, patient: bool
+) -> Lease | None:
+    """A slot; None: the run was cancelled while it waited, and only ends."""
+    lease_ms, waits = ports.settings.lease_ms, False
+    while (lease := take(session.state, asked, this_process(), lease_ms, session.clock.now_ms(), is_held)) is None:
+        if not patient:
+            raise Full(f"every slot of pool {asked.pool} is taken", hint="its turn comes: see `kfm pools`")
+        if not waits:
+            session.log.event("pool.awaited", pool=asked.pool, dataset_ids=[trigger.dataset])
+            waits = True
+        session.progress(f"waiting for pool {asked.pool}", 0, 0)
+        session.clock.sleep(PAUSE_S)
+        check_wanted(session, trigger, unfinished)
+        if _is_cancelled(session, unfinished):
+            leave(session.state, asked)
+            return None
+    claim = read(lease)
+    waited_ms = max(claim.taken_ms - claim.since_ms, 0)
+    session.log.event("pool.taken", pool=asked.pool, wait_ms=waited_ms, dataset_ids=[trigger.dataset])
+    return lease
+
+
+def check_wanted(session: Pooled, trigger: Trigger, unfinished: Run | None) -> None:
+    """Is the unfinished run, or the trigger that was kept, still to be done?"""
+    if unfinished is not None:
+        now = session.state.runs.get(unfinished.run_id)
+        wanted = now is not None and now.status == "RUNNING"
+    else:
+        wanted = not trigger.trigger_id or session.state.inbox.kept(trigger) is not None
+    if not wanted:
+        raise Conflict("another worker has ended this work meanwhile", hint="nothing is left to do")
+
+
+def _is_cancelled(session: Pooled, unfinished: Run | None) -> bool:
+    if unfinished is None:
+        return False
+    return session.state.refs.at(f"switch/run/{unfinished.run_id}") not in ("", "open")
+
+
+def claims(session: Pooled, pool: str) -> Standing:
+    """As it is now, whoever of those in it has died meanwhile."""
+    return standing(session.state.leases.below(f"pool/{pool}"), session.clock.now_ms(), is_held)
+
+
+def shown(session: Pooled, pools: Sequence[str]) -> list[Pool]:
+    now_ms = session.clock.now_ms()
+    found = []
+    for name in pools:
+        stands, slots = claims(session, name), session.config.pools[name]
+        found.append(
+            Pool(
+                pool=name,
+                slots=slots,
+                free=max(slots - len(stands.held), 0),
+                held=[_told(claim, now_ms) for claim in stands.held],
+                waiting=[_told(claim, now_ms) for claim in stands.waiting],
+            )
+        )
+    return found
+
+
+def _told(claim: Claim, now_ms: int) -> PoolClaim:
+    dataset, _, partition = claim.about.partition("/")
+    return PoolClaim(
+        dataset=dataset,
+        partition=partition,
+        slot=claim.slot,
+        since=rfc3339(claim.taken_ms or claim.since_ms),
+        waited_ms=max((claim.taken_ms or now_ms) - claim.since_ms, 0),
+        priority="low" if claim.low else "normal",
+        process=claim.process,
+    )
+
+
+def waits(session: Pooled) -> dict[str, list[tuple[int, int]]]:
+    """By dataset, from when to when what is at work or waits had to wait for a slot."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for name in session.config.pools:
+        stands = claims(session, name)
+        for claim in (*stands.held, *stands.waiting):
+            end_ms = claim.taken_ms or session.clock.now_ms()
+            if end_ms > claim.since_ms:
+                found.setdefault(claim.about.partition("/")[0], []).append((claim.since_ms, end_ms))
+    return found

@@ -1,0 +1,112 @@
+"""The schemas of others and our own, by their addresses, all of them installed: nothing is ever fetched."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+import msgspec
+
+from kfm.errors import Corrupt, Unavailable
+from kfm.projections import openlineage, stac_governance
+from kfm.projections.vocabulary import GOVERNANCE
+
+_FOLDER = os.path.join(os.path.dirname(__file__), "standards")
+# It refers to files that no release of it has at these addresses.
+_INCOMPLETE = frozenset({"https://stac-extensions.github.io/storage/v2.0.0/schema.json"})
+LACKING = "pip install 'kansas-frontier-matrix[catalog]'"
+DCAT_US = "dcat-us-3"  # a name of ours: as published, its parts refer to definitions that each of them lacks
+
+
+@cache
+def _index() -> dict[str, str]:
+    found = _read("index.json")
+    return {str(address): str(file) for address, file in found.items()}
+
+
+def _read(name: str) -> Any:
+    try:
+        with open(os.path.join(_FOLDER, *name.split("/")), "rb") as file:
+            return msgspec.json.decode(file.read())
+    except (OSError, msgspec.DecodeError):
+        raise Corrupt(f"the installed schema {name} cannot be read", hint="install KFM again") from None
+
+
+@cache
+def _ours() -> dict[str, dict[str, Any]]:
+    return {GOVERNANCE: stac_governance.schema(), **openlineage.schemas()}
+
+
+def known(address: str) -> bool:
+    """Whether there is a schema of this address that can be used."""
+    bare = address.partition("#")[0]
+    return (bare in _index() or bare in _ours()) and bare not in _INCOMPLETE
+
+
+def schema(address: str) -> Any:
+    bare = address.partition("#")[0]
+    if bare == DCAT_US:
+        return _dcat_us()
+    return _ours()[bare] if bare in _ours() else _read(_index()[bare])
+
+
+def _retrieve(address: str) -> Any:
+    if not known(address):
+        raise KeyError(address)
+    return schema(address)
+
+
+def is_installed() -> bool:
+    """The library that checks; asked without loading it."""
+    if "jsonschema_rs" in sys.modules:
+        return sys.modules["jsonschema_rs"] is not None
+    return find_spec("jsonschema_rs") is not None
+
+
+@cache
+def validator(address: str) -> Any:
+    """Compiled once. Values are never in what it says; Unavailable where the library is not installed."""
+    try:
+        import jsonschema_rs
+    except ImportError:
+        raise Unavailable(
+            "catalogs cannot be checked: jsonschema-rs is not installed",
+            hint=LACKING,
+        ) from None
+    dialect = schema(address).get("$schema", "http://json-schema.org/draft-07/schema#")
+    whole = _dcat_us() if address == DCAT_US else {"$schema": dialect, "$ref": address}
+    return jsonschema_rs.validator_for(whole, validate_formats=True, retriever=_retrieve, mask="the value")
+
+
+@cache
+def _dcat_us() -> dict[str, Any]:
+    """DCAT-US as one schema. Its parts name terms by `$id`, which would move the base of every reference below."""
+    names = list(_read("dcat-us-3/jsonschema/dcat_us_3.0.0_schema.json")["definitions"])
+    found = {name: _without_ids(_read(f"dcat-us-3/jsonschema/definitions/{name}.json")) for name in names}
+    for name in ("bbox", "centroid", "geometry"):  # its own shapes ask for WKT there, which is no IRI
+        found["Location"]["properties"][name] = {"type": ["null", "object", "string"]}
+    missing: dict[str, Any] = {name: {"type": "object"} for name in _referred(found) if name not in found}
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "$ref": "#/definitions/Catalog",
+        "definitions": {**missing, **found},
+    }
+
+
+def _referred(part: Any) -> set[str]:
+    """Names of definitions that are referred to; as published, some are nowhere."""
+    if isinstance(part, dict):
+        own = part.get("$ref")
+        return {own.rpartition("/")[2]} if isinstance(own, str) else set().union(*map(_referred, part.values()))
+    return set().union(*map(_referred, part)) if isinstance(part, list) else set()
+
+
+def _without_ids(part: Any) -> Any:
+    """And with references where IRIs are asked for: in JSON-LD a relative one is whole once it is read."""
+    if isinstance(part, dict):
+        kept = {name: _without_ids(each) for name, each in part.items() if name not in ("$id", "$schema")}
+        return {**kept, "format": "iri-reference"} if kept.get("format") == "iri" else kept
+    return [_without_ids(each) for each in part] if isinstance(part, list) else part

@@ -1,0 +1,121 @@
+"""How a source is reached: by its address, with what kfm.yml says of it. A layer is there only where it is asked for.
+
+the reader of its address     file, http, s3
+patience                      asks again, where network.retries says so
+secrets                       headers and parameters, read from where they lie, now
+unpacking                     gzip, a member of an archive
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kfm.errors import Denied, KfmError
+from kfm.model.ports import Source
+from kfm.model.secret import Secret
+from kfm.sources import open_source, scheme_of
+
+if TYPE_CHECKING:
+    from kfm.clock import Clock
+    from kfm.config import DatasetConfig, Resolved
+    from kfm.config.source_settings import SourceConfig
+    from kfm.engine.protected.protection import Protection
+    from kfm.model.ports import Log
+    from kfm.sources.decompression import Wrapping
+    from kfm.sources.s3 import Store
+    from kfm.sources.source_secrets import Secrets
+
+
+class Reach:
+    """Of one house."""
+
+    def __init__(
+        self,
+        resolved: Resolved,
+        clock: Clock,
+        log: Log,
+        protection_of: Callable[[str], Protection | None],
+        *,
+        dry: bool,
+    ) -> None:
+        self._resolved = resolved
+        self._clock = clock
+        self._log = log
+        self._protection_of = protection_of
+        self._dry = dry
+
+    def open(self, dataset: str, declared: DatasetConfig | None, uri: str) -> Source:
+        reader = self._reader(uri)
+        sources = declared.sources if declared is not None else {}
+        if any(source.headers or source.query for source in sources.values()):
+            from kfm.sources.source_secrets import Revealing
+
+            reader = Revealing(reader, lambda name: self._secrets_of(sources.get(name)))
+        if any(source.is_packed for source in sources.values()):
+            from kfm.sources.decompression import Unpacking
+
+            look, time = partial(self._look, dataset), self._clock.monotonic
+            reader = Unpacking(
+                reader, lambda name: _wrapped(sources.get(name)), look, in_memory=self._dry, monotonic=time
+            )
+        return reader
+
+    def _reader(self, uri: str) -> Source:
+        scheme = scheme_of(uri)
+        if scheme == "s3":
+            from kfm.sources.s3 import S3Source
+
+            reader: Source = S3Source(self._store)
+        else:
+            reader = open_source(uri)
+        retries = self._resolved.config.network.retries
+        if not retries or scheme in ("", "file"):
+            return reader
+        from kfm.sources.retry import Patient
+
+        return Patient(reader, retries, self._clock, self._tell)
+
+    def _tell(self, source: str, attempt: int, wait_ms: int, problem: KfmError) -> None:
+        self._log.event("source.retried", source=source or "unnamed", attempt=attempt, wait_ms=wait_ms, error=problem)
+
+    def _secrets_of(self, source: SourceConfig | None) -> Secrets:
+        if source is None:
+            return "", {}, {}
+        headers = {name: self._secret(reference) for name, reference in source.headers.items()}
+        return source.uri, headers, {name: self._secret(reference) for name, reference in source.query.items()}
+
+    def _secret(self, reference: str) -> Secret:
+        return self._resolved.secret(reference, env=os.environ, shortest=1)
+
+    def _store(self, bucket: str) -> Store:
+        from kfm.config.s3_settings import BucketConfig
+        from kfm.sources.s3 import Keys, Store
+
+        said = self._resolved.config.s3.get(bucket, BucketConfig())
+        keys = None
+        if said.access_key:
+            token = self._secret(said.session_token) if said.session_token else None
+            keys = Keys(self._secret(said.access_key), self._secret(said.secret_key), token)
+        return Store(said.endpoint, said.region, keys)
+
+    def _look(self, dataset: str, digest: str) -> None:
+        """Labels are on what is stored. One on the bytes of an archive says something of all that is in it, and nothing
+        of that is known by its bytes."""
+        protection = self._protection_of(dataset)
+        if protection is not None and any(label.of.bytes_ == digest for label in protection.labels.labels):
+            raise Denied(
+                f"a source of {dataset} is in an archive whose bytes have a label",
+                hint="put the label on the address of the archive, and on the bytes of what is in it",
+                rule="label.archive",
+            )
+
+
+def _wrapped(source: SourceConfig | None) -> Wrapping | None:
+    from kfm.sources.decompression import Wrapping
+
+    if source is None or not source.is_packed:
+        return None
+    return Wrapping(source.packed_as, source.member or "")

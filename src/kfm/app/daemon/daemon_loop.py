@@ -1,0 +1,258 @@
+"""`kfm up`: an installation that runs itself: schedules, sources that are watched, triggers that wait, and sinks that
+follow, in one process.
+
+It decides when; the walk does what. It holds nothing that must not be lost: a second one beside it, a kill or a clock
+that jumps do no harm, because a tick is claimed once and a run has its lease.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+
+from kfm.app.backfills.backfill_worker import Backfills
+from kfm.app.core.session import Session
+from kfm.app.daemon.leader_election import Turn
+from kfm.app.daemon.source_watch import Watch
+from kfm.app.runs.due_schedules import Ticker, read_again
+from kfm.config.schedule_files import stamp
+from kfm.errors import BadInput, Broken, Busy, KfmError
+from kfm.model.ports import Log
+from kfm.model.preview_records import PREVIEW
+from kfm.model.records import Receipt
+
+FILES_MS = 5_000  # between two looks at the files of schedules
+SWEEP_MS = 3_600_000  # between two looks for previews that have had their time
+SETTLE_MS = 10_000  # between two looks at sinks that did not answer, and at what others left unfinished
+
+
+class Upkeep:
+    """What is due, then what waits."""
+
+    def __init__(
+        self,
+        session: Session,
+        datasets: Sequence[str],
+        tell: Callable[[str, KfmError], None],
+        *,
+        goes_on: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._session = session
+        self._datasets = datasets
+        self._tell = tell
+        self._goes_on = goes_on
+        self._files, self._config = stamp(session.resolved), _changed_at(session)
+        self._files_at = session.clock.monotonic()
+        self._swept_at: float | None = None
+        self._news: list[str] = []
+        self.readings = 0  # how often the schedules were read anew
+        self._ticker = Ticker(session, datasets, self._told)
+        self.watching = Watch(session, datasets, self._told, polled=_is_polled(session), goes_on=self._may)
+        self._turn = Turn(session, datasets)
+        self._takes_turns = False
+        self._has_turn: bool | None = None
+        self._settled = -1  # how far the ledger had come when all were told
+        self._settled_at = 0.0
+        self._backfills = Backfills(session, datasets, self._told, goes_on=self._may)
+
+    @property
+    def schedules(self) -> int:
+        return len(self._ticker)
+
+    @property
+    def log(self) -> Log:
+        return self._session.log
+
+    def lend(self, session: Session) -> None:
+        """What authors wrote is loaded once."""
+        session._updaters = self._session._updaters
+
+    def _told(self, about: str, problem: KfmError) -> None:
+        """That another has the work just now is no failure to one that looks again."""
+        if self._takes_turns and isinstance(problem, Busy):
+            self._session.log.event("run.awaited", about=about, error=problem)
+        else:
+            self._tell(about, problem)
+
+    def _may(self) -> bool:
+        return self._goes_on() and (not self._takes_turns or self._turn.take())
+
+    def my_turn(self) -> bool | None:
+        """Is it ours to keep this up? None: it is as it was when this was asked last."""
+        self._takes_turns = True
+        has = self._turn.take()
+        changed, self._has_turn = has != self._has_turn, has
+        return has if changed else None
+
+    @property
+    def stands_by(self) -> bool:
+        return self._has_turn is False
+
+    def wait_for_turn(self) -> bool:
+        """For one that ends by itself: had at once, or when whoever had it did not renew it. False: another is up, and
+        does what is due."""
+        seen = self._turn.holder()
+        waited_ms = 0
+        while not self._turn.take():
+            now = self._turn.holder()
+            if now is None:
+                continue
+            if seen is None or (now.token, now.expires_ms) != (seen.token, seen.expires_ms):
+                return False
+            if waited_ms > now.ttl_ms:  # its time does not pass: the clock stands still
+                return True
+            self._session.clock.sleep(0.1)
+            waited_ms += 100
+        return True
+
+    def end(self) -> None:
+        self._turn.give_back()
+
+    def begin(self) -> Iterator[Receipt]:
+        """Finish what an earlier process left unfinished."""
+        return self.watching.take_up()
+
+    def turn(self, *, patient: bool = True) -> Iterator[Receipt]:
+        """One round: claim ticks, look at a source that is due, run what waits, and a partition of each backfill."""
+        self._read_again()
+        yield from self._sweep()
+        self._ticker.claim()
+        self.watching.poll()
+        yield from self.watching.drain(patient=patient)
+        yield from self._backfills.turn()
+
+    def _read_again(self) -> None:
+        """Schedules are what their files say now. One that is wrong changes nothing: it is told, and those that were
+        read before are followed."""
+        now, session = self._session.clock.monotonic(), self._session
+        if 0 <= (now - self._files_at) * 1000 < FILES_MS:
+            return
+        self._files_at = now
+        if (config := _changed_at(session)) != self._config:
+            self._config = config
+            self._news.append("kfm.yml has changed: this goes on as it began; stop it and start it anew")
+        try:
+            files, self._files = self._files, stamp(session.resolved)
+            if files == self._files:
+                return
+            read_again(session.resolved)
+        except BadInput as problem:
+            self._told("", problem)
+            return
+        self._ticker = Ticker(session, self._datasets, self._told)
+        self.watching.follow(_is_polled(session))
+        self.readings += 1
+        self._news.append(f"the files of schedules have changed: schedules {self.schedules} now")
+        session.log.event("schedules.changed", schedules=self.schedules)
+
+    def news(self) -> list[str]:
+        """What a person should hear, each once."""
+        said, self._news = self._news, []
+        return said
+
+    def _sweep(self) -> Iterator[Receipt]:
+        """Previews that nobody built anew for long go by themselves."""
+        now = self._session.clock.monotonic()
+        if self._swept_at is not None and 0 <= (now - self._swept_at) * 1000 < SWEEP_MS:
+            return
+        self._swept_at = now
+        if not list(self._session.state.refs.all(PREVIEW)):
+            return
+        from kfm.app.previews.preview_expiry import DAYS, old, swept
+
+        for each in old(self._session, DAYS, by_age=True):
+            if not self._goes_on():
+                return
+            try:
+                yield swept(self._session, each, reason="", actor="kfm up")
+            except Broken:
+                raise
+            except KfmError as problem:  # somebody is at it: it is looked at again
+                self._told(f"preview {each.name}", problem)
+
+    def more(self) -> bool:
+        """Is there a source that was not looked at yet?"""
+        return self.watching.more()
+
+    def settles(self) -> bool:
+        """Is it time to tell sinks, though nothing was run here? Others run things too, and a sink may answer again."""
+        newest = next((entry.index for entry in self._session.state.ledger.entries(reverse=True, limit=1)), 0)
+        now = self._session.clock.monotonic()
+        if newest == self._settled and 0 <= (now - self._settled_at) * 1000 < SETTLE_MS:
+            return False
+        self._settled, self._settled_at = newest, now
+        return True
+
+    def waits(self) -> bool:
+        """Does something wait for a slot of a pool?"""
+        return self.watching.waits
+
+    def pause_ms(self) -> int:
+        """How long nothing is due; at most a second, because others may put triggers into the inbox."""
+        if self.stands_by:
+            return 1000
+        if self._backfills.more:
+            return 0
+        at_ms = self._ticker.next_ms()
+        soon = 1000 if at_ms is None else max(at_ms - self._session.clock.now_ms(), 0)
+        return min(self.watching.pause_ms(), soon, 1000)
+
+
+class Beside(threading.Thread):
+    """Looks at the clock while a run is at work: what comes due meanwhile is claimed at its instant, so that it is
+    passed over, queued or takes the place of that run, as it is declared. It holds a house of its own."""
+
+    def __init__(
+        self, opened: Callable[[], Session], upkeep: Upkeep, datasets: Sequence[str], *, pause_s: float = 1.0
+    ) -> None:
+        super().__init__(name="beside", daemon=True)
+        self._opened = opened
+        self._upkeep = upkeep
+        self._datasets = datasets
+        self._pause_s = pause_s
+        self._ended = threading.Event()
+
+    def end(self) -> None:
+        self._ended.set()
+        self.join()
+
+    def run(self) -> None:
+        with ExitStack() as stack:
+            session: Session | None = None
+            ticker: Ticker | None = None
+            readings = 0
+            while not self._ended.wait(self._pause_s):
+                if not self._upkeep.watching.busy:
+                    continue
+                try:
+                    if session is None:
+                        session = stack.enter_context(self._opened())
+                        self._upkeep.lend(session)
+                    if ticker is None or readings != self._upkeep.readings:
+                        readings = self._upkeep.readings
+                        ticker = Ticker(session, self._datasets)
+                    ticker.claim()
+                except KfmError as problem:  # the round after this run claims it
+                    self._upkeep.log.event("tick.unclaimed", error=problem)
+
+
+def _is_polled(session: Session) -> Callable[[str, str], bool]:
+    """A dataset that has a schedule is looked at by it; of its sources only those that say so are polled beside."""
+    from kfm.app.runs.due_schedules import schedules_of
+
+    schedules = schedules_of(session.resolved)
+    scheduled = {each.dataset for each in schedules if each.on != "event" and not each.implied}
+
+    def polled(dataset: str, source: str) -> bool:
+        return dataset not in scheduled or session.dataset(dataset).sources[source].poll_s is not None
+
+    return polled
+
+
+def _changed_at(session: Session) -> int:
+    try:
+        return os.stat(session.resolved.path).st_mtime_ns
+    except OSError:
+        return 0

@@ -1,0 +1,204 @@
+"""`kfm watch`: sources by their timetable, and the triggers that wait, over an open house."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+
+import msgspec
+
+from kfm.app.core.session import Session
+from kfm.app.runs.auto_promotion import following, left
+from kfm.app.runs.event_schedules import asked_by, note_event
+from kfm.clock import parse_instant
+from kfm.engine.receipt_stage import merge
+from kfm.errors import Broken, Full, KfmError, Refused
+from kfm.model.backfill_plan import PREFIX
+from kfm.model.preview_records import preview_of
+from kfm.model.records import FetchRequest, Receipt, Trigger
+from kfm.model.run_overrides import overrides_of
+from kfm.scheduling.polling import Timetable, note, shared
+
+
+class Watch:
+    """Looks at sources by their timetable, and runs what waits: triggers of a dataset that wait together make one run.
+
+    It holds nothing that must not be lost. Another `kfm watch`, or `kfm run` beside it, does no harm.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        datasets: Sequence[str],
+        tell: Callable[[str, KfmError], None],
+        *,
+        polled: Callable[[str, str], bool] = lambda _dataset, _source: True,
+        goes_on: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`goes_on` is asked before every run: may it be begun here?"""
+        self._session = session
+        self._goes_on = goes_on
+        self._tell = tell
+        self._polled = polled
+        self._watched = frozenset(datasets)
+        self._debounce_ms = round(session.config.watch.debounce_s * 1000)
+        self._polls = shared(self._sources(datasets))
+        self._table = self._timetable()
+        self._wait: dict[str, int] = {}  # datasets that failed or are frozen: not before this
+        self._failures: dict[str, int] = {}
+        self.busy = False  # a run was begun and has not ended
+        self.waits = False  # something of the last round waits for a slot of a pool
+        self._unfinished: list[str] = []  # runs that were left, and wait for one
+
+    def _timetable(self) -> Timetable:
+        said = self._session.config.watch
+        return Timetable(self._polls, self._now(), jitter=said.jitter, host_pause_ms=round(said.host_pause_s * 1000))
+
+    def follow(self, polled: Callable[[str, str], bool]) -> None:
+        """Others are to be looked at from here on; if they are the same, each keeps its time."""
+        self._polled = polled
+        polls = shared(self._sources(sorted(self._watched)))
+        if polls != self._polls:
+            self._polls = polls
+            self._table = self._timetable()
+
+    def _now(self) -> int:
+        return round(self._session.clock.monotonic() * 1000)
+
+    def _sources(self, datasets: Sequence[str]) -> Iterator[tuple[str, FetchRequest, int]]:
+        for name in datasets:
+            declared = self._session.dataset(name).sources
+            for source_name, (request, _) in self._session.ports(name).sources.items():
+                own = declared[source_name].poll_s
+                interval = self._session.config.watch.poll_s if own is None else own
+                if interval and self._polled(name, source_name):
+                    yield name, request, round(interval * 1000)
+
+    def take_up(self) -> Iterator[Receipt]:
+        """Finish what an earlier process left unfinished. What is left of the preview of a branch is that of
+        `kfm preview`, which has its files."""
+        unfinished = [run for run in self._session.state.runs.unfinished() if not preview_of(run.trigger)]
+        yield from self._finish([run.run_id for run in unfinished if run.dataset in self._watched])
+        yield from left(self._session, sorted(self._watched), self._tell, self._note)
+
+    def _finish(self, runs: Sequence[str]) -> Iterator[Receipt]:
+        def tell(run_id: str, problem: KfmError) -> None:
+            if isinstance(problem, Full):
+                self._unfinished.append(run_id)
+            else:
+                self._tell(run_id, problem)
+
+        for run_id in runs:
+            if not self._goes_on():
+                return
+            self.busy = True
+            try:
+                yield from self._followed(self._session.resume(run_id, tell, patient=False))
+            except Refused as problem:  # another worker ended it meanwhile
+                self._session.log.event("run.ended", error=problem)
+            self.busy = False
+
+    def poll(self) -> list[Trigger]:
+        """Look at one source that is due, if any is; returns the triggers that came of it."""
+        poll = self._table.due(self._now())
+        if poll is None:
+            return []
+        session = self._session
+        request = msgspec.structs.replace(poll.request, now_ms=session.clock.now_ms())
+        try:
+            fetched = session.fetch(request, poll.datasets[0])
+        except Broken:
+            raise
+        except KfmError as problem:
+            wait = problem.fields.get("retry_after_s")
+            self._table.failed(poll, self._now(), wait * 1000 if isinstance(wait, int) else 0)
+            self._tell(", ".join(poll.datasets), problem)
+            return []
+        self._table.answered(poll, self._now())
+        kept = note(session.state, poll, fetched, self._asking, partial(note_event, session), self._tell)
+        session.log.event(
+            "source.polled", source=request.name or "unnamed", not_modified=fetched.not_modified, triggers=len(kept)
+        )
+        return kept
+
+    def _asking(self, dataset: str) -> Trigger | None:
+        return asked_by(self._session, dataset, "poll", actor="kfm watch", reason="its source changed")
+
+    def drain(self, *, patient: bool = True) -> Iterator[Receipt]:
+        """Run what waits, a dataset at a time. `patient`: only where nothing came for a while, or it waits long."""
+        left, self._unfinished = self._unfinished, []
+        yield from self._finish(left)
+        self.waits = bool(self._unfinished)
+        now = self._now()
+        wall = self._session.clock.now_ms()
+        for dataset, group in self._groups().items():
+            if self._wait.get(dataset, now) > now:
+                continue
+            ages = sorted(wall - parse_instant(each.received_at, "a trigger") for each in group if each.received_at)
+            gathering = bool(ages) and ages[0] < self._debounce_ms and ages[-1] < 10 * self._debounce_ms
+            if not (patient and gathering):
+                yield from self._answer(dataset, group)
+
+    def _groups(self) -> dict[str, list[Trigger]]:
+        groups: dict[str, list[Trigger]] = {}
+        for trigger in self._session.state.inbox.waiting():
+            of_backfill = trigger.trigger_id.startswith(PREFIX)  # which takes them up itself
+            if trigger.dataset in self._watched and trigger.kind != "operation" and not of_backfill:
+                groups.setdefault(trigger.dataset, []).append(trigger)
+        return groups
+
+    def _answer(self, dataset: str, group: list[Trigger]) -> Iterator[Receipt]:
+        """One run for the oldest and, if it succeeds, for all that wait for the same; the others in their turn."""
+        session = self._session
+        while group and self._goes_on():
+            first, rest = group[0], group[1:]
+            try:
+                self.busy = True
+                receipt = session.run(first, session.updater_of(first), patient=False)
+            except Broken:
+                raise
+            except Full:  # its trigger waits on, and its place is kept
+                self.busy = False
+                self.waits = True
+                return
+            except KfmError as problem:
+                self.busy = False
+                if session.state.inbox.kept(first) is not None:
+                    self._tell(dataset, problem)
+                    self._later(dataset)
+                return
+            yield from self._followed([receipt])
+            self.busy = False
+            if receipt.outcome == "cancelled":  # whatever it made room for comes next
+                return
+            if receipt.status == "FAILED" or receipt.outcome == "frozen":
+                self._later(dataset)
+                return
+            self._failures.pop(dataset, None)
+            meant = (first.window, first.partition)
+            same = [each for each in rest if (each.window, each.partition) == meant and not overrides_of(each)]
+            for each in same:
+                merged = merge(each, receipt, session.updater_of(each), session.ports(dataset))
+                if merged is not None:
+                    yield merged
+            group = [each for each in rest if each not in same]
+
+    def _followed(self, receipts: Iterable[Receipt]) -> Iterator[Receipt]:
+        return following(self._session, receipts, self._tell, self._note)
+
+    def _note(self, dataset: str, text: str) -> None:
+        self._session.log.event("promotion.left", about=dataset, why=text)
+
+    def _later(self, dataset: str) -> None:
+        """Again, but not at once: a second, two, four, up to five minutes."""
+        count = self._failures[dataset] = self._failures.get(dataset, 0) + 1
+        self._wait[dataset] = self._now() + min(1000 << min(count, 20), 300_000)
+
+    def more(self) -> bool:
+        """Is there a source that was not looked at yet?"""
+        return self._table.unseen()
+
+    def pause_ms(self) -> int:
+        """How long nothing is due; at most a second, because others may put triggers into the inbox."""
+        at = self._table.next_ms()
+        return 1000 if at is None else min(max(at - self._now(), 0), 1000)

@@ -1,0 +1,137 @@
+"""What was read as a frame of Polars, pandas or GeoPandas, or a dataset of xarray: whichever is installed.
+
+Of a table in text a column is of numbers only if that loses nothing: `007` stays text, and so does what no number of
+64 bits holds. An empty cell is missing, and nothing else is.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kfm.app.data import xarray_grids
+from kfm.app.data.version_reader import (
+    GEOJSON,
+    NETCDF,
+    PARQUET,
+    TABLES,
+    Found,
+    bytes_of,
+    columns_of,
+    kind_of,
+    library,
+    only,
+    records,
+    understood,
+)
+from kfm.errors import BadInput
+from kfm.model.canonical import canonical
+
+if TYPE_CHECKING:
+    from kfm.app.core.session import Session
+
+EXTRA = "frames"
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,17})?(?:[eE][+-]?[0-9]{1,2})?")
+_NOT_A_FRAME = "the rows of {} do not make one frame"
+
+
+def polars(session: Session, found: Found, *, text: bool) -> Any:
+    pl = library("polars", EXTRA)
+    if kind_of(found) == PARQUET and found.entries:
+        bodies = [io.BytesIO(bytes_of(session, found, entry)) for entry in found.entries]
+        return understood(
+            lambda: pl.concat([pl.read_parquet(body) for body in bodies]), _NOT_A_FRAME.format(found.name)
+        )
+    columns = _columns(session, found, text=text)
+    return understood(
+        lambda: pl.DataFrame({name: pl.Series(name, list(column), strict=True) for name, column in columns.items()}),
+        _NOT_A_FRAME.format(found.name),
+    )
+
+
+def pandas(session: Session, found: Found, *, text: bool) -> Any:
+    pd = library("pandas", EXTRA)
+    if kind_of(found) == PARQUET and found.entries:
+        library("pyarrow", EXTRA)
+        bodies = [io.BytesIO(bytes_of(session, found, entry)) for entry in found.entries]
+        return understood(
+            lambda: pd.concat([pd.read_parquet(body) for body in bodies], ignore_index=True),
+            _NOT_A_FRAME.format(found.name),
+        )
+    columns = _columns(session, found, text=text)
+    return understood(lambda: pd.DataFrame(_for_pandas(pd, columns)), _NOT_A_FRAME.format(found.name))
+
+
+def _for_pandas(pd: Any, columns: dict[str, Sequence[Any]]) -> dict[str, Any]:
+    """Whole numbers of which some are missing stay whole numbers: as floats the largest would be rounded."""
+    made = {}
+    for name, column in columns.items():
+        whole = any(type(each) is int for each in column) and all(each is None or type(each) is int for each in column)
+        made[name] = pd.Series(column, dtype="Int64" if whole and None in column else None)
+    return made
+
+
+def geopandas(session: Session, found: Found) -> Any:
+    gpd = library("geopandas", EXTRA)
+    kind = kind_of(found)
+    if kind == PARQUET:
+        body = io.BytesIO(bytes_of(session, found, only(found)))
+        return understood(lambda: gpd.read_parquet(body), f"{found.name} cannot be read as GeoParquet")
+    if kind != GEOJSON:
+        raise BadInput(f"{found.name} is {kind or 'of no known type'}, not GeoJSON", hint="read it as a plain frame")
+    rows = records(session, found)
+    shape = library("shapely.geometry", EXTRA).shape
+
+    def make() -> Any:
+        shapes = [shape(row["geometry"]) if row.get("geometry") else None for row in rows]
+        plain = [{name: value for name, value in row.items() if name != "geometry"} for row in rows]
+        return gpd.GeoDataFrame(plain, geometry=shapes, crs="EPSG:4326")  # what GeoJSON always is
+
+    return understood(make, _NOT_A_FRAME.format(found.name))
+
+
+def xarray(session: Session, found: Found) -> Any:
+    xr = library("xarray", EXTRA)
+    kind = kind_of(found)
+    if kind in NETCDF or kind in xarray_grids.RASTERS or kind == xarray_grids.ZARR:
+        body = bytes_of(session, found, only(found))
+        if kind in NETCDF:
+            return understood(lambda: xarray_grids.of_netcdf(xr, body), f"{found.name} cannot be read as NetCDF")
+        if kind == xarray_grids.ZARR:
+            return understood(lambda: xarray_grids.of_zarr(xr, body), f"{found.name} cannot be read as Zarr")
+        driver = xarray_grids.RASTERS[kind]
+        return understood(lambda: xarray_grids.of_raster(xr, body, driver), f"{found.name} cannot be read as {driver}")
+    frame = pandas(session, found, text=False)
+    return understood(lambda: xr.Dataset.from_dataframe(frame), _NOT_A_FRAME.format(found.name))
+
+
+def _columns(session: Session, found: Found, *, text: bool) -> dict[str, Sequence[Any]]:
+    columns = columns_of(session, found)
+    if kind_of(found) in TABLES:
+        return {name: _typed(column, text=text) for name, column in columns.items()}
+    return {name: _geometries(column) if name == "geometry" else _alike(column) for name, column in columns.items()}
+
+
+def _alike(column: Sequence[Any]) -> Sequence[Any]:
+    """Of JSON: 1 beside 2.5 is a number as well."""
+    kinds = {type(each) for each in column if each is not None}
+    return [each if each is None else float(each) for each in column] if kinds == {int, float} else column
+
+
+def _typed(column: Sequence[str], *, text: bool) -> Sequence[Any]:
+    distinct = set(column) - {""}
+    read: Any = str
+    if distinct and not text:
+        if all(map(_INTEGER.fullmatch, distinct)):
+            read = int
+        elif all(map(_NUMBER.fullmatch, distinct)):
+            read = float
+    return [read(each) if each else None for each in column]
+
+
+def _geometries(column: Sequence[Any]) -> Sequence[Any]:
+    """As text: one column of a plain frame cannot hold points beside polygons."""
+    return [canonical(each).decode() if isinstance(each, dict) else each for each in column]

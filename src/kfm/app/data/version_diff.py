@@ -1,0 +1,283 @@
+"""Two versions side by side: which keys came, changed and went, and which rows within them.
+
+Whoever may read the data may compare its keys; rows, and how many there are, are told only of what is plainly public.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kfm.app.data.row_diff import RowDifference, compared, nothing
+from kfm.app.data.row_reader import Unknown, rows_of
+from kfm.app.runs.visibility import Openness
+from kfm.clock import parse_instant
+from kfm.errors import BadInput, Denied
+from kfm.model.labels import PUBLISHABLE, Level
+from kfm.model.manifests import Change, changes
+from kfm.model.names import check_ref, dataset_id, is_digest
+from kfm.model.records import Record, RefEntry
+from kfm.parsing.characters import printable
+from kfm.parsing.dates import is_date
+
+if TYPE_CHECKING:
+    from kfm.app.core.session import Session
+
+ZONES = ("processed", "published")
+DAY_MS = 86_400_000
+SHOWN = 20
+HINT = "give DATASET, DATASET@published, DATASET@2026-01-31, DATASET@sha256:…, or a ref such as processed/DATASET"
+
+
+class Point(Record, frozen=True):
+    """A version, and whose it is."""
+
+    dataset: str
+    zone: str
+    version: str  # empty: nothing
+
+
+class KeyChange(Record, frozen=True):
+    change: Change
+    rows: RowDifference | None = None  # None: not told
+    why: str = ""  # why not
+
+
+class Difference(Record, frozen=True):
+    before: Point
+    after: Point
+    added: int
+    changed: int
+    removed: int
+    changes: list[KeyChange]  # empty where only counts may be told
+    rows: RowDifference | None  # of all keys together; None: not told of all of them
+    why: str = ""  # why not, or why only counts
+
+    @property
+    def is_same(self) -> bool:
+        return not (self.added or self.changed or self.removed)
+
+
+def found(session: Session, text: str, beside: str = "") -> Point:
+    """What was meant. `beside` is the dataset on the other side: a version alone is one of that."""
+    name, at, which = text.partition("@")
+    if not at and beside and (text in (*ZONES, "nothing") or _is_version(text)) and text not in session.config.datasets:
+        return _which(session, Point(dataset=beside, zone="processed", version=""), text)
+    if not at and text.startswith("sha256:"):
+        return _owner(session, text)
+    point = _named(session, name)
+    return _which(session, point, which) if at else _now(session, point.zone, point.dataset)
+
+
+def _named(session: Session, text: str) -> Point:
+    """The dataset or the ref of this name."""
+    zone, slash, name = text.rpartition("/")
+    if slash:
+        check_ref(text)
+        if not text.startswith((*(f"{zone}/" for zone in ZONES), "preview/")):
+            raise BadInput(f"{printable(text)} is no ref of a dataset", hint=HINT)
+    name = dataset_id(name)
+    zone = zone or "processed"
+    if name not in session.config.datasets and not any(session.state.refs.at(f"{each}/{name}") for each in ZONES):
+        from kfm.parsing.record_shape import nearest
+
+        close = nearest(name, sorted(session.config.datasets))
+        raise BadInput(f"there is no dataset {printable(name)}", hint=f"did you mean {close}?" if close else HINT)
+    return Point(dataset=name, zone=zone, version="")
+
+
+def _now(session: Session, zone: str, name: str) -> Point:
+    for move in session.state.refs.history(f"{zone}/{name}", reverse=True, limit=1):
+        return Point(dataset=name, zone=zone, version=move.after)  # empty: it was withdrawn
+    raise BadInput(f"{name} has no {zone} version", hint=f"see `kfm refs list {zone}/`")
+
+
+def _is_version(text: str) -> bool:
+    start = text.removeprefix("sha256:")
+    return is_date(text[:10]) or (4 <= len(start) <= 64 and all(c in "0123456789abcdef" for c in start))
+
+
+def _which(session: Session, point: Point, text: str) -> Point:
+    name = point.dataset
+    if text == "nothing":
+        return Point(dataset=name, zone=point.zone, version="")
+    if text in ZONES:
+        return _now(session, text, name)
+    if is_date(text[:10]):
+        return Point(dataset=name, zone=point.zone, version=_at(session, point, text))
+    moves = [
+        move for zone in dict.fromkeys((point.zone, *ZONES)) for move in session.state.refs.history(f"{zone}/{name}")
+    ]
+    return Point(dataset=name, zone=point.zone, version=version_of(name, moves, text))
+
+
+def version_of(name: str, moves: list[RefEntry], text: str) -> str:
+    """The digest that was meant, or its start: of a version this dataset was at."""
+    start = text.removeprefix("sha256:")
+    if not is_digest(text) and not (4 <= len(start) < 64 and all(c in "0123456789abcdef" for c in start)):
+        raise BadInput(
+            f"{printable(text)} is not a version",
+            hint="give processed, published, sha256:… or the start of it, or a day such as 2026-01-31",
+        )
+    known = {move.after for move in moves} - {""}
+    those = [version for version in known if version.startswith(f"sha256:{start}")]
+    if len(those) == 1:
+        return those[0]
+    if is_digest(text):
+        said = f"{name} was never at {text}"
+    else:
+        said = f"no version of {name} begins with {start}" if not those else f"{len(those)} versions begin with {start}"
+    raise BadInput(said, hint=f"see `kfm refs history processed/{name}`")
+
+
+def _at(session: Session, point: Point, text: str) -> str:
+    """Where the ref was at an instant, or when a day ended, in UTC."""
+    until_ms = (
+        parse_instant(f"{text}T00:00:00Z", "the day") + DAY_MS - 1 if len(text) == 10 else parse_instant(text, "@")
+    )
+    version = ""
+    for move in session.state.refs.history(f"{point.zone}/{point.dataset}"):
+        if parse_instant(move.ts, "a move") > until_ms:
+            break
+        version = move.after
+    if not version:
+        hint = f"see `kfm refs history {point.zone}/{point.dataset}`"
+        raise BadInput(f"{point.dataset} had no {point.zone} version then", hint=hint)
+    return version
+
+
+def _owner(session: Session, text: str) -> Point:
+    """Whose version this is."""
+    start, those = text, set[tuple[str, str, str]]()
+    if len(start) < len("sha256:") + 4:
+        raise BadInput(f"{printable(text)} is not a version", hint=HINT)
+    for zone in ZONES:
+        for move in session.state.refs.histories(f"{zone}/"):
+            if move.after.startswith(start):
+                those.add((move.ref.partition("/")[2], zone, move.after))
+    names = {name for name, _, _ in those}
+    if len(names) == 1 and len({version for _, _, version in those}) == 1:
+        name, zone, version = sorted(those)[0]
+        return Point(dataset=name, zone=zone, version=version)
+    said = f"{len(names)} datasets have" if names else "no dataset was ever at"
+    raise BadInput(f"{said} a version {printable(text)}", hint="say whose it is: DATASET@sha256:…")
+
+
+def compare(
+    session: Session, before: Point, after: Point, *, key: tuple[str, ...] = (), limit: int = 0, look: bool = True
+) -> Difference:
+    """`limit`: how many rows are shown; `key`: the columns that tell which row is which, if others than declared.
+    Not `look`: keys only."""
+    level = _level(session, before, after)
+    may_look = look and level == "public"
+    if limit and not may_look:
+        raise Denied(
+            f"rows are not shown of {after.dataset}: it is not plainly public ({level})",
+            hint="without --rows, keys are compared by whoever may read them; `kfm cat` reads one",
+        )
+    by = _keys(session, key, before.dataset, after.dataset)
+    listed: list[KeyChange] = []
+    left = limit
+    for change in changes(session.readable, before.version, after.version):
+        each = _with_rows(session, change, by, left) if may_look else KeyChange(change=change, why=_why(level, look))
+        listed.append(each)
+        left -= len(each.rows.shown) if each.rows is not None else 0
+    counts = {what: sum(1 for each in listed if each.change.what == what) for what in ("added", "changed", "removed")}
+    told = [each.rows for each in listed if each.rows is not None]
+    return Difference(
+        before=before,
+        after=after,
+        **counts,
+        changes=listed,
+        rows=_together(told) if len(told) == len(listed) else None,
+        why=next((each.why for each in listed if each.why), ""),
+    )
+
+
+def counted_only(found: Difference) -> Difference:
+    """What may be told of masked data to whoever asks: how many keys, and none of them."""
+    import msgspec
+
+    return msgspec.structs.replace(found, changes=[], rows=None, why="it is not plainly public: only counts are told")
+
+
+def check_may_compare(session: Session, before: Point, after: Point) -> bool:
+    """May more than counts be told? Denied where not even these may."""
+    level = _level(session, before, after)
+    if level not in PUBLISHABLE:
+        raise Denied(
+            f"{after.dataset} is {level}: two versions of it are not compared",
+            hint=f"who may read it compares its keys with `kfm diff {after.dataset}`",
+        )
+    return level == "public"
+
+
+def _level(session: Session, before: Point, after: Point) -> Level:
+    """Of both sides together, the more closed."""
+    openness = Openness(session)
+    found = []
+    for point in (before, after):
+        version = session.state.ledger.version(point.dataset, point.version) if point.version else None
+        found.append(openness.level(point.dataset, version))
+        if point.version and version is None:
+            found.append("restricted")  # nobody knows how it came here
+    from kfm.model.labels import LEVELS
+
+    return max(found, key=LEVELS.index)
+
+
+def _why(level: Level, look: bool) -> str:
+    return f"it is not plainly public ({level})" if look else "not looked at"
+
+
+def _with_rows(session: Session, change: Change, by: Callable[[str], tuple[str, ...]], limit: int) -> KeyChange:
+    try:
+        sides = [rows_of(session.readable, side) if side is not None else nothing for side in (change.old, change.new)]
+        return KeyChange(change=change, rows=compared(sides[0], sides[1], by("/".join(change.key)), limit))
+    except Unknown as problem:
+        return KeyChange(change=change, why=problem.message)
+
+
+def _keys(session: Session, given: tuple[str, ...], *datasets: str) -> Callable[[str], tuple[str, ...]]:
+    """The columns by which rows are told apart: as given; as an output is deduplicated by; or the one column that a
+    contract says is unique."""
+
+    def of(output: str) -> tuple[str, ...]:
+        if given:
+            return given
+        for name in datasets:
+            declared = session.config.datasets.get(name)
+            if declared is None:
+                continue
+            made = declared.outputs.get(output.partition("/")[0])
+            for step in reversed(made.steps if made is not None else ()):
+                if step.deduplicate is not None:
+                    return tuple(step.deduplicate.by)
+            unique = [
+                column.name
+                for source in declared.sources.values()
+                for column in source.data_contract().columns
+                if column.unique and column.required
+            ]
+            if unique:
+                return (unique[0],)
+        return ()
+
+    return of
+
+
+def _together(told: list[RowDifference]) -> RowDifference:
+    return RowDifference(
+        added=sum(each.added for each in told),
+        changed=sum(each.changed for each in told),
+        removed=sum(each.removed for each in told),
+    )
+
+
+def superseded(session: Session, point: Point) -> Point:
+    """Where the ref was before it came to this version, the last time it did."""
+    for zone in dict.fromkeys((point.zone, *ZONES)):
+        for move in session.state.refs.history(f"{zone}/{point.dataset}", reverse=True):
+            if move.after == point.version:
+                return Point(dataset=point.dataset, zone=zone, version=move.before)
+    return Point(dataset=point.dataset, zone=point.zone, version="")

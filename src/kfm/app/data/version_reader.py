@@ -1,0 +1,189 @@
+"""Reading a version for a program: which one is meant, what it holds, and its bytes, rows or columns.
+
+Read are the same objects as by `kfm cat`, with the keys that are at hand; what is damaged, gone or sealed gives not a
+byte. A message names a version and never a key: a key may be a value of protected data.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kfm import DISTRIBUTION
+from kfm.app.runs.queries import entries_of, exact_key, find_entry, find_version
+from kfm.app.runs.resolve import find_thing
+from kfm.app.stewards.protected_tables import Columns, columns_in, records_of, table_of
+from kfm.errors import BadInput, Corrupt, KfmError, Unavailable
+from kfm.model.lineage_edges import ZONES
+from kfm.model.names import check_ref
+from kfm.model.records import Layout, ManifestEntry
+from kfm.parsing.characters import printable
+
+if TYPE_CHECKING:
+    from kfm.app.core.session import Session
+
+TABLES = {"text/csv": ",", "text/tab-separated-values": "\t"}
+LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl"})
+DOCUMENTS = frozenset({"application/json", "application/geo+json"})
+GEOJSON = "application/geo+json"
+PARQUET = "application/vnd.apache.parquet"
+NETCDF = frozenset({"application/netcdf", "application/x-netcdf"})
+
+
+class Found(NamedTuple):
+    """What is meant: a version of a dataset, with those of its entries that were asked for, or one object."""
+
+    dataset: str
+    ref: str  # that led to it; empty: it was named itself
+    version: str
+    entries: tuple[ManifestEntry, ...]
+
+    @property
+    def name(self) -> str:
+        """For a message."""
+        return f"{self.dataset} {self.version[:19]}".lstrip()
+
+
+def find(session: Session, what: str, key: str | tuple[str, ...] = "", version: str = "", ref: str = "") -> Found:
+    """Of a dataset what is published, else what is processed, unless a version or a ref is named."""
+    if version and ref:
+        raise BadInput("a version and a ref are both named", hint="give one of them")
+    if ref:
+        name = check_ref(f"{ref}/{what}" if ref in ZONES else ref)
+        digest, is_version = find_version(session, name)
+        if not is_version or name.partition("/")[2] != what.removeprefix("kfm://dataset/"):
+            raise BadInput(f"{printable(name)} is no version of {printable(what)}", hint="see `kfm refs list`")
+        return _version(session, name.partition("/")[2], name, digest, key)
+    thing = find_thing(session, f"{what}@{version}" if version else what)
+    if thing.version and thing.kind in ("dataset", "version", "ref"):
+        return _version(session, thing.dataset, thing.ref, thing.version, key)
+    if thing.kind == "dataset":
+        raise BadInput(f"{thing.dataset} has no version yet", hint=f"make one: `kfm run {thing.dataset}`")
+    if not thing.digest:
+        raise BadInput(f"{printable(what)} is nothing that can be read", hint="name a dataset, a version or an object")
+    if key:
+        raise BadInput(f"{printable(what)} has no entries", hint="leave the key out")
+    plain = ManifestEntry(key=(), digest=thing.digest, size=session.readable.size(thing.digest), media_type="")
+    return Found("", thing.ref, thing.digest, (plain,))
+
+
+def _version(session: Session, dataset: str, ref: str, version: str, key: str | tuple[str, ...]) -> Found:
+    _must_be_there(session, version, f"the version {version[:19]} of {dataset}")
+    if key:
+        text = key if isinstance(key, str) else exact_key(key)
+        return Found(dataset, ref, version, (find_entry(session, version, text),))
+    return Found(dataset, ref, version, tuple(entries_of(session, version)))
+
+
+def _must_be_there(session: Session, digest: str, what: str) -> None:
+    if not session.readable.has(digest):
+        raise Corrupt(
+            f"{what} is gone: its bytes are not in the store",
+            hint="restore the objects from a backup; `kfm doctor --deep` names all that is missing",
+        )
+
+
+def bytes_of(session: Session, found: Found, entry: ManifestEntry) -> bytes:
+    """All of it, checked against its digest, or none."""
+    _must_be_there(session, entry.digest, f"an object of {found.name} ({entry.digest[:19]})")
+    return session.readable.read(entry.digest)
+
+
+def only(found: Found) -> ManifestEntry:
+    """The one entry there is, where one is needed."""
+    if len(found.entries) != 1:
+        count = len(found.entries)
+        raise BadInput(f"{found.name} has {count} entries" if count else f"{found.name} is empty", hint="name a key")
+    return found.entries[0]
+
+
+def kind_of(found: Found) -> str:
+    """The media type of everything that was asked for, without its parameters."""
+    kinds = {entry.media_type.partition(";")[0].strip().lower() for entry in found.entries}
+    if len(kinds) > 1:
+        raise BadInput(f"{found.name} holds data of several types", hint="name a key")
+    return kinds.pop() if kinds else ""
+
+
+def rows_of(session: Session, found: Found) -> list[dict[str, Any]]:
+    """As they are stored, entry by entry in the order of the keys: of a table every value is text."""
+    kind = kind_of(found)
+    if kind in LINES | DOCUMENTS:
+        return records(session, found)
+    columns = columns_of(session, found)
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def records(session: Session, found: Found) -> list[dict[str, Any]]:
+    lines = kind_of(found) in LINES
+    return [
+        one for entry in found.entries for one in records_of(bytes_of(session, found, entry), found.name, lines=lines)
+    ]
+
+
+def columns_of(session: Session, found: Found) -> Columns:
+    """The same, column by column. The tables of several entries are one only if their columns are the same."""
+    kind = kind_of(found)
+    if kind in LINES | DOCUMENTS:
+        return columns_in(records(session, found))
+    if not found.entries:
+        return {}
+    if kind == PARQUET:
+        return _parquet(session, found)
+    if kind not in TABLES:
+        raise BadInput(f"{found.name} is {kind or 'of no known type'}, which has no rows", hint="read it as bytes")
+    whole: dict[str, list[Any]] = {}
+    for number, entry in enumerate(found.entries):
+        layout = Layout(delimiter=TABLES[kind], encoding=_charset(entry.media_type))
+        one = table_of(bytes_of(session, found, entry), found.name, layout)
+        _add(whole, one, found, first=not number)
+    return {**whole}
+
+
+def _add(whole: dict[str, list[Any]], one: Columns, found: Found, *, first: bool) -> None:
+    if first:
+        whole.update({name: [] for name in one})
+    if list(one) != list(whole):
+        raise BadInput(f"the entries of {found.name} have other columns each", hint="name a key")
+    for name, column in one.items():
+        whole[name].extend(column)
+
+
+def _charset(media_type: str) -> str:
+    for part in media_type.split(";")[1:]:
+        name, _, value = part.partition("=")
+        if name.strip().lower() == "charset":
+            return value.strip().strip('"').lower()
+    return "utf-8"
+
+
+def _parquet(session: Session, found: Found) -> Columns:
+    parquet = library("pyarrow.parquet", "parquet")
+    whole: dict[str, list[Any]] = {}
+    for number, entry in enumerate(found.entries):
+        body = io.BytesIO(bytes_of(session, found, entry))
+        table = understood(partial(parquet.read_table, body), f"{found.name} cannot be read as Parquet")
+        _add(whole, {name: table.column(name).to_pylist() for name in table.column_names}, found, first=not number)
+    return {**whole}
+
+
+def library(name: str, extra: str) -> Any:
+    """A library that is none of ours, or what to install."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as problem:
+        what = f"{name.partition('.')[0]} is not installed, or does not work"
+        raise Unavailable(what, hint=f"pip install '{DISTRIBUTION}[{extra}]'") from problem
+
+
+def understood(make: Callable[[], Any], otherwise: str) -> Any:
+    """What a foreign library makes of data. What it raises may quote the data, so its words are withheld."""
+    try:
+        return make()
+    except (KfmError, MemoryError):
+        raise
+    except Exception as problem:
+        raise BadInput(f"{otherwise}: {type(problem).__name__}", hint="read it as rows or as bytes") from None

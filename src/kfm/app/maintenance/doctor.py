@@ -1,0 +1,228 @@
+"""`kfm doctor`: what an installation says, where it lies, and whether what it holds is whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kfm.app.core.actor import default_actor
+from kfm.app.core.backends import folders, place_verdicts
+from kfm.app.core.gates import Gates
+from kfm.app.core.session import Session, load
+from kfm.app.stewards.public_repair import compare_all, published_datasets
+from kfm.config import Resolved
+from kfm.engine.code_changes import code_changed
+from kfm.engine.verify import verify
+from kfm.errors import BadInput, KfmError
+from kfm.model.records import Decision, RefMove
+from kfm.model.updater import check_version
+from kfm.model.zone_requests import Asking
+from kfm.store.filesystem_check import Verdict, durability, try_out
+from kfm.store.index_check import differences
+from kfm.validation.source_check import contract_problems
+
+
+def diagnose(resolved: Resolved, *, deep: bool = False) -> list[Verdict]:
+    """`kfm doctor`: contracts, updaters, the places, the settings in force, and with `deep` every stored byte."""
+    found = contract_verdicts(resolved) + updater_verdicts(resolved) + place_verdicts(resolved)
+    for what, folder in folders(resolved):
+        found += try_out(folder, what)
+    if not all(verdict.ok for verdict in found if not verdict.check.endswith((".filesystem", ".updater"))):
+        return found
+    found += catalog_verdicts(resolved)
+    session = Session(resolved, "write")
+    try:
+        settings = getattr(session.tables, "settings", None)
+        if settings is not None:
+            found += durability(settings())
+        waiting = sum(1 for _ in session.state.runs.unfinished())
+        found.append(Verdict(check="runs.unfinished", ok=True, found=str(waiting)))
+        owed = sorted(session.state.outbox.due("publish"))
+        why = "`kfm resume` delivers what was committed and not yet told to the outside" if owed else ""
+        found.append(Verdict(check="publish.waiting", ok=True, found=", ".join(owed) or "0", why=why))
+        unfit = label_verdicts(session)
+        found += unfit
+        found += published_verdicts(session, unfit=bool(unfit))
+        found += sink_verdicts(session)
+        found += code_verdicts(session)
+        if deep:
+            found += verify_everything(session)
+            found += public_verdicts(session)
+    finally:
+        session.close()
+    return found
+
+
+def at_a_glance(session: Session) -> list[Verdict]:
+    """What of all this can be told at once, by whoever only looks: nothing is tried, no author's code is loaded."""
+    resolved = session.resolved
+    accepted = resolved.config.accept_weak_storage
+    places = [
+        verdict for verdict in place_verdicts(resolved) if not (accepted and verdict.check.endswith(".filesystem"))
+    ]
+    return (
+        contract_verdicts(resolved)
+        + places
+        + catalog_verdicts(resolved)
+        + label_verdicts(session)
+        + sink_verdicts(session)
+    )
+
+
+def contract_verdicts(resolved: Resolved) -> list[Verdict]:
+    """Data contracts that are impossible, unsafe or without effect, before a source is fetched for them."""
+    return [
+        Verdict(check=f"{name}.{source_name}.contract", ok=False, found=problem, why="mend it in kfm.yml")
+        for name, dataset in sorted(resolved.config.datasets.items())
+        for source_name, source in sorted(dataset.sources.items())
+        for problem in contract_problems(source.data_contract())
+    ]
+
+
+def updater_verdicts(resolved: Resolved) -> list[Verdict]:
+    """Updaters that no run could load, or of no semantic version. They are made as for `kfm plan`, asked nothing."""
+    found = []
+    for name, dataset in sorted(resolved.config.datasets.items()):
+        try:
+            check_version(load(resolved, name, dataset))
+        except KfmError as problem:
+            found.append(Verdict(check=f"{name}.updater", ok=False, found=problem.message, why=problem.hint))
+    return found
+
+
+def catalog_verdicts(resolved: Resolved) -> list[Verdict]:
+    """Where a catalog is declared, nothing is published unless it can be held against its schemas."""
+    from kfm.app.core.schema_store import LACKING, is_installed
+
+    if not resolved.config.catalog or is_installed():
+        return []
+    found = "jsonschema-rs is not installed: nothing can be promoted"
+    return [Verdict(check="catalog.schemas", ok=False, found=found, why=LACKING)]
+
+
+def sink_verdicts(session: Session) -> list[Verdict]:
+    """Who follows the ledger and does not go on, or has refused something for good."""
+    from kfm.app.core.ledger_sinks import how_far
+
+    found = []
+    for each in how_far(session):
+        told = []
+        if each.stopped is not None:
+            told.append(f"stopped: {each.stopped.message}; tried {each.stopped.tries} times since {each.stopped.since}")
+        if each.dead:
+            told.append(f"{len(each.dead)} refused for good")
+        if told:
+            why = f"`kfm sinks` says more, `kfm sinks retry {each.name}` tries again"
+            found.append(Verdict(check=f"sink.{each.name}", ok=False, found="; ".join(told), why=why))
+    return found
+
+
+def code_verdicts(session: Session) -> list[Verdict]:
+    """Is the code, or the declaration, what made the version there is now? No failure: it may give the same."""
+    found = []
+    for name in session.datasets():
+        if not session.state.refs.at(f"processed/{name}"):
+            continue
+        try:
+            updater = session.updater(name)
+        except KfmError:  # told by its own verdict
+            continue
+        changed = code_changed(session.state, updater, name)
+        since = f"changed since version {updater.version} made what is there"
+        found.append(
+            Verdict(
+                check=f"{name}.code",
+                ok=True,
+                found=since if changed else "as it was when it made what is there",
+                why="nothing is run again until `version` changes (or use --force)" if changed else "",
+            )
+        )
+    return found
+
+
+def label_verdicts(session: Session) -> list[Verdict]:
+    """Masks without a label, labels on nothing, labels that cannot be read: nothing is run or published meanwhile."""
+    from kfm.app.core.label_match import problems
+
+    return [
+        Verdict(check="labels.match", ok=False, found=problem.message, why=problem.hint)
+        for problem in problems(session)
+    ]
+
+
+def published_verdicts(session: Session, *, unfit: bool = False) -> list[Verdict]:
+    """Would what is published pass the gate today? A dataset may have been restricted since."""
+    found = []
+    asking = Asking(who=default_actor(), what="look", when_ms=session.clock.now_ms(), why="doctor")
+    for ref, version in session.state.refs.all("published/"):
+        name = ref.partition("/")[2]
+        move = RefMove(ref=ref, before=version, after=version)
+        gates = Gates(session.resolved, name, session.ports(name).metadata, session)
+        try:
+            decision = gates.published(session.state, session.objects, move, asking=asking, read=False)
+        except BadInput as problem:
+            if not unfit:
+                raise
+            told = f"withdraw it: `kfm rollback {name} --to nothing --reason …`, or mend that"
+            found.append(Verdict(check=ref.replace("/", "."), ok=False, found=problem.message, why=told))
+            continue
+        found.append(
+            Verdict(
+                check=ref.replace("/", "."),
+                ok=decision.allow is True,
+                found="may be public" if decision.allow is True else "; ".join(decision.reasons),
+                why=_remedy(name, decision),
+            )
+        )
+    return found
+
+
+def public_verdicts(session: Session) -> list[Verdict]:
+    """Is what lies outside what the refs say, to the byte?"""
+    found = []
+    for name in published_datasets(session):
+        wrong, problems = compare_all(session, [name])
+        kinds = Counter(difference.kind for difference in wrong)
+        told = [f"{count} {kind}" for kind, count in sorted(kinds.items())] + [p.message for _, p in problems]
+        found.append(
+            Verdict(
+                check=f"public.{name}",
+                ok=not told,
+                found=", ".join(told) or "as the refs say",
+                why=f"`kfm publish {name} --check` names them, `--repair` puts it right" if told else "",
+            )
+        )
+    return found
+
+
+def _remedy(name: str, decision: Decision) -> str:
+    if decision.allow is True:
+        return ""
+    if any(reason.startswith("checksums:") for reason in decision.reasons):
+        return "restore the objects from a backup; `kfm doctor --deep` names what is damaged"
+    return f"withdraw it: `kfm rollback {name} --to nothing --reason …`"
+
+
+def verify_everything(session: Session) -> list[Verdict]:
+    """Every row, every map, every link of the ledger, every object a version names: read and checked."""
+    check_rows = getattr(session.tables, "verify", None)
+    rows = check_rows() if check_rows is not None else 0
+    wrong = differences(session.state)
+    report = verify(session.state, session.objects, session.readable)
+    check_objects = getattr(session.objects, "verify", None)
+    stored = check_objects() if check_objects is not None else report.objects
+    return [
+        Verdict(check="state.rows", ok=True, found=f"{rows} rows intact"),
+        Verdict(
+            check="state.maps",
+            ok=not wrong,
+            found="; ".join(wrong) or "as the records say",
+            why="restore the state from a copy" if wrong else "",
+        ),
+        Verdict(check="ledger.chain", ok=True, found=f"{report.entries} entries intact"),
+        Verdict(
+            check="objects.bytes",
+            ok=True,
+            found=f"{stored} objects intact"
+            + (f"; {report.closed} versions are sealed, and what they name was not followed" if report.closed else ""),
+        ),
+    ]

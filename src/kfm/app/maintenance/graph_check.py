@@ -1,0 +1,149 @@
+"""Does the Neo4j say of every run what it was told? And what it does not, told again.
+
+Compared are the nodes and edges of the runs it has heard of. What others keep in the same database is theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+from kfm.app.core.graph_sink import graph_follower, graph_sink, statements
+from kfm.app.core.sink_context import Session, lock_of
+from kfm.delivery.followers import Follower, taking_turns
+from kfm.delivery.public_runs import public_run
+from kfm.model.outbox_messages import Letter
+from kfm.model.public_run import PublicRun
+from kfm.projections import cypher
+from kfm.sinks.neo4j import GraphSink
+
+AT_ONCE = 500  # runs or nodes that are asked about together
+Asset = tuple[str, str]
+
+
+class Wrong(NamedTuple):
+    """What is not as the runs say. A run is named where its own node or an edge of it is."""
+
+    runs: dict[str, tuple[str, str]]  # by id: its dataset, and `missing` or `altered`
+    datasets: dict[str, str]  # artifacts and refs by key
+    assets: dict[Asset, str]
+
+    def __bool__(self) -> bool:
+        return bool(self.runs or self.datasets or self.assets)
+
+
+class _Expected:
+    """Of the things that several runs speak of: what all of them come to."""
+
+    def __init__(self) -> None:
+        self.datasets: dict[str, dict[str, Any]] = {}
+        self.assets: dict[Asset, str] = {}
+
+    def add(self, rows: dict[str, list[dict[str, Any]]]) -> None:
+        for row in (*rows["used"], *rows["made"]):
+            asset = (row["uri"], row["hash"])
+            self.assets[asset] = min(row["at"], self.assets.get(asset, row["at"]))
+        for row in (*rows["generated"], *rows["standing"]):
+            before = self.datasets.get(row["key"])
+            said = {name: row[name] for name in _PROPERTIES if row.get(name) is not None}
+            created = row["at"] if before is None else min(row["at"], before["created_at"])
+            self.datasets[row["key"]] = {**said, "key": row["key"], "created_at": created}
+
+
+_PROPERTIES = ("seq", "hash", "version", "stac_id", "care_label", "withdrawn", "removed_by")
+
+
+def told_of(session: Session) -> Iterator[PublicRun]:
+    """The runs that the graph has heard of, in the order of the ledger."""
+    outbox, name = session.state.outbox, GraphSink.name
+    cursor = outbox.cursor(name)
+    not_yet = {*outbox.waiting(name), *(letter.index for letter in outbox.dead(name))}
+    for entry in session.state.ledger.entries():
+        if entry.index > cursor:
+            return
+        if entry.index not in not_yet:
+            yield public_run(session.state, session.objects, entry)
+
+
+def compare(session: Session) -> Wrong:
+    sink, expected, wrong = graph_sink(session.resolved), _Expected(), Wrong({}, {}, {})
+    runs = told_of(session)
+    while some := list(islice(runs, AT_ONCE)):
+        known = {run.run_id: cypher.rows_of(run) for run in some}
+        (found,) = sink.ask([(cypher.SAID_OF_RUNS, {"ids": list(known)})])
+        there = {row["id"]: row for row in found}
+        for run in some:
+            rows = known[run.run_id]
+            expected.add(rows)
+            if run.run_id not in there:
+                wrong.runs[run.run_id] = run.dataset, "missing"
+            elif not _is_as_told(there[run.run_id], rows):
+                wrong.runs[run.run_id] = run.dataset, "altered"
+    for keys in _some(list(expected.datasets)):
+        (found,) = sink.ask([(cypher.SAID_OF_DATASETS, {"keys": keys})])
+        said = {row["id"]: row["said"] for row in found}
+        for key in keys:
+            if said.get(key) != expected.datasets[key]:
+                wrong.datasets[key] = "altered" if key in said else "missing"
+    for assets in _some(list(expected.assets)):
+        (found,) = sink.ask([(cypher.SAID_OF_ASSETS, {"assets": _rows(assets)})])
+        seen = {(row["uri"], row["hash"]): row["said"].get("first_seen_at") for row in found}
+        for asset in assets:
+            if seen.get(asset) != expected.assets[asset]:
+                wrong.assets[asset] = "altered" if asset in seen else "missing"
+    return wrong
+
+
+def _is_as_told(there: dict[str, Any], rows: dict[str, list[dict[str, Any]]]) -> bool:
+    (run,) = rows["runs"]
+    return (
+        there["said"] == {name: value for name, value in run.items() if value is not None}
+        and _pairs(there["used"]) == sorted({(row["uri"], row["hash"]) for row in rows["used"]})
+        and _pairs(there["made"]) == sorted({(row["uri"], row["hash"]) for row in rows["made"]})
+        and _pairs(there["generated"]) == sorted({(row["key"], row["hash"]) for row in rows["generated"]})
+    )
+
+
+def _pairs(found: Any) -> list[tuple[str, str]]:
+    return sorted((str(one), str(other)) for one, other in found)
+
+
+def _some(things: list[Any]) -> Iterator[list[Any]]:
+    return (things[at : at + AT_ONCE] for at in range(0, len(things), AT_ONCE))
+
+
+def _rows(assets: Sequence[Asset]) -> list[dict[str, str]]:
+    return [{"uri": uri, "hash": hash} for uri, hash in assets]
+
+
+def repair(session: Session) -> None:
+    """Takes back what is not as it was told, and tells it again. Whoever dies in between leaves what is found again."""
+    follower = graph_follower(session.resolved, session.state, session.objects, lock_of(session, GraphSink.name))
+    with taking_turns(follower, session.clock):
+        wrong = compare(session)
+        if wrong:
+            _tell_again(session, follower, wrong)
+
+
+def _tell_again(session: Session, follower: Follower, wrong: Wrong) -> None:
+    forget = [
+        (cypher.FORGET_RUNS, {"ids": list(wrong.runs)}),
+        (cypher.FORGET_DATASETS, {"keys": list(wrong.datasets)}),
+        (cypher.FORGET_ASSETS, {"assets": _rows(list(wrong.assets))}),
+    ]
+    batch = [Letter(index=0, run_id="", dataset="", key="", body=forget)]
+    for run in told_of(session):
+        if run.run_id in wrong.runs or _speaks_of(cypher.rows_of(run), wrong):
+            body = statements(run)
+            batch.append(Letter(index=run.index, run_id=run.run_id, dataset=run.dataset, key=run.run_id, body=body))
+        if len(batch) >= AT_ONCE:
+            follower.sink.send(batch)
+            batch = []
+    follower.sink.send(batch)
+
+
+def _speaks_of(rows: dict[str, list[dict[str, Any]]], wrong: Wrong) -> bool:
+    return any(row["key"] in wrong.datasets for row in (*rows["generated"], *rows["standing"])) or any(
+        (row["uri"], row["hash"]) in wrong.assets for row in (*rows["used"], *rows["made"])
+    )

@@ -1,0 +1,128 @@
+"""Signals over an open house: of every run that ended, as events; and how everything stands now, as metrics."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kfm.app.runs.due_schedules import shown
+from kfm.app.runs.freshness import freshness
+from kfm.clock import parse_instant, rfc3339
+from kfm.delivery.public_runs import public_run
+from kfm.projections.signals import Facts, Metric, ended_as, exposition, signals
+from kfm.scheduling.freshness_rules import length_ms
+from kfm.scheduling.pool_slots import standing
+from kfm.store.process_identity import is_held
+
+if TYPE_CHECKING:
+    from kfm.app.core.session import Session
+    from kfm.model.records import LedgerEntry
+
+MINUTE_MS = 60_000
+
+
+def events(session: Session, datasets: Sequence[str], *, after: int = 0, limit: int = -1) -> Iterator[dict[str, Any]]:
+    """Of the runs of these datasets behind this entry of the ledger, at most so many runs; empty: of all."""
+    wanted, told = frozenset(datasets), 0
+    for entry in session.state.ledger.entries(after=after):
+        if told == limit:
+            return
+        if not wanted or entry.dataset in wanted:
+            told += 1
+            run = public_run(session.state, session.objects, entry)
+            if not run.dry_run:
+                yield from signals(run, _facts(session, entry, run.before, run.finished_at))
+
+
+def _facts(session: Session, entry: LedgerEntry, before: str, finished_at: str) -> Facts:
+    ledger, declared = session.state.ledger, session.config.datasets.get(entry.dataset)
+    measured = ledger.telemetry(entry.run_id)
+    version = ledger.version(entry.dataset, before) if before else None
+    said = declared.freshness if declared is not None else None
+    ended_ms, latency_ms = parse_instant(finished_at, "a run"), measured.latency_ms if measured is not None else 0
+    made_at = version.created_at if version is not None else ""
+    return Facts(
+        emitter=entry.operator,
+        latency_ms=latency_ms,
+        wait_ms=measured.pool_wait_ms if measured is not None else 0,
+        errors=tuple(measured.errors) if measured is not None else (),
+        queued_at=rfc3339(ended_ms - latency_ms),
+        age_ms=ended_ms - parse_instant(made_at, "a version") if made_at else None,
+        target_ms=length_ms(said.max_age) if said is not None and said.max_age else None,
+    )
+
+
+def metrics(session: Session) -> list[Metric]:
+    return [_lifecycle(session), *_freshness(session), *_pools(session), *_artifacts(session), *_ticks(session)]
+
+
+def lines(session: Session) -> Iterator[str]:
+    return exposition(metrics(session))
+
+
+def _lifecycle(session: Session) -> Metric:
+    """Those that ended are counted; those that wait and those at work are as many as there are now."""
+    found: Counter[tuple[str, str]] = Counter()
+    for entry in session.state.ledger.entries():
+        bad = entry.outcome in ("failed", "held", "denied", "escalated", "abandoned", "cancelled")
+        state = ended_as(entry.outcome, "FAILED" if bad else "SUCCESS")
+        if state != "queued":
+            found[entry.dataset, state] += 1
+    found.update((run.dataset, "started") for run in session.state.runs.unfinished())
+    found.update((each.dataset, "queued") for each in session.state.inbox.waiting())
+    samples = [({"dataset": name, "state": state}, float(n)) for (name, state), n in sorted(found.items())]
+    return Metric("kfm_run_lifecycle", "gauge", "runs by their state", samples)
+
+
+def _freshness(session: Session) -> Iterator[Metric]:
+    told = freshness(session, sorted(session.config.datasets))
+    ages = [({"dataset": each.dataset}, float(each.age_min)) for each in told if each.age_min is not None]
+    yield Metric("kfm_freshness_age_minutes", "gauge", "age of what is public", sorted(ages, key=str))
+    deltas = []
+    for each in told:
+        said = session.dataset(each.dataset).freshness
+        if said is not None and each.age_min is not None:
+            most = length_ms(said.max_age) if said.max_age else None
+            delta = each.late_min if most is None else each.age_min - most // MINUTE_MS
+            deltas.append(({"dataset": each.dataset}, float(delta)))
+    yield Metric("kfm_freshness_delta_minutes", "gauge", "age beyond the target", sorted(deltas, key=str))
+
+
+def _pools(session: Session) -> Iterator[Metric]:
+    now_ms = session.clock.now_ms()
+    waits, held = [], []
+    for name in sorted(session.config.pools):
+        now = standing(session.state.leases.below(f"pool/{name}"), now_ms, is_held)
+        longest = max((now_ms - claim.since_ms for claim in now.waiting), default=0)
+        waits.append(({"pool": name}, float(longest)))
+        held.append(({"pool": name}, float(len(now.held))))
+    yield Metric("kfm_pool_wait_ms", "gauge", "how long the one waits that waits longest", waits)
+    yield Metric("kfm_pool_held", "gauge", "slots that are taken", held)
+
+
+def _artifacts(session: Session) -> Iterator[Metric]:
+    sizes, uris = [], []
+    for name in sorted(session.config.datasets):
+        digest = session.state.refs.at(f"published/{name}") or session.state.refs.at(f"processed/{name}")
+        version = session.state.ledger.version(name, digest) if digest else None
+        if version is None:
+            continue
+        uris.append(({"dataset": name, "uri": f"kfm://dataset/{name}#{digest}"}, 1.0))
+        if session.dataset(name).metadata().get("sensitivity") == "public":  # of anything else no size is told
+            sizes.append(({"dataset": name}, float(version.size)))
+    yield Metric("kfm_artifact_size_bytes", "gauge", "size of the present version", sizes)
+    yield Metric("kfm_artifact_uri", "gauge", "the present version, by its address", uris)
+
+
+def _ticks(session: Session) -> Iterator[Metric]:
+    """For whoever watches the watchman."""
+    now_ms = session.clock.now_ms()
+    due = [each.next_ms for each in shown(session) if each.next_ms is not None]
+    late = max(now_ms - min(due), 0) // MINUTE_MS if due else 0
+    yield Metric(
+        "kfm_tick_overdue_minutes", "gauge", "since something was due that nobody claimed", [({}, float(late))]
+    )
+    newest = session.state.ticks.newest()
+    at: list[tuple[dict[str, str], float]] = [] if newest is None else [({}, newest.claimed_ms / 1000)]
+    yield Metric("kfm_tick_claimed_timestamp_seconds", "gauge", "when the last tick was claimed", at)

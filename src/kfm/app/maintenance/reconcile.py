@@ -1,0 +1,144 @@
+"""`kfm reconcile`: do storage, refs, public files, catalog and graphs say the same? What does not, is put right by the
+ways that made it: nothing of the state moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from kfm.app.core.session import Session
+from kfm.app.stewards.public_repair import check_all, published_datasets, repair_all
+from kfm.errors import Denied, KfmError
+from kfm.model import manifests
+from kfm.model.records import Record
+
+Place = Literal["storage", "public", "catalog", "graph", "sink"]
+
+
+class Drift(Record, frozen=True):
+    """Where two places do not say the same."""
+
+    place: Place
+    dataset: str
+    what: str  # missing | altered | foreign | behind | refused
+    about: str  # a path, a digest or the name of a sink
+
+
+def drifts(session: Session) -> tuple[list[Drift], list[tuple[str, KfmError]]]:
+    """All that is not as the refs say, and what could not be looked at."""
+    found = list(_storage(session))
+    public, problems = check_all(session, published_datasets(session))
+    found += [Drift(place="public", dataset=each.dataset, what=each.kind, about=each.path) for each in public]
+    if session.config.catalog:
+        from kfm.app.core.catalogs import differences
+
+        try:
+            wrong = differences(session)
+        except KfmError as problem:
+            problems.append(("catalog", problem))
+        else:
+            found += [Drift(place="catalog", dataset=each.dataset, what=each.kind, about=each.path) for each in wrong]
+    found += [
+        Drift(place="graph", dataset=dataset, what="missing", about=f"an edge of run {row.decode()}")
+        for dataset, _, row in _undrawn(session)
+    ]
+    if session.config.graph:
+        try:
+            found += _untold(session)
+        except KfmError as problem:
+            problems.append(("graph", problem))
+    found += _behind(session)
+    return found, problems
+
+
+def _untold(session: Session) -> Iterator[Drift]:
+    """Of the Neo4j, what it heard and does not say, or not so."""
+    from kfm.app.maintenance.graph_check import compare
+
+    wrong = compare(session)
+    for run_id, (dataset, what) in wrong.runs.items():
+        yield Drift(place="graph", dataset=dataset, what=what, about=f"neo4j: run {run_id}")
+    for key, what in wrong.datasets.items():
+        yield Drift(place="graph", dataset="", what=what, about=f"neo4j: {key}")
+    for (uri, hash), what in wrong.assets.items():
+        yield Drift(place="graph", dataset="", what=what, about=f"neo4j: {uri} {hash[:19]}".rstrip())
+
+
+def _undrawn(session: Session) -> Iterator[tuple[str, str, bytes]]:
+    """Of the embedded graph, what receipts say and it does not: the dataset, and the row."""
+    from kfm.model.lineage_edges import made_by
+    from kfm.store.lineage_index import rows_of
+
+    for entry in session.state.ledger.entries():
+        receipt = session.state.ledger.receipt(entry.run_id)
+        if receipt is None:
+            continue  # damage, which `kfm audit verify` names
+        version = session.state.ledger.version(receipt.dataset, made_by(receipt))
+        for key, row in rows_of(entry.index, receipt, version.run_id if version is not None else receipt.run_id):
+            if session.tables.get("lineage", key) != row:
+                yield receipt.dataset, key, row
+
+
+def _storage(session: Session) -> Iterator[Drift]:
+    """Every ref leads to a version with a record, all of whose objects are there."""
+    for ref, version in session.state.refs.all():
+        zone, _, dataset = ref.partition("/")
+        if zone not in ("processed", "published") or not version:
+            continue
+        if session.state.ledger.version(dataset, version) is None:
+            yield Drift(place="storage", dataset=dataset, what="missing", about=f"record of {version}")
+        try:
+            for name in manifests.parts(session.readable, version):
+                if not session.objects.has(name):
+                    yield Drift(place="storage", dataset=dataset, what="missing", about=name)
+            for entry in manifests.entries(session.readable, version):
+                if not session.objects.has(entry.digest):
+                    yield Drift(place="storage", dataset=dataset, what="missing", about=entry.digest)
+        except Denied:  # its custodian's key is not at hand: what it consists of is for those who have it to compare
+            continue
+        except KfmError:
+            yield Drift(place="storage", dataset=dataset, what="altered", about=version)
+
+
+def _behind(session: Session) -> Iterator[Drift]:
+    from kfm.app.core.ledger_sinks import how_far
+
+    for each in how_far(session):
+        if each.lag > each.waiting:
+            yield Drift(place="sink", dataset="", what="behind", about=each.name)
+        for letter in each.dead:
+            yield Drift(place="sink", dataset=letter.dataset, what="refused", about=f"{each.name} {letter.index}")
+
+
+def repair(session: Session) -> tuple[list[Drift], list[Drift], list[tuple[str, KfmError]]]:
+    """What was not so, what still is not, and what went wrong. Storage is never guessed at: it comes from a copy."""
+    before, _ = drifts(session)
+    undrawn = [(key, row) for _, key, row in _undrawn(session)]
+    if undrawn:
+        with session.state.transaction():
+            session.tables.put_many("lineage", undrawn)
+    problems: list[tuple[str, KfmError]] = []
+    try:
+        session.settle(again=True)
+    except KfmError as problem:
+        if not session.undelivered:
+            raise
+        problems += session.undelivered or [("", problem)]
+    problems += [("", problem) for problem in session.untold]
+    problems += repair_all(session, published_datasets(session))[2]
+    if session.config.catalog:
+        from kfm.app.core.catalogs import build
+
+        try:
+            build(session)
+        except KfmError as problem:
+            problems.append(("catalog", problem))
+    if session.config.graph:
+        from kfm.app.maintenance.graph_check import repair as tell_again
+
+        try:
+            tell_again(session)
+        except KfmError as problem:
+            problems.append(("graph", problem))
+    after, unseen = drifts(session)
+    return before, after, [*problems, *unseen]

@@ -1,0 +1,236 @@
+"""Everything at a glance: how each dataset stands, what to do next, and what a doctor sees without touching anything.
+
+Of a dataset that is not plainly public no count is told, and of one that may not be public no version.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from kfm.app.maintenance.doctor import at_a_glance
+from kfm.app.runs.freshness import check_targets, judged
+from kfm.app.runs.queries import held_sources, worker
+from kfm.app.runs.visibility import Openness
+from kfm.clock import parse_instant, rfc3339
+from kfm.model.labels import PUBLISHABLE, Level
+from kfm.model.records import DatasetVersion, LedgerEntry, Record
+from kfm.model.reports.freshness_record import Verdict as Fresh
+from kfm.store.filesystem_check import Verdict
+
+if TYPE_CHECKING:
+    from kfm.app.core.session import Session
+
+MINUTE_MS = 60_000
+LOOKED_AT = 20  # entries of a dataset in which its last run is looked for
+BAD = ("failed", "held", "denied", "escalated", "abandoned", "cancelled")
+
+
+class DatasetStatus(Record, frozen=True):
+    """How one dataset stands now."""
+
+    dataset: str
+    version: str  # what was made last; empty: nothing was, or it may not be told
+    published: str  # what is public; empty: nothing is, or it may not be told
+    is_made: bool
+    is_public: bool  # some version of it is
+    is_behind: bool  # a version waits to be promoted
+    level: Level
+    as_of: str  # when that was made of which the age is: what is public, else what was made last
+    age_min: int | None
+    freshness: Fresh
+    late_min: int
+    is_held: bool  # something of a source is held back
+    held_rows: int | None  # how many rows; None: not to be told
+    is_frozen: bool
+    waiting: int  # triggers that wait
+    at_work: int  # runs that somebody is at
+    unfinished: int  # runs that nobody is at: `kfm resume`
+    is_undelivered: bool  # it was committed, and the outside was not told
+    last_run: str  # the last run of it that ended; empty: none did
+    last_outcome: str
+
+    @property
+    def is_failing(self) -> bool:
+        return self.last_outcome in BAD
+
+    @property
+    def is_quiet(self) -> bool:
+        """Nothing about it asks for anybody's attention."""
+        wants = (self.is_behind, self.is_held, self.is_frozen, self.is_undelivered, self.is_failing)
+        return self.is_made and not (any(wants) or self.waiting or self.unfinished or self.freshness == "late")
+
+
+class NextStep(Record, frozen=True):
+    """Something to do, as it is typed."""
+
+    command: str
+    why: str
+    dataset: str = ""
+
+
+class Status(Record, frozen=True):
+    at: str
+    datasets: list[DatasetStatus]
+    is_frozen: bool  # everything is
+    next: list[NextStep]  # the most urgent first
+    ok: bool  # whether every check is well
+    checks: list[Verdict]
+
+
+def status(session: Session, datasets: Sequence[str] = ()) -> Status:
+    """Of these datasets, or of all, by name."""
+    check_targets(session.resolved)
+    with session.state.reading():
+        look = _Look(session)
+        found = [look.at(name) for name in datasets or session.datasets()]
+        checks = at_a_glance(session)
+        wanted = [*_urgent(found, checks), *_asked(session), *_later(found, look.everything_frozen), *_clock(session)]
+    return Status(
+        at=rfc3339(look.now_ms),
+        datasets=found,
+        is_frozen=look.everything_frozen,
+        next=_once(wanted) or _nothing(session),
+        ok=all(check.ok for check in checks),
+        checks=checks,
+    )
+
+
+class _Look:
+    """What is read once for all datasets."""
+
+    def __init__(self, session: Session) -> None:
+        state = session.state
+        self.session = session
+        self.now_ms = session.clock.now_ms()
+        self.openness = Openness(session)
+        self.public = _by_name(state.refs.all("published/"))
+        self.made = _by_name(state.refs.all("processed/"))
+        held = (ref.split("/")[1] for ref, report in state.refs.all("quarantine/") if report)
+        self.held = frozenset(held)
+        self.frozen = frozenset(
+            name for name, at in _by_name(state.refs.all("switch/dataset/")).items() if at != "open"
+        )
+        self.everything_frozen = state.refs.at("switch/global") not in ("", "open")
+        self.waiting = Counter(trigger.dataset for trigger in state.inbox.waiting())
+        self.undelivered = frozenset(state.outbox.due("publish"))
+        self.at_work: Counter[str] = Counter()
+        self.unfinished: Counter[str] = Counter()
+        for run in state.runs.unfinished():
+            (self.unfinished if worker(session, run) is None else self.at_work)[run.dataset] += 1
+
+    def at(self, name: str) -> DatasetStatus:
+        public, made = self._version(name, self.public), self._version(name, self.made)
+        level = self.openness.level(name, public, made)
+        may_be_told = level in PUBLISHABLE
+        shown = public or made
+        as_of_ms = parse_instant(shown.created_at, "a version") if shown is not None else 0
+        fresh: tuple[Fresh, int] = ("never", 0)
+        if shown is not None:
+            declared = self.session.config.datasets.get(name)
+            fresh = judged(declared.freshness if declared is not None else None, as_of_ms, self.now_ms)
+        last = self._last(name)
+        return DatasetStatus(
+            dataset=name,
+            version=self.made.get(name, "") if may_be_told else "",
+            published=self.public.get(name, "") if may_be_told else "",
+            is_made=name in self.made,
+            is_public=name in self.public,
+            is_behind=name in self.made and self.made[name] != self.public.get(name),
+            level=level,
+            as_of=rfc3339(as_of_ms) if shown is not None else "",
+            age_min=max(self.now_ms - as_of_ms, 0) // MINUTE_MS if shown is not None else None,
+            freshness=fresh[0],
+            late_min=fresh[1],
+            is_held=name in self.held,
+            held_rows=self._held_rows(name) if level == "public" else None,
+            is_frozen=self.everything_frozen or name in self.frozen,
+            waiting=self.waiting[name],
+            at_work=self.at_work[name],
+            unfinished=self.unfinished[name],
+            is_undelivered=name in self.undelivered,
+            last_run=last.run_id if last is not None else "",
+            last_outcome=last.outcome if last is not None else "",
+        )
+
+    def _version(self, name: str, at: dict[str, str]) -> DatasetVersion | None:
+        return self.session.state.ledger.version(name, at[name]) if name in at else None
+
+    def _held_rows(self, name: str) -> int:
+        return sum(source["held_rows"] for source in held_sources(self.session, name)) if name in self.held else 0
+
+    def _last(self, name: str) -> LedgerEntry | None:
+        """The last run that made it, or tried to."""
+        entries = islice(self.session.state.ledger.entries_of(name), LOOKED_AT)
+        return next((entry for entry in entries if entry.op_type == "ingest"), None)
+
+
+def _by_name(refs: Iterator[tuple[str, str]]) -> dict[str, str]:
+    return {ref.rpartition("/")[2]: at for ref, at in refs if at}
+
+
+def _urgent(found: list[DatasetStatus], checks: list[Verdict]) -> Iterator[NextStep]:
+    """What is wrong, before what is only not done yet."""
+    if any(not check.ok for check in checks):
+        yield NextStep(command="kfm doctor", why="a check says that something is wrong")
+    if any(each.unfinished for each in found):
+        yield NextStep(command="kfm resume", why="a run was interrupted")
+    if any(each.is_undelivered for each in found):
+        yield NextStep(command="kfm resume", why="something was committed and not delivered")
+    for each in found:
+        if each.is_failing and not each.unfinished:
+            yield NextStep(
+                command=f"kfm runs show {each.last_run}", why=f"the last run: {each.last_outcome}", dataset=each.dataset
+            )
+    for each in found:
+        if each.freshness == "late" and not each.is_frozen and not each.at_work and not each.is_behind:
+            yield NextStep(command=f"kfm run {each.dataset}", why="it is late", dataset=each.dataset)
+
+
+def _asked(session: Session) -> Iterator[NextStep]:
+    from kfm.app.core.authorization import orders
+    from kfm.app.runs.change_requests import standing
+
+    if any(standing(session, order).state in ("open", "approved") for order in orders(session)):
+        yield NextStep(command="kfm review list", why="a request waits for a person")
+
+
+def _later(found: list[DatasetStatus], everything_frozen: bool) -> Iterator[NextStep]:
+    if everything_frozen:
+        yield NextStep(command="kfm thaw", why="everything is frozen")
+    for each in found:
+        if each.is_frozen and not everything_frozen:
+            yield NextStep(command=f"kfm thaw {each.dataset}", why="it is frozen", dataset=each.dataset)
+    for each in found:
+        if each.is_held:
+            yield NextStep(command=f"kfm held {each.dataset}", why="something is held back", dataset=each.dataset)
+    for each in found:
+        if not (each.is_made or each.is_frozen or each.at_work or each.unfinished or each.is_failing):
+            yield NextStep(command=f"kfm run {each.dataset}", why="it was never made", dataset=each.dataset)
+    for each in found:
+        if each.is_behind and not each.is_frozen and each.level in PUBLISHABLE:
+            why = "a newer version is not public" if each.is_public else "nothing of it is public"
+            yield NextStep(command=f"kfm promote {each.dataset}", why=why, dataset=each.dataset)
+
+
+def _clock(session: Session) -> Iterator[NextStep]:
+    from kfm.app.runs.due_schedules import is_overdue, shown
+
+    now_ms = session.clock.now_ms()
+    if any(is_overdue(each, now_ms) for each in shown(session)):
+        yield NextStep(command="kfm up", why="a schedule is due and nobody looks")
+    elif any(True for _ in session.state.inbox.waiting()):
+        yield NextStep(command="kfm resume", why="triggers wait")
+
+
+def _once(wanted: list[NextStep]) -> list[NextStep]:
+    """Each command once, for its first reason."""
+    return list({each.command: each for each in reversed(wanted)}.values())[::-1]
+
+
+def _nothing(session: Session) -> list[NextStep]:
+    if session.config.datasets:
+        return []
+    return [NextStep(command="kfm init", why="kfm.yml names no dataset yet")]

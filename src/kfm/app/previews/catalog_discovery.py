@@ -1,0 +1,140 @@
+"""`kfm discover`: what a catalog of somebody else has, held against what kfm.yml reads already. It changes nothing."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from kfm.app.core.session import Session
+from kfm.errors import BadInput, Refused
+from kfm.model.records import FetchRequest
+from kfm.model.reports.discovered_datasets import CatalogKind, Discovery, Finding, Offer, Status, named
+from kfm.model.secret_refs import key_in_clear
+from kfm.parsing.characters import is_printable, printable
+from kfm.sources import open_source
+from kfm.sources.catalogs.catalog_kinds import discovered
+from kfm.sources.catalogs.crawl import MOST_BYTES, Body, address, is_remote
+from kfm.sources.urls import parse
+
+
+class Reading(NamedTuple):
+    """A source of kfm.yml, and which bytes it had last."""
+
+    dataset: str
+    source: str
+    digest: str  # those it must have, or those it had when it was read last; empty: nobody read it yet
+
+
+class _Outside:
+    """Pages through the readers of sources, with the bounds and hosts of the installation. What is fetched stays in
+    memory."""
+
+    def __init__(self, session: Session) -> None:
+        network = session.config.network
+        self._session = session
+        self._request = FetchRequest(
+            uri="",
+            base_dir=session.resolved.root,
+            allow=network.allow,
+            max_bytes=min(network.max_bytes, MOST_BYTES),
+            timeout_ms=round(network.timeout_s * 1000),
+            total_ms=min(round(network.total_s * 1000), 300_000),
+            now_ms=session.clock.now_ms(),
+        )
+
+    def get(self, uri: str) -> Body:
+        ref = open_source(uri).fetch(replace(self._request, uri=uri), None, self._session.objects).ref
+        return Body(ref.content_hash, ref.media_type, self._session.objects.read(ref.content_hash))
+
+    def folder(self, uri: str) -> list[str] | None:
+        """No link is followed, here or on the way: what it leads to is not what is offered."""
+        if is_remote(uri):
+            return None
+        root = os.path.realpath(self._session.resolved.root)
+        path = os.path.join(root, uri)
+        if not os.path.isdir(path):
+            return None
+        if os.path.realpath(path) != os.path.normpath(path):
+            raise Refused(f"{printable(uri, 200)} leads through a symbolic link", hint="name the folder itself")
+        names = []
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if entry.name.startswith(".") or entry.is_symlink():
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    names.append(entry.name + "/")
+                elif entry.is_file(follow_symlinks=False):
+                    names.append(entry.name)
+        return sorted(names)
+
+
+def discover(session: Session, source: str, kind: CatalogKind | None, most_pages: int) -> Discovery:
+    """What is there, and of each file whether it is read already."""
+    found = discovered(_Outside(session), _start(source), kind, most_pages)
+    reading = _reading(session)
+    taken = set(session.config.datasets)
+    findings = []
+    for finding in found.findings:
+        held = _held(finding, reading)
+        if held.status == "new" and held.id in taken:
+            held = replace(held, id=named(held.id, held.page, taken))
+        taken.add(held.id)
+        findings.append(held)
+    return replace(found, findings=findings)
+
+
+def _start(source: str) -> str:
+    """The address as it is read and compared: a URL in one spelling, or a path below the folder of kfm.yml."""
+    if not source or not is_printable(source) or len(source) > 4000:
+        raise BadInput("SOURCE must be one line: a URL, or a path below the folder of kfm.yml")
+    if key_in_clear(source):
+        raise BadInput("SOURCE holds a key in clear", hint="name a public catalog, or a copy of it")
+    if "://" in source:
+        return address(parse(source))
+    path = posixpath.normpath(source)
+    if path.startswith(("/", "../")) or path == "..":
+        raise BadInput(
+            f"{printable(source, 200)} is outside of the folder of kfm.yml", hint="put it there, and name it from there"
+        )
+    return path
+
+
+def _reading(session: Session) -> dict[str, Reading]:
+    """Every source there is, by its address."""
+    found: dict[str, Reading] = {}
+    for name, dataset in sorted(session.config.datasets.items()):
+        for source_name, source in dataset.sources.items():
+            uri = source.uri
+            if is_remote(uri):
+                uri = address(parse(uri))
+            elif "://" not in uri:
+                uri = posixpath.normpath(uri)
+            digest = source.expect_hash
+            if not digest:
+                checkpoint = session.state.inbox.checkpoint(source.known_as)
+                digest = checkpoint.content_hash if checkpoint is not None else ""
+            found.setdefault(uri, Reading(name, source_name, digest))
+    return found
+
+
+def _held(finding: Finding, reading: dict[str, Reading]) -> Finding:
+    offers = [_known(offer, reading.get(offer.uri)) for offer in finding.offers]
+    known = [offer for offer in offers if offer.status != "new"]
+    datasets = sorted({offer.source.partition("/")[0] for offer in known})
+    status: Status = "known"
+    if any(offer.status == "changed" for offer in offers):
+        status = "changed"
+    if len(known) < len(offers):
+        status = "grown" if known else "new"
+    return replace(finding, offers=offers, status=status, dataset=datasets[0] if datasets else "")
+
+
+def _known(offer: Offer, reading: Reading | None) -> Offer:
+    """Changed only where the catalog names other bytes than were read: what it does not say is not guessed."""
+    if reading is None:
+        return offer
+    other = bool(offer.digest and reading.digest and offer.digest != reading.digest)
+    return replace(offer, status="changed" if other else "known", source=f"{reading.dataset}/{reading.source}")

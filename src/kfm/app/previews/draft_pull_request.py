@@ -1,0 +1,211 @@
+"""`kfm discover --draft-pr`: what was found, as a branch and a draft pull request.
+
+The branch is made beside what is checked out: no file, no index and no other branch is touched. It is named after what
+is in it, so that the same findings are proposed once, whoever looks and however often. Each step can be done again: a
+killed command is finished by the next.
+"""
+
+from __future__ import annotations
+
+import os
+from difflib import unified_diff
+from typing import TYPE_CHECKING, Literal
+
+from kfm.app.previews.config_edit import declared
+from kfm.app.previews.git_branches import Repository
+from kfm.app.previews.pull_request_checks import CHECK, requests_of
+from kfm.errors import BadInput, Refused
+from kfm.model.canonical import canonical
+from kfm.model.keys import digest
+from kfm.model.records import Record
+from kfm.model.reports.discovered_datasets import Discovery, slug
+from kfm.parsing.characters import printable
+from kfm.projections.discovery_draft import documents
+
+if TYPE_CHECKING:
+    from kfm.config import Resolved
+    from kfm.sinks.pull_requests import PullRequests
+
+WAITING = "no gate has been asked yet: `kfm preview`, then `kfm pr report`"
+MOST_ROWS = 200
+_NOBODY = {"name": "kfm", "email": "kfm@localhost"}
+
+
+class Draft(Record, frozen=True):
+    """What is proposed. `state`: `nothing` to propose, a `diff` (dry run), `open`, or `closed` by somebody before."""
+
+    state: Literal["nothing", "diff", "open", "closed"]
+    branch: str
+    base: str
+    commit: str
+    files: list[str]
+    diff: str
+    by_hand: list[str]  # datasets with code of their own, to which no machine adds a source
+    pull: int | None
+    url: str
+
+
+class Proposal:
+    """The files of a draft, over the base they were made for."""
+
+    def __init__(self, resolved: Resolved, found: Discovery, base: str) -> None:
+        self.repository = Repository(resolved.root)
+        self.found = found
+        self.base = base or self.repository.current()
+        self.parent = self.repository.commit_of(self.base)
+        name = os.path.relpath(resolved.path, resolved.root)
+        if name.endswith(".json"):
+            raise BadInput("only to a kfm.yml can something be added", hint="declare what was found in it by hand")
+        before = self._before(name)
+        with open(resolved.path, "rb") as file:
+            if before is None or file.read() != before:
+                raise Refused(
+                    f"{name} is not the one of {printable(self.base, 80)}",
+                    hint="commit what was changed first, or name the branch with --base",
+                )
+        body, self.done, self.by_hand = declared(before, name, found)
+        self.files: dict[str, bytes] = {name: body}
+        for dataset, finding in self.done:
+            self.files |= documents(finding, dataset, found.pages)
+        self.old = {path: self._before(path) for path in self.files}
+        self.files = {path: self.files[path] for path in sorted(self.files) if self.files[path] != self.old[path]}
+
+    def _before(self, path: str) -> bytes | None:
+        return self.repository.file_in(self.parent, path)
+
+    @property
+    def branch(self) -> str:
+        """After what is in it."""
+        content = digest(canonical({path: digest(body) for path, body in self.files.items()}))
+        return f"discover/{slug(self.found.source.partition('://')[2] or self.found.source, 40)}-{content[7:19]}"
+
+    def diff(self) -> str:
+        """As `git diff` would show it, and the same wherever it is made."""
+        out: list[str] = []
+        for path, body in self.files.items():
+            old = self.old[path]
+            lines = unified_diff(
+                (old or b"").decode().splitlines(keepends=True),
+                body.decode().splitlines(keepends=True),
+                f"a/{path}" if old is not None else "/dev/null",
+                f"b/{path}",
+            )
+            out += (line if line.endswith("\n") else line + "\n" for line in lines)
+        return "".join(out)
+
+    def title(self) -> str:
+        names = sorted({dataset for dataset, _ in self.done})
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        return f"Discovered: {', '.join(names[:3])}{more}"
+
+    def text(self) -> str:
+        """For whoever reviews it. Foreign words stand in code spans: they name nobody and lead nowhere."""
+        lines = [
+            f"`kfm discover` found this at {_span(self.found.source)} ({self.found.kind}).",
+            "",
+            "| dataset | file | is | type | bytes | address |",
+            "|---|---|---|---|---|---|",
+        ]
+        rows = [(name, offer) for name, finding in self.done for offer in finding.offers if offer.status != "known"]
+        for name, offer in rows[:MOST_ROWS]:
+            size = "" if offer.size is None else str(offer.size)
+            lines.append(
+                f"| {_span(name)} | {_span(offer.name)} | {offer.status} | {_span(offer.media_type)} | {size} "
+                f"| {_span(offer.uri)} |"
+            )
+        if len(rows) > MOST_ROWS:
+            lines.append(f"\nand {len(rows) - MOST_ROWS} more, which are in the difference.")
+        lines += ["", "Read, by SHA-256:", ""]
+        lines += [f"- {_span(page.uri)} `{page.digest}`" for page in self.found.pages[:20]]
+        lines += [
+            "",
+            "What a machine cannot know is not declared: how open the data is (`sensitivity`), what each file must "
+            "look like (`contract`), and whether the licence is as somebody else says.",
+            "",
+            f"The status `{CHECK}` stays pending until `kfm preview {self.branch}` and `kfm pr report` have asked "
+            "every gate about this very commit. Require it on the branch this goes to.",
+            "",
+        ]
+        return "\n".join(lines)
+
+    def commit(self) -> str:
+        """The commit of these files over the base. The same files over the same base are the same commit."""
+        repository = self.repository
+        when = repository.write("show", "-s", "--format=%ct", self.parent) + " +0000"
+        name, email = (repository.setting(f"user.{part}") or _NOBODY[part] for part in ("name", "email"))
+        scratch = f"refs/kfm/draft-{os.getpid()}"
+        lines = [f"commit {scratch}", f"committer {name} <{email}> {when}".replace("\n", " ")]
+        stream = [
+            "\n".join(lines).encode() + b"\n",
+            _data(f"{self.title()}\n\nFound at {self.found.source}\n".encode()),
+        ]
+        stream.append(f"from {self.parent}\n".encode())
+        for path, body in self.files.items():
+            where = os.path.normpath(os.path.join(repository.below, path))
+            stream += [f'M 100644 inline "{where}"\n'.encode(), _data(body)]
+        try:
+            repository.write("fast-import", "--quiet", "--force", given=b"".join(stream))
+            return repository.write("rev-parse", "--verify", scratch)
+        finally:
+            repository.write("update-ref", "-d", scratch)
+
+
+def _data(body: bytes) -> bytes:
+    return b"data %d\n%s\n" % (len(body), body)
+
+
+def foretold(resolved: Resolved, found: Discovery, base: str) -> Draft:
+    """What would be proposed."""
+    proposal = Proposal(resolved, found, base)
+    return _draft(proposal, "diff" if proposal.files else "nothing")
+
+
+def propose(resolved: Resolved, found: Discovery, base: str, remote: str) -> Draft:
+    """Make the branch, send it, say that no gate was asked yet, and open the draft: in this order, so that there is no
+    moment at which it could be merged unasked."""
+    proposal = Proposal(resolved, found, base)
+    if not proposal.files:
+        return _draft(proposal, "nothing")
+    requests = requests_of(resolved)
+    branch, repository = proposal.branch, proposal.repository
+    known = requests.between(branch, proposal.base)
+    if known is not None and known["state"] == "closed":
+        return _draft(proposal, "closed", str(known["head"]["sha"]), known)
+    commit = repository.sent(remote, branch)
+    if not commit:
+        commit = proposal.commit()
+        repository.send(remote, branch, commit)
+    _hold(requests, commit)
+    made, _ = requests.open(branch, proposal.base, proposal.title(), proposal.text(), draft=True)
+    return _draft(proposal, "open", commit, made)
+
+
+def _hold(requests: PullRequests, commit: str) -> None:
+    """What was said of the commit before stays: a look at the same catalog turns no green into a pending."""
+    if not requests.statuses(commit, CHECK):
+        requests.status(commit, CHECK, "pending", WAITING)
+
+
+def _draft(
+    proposal: Proposal,
+    state: Literal["nothing", "diff", "open", "closed"],
+    commit: str = "",
+    pull: dict[str, object] | None = None,
+) -> Draft:
+    number = pull.get("number") if pull else None
+    return Draft(
+        state=state,
+        branch=proposal.branch if proposal.files else "",
+        base=proposal.base,
+        commit=commit,
+        files=list(proposal.files),
+        diff=proposal.diff(),
+        by_hand=sorted(set(proposal.by_hand)),
+        pull=number if isinstance(number, int) else None,
+        url=str(pull.get("html_url", "")) if pull else "",
+    )
+
+
+def _span(text: str) -> str:
+    plain = text.replace("`", "'").replace("|", "\\|")
+    return f"`{plain}`" if plain else ""

@@ -1,0 +1,203 @@
+"""Promotes what a branch was previewed as, once it was merged: exactly those digests, or nothing.
+
+Every way in which the world may have gone on since people approved it is looked for first, and each is told with the
+digest that was approved and the one that is there. Then each dataset is published by the same operation as ever, with
+the version and what it follows named in the order; and what the preview made becomes what is processed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kfm.app.previews.branch_previews import below, sweep
+from kfm.app.previews.git_branches import Repository
+from kfm.errors import BadInput, KfmError, Refused
+from kfm.model.names import is_digest
+from kfm.model.preview_records import Preview, PreviewedDataset, slug
+from kfm.model.records import Receipt, Record
+from kfm.operations.ref_moves import NOTHING
+
+if TYPE_CHECKING:
+    from kfm.app.core.keyring import Signer
+    from kfm.app.core.session import Session
+    from kfm.app.runs.execution import Request, Tell
+
+
+class Difference(Record, frozen=True):
+    """Why what was approved is not what would be promoted now."""
+
+    rule: str
+    dataset: str  # empty: of all
+    approved: str
+    found: str
+    message: str
+
+    @property
+    def denies(self) -> bool:
+        """Somebody must agree, rather than something be done anew."""
+        return self.rule.startswith(("approval.", "merge."))
+
+
+def differences(
+    session: Session, preview: Preview, at: str, approved: str, *, merged: bool | None = None
+) -> list[Difference]:
+    """Everything that is other than it was when this preview was built and approved. `merged`: GitHub says so."""
+    if not is_digest(approved):
+        raise BadInput("what was approved is not a digest", hint="it is in the report: sha256:<64 hex digits>")
+    found = []
+    if approved != at:
+        found.append(
+            Difference(
+                rule="approval.stale",
+                dataset="",
+                approved=approved,
+                found=at,
+                message="the preview was built anew since it was approved",
+            )
+        )
+    repository = Repository(session.resolved.root)
+    if not (repository.is_merged(preview.commit) if merged is None else merged):
+        found.append(
+            Difference(
+                rule="merge.missing",
+                dataset="",
+                approved=preview.commit,
+                found=repository.head(),
+                message="the commit that was previewed is not part of what is checked out here",
+            )
+        )
+        return found  # the rest would only say so again
+    for each in preview.datasets:
+        found += _of(session, each)
+    return found
+
+
+def _of(session: Session, each: PreviewedDataset) -> Iterator[Difference]:
+    def other(rule: str, approved: str, found: str, message: str) -> Difference:
+        return Difference(rule=rule, dataset=each.dataset, approved=approved, found=found, message=message)
+
+    name, state = each.dataset, session.state
+    if not each.version:
+        yield other("preview.unmade", "", ", ".join(each.problems), "the branch made nothing of it")
+        return
+    declared = session.config.datasets.get(name)
+    if declared is None or declared.digest() != each.config_hash:
+        there = declared.digest() if declared is not None else ""
+        yield other("declaration.changed", each.config_hash, there, "its declaration is another one after the merge")
+        return
+    if (code := session.updater(name).code_hash) != each.code_hash:
+        yield other("code.changed", each.code_hash, code, "its code is another one after the merge")
+        return
+    processed, published = state.refs.at(f"processed/{name}"), state.refs.at(f"published/{name}")
+    if processed not in (each.base, each.version):
+        yield other("base.moved", each.base, processed, f"processed/{name} has moved since it was previewed")
+    if published not in (each.published, each.version):
+        yield other("published.moved", each.published, published, f"published/{name} has moved since it was previewed")
+    if (processed, published) != (each.version, each.version):
+        yield from _sources(session, each)
+        yield from _artifacts(session, each)
+
+
+def _sources(session: Session, each: PreviewedDataset) -> Iterator[Difference]:
+    """Of what is protected, the digests are of sealed bytes."""
+    from kfm.engine.plan_preview import inputs_now
+
+    try:
+        now = inputs_now(session.trigger(each.dataset), session.updater(each.dataset), session.ports(each.dataset))
+    except Refused as problem:  # a file that is gone; what does not answer just now is not another one
+        yield Difference(
+            rule="source.changed",
+            dataset=each.dataset,
+            approved=each.inputs[0].digest if each.inputs else "",
+            found="",
+            message=f"the sources of {each.dataset} are not there as they were ({problem.code})",
+        )
+        return
+    read = [(ref.uri, ref.content_hash) for ref in now]
+    then = [(item.uri, item.digest) for item in each.inputs]
+    for position in range(max(len(read), len(then))):
+        was, is_ = (side[position] if position < len(side) else ("", "") for side in (then, read))
+        if was != is_:
+            yield Difference(
+                rule="source.changed",
+                dataset=each.dataset,
+                approved=was[1],
+                found=is_[1],
+                message=f"source {position + 1} of {each.dataset} is not what was previewed",
+            )
+
+
+def _artifacts(session: Session, each: PreviewedDataset) -> Iterator[Difference]:
+    """Every byte of what is to be published: the gate reads them too, and this says which digest is meant."""
+    from kfm.model import manifests
+
+    readable = session.readable
+    try:
+        session.objects.read(each.version)
+        for digest in manifests.parts(readable, each.version):
+            session.objects.read(digest)
+        for entry in manifests.entries(readable, each.version):
+            with session.objects.open(entry.digest) as file:
+                while file.read(1 << 20):
+                    pass
+    except KfmError as problem:
+        yield Difference(
+            rule="artifact.changed",
+            dataset=each.dataset,
+            approved=each.version,
+            found="",
+            message=f"what was previewed is not there as it was ({problem.code})",
+        )
+
+
+# -- doing it
+
+
+def promoting(preview: Preview, *, signer: Signer | None, days: int, reason: str, actor: str) -> list[Request]:
+    """For each dataset: published as it was approved, and then what is processed is that too."""
+    from kfm.app.runs.execution import Request
+
+    name = slug(preview.branch)
+    why = reason or f"merged from {preview.branch} at {preview.commit[:12]}"
+
+    def request(each: PreviewedDataset) -> Request:
+        def do(session: Session, _tell: Tell) -> Iterator[Receipt]:
+            yield from _promoted(session, name, each, why, signer, days, actor)
+
+        return Request(each.dataset, do)
+
+    return [request(each) for each in preview.datasets]
+
+
+def _promoted(
+    session: Session, name: str, each: PreviewedDataset, why: str, signer: Signer | None, days: int, actor: str
+) -> Iterator[Receipt]:
+    from kfm.app.runs.change_requests import operate
+
+    if session.state.refs.at(f"published/{each.dataset}") != each.version:
+        params = {"to": each.version, "before": each.published or NOTHING}
+        receipt = operate(session, "promote", each.dataset, params, signer=signer, days=days, reason=why, actor=actor)
+        yield receipt
+        if receipt.status != "SUCCESS" or receipt.job_type != "operation.promote":
+            return  # refused, frozen, or asked for: others must agree first
+    if session.state.refs.at(f"processed/{each.dataset}") != each.version:
+        inputs = str(len(each.inputs))
+        taken = {"branch": name, "version": each.version, "base": each.base, "inputs": inputs}
+        yield session.operation("adopt", each.dataset, taken, reason=why, actor=actor)
+
+
+def is_promoted(session: Session, preview: Preview) -> bool:
+    return all(
+        session.state.refs.at(f"{zone}/{each.dataset}") == each.version
+        for each in preview.datasets
+        for zone in ("published", "processed")
+    )
+
+
+def finished(session: Session, preview: Preview, *, actor: str) -> Receipt | None:
+    """The preview goes once all of it is promoted."""
+    refs = below(session, slug(preview.branch))
+    if not refs or not is_promoted(session, preview):
+        return None
+    return sweep(session, slug(preview.branch), refs, reason=f"{preview.branch} was promoted", actor=actor)

@@ -1,0 +1,86 @@
+"""Tells a pull request what was found out about its branch, and asks it what people said."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from kfm.app.previews.git_branches import Repository
+from kfm.config import Resolved
+from kfm.errors import BadInput
+from kfm.model.preview_records import Preview
+
+if TYPE_CHECKING:
+    from kfm.app.core.session import Session
+    from kfm.app.previews.merged_promotion import Difference
+    from kfm.model.reports.preview_findings import Proposed
+    from kfm.sinks.pull_requests import PullRequests
+
+CHECK = "kfm preview"
+
+
+class Pull:
+    """One pull request."""
+
+    def __init__(self, requests: PullRequests, number: int) -> None:
+        self.requests = requests
+        self.number = number
+
+
+def requests_of(resolved: Resolved) -> PullRequests:
+    """The repository that pull requests are in: the one that is named, or that is published to."""
+    from kfm.sinks.http_transport import HttpTransport
+    from kfm.sinks.pull_requests import PullRequests
+
+    said = resolved.config.github
+    scheme, _, target = resolved.config.publish.partition(":")
+    repository = said.repository or (target if scheme == "github" else "")
+    if not repository:
+        raise BadInput("kfm.yml names no repository of pull requests", hint="set `github: {repository: OWNER/NAME}`")
+    return PullRequests(
+        repository,
+        lambda: resolved.secret(said.token, os.environ, shortest=1).reveal().decode("latin-1"),
+        HttpTransport(),
+        api=said.api,
+    )
+
+
+def pull_of(resolved: Resolved, number: int) -> Pull:
+    if number < 1:
+        raise BadInput("--pull is the number of a pull request", hint="such as --pull 12")
+    return Pull(requests_of(resolved), number)
+
+
+def tell(pull: Pull, said: Proposed, text: str) -> None:
+    """The report as a comment, and the verdict as a check and a status on exactly the commit that was previewed."""
+    from kfm.projections.preview_report_text import MARK
+
+    title = {"success": "every gate says yes", "failure": "a gate says no"}.get(said.conclusion, "nothing to judge")
+    requests = pull.requests
+    requests.comment(pull.number, MARK, text)
+    requests.check(said.commit, CHECK, said.conclusion, said.preview, title, f"{title}: preview {said.preview}")
+    state = "failure" if said.conclusion == "failure" else "success"
+    requests.status(said.commit, CHECK, state, f"{title}: {said.preview[:23]}")
+
+
+def approved_in(pull: Pull, session: Session, preview: Preview, at: str) -> tuple[bool, list[Difference]]:
+    """Was it merged, into what is checked out here; and what of the approval is not about this preview."""
+    from kfm.app.previews.merged_promotion import Difference
+
+    shown = pull.requests.show(pull.number)
+    head, merge = str(shown["head"]["sha"]), str(shown.get("merge_commit_sha") or "")
+    merged = shown.get("merged") is True and bool(merge) and Repository(session.resolved.root).is_merged(merge)
+    against = []
+
+    def stale(found: str, message: str) -> None:
+        against.append(Difference(rule="approval.stale", dataset="", approved=found, found=at, message=message))
+
+    if head != preview.commit:
+        stale(head, "what was merged is another commit than the one that was previewed")
+    approvals = pull.requests.approvals(pull.number)
+    if not any(commit == preview.commit for commit in approvals.values()):
+        stale(next(iter(approvals.values()), ""), "nobody approved the commit that was previewed")
+    checks = pull.requests.checks(preview.commit, CHECK)
+    if not (checks and checks[0].get("external_id") == at and checks[0].get("conclusion") == "success"):
+        stale(str(checks[0].get("external_id")) if checks else "", "the check that was green is not of this preview")
+    return merged, against

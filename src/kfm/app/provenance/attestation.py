@@ -1,0 +1,221 @@
+"""What is signed about versions: made when they are committed or when somebody asks, and verified without a network."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from kfm.app.core.attester import Attester
+from kfm.app.core.session import Session
+from kfm.app.core.trust import Trusted
+from kfm.errors import BadInput, Corrupt, KfmError
+from kfm.model import manifests
+from kfm.model.keys import digest
+from kfm.model.names import dataset_uri
+from kfm.model.records import DatasetVersion, Receipt, Record
+
+State = Literal["ok", "bad", "unsigned", "missing"]
+EXIT: dict[State, int] = {"ok": 0, "bad": 65, "unsigned": 67, "missing": 68}
+
+
+class Check(Record, frozen=True):
+    """One thing that was verified."""
+
+    what: str
+    state: State
+    found: str
+
+
+# -- asked for
+
+
+def attest(session: Session, dataset: str, version: str) -> list[str]:
+    """Sign what is known of a version now: of the run that made it, and of every run a gate spoke in about it."""
+    made = session.state.ledger.version(dataset, version)
+    if made is None:
+        raise BadInput(f"{dataset} has no version {version[:80]}", hint=f"see `kfm refs history processed/{dataset}`")
+    attester = Attester(session.trust, session.config.attest.builder)
+    found: list[str] = []
+    with session.state.transaction() as tx:
+        for receipt in _concerned(session, made):
+            run = session.state.runs.get(receipt.run_id)
+            found += attester(receipt, run.inputs if run else (), {}, tx)
+    return found
+
+
+def _concerned(session: Session, version: DatasetVersion) -> Iterator[Receipt]:
+    makers = {version.run_id, version.validated_by}
+    for entry in session.state.ledger.entries_of(version.dataset):
+        receipt = session.state.ledger.receipt(entry.run_id)
+        if receipt is not None and receipt.status == "SUCCESS":
+            spoken = any(decision.subject == version.digest for decision in receipt.policy_decisions)
+            if receipt.run_id in makers or spoken:
+                yield receipt
+
+
+def bundle(session: Session, dataset: str, version: str) -> Iterator[bytes]:
+    """The envelopes of a version, one a line: what others call a `.intoto.jsonl`."""
+    for _, envelope in session.state.ledger.attestations(f"{dataset}@{version}"):
+        yield envelope + b"\n"
+
+
+# -- verifying
+
+
+def verify(session: Session, dataset: str, version: str, keys: Trusted) -> list[Check]:
+    """Everything about one version: its objects, what was signed about it, its entry in the ledger."""
+    checks = [_objects(session, version)]
+    stated = list(session.state.ledger.attestations(f"{dataset}@{version}"))
+    receipts: dict[str, str] = {}
+    for key, envelope in stated:
+        checks.append(_statement(key.partition("/")[2], envelope, keys, dataset, version, receipts))
+    if not any(key.partition("/")[2].startswith("provenance/") for key, _ in stated):
+        checks.append(Check(what="provenance", state="missing", found="nobody attested how it was made: `kfm attest`"))
+    made = session.state.ledger.version(dataset, version)
+    runs = receipts or ({made.run_id: ""} if made else {})
+    with session.state.reading():
+        checks += _ledgered(session, runs)
+    return checks
+
+
+def verify_file(session: Session, path: str, keys: Trusted) -> list[Check]:
+    """A file that was published, wherever it lies now: which version it is of, and everything about that. By its bytes;
+    or, where another should lie, by its place."""
+    from kfm.app.stewards.public_repair import expected_files, published_datasets
+
+    total = hashlib.sha256()
+    with open(path, "rb") as file:
+        while piece := file.read(1 << 20):
+            total.update(piece)
+    own, place = "sha256:" + total.hexdigest(), os.path.realpath(path)
+    scheme, root = session.resolved.location(session.config.publish)
+
+    def here(at: str) -> bool:
+        return scheme == "file" and os.path.realpath(os.path.join(root, at)) == place
+
+    for dataset in published_datasets(session):
+        for at, name, version in expected_files(session, dataset):
+            if name == own and version:
+                first = Check(what="file", state="ok", found=f"{at} of {dataset} {version[:19]}")
+                return [first, *verify(session, dataset, version, keys)]
+            if name != own and here(at):
+                return [Check(what="file", state="bad", found=f"what is published as {at} is {name[:19]}")]
+    return _page(session, own, here, keys)
+
+
+def _page(session: Session, own: str, here: Callable[[str], bool], keys: Trusted) -> list[Check]:
+    """A page for people is not signed: it is the one that was made, or not, and what it was made from is verified."""
+    from kfm.app.core.pages_sink import expected_pages
+
+    for at, name, versions in expected_pages(session):
+        if name == own:
+            made_from = ", ".join(f"{dataset} {version[:19]}" for dataset, version in versions.items())
+            found = (
+                f"{at} is a page, made from {made_from or 'nothing'}; nobody signs a page, only what it is made from"
+            )
+            checks = [Check(what="file", state="ok", found=found)]
+            for dataset, version in versions.items():
+                about = f"{dataset}/" if len(versions) > 1 else ""
+                checks += [replace(each, what=about + each.what) for each in verify(session, dataset, version, keys)]
+            return checks
+        if here(at):
+            return [Check(what="file", state="bad", found=f"{at} is not the page that was made from what is published")]
+    return [Check(what="file", state="missing", found="nothing that is public here has these bytes")]
+
+
+def is_bundle(path: str) -> bool:
+    """Does it hold envelopes, one a line?"""
+    with open(path, "rb") as file:
+        start = file.read(1 << 16).lstrip()
+    return not start or path.endswith(".intoto.jsonl") or (start[:1] == b"{" and b'"payloadType"' in start)
+
+
+def _objects(session: Session, version: str) -> Check:
+    """Every object it consists of, read and compared with its digest."""
+    count = size = 0
+    try:
+        for name in _names(session, version):
+            total = hashlib.sha256()
+            with session.objects.open(name) as file:
+                while piece := file.read(1 << 20):
+                    total.update(piece)
+                    size += len(piece)
+            if "sha256:" + total.hexdigest() != name:
+                raise Corrupt(f"object {name} is not what it was", hint="")
+            count += 1
+    except KfmError as problem:
+        return Check(what="objects", state="bad", found=problem.message)
+    return Check(what="objects", state="ok", found=f"{count} objects, {size} bytes")
+
+
+def _names(session: Session, version: str) -> Iterator[str]:
+    seen: set[str] = set()
+    for name in (version, *manifests.parts(session.objects, version)):
+        seen.add(name)
+        yield name
+    for entry in manifests.entries(session.objects, version):
+        if entry.digest not in seen:
+            seen.add(entry.digest)
+            yield entry.digest
+
+
+def _statement(
+    what: str, envelope: bytes, keys: Trusted, dataset: str, version: str, receipts: dict[str, str]
+) -> Check:
+    from kfm.projections.attestations import PROVENANCE, verified
+
+    try:
+        said = verified(envelope, keys.public, version)
+    except KfmError as problem:
+        return Check(what=what, state="unsigned", found=problem.message)
+    if not dataset or any(subject.name == dataset_uri(dataset) for subject in said.subject):
+        if said.predicate_type == PROVENANCE:
+            details: Any = said.predicate.get("runDetails", {})
+            run_id = str(details.get("metadata", {}).get("invocationId", ""))
+            receipts[run_id] = "sha256:" + str(details["byproducts"][0]["digest"]["sha256"])
+        return Check(what=what, state="ok", found=said.predicate_type)
+    return Check(what=what, state="bad", found="it is about another dataset")
+
+
+def _ledgered(session: Session, runs: Mapping[str, str]) -> Iterator[Check]:
+    """The entries of these runs: the receipt they name, and that a signed head covers them."""
+    from kfm.app.provenance.audit import included
+
+    for run_id, attested in runs.items():
+        entry, state, found = included(session, run_id)
+        body = session.state.ledger.receipt_body(run_id)
+        if entry is not None and (body is None or digest(body) != entry.receipt_digest):
+            state, found = "bad", "the receipt is not the one that its entry names"
+        elif entry is not None and attested and attested != entry.receipt_digest:
+            state, found = "bad", "the attested receipt is not the one that the ledger names"
+        yield Check(what=f"ledger/{run_id}", state=state, found=found)
+
+
+def verify_bundle(lines: Iterable[bytes], keys: Trusted) -> list[Check]:
+    """Envelopes from a file, one a line: who signed them, and about what."""
+    from kfm.crypto.envelopes import unwrap
+    from kfm.projections.attestations import PAYLOAD
+    from kfm.projections.attestations import Statement as Read
+
+    checks = []
+    for number, line in enumerate((line for line in lines if line.strip()), 1):
+        try:
+            said = msgspec.json.decode(unwrap(line, PAYLOAD, keys.public).body, type=Read)
+            about = ", ".join(f"{each.name} sha256:{each.digest.get('sha256', '')[:12]}" for each in said.subject)
+            checks.append(Check(what=f"line {number}", state="ok", found=f"{said.predicate_type} of {about}"))
+        except KfmError as problem:
+            checks.append(Check(what=f"line {number}", state="unsigned", found=problem.message))
+        except msgspec.MsgspecError:
+            checks.append(Check(what=f"line {number}", state="bad", found="what was signed is no statement"))
+    return checks or [Check(what="file", state="missing", found="there is no attestation in it")]
+
+
+def worst(checks: Sequence[Check]) -> int:
+    """The exit code: altered before badly signed before missing."""
+    states = {check.state for check in checks}
+    return next((EXIT[state] for state in ("bad", "unsigned", "missing") if state in states), 0)

@@ -1,0 +1,245 @@
+"""`kfm explain`: gathers the public records of the run that made a thing and of all that went into it.
+
+What is said is made of `PublicRun` alone. Read are the receipts on the way up, and never the ledger as a whole: a
+dataset ten derivations deep among a hundred thousand runs is ten lookups.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import deque
+from typing import TYPE_CHECKING
+
+from kfm.app.runs.resolve import Thing, datasets, find_thing
+from kfm.delivery.public_runs import entry_of, public_run
+from kfm.errors import BadInput, Corrupt, KfmError
+from kfm.model import manifests
+from kfm.model.lineage_edges import ZONES
+from kfm.model.names import is_digest
+from kfm.model.public_run import PublicInput, PublicRun
+from kfm.parsing.characters import printable
+from kfm.projections.artifacts import published_path
+from kfm.projections.explanation import Account as Account
+from kfm.projections.explanation import Subject, account, as_text
+
+if TYPE_CHECKING:
+    from kfm.app.core.session import Session
+
+MOST = 500  # runs that are told of; more are counted
+LOOKED_AT = 2000  # runs of a dataset in which a good one is looked for
+_PUBLIC_FILE = re.compile(r"(?:^|/)(datasets/([^/]+)/versions/([0-9a-f]{16})/.+)$")
+
+
+def explain(session: Session, text: str) -> tuple[Account, list[PublicRun]]:
+    return tell_of(session, find_thing(session, text))
+
+
+def written(told: Account, runs: list[PublicRun], form: str) -> str:
+    """As text, as a page, or as a chart in Mermaid."""
+    if form == "html":
+        from kfm.projections.explanation_page import page
+
+        return page(told)
+    if form == "mermaid":
+        from kfm.projections.mermaid import chart
+
+        return chart(runs)
+    return as_text(told)
+
+
+def write_page(path: str, text: str) -> str:
+    """Into a file, whole or not at all; returns where it is."""
+    from kfm.fsio import Fs, failing_as_storage, write_apart
+
+    fs, where = Fs(), os.path.abspath(path)
+    if os.path.isdir(where) or os.path.islink(where):
+        raise BadInput(f"{printable(path)} is a folder or a link", hint="name a file")
+    if not os.path.isdir(os.path.dirname(where)):
+        raise BadInput(f"the folder of {printable(path)} is not there", hint="make it first")
+    with failing_as_storage("writing the explanation"):
+        apart = f"{where}.new"
+        write_apart(fs, apart, [text.encode(errors="backslashreplace")], mode=0o644)
+        fs.replace(apart, where)
+    return where
+
+
+def tell_of(session: Session, thing: Thing) -> tuple[Account, list[PublicRun]]:
+    """The account, and the records it is made of, what is oldest first."""
+    with session.state.reading():
+        maker, digest = _maker(session, thing)
+        first = _told(session, maker, whole=True)
+        upstream, origins, cut = _upstream(session, first)
+        dataset = first.dataset
+        version = thing.version or (first.version if thing.kind != "run" else "")
+        published = _published(session, dataset, version) if version else None
+        told = account(
+            Subject(
+                thing=thing.name,
+                kind=thing.kind,
+                dataset=dataset,
+                version=version,
+                ref=thing.ref,
+                path=thing.path,
+                digest=digest,
+            ),
+            first,
+            upstream,
+            origins,
+            published=published if published is None or published.run_id != first.run_id else None,
+            last_good=_last_good(session, dataset),
+            cut=cut,
+        )
+    runs = {run.index: run for run in (first, *upstream)}
+    return told, [runs[index] for index in sorted(runs)]
+
+
+# -- who made it
+
+
+def _maker(session: Session, thing: Thing) -> tuple[str, str]:
+    """The run that a thing is explained by, and the digest of a file or object."""
+    if thing.kind == "run":
+        run = session.state.runs.get(thing.run_id)
+        if run is not None and run.status == "RUNNING":
+            raise BadInput(f"run {thing.run_id} is unfinished", hint=f"see `kfm runs show {thing.run_id}`")
+        return thing.run_id, ""
+    if thing.kind == "file":
+        return _first_with(session, thing.dataset, thing.version, thing.digest), thing.digest
+    if thing.kind == "object" or (thing.digest and not thing.version):
+        return _of_object(session, thing.digest), thing.digest
+    if thing.version:
+        made = session.state.ledger.version(thing.dataset, thing.version)
+        if made is None:
+            raise Corrupt(f"who made {thing.version} is not recorded", hint="see `kfm doctor --deep`")
+        return made.run_id, ""
+    if thing.run_id:  # a ref that leads nowhere, or a switch
+        return thing.run_id, ""
+    for entry in session.state.ledger.entries_of(thing.dataset):
+        return entry.run_id, ""
+    raise BadInput(
+        f"{thing.dataset} was never run", hint=f"`kfm run {thing.dataset}`, or `kfm why-not {thing.dataset}`"
+    )
+
+
+def _first_with(session: Session, dataset: str, version: str, digest: str) -> str:
+    """The run whose version was the first, going back from this one, that held exactly these bytes under their key."""
+    entry = next((each for each in manifests.entries(session.objects, version) if each.digest == digest), None)
+    key = entry.key if entry is not None else ()
+    seen: set[str] = set()
+    while True:
+        seen.add(version)
+        made = session.state.ledger.version(dataset, version)
+        if made is None:
+            raise Corrupt(f"who made {version} is not recorded", hint="see `kfm doctor --deep`")
+        before = made.supersedes
+        if not before or before in seen:
+            return made.run_id
+        older = session.state.ledger.version(dataset, before)
+        try:
+            held = manifests.find(session.objects, before, key) if older is not None else None
+        except KfmError:  # sealed, or gone: what is known ends here
+            return made.run_id
+        if held is None or held.digest != digest:
+            return made.run_id
+        version = before
+
+
+def _of_object(session: Session, digest: str) -> str:
+    """By what leads to it now: an entry of a current version, or a source as it was read last."""
+    for ref, at in session.state.refs.all("raw/"):
+        if at == digest:
+            last = next(iter(session.state.refs.history(ref, reverse=True, limit=1)))
+            return last.run_id
+    for name in datasets(session):
+        for version in dict.fromkeys(session.state.refs.at(f"{zone}/{name}") for zone in ZONES):
+            if not version:
+                continue
+            try:
+                found = any(entry.digest == digest for entry in manifests.entries(session.objects, version))
+            except KfmError:  # under a key
+                continue
+            if found:
+                return _first_with(session, name, version, digest)
+    raise BadInput(
+        f"{digest[:19]} is stored, and nothing that is current leads to it",
+        hint="name the run, the dataset or the version it belongs to",
+    )
+
+
+def _told(session: Session, run_id: str, *, whole: bool = False) -> PublicRun:
+    return public_run(session.state, session.objects, entry_of(session.state, run_id), parts=whole)
+
+
+# -- what went into it
+
+
+def _upstream(session: Session, first: PublicRun) -> tuple[list[PublicRun], dict[tuple[str, int], str], int]:
+    """Every run behind it, which input of which run came from which, and how many were left out."""
+    found: dict[str, PublicRun] = {}
+    origins: dict[tuple[str, int], str] = {}
+    waiting, cut = deque([first]), set()
+    while waiting:
+        run = waiting.popleft()
+        for position, each in enumerate(run.inputs):
+            maker = made_by(session, each)
+            if not maker:
+                continue
+            if maker != first.run_id and maker not in found:
+                if len(found) >= MOST:
+                    cut.add(maker)
+                    continue
+                found[maker] = _told(session, maker)
+                waiting.append(found[maker])
+            origins[run.run_id, position] = maker
+    return list(found.values()), origins, len(cut)
+
+
+def made_by(session: Session, each: PublicInput) -> str:
+    """The run of ours that made what was read; empty: it came from outside."""
+    if not is_digest(each.checksum):
+        return ""
+    dataset, version = "", each.checksum
+    if each.kind in ("ref", "dataset"):
+        dataset = each.id.removeprefix("kfm://dataset/").removeprefix("kfm://ref/")
+        dataset = dataset.partition("/")[2] if dataset.startswith(tuple(f"{zone}/" for zone in ZONES)) else dataset
+    elif (match := _PUBLIC_FILE.search(each.id)) is not None:
+        dataset = match[2]
+        version = _version_with(session, dataset, match[3], match[1], each.checksum)
+    made = session.state.ledger.version(dataset, version) if dataset and version else None
+    if made is None:
+        return ""
+    return _first_with(session, dataset, version, each.checksum) if version != each.checksum else made.run_id
+
+
+def _version_with(session: Session, dataset: str, start: str, path: str, digest: str) -> str:
+    """The version whose public file this is, if that file has these bytes."""
+    for key, _ in session.tables.scan("versions", f"{dataset}@sha256:{start}"):
+        version = key.rpartition("@")[2]
+        for entry in manifests.entries(session.objects, version):
+            if entry.digest == digest and published_path(dataset, version, entry) == path:
+                return version
+    return ""
+
+
+# -- what came after
+
+
+def _published(session: Session, dataset: str, version: str) -> PublicRun | None:
+    for move in session.state.refs.history(f"published/{dataset}", reverse=True):
+        if move.after == version:
+            return _told(session, move.run_id)
+    return None
+
+
+def _last_good(session: Session, dataset: str) -> PublicRun | None:
+    """The last run of it that ended well, also with nothing to do; operations are none."""
+    for number, entry in enumerate(session.state.ledger.entries_of(dataset)):
+        if number >= LOOKED_AT:
+            return None
+        if entry.outcome in ("done", "unchanged", "noop") and entry.op_type not in _OPERATIONS:
+            return public_run(session.state, session.objects, entry, parts=False)
+    return None
+
+
+_OPERATIONS = frozenset({"promote", "rollback", "freeze", "thaw", "keys", "request", "approve", "reject", "expire"})

@@ -1,0 +1,160 @@
+"""What something was made of, and what was made of it: asked of the embedded graph, over as many runs as it takes.
+
+Told are public facts: where a source is protected its address is withheld. A thing that was met before is named again
+and not followed again, so that a circle ends; and no more than `MOST` steps are told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from kfm.app.core.session import Session
+from kfm.app.runs.resolve import find_thing
+from kfm.delivery.public_runs import entry_of, public_run
+from kfm.errors import BadInput
+from kfm.model.lineage_edges import DATASET, ZONES, version_named
+from kfm.model.operation_target import REF
+from kfm.model.public_run import PublicRun
+from kfm.model.records import Record
+from kfm.parsing.characters import printable
+
+Direction = Literal["upstream", "downstream"]
+MOST = 10_000
+
+
+class Point(Record, frozen=True, kw_only=False):
+    """Something that was read or made."""
+
+    kind: Literal["version", "source", "ref"]
+    id: str  # of a version its dataset
+    digest: str  # of a source empty: whatever lay at the address
+
+
+class LineageStep(Record, frozen=True):
+    """One run between two things. Upstream it made `of`, and read `to`; downstream it read `of`, and made `to`."""
+
+    depth: int  # runs between the thing that was asked about and `to`
+    of: Point
+    run_id: str
+    op: str
+    updater_id: str
+    finished_at: str
+    to: Point
+    again: bool  # it was met before, and is not followed here
+
+
+class Lineage(Record, frozen=True):
+    thing: Point
+    direction: Direction
+    steps: list[LineageStep]  # each before those behind it
+    whole: bool  # false: there is more, behind --depth or because there is too much
+
+
+def lineage(session: Session, text: str, direction: Direction, depth: int = -1) -> Lineage:
+    start = _point(session, text)
+    steps: list[LineageStep] = []
+    met = {start}
+    waiting = [iter(_beside(session, start, direction))]
+    whole = True
+    while waiting:
+        one = next(waiting[-1], None)
+        if one is None:
+            waiting.pop()
+            continue
+        if len(steps) >= MOST:
+            whole = False
+            break
+        of, run, to = one
+        again, level = to in met, len(waiting)
+        steps.append(
+            LineageStep(
+                depth=level, of=of, run_id=run.run_id, op=run.op, updater_id=run.updater_id,
+                finished_at=run.finished_at, to=to, again=again,
+            )
+        )  # fmt: skip
+        met.add(to)
+        if again:
+            continue
+        if 0 <= depth <= level:
+            whole = whole and next(iter(_beside(session, to, direction)), None) is None
+        else:
+            waiting.append(iter(_beside(session, to, direction)))
+    return Lineage(thing=start, direction=direction, steps=steps, whole=whole)
+
+
+def _point(session: Session, text: str) -> Point:
+    """A dataset means the version that is current; a source is known by its address, as it is written in kfm.yml."""
+    address, mark, digest = text.partition("#sha256:")
+    if any(True for _ in session.state.lineage.users(address, mark[1:] + digest)):
+        return Point("source", address, mark[1:] + digest)
+    thing = find_thing(session, text)
+    if thing.run_id and not thing.version:
+        raise BadInput(
+            f"{printable(text)} is a run, and not something that was read or made",
+            hint=f"see `kfm explain {thing.run_id}`, or name what it made",
+        )
+    if not thing.version:
+        raise BadInput(f"{printable(text)} is at no version", hint=f"see `kfm refs history {thing.ref or text}`")
+    return Point("version", thing.dataset, thing.version)
+
+
+def _beside(session: Session, point: Point, direction: Direction) -> Iterator[tuple[Point, PublicRun, Point]]:
+    runs = _makers(session, point) if direction == "upstream" else _users(session, point)
+    seen: set[Point] = set()
+    for run_id in runs:
+        run = public_run(session.state, session.objects, entry_of(session.state, run_id), parts=False)
+        for to in _read(run) if direction == "upstream" else _gave(run):
+            if to not in seen and to != point:
+                seen.add(to)
+                yield point, run, to
+
+
+def _makers(session: Session, point: Point) -> Iterator[str]:
+    if point.kind == "version":
+        yield from session.state.lineage.makers(point.id, point.digest)
+
+
+def _users(session: Session, point: Point) -> Iterator[str]:
+    users = session.state.lineage.users
+    if point.kind == "source":
+        yield from dict.fromkeys(use.run_id for use in users(point.id, point.digest))
+    elif point.kind == "version":
+        for address in (DATASET + point.id, *(f"{REF}{zone}/{point.id}" for zone in ZONES)):
+            for use in users(address, point.digest):
+                yield use.run_id
+
+
+def _read(run: PublicRun) -> Iterator[Point]:
+    for each in run.used():
+        version = version_named(each.id, each.checksum)
+        yield Point("version", *version) if version is not None else Point("source", each.id, each.checksum)
+
+
+def _gave(run: PublicRun) -> Iterator[Point]:
+    if run.made_a_version():
+        yield Point("version", run.dataset, run.version)
+    elif run.ref:
+        yield Point("ref", run.ref, run.version)
+
+
+def tree(found: Lineage) -> Iterator[str]:
+    """For people: each thing below what it was made of, or below what was made of it, with the run between them."""
+    yield _name(found.thing)
+    if not found.steps:
+        what = "was made of nothing that is recorded" if found.direction == "upstream" else "nothing was made of it"
+        yield f"  {what}"
+    word = "made by" if found.direction == "upstream" else "read by"
+    before: tuple[int, Point, str] | None = None
+    for step in found.steps:
+        indent = "    " * (step.depth - 1)
+        if before != (step.depth, step.of, step.run_id):
+            yield f"{indent}  {word} {step.op} {step.run_id}, {step.finished_at}"
+        before = (step.depth, step.of, step.run_id)
+        yield f"{indent}    {_name(step.to)}{' (as above)' if step.again else ''}"
+
+
+def _name(point: Point) -> str:
+    if point.kind == "ref":
+        return f"{point.id} at {point.digest[:19] or 'nothing'}"
+    return f"{point.id} {point.digest[:19]}".rstrip()

@@ -1,0 +1,370 @@
+"""`kfm why-not`: what stands between a thing and where somebody would like it, and what to type about it.
+
+Rules, counts and names out of the configuration are told, never a value; of data that is not plainly public not even
+the words of an error, for they may hold a name that an author made from data.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
+
+from kfm.app.provenance.explain import tell_of
+from kfm.app.runs.policy_checks import THEIRS
+from kfm.app.runs.policy_checks import explain as rules
+from kfm.app.runs.queries import held_sources, worker
+from kfm.app.runs.resolve import Thing, find_thing
+from kfm.clock import rfc3339
+from kfm.delivery.public_runs import entry_of, public_run
+from kfm.errors import EXIT_CODES, KfmError, Refused
+from kfm.model.public_run import PublicRun
+from kfm.model.records import Receipt, Record, RefEntry, Run
+from kfm.projections.live_versions import standing
+
+if TYPE_CHECKING:
+    from kfm.app.core.session import Session
+
+What = Literal[
+    "frozen", "working", "unfinished", "waiting", "failed", "held", "blocked", "approval", "masked", "closed", "noop",
+    "unpublished", "undelivered", "late", "outdated", "superseded", "withdrawn", "never-run", "undeclared",
+]  # fmt: skip
+
+# With --exit-code: as a run that meets it would end.
+CODES: dict[str, int] = {
+    "frozen": EXIT_CODES["frozen"],
+    "working": EXIT_CODES["busy"],
+    "unfinished": EXIT_CODES["busy"],
+    "waiting": EXIT_CODES["busy"],
+    "failed": EXIT_CODES["failed"],
+    "held": EXIT_CODES["refused"],
+    "undeclared": EXIT_CODES["refused"],
+    "never-run": EXIT_CODES["refused"],
+    "blocked": EXIT_CODES["denied"],
+    "closed": EXIT_CODES["denied"],
+    "approval": EXIT_CODES["sovereignty"],
+    "undelivered": EXIT_CODES["unavailable"],
+}
+
+
+class Reason(Record, frozen=True):
+    """One thing in the way."""
+
+    what: What
+    why: str
+    do: str  # what to type; empty: nothing is to be done
+    rule: str = ""
+    since: str = ""
+    cites: tuple[str, ...] = ()  # digests or ids of what shows it
+
+
+class WhyNot(Record, frozen=True):
+    thing: str
+    kind: str
+    dataset: str
+    reasons: tuple[Reason, ...]  # what stops everything first; empty: nothing is in the way
+
+
+def why_not(session: Session, text: str) -> WhyNot:
+    thing = find_thing(session, text)
+    dataset, own = thing.dataset, []
+    if thing.kind == "run":
+        receipt = session.state.ledger.receipt(thing.run_id)
+        run = session.state.runs.get(thing.run_id)
+        dataset = receipt.dataset if receipt is not None else run.dataset if run is not None else ""
+        own = list(_of_run(session, thing.run_id))
+    elif thing.kind in ("version", "file"):
+        own = list(_of_version(session, dataset, thing.version))
+    elif thing.kind == "object" or not dataset:
+        dataset = tell_of(session, thing)[0].dataset
+    found = own if thing.kind == "run" else [*own, *_of_dataset(session, thing, dataset)]
+    order = list(What.__args__)  # type: ignore[attr-defined]
+    found.sort(key=lambda reason: order.index(reason.what))
+    return WhyNot(thing=thing.name, kind=thing.kind, dataset=dataset, reasons=tuple(dict.fromkeys(found)))
+
+
+def exit_code(told: WhyNot) -> int:
+    first = next(iter(told.reasons), None)
+    return EXIT_CODES["done"] if first is None else CODES.get(first.what, EXIT_CODES["noop"])
+
+
+def _of_dataset(session: Session, thing: Thing, dataset: str) -> Iterator[Reason]:
+    if dataset not in session.config.datasets:
+        said = f"kfm.yml names no dataset {dataset}: nothing makes it any more"
+        yield Reason(what="undeclared", why=said, do="declare it under `datasets:`")
+    yield from _switches(session, dataset)
+    yield from _unfinished(session, dataset)
+    last = _last(session, dataset)
+    if last is None:
+        yield Reason(what="never-run", why=f"{dataset} was never run", do=f"kfm run {dataset}")
+    else:
+        # That it met a freeze says nothing any more: the switch speaks for itself, and the trigger waits.
+        yield from (reason for reason in _of_run(session, last.run_id) if reason.what != "frozen")
+    yield from _held(session, dataset)
+    yield from _orders(session, dataset)
+    if thing.kind != "version":
+        yield from _unpublished(session, dataset)
+    yield from _masked(session, dataset)
+    yield from _undelivered(session, dataset)
+    yield from _late(session, dataset)
+    yield from _outdated(session, dataset)
+
+
+# -- what stops everything
+
+
+def _switches(session: Session, dataset: str) -> Iterator[Reason]:
+    for ref, scope in (("switch/global", ""), (f"switch/dataset/{dataset}", dataset)):
+        if session.state.refs.at(ref) not in ("", "open"):
+            last = next(iter(session.state.refs.history(ref, reverse=True, limit=1)))
+            what = f"{scope or 'everything'} is frozen, by {last.actor}"
+            do = f"kfm thaw {scope} --reason …".replace("  ", " ")
+            yield Reason(what="frozen", why=what, do=do, rule=ref, since=last.ts, cites=(last.run_id,))
+
+
+def _unfinished(session: Session, dataset: str) -> Iterator[Reason]:
+    for run in session.state.runs.unfinished(dataset):
+        yield from _open_run(session, run)
+    waiting = sum(1 for _ in session.state.inbox.waiting(dataset))
+    if waiting:
+        yield Reason(what="waiting", why=f"{waiting} triggers of it wait for a run", do="kfm resume")
+
+
+def _open_run(session: Session, run: Run) -> Iterator[Reason]:
+    if worker(session, run) is not None:
+        said = f"run {run.run_id} is at work on it"
+        yield Reason(what="working", why=said, do=f"kfm runs steps {run.run_id}", since=run.started_at)
+    else:
+        said = f"run {run.run_id} was interrupted and not ended"
+        yield Reason(what="unfinished", why=said, do=f"kfm resume {run.run_id}", since=run.started_at)
+
+
+# -- how a run ended
+
+
+def _last(session: Session, dataset: str) -> Receipt | None:
+    for entry in session.state.ledger.entries_of(dataset):
+        receipt = session.state.ledger.receipt(entry.run_id)
+        if receipt is not None and not receipt.dry_run and not receipt.job_type.startswith("operation."):
+            return receipt
+    return None
+
+
+def _of_run(session: Session, run_id: str) -> Iterator[Reason]:
+    run = session.state.runs.get(run_id)
+    receipt = session.state.ledger.receipt(run_id)
+    if receipt is None:
+        if run is not None:
+            yield from _open_run(session, run)
+        return
+    told = public_run(session.state, session.objects, entry_of(session.state, run_id), parts=False)
+    about = told.dataset
+    since, cites = receipt.finished_at, (told.receipt_digest,)
+    if receipt.outcome in ("noop", "unchanged"):
+        yield Reason(what="noop", why=_nothing_new(session, receipt), do=_again(told), since=since, cites=cites)
+    elif receipt.outcome == "frozen":
+        yield Reason(
+            what="frozen", why=f"run {run_id} met a freeze, and its trigger was kept", do=f"kfm why-not {about}",
+            since=since, cites=cites,
+        )  # fmt: skip
+    elif receipt.outcome == "held":
+        yield Reason(what="held", why=_error(told, receipt), do=f"kfm held {about}", since=since, cites=cites)
+    elif receipt.outcome in ("denied", "escalated"):
+        rule = next((rule for one in receipt.policy_decisions if not one.allow for rule in one.rules), "")
+        do = f"kfm review list; kfm policy explain {about}" if receipt.outcome == "escalated" else ""
+        yield Reason(
+            what="approval" if receipt.outcome == "escalated" else "blocked", why=_error(told, receipt),
+            do=do or f"kfm gates run {about}", rule=rule, since=since, cites=cites,
+        )  # fmt: skip
+    elif receipt.status == "FAILED":
+        again = f"kfm run {about}" if told.op == "ingest" else f"kfm {told.op} {about} --reason …"
+        do = f"kfm runs show {run_id}, mend it, then {again}"
+        yield Reason(what="failed", why=_error(told, receipt), do=do, since=since, cites=cites)
+
+
+def _nothing_new(session: Session, receipt: Receipt) -> str:
+    at = session.state.refs.at(f"processed/{receipt.dataset}")
+    if receipt.outcome == "unchanged":
+        return "the last run made exactly what was there already"
+    changed = any(note.code == "code.changed" for note in receipt.warnings)
+    code = "; its code changed, and its version did not" if changed else ""
+    return f"nothing that it reads has changed since {at[:19] or 'what is there'} was made{code}"
+
+
+def _again(told: PublicRun) -> str:
+    if told.op != "ingest":
+        return ""
+    return f"kfm run {told.dataset} --force --reason …, or change the source or the updater's version"
+
+
+def _error(told: PublicRun, receipt: Receipt) -> str:
+    """The words of an error belong to whoever may read the data; of what is not plainly public its code is told."""
+    note = next(iter(receipt.errors), None)
+    if note is None:
+        return f"run {receipt.run_id} ended as {receipt.outcome}"
+    if told.labels is None:
+        return note.message
+    return f"run {receipt.run_id} ended as {receipt.outcome} ({note.code})"
+
+
+# -- what holds the data back
+
+
+def _held(session: Session, dataset: str) -> Iterator[Reason]:
+    if not any(True for _ in session.state.refs.all(f"quarantine/{dataset}")):
+        return
+    try:
+        sources = held_sources(session, dataset)
+    except KfmError as problem:
+        yield Reason(
+            what="held", why="rows of it are held back, under a key", do=f"kfm held {dataset}", rule=problem.code
+        )
+        return
+    for source in sources:
+        counts: Counter[str] = Counter(one["rule"] for one in source["findings"])
+        rules_ = ", ".join(f"{rule} ({count})" for rule, count in counts.most_common(5))
+        whole = (
+            "it is held as a whole" if source["held"] else f"{source['held_rows']} of {source['rows']} rows are held"
+        )
+        yield Reason(
+            what="held", why=f"source {source['source']}: {whole}: {rules_}", do=f"kfm held {dataset} --rows",
+            rule=next(iter(counts), ""), cites=(source["content_hash"],),
+        )  # fmt: skip
+
+
+def _orders(session: Session, dataset: str) -> Iterator[Reason]:
+    from kfm.app.runs.review_queue import order_items
+
+    for item in order_items(session):
+        if item.dataset == dataset and item.state in ("open", "approved"):
+            missing = f"; missing: {', '.join(item.missing)}" if item.missing else ""
+            yield Reason(
+                what="approval", why=f"{item.what} was asked for by {item.asked_by} and is {item.state}{missing}",
+                do=f"kfm review show {item.id}, kfm review approve {item.id} --key …", since=item.since,
+                cites=(item.more["request"],),
+            )  # fmt: skip
+
+
+def _unpublished(session: Session, dataset: str) -> Iterator[Reason]:
+    made, public = (session.state.refs.at(f"{zone}/{dataset}") for zone in ("processed", "published"))
+    history = list(session.state.refs.history(f"published/{dataset}", reverse=True, limit=1))
+    if history and not public:
+        yield _withdrawn(dataset, history[0])
+    if not made or made == public:
+        return
+    broken = []
+    try:
+        broken = [one for one in rules(session, dataset) if one.holds == "no"]
+    except Refused:
+        return
+    for one in broken:
+        kind: What = "approval" if one.rule.startswith(THEIRS) else "blocked"
+        yield Reason(what=kind, why=f"the gate before Published asks: {one.asks}", do=one.remedy, rule=one.rule)
+    if not broken:
+        said = f"{made[:19]} was made and nobody has published it"
+        yield Reason(what="unpublished", why=said, do=f"kfm promote {dataset} --reason …", cites=(made,))
+
+
+def _withdrawn(dataset: str, last: RefEntry) -> Reason:
+    said = f"{last.op} took it back, by {last.actor}"
+    return Reason(
+        what="withdrawn", why=said, do=f"kfm promote {dataset} --reason …", since=last.ts, cites=(last.run_id,)
+    )
+
+
+def _masked(session: Session, dataset: str) -> Iterator[Reason]:
+    """How it stands, as the last run of it told."""
+    last = _last(session, dataset)
+    entry = entry_of(session.state, last.run_id) if last is not None else None
+    labels = public_run(session.state, session.objects, entry, parts=False).labels if entry is not None else None
+    if labels is None:
+        return
+    whose = f", in the custody of {', '.join(labels.custodians)}" if labels.custodians else ""
+    rule, do = next(iter(labels.rules), ""), f"kfm labels show {dataset}"
+    if labels.level == "generalised":
+        finest = f": nothing is shown finer than one H3 cell of resolution {labels.resolution}"
+        said = f"it is generalised{finest if labels.resolution is not None else ''}{whose}"
+        yield Reason(what="masked", why=said, do=do, rule=rule)
+    else:
+        said = f"it is {labels.level}, and not for everybody{whose}"
+        yield Reason(what="closed", why=said, do=do, rule=rule)
+    today = rfc3339(session.clock.now_ms())[:10]
+    if labels.expires and labels.expires < today:
+        said = f"the consent ended on {labels.expires}"
+        yield Reason(what="closed", why=said, do=f"kfm labels set dataset:{dataset} --expires …", rule="label.expired")
+
+
+# -- what the outside does not know yet
+
+
+def _undelivered(session: Session, dataset: str) -> Iterator[Reason]:
+    if dataset in set(session.state.outbox.due("publish")):
+        said = "what was committed was not told to the outside yet"
+        yield Reason(what="undelivered", why=said, do=f"kfm resume, then kfm publish {dataset} --check")
+    for sink, configured in (("catalog", session.config.catalog), ("graph", session.config.graph)):
+        if configured:  # looked at in the state alone: a sink that is down is asked nothing
+            yield from _unheard(session, dataset, sink)
+
+
+def _unheard(session: Session, dataset: str, sink: str) -> Iterator[Reason]:
+    outbox, do = session.state.outbox, f"kfm sinks retry {sink}"
+    if (stopped := outbox.stopped(sink)) is not None:
+        said = f"sink {sink} does not go on since {stopped.since}, after {stopped.tries} tries"
+        yield Reason(what="undelivered", why=said, do=do, rule=stopped.code, since=stopped.since)
+    for letter in outbox.dead(sink):
+        if letter.dataset == dataset:
+            said = f"sink {sink} was not told of run {letter.run_id}"
+            yield Reason(what="undelivered", why=said, do=do, rule=letter.code, since=letter.since)
+
+
+def _late(session: Session, dataset: str) -> Iterator[Reason]:
+    """A source that was to be looked at by now, and was not."""
+    declared = session.config.datasets.get(dataset)
+    for name, source in sorted(declared.sources.items()) if declared is not None else ():
+        every = session.config.watch.poll_s if source.poll_s is None else source.poll_s
+        known = session.state.inbox.checkpoint(source.known_as)
+        if not every or known is None or not known.checked_ms:
+            continue
+        late = (session.clock.now_ms() - known.checked_ms) / 1000 - every
+        if late > every:
+            seen = rfc3339(known.checked_ms)
+            said = f"source {name} is to be looked at every {every:g} s, and was last looked at {seen}"
+            yield Reason(what="late", why=said, do=f"kfm watch {dataset}, or kfm run {dataset}", rule="poll_s")
+
+
+def _outdated(session: Session, dataset: str) -> Iterator[Reason]:
+    """It is made of versions of others that are not current any more, or were taken back."""
+    declared = session.config.datasets.get(dataset)
+    if declared is None or not any(source.dataset for source in declared.sources.values()):
+        return
+    from kfm.app.provenance.dependency_graph import graph
+
+    for each in graph(session, dataset).dependencies:
+        if each.to == dataset and each.says and each.stands != "never made":
+            yield Reason(what="outdated", why=each.says, do=f"kfm run {dataset}", rule=each.stands, since=each.since)
+
+
+def _of_version(session: Session, dataset: str, version: str) -> Iterator[Reason]:
+    moves = list(session.state.refs.history(f"published/{dataset}"))
+    processed, published = (session.state.refs.at(f"{zone}/{dataset}") for zone in ("processed", "published"))
+    if version == published:
+        return
+    was = [move for move in moves if move.after == version]
+    if was and version in standing(moves, session.retention(dataset)):
+        return
+    if was:
+        after = next((move for move in moves if move.n > was[-1].n), None)
+        if after is not None:
+            said = f"{version[:19]} was public until {after.op} by {after.actor}"
+            do = f"kfm rollback {dataset} --to {version[7:23]} --reason …"
+            yield Reason(what="superseded", why=said, do=do, since=after.ts, cites=(after.run_id,))
+        return
+    if version == processed:
+        yield from _unpublished(session, dataset)
+        return
+    for move in session.state.refs.history(f"processed/{dataset}", reverse=True):
+        if move.before == version:
+            said = f"{version[:19]} was never public: {move.op} put {move.after[:19] or 'nothing'} in its place"
+            do = f"kfm rollback {dataset} --ref processed/{dataset} --to {version[7:23]} --reason …"
+            yield Reason(what="superseded", why=said, do=do, since=move.ts, cites=(move.run_id,))
+            return

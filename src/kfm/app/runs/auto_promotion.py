@@ -1,0 +1,176 @@
+"""`promote: auto`: what a run made of a plainly public dataset is published by the same operation as ever.
+
+The gate decides as it does for a person, and the receipt says that nobody asked. What a person took back stays back
+until there is a version that is newer than that. Nothing is kept of what is still to be done: the refs say it, so the
+next command of any kind does what one that was killed left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from kfm.errors import Broken, Busy, Conflict, Denied, Fenced, KfmError, Moved, Sovereignty
+from kfm.model.records import Decision, Receipt, RefEntry, RefMove, Standing
+
+if TYPE_CHECKING:
+    from kfm.app.core.session import Session
+
+ACTOR = "kfm, promote: auto"
+OTHERS = (Busy.code, Conflict.code, Fenced.code, Moved.code)  # somebody else is at it, or was
+LOOKED_AT = 1000  # the runs among which the last promotion is looked for
+Tell = Callable[[str, KfmError], None]
+Note = Callable[[str, str], None]
+
+
+def _unheard(_dataset: str, _text: str) -> None:
+    """Nobody listens."""
+
+
+def following(session: Session, receipts: Iterable[Receipt], tell: Tell, note: Note = _unheard) -> Iterator[Receipt]:
+    """The receipts as they come, and after each run the promotion that it asks for."""
+    asks = any(each.promote == "auto" for each in session.config.datasets.values())
+    for receipt in receipts:
+        yield receipt
+        if asks and receipt.trigger != "operation" and _ended_well(receipt):
+            if receipt.dry_run and receipt.moves:  # it is not there to be judged
+                _foretell(session, receipt.dataset, note)
+            else:
+                yield from promoted(session, receipt.dataset, tell, note, after=receipt.run_id)
+
+
+def _foretell(session: Session, dataset: str, note: Note) -> None:
+    if session.config.datasets[dataset].promote == "auto":
+        note(dataset, "it would then be published by itself, if every gate agrees")
+
+
+def left(session: Session, datasets: Iterable[str], tell: Tell, note: Note = _unheard) -> Iterator[Receipt]:
+    """What a command that was killed, or a gate that said no, left unpublished."""
+    for dataset in datasets:
+        yield from promoted(session, dataset, tell, note)
+
+
+def promoted(
+    session: Session, dataset: str, tell: Tell, note: Note = _unheard, *, after: str = ""
+) -> Iterator[Receipt]:
+    """The promotion of what is processed, if it is due and nobody took it back."""
+    declared = session.config.datasets.get(dataset)
+    if declared is None or declared.promote != "auto" or session.resolved.is_proposal:
+        return
+    refs = session.state.refs
+    made, public = refs.at(f"processed/{dataset}"), refs.at(f"published/{dataset}")
+    switches = (refs.at("switch/global"), refs.at(f"switch/dataset/{dataset}"))
+    if not made or made == public or any(at not in ("", "open") for at in switches):
+        return
+    from kfm.operations.ref_moves import NOTHING
+
+    try:
+        who = taken_back(session, dataset, made)
+        if who is not None:
+            note(dataset, f"not published by itself: {who.actor} took it back; `kfm promote {dataset}` publishes it")
+            return
+        check_plainly_public(session, dataset, made)
+        check_not_denied(session, dataset, RefMove(ref=f"published/{dataset}", before=public, after=made))
+        reason = f"promote: auto, after run {after}" if after else "promote: auto, left by an earlier command"
+        receipt = session.operation(
+            "promote", dataset, {"to": made, "before": public or NOTHING}, reason=reason, actor=ACTOR
+        )
+    except Broken:
+        raise
+    except Conflict as problem:  # another is at it, or has done it: the next run looks again
+        session.log.event("promotion.awaited", about=dataset, error=problem)
+        return
+    except KfmError as problem:
+        tell(dataset, problem)
+        return
+    if any(each.code in OTHERS for each in receipt.errors):
+        return
+    yield receipt
+    if receipt.status == "FAILED":
+        note(
+            dataset,
+            f"the new version was made, and is not public: mend what is said above, then `kfm promote {dataset}`, "
+            "or run it again",
+        )
+
+
+def _ended_well(receipt: Receipt) -> bool:
+    return receipt.status == "SUCCESS" or receipt.outcome in ("noop", "unchanged", "merged")
+
+
+def check_plainly_public(session: Session, dataset: str, version: str) -> None:
+    """Denied if a person is to look at it first: where people sign, and where a label says something."""
+    from kfm.app.core.authorization import labelled
+    from kfm.app.core.keyring import in_force
+
+    hint = f"say promote: manual in kfm.yml, and publish with `kfm promote {dataset}`"
+    if in_force(session) is not None:
+        raise Denied(f"{dataset} is promote: auto, and there is a key list: people sign what is published", hint=hint)
+    known = session.state.ledger.version(dataset, version)
+    for said in (labelled(session, dataset), known.standing if known is not None else None):
+        if _is_closed(said):
+            raise Denied(f"{dataset} is promote: auto, and a label says that it is not plainly public", hint=hint)
+
+
+def check_not_denied(session: Session, dataset: str, move: RefMove) -> None:
+    """Denied if it was, and the gate would say the same of it again: then a receipt more would tell nothing new."""
+    receipt = _last_denied(session, dataset)
+    if receipt is None:
+        return
+    from kfm.model.zone_requests import Asking
+
+    ports = session.ports(dataset)
+    asking = Asking(who=ACTOR, what="promote", when_ms=ports.clock.now_ms(), why="promote: auto")
+    if receipt.config_hash != ports.config_hash:
+        return
+    now = ports.gate(ports.state, ports.objects, move, asking=asking)
+    if now.allow is not True and [_said(now)] == [_said(each) for each in receipt.policy_decisions]:
+        kind = Sovereignty if any(each.code == Sovereignty.code for each in receipt.errors) else Denied
+        raise kind(
+            f"{dataset} is not public: run {receipt.run_id} was denied, and nothing that decides it has changed since: "
+            + "; ".join(now.reasons or ["the gate gave no reason"]),
+            hint=f"mend that, then `kfm promote {dataset}`, or run it again",
+        )
+
+
+def _said(decision: Decision) -> tuple[object, ...]:
+    """What it was about, under which rules and labels, and what did not hold."""
+    return decision.subject, decision.policy_digest, decision.label_epoch, decision.rules, decision.reasons
+
+
+def _last_denied(session: Session, dataset: str) -> Receipt | None:
+    """The last receipt of a promotion, if that was denied. Not searched for behind many other runs."""
+    for entry in islice(session.state.ledger.entries_of(dataset), LOOKED_AT):
+        if entry.op_type == "promote":
+            return session.state.ledger.receipt(entry.run_id) if entry.outcome == "denied" else None
+    return None
+
+
+def _is_closed(said: Standing | None) -> bool:
+    return said is not None and (said.level != "public" or bool(said.custodians))
+
+
+def taken_back(session: Session, dataset: str, version: str) -> RefEntry | None:
+    """Who took this version back, or went back when it was there already, and nobody has put it there since."""
+    entries = list(session.state.refs.history(f"published/{dataset}"))
+    position = max((at for at, entry in enumerate(entries) if entry.op != "promote"), default=-1)
+    if position < 0:
+        return None
+    last, earlier, later = entries[position], entries[: position + 1], entries[position + 1 :]
+    if any(entry.after == version for entry in later):
+        return None
+    if any(version in (entry.before, entry.after) for entry in earlier):
+        return last
+    return None if _is_newer(session, dataset, version, last) else last
+
+
+def _is_newer(session: Session, dataset: str, version: str, than: RefEntry) -> bool:
+    """Did the ref of what is processed come to this version after that? The ledger says what came after what."""
+    moved = next(iter(session.state.refs.history(f"processed/{dataset}", reverse=True, limit=1)), None)
+    if moved is None or moved.after != version or moved.ts < than.ts:
+        return False
+    for entry in session.state.ledger.entries_of(dataset):
+        if entry.run_id in (moved.run_id, than.run_id):
+            return entry.run_id == moved.run_id
+    return False

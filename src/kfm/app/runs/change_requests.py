@@ -1,0 +1,256 @@
+"""Orders: an operation signed by whoever asks for it, approved or rejected by others, and done when enough have signed.
+
+Each of these is an operation of its own, with its receipt: who asked, who signed, who was not let. What a single
+signature suffices for is done at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from kfm.app.core.authorization import asked_by, is_about, matter, may_be_done, orders
+from kfm.app.core.keyring import in_force, now, who
+from kfm.clock import parse_instant, rfc3339
+from kfm.crypto.approvals import Act, Kind, decide, sign_act
+from kfm.crypto.change_request import MAY_COME, Order
+from kfm.crypto.key_list import Keys
+from kfm.crypto.signatures import Signer
+from kfm.engine.run_context import RULED
+from kfm.errors import BadInput, Denied, Moved, Refused
+from kfm.model.operation_target import REF
+from kfm.model.records import Receipt, RefEntry, RefMove, SourceRef
+from kfm.operations.key_operations import ORDERS
+from kfm.operations.ref_moves import NOTHING
+from kfm.parsing.characters import printable
+from kfm.scheduling.triggers import DAY_MS, ordered
+
+if TYPE_CHECKING:
+    from kfm.app.core.session import Session
+
+LONGEST_DAYS = 7
+TURNS = 5  # others may sign the same order at the same time
+# The operation that does what was asked for.
+DOES = {
+    "promote": "promote",
+    "rollback": "rollback",
+    "withdraw": "rollback",
+    "freeze": "freeze",
+    "thaw": "thaw",
+    "label.tighten": "labels",
+    "label.lower": "labels",
+    "consent.renew": "labels",
+    "mask.coarsen": "mask",
+    "mask.refine": "mask",
+    "policy.deploy": "policy",
+}
+
+
+def operate(
+    session: Session,
+    operation: str,
+    dataset: str,
+    params: Mapping[str, str],
+    *,
+    signer: Signer | None = None,
+    days: int = LONGEST_DAYS,
+    reason: str = "",
+    actor: str = "",
+) -> Receipt:
+    """Do it, if the keys in force let it be done; else, if only others are missing, ask for it."""
+    if signer is None:
+        return _do(session, operation, dataset, params, reason=reason, actor=actor)
+    keys = in_force(session)
+    if keys is None:
+        raise BadInput("there is no key list to sign by", hint="leave out --key, or make a list: `kfm keys new`")
+    order = _asked(session, keys, operation, dataset, params, signer, days, reason)
+    if order is None or session.mode == "dry" or not _only_others_are_missing(order, keys, now(session)):
+        session.offered = order
+        try:
+            actor = order.request.requester if order is not None else actor
+            return _do(session, operation, dataset, params, reason=reason, actor=actor)
+        finally:
+            session.offered = None
+    open_ = next((each for each in orders(session) if each.state == "open" and is_about(each, order.request)), None)
+    if open_ is not None and now(session) < open_.request.expires_at:
+        raise Denied(
+            f"that is asked for already, as order {open_.request.id}", hint=f"`kfm review approve {open_.request.id}`"
+        )
+    return _keep(session, "request", order, actor=order.request.requester, reason=reason)
+
+
+def _do(
+    session: Session, operation: str, dataset: str, params: Mapping[str, str], *, reason: str, actor: str
+) -> Receipt:
+    if operation == "labels":
+        from kfm.app.core.labels_in_force import put
+
+        return put(session, dataset, dict(params), reason=reason, actor=actor)
+    return session.operation(operation, dataset, dict(params), reason=reason, actor=actor)
+
+
+def _asked(
+    session: Session,
+    keys: Keys,
+    operation: str,
+    dataset: str,
+    params: Mapping[str, str],
+    signer: Signer,
+    days: int,
+    reason: str,
+) -> Order | None:
+    """The order that this would be; None if nothing would move, or if others have signed it already."""
+    from kfm.app.core.session import operations
+
+    at = now(session)
+    updater = operations()[operation]()
+    trigger = ordered(updater, dataset, dict(params), session.clock, actor="", reason=reason)
+    ref, target = updater.aim(trigger, _Looking(session))
+    if ref.content_hash == target:
+        return None
+    if (fits := session.ports(dataset).fits) is not None:  # before others are asked to sign it
+        fits(updater.op, trigger)
+    wanted = matter(session, updater.op, trigger, RefMove(ref=ref.name, before=ref.content_hash, after=target))
+    if any(may_be_done(each, keys, at) and is_about(each, wanted) for each in orders(session)):
+        return None
+    until = rfc3339(parse_instant(at, "now") + days * DAY_MS)
+    request = asked_by(wanted, who(keys, signer, at), reason, at, until)
+    return Order(request=request, acts=[sign_act("request", request, signer, at)])
+
+
+def _only_others_are_missing(order: Order, keys: Keys, at: str) -> bool:
+    reasons = decide(order.request, order.acts, keys, now=at, used=()).reasons
+    return bool(reasons) and set(reasons) <= MAY_COME
+
+
+class _Looking:
+    """What an operation looks at to say what it would move."""
+
+    def __init__(self, session: Session) -> None:
+        self._refs = session.state.refs
+
+    def pin(self, source: str, **how: Any) -> SourceRef:  # noqa: ARG002
+        raise Refused("an operation reads no source", hint="report this")
+
+    def names(self) -> list[str]:
+        return []
+
+    def bytes(self, ref: SourceRef) -> bytes:  # noqa: ARG002
+        raise Refused("an operation reads no source", hint="report this")
+
+    def ref(self, name: str) -> SourceRef:
+        return SourceRef(uri=REF + name, content_hash=self._refs.at(name), size=0, name=name)
+
+    def history(self, name: str) -> list[RefEntry]:
+        return list(self._refs.history(name))
+
+
+def _keep(session: Session, op: str, order: Order, *, actor: str, reason: str, before: Order | None = None) -> Receipt:
+    """`before`: the order as it was when this was made of it. If another has signed since, it is made anew."""
+    old = before.digest if before is not None else NOTHING
+    params = {"ref": ORDERS + order.request.id, "before": old, "to": session.objects.put(order.body)}
+    return session.operation(op, order.request.dataset, params, actor=actor, reason=reason)
+
+
+# -- what others do with it
+
+
+def find(session: Session, start: str) -> Order:
+    found = [each for each in orders(session) if len(start) >= 4 and each.request.id.startswith(start)]
+    if len(found) != 1:
+        many = f"{len(found)} orders begin" if found else "no order begins"
+        raise BadInput(f"{many} with {printable(start, 40)}", hint="see `kfm review list`; give 4 digits or more")
+    return found[0]
+
+
+def sign(
+    session: Session,
+    kind: Literal["approve", "reject"],
+    start: str,
+    signer: Signer,
+    *,
+    reason: str = "",
+    actor: str = "",
+) -> Iterator[Receipt]:
+    """One more signature under an order. The last one that was missing lets it be done, at once."""
+    keys = in_force(session)
+    if keys is None:
+        raise BadInput("there is no key list to sign by", hint="make one: `kfm keys new --person NAME --role admin`")
+    at = now(session)
+    with contextlib.suppress(Denied):  # whoever it is: it is denied in the walk, and written down
+        actor = who(keys, signer, at)
+    order = find(session, start)
+    if order.state == "open" and at >= order.request.expires_at:
+        yield _keep(session, "expire", order.became("expired"), actor=actor, reason="its time is over", before=order)
+        raise Denied(f"order {order.request.id} has expired", hint="ask for it anew")
+    for turn in range(TURNS):
+        order = find(session, order.request.id)
+        act = sign_act(kind, order.request, signer, now(session))
+        receipt = _keep(session, kind, _with(order, kind, act), actor=actor, reason=reason, before=order)
+        if turn == TURNS - 1 or not any(note.code == Moved.code for note in receipt.errors):
+            break
+    yield receipt
+    if kind == "approve" and receipt.status == "SUCCESS":
+        yield from carry_out(session, find(session, order.request.id))
+
+
+def _with(order: Order, kind: Kind, act: Act) -> Order:
+    return order.signed(act) if kind == "approve" else order.signed(act).became("rejected")
+
+
+def carry_out(session: Session, order: Order) -> Iterator[Receipt]:
+    """What was asked for, if enough have signed."""
+    keys = in_force(session)
+    request = order.request
+    if keys is None or not may_be_done(order, keys, now(session)) or request.action not in DOES:
+        return
+    operation = DOES[request.action]
+    if operation in ("freeze", "thaw"):
+        params = {"scope": request.params["ref"].removeprefix("switch/").removeprefix("dataset/")}
+    elif operation in RULED:
+        params = {"to": request.after, "before": request.before, **request.params}
+    else:
+        params = {"to": request.after, "before": request.before}
+        if operation == "rollback":
+            params["ref"] = request.params["ref"]
+    try:
+        done = _do(session, operation, request.dataset, params, actor=request.requester, reason=request.purpose)
+    except Denied:
+        if _was_used(session, order):
+            return
+        raise
+    if done.status == "SUCCESS" or not _was_used(session, order):
+        yield done
+
+
+def _was_used(session: Session, order: Order) -> bool:
+    """Another who signed at the same moment has done it: that is no failure of ours."""
+    return find(session, order.request.id).state == "used"
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """How an order stands: what is missing, and who has signed."""
+
+    order: Order
+    state: str  # open | approved | used | rejected | expired
+    missing: list[str]
+    signed: list[tuple[str, str, str]]  # kind, person, when
+
+
+def standing(session: Session, order: Order) -> Standing:
+    keys = in_force(session)
+    at = now(session)
+    verdict = decide(order.request, order.acts, keys, now=at, used=())
+    state: str = order.state
+    if order.state == "open":
+        state = "expired" if at >= order.request.expires_at else "approved" if verdict.allow else "open"
+    people = keys.keys if keys is not None else {}
+    signed = [(str(act.kind), people[act.key].person if act.key in people else "", act.signed_at) for act in order.acts]
+    return Standing(order, state, verdict.reasons if state == "open" else [], signed)
+
+
+def before_and_after(order: Order) -> tuple[str, str]:
+    return order.request.before or NOTHING, order.request.after or NOTHING

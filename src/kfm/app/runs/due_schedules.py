@@ -1,0 +1,304 @@
+"""Schedules over an open house: what is declared, when it is due, and claiming what is."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakKeyDictionary
+
+from msgspec.structs import replace
+
+from kfm.clock import rfc3339
+from kfm.config.schedule_files import declared
+from kfm.config.upstream_datasets import circle_in, upstreams
+from kfm.errors import BadInput, KfmError
+from kfm.model.canonical import canonical
+from kfm.model.keys import digest
+from kfm.model.records import Trigger
+from kfm.model.schedules import Schedule, Tick
+from kfm.parsing.characters import printable
+from kfm.parsing.record_shape import nearest
+from kfm.scheduling.dependent_triggers import Family
+from kfm.scheduling.schedule_ticks import acted_on, is_cron, look_ms, next_ms, upcoming, zone
+from kfm.scheduling.tick_claims import GRACE_MS, claim, older_runs
+from kfm.scheduling.tick_claims import is_paused as is_paused
+from kfm.scheduling.triggers import DAY_MS, keep
+
+if TYPE_CHECKING:
+    from kfm.app.core.session import Session
+    from kfm.config import Resolved
+
+_declared: WeakKeyDictionary[Resolved, list[Schedule]] = WeakKeyDictionary()
+LOOK_MS = 60_000  # a clock that was set back or forward is noticed after this long
+
+
+class Shown(NamedTuple):
+    """How a schedule stands."""
+
+    schedule: Schedule
+    paused: bool
+    last: Tick | None
+    next_ms: int | None
+    ahead: bool  # an instant was claimed that has not come: the clock was set back since, and until then nothing runs
+
+
+class Instant(NamedTuple):
+    """An instant to come, on the clock of the wall and on that of the schedule."""
+
+    schedule: str
+    at_ms: int
+    acted_on_ms: int
+    local: str
+    note: str  # what daylight saving does to it
+
+
+def schedules_of(resolved: Resolved) -> list[Schedule]:
+    """Every schedule that is declared, each of which means something. The files are read once for a configuration."""
+    if resolved not in _declared:
+        _declared[resolved] = _checked(resolved)
+    return _declared[resolved]
+
+
+def read_again(resolved: Resolved) -> list[Schedule]:
+    """The files as they are now. If one of them is wrong, that is said, and what was read before stays."""
+    _declared[resolved] = _checked(resolved)
+    return _declared[resolved]
+
+
+def _checked(resolved: Resolved) -> list[Schedule]:
+    found = declared(resolved)
+    for schedule in found:
+        if zone(schedule.timezone) is None:
+            raise BadInput(
+                f"{schedule.place}: there is no time zone {printable(schedule.timezone)}",
+                hint="write one like America/Chicago, or UTC",
+            )
+        if schedule.cron and not is_cron(schedule.cron):
+            raise BadInput(
+                f"{schedule.place}: {printable(schedule.cron)} is no time that ever comes",
+                hint="cron has five fields: minute, hour, day, month, weekday, such as 30 6 * * mon",
+            )
+    check_after(resolved, found)
+    events: dict[str, Schedule] = {}
+    for schedule in found:
+        if schedule.on == "event" and (other := events.setdefault(schedule.dataset, schedule)) is not schedule:
+            raise BadInput(
+                f"{schedule.place}: {schedule.dataset} has a schedule on: event already, {other.id}",
+                hint="leave one of the two out: an event asks for one run",
+            )
+    return found
+
+
+def check_after(resolved: Resolved, schedules: Sequence[Schedule]) -> None:
+    """What others come after is a dataset, and none comes after itself, however far around."""
+    known = resolved.config.datasets
+    for schedule in schedules:
+        for name in (*schedule.after, *schedule.of):
+            if name not in known:
+                close = nearest(name, sorted(known))
+                hint = f"did you mean {close}?" if close else "name one of kfm.yml"
+                word = "after" if schedule.after else "of"
+                raise BadInput(f"{schedule.place}: {word} names no dataset {printable(name)}", hint=hint)
+    circle = circle_in(dependencies(resolved, schedules))
+    if circle:
+        place = next(each.place for each in schedules if each.dataset in circle and each.after)
+        raise BadInput(
+            f"{place}: {' comes after '.join(circle)}: nothing of it could ever begin",
+            hint="take one of them out of `after`",
+        )
+
+
+def dependencies(resolved: Resolved, schedules: Sequence[Schedule]) -> dict[str, set[str]]:
+    """Of each dataset, those it reads or comes after."""
+    found = upstreams(resolved.config.datasets)
+    for schedule in schedules:
+        if schedule.after:
+            found.setdefault(schedule.dataset, set()).update(schedule.after)
+    return found
+
+
+def one(resolved: Resolved, id: str) -> Schedule:
+    known = {each.id: each for each in schedules_of(resolved)}
+    if id not in known:
+        close = nearest(id, sorted(known))
+        hint = f"did you mean {close}?" if close else "see `kfm schedule list`"
+        raise BadInput(f"there is no schedule {printable(id)}", hint=hint)
+    return known[id]
+
+
+def ask(session: Session, schedule: Schedule, *, actor: str, reason: str) -> Trigger:
+    """Ask for a run now, beside the ticks. Durable on return."""
+    asked = session.trigger(schedule.dataset, kind="manual", window=schedule.window, actor=actor, reason=reason)
+    return keep(session.state, replace(asked, pool=schedule.pool))
+
+
+def shown(session: Session) -> Iterator[Shown]:
+    now_ms = session.clock.now_ms()
+    for schedule in schedules_of(session.resolved):
+        last = session.state.ticks.last(schedule.id)
+        since = last.at_ms if last is not None else now_ms
+        paused = is_paused(session.state, schedule)
+        ahead = bool(schedule.cron) and since > now_ms + GRACE_MS
+        yield Shown(schedule, paused, last, None if paused else next_ms(schedule, since), ahead)
+
+
+def is_overdue(each: Shown, now_ms: int) -> bool:
+    """Whoever looks claims within seconds; after five minutes nobody does."""
+    return each.next_ms is not None and each.next_ms < now_ms - 300_000
+
+
+def instants(schedules: Sequence[Schedule], after_ms: int, count: int) -> list[Instant]:
+    """The next ones, of all of them together."""
+    found: list[Instant] = []
+    for schedule in schedules:
+        last_offset = None
+        for at_ms in islice(upcoming(schedule, after_ms), count):
+            local, offset, moved = _on_the_wall(schedule, at_ms)
+            note = ""
+            if moved:
+                note = "moved out of the hour that the clock skips"
+            elif last_offset is not None and offset != last_offset:
+                note = "the clock was changed since the one before"
+            last_offset = offset
+            found.append(Instant(schedule.id, at_ms, acted_on(schedule, at_ms), local, note))
+    return sorted(found, key=lambda each: (each.at_ms, each.schedule))[:count]
+
+
+def _on_the_wall(schedule: Schedule, at_ms: int) -> tuple[str, str, bool]:
+    """The local time, its offset from UTC, and whether it is not the time that was asked for."""
+    from datetime import datetime
+
+    local = datetime.fromtimestamp(at_ms / 1000, zone(schedule.timezone))
+    fields = schedule.cron.split()
+    asked_for = (fields[1].isdigit() and fields[0].isdigit()) and (int(fields[1]), int(fields[0]))
+    moved = bool(asked_for) and asked_for != (local.hour, local.minute)
+    return local.strftime("%Y-%m-%d %H:%M %Z"), local.strftime("%z"), moved
+
+
+class Ticker:
+    """Claims what is due. Of 10,000 schedules it looks only at those whose time has come."""
+
+    def __init__(
+        self, session: Session, datasets: Sequence[str], tell: Callable[[str, KfmError], None] | None = None
+    ) -> None:
+        """`tell` hears of schedules whose updater cannot be loaded; else it is logged."""
+        self._session = session
+        self._tell = tell
+        watched = frozenset(datasets)
+        schedules = schedules_of(session.resolved)
+        self._schedules = {each.id: each for each in schedules if each.dataset in watched}
+        self._on_events = [each for each in self._schedules.values() if each.on == "event"]
+        self._family = Family(list(self._schedules.values()), dependencies(session.resolved, schedules))
+        self._below: dict[str, list[Schedule]] = {}  # by dataset: what its runs may ask for
+        for each in self._schedules.values():
+            own = (each.dataset,) if each.on == "anomaly" else ()
+            for name in each.after or each.of or own:
+                self._below.setdefault(name, []).append(each)
+        self._put_off: dict[str, Schedule] = {}  # something above them is under way
+        self._next: list[tuple[int, str]] = []
+        self._looked_ms: int | None = None
+        newest = session.state.ledger.entries(reverse=True, limit=1)
+        self._read = next((entry.index for entry in newest), 0)  # how far the ledger had come
+
+    def __len__(self) -> int:
+        return len(self._schedules)
+
+    def claim(self) -> list[Tick]:
+        now_ms = self._session.clock.now_ms()
+        due = self._due(now_ms)
+        if not due:
+            return []
+        claimed = claim(
+            self._session.state,
+            due,
+            now_ms,
+            self._asking,
+            mark=self._mark,
+            keep_ms=self._session.config.keep_days * DAY_MS,
+            tell=self._unclaimed,
+            family=self._family,
+        )
+        state = self._session.state
+        self._put_off = {each.id: each for each in due if each.reads and self._family.is_due(state, each)}
+        for schedule in due:
+            self._later(schedule, now_ms)
+            if schedule.overlap == "cancel-older":
+                self._cancel_older(schedule)
+        for tick in claimed:
+            self._session.log.event(
+                "schedule.ticked", schedule=tick.schedule_id, at=rfc3339(tick.at_ms), why=tick.why, missed=tick.missed
+            )
+        return claimed
+
+    def _unclaimed(self, schedule: Schedule, problem: KfmError) -> None:
+        if self._tell is not None:
+            self._tell(f"schedule {schedule.id}", problem)
+        else:
+            self._session.log.event("tick.unclaimed", schedule=schedule.id, error=problem)
+
+    def _due(self, now_ms: int) -> list[Schedule]:
+        """All of them at first, and whenever the clock was set: what was to come may have passed."""
+        looked, self._looked_ms = self._looked_ms, now_ms
+        moved = self._moved()
+        if looked is None or now_ms < looked or now_ms - looked > LOOK_MS:
+            self._next.clear()
+            return list(self._schedules.values())
+        after = {each.id: each for name in moved for each in self._below.get(name, ())}
+        due = list({**self._put_off, **after}.values())
+        due = [*due, *(each for each in self._on_events if each.overlap == "cancel-older")]
+        while self._next and self._next[0][0] <= now_ms:
+            due.append(self._schedules[heapq.heappop(self._next)[1]])
+        return due
+
+    def _moved(self) -> set[str]:
+        """The datasets of which the ledger says something that it did not when this was asked last."""
+        found = set()
+        for entry in self._session.state.ledger.entries(after=self._read):
+            found.add(entry.dataset)
+            self._read = entry.index
+        return found
+
+    def _later(self, schedule: Schedule, now_ms: int) -> None:
+        at_ms = look_ms(schedule, now_ms)
+        if at_ms is not None:
+            heapq.heappush(self._next, (at_ms, schedule.id))
+
+    def _cancel_older(self, schedule: Schedule) -> None:
+        """Asked for anew each time, so that it is done also if whoever claimed the newer tick was killed."""
+        session = self._session
+        for run_id in older_runs(session.state, schedule):
+            switch = f"run/{run_id}"
+            if session.state.refs.at(f"switch/{switch}") not in ("", "open"):
+                continue
+            reason = f"schedule {schedule.id}: a newer instant came"
+            try:
+                session.operation("freeze", schedule.dataset, {"scope": switch}, reason=reason, actor="kfm up")
+                session.log.event("run.cancelled", run_id=run_id, schedule=schedule.id)
+            except KfmError as problem:  # it goes on, and the newer one waits for it
+                session.log.event("run.uncancelled", run_id=run_id, schedule=schedule.id, error=problem)
+
+    def next_ms(self) -> int | None:
+        return self._next[0][0] if self._next else None
+
+    def _asking(self, schedule: Schedule, _now_ms: int) -> Trigger:
+        asked = self._session.trigger(schedule.dataset, kind="schedule", actor="kfm up", window=schedule.window)
+        return replace(asked, pool=schedule.pool)
+
+    def _mark(self, schedule: Schedule) -> str:
+        """Of a static one: what it is made by. As long as this is the same, there is nothing to do again."""
+        from platform import python_version
+
+        from kfm import __version__
+
+        session, name = self._session, schedule.dataset
+        updater = session.updater(name)
+        said = {
+            "code": updater.code_hash,
+            "version": updater.version,
+            "declared": replace(session.dataset(name), schedule=None, freshness=None),
+            "kfm": __version__,
+            "python": python_version(),
+        }
+        return digest(canonical(said))

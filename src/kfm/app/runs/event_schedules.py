@@ -1,0 +1,55 @@
+"""Schedules `on: event`: a webhook or a watched source says that something changed, and a run is asked for.
+
+Its tick is kept in the transaction that keeps its trigger, so that what came of an event can be looked up as what came
+of an instant can.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from msgspec.structs import replace
+
+from kfm.app.runs.due_schedules import is_paused, schedules_of
+from kfm.model.records import Trigger, TriggerKind
+from kfm.model.schedules import Schedule, Tick
+
+if TYPE_CHECKING:
+    from kfm.app.core.session import Session
+    from kfm.model.ports import Tx
+
+_known: WeakKeyDictionary[Session, dict[str, Schedule]] = WeakKeyDictionary()
+
+
+def on_events(session: Session) -> dict[str, Schedule]:
+    """The schedule of each dataset that has one; read once for an open house."""
+    if session not in _known:
+        _known[session] = {each.dataset: each for each in schedules_of(session.resolved) if each.on == "event"}
+    return _known[session]
+
+
+def asked_by(session: Session, dataset: str, kind: TriggerKind, *, actor: str, reason: str) -> Trigger | None:
+    """What such a fact asks for; None: its schedule is held, and the event passes as an instant would."""
+    schedule = on_events(session).get(dataset)
+    if schedule is None:
+        return session.trigger(dataset, kind=kind, actor=actor, reason=reason)
+    now_ms = session.clock.now_ms()
+    begun = schedule.start_ms is None or now_ms >= schedule.start_ms
+    if is_paused(session.state, schedule) or not begun or (schedule.end_ms is not None and now_ms > schedule.end_ms):
+        session.log.event("event.passed", schedule=schedule.id)
+        return None
+    reason = f"schedule {schedule.id}, event: {reason}"
+    asked = session.trigger(dataset, kind="event", actor=actor, reason=reason, window=schedule.window)
+    return replace(asked, pool=schedule.pool)
+
+
+def note_event(session: Session, tx: Tx, trigger: Trigger) -> None:
+    """The tick of an event whose trigger was just kept."""
+    schedule = on_events(session).get(trigger.dataset)
+    if schedule is None or trigger.kind != "event":
+        return
+    now_ms, last = session.clock.now_ms(), session.state.ticks.last(schedule.id)
+    at_ms = max(now_ms, last.at_ms + 1 if last is not None else 0)
+    tick = Tick(schedule_id=schedule.id, at_ms=at_ms, claimed_ms=now_ms, why="event", trigger_id=trigger.trigger_id)
+    tx.ticks.keep(tick, forget_before_ms=now_ms - session.keep_ms)

@@ -1,0 +1,205 @@
+"""Freshness over an open house: what is late, by how much, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from kfm.app.runs.due_schedules import dependencies, schedules_of
+from kfm.clock import parse_instant, rfc3339
+from kfm.config.upstream_datasets import read_by
+from kfm.errors import BadInput
+from kfm.model.operation_target import REF
+from kfm.model.preview_records import PREVIEW, preview_of
+from kfm.model.records import DatasetVersion, LedgerEntry, RefEntry
+from kfm.model.reports.freshness_record import Freshness, Verdict
+from kfm.scheduling.freshness_rules import MINUTE_MS, Ended, Spell, blame, deadline_ms, length_ms, spells
+from kfm.scheduling.triggers import is_of_preview
+
+if TYPE_CHECKING:
+    from kfm.app.core.session import Session
+    from kfm.config import Resolved
+    from kfm.config.pace_settings import FreshnessConfig
+
+MOST = 500  # runs of a dataset that are looked at; what is older counts as the oldest of them
+
+
+def check_targets(resolved: Resolved) -> None:
+    for name, dataset in resolved.config.datasets.items():
+        said = dataset.freshness
+        if said is None:
+            continue
+        if bool(said.max_age) == bool(said.by):
+            wrong, hint = "freshness has max_age or by, and not both", "write {max_age: 26h}"
+        elif said.max_age and length_ms(said.max_age) is None:
+            wrong, hint = "max_age is no length of time", "write it like 90m, 26h or 3d"
+        elif said.by and deadline_ms(said.by, 0) is None:
+            wrong, hint = "by is no time of the day", "write it like 07:00 America/Chicago"
+        else:
+            continue
+        raise BadInput(f"{resolved.document.place(('datasets', name, 'freshness'))}: {wrong}", hint=hint)
+
+
+class _Seen:
+    """What is read once for all datasets, by dataset."""
+
+    def __init__(self, session: Session, now_ms: int) -> None:
+        state = session.state
+        self.public = {ref.partition("/")[2]: digest for ref, digest in state.refs.all("published/")}
+        self.made = {ref.partition("/")[2]: digest for ref, digest in state.refs.all("processed/")}
+        self.previewed = any(True for _ in state.refs.histories(PREVIEW))  # also one that was swept since
+        self.spells: dict[str, list[Spell]] = {}
+        moves: dict[str, list[RefEntry]] = {}
+        for entry in (*state.refs.histories("switch/global@"), *state.refs.histories("switch/dataset/")):
+            moves.setdefault(entry.ref, []).append(entry)
+        self.always = list(_frozen(moves.pop("switch/global", []), now_ms))
+        for ref, entries in moves.items():
+            self._add(ref.removeprefix("switch/dataset/"), *_frozen(entries, now_ms))
+        waiting: dict[str, int] = {}
+        for trigger in state.inbox.waiting():
+            if trigger.received_at:
+                at_ms = parse_instant(trigger.received_at, "a trigger")
+                waiting[trigger.dataset] = min(at_ms, waiting.get(trigger.dataset, at_ms))
+        for name, at_ms in waiting.items():
+            self._add(name, Spell(at_ms, now_ms, "waiting"))
+        for run in state.runs.unfinished():
+            if not preview_of(run.trigger):
+                self._add(run.dataset, Spell(parse_instant(run.started_at, "a run"), now_ms, "running"))
+
+    def _add(self, name: str, *spells: Spell) -> None:
+        self.spells.setdefault(name, []).extend(spells)
+
+
+def freshness(session: Session, datasets: Sequence[str]) -> list[Freshness]:
+    """Of these datasets, the latest first."""
+    check_targets(session.resolved)
+    now_ms = session.clock.now_ms()
+    above = dependencies(session.resolved, schedules_of(session.resolved))
+    late: dict[str, bool] = {}
+    pooled = _pooled(session)
+    seen = _Seen(session, now_ms)
+
+    def is_late(name: str) -> bool:
+        if name not in late:
+            late[name] = False  # whoever comes after itself is not late because of itself
+            late[name] = _of(session, seen, name, now_ms, [], []).verdict == "late"
+        return late[name]
+
+    def late_above(name: str) -> list[str]:
+        """Of what it reads, the versions themselves say since when there is something to make it of."""
+        read = {other for _, other, _ in read_by(session.dataset(name))}
+        return [each for each in above.get(name, ()) if each not in read and is_late(each)]
+
+    found = [_of(session, seen, name, now_ms, late_above(name), pooled.get(name, [])) for name in datasets]
+    return sorted(found, key=lambda each: (-each.late_min, -(each.age_min or 0), each.dataset))
+
+
+def _of(session: Session, seen: _Seen, name: str, now_ms: int, late_above: list[str], pooled: list[Spell]) -> Freshness:
+    said = session.dataset(name).freshness
+    target = (said.max_age or f"by {said.by}") if said is not None else ""
+    current = seen.public.get(name) or seen.made.get(name)
+    made = session.state.ledger.version(name, current) if current else None
+    if made is None:
+        return Freshness(dataset=name, verdict="never", as_of="", age_min=None, target=target, late_min=0, blame={})
+    as_of_ms = parse_instant(made.created_at, "a version")
+    told = [*_spells(session, seen, name, as_of_ms, now_ms), *pooled, *_above(late_above, as_of_ms, now_ms)]
+    told = _read(session, name, made, as_of_ms, now_ms, told)
+    owed = blame(as_of_ms, now_ms, told)
+    verdict, late_min = judged(said, as_of_ms, now_ms)
+    return Freshness(
+        dataset=name,
+        verdict=verdict,
+        as_of=rfc3339(as_of_ms),
+        age_min=max(now_ms - as_of_ms, 0) // MINUTE_MS,
+        target=target,
+        late_min=late_min,
+        blame=owed,
+    )
+
+
+def judged(said: FreshnessConfig | None, as_of_ms: int, now_ms: int) -> tuple[Verdict, int]:
+    """Is what was made then late now, and by how many minutes?"""
+    late_ms = _late_ms(said, as_of_ms, now_ms)
+    return "no target" if said is None else "late" if late_ms > 0 else "fresh", -(-late_ms // MINUTE_MS)
+
+
+def _late_ms(said: FreshnessConfig | None, as_of_ms: int, now_ms: int) -> int:
+    if said is None:
+        return 0
+    if said.max_age:
+        return max(now_ms - as_of_ms - (length_ms(said.max_age) or 0), 0)
+    begin_ms, due_ms = deadline_ms(said.by, now_ms) or (0, now_ms)
+    return now_ms - due_ms if as_of_ms < begin_ms and now_ms > due_ms else 0
+
+
+def _spells(session: Session, seen: _Seen, name: str, since_ms: int, now_ms: int) -> Iterator[Spell]:
+    public = name in seen.public
+    ended = []
+    for entry in islice(session.state.ledger.entries_of(name), MOST):
+        at_ms = parse_instant(entry.ts, "an entry")
+        if at_ms <= since_ms:
+            break
+        if entry.op_type == "ingest" and not (seen.previewed and is_of_preview(session.state, entry)):
+            ended.append(Ended(at_ms, entry.outcome, public and _made(entry, name)))
+    yield from spells(since_ms, now_ms, ended)
+    yield from seen.always
+    yield from seen.spells.get(name, ())
+
+
+def _made(entry: LedgerEntry, name: str) -> bool:
+    return any(move.ref == f"processed/{name}" and move.after != move.before for move in entry.moves)
+
+
+def _frozen(moves: Iterable[RefEntry], now_ms: int) -> Iterator[Spell]:
+    """Of the moves of one switch, in their order."""
+    begun: int | None = None
+    for entry in moves:
+        at_ms = parse_instant(entry.ts, "a move")
+        if entry.after == "open" and begun is not None:
+            yield Spell(begun, at_ms, "frozen")
+            begun = None
+        elif entry.after != "open" and begun is None:
+            begun = at_ms
+    if begun is not None:
+        yield Spell(begun, now_ms, "frozen")
+
+
+def _pooled(session: Session) -> dict[str, list[Spell]]:
+    """By dataset, how long what is at work or waits had to wait for a slot."""
+    if not session.config.pools:
+        return {}
+    from kfm.app.core.pools import waits
+
+    return {name: [Spell(*each, "waiting for a pool") for each in spans] for name, spans in waits(session).items()}
+
+
+def _read(
+    session: Session, name: str, made: DatasetVersion, since_ms: int, now_ms: int, told: list[Spell]
+) -> list[Spell]:
+    """Of a dataset that reads others: until one of them has another version there is nothing to make it of. Where it
+    reads nothing else, a run that found nothing new says no more than that."""
+    declared = session.dataset(name)
+    run = session.state.runs.get(made.validated_by or made.run_id)
+    refs = {f"{said.zone}/{other}" for _, other, said in read_by(declared) if not said.version}
+    if not refs or run is None:
+        return told
+    was = {ref.uri.removeprefix(REF): ref.content_hash for ref in run.inputs}
+    if len(refs) == len(declared.sources):
+        told = [each if each.cause != "source late" else each._replace(cause="upstream late") for each in told]
+    news = [at_ms for ref in refs if (at_ms := _left(session, ref, was.get(ref, ""))) is not None]
+    return [*told, Spell(since_ms, max(min(news, default=now_ms), since_ms), "upstream late")]
+
+
+def _left(session: Session, ref: str, version: str) -> int | None:
+    """When a ref went on from a version; None: it did not."""
+    found = None
+    for move in session.state.refs.history(ref, reverse=True, limit=MOST):
+        if move.after == version:
+            break
+        found = parse_instant(move.ts, "a move")
+    return found
+
+
+def _above(late_above: list[str], since_ms: int, now_ms: int) -> list[Spell]:
+    return [Spell(since_ms, now_ms, "upstream late")] if late_above else []

@@ -1,0 +1,155 @@
+"""`kfm policy` and `kfm gates`: the same questions that the walk asks, asked by a person. Nothing is changed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import Any, Literal
+
+import msgspec
+
+from kfm.app.core.actor import default_actor
+from kfm.app.core.gates import Gates, policies_of
+from kfm.app.core.session import Session
+from kfm.config import Resolved
+from kfm.engine.zone_gates import BESIDE
+from kfm.errors import BadInput, Denied, Refused, Sovereignty
+from kfm.model.records import Decision, RefMove
+from kfm.model.zone_requests import Asking, StepUp
+from kfm.policy.rule_report import Explained as Explained
+from kfm.policy.rule_report import Tested as Tested
+
+To = Literal["processed", "published"]
+THEIRS = ("care.", "zone.sealed", "zone.usable", "fair.accessible")
+
+
+def gates_of(session: Session, dataset: str) -> Gates:
+    return Gates(session.resolved, dataset, session.ports(dataset).metadata, session)
+
+
+def ask_all(session: Session, dataset: str, to: To, version: str = "") -> list[Decision]:
+    """Every gate on the way up to a zone, about the version there is now, or about another."""
+    digest = version or session.state.refs.at(f"processed/{dataset}")
+    made = session.state.ledger.version(dataset, digest) if digest else None
+    run = session.state.runs.get(made.validated_by or made.run_id) if made is not None else None
+    if made is None or run is None:
+        raise Refused(f"{dataset} has no processed version", hint=f"run it first: `kfm run {dataset}`")
+    gates, asking = gates_of(session, dataset), _asking(session)
+    steps = [
+        StepUp(to="work", subject=run.input_hash, asking=asking, run=run, inputs=run.inputs),
+        StepUp(to="processed", subject=digest, asking=asking, run=run, inputs=run.inputs, version=made),
+    ]
+    found = [gates.step(step) for step in steps]
+    if to == "published":
+        move = RefMove(ref=f"published/{dataset}", before=session.state.refs.at(f"published/{dataset}"), after=digest)
+        found.append(gates.published(session.state, session.objects, move, asking=asking))
+    return found
+
+
+def exit_code(decisions: list[Decision]) -> int:
+    """As the walk would end: those whose data it is come first."""
+    broken = [rule for decision in decisions if decision.allow is not True for rule in decision.rules]
+    if any(rule.startswith(THEIRS) for rule in broken):
+        return Sovereignty.exit_code
+    return Denied.exit_code if any(decision.allow is not True for decision in decisions) else 0
+
+
+def explain(session: Session, dataset: str) -> list[Explained]:
+    """Every rule between Processed and Published, asked about the version there is now."""
+    from kfm.app.core.catalog_gate import faults, rules_asked
+    from kfm.policy.checksums import counted
+    from kfm.policy.question_builder import Known, to_published
+    from kfm.policy.rule_report import explained
+
+    digest = session.state.refs.at(f"processed/{dataset}")
+    version = session.state.ledger.version(dataset, digest) if digest else None
+    if version is None:
+        raise Refused(f"{dataset} has no processed version", hint=f"run it first: `kfm run {dataset}`")
+    gates, asking, ledger = gates_of(session, dataset), _asking(session), session.state.ledger
+    held_by = session.state.runs.get(version.validated_by or version.run_id)
+    known = Known(version, ledger.receipt(version.run_id), held_by, ledger.telemetry(version.run_id))
+    question = to_published(
+        known, session.ports(dataset).metadata, asking, counted(version), gates.evidence(asking.when_ms, digest)
+    )
+    decision = gates.decider().decide(question)
+    found = explained(decision, "published", dataset, policies_of(session.resolved))
+    move = RefMove(ref=f"published/{dataset}", before=session.state.refs.at(f"published/{dataset}"), after=digest)
+    broken = {fault.rule: fault.reason for fault in reversed(faults(session, move, asking.when_ms))}
+    return found + [_beside(rule, asks, broken.get(rule, ""), dataset) for rule, asks in rules_asked(session).items()]
+
+
+def _beside(rule: str, asks: str, fault: str, dataset: str) -> Explained:
+    """A rule that is not written as a policy: it is held against the graph, or against the catalog."""
+    gate = rule.partition(".")[0]
+    if not fault:
+        return Explained(gate=gate, rule=rule, holds="yes", asks=asks)
+    remedy = next(words for begins, words in BESIDE.items() if rule.startswith(begins))
+    return Explained(gate=gate, rule=rule, holds="no", asks=fault, remedy=remedy.format(dataset=dataset))
+
+
+def check_file(resolved: Resolved, path: str) -> Decision:
+    """A question in a file, as it would be answered here."""
+    try:
+        with open(path, "rb") as file:
+            question: Any = msgspec.json.decode(file.read(1 << 21))
+    except OSError as problem:
+        reason = (problem.strerror or "").lower()
+        raise BadInput(f"the question cannot be read: {reason}", hint="name a JSON file, or a dataset") from None
+    except (msgspec.DecodeError, RecursionError):
+        raise BadInput("the question is not JSON", hint="policies/README.md says what is asked") from None
+    if not isinstance(question, dict):
+        raise BadInput("the question is not a JSON object", hint="policies/README.md says what is asked")
+    decision = Gates(resolved, "", {}).decider().decide(question)
+    return decision.recorded()
+
+
+def policies_in_force(resolved: Resolved) -> dict[str, Any]:
+    """Which policies decide, and by which engine; read and compiled, so that what is wrong with them is told now."""
+    policies = policies_of(resolved)
+    gates = Gates(resolved, "", {})
+    asked = gates.decider().decide({"gate": "zone", "subjects": ["sha256:" + "0" * 64]})
+    broken = [rule for rule in asked.rules if rule.startswith(("engine.", "question."))]
+    if broken:
+        raise Denied("; ".join(asked.reasons), hint="look at `policy:` in kfm.yml, and at the server it names")
+    own = [name.removeprefix("own/") for name, _ in policies.files if name.startswith("own/")]
+    return {"policy_digest": policies.digest, "engine": asked.engine, "own": own}
+
+
+def own_tests(resolved: Resolved) -> tuple[str, list[Tested]]:
+    """The tests beside an installation's own policies: by `opa` if it is there, else in this process."""
+    import shutil
+
+    from kfm.policy.policy_bundle import read_files
+    from kfm.policy.rule_report import tested
+
+    folder = resolved.config.policy.folder
+    if not folder:
+        raise Refused("this installation has no policies of its own", hint="name their folder: `policy: {folder: …}`")
+    policies = policies_of(resolved)
+    own = read_files(resolved.at(folder), tests=True)
+    opa = shutil.which("opa")
+    if opa is None:
+        return "embedded", tested(policies, own)
+    from kfm.policy.policy_bundle import SHIPPED
+
+    command = [opa, "test", "--format=json", SHIPPED, resolved.at(folder)]
+    done = subprocess.run(command, capture_output=True, timeout=300, check=False)
+    try:
+        said = msgspec.json.decode(done.stdout or b"[]", type=list[dict[str, Any]])
+    except msgspec.DecodeError:
+        raise Refused("opa cannot read the policies", hint=f"`opa check --strict {folder}` says why") from None
+    found = [
+        Tested(name=f"{str(one['package']).removeprefix('data.')}.{one['name']}", ok=not one.get("fail"))
+        for one in said
+    ]
+    if done.returncode and all(one.ok for one in found):
+        raise Refused("opa cannot read the policies", hint=f"`opa check --strict {folder}` says why")
+    return "opa", found
+
+
+def is_file(text: str) -> bool:
+    return text.endswith(".json") or os.path.isfile(text)
+
+
+def _asking(session: Session) -> Asking:
+    return Asking(who=default_actor(), what="look", when_ms=session.clock.now_ms(), why="to see whether it may")

@@ -1,0 +1,302 @@
+"""Looking at an open house: questions that change nothing, answered as records. Nothing is printed here."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from kfm.app.core.session import Session
+from kfm.errors import BadInput
+from kfm.model.keys import scopes
+from kfm.model.manifests import entries, find
+from kfm.model.names import check_ref, dataset_id, is_digest
+from kfm.model.records import (
+    Effect,
+    EndedTrigger,
+    Lease,
+    ManifestEntry,
+    Receipt,
+    RefEntry,
+    Run,
+    SourceRef,
+    Step,
+    Trigger,
+)
+from kfm.parsing.characters import printable
+from kfm.store.process_identity import is_held
+
+if TYPE_CHECKING:
+    from kfm.engine.plan_preview import PlanPreview
+
+
+def worker(session: Session, unfinished: Run) -> Lease | None:
+    """The lease of whoever is at this run; none if it ran out, or its holder is known to be dead."""
+    for scope in scopes(unfinished.updater_id, unfinished.dataset, unfinished.trigger.partition):
+        lease = session.state.leases.of(scope)
+        if lease is not None and is_held(lease, session.clock.now_ms()):
+            return lease
+    return None
+
+
+def preview(session: Session, dataset: str, window: str = "", partition: str = "") -> PlanPreview:
+    """The plan a run would make now, and how it differs from the one locked for these inputs."""
+    from kfm.engine.plan_preview import preview_plan
+
+    name = dataset_id(dataset)
+    trigger = session.trigger(name, window=window, partition=partition)
+    return preview_plan(trigger, session.updater(name), session.ports(name))
+
+
+def replan(session: Session, dataset: str, inputs: list[SourceRef], window: str = "", partition: str = "") -> str:
+    """The hash of the plan this process makes of inputs that were pinned and inspected before."""
+    from kfm.engine.plan_preview import plan_hash
+
+    name = dataset_id(dataset)
+    trigger = session.trigger(name, window=window, partition=partition)
+    return plan_hash(trigger, session.updater(name), session.ports(name), inputs)
+
+
+def find_run(session: Session, text: str) -> str:
+    """A run by its id, by the start of it, or the last one."""
+    if text == "last":
+        for unfinished in session.state.runs.unfinished():
+            return unfinished.run_id
+        for entry in session.state.ledger.entries(reverse=True, limit=1):
+            return entry.run_id
+        raise BadInput("there is no run yet", hint="start one with `kfm run`")
+    if not text or len(text) > 36 or not all(c in "0123456789abcdef-" for c in text):
+        raise BadInput(f"{printable(text)} is not the id of a run", hint="see `kfm runs list`")
+    if session.state.runs.get(text) is not None or session.state.ledger.receipt(text) is not None:
+        return text
+    found = set(session.state.runs.ids(text))
+    if len(found) == 1:
+        return found.pop()
+    if found:
+        raise BadInput(f"{len(found)} runs begin with {text}", hint="give more of the id")
+    raise BadInput(f"there is no run {text}", hint="see `kfm runs list`")
+
+
+SHORT = 8
+
+
+def short_run(session: Session, run_id: str) -> str:
+    """The start of its id: as much as tells it from every other run, and never less than a few letters."""
+    for length in range(SHORT, len(run_id), 4):
+        if len(set(islice(session.state.runs.ids(run_id[:length]), 6)) - {run_id}) == 0:
+            return run_id[:length]
+    return run_id
+
+
+def runs(session: Session, limit: int, wanted: str) -> Iterator[dict[str, str]]:
+    """Unfinished ones, then as the ledger has them, the last that ended first. Only those are limited."""
+    count = 0
+    for run in session.state.runs.unfinished(wanted):
+        count += 1
+        op = run.updater_id.removeprefix("kfm-") if run.trigger.kind == "operation" else "ingest"
+        yield _run_row(run.started_at, run.dataset, run.trigger.partition, op, "RUNNING", "unfinished", run.run_id)
+    ledger = session.state.ledger
+    for entry in ledger.entries_of(wanted) if wanted else ledger.entries(reverse=True):
+        if 0 <= limit <= count:
+            return
+        receipt = ledger.receipt(entry.run_id)
+        if receipt is not None:
+            count += 1
+            about = (receipt.started_at, receipt.dataset, receipt.partition, entry.op_type)
+            yield _run_row(*about, receipt.status, receipt.outcome, receipt.run_id)
+
+
+RUN_ROW = ("started", "dataset", "partition", "op", "status", "outcome", "run")
+
+
+def _run_row(*values: str) -> dict[str, str]:
+    return dict(zip(RUN_ROW, values, strict=True))
+
+
+def steps(session: Session, run: Run) -> Iterator[tuple[Step, str, str]]:
+    """Each step of the journaled plan with where it stands, folded from the journal."""
+    done: dict[int, str] = {}
+    failed: set[int] = set()
+    begun = 0
+    for segment, _ in session.state.journal.segments(run.run_id):
+        done.update({position: digest for position, digest, _, _ in segment.done})
+        failed.update(position for position, _ in segment.failed)
+        begun = max([begun, *(end for _, end in segment.intent)])
+    decode = msgspec.json.Decoder(Step).decode_lines
+    position = 0
+    for n, body in enumerate(
+        map(session.plain, session.state.journal.plan_chunks(run.plan_hash) if run.plan_hash else ())
+    ):
+        for step in decode(body[body.index(b"\n") + 1 :] if n == 0 else body):
+            if position in done or run.status == "COMMITTED":
+                status = "DONE"
+            elif position in failed:
+                status = "FAILED"
+            else:
+                status = "IN_PROGRESS" if position < begun and run.status == "RUNNING" else "PENDING"
+            yield step, status, done.get(position, "")
+            position += 1
+
+
+def ref_history(session: Session, ref: str) -> list[RefEntry]:
+    """Where it was, the first move first."""
+    moves = list(session.state.refs.history(ref))
+    if not moves:
+        raise BadInput(f"there is no ref {printable(ref)}", hint="see `kfm refs list`")
+    return moves
+
+
+def held_sources(session: Session, dataset: str, partition: str | None = None) -> list[dict[str, Any]]:
+    """The report on each source of which something is held back now; in a dry run, would be. Of one partition, or
+    of the dataset and all its partitions: then the names of theirs begin with the partition's."""
+    ref = f"quarantine/{dataset}"
+    if partition is not None:
+        reports = [("", session.state.refs.at(f"{ref}/{partition}" if partition else ref))]
+    else:
+        whole = session.state.refs.at(ref)
+        parts = session.state.refs.all(ref + "/")
+        reports = [("", whole), *((name.removeprefix(ref + "/") + "/", report) for name, report in parts)]
+    return [
+        {**source, "source": part + source["source"]}
+        for part, report in reports
+        if report
+        for source in msgspec.json.decode(session.readable.read(report))["sources"]
+    ]
+
+
+def find_version(session: Session, text: str) -> tuple[str, bool]:
+    """The digest that a ref or a digest means, and whether it is a version with entries or plain bytes."""
+    if is_digest(text):
+        if not session.readable.has(text):
+            raise BadInput(f"there is no object {text}", hint="see `kfm refs list`")
+        return text, False
+    name = check_ref(text)
+    target = session.state.refs.at(name)
+    if not target:
+        raise BadInput(f"there is no ref {printable(name)}", hint="see `kfm refs list`")
+    if not is_digest(target):
+        raise BadInput(f"{name} is a switch; it is {target}", hint=f"see `kfm refs history {name}`")
+    return target, name.startswith(("processed/", "published/"))
+
+
+def entries_of(session: Session, version: str) -> Iterator[ManifestEntry]:
+    return entries(session.readable, version)
+
+
+def find_entry(session: Session, version: str, text: str) -> ManifestEntry:
+    """The one entry whose key this means."""
+    found = _meant(session, version, text)
+    if not found:
+        raise BadInput(f"the version has no entry {printable(text)}", hint="without a key, `kfm cat` lists them")
+    if len(found) > 1:
+        forms = " or ".join(f"'{exact_key(entry.key)}'" for entry in found[:2])
+        raise BadInput(f"{printable(text)} is the key of {len(found)} entries", hint=f"say which: {forms}")
+    return found[0]
+
+
+def _meant(session: Session, version: str, text: str) -> list[ManifestEntry]:
+    """A key as it is listed: its parts joined by /, or as JSON, which leaves no doubt."""
+    if text.startswith("["):
+        try:
+            exact = find(session.readable, version, msgspec.json.decode(text, type=tuple[str, ...]))
+        except msgspec.MsgspecError:
+            exact = None
+        if exact is not None:
+            return [exact]
+    parts = text.split("/")
+    if len(parts) > 6:  # so many ways to read it that looking at every key is quicker
+        return [entry for entry in entries(session.readable, version) if "/".join(entry.key) == text]
+    ways: list[tuple[str, ...]] = [(parts[0],)]
+    for part in parts[1:]:
+        ways = [way for made in ways for way in ((*made, part), (*made[:-1], f"{made[-1]}/{part}"))]
+    return [entry for way in ways if (entry := find(session.readable, version, way)) is not None]
+
+
+def exact_key(key: tuple[str, ...]) -> str:
+    return msgspec.json.encode(key).decode()
+
+
+def triggers(session: Session, *, ended: bool, limit: int) -> Iterator[dict[str, str]]:
+    """Those that wait, and with `ended` those that do not any more, the last first. Only these are limited."""
+    for waiting in session.state.inbox.waiting():
+        yield _trigger_row(waiting, "waiting", "")
+    if ended:
+        for past in session.state.inbox.all_ended(reverse=True, limit=limit):
+            yield _ended_row(session, past)
+
+
+def trigger(session: Session, trigger_id: str) -> dict[str, str]:
+    waiting = next((each for each in session.state.inbox.waiting() if each.trigger_id == trigger_id), None)
+    if waiting is not None:
+        return _trigger_row(waiting, "waiting", "")
+    past = session.state.inbox.ended(trigger_id)
+    if past is None:
+        raise BadInput(f"there is no trigger {printable(trigger_id)}", hint="see `kfm triggers list --all`")
+    return _ended_row(session, past)
+
+
+def _ended_row(session: Session, past: EndedTrigger) -> dict[str, str]:
+    receipt = session.state.ledger.receipt(past.run_id)
+    return _trigger_row(past.trigger, receipt.outcome if receipt else "ended", past.run_id)
+
+
+def _trigger_row(trigger: Trigger, state: str, run_id: str) -> dict[str, str]:
+    return {
+        "trigger_id": trigger.trigger_id,
+        "dataset": trigger.dataset,
+        "kind": trigger.kind,
+        "asks": _asks(trigger),
+        "state": state,
+        "received_at": trigger.received_at,
+        "actor": trigger.actor,
+        "reason": trigger.reason,
+        "window": trigger.window,
+        "partition": trigger.partition,
+        "run_id": run_id,
+    }
+
+
+def _asks(trigger: Trigger) -> str:
+    """Of an operation, the move it waits to make."""
+    if trigger.kind != "operation":
+        return ""
+    asked, params = trigger.updater_id.removeprefix("kfm-"), trigger.params
+    if "before" not in params:
+        return asked
+    ref = params.get("ref") or f"published/{trigger.dataset}"
+    return f"{asked} {ref} from {params['before']} to {params['to']}"
+
+
+def version_of(session: Session, receipt: Receipt) -> str:
+    """What it made or moved; of a run that had nothing to do, what is there."""
+    if receipt.outcome == "noop":
+        return session.state.refs.at(f"processed/{receipt.dataset}")
+    kinds = ("dataset", "ref")
+    return next((item.checksum for kind in kinds for item in receipt.outputs if item.kind == kind), "")
+
+
+def frozen_by(session: Session, dataset: str) -> RefEntry | None:
+    """The freeze that stops a dataset, if there is one: its own, or that of everything."""
+    for switch in ("switch/global", f"switch/dataset/{dataset}"):
+        if session.state.refs.at(switch) == "frozen":
+            return next(session.state.refs.history(switch, reverse=True, limit=1))
+    return None
+
+
+def is_published(session: Session, effect: Effect) -> bool:
+    """Would this write find the very file there already? Only of files of a version in a folder."""
+    scheme, place = session.resolved.location(session.config.publish)
+    if scheme != "file" or effect.method != "write_file" or not effect.target.startswith("datasets/"):
+        return False
+    total = hashlib.sha256()
+    try:
+        with open(os.path.join(place, *effect.target.split("/")), "rb") as file:
+            while chunk := file.read(1 << 20):
+                total.update(chunk)
+    except OSError:
+        return False
+    return "sha256:" + total.hexdigest() == effect.digest

@@ -1,0 +1,104 @@
+"""What waits for a steward beside orders: rows that are held, and work that a gate stopped. Rules, counts and digests,
+never a value: what is protected is read with its custodian's key, by `kfm held --rows` and `kfm cat`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from kfm.app.core.review_item import Item
+from kfm.app.runs.queries import held_sources
+from kfm.errors import KfmError
+from kfm.model.manifests import changes
+from kfm.model.records import Receipt
+
+if TYPE_CHECKING:
+    from kfm.app.core.session import Session
+
+LOOKED_AT = 2000  # entries of the ledger, newest first, in which a gate that said no is looked for
+
+
+def held_items(session: Session) -> Iterator[Item]:
+    for name in sorted(session.config.datasets):
+        sources = held_sources(session, name)
+        if not sources:
+            continue
+        rows, held = (sum(one[field] for one in sources) for field in ("rows", "held_rows"))
+        whole = [one["source"] for one in sources if one["held"]]
+        last = next(iter(session.state.refs.history(f"quarantine/{name}", reverse=True, limit=1)), None)
+        yield Item(
+            kind="held",
+            id=f"held-{name}",
+            dataset=name,
+            what=f"source {', '.join(whole)} is held as a whole" if whole else f"{held} of {rows} rows are held back",
+            state="held",
+            since=last.ts if last else "",
+            more={"next": f"kfm held {name}", "findings": [line for one in sources for line in _findings(one)]},
+        )
+
+
+def _findings(source: dict[str, Any]) -> Iterator[dict[str, str]]:
+    """A line for all of one kind, with the first rows it is in."""
+    kinds: dict[tuple[str, str, str], list[int]] = {}
+    for one in source["findings"]:
+        kinds.setdefault((one["column"], one["rule"], one["message"]), []).append(one["row"])
+    for (column, rule, message), rows in kinds.items():
+        places = [str(row) for row in rows if row]
+        yield {
+            "source": source["source"],
+            "column": column,
+            "rule": rule,
+            "times": str(len(rows)),
+            "rows": ", ".join(places[:3]) + (" …" if len(places) > 3 else ""),
+            "what": message,
+        }
+
+
+def gate_items(session: Session) -> Iterator[Item]:
+    """The newest of each kind of work of a dataset, if a gate stopped it."""
+    seen: set[tuple[str, str]] = set()
+    for entry in session.state.ledger.entries(reverse=True, limit=LOOKED_AT):
+        work = (entry.dataset, entry.op_type)
+        receipt = session.state.ledger.receipt(entry.run_id) if work not in seen else None
+        if receipt is None or receipt.dry_run:
+            continue
+        seen.add(work)
+        reasons = _against(receipt) if receipt.status != "SUCCESS" else []
+        if not reasons:
+            continue
+        more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+        yield Item(
+            kind="gate",
+            id=f"gate-{entry.run_id[:12]}",
+            dataset=entry.dataset,
+            what=f"{entry.op_type}: {reasons[0]['reason']}{more}",
+            state="stopped",
+            since=receipt.finished_at,
+            asked_by=receipt.actor,
+            reason=receipt.reason,
+            more={**_difference(session, entry.dataset), "next": f"kfm gates run {entry.dataset}", "reasons": reasons},
+        )
+
+
+def _against(receipt: Receipt) -> list[dict[str, str]]:
+    said = [
+        {"gate": one.gate, "reason": reason, "about": one.subject[:19]}
+        for one in receipt.policy_decisions
+        if not one.allow
+        for reason in one.reasons or ["the gate gave no reason"]
+    ]
+    denied = [note for note in receipt.errors if note.code.startswith("denied")]
+    return said or [{"gate": "", "reason": note.message, "about": ""} for note in denied]
+
+
+def _difference(session: Session, dataset: str) -> dict[str, str]:
+    """What is published, what would take its place, and in how many keys they differ."""
+    before, after = (session.state.refs.at(f"{zone}/{dataset}") or "" for zone in ("published", "processed"))
+    if not after:
+        return {}
+    try:
+        said = [each.what for each in changes(session.readable, before, after)]
+        counted = ", ".join(f"{said.count(what)} {what}" for what in ("added", "changed", "removed"))
+    except KfmError:
+        counted = "not told: what it is sealed with is not at hand"
+    return {"before": before or "nothing", "after": after, "keys": counted}

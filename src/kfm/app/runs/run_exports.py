@@ -1,0 +1,130 @@
+"""What an open house gives away: logs of runs, artifacts, bundles, workflows. All of it can be made again."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import IO, Any
+
+from kfm.app.core.session import Session
+from kfm.config import Resolved
+from kfm.engine.run_journal import SettledPlan
+from kfm.errors import Refused
+from kfm.model.canonical import canonical
+from kfm.model.records import Effect, Receipt, TelemetryBundle, WalRecord
+
+
+def wal(session: Session, run_id: str) -> Iterator[WalRecord]:
+    """The write-ahead log of a run, a record a fact; the same before and after compaction."""
+    from kfm.projections.wal_records import wal_records
+
+    known = session.state.runs.get(run_id)
+    if known is None:
+        raise Refused(f"no run with a journal is called {run_id[:80]!r}", hint="see `kfm runs list`")
+    plan = SettledPlan(
+        plan_hash=known.plan_hash, steps=0, complete=False, has_needs=False, chunks=None, opened=session.plain
+    )
+    steps = itertools.chain.from_iterable(plan.each(session.state)) if known.plan_hash else ()
+    return wal_records(known, steps, (segment for segment, _ in session.state.journal.segments(run_id)))
+
+
+def export_wal(session: Session, run_id: str, form: str, out: IO[bytes]) -> int:
+    """The log of a run as json, avro or parquet; returns how many records."""
+    from kfm.projections.wal_records import export
+
+    return export(wal(session, run_id), form, out)
+
+
+def worker_form(session: Session, receipt: Receipt) -> dict[str, Any]:
+    """A receipt in the words that workers exchange."""
+    from kfm.projections.worker_receipt import worker_receipt
+
+    return worker_receipt(receipt, session.state.ledger.telemetry(receipt.run_id))
+
+
+def artifacts_of(
+    session: Session, receipts: list[Receipt], effects: list[Effect], events: list[dict[str, Any]]
+) -> dict[str, bytes]:
+    """The artifacts of these runs, by file name."""
+    from kfm.projections import artifacts
+
+    dry = session.mode == "dry"
+    inputs = {r.run_id: known.inputs for r in receipts if (known := session.state.runs.get(r.run_id)) is not None}
+    return {
+        "run.jsonl": artifacts.run_lines([(r, session.state.ledger.telemetry(r.run_id)) for r in receipts]),
+        "event_log.jsonl": artifacts.event_lines(events, dry),
+        "idempotency.json": artifacts.idempotency([(r, inputs.get(r.run_id, [])) for r in receipts], dry),
+        "publisher_trace.jsonl": artifacts.trace_lines(effects),
+    }
+
+
+def write_artifacts(folder: str, files: Mapping[str, bytes]) -> None:
+    """Into a folder, over those of the run before. Exports: made again from the state, so not synced."""
+    from kfm.fsio import REAL, failing_as_storage, write_apart
+
+    with failing_as_storage("write the artifacts"):
+        os.makedirs(folder, 0o700, exist_ok=True)
+        for name, body in files.items():
+            target = os.path.join(folder, name)
+            temporary = f"{target}.{os.getpid()}.tmp"
+            write_apart(REAL, temporary, [body], synced=False)
+            REAL.replace(temporary, target)
+
+
+def write_file(path: str, body: Iterable[bytes]) -> int:
+    """One export in the place of the one before it, whole or not at all; returns its size."""
+    from kfm.fsio import REAL, failing_as_storage, write_apart
+
+    size = 0
+
+    def counted() -> Iterator[bytes]:
+        nonlocal size
+        for piece in body:
+            size += len(piece)
+            yield piece
+
+    with failing_as_storage("write the export"):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        temporary = f"{path}.{os.getpid()}.tmp"
+        write_apart(REAL, temporary, counted(), synced=False)
+        REAL.replace(temporary, path)
+    return size
+
+
+def published_folder(session: Session, dataset: str, version: str) -> str:
+    """Where the files of a published version are; empty if they are not written as files."""
+    from kfm.projections.artifacts import version_path
+
+    scheme, place = session.resolved.location(session.config.publish)
+    return os.path.join(place, *version_path(dataset, version).split("/")) if scheme == "file" else ""
+
+
+def telemetry_bundle(session: Session) -> tuple[str, bytes]:
+    """Where the telemetry of every run belongs, and the bundle itself."""
+    from kfm import __version__
+
+    found = (session.state.ledger.telemetry(entry.run_id) for entry in session.state.ledger.entries())
+    runs = [telemetry for telemetry in found if telemetry is not None]
+    by_status: dict[str, int] = {}
+    for telemetry in runs:
+        by_status[telemetry.status] = by_status.get(telemetry.status, 0) + 1
+    bundle = TelemetryBundle(version=__version__, runs=runs, by_status=by_status)
+    return f"releases/{__version__}/updater-telemetry.json", canonical(bundle)
+
+
+def github_workflow(resolved: Resolved, cron: str) -> str:
+    """The workflow that runs this installation there."""
+    from kfm import DISTRIBUTION, __version__
+    from kfm.projections.github_workflow import workflow
+
+    releases = resolved.config.publish.startswith("github:")
+    names = sorted(resolved.config.datasets)
+    return workflow(names, cron=cron, package=f"{DISTRIBUTION}=={__version__}", writes_releases=releases)
+
+
+def report_job(receipts: Sequence[Receipt]) -> None:
+    """The summary and the outputs of the job we run in, if we run in one."""
+    from kfm.sinks.github_actions import report
+
+    report(os.environ, receipts)

@@ -1,0 +1,310 @@
+"""Changing the file of labels: one label at a time, by hand's own way of writing, every comment in its place.
+
+The text is changed line by line and then read again: if it does not say exactly what was meant, it is left alone and
+the line to write is told. Making something safer is done at once; what shows more than before takes two.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from kfm.app.core.label_file import File, said, scalar
+from kfm.app.stewards.label_report import holds
+from kfm.errors import BadInput, KfmError
+from kfm.model.labels import (
+    ACCESS,
+    CARE,
+    COMMUNITY,
+    SENSITIVITY,
+    Label,
+    Labels,
+    LabelTarget,
+    loosens,
+    read_labels,
+    standing_of,
+)
+from kfm.model.names import is_digest
+from kfm.parsing import documents
+from kfm.parsing.characters import is_printable, printable
+from kfm.parsing.dates import is_date
+from kfm.parsing.record_shape import nearest
+
+if TYPE_CHECKING:
+    from kfm.app.core.session import Session
+
+EMPTY = b"version: 1\nlabels: []\n"
+KINDS = ("dataset", "source", "bytes", "record")
+# Fields in the order of a new label.
+FIELDS = (
+    "sensitivity", "care", "custodian", "authority", "community_labels", "access_rights", "public_resolution",
+    "expires",
+)  # fmt: skip
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What would be written. `looser` names what somebody would see more of; then it takes two."""
+
+    target: str
+    before: bytes
+    after: bytes
+    path: str
+    looser: list[str]
+    labels: Labels  # as they are then
+    dataset: str  # that it is told of in the ledger
+
+    def diff(self) -> str:
+        old, new = (body.decode().splitlines() for body in (self.before, self.after))
+        return "\n".join(line for line in difflib.unified_diff(old, new, lineterm="", n=1) if line[:3] not in _HEADS)
+
+    @property
+    def changes(self) -> bool:
+        return self.before != self.after
+
+
+_HEADS = ("---", "+++", "@@ ")
+
+
+def change(session: Session, target: str, fields: dict[str, Any], today: str) -> Change:
+    """What a label on `target` (dataset:NAME, source:ADDRESS, bytes:DIGEST, record:ID) with these fields would change.
+
+    Fields that are None stay; an empty one goes.
+    """
+    file = File(session.resolved)
+    if not file.path:
+        raise BadInput("kfm.yml names no file of labels", hint="write into it: labels: labels.yml")
+    of = _target(session, target)
+    given = {name: value for name, value in fields.items() if value is not None}
+    if not given:
+        raise BadInput("nothing is to be changed", hint="give e.g. --sensitivity restricted")
+    _check(given)
+    index = next((at for at in file.on(**of) if file.labels.labels[at].of.given() == of), None)
+    label = _label(file.labels, index, of, given)
+    after = _labels(file.labels, index, label)
+    text = _written(file, index, label, given, after)
+    looser = _looser(session, file.labels, after, label, index, today)
+    return Change(
+        target=said(label),
+        before=file.body if file.is_there else b"",
+        after=text,
+        path=file.path,
+        looser=looser,
+        labels=after,
+        dataset=_told_of(session, of),
+    )
+
+
+def _told_of(session: Session, of: dict[str, str]) -> str:
+    for name, dataset in sorted(session.config.datasets.items()):
+        if of.get("dataset") == name or any(one.known_as == of.get("source") for one in dataset.sources.values()):
+            return name
+    return "labels"
+
+
+def params_of(session: Session, made: Change) -> dict[str, str]:
+    """The operation that brings it into force, where there is a key list."""
+    from kfm.model.keys import digest
+    from kfm.model.operation_target import LABELS
+
+    return {"ref": LABELS, "to": session.objects.put(made.after), "file": digest(made.before or EMPTY)}
+
+
+def make_ready(made: Change) -> None:
+    """A file to begin with, where there is none: one that says nothing of anything."""
+    if not os.path.lexists(made.path):
+        write(msgspec.structs.replace(made, after=EMPTY))
+
+
+def write(made: Change) -> None:
+    """Durably, under the file's own mode."""
+    from kfm.fsio import Fs, failing_as_storage, write_apart
+
+    fs = Fs()
+    mode = os.stat(made.path).st_mode & 0o777 if os.path.exists(made.path) else 0o644
+    where = os.path.realpath(made.path)
+    with failing_as_storage("writing the labels"):
+        write_apart(fs, f"{where}.new", [made.after], mode=mode)
+        fs.replace(f"{where}.new", where)
+        fs.sync_dir(os.path.dirname(where))
+
+
+# ---------------------------------------------------------------------------------------------- what is meant
+
+
+def _target(session: Session, text: str) -> dict[str, str]:
+    kind, colon, value = text.partition(":")
+    if kind not in KINDS or not colon or not value or not is_printable(value):
+        raise BadInput(
+            f"{printable(text)} is nothing that a label can be on",
+            hint="write dataset:NAME, source:ADDRESS, bytes:sha256:… or record:ID",
+        )
+    datasets = session.config.datasets
+    known = {
+        "dataset": sorted(datasets),
+        "source": sorted({source.known_as for one in datasets.values() for source in one.sources.values()}),
+    }.get(kind)
+    if known is not None and value not in known:
+        close = nearest(value, known)
+        raise BadInput(
+            f"kfm.yml has no {kind} {printable(value)}",
+            hint=f"did you mean {close}?" if close else "`kfm labels show` lists them all",
+        )
+    if kind == "bytes" and not is_digest(value):
+        raise BadInput(f"{printable(value)} is no digest", hint="write sha256: and 64 hex digits")
+    return {kind: value}
+
+
+def _check(given: dict[str, Any]) -> None:
+    """A word that nobody knows would close: typed into a command it is a slip of the pen."""
+    for name, words in (("sensitivity", SENSITIVITY), ("care", CARE), ("access_rights", ACCESS)):
+        word = given.get(name)
+        if word and word not in words:
+            raise BadInput(f"{printable(word)} is no word for {name}", hint=f"use one of {', '.join(words)}")
+    for code in given.get("community_labels") or ():
+        if code not in COMMUNITY:
+            close = nearest(code, sorted(COMMUNITY))
+            raise BadInput(
+                f"{printable(code)} is no label of Local Contexts",
+                hint=f"did you mean {close}?" if close else "write its code, such as TK CS",
+            )
+    if given.get("expires") and not is_date(given["expires"]):
+        raise BadInput("the end of a consent is no day", hint="write it as 2027-06-30")
+    for name in ("custodian", "authority"):
+        if not is_printable(given.get(name) or "") or len(given.get(name) or "") > 200:
+            raise BadInput(f"the {name} is not one short line", hint="shorten it")
+
+
+def _label(labels: Labels, index: int | None, of: dict[str, str], given: dict[str, Any]) -> Label:
+    fresh = {name: value for name, value in given.items() if name not in ("sensitivity", "care") or value}
+    if index is not None:
+        return msgspec.structs.replace(labels.labels[index], **_values(fresh))
+    lacks = [name for name in ("sensitivity", "care") if not given.get(name)]
+    if lacks:
+        raise BadInput(
+            f"a first label says both sensitivity and care, and this one has no {lacks[0]}",
+            hint=f"give --{lacks[0]}",
+        )
+    return Label(of=LabelTarget(**{"bytes_" if kind == "bytes" else kind: value for kind, value in of.items()}),
+                 **_values(fresh))  # fmt: skip
+
+
+def _values(given: dict[str, Any]) -> dict[str, Any]:
+    """As the record has them: what is emptied gets its default."""
+    empty = {"public_resolution": None, "access_rights": "open"}
+    return {name: value if value not in ("", ()) else empty.get(name, value) for name, value in given.items()}
+
+
+def _labels(labels: Labels, index: int | None, label: Label) -> Labels:
+    every = list(labels.labels)
+    if index is None:
+        every.append(label)
+    else:
+        every[index] = label
+    return Labels(version=labels.version, labels=tuple(every))
+
+
+def _looser(session: Session, before: Labels, after: Labels, label: Label, index: int | None, today: str) -> list[str]:
+    """What shows more by it. A first label on what nobody knew loosens nothing: before, nobody had said anything."""
+    found = []
+    if index is not None and loosens(standing_of(before.labels[index], today), standing_of(label, today)):
+        found.append(said(label))
+    for name, dataset in sorted(session.config.datasets.items()):
+        for source in dataset.sources.values():
+            addressed = {"dataset": name, "source": source.known_as}
+            if not any(addressed.get(kind) == value for kind, value in label.of.given().items()):
+                continue
+            was, will = (
+                holds(session, labels, name, source.known_as, dataset.sensitivity or None, today)
+                for labels in (before, after)
+            )
+            if "label.missing" not in was.rules and loosens(was, will) and said(label) not in found:
+                found.append(f"{name}: {source.known_as}")
+    return found
+
+
+# ---------------------------------------------------------------------------------------------- how it is written
+
+
+def _written(file: File, index: int | None, label: Label, given: dict[str, Any], after: Labels) -> bytes:
+    if file.name.endswith(".json"):
+        return json.dumps(msgspec.to_builtins(after), indent=2, ensure_ascii=False).encode() + b"\n"
+    lines = file.body.decode().splitlines(keepends=True)
+    if not file.is_there:
+        lines = ["version: 1\n", "labels:\n"]
+    changed = _added(lines, label) if index is None else _edited(lines, file, index, given)
+    body = "".join(changed or []).encode()
+    if changed is None or not _says(body, file.name, after):
+        raise BadInput(
+            f"{file.name} is written in a way that this command does not change; write there yourself, under "
+            f"{said(label)}: {'; '.join(_field(name, value) for name, value in _shown(label, given, index))}",
+            hint="or give each field of a label a line of its own",
+        )
+    return body
+
+
+def _says(body: bytes, name: str, meant: Labels) -> bool:
+    try:
+        return read_labels(documents.read(body, name, json=False)) == meant
+    except KfmError:
+        return False
+
+
+def _shown(label: Label, given: dict[str, Any], index: int | None) -> list[tuple[str, Any]]:
+    names = [name for name in FIELDS if name in given] if index is not None else list(FIELDS)
+    default = {"access_rights": "open"}
+    values = [(name, getattr(label, name)) for name in names]
+    return [
+        (name, value)
+        for name, value in values
+        if index is not None or (value not in ("", (), None) and value != default.get(name))
+    ]
+
+
+def _added(lines: list[str], label: Label) -> list[str] | None:
+    """At the end of the list; it is the last thing in the file, or this gives up."""
+    kept = [re.sub(r"^labels:\s*\[\]\s*$", "labels:", line.rstrip("\n")) + "\n" for line in lines]
+    ((kind, value),) = label.of.given().items()
+    dash = next((match[1] for line in kept if (match := re.match(r"^( *)- ", line))), "  ")
+    new = [f"{dash}- of: {{{kind}: {scalar(value)}}}\n"]
+    new += [f"{dash}  {_field(name, value)}\n" for name, value in _shown(label, {}, None)]
+    return [*kept, *new]
+
+
+def _edited(lines: list[str], file: File, index: int, given: dict[str, Any]) -> list[str] | None:
+    start = file.document.position(("labels", index, "of"))[0] - 1
+    while start >= 0 and not re.match(r" *- ", lines[start]):
+        start -= 1
+    if start < 0:
+        return None
+    dash = re.match(r"( *)- ( *)", lines[start])
+    assert dash is not None
+    inside = " " * len(dash[0])
+    end = next(
+        (at for at in range(start + 1, len(lines)) if lines[at].strip() and not lines[at].startswith(inside)
+         and not lines[at].lstrip().startswith("#")), len(lines)
+    )  # fmt: skip
+    out = list(lines)
+    for name in (name for name in FIELDS if name in given):
+        value = _values({name: given[name]})[name]
+        at = next(
+            (at for at in range(start, end) if re.match(rf"(?:{inside}|{re.escape(dash[0])}){name}:", out[at])), -1
+        )
+        gone = value in ("", (), None)
+        if at >= 0:
+            head, tail = out[at][: len(inside)], re.search(r"(\s+#.*)?\n?$", out[at])
+            comment = tail[1] or "" if tail else ""
+            out[at] = "" if gone else f"{head}{_field(name, value)}{comment}\n"
+        elif not gone:
+            out[end - 1] = out[end - 1].rstrip("\n") + f"\n{inside}{_field(name, value)}\n"
+    return out
+
+
+def _field(name: str, value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"{name}: [{', '.join(scalar(one) for one in value)}]"
+    return f"{name}: {value if isinstance(value, int) else scalar(value or '')}"

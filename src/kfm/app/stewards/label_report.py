@@ -1,0 +1,153 @@
+"""What labels say of the datasets and sources of an installation: on a day, for whom, and where it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from kfm.app.core.label_file import File, LabelAt
+from kfm.errors import BadInput
+from kfm.model.labels import (
+    COMMUNITY,
+    Labels,
+    Level,
+    Standing,
+    joined,
+    standing_of_source,
+)
+from kfm.parsing.characters import printable
+from kfm.parsing.record_shape import nearest
+
+if TYPE_CHECKING:
+    from kfm.app.core.session import Session
+    from kfm.config.dataset_settings import DatasetConfig
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """What holds for one source of a dataset."""
+
+    dataset: str
+    source: str
+    address: str
+    level: Level
+    publishable: bool
+    resolution: int | None
+    care: str
+    access: str
+    custodians: tuple[str, ...]
+    sealed_by: str  # whose key it lies under, where it is protected: of several the first by name
+    authorities: tuple[str, ...]
+    community_labels: tuple[str, ...]
+    expires: str
+    days_left: int | None  # negative: the consent ended
+    rules: tuple[str, ...]
+    labels: list[LabelAt]
+    made: dict[str, Level]  # by zone: how what was made of it stands, with what it inherited
+
+
+def shown(session: Session, wanted: str, today: str) -> list[Shown]:
+    """Every source of a dataset, of all datasets without a name, or all that read one address."""
+    from kfm.app.core.labels_in_force import labels_in_force
+
+    file, labels = File(session.resolved), labels_in_force(session)
+    wanted_ones = _sources(session.config.datasets, wanted)
+    return [_shown(session, file, labels, dataset, source, today) for dataset, source in wanted_ones]
+
+
+def unused(session: Session) -> list[LabelAt]:
+    """Labels that are on no dataset and no source of kfm.yml. Bytes and records may come yet."""
+    file = File(session.resolved)
+    used = {
+        index
+        for name, dataset in session.config.datasets.items()
+        for source in [*dataset.sources.values(), None]
+        for index in file.on(dataset=name, source=source.known_as if source else "")
+    }
+    known = {"dataset", "source"}
+    return [
+        file.at(index)
+        for index, label in enumerate(file.labels.labels)
+        if index not in used and known & label.of.given().keys()
+    ]
+
+
+def _sources(datasets: dict[str, DatasetConfig], wanted: str) -> Iterator[tuple[str, str]]:
+    every = [(name, source) for name in sorted(datasets) for source in sorted(datasets[name].sources) or [""]]
+    if not wanted:
+        yield from every
+        return
+    by_name = [pair for pair in every if pair[0] == wanted.removeprefix("kfm://dataset/")]
+    by_address = [pair for pair in every if pair[1] and datasets[pair[0]].sources[pair[1]].known_as == wanted]
+    found = by_name or by_address or [pair for pair in every if pair[1] == wanted]
+    if not found:
+        known = sorted({*datasets, *(datasets[name].sources[one].known_as for name, one in every if one)})
+        close = nearest(wanted, known)
+        raise BadInput(
+            f"no dataset and no source is called {printable(wanted)}",
+            hint=f"did you mean {close}?" if close else "`kfm labels show` lists them all",
+        )
+    yield from found
+
+
+def _shown(session: Session, file: File, labels: Labels, dataset: str, source: str, today: str) -> Shown:
+    declared = session.config.datasets[dataset]
+    address = declared.sources[source].known_as if source else ""
+    standing = holds(session, labels, dataset, address, declared.sensitivity or None, today)
+    return Shown(
+        dataset=dataset,
+        source=source,
+        address=address,
+        level=standing.level,
+        publishable=standing.publishable(),
+        resolution=standing.resolution,
+        care=standing.care,
+        access=standing.access,
+        custodians=standing.custodians,
+        sealed_by=standing.custodians[0] if standing.custodians and standing.level != "public" else "",
+        authorities=standing.authorities,
+        community_labels=standing.community_labels,
+        expires=standing.expires,
+        days_left=_days(today, standing.expires),
+        rules=standing.rules,
+        labels=[file.at(index) for index in file.on(dataset=dataset, source=address)],
+        made=_made(session, dataset),
+    )
+
+
+def holds(session: Session, labels: Labels, dataset: str, address: str, declared: Level | None, today: str) -> Standing:
+    """What the labels and kfm.yml say, and what the state remembers of the address whatever they say."""
+    now = standing_of_source(labels, dataset=dataset, source=address, digest="", today=today, declared=declared)
+    before = remembered(session, address, today)
+    return now if before is None else joined([now, before])
+
+
+def remembered(session: Session, address: str, today: str) -> Standing | None:
+    """How protected an address is known to be, whatever a file says now."""
+    from kfm.engine.protected.source_classification import address as plainly
+    from kfm.engine.protected.source_classification import aged
+
+    found = session.state.protected.standing(f"source/{plainly(address, session.resolved.root)}") if address else None
+    return None if found is None else aged(found, today)
+
+
+def _made(session: Session, dataset: str) -> dict[str, Level]:
+    found: dict[str, Level] = {}
+    for zone in ("processed", "published"):
+        version = session.state.ledger.version(dataset, session.state.refs.at(f"{zone}/{dataset}") or "")
+        if version is not None and version.standing is not None:
+            found[zone] = version.standing.level
+    return found
+
+
+def _days(today: str, until: str) -> int | None:
+    if not until:
+        return None
+    from datetime import date
+
+    return (date.fromisoformat(until) - date.fromisoformat(today)).days
+
+
+def community_name(code: str) -> str:
+    return COMMUNITY[code][0] if code in COMMUNITY else "unknown"

@@ -1,0 +1,223 @@
+"""What the public would see of a protected file, beside what there is: for a steward, before anything is run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from kfm.app.core.label_file import read_bytes
+from kfm.app.stewards.protected_tables import Columns, columns_of, labels_at, policy_at, secret_at
+from kfm.errors import BadInput
+from kfm.masking.leak_scanner import Hidden, over_masked
+from kfm.masking.mask import Prepared, mask_columns, prepare
+from kfm.masking.public_record import WITHHELD, PublicRecord, properties
+from kfm.model.labels import Standing, standing_of_source
+from kfm.model.masks import MaskingPolicy
+from kfm.model.secret import SHORTEST, Secret
+from kfm.parsing.characters import printable
+
+if TYPE_CHECKING:
+    from kfm.config import Resolved
+
+_DONE = {"date": "mask.date", "number": "mask.number", "code": "mask.value-unlisted", "text": "mask.text-unreviewed"}
+_REFUSED = {
+    "date": "mask.value-unreadable",
+    "number": "mask.value-unreadable",
+    "code": "mask.value-unlisted",
+    "text": "mask.text-unreviewed",
+}
+
+
+class ColumnShown(msgspec.Struct, frozen=True):
+    """What becomes of a column. `published` is its public name; empty: it is not published."""
+
+    column: str
+    published: str
+    changed: int
+    withheld: int
+    why: str
+
+
+class RecordShown(msgspec.Struct, frozen=True):
+    row: int
+    place: str  # as it was read: longitude and latitude; empty: it could not be
+    before: dict[str, Any]
+    after: dict[str, Any]
+
+
+class Preview(msgspec.Struct, frozen=True):
+    """`publishable` says what the labels do; None: none were given."""
+
+    policy: str
+    version: str
+    resolution: int
+    cells: int
+    publishable: bool | None
+    rules: tuple[str, ...]
+    throw_away_key: bool
+    hidden: Hidden
+    columns: list[ColumnShown]
+    records: list[RecordShown]
+
+
+class Previewed:
+    """A file that was masked to be looked at; nothing of it was written."""
+
+    def __init__(
+        self, file: str, mask: str, *, labels: str = "", dataset: str = "", key: str = "", today: str, env: Any
+    ) -> None:
+        body = read_bytes(file)
+        self.policy = policy_at(mask)
+        self.table = columns_of(body, file)
+        if self.policy.record_id not in self.table:
+            raise BadInput(
+                f"{printable(file)} has no column {printable(self.policy.record_id)}, by which its records are known",
+                hint="look at record_id in the masking policy",
+            )
+        self.standing = _standing(body, file, labels, dataset, today)
+        self.throw_away = not key
+        from kfm.crypto.custodian_key import CustodianKey
+        from kfm.engine.protected.protection import public_ids
+
+        secret = public_ids(CustodianKey(secret_at(key, env) if key else Secret(os.urandom(SHORTEST))))
+        self.prepared = prepare(self.policy, _lent(self.standing), secret)
+        self.records = mask_columns(self.table, self.prepared)
+
+    def preview(self, rows: int) -> Preview:
+        """The first `rows` records side by side, or all with 0; the counts are of all."""
+        count = len(self.records) if not rows else min(rows, len(self.records))
+        standing = self.standing
+        return Preview(
+            policy=self.policy.id,
+            version=self.policy.version,
+            resolution=self.prepared.resolution,
+            cells=len({one.cell for one in self.records if one.cell}),
+            publishable=standing.publishable() if standing else None,
+            rules=standing.rules if standing else (),
+            throw_away_key=self.throw_away,
+            hidden=over_masked(self.records, self.prepared),
+            columns=_columns(self.table, self.records, self.prepared),
+            records=[
+                RecordShown(
+                    row=row + 1,
+                    place=" ".join(map(repr, _point(self.table, self.policy, row) or ())),
+                    before={name: column[row] for name, column in self.table.items()},
+                    after={"id": self.records[row].id, **properties(self.records[row])},
+                )
+                for row in range(count)
+            ],
+        )
+
+    def picture(self) -> str:
+        from kfm.masking.mask_map import picture
+
+        shown = [
+            point
+            for row, one in enumerate(self.records)
+            if one.cell and (point := _point(self.table, self.policy, row)) is not None
+        ]
+        cells = [one.cell for one in self.records if one.cell]
+        return picture(shown, cells, f"Masking policy {self.policy.id}, resolution {self.prepared.resolution}")
+
+
+def _standing(body: bytes, file: str, labels: str, dataset: str, today: str) -> Standing | None:
+    if not labels:
+        return None
+    from hashlib import sha256
+
+    digest = "sha256:" + sha256(body).hexdigest()
+    return standing_of_source(labels_at(labels), dataset=dataset, source=file, digest=digest, today=today)
+
+
+def _lent(standing: Standing | None) -> Standing:
+    """What masking is tried under: also where nothing would be published, a steward may see what masking would do."""
+    return Standing(level="generalised", resolution=standing.resolution if standing else None)
+
+
+def _columns(table: Columns, records: Sequence[PublicRecord], prepared: Prepared) -> list[ColumnShown]:
+    policy = prepared.policy
+    places = {policy.location.latitude, policy.location.longitude, "geometry" if policy.location.geometry else ""} - {
+        ""
+    }
+    found = []
+    for name, values in table.items():
+        rule = policy.columns.get(name)
+        if name == policy.record_id:
+            found.append(ColumnShown(name, "", 0, len(values), "mask.record-id"))
+        elif name in places:
+            found.append(ColumnShown(name, "", 0, len(values), "mask.location"))
+        elif name == policy.location.accuracy.column:
+            found.append(ColumnShown(name, "georeferenceAccuracy", len(values), 0, "mask.accuracy"))
+        elif rule is None:
+            found.append(ColumnShown(name, "", 0, len(values), "mask.column-unlisted"))
+        else:
+            public = rule.name or name
+            after = [one.attributes[public] for one in records]
+            withheld = sum(one == WITHHELD for one in after)
+            changed = sum(one != WITHHELD and one != _as_text(value) for one, value in zip(after, values, strict=True))
+            why = [_DONE[rule.kind] if changed else "", _REFUSED[rule.kind] if withheld else ""]
+            found.append(ColumnShown(name, public, changed, withheld, ", ".join(sorted({*why} - {""}))))
+    return found
+
+
+def _as_text(value: Any) -> str:
+    return "" if value is None else str(value).strip()
+
+
+def _point(table: Columns, policy: MaskingPolicy, row: int) -> tuple[float, float] | None:
+    """Longitude and latitude of a row, as it was read; None if it was not."""
+    location = policy.location
+    try:
+        if location.geometry:
+            lng, lat = table["geometry"][row]["coordinates"][:2]
+        else:
+            lng, lat = table[location.longitude][row], table[location.latitude][row]
+        return float(lng), float(lat)
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def write_picture(path: str, text: str, resolved: Resolved | None) -> None:
+    """For its owner alone, and never where others look."""
+    from kfm.fsio import Fs, failing_as_storage, write_apart
+
+    fs = Fs()
+    where = check_picture(path, resolved)
+    with failing_as_storage("writing the picture"):
+        apart = f"{where}.new"
+        write_apart(fs, apart, [text.encode()], mode=0o600)
+        fs.replace(apart, where)
+
+
+def check_picture(path: str, resolved: Resolved | None) -> str:
+    """Where a picture may be written, as an absolute path without links; refused if others look there."""
+    where = os.path.join(os.path.realpath(os.path.dirname(path) or "."), os.path.basename(path))
+    if not path.endswith(".svg"):
+        raise BadInput(f"{printable(path)} is no name for a picture", hint="end it with .svg")
+    if not os.path.isdir(os.path.dirname(where)):
+        raise BadInput(f"the folder of {printable(path)} is not there", hint="make it first, for yourself alone")
+    if os.path.isdir(where) or os.path.islink(where):
+        raise BadInput(f"{printable(path)} is a folder or a link", hint="name a file")
+    for name, folder in _open_to_others(resolved).items():
+        inside = os.path.realpath(folder)
+        if where == inside or where.startswith(inside + os.sep):
+            raise BadInput(
+                f"{printable(path)} lies in the folder for {name}: a picture of protected places has no place there",
+                hint="name another folder, one that only you can read",
+            )
+    return where
+
+
+def _open_to_others(resolved: Resolved | None) -> Mapping[str, str]:
+    if resolved is None:
+        return {}
+    config = resolved.config
+    found = {"artifacts": resolved.at(config.artifacts), "the state": resolved.at(".kfm")}
+    for name, url in (("what is published", config.publish), ("objects", config.objects), ("the state", config.state)):
+        scheme, path = resolved.location(url)
+        if path and scheme != "github":
+            found[name] = path if name != "the state" else os.path.dirname(path)
+    return found

@@ -1,0 +1,158 @@
+"""`kfm publish`: is the outside what the refs say, and how it becomes so again. Nothing of the state moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kfm.app.core import label_match
+from kfm.app.core.session import Session
+from kfm.delivery.public_files import Telling, listed
+from kfm.errors import Frozen, KfmError
+from kfm.model import manifests
+from kfm.model.canonical import canonical
+from kfm.model.keys import digest
+from kfm.model.records import Difference, Effect, RefEntry
+from kfm.projections.artifacts import pointer_path, published_path, version_path
+from kfm.projections.live_versions import pointer_of, standing
+
+Problems = list[tuple[str, KfmError]]
+
+
+def published_datasets(session: Session) -> list[str]:
+    """Of which anything is, was or seems to be public, by name."""
+    known = {entry.ref.partition("/")[2] for entry in session.state.refs.histories("published/")}
+    return sorted(known | set(session.outside.datasets()))
+
+
+def differences(session: Session, dataset: str) -> list[Difference]:
+    """Where the outside is not what the refs say: what is missing, altered, or not known to be there at all."""
+    moves = list(session.state.refs.history(f"published/{dataset}"))
+    stay = standing(moves, session.retention(dataset))
+    expected = {path: digest for path, digest, _ in expected_files(session, dataset)}
+    if session.config.pages:
+        from kfm.app.core.pages_sink import expected_page
+
+        expected |= expected_page(session, dataset)
+    return session.outside.differences(dataset, expected, _gone(dataset, moves, stay))
+
+
+def expected_files(session: Session, dataset: str) -> Iterator[tuple[str, str, str]]:
+    """Every file of a dataset that belongs outside: its path, its digest, and the version it is of."""
+    moves = list(session.state.refs.history(f"published/{dataset}"))
+    for version in standing(moves, session.retention(dataset)):
+        for entry in manifests.entries(session.objects, version):
+            yield published_path(dataset, version, entry), entry.digest, version
+        yield f"{version_path(dataset, version)}.ndjson", listed(session.objects, version)[0], version
+    if moves:
+        yield pointer_path(dataset), digest(canonical(pointer_of(moves[-1]))), moves[-1].after
+
+
+def take_back(session: Session) -> list[dict[str, Any]]:
+    """What labels close today is withdrawn, and the outside told at once. Of each dataset: why, how many versions were
+    public, how many files are outside that should not be, and where it had been published."""
+    from kfm.app.core.protection_files import is_configured
+    from kfm.app.core.recall import recall
+
+    if not is_configured(session.resolved) and session.state.protected.is_empty():
+        return []
+    found = recall(session)
+    if found:
+        session.settle()
+    return [
+        {
+            "dataset": one.dataset,
+            "rules": list(one.rules),
+            "versions": one.versions,
+            "remaining": sum(difference.kind == "foreign" for difference in differences(session, one.dataset)),
+            "received": [session.config.publish] if one.told else [],
+            "problem": one.problem.message if one.problem is not None else "",
+        }
+        for one in found
+    ]
+
+
+def repair(session: Session, dataset: str) -> tuple[list[Difference], list[Effect]]:
+    """Make the outside what the refs say; returns what was not so, and what was done.
+
+    Frozen: what does not belong there is removed, and the rest waits.
+    """
+    found = differences(session, dataset)
+    moves = list(session.state.refs.history(f"published/{dataset}"))
+    keep = session.retention(dataset)
+    telling = Telling(session.state, session.objects, session.publisher, session.log, dataset, moves, keep)
+    session.publisher.trace.clear()
+    if found:
+        foreign = [difference.path for difference in found if difference.kind == "foreign"]
+        gone = _gone(dataset, moves, standing(moves, keep)) or ([] if moves else [f"datasets/{dataset}"])
+        unknown = [path for path in foreign if path.count("/") == 3]  # a version that no ref ever led to
+        telling.clear(foreign, list(dict.fromkeys([*gone, *unknown])))
+        if any(difference.kind != "foreign" for difference in found) and label_match.are_right(session):
+            altered = [difference.path for difference in found if difference.kind == "altered"]
+            page = f"datasets/{dataset}/index.html"
+            telling.mend([path for path in altered if path not in (pointer_path(dataset), page)])
+            if session.config.pages:
+                from kfm.app.core.pages_sink import build
+
+                build(session)
+    effects = list(session.publisher.trace)
+    session.publisher.trace.clear()
+    return found, effects
+
+
+def _gone(dataset: str, moves: Sequence[RefEntry], stay: Sequence[str]) -> list[str]:
+    """The folders of versions that were public and no longer are."""
+    versions = dict.fromkeys(move.after for move in moves if move.after and move.after not in stay)
+    return [version_path(dataset, version) for version in versions]
+
+
+def check_all(session: Session, names: Sequence[str]) -> tuple[list[Difference], Problems]:
+    """Masks and labels that do not fit together are a difference, too: what lies outside should not."""
+    found, problems = compare_all(session, names)
+    return found, [*problems, *_unfit(session)]
+
+
+def _unfit(session: Session) -> Problems:
+    return [(session.config.labels or "kfm.yml", problem) for problem in label_match.problems(session)]
+
+
+def compare_all(session: Session, names: Sequence[str]) -> tuple[list[Difference], Problems]:
+    """One that cannot be compared, because what it consists of is damaged, strands no other."""
+    found: list[Difference] = []
+    problems: Problems = []
+    for name in names:
+        try:
+            found += differences(session, name)
+        except KfmError as problem:
+            problems.append((name, problem))
+    return [*found, *_front(session)], problems
+
+
+def _front(session: Session) -> list[Difference]:
+    if not session.config.pages:
+        return []
+    from kfm.app.core.pages_sink import front_differs
+
+    return list(front_differs(session))
+
+
+def repair_all(session: Session, names: Sequence[str]) -> tuple[list[Difference], list[Effect], Problems]:
+    found: list[Difference] = []
+    effects: list[Effect] = []
+    problems: Problems = _unfit(session)
+    for name in names:
+        try:
+            wrong, done = repair(session, name)
+        except Frozen as problem:
+            problems.append((name, Frozen(problem.message, hint="what may not be public is removed; the rest waits")))
+        except KfmError as problem:
+            problems.append((name, problem))
+        else:
+            found += wrong
+            effects += done
+    if front := _front(session):
+        from kfm.app.core.pages_sink import build
+
+        build(session)
+        found += front
+    return found, effects, problems

@@ -1,0 +1,14 @@
+"""The door for programs and notebooks: `kfm.open(path)` gives an installation that can be asked and told to work."""
+
+from __future__ import annotations
+
+from kfm.client.answer_records import Explained as Explained
+from kfm.client.answer_records import Overview as Overview
+from kfm.client.answer_records import Planned as Planned
+from kfm.client.answer_records import Ran as Ran
+from kfm.client.answer_records import Refs as Refs
+from kfm.client.installation import Installation as Installation
+from kfm.client.installation import open as open
+from kfm.client.pinned_version import Reading as Reading
+
+__all__ = ["Explained", "Installation", "Overview", "Planned", "Ran", "Reading", "Refs"]

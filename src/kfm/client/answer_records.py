@@ -1,0 +1,189 @@
+"""What an installation answers with: the records of the house, which know how to show themselves.
+
+Shown are names, counts and digests. Steps and keys, which an author may have made of values of the data, are there for
+whoever asks, and not shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from kfm.app.data.answers import Account, PlanPreview, Status
+from kfm.app.provenance.explain import written
+from kfm.app.runs.execution import Outcome, Undelivered, problem_of
+from kfm.client.display import Shown, as_html, as_text, short
+from kfm.errors import KfmError
+from kfm.model.records import Effect, Receipt, RefEntry
+from kfm.parsing.characters import escaped
+
+CHANGES = ("added", "changed", "removed", "keys")
+
+
+class Ran(Shown):
+    """What became of a call of `run` or `resume`: a receipt of each run, and what went wrong."""
+
+    __slots__ = ("_public", "_versions", "dry_run", "effects", "problems", "receipts", "undelivered")
+
+    def __init__(self, outcome: Outcome, versions: Sequence[str], *, public: frozenset[str], dry_run: bool) -> None:
+        """`public` are the datasets whose counts may be shown."""
+        self.receipts: tuple[Receipt, ...] = tuple(outcome.receipts)
+        self.effects: tuple[Effect, ...] = tuple(outcome.effects)  # what was changed outside, or in a dry run would be
+        self.undelivered: tuple[Undelivered, ...] = tuple(outcome.undelivered)
+        self.problems: tuple[KfmError, ...] = tuple(_problems(outcome))  # the worst first, as an exit code would be
+        self.dry_run = dry_run
+        self._versions = tuple(versions)
+        self._public = public
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Of each dataset, the version that was made, or is there."""
+        return {receipt.dataset: version for receipt, version in zip(self.receipts, self._versions, strict=True)}
+
+    def _title(self) -> str:
+        count = len(self.receipts)
+        what = f"{count} run" if count == 1 else f"{count} runs"
+        wrong = f"; {len(self.problems)} failed: {self.problems[0]}" if self.problems else ""
+        return ("dry run, nothing was changed: " if self.dry_run else "") + what + wrong
+
+    def _table(self) -> tuple[Sequence[str], Iterable[Sequence[object]]]:
+        names = ("dataset", "status", "outcome", *CHANGES, "version", "run")
+        return names, [
+            (
+                f"{one.dataset}/{one.partition}" if one.partition else one.dataset,
+                one.status,
+                one.outcome,
+                *(one.changes.get(name) if one.dataset in self._public else None for name in CHANGES),
+                short(version),
+                one.run_id,
+            )
+            for one, version in zip(self.receipts, self._versions, strict=True)
+        ]
+
+
+def _problems(outcome: Outcome) -> Iterator[KfmError]:
+    for what in outcome.undelivered:
+        if what.ours:
+            told = type(what.problem)(what.told, hint=what.problem.hint)
+            told.__cause__ = what.problem
+            yield told
+    for _, problem in outcome.problems:
+        yield problem
+    yield from filter(None, map(problem_of, outcome.receipts))
+
+
+class Planned(PlanPreview, frozen=True):
+    """The plan that a run would make now. What differs is in `diff`, the steps are in `shown`."""
+
+    def __repr__(self) -> str:
+        return as_text(*self._told())
+
+    def _repr_html_(self) -> str:
+        return as_html(*self._told())
+
+    def _told(self) -> tuple[str, Sequence[str], Iterable[Sequence[object]]]:
+        same = self.before == self.plan_hash
+        compared = {
+            "nothing": "the first one",
+            "last": "as the last run's" if same else "another than the last run's",
+            "locked": "as the locked one" if same else "changed under the same inputs and version: bump the version",
+        }[self.against]
+        steps = "1 step" if self.steps == 1 else f"{self.steps} steps"
+        rows = [(source.name,) for source in self.inputs]
+        return f"plan {short(self.plan_hash)}: {steps}, {compared}", ("input",), rows
+
+
+class Explained(Account, frozen=True):
+    """How a thing came to be, told from public records alone."""
+
+    def __repr__(self) -> str:
+        return "\n".join(map(escaped, written(self, [], "text").splitlines()))
+
+    def page(self) -> str:
+        """The same as a page of its own, which needs no network and no script."""
+        return written(self, [], "html")
+
+    def _repr_html_(self) -> str:
+        rows = [(line.text, " ".join(dict.fromkeys(map(short, line.cites)))) for line in self.lines]
+        return as_html(f"{self.thing} ({self.kind})", ("what is known", "by"), rows)
+
+
+class Overview(Status, frozen=True):
+    """How every dataset stands, what to do next, and what a doctor sees."""
+
+    def __repr__(self) -> str:
+        return "\n".join(as_text(*part) for part in self._parts())
+
+    def _repr_html_(self) -> str:
+        return "".join(as_html(*part) for part in self._parts())
+
+    def _parts(self) -> Iterator[tuple[str, Sequence[str], Iterable[Sequence[object]]]]:
+        many = "1 dataset" if len(self.datasets) == 1 else f"{len(self.datasets)} datasets"
+        state = ", everything is frozen" if self.is_frozen else ""
+        names = ("dataset", "version", "as of", "public", "freshness", "held", "frozen", "waiting", "last run")
+        yield (
+            f"{many} at {self.at}{state}",
+            names,
+            [
+                (
+                    one.dataset,
+                    short(one.version) or ("protected" if one.is_made else ""),
+                    one.as_of,
+                    "no" if not one.is_public else "older" if one.is_behind else "yes",
+                    one.freshness,
+                    one.held_rows or "yes" if one.is_held else "",
+                    "yes" if one.is_frozen else "",
+                    one.waiting or "",
+                    one.last_outcome,
+                )
+                for one in self.datasets
+            ],
+        )
+        if self.next:
+            yield "next", ("command", "why"), [(step.command, step.why) for step in self.next]
+        wrong = [(check.check, check.found) for check in self.checks if not check.ok]
+        if wrong:
+            yield "wrong", ("check", "found"), wrong
+
+
+class Refs(Shown, Mapping[str, str]):
+    """Where every ref is, as of the moment it was asked for."""
+
+    __slots__ = ("_at", "_history")
+
+    def __init__(self, at: dict[str, str], history: Callable[[str], list[RefEntry]]) -> None:
+        self._at = at
+        self._history = history
+
+    def __getitem__(self, ref: str) -> str:
+        return self._at[ref]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._at)
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    def history(self, ref: str) -> list[RefEntry]:
+        """Where it was, the first move first; up to now."""
+        return self._history(ref)
+
+    def _title(self) -> str:
+        return "1 ref" if len(self) == 1 else f"{len(self)} refs"
+
+    def _table(self) -> tuple[Sequence[str], Iterable[Sequence[object]]]:
+        return ("ref", "version"), [(ref, short(version)) for ref, version in self._at.items()]
+
+
+R = TypeVar("R", Planned, Explained, Overview)
+
+
+def shown_as(kind: type[R], record: msgspec.Struct) -> R:
+    """The same record, of the kind that shows itself."""
+    return kind(**{name: getattr(record, name) for name in record.__struct_fields__})

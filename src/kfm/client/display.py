@@ -1,0 +1,70 @@
+"""How records show themselves: lines for a console, a table for a notebook. Foreign text is escaped in both."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+
+from kfm.parsing.characters import escaped
+
+MOST = 20  # rows that are shown; more are counted
+
+
+class Shown:
+    """A record that has a title and rows to show, and nothing of the data in either."""
+
+    __slots__ = ()
+
+    def _title(self) -> str:
+        raise NotImplementedError
+
+    def _table(self) -> tuple[Sequence[str], Iterable[Sequence[object]]]:
+        return (), ()
+
+    def __repr__(self) -> str:
+        names, rows = self._table()
+        return as_text(self._title(), names, rows)
+
+    def _repr_html_(self) -> str:
+        names, rows = self._table()
+        return as_html(self._title(), names, rows)
+
+
+def short(digest: str) -> str:
+    """Enough of a digest to tell it from others."""
+    return digest[: len("sha256:") + 12] if digest.startswith("sha256:") else digest
+
+
+def _cut(rows: Iterable[Sequence[object]]) -> tuple[list[list[str]], int]:
+    told = [[_word(value) for value in row] for row in rows]
+    return told[:MOST], max(len(told) - MOST, 0)
+
+
+def _word(value: object) -> str:
+    return "" if value is None else escaped(str(value))
+
+
+def _told(names: Sequence[str], rows: Iterable[Sequence[object]]) -> tuple[list[str], list[list[str]], int]:
+    """The names and rows of a table without the columns that have nothing to say, and how many rows more there are."""
+    told, more = _cut(rows)
+    said = [column for column in range(len(names)) if not column or any(row[column] for row in told)]
+    return [names[column] for column in said], [[row[column] for column in said] for row in told], more
+
+
+def as_text(title: str, names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    names, told, more = _told(names, rows)
+    lines = [names, *told] if told else []
+    widths = [max(len(line[column]) for line in lines) for column in range(len(names))] if lines else []
+    text = [escaped(title)]
+    for line in lines:
+        text.append("  " + "  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip())
+    return "\n".join([*text, *([f"  … and {more} more"] if more else [])])
+
+
+def as_html(title: str, names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    names, told, more = _told(names, rows)
+    head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in names)
+    body = "".join("<tr>" + "".join(f"<td>{html.escape(word)}</td>" for word in row) + "</tr>" for row in told)
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if told else ""
+    rest = f"<p>… and {more} more</p>" if more else ""
+    return f"<p>{html.escape(escaped(title))}</p>{table}{rest}"

@@ -1,0 +1,198 @@
+"""The whole file: every section, and what holds between them."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from kfm.config.custodian_settings import CustodianConfig, check_custodian
+from kfm.config.dataset_settings import DatasetConfig, check_dataset
+from kfm.config.github_settings import GitHubConfig, check_github
+from kfm.config.graph_settings import Neo4jConfig, check_graph
+from kfm.config.ledger_settings import AttestConfig, LedgerConfig, check_proving
+from kfm.config.network_settings import NetworkConfig, check_host
+from kfm.config.openlineage_settings import OpenLineageConfig, check_openlineage
+from kfm.config.pace_settings import ExecuteConfig, WatchConfig
+from kfm.config.policy_settings import PolicyConfig, check_policy
+from kfm.config.pool_settings import Slots, check_pool, check_pools
+from kfm.config.runner_settings import RunnersConfig, check_runners
+from kfm.config.s3_settings import BucketConfig, check_buckets
+from kfm.config.setting_values import ID_PATTERN, Days, Text
+from kfm.config.source_settings import check_folder
+from kfm.config.upstream_datasets import check_promotions, check_reads
+from kfm.config.webhook_settings import WebhookConfig, check_webhook
+from kfm.model.records import Record
+from kfm.parsing.characters import is_printable
+from kfm.parsing.documents import Document
+
+
+class Config(Record, frozen=True):
+    """An installation."""
+
+    datasets: Annotated[
+        dict[str, DatasetConfig],
+        Meta(description="by their names", extra_json_schema={"propertyNames": {"pattern": ID_PATTERN}}),
+    ]
+    kfm: Annotated[Literal[1], Meta(description="the version of this format")] = 1
+    schema_url: Annotated[str, Meta(description="for editors")] = msgspec.field(default="", name="$schema")
+    state: Annotated[Text, Meta(description="sqlite:PATH, jsonl:PATH or memory")] = "sqlite:.kfm/state.db"
+    objects: Annotated[Text, Meta(description="file:PATH")] = "file:.kfm/objects"
+    publish: Annotated[Text, Meta(description="file:PATH, github:OWNER/REPOSITORY or noop")] = "file:public"
+    catalog: Annotated[
+        str,
+        Meta(max_length=4096, description="file:PATH of the folder that describes what is published; empty: none"),
+    ] = ""
+    pages: Annotated[
+        bool, Meta(description="index.html of each dataset and of all in the public folder, for people; Python only")
+    ] = False
+    artifacts: Annotated[Text, Meta(description="folder for the artifacts of each run")] = ".kfm/artifacts"
+    accept_weak_storage: Annotated[
+        bool, Meta(description="write to places that may lose what they acknowledged, such as tmpfs or NFS")
+    ] = False
+    network: Annotated[NetworkConfig, Meta(description="what may be reached, how long, how much")] = NetworkConfig()
+    s3: Annotated[
+        dict[str, BucketConfig],
+        Meta(description="where buckets lie and whose keys read them; one that is not named is a public one of Amazon"),
+    ] = {}
+    read_from: Annotated[
+        tuple[Text, ...], Meta(description="absolute paths of other folders that sources may lie in; Python only")
+    ] = ()
+    execute: Annotated[ExecuteConfig, Meta(description="how steps are run")] = ExecuteConfig()
+    github: Annotated[GitHubConfig, Meta(description="how GitHub is reached")] = GitHubConfig()
+    graph: Annotated[
+        str,
+        Meta(
+            max_length=4096,
+            description="neo4j+s://HOST:PORT or bolt+s://HOST:PORT of a Neo4j that is told of every run; empty: none",
+        ),
+    ] = ""
+    neo4j: Annotated[Neo4jConfig, Meta(description="how the graph is reached")] = Neo4jConfig()
+    openlineage: Annotated[
+        OpenLineageConfig, Meta(description="who is told of every run in the words of OpenLineage")
+    ] = OpenLineageConfig()
+    watch: Annotated[WatchConfig, Meta(description="how `kfm watch` looks at sources")] = WatchConfig()
+    pools: Annotated[
+        dict[str, Slots],
+        Meta(
+            description="how many runs may be at work at once, by the names that datasets and schedules use",
+            extra_json_schema={"propertyNames": {"pattern": ID_PATTERN}},
+        ),
+    ] = {}
+    schedules: Annotated[Text, Meta(description="folder of files with schedules, which `kfm up` follows")] = (
+        "pipelines/schedules"
+    )
+    backfills: Annotated[Text, Meta(description="folder of files with backfills, see `kfm backfill plan`")] = (
+        "pipelines/backfills"
+    )
+    runners: Annotated[RunnersConfig, Meta(description="what `kfm runners write` needs to know")] = RunnersConfig()
+    webhooks: Annotated[
+        dict[str, WebhookConfig],
+        Meta(
+            description="who may tell of a change, by the name in the URL",
+            extra_json_schema={"propertyNames": {"pattern": ID_PATTERN}},
+        ),
+    ] = {}
+    labels: Annotated[
+        str, Meta(max_length=4096, description="path of the file of labels: how protected datasets and sources are")
+    ] = ""
+    custodians: Annotated[
+        dict[str, CustodianConfig], Meta(description="whose keys seal what is protected, by the names in labels")
+    ] = {}
+    ledger: Annotated[LedgerConfig, Meta(description="who signs the heads of the ledger, and how often")] = (
+        LedgerConfig()
+    )
+    attest: Annotated[AttestConfig, Meta(description="who signs what is said about versions")] = AttestConfig()
+    policy: Annotated[PolicyConfig, Meta(description="who decides what may be done")] = PolicyConfig()
+    publish_retention: Annotated[
+        int,
+        Meta(
+            ge=-1,
+            description="how many superseded versions of a dataset stay public beside the current one; -1: all. "
+            "What was withdrawn or taken back never does",
+        ),
+    ] = -1
+    keep_days: Annotated[Days, Meta(description="how long ended triggers and ids of webhooks' messages are kept")] = 90
+    deletion_budget: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="share of its keys a dataset may lose in one run; --allow-deletions N lets one more go",
+        ),
+    ] = 0.1
+
+
+_SCHEMES = {"state": ("sqlite", "jsonl", "memory"), "objects": ("file",), "publish": ("file", "github", "noop")}
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema 2020-12 of the file, for editors and for `schemas/config.json`."""
+    schema = msgspec.json.schema(Config)
+    for definition in schema["$defs"].values():
+        definition["description"] = " ".join(definition.get("description", "").split())
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "kfm.yml", **schema}
+
+
+def check(config: Config, document: Document) -> None:
+    """What the types alone cannot say."""
+    for key, schemes in _SCHEMES.items():
+        _check_location(document, key, getattr(config, key), schemes)
+    if config.catalog:
+        _check_location(document, "catalog", config.catalog, ("file",))
+        if _is_taken(config):
+            document.refuse(("catalog",), "is in a folder that something else has", "give it one of its own")
+    if config.pages and not config.publish.startswith("file:"):
+        document.refuse(("pages",), "are of a public folder, and publish names none", "write publish: file:public")
+    check_github(document, config.publish, config.github)
+    check_graph(document, config.graph, config.neo4j, config.network.allow)
+    check_openlineage(document, config.openlineage, config.network.allow)
+    check_proving(document, config.ledger, config.attest)
+    if not is_printable(config.artifacts):
+        document.refuse(("artifacts",), "holds a control character", "use a plain path")
+    if not is_printable(config.labels):
+        document.refuse(("labels",), "holds a control character", "use a plain path")
+    for name, custodian in config.custodians.items():
+        check_custodian(document, ("custodians", name), custodian)
+    check_policy(document, config.policy)
+    check_runners(document, config.runners)
+    for index, host in enumerate(config.network.allow):
+        check_host(document, ("network", "allow", index), host)
+    check_buckets(document, config.s3)
+    for index, folder in enumerate(config.read_from):
+        check_folder(document, ("read_from", index), folder)
+    check_pools(document, config.pools)
+    for name, dataset in config.datasets.items():
+        check_dataset(document, ("datasets", name), dataset)
+        check_pool(document, ("datasets", name, "pool"), dataset.pool, config.pools)
+    check_reads(document, config.datasets)
+    check_promotions(document, config.datasets)
+    for name, hook in config.webhooks.items():
+        check_webhook(document, ("webhooks", name), hook, config.datasets)
+
+
+def _is_taken(config: Config) -> bool:
+    """Whether the catalog would lie among what is published, or in the private folder. Beside `datasets` in the public
+    folder it may: they are served together."""
+    here, public = _folder(config.catalog), _folder(config.publish)
+    taken = [_folder(config.objects), _folder(config.state), ".kfm", posixpath.join(public, "datasets")]
+    inside = any(here == folder or here.startswith(folder.rstrip("/") + "/") for folder in taken)
+    return inside or (here == public and config.publish.startswith("file:"))
+
+
+def _folder(location: str) -> str:
+    return posixpath.normpath(location.partition(":")[2].replace("///", "/", 1))
+
+
+def _check_location(document: Document, key: str, url: str, schemes: tuple[str, ...]) -> None:
+    scheme, colon, rest = url.partition(":")
+    known = " or ".join(name if name in ("memory", "noop") else f"{name}:PATH" for name in schemes)
+    if scheme not in schemes or not (colon or scheme in ("memory", "noop")):
+        document.refuse((key,), "names no store this version has", f"use {known}")
+    if scheme in ("memory", "noop"):
+        if rest:
+            document.refuse((key,), f"has text after {scheme}:", "nothing belongs there")
+    elif not rest.strip("/.") or not is_printable(rest) or (rest.startswith("//") and not rest.startswith("///")):
+        document.refuse((key,), "has no usable path", f"write {scheme}:some/path, or {scheme}:///absolute/path")

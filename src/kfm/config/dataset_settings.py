@@ -1,0 +1,161 @@
+"""The section `datasets`: what each is, who makes it and from what."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from kfm.config.pace_settings import FreshnessConfig
+from kfm.config.schedule_settings import ScheduleConfig
+from kfm.config.setting_values import ID_PATTERN, Text
+from kfm.config.source_settings import SourceConfig, check_source
+from kfm.errors import BadInput
+from kfm.model import names
+from kfm.model.canonical import canonical
+from kfm.model.keys import digest
+from kfm.model.labels import Level
+from kfm.model.records import DataContract, Record
+from kfm.model.transform_config import OutputConfig, check_outputs
+from kfm.parsing.characters import is_printable
+from kfm.parsing.documents import Document, Path
+
+
+class Extent(Record, frozen=True):
+    """Where and when the data are, as in STAC."""
+
+    bbox: Annotated[tuple[float, ...], Meta(description="west, south, east, north in degrees")] = ()
+    interval: Annotated[tuple[str | None, ...], Meta(description="first and last instant; null: open")] = ()
+
+
+class DatasetConfig(Record, frozen=True):
+    """One dataset: who updates it, what it is, and where it comes from.
+
+    It has an `updater`, or else `outputs` and a `version`. What is said here about title, license and
+    sensitivity is asked for when the dataset is promoted.
+    """
+
+    updater: Annotated[
+        Text | None,
+        Meta(
+            description="file.py:Class, package.module:Class, or package:NAME of an entry point `kfm.updaters`; "
+            "null: what `outputs` says is done"
+        ),
+    ] = None
+    version: Annotated[str, Meta(description="a semantic one, such as 1.0.0; change it whenever `outputs` do")] = ""
+    outputs: Annotated[
+        dict[str, OutputConfig],
+        Meta(
+            description="by their names, made without code",
+            extra_json_schema={"propertyNames": {"pattern": ID_PATTERN}},
+        ),
+    ] = {}
+    title: Annotated[str, Meta(description="for people; asked for by `kfm promote`")] = ""
+    description: Annotated[str, Meta(description="for people")] = ""
+    license: Annotated[str, Meta(description="an SPDX id or a URL; asked for by `kfm promote`")] = ""
+    sensitivity: Annotated[
+        Level | None,
+        Meta(description="how open it is; only what is public is published as it is; null: nobody said so"),
+    ] = None
+    attribution: Annotated[str, Meta(description="who is to be named as the source")] = ""
+    extent: Annotated[Extent | None, Meta(description="where and when")] = None
+    sources: Annotated[dict[str, SourceConfig], Meta(description="by the name that `sources.pin()` uses")] = {}
+    schedule: Annotated[
+        ScheduleConfig | None, Meta(description="when `kfm up` runs it; null: only as a file of schedules says")
+    ] = None
+    pool: Annotated[
+        str, Meta(max_length=63, description="a name of `pools`: each run waits for a slot of it; empty: none does")
+    ] = ""
+    freshness: Annotated[
+        FreshnessConfig | None,
+        Meta(description="how old it may become, as `kfm freshness` tells; null: as old as it is"),
+    ] = None
+    promote: Annotated[
+        Literal["manual", "auto"],
+        Meta(description="auto: what a run makes is published if every gate agrees; only of what is plainly public"),
+    ] = "manual"
+    publish_retention: Annotated[
+        Annotated[int, Meta(ge=-1)] | None,
+        Meta(description="how many superseded versions stay public; null: as for the installation"),
+    ] = None
+
+    def contracts(self) -> dict[str, DataContract]:
+        """What each source must look like, by its name."""
+        return {name: source.data_contract() for name, source in self.sources.items()}
+
+    def digest(self) -> str:
+        """Of all that is set here, defaults and what the environment says included; secrets are only referred to."""
+        return digest(canonical(self))
+
+    def metadata(self) -> dict[str, Any]:
+        """What was declared, and only that."""
+        said: dict[str, Any] = {
+            "title": self.title,
+            "description": self.description,
+            "license": self.license,
+            "sensitivity": self.sensitivity,
+            "attribution": self.attribution,
+            "extent": self.extent and {"bbox": list(self.extent.bbox), "interval": list(self.extent.interval)},
+        }
+        return {key: value for key, value in said.items() if value}
+
+
+def check_dataset(document: Document, path: Path, dataset: DatasetConfig) -> None:
+    name = str(path[-1])
+    try:
+        names.check_id(name, "dataset")
+    except BadInput as error:
+        raise BadInput(f"{document.place(path)}: {error.message}", hint=error.hint, key="datasets") from None
+    if name == "global":
+        document.refuse(path, "cannot be told from the switch over all datasets", "call it something else")
+    _check_work(document, path, dataset)
+    if dataset.extent is not None:
+        _check_extent(document, (*path, "extent"), dataset.extent)
+    for key, source in dataset.sources.items():
+        check_source(document, (*path, "sources", key), source)
+    if dataset.outputs:
+        check_outputs(document, path, dataset.outputs, dataset.contracts())
+
+
+def _check_work(document: Document, path: Path, dataset: DatasetConfig) -> None:
+    """Either code or a declaration, never both, never neither."""
+    if dataset.updater is None:
+        if not dataset.outputs:
+            document.refuse(path, "has neither an updater nor outputs", "add updater: file.py:Class, or outputs")
+        if not dataset.version:
+            document.refuse(path, "has outputs and no version", 'add a line like version: "1.0.0"')
+        if len(dataset.version) > 100 or not is_printable(dataset.version):
+            document.refuse((*path, "version"), "is not a short printable text", 'write one like "1.0.0"')
+        return
+    _check_updater(document, (*path, "updater"), dataset.updater)
+    if dataset.outputs:
+        document.refuse((*path, "outputs"), "stand beside an updater", "keep one of the two")
+    if dataset.version:
+        document.refuse((*path, "version"), "stands beside an updater, whose class has its own", "remove it")
+
+
+def _check_updater(document: Document, path: Path, spec: str) -> None:
+    module, _, name = spec.rpartition(":")
+    dots = all(map(names.is_identifier, module.split(".")))
+    if not names.is_identifier(name) or not is_printable(module) or not (module.endswith(".py") or dots):
+        document.refuse(path, "does not name an updater", "write updaters/stations.py:Stations")
+
+
+def _check_extent(document: Document, path: Path, extent: Extent) -> None:
+    box = extent.bbox
+    if box:
+        if len(box) != 4:
+            document.refuse((*path, "bbox"), "must hold four numbers", "west, south, east, north")
+        west, south, east, north = box
+        if not (-180 <= west <= 180 and -180 <= east <= 180 and -90 <= south <= north <= 90):
+            document.refuse((*path, "bbox"), "is not on the globe", "west, south, east, north in degrees")
+    if extent.interval:
+        if len(extent.interval) != 2:
+            document.refuse((*path, "interval"), "must hold two instants", "first and last; null for an open end")
+        from kfm.clock import parse_instant
+
+        for index, text in enumerate(extent.interval):
+            try:
+                parse_instant("0" if text is None else text, "")
+            except BadInput as error:
+                document.refuse((*path, "interval", index), "is not an instant", error.hint)

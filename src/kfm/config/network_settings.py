@@ -1,0 +1,40 @@
+"""The section `network`, and what counts as a host anywhere in the file."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from kfm.config.setting_values import Interval, Seconds, Text
+from kfm.model.records import Record
+from kfm.parsing.documents import Document, Path
+
+
+class NetworkConfig(Record, frozen=True):
+    """What may be reached, and how long and how much it may take."""
+
+    allow: Annotated[
+        tuple[Text, ...], Meta(description="host or host:port that may be reached although private or on another port")
+    ] = ()
+    timeout_s: Annotated[Seconds, Meta(description="between two bytes")] = 30
+    total_s: Annotated[Seconds, Meta(description="for one whole source")] = 3600
+    max_bytes: Annotated[int, Meta(ge=1, le=1 << 50, description="of one source, decompressed")] = 1 << 40
+    revalidate_s: Annotated[
+        Interval, Meta(description="after this long the bytes are fetched whole, whatever the ETag says")
+    ] = 86_400
+    retries: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=20,
+            description="how often a source that does not answer is asked again; Python only",
+        ),
+    ] = 0
+
+
+def check_host(document: Document, path: Path, host: str) -> None:
+    import re
+
+    if not re.match(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?\Z", host):
+        document.refuse(path, "is not a host", "write example.org, or 127.0.0.1:8931 with a port")

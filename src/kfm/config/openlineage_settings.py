@@ -1,0 +1,59 @@
+"""The section `openlineage`: who is told of runs in that grammar."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from kfm.config.setting_values import Seconds, Text
+from kfm.model.records import Record
+from kfm.parsing.characters import is_printable
+from kfm.parsing.documents import Document
+
+
+class OpenLineageConfig(Record, frozen=True):
+    """Where the events of OpenLineage go: into a file, to a server, or both."""
+
+    file: Annotated[str, Meta(max_length=4096, description="path of a file that grows by a line an event")] = ""
+    url: Annotated[
+        str,
+        Meta(max_length=4096, description="https://HOST of a server, or env:NAME where that is, as OPENLINEAGE_URL is"),
+    ] = ""
+    endpoint: Annotated[Text, Meta(description="below the server's address")] = "api/v1/lineage"
+    api_key: Annotated[str, Meta(max_length=4096, description="env:NAME or file:PATH; empty: it asks for none")] = ""
+    timeout_s: Annotated[Seconds, Meta(description="how long the server may be silent")] = 30
+
+
+def check_openlineage(document: Document, said: OpenLineageConfig, allow: tuple[str, ...]) -> None:
+    if said == OpenLineageConfig():
+        return
+    import re
+
+    if not is_printable(said.file):
+        document.refuse(("openlineage", "file"), "holds a control character", "use a plain path")
+    if said.api_key and not re.match(r"[a-z][a-z0-9+.-]*:.", said.api_key):
+        document.refuse(("openlineage", "api_key"), "is not a reference", "write env:NAME or file:PATH")
+    if not re.match(r"[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*\Z", said.endpoint):
+        document.refuse(("openlineage", "endpoint"), "is no path", "write api/v1/lineage")
+    if said.url and not said.url.startswith("env:"):
+        wrong, hint = address_fault(said.url, allow)
+        if wrong:
+            document.refuse(("openlineage", "url"), wrong, hint)
+
+
+def address_fault(url: str, allow: tuple[str, ...]) -> tuple[str, str]:
+    """What is wrong with the address of a server that gets a key and events, and what to do; empty: nothing is."""
+    import re
+
+    found = re.match(
+        r"(https?)://((?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?)((?:/[A-Za-z0-9._-]+)*)/?\Z", url
+    )
+    if found is None:
+        return "is not an address", "write https://HOST or https://HOST:PORT, without user, password or query"
+    place = found[2].lower()
+    host = place if place.endswith("]") else place.rpartition(":")[0] or place
+    local = host in ("localhost", "127.0.0.1", "[::1]")
+    if found[1] == "http" and not local and not {host, place} & {each.lower() for each in allow}:
+        return "is not encrypted", "use https, or name the host in network.allow if the way to it is your own"
+    return "", ""

@@ -1,0 +1,232 @@
+"""Reading the schedules of an installation: those beside datasets, and the files of schedules.
+
+Whether `cron` and `timezone` mean anything is not asked here: a run by hand needs no clock, and Node has none.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+from msgspec.structs import replace
+
+from kfm.clock import parse_instant
+from kfm.config.config_loader import Resolved
+from kfm.config.dataset_settings import DatasetConfig
+from kfm.config.pool_settings import check_pool
+from kfm.config.schedule_settings import ScheduleConfig
+from kfm.config.setting_values import ID_PATTERN, Text
+from kfm.config.upstream_datasets import read_by
+from kfm.errors import BadInput
+from kfm.model import names
+from kfm.model.records import Record
+from kfm.model.schedules import Schedule
+from kfm.parsing import documents, record_shape, yaml_scalars
+from kfm.parsing.documents import Document, Path
+from kfm.parsing.time_windows import interval
+
+
+class DeclaredSchedule(ScheduleConfig, frozen=True):
+    """One schedule of a file."""
+
+    dataset: Annotated[Text, Meta(description="its name in kfm.yml")] = ""
+
+
+class ScheduleFile(Record, frozen=True):
+    """A file below the folder of schedules."""
+
+    schedules: Annotated[
+        dict[str, DeclaredSchedule],
+        Meta(description="by their names", extra_json_schema={"propertyNames": {"pattern": ID_PATTERN}}),
+    ]
+    version: Annotated[Literal[1], Meta(description="the version of this format")] = 1
+
+
+msgspec.json.Decoder(ScheduleFile)  # learned here, once: see config_file.py
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema 2020-12 of a file of schedules, for editors."""
+    schema = msgspec.json.schema(ScheduleFile)
+    for definition in schema["$defs"].values():
+        definition["description"] = " ".join(definition.get("description", "").split())
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "schedules", **schema}
+
+
+def check_schedule(document: Document, path: Path, said: ScheduleConfig) -> None:
+    """What the types alone cannot say."""
+    if (said.cadence is not None) + bool(said.cron) + bool(said.after) + (said.on is not None) != 1:
+        hint = "write cadence: daily, or cron: '0 6 * * *', or after: [another-dataset], or on: event"
+        document.refuse(path, "needs one of cadence, cron, after and on", hint)
+    if bool(thresholds(said)) != (said.on == "anomaly"):
+        hint = "write on: anomaly with when: {held_share: 0.05}"
+        document.refuse((*path, "when") if said.when else path, "has thresholds without on: anomaly, or none", hint)
+    if said.of and said.on != "anomaly":
+        document.refuse((*path, "of"), "has no meaning without on: anomaly", "take it out, or write after")
+    if said.cadence is not None and not _is_time(said.at):
+        document.refuse((*path, "at"), "is not a time of the day", "write it like 06:30")
+    if said.catch_up == "all" and said.overlap in ("skip", "cancel-older"):
+        document.refuse((*path, "overlap"), "would leave out what catch_up: all asks for", "write overlap: queue")
+    instants = {}
+    for name in ("start", "end"):
+        if text := getattr(said, name):
+            try:
+                instants[name] = parse_instant(text, name)
+            except BadInput as error:
+                document.refuse((*path, name), "is not an instant", error.hint)
+    if len(instants) == 2 and instants["end"] < instants["start"]:
+        document.refuse((*path, "end"), "is before its start", "correct one of the two")
+    if said.window:
+        try:
+            interval(said.window, "2026-01-01")
+        except BadInput as error:
+            document.refuse((*path, "window"), "is not a window", error.hint)
+
+
+def thresholds(said: ScheduleConfig) -> dict[str, float]:
+    """Those that are declared, by their names."""
+    return {} if said.when is None else {k: v for k, v in msgspec.structs.asdict(said.when).items() if v is not None}
+
+
+def _is_time(text: str) -> bool:
+    hour, colon, minute = text.partition(":")
+    digits = len(hour) == len(minute) == 2 and (hour + minute).isascii() and (hour + minute).isdigit()
+    return bool(colon) and digits and int(hour) < 24 and int(minute) < 60
+
+
+def schedule_of(id: str, dataset: str, said: ScheduleConfig, place: str) -> Schedule:
+    return Schedule(
+        id=id,
+        dataset=dataset,
+        cron=said.cron or _cron(said),
+        timezone=said.timezone,
+        overlap=said.overlap or ("queue" if said.catch_up == "all" else "skip"),
+        catch_up=said.catch_up,
+        jitter_s=said.jitter_s,
+        start_ms=parse_instant(said.start, "start") if said.start else None,
+        end_ms=parse_instant(said.end, "end") if said.end else None,
+        window=said.window,
+        pool=said.pool,
+        paused=said.paused,
+        after=tuple(names.dataset_id(name) for name in said.after),
+        on=said.on,
+        of=tuple(names.dataset_id(name) for name in said.of),
+        when=thresholds(said),
+        place=place,
+    )
+
+
+def _cron(said: ScheduleConfig) -> str:
+    hour, minute = (int(part) for part in said.at.split(":"))
+    if said.cadence is None:
+        return ""
+    if said.cadence == "real-time":
+        return f"*/{said.every_min} * * * *"
+    if said.cadence == "static":
+        return ""
+    days = {"weekly": f"* * {said.day}", "annual": "1 1 *"}.get(said.cadence, "* * *")
+    return f"{minute} {hour} {days}"
+
+
+def declared(resolved: Resolved) -> list[Schedule]:
+    """Every schedule of an installation, by id: those of datasets, and those of the files."""
+    found: dict[str, Schedule] = {}
+    for name, dataset in resolved.config.datasets.items():
+        if dataset.schedule is not None:
+            own: Path = ("datasets", name, "schedule")
+            check_schedule(resolved.document, own, dataset.schedule)
+            check_pool(resolved.document, (*own, "pool"), dataset.schedule.pool, resolved.config.pools)
+            found[name] = schedule_of(name, name, dataset.schedule, resolved.document.place(own))
+    for document, file in _files(resolved):
+        for id, said in file.schedules.items():
+            path: Path = ("schedules", id)
+            _check_declared(document, path, said, resolved.config.datasets, found.get(id))
+            check_pool(document, (*path, "pool"), said.pool, resolved.config.pools)
+            found[id] = schedule_of(id, names.dataset_id(said.dataset), said, document.place(path))
+    for name, dataset in resolved.config.datasets.items():
+        _follow(resolved, name, dataset, found)
+    return [found[id] for id in sorted(found)]
+
+
+def _follow(resolved: Resolved, name: str, dataset: DatasetConfig, found: dict[str, Schedule]) -> None:
+    """A dataset that reads others follows their versions, unless a schedule says when it is made."""
+    read = {(other, f"{said.zone}/{other}") for _, other, said in read_by(dataset) if not said.version}
+    others = tuple(sorted({other for other, _ in read}))
+    own = [each for each in found.values() if each.dataset == name]
+    for each in own:
+        if each.after and set(each.after) <= set(others):
+            refs = tuple(sorted(ref for other, ref in read if other in each.after))
+            found[each.id] = replace(each, reads=refs)
+    if read and not own:
+        id = name if name not in found else f"{name}.reads"
+        place = resolved.document.place(("datasets", name, "sources"))
+        refs = tuple(sorted(ref for _, ref in read))
+        found[id] = Schedule(id=id, dataset=name, cron="", after=others, reads=refs, implied=True, place=place)
+
+
+def _check_declared(
+    document: Document, path: Path, said: DeclaredSchedule, datasets: Mapping[str, Any], other: Schedule | None
+) -> None:
+    try:
+        names.check_id(str(path[-1]), "schedule")
+        known = names.dataset_id(said.dataset) in datasets
+    except BadInput as error:
+        document.refuse(path, f"is refused: {error.message}", error.hint)
+    if not known:
+        close = record_shape.nearest(said.dataset, sorted(datasets))
+        hint = f"did you mean {close}?" if close else "name one of kfm.yml"
+        document.refuse((*path, "dataset"), "names no dataset of kfm.yml", hint)
+    if other is not None:
+        document.refuse(path, f"is declared in {other.place} already", "give one of the two another name")
+    check_schedule(document, path, said)
+
+
+def stamp(resolved: Resolved) -> list[tuple[str, int, int, int]]:
+    """What the files of schedules look like from outside: another one when one was written, added or taken away."""
+    folder = resolved.at(resolved.config.schedules)
+    found = []
+    for name in _names(folder):
+        try:
+            seen = os.stat(os.path.join(folder, name))
+        except OSError:
+            found.append((name, 0, 0, 0))
+        else:
+            found.append((name, seen.st_mtime_ns, seen.st_size, seen.st_ino))
+    return found
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(name for name in os.listdir(folder) if name.endswith((".yml", ".yaml", ".json")))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise BadInput(
+            f"the folder of schedules cannot be read: {(error.strerror or '').lower()}",
+            hint="look at `schedules` in kfm.yml",
+        ) from None
+
+
+def _files(resolved: Resolved) -> Iterator[tuple[Document, ScheduleFile]]:
+    folder = resolved.at(resolved.config.schedules)
+    for name in _names(folder):
+        where = f"{resolved.config.schedules}/{name}"
+        document = documents.read(_body(os.path.join(folder, name), where), where, json=name.endswith(".json"))
+        if not isinstance(document.value, dict):
+            document.refuse(
+                (), f"must be a mapping, found {yaml_scalars.kind(document.value)}", "see `kfm schema schedules`"
+            )
+        yield document, record_shape.into(document, ScheduleFile)
+
+
+def _body(path: str, where: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(documents.MAX_BYTES + 1)
+    except OSError as error:
+        raise BadInput(
+            f"{where} cannot be read: {(error.strerror or '').lower()}", hint="look at the file and its permissions"
+        ) from None

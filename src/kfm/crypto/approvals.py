@@ -1,0 +1,271 @@
+"""Acts: a request, the signatures under it, and whether they suffice.
+
+Making things safer takes one person. Making them less safe takes two stewards of that custodian who are different
+people, neither of them the one who asks; and the community's own keys, where there is a community. All sign the digest
+of the one exact request: another word in it, and nothing is signed. It expires within a week, and is used once.
+
+Pure: the caller hands in the list in force, the time, and the requests that were used. It asks again inside the commit
+only whether the list is still the same (`Verdict.keys`) and the request still unused.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Collection, Iterable
+from datetime import datetime, timedelta
+from typing import Literal, NamedTuple
+
+from kfm.crypto.envelopes import pae
+from kfm.crypto.key_list import WHEN, Key, Keys, Role
+from kfm.crypto.signatures import Signer, is_signed
+from kfm.model.canonical import canonical
+from kfm.model.keys import digest
+from kfm.model.records import Record
+
+TYPE = "application/vnd.kfm.act+json"
+LONGEST = timedelta(days=7)
+Kind = Literal["request", "approve", "reject"]
+
+
+class Request(Record, frozen=True):
+    """What somebody wants to be done, in full: nothing that matters may lie outside of it."""
+
+    id: str
+    action: str
+    requester: str  # a person of the key list
+    dataset: str
+    purpose: str
+    created_at: str
+    expires_at: str
+    custodian: str = ""  # empty: the data are public; of several, with a space between them, each is asked
+    subject: str = ""  # digest of the version, label file or policy it is about
+    records: list[str] = []  # ids, if it is about some only
+    before: str = ""  # level, label or ref now
+    after: str = ""  # and then
+    params: dict[str, str] = {}
+
+    @property
+    def digest(self) -> str:
+        return digest(canonical(self))
+
+
+class Act(Record, frozen=True):
+    """One signature over a request."""
+
+    kind: Kind
+    request: str  # its digest
+    request_id: str
+    key: str  # id
+    signed_at: str
+    signature: str = ""  # base64
+
+
+class Verdict(Record, frozen=True):
+    """Reasons are rule ids, never values; on a yes, who approved."""
+
+    allow: bool
+    action: str
+    request: str
+    keys: str  # digest of the list it was judged by; empty: there is none
+    reasons: list[str] = []
+    people: list[str] = []
+
+
+class Rule(NamedTuple):
+    """Who may ask, and who else must agree."""
+
+    ask: frozenset[Role]
+    approvals: int = 0  # of stewards, or of `approvers`
+    approvers: Role = "steward"
+    guarded: int = 0  # of stewards, where the data have a custodian
+    community: bool = False  # also the community's keys, where there is one
+    a_steward: bool = False  # one of all who signed must be one
+
+
+_OPERATOR = frozenset[Role]({"operator"})
+_STEWARD = frozenset[Role]({"steward"})
+_KEEPERS = frozenset[Role]({"operator", "steward"})
+_LESS_SAFE = Rule(_KEEPERS, approvals=2, guarded=2, community=True)
+_STEP_UP = Rule(_OPERATOR, approvals=1, guarded=2, community=True)
+
+RULES: dict[str, Rule] = {
+    # safer, or as safe as before: one
+    "freeze": Rule(frozenset({"operator", "steward", "admin"})),
+    "withdraw": Rule(_KEEPERS),
+    "label.tighten": Rule(_STEWARD),
+    "mask.coarsen": Rule(_STEWARD),
+    # somebody else agrees
+    "promote": _STEP_UP,
+    "rollback": _STEP_UP,
+    "thaw": Rule(frozenset({"operator", "steward"}), approvals=1, approvers="operator", a_steward=True),
+    "policy.deploy": Rule(frozenset({"admin"}), approvals=1, approvers="admin"),
+    # less safe: two, and the community
+    "label.lower": _LESS_SAFE,
+    "mask.refine": _LESS_SAFE,
+    "consent.renew": _LESS_SAFE,
+}
+
+
+def _message(act: Act) -> bytes:
+    told = {"kind": act.kind, "request": act.request, "request_id": act.request_id, "key": act.key, "at": act.signed_at}
+    return pae(TYPE, canonical(told))
+
+
+def sign_act(kind: Kind, request: Request, signer: Signer, now: str) -> Act:
+    act = Act(kind=kind, request=request.digest, request_id=request.id, key=signer.key_id, signed_at=now)
+    return Act(
+        kind=kind,
+        request=act.request,
+        request_id=act.request_id,
+        key=act.key,
+        signed_at=now,
+        signature=b64encode(signer.sign(_message(act))).decode(),
+    )
+
+
+def decide(request: Request, acts: Iterable[Act], keys: Keys | None, *, now: str, used: Collection[str]) -> Verdict:
+    """Whether it may be done. `used` holds the ids of requests that were done or refused for good."""
+    people: set[str] = set()
+    named = request.custodian.split()
+    rule = RULES.get(request.action)
+    reasons = _about(request, now, used)
+    if rule is None:
+        reasons.append("action.unknown")
+    elif keys is None:
+        if request.custodian or rule is _LESS_SAFE:
+            reasons.append("keys.none")  # single-user: public data only
+    elif request.custodian != " ".join(named) or not set(named) <= set(keys.custodians):
+        reasons.append("custodian.unknown")
+    else:
+        acts = list(acts)
+        for custodian in named or [""]:
+            signed = _signed_by(request, custodian, acts, keys, now)
+            found = signed.reasons + _missing(request, custodian, rule, keys, signed)
+            reasons += [reason for reason in found if reason not in reasons]
+            people |= signed.approved | signed.community
+    return Verdict(
+        allow=not reasons,
+        action=request.action,
+        request=request.digest,
+        keys=keys.digest if keys else "",
+        reasons=reasons,
+        people=[] if reasons else sorted(people),
+    )
+
+
+def not_counted(request: Request, act: Act, before: Iterable[Act], keys: Keys, now: str) -> list[str]:
+    """Why a signature under a request would count for nothing, whatever else is signed. Empty: it counts."""
+    reasons = _about(request, now, ())
+    rule = RULES.get(request.action)
+    key = _good_key(act, request, keys, now)
+    if rule is None or key is None:
+        return [*reasons, "action.unknown" if rule is None else "signature.bad"]
+    named = request.custodian.split()
+    community = {member for each in named if each in keys.custodians for member in keys.custodians[each].community}
+    belongs = key.purpose == "community" and key.id in community
+    steward = key.purpose == "act" and any(keys.is_steward(key.person, each) for each in named or [""])
+    other = act.kind == "approve" and key.purpose == "act" and keys.has_role(key.person, rule.approvers)
+    if not (belongs or steward or (other and rule.approvers != "steward")):
+        reasons.append("signature.role")
+    if act.kind == "approve" and key.person == request.requester:
+        reasons.append("approval.own")
+    signed = (keys.keys[each.key] for each in before if each.kind == act.kind == "approve" and each.key in keys.keys)
+    if any((each.person, each.purpose) == (key.person, key.purpose) for each in signed):
+        reasons.append("approval.again")
+    return reasons
+
+
+def _about(request: Request, now: str, used: Collection[str]) -> list[str]:
+    reasons = []
+    if not all(map(WHEN.match, (request.created_at, request.expires_at, now))):
+        return ["request.times"]
+    try:
+        lasts = datetime.fromisoformat(request.expires_at) - datetime.fromisoformat(request.created_at)
+    except ValueError:
+        return ["request.times"]
+    if not timedelta(0) < lasts <= LONGEST:
+        reasons.append("request.too-long")
+    if not request.created_at <= now < request.expires_at:
+        reasons.append("request.expired")
+    if not request.id or request.id in used:
+        reasons.append("request.used")
+    if not request.purpose.strip():
+        reasons.append("request.no-purpose")
+    return reasons
+
+
+class _Signed(NamedTuple):
+    asked: bool
+    approved: set[str]  # people, with keys for acts
+    community: set[str]  # people, with keys of this community
+    reasons: list[str]  # what ends it, whoever agrees
+
+
+def _signed_by(request: Request, whose: str, acts: Iterable[Act], keys: Keys, now: str) -> _Signed:
+    """Who said what. A signature that is not good is as if it were not there: else anyone could stop anything."""
+    asked = False
+    approved: set[str] = set()
+    community: set[str] = set()
+    reasons: list[str] = []
+    custodian = keys.custodians.get(whose)
+    own = custodian.community if custodian else []
+    for act in acts:
+        key = _good_key(act, request, keys, now)
+        if key is None:
+            continue
+        belongs = key.purpose == "community" and key.id in own
+        if key.purpose == "community" and not belongs:
+            continue
+        if act.kind == "reject":
+            if belongs or keys.is_steward(key.person, whose):
+                reasons.append("request.rejected")
+        elif act.kind == "request":
+            asked |= key.purpose == "act" and key.person == request.requester
+        elif key.person != request.requester:
+            (community if belongs else approved).add(key.person)
+    return _Signed(asked, approved, community, sorted(set(reasons)))
+
+
+def _good_key(act: Act, request: Request, keys: Keys, now: str) -> Key | None:
+    """The key of an act over exactly this request, that may be used now and might be then."""
+    key = keys.live(act.key, "act", now) or keys.live(act.key, "community", now)
+    if key is None or act.request != request.digest or act.request_id != request.id:
+        return None
+    if not max(request.created_at, key.valid_from) <= act.signed_at <= now:
+        return None
+    try:
+        raw = b64decode(act.signature, validate=True)
+    except ValueError:
+        return None
+    return key if is_signed(bytes.fromhex(key.public), raw, _message(act)) else None
+
+
+def _missing(request: Request, whose: str, rule: Rule, keys: Keys, signed: _Signed) -> list[str]:
+    reasons = []
+    if not signed.asked:
+        reasons.append("requester.unsigned")
+    asks = {role for role in rule.ask if keys.has_role(request.requester, role)}
+    if asks == {"steward"} and not keys.is_steward(request.requester, whose):
+        asks = set()
+    if not asks:
+        reasons.append("requester.role")
+    stewards = {person for person in signed.approved if keys.is_steward(person, whose)}
+    if whose and rule.guarded:
+        if len(stewards) < rule.guarded:
+            reasons.append("approvals.too-few")
+    elif rule.approvals and len(_counted(rule, keys, signed, stewards)) < rule.approvals:
+        reasons.append("approvals.too-few")
+    if rule.a_steward and not (stewards or keys.is_steward(request.requester, whose)):
+        reasons.append("approvals.no-steward")
+    custodian = keys.custodians.get(whose)
+    if rule.community and custodian and custodian.community and len(signed.community) < custodian.threshold:
+        reasons.append("community.too-few")
+    return reasons
+
+
+def _counted(rule: Rule, keys: Keys, signed: _Signed, stewards: set[str]) -> set[str]:
+    if rule.approvers == "steward":
+        return stewards
+    return {person for person in signed.approved if keys.has_role(person, rule.approvers)} | (
+        stewards if rule.a_steward else set()
+    )

@@ -1,0 +1,143 @@
+"""Signed notes (C2SP signed-note) and the checkpoints of the ledger in that form (C2SP tlog-checkpoint).
+
+kfm.example.org/ledger
+1000
+<root, base64>
+
+— kfm.example.org/ledger <base64 of 4 bytes of key id and the signature>
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Iterable
+
+from kfm.crypto.merkle import HASH
+from kfm.crypto.signatures import Signer, check_public, is_signed
+from kfm.errors import BadInput, Denied
+from kfm.model.records import Record
+
+_ED25519 = b"\x01"
+_NAME = re.compile(r"[^\s+\x00-\x1f\x7f]{1,200}\Z")
+_LINE = re.compile(r"\u2014 ([^\s+]+) ([A-Za-z0-9+/=]+)\Z")
+_SIZE = re.compile(r"(?:0|[1-9][0-9]{0,15})\Z")
+_MOST = 1_000_000  # bytes of a note
+_MOST_SIGNATURES = 100
+
+
+class Unsigned(Denied):
+    """A note that no key we trust has signed, or that one of them has not signed so."""
+
+    code = "note.unsigned"
+
+
+class TreeHead(Record, frozen=True):
+    """What a checkpoint says: the ledger of this name had so many entries, and this was their root."""
+
+    origin: str
+    size: int
+    root: str  # hex
+
+
+class Verifier:
+    """A name and a public key that a note may be signed with."""
+
+    __slots__ = ("hint", "name", "public")
+
+    def __init__(self, name: str, public: bytes) -> None:
+        self.name = checked_name(name)
+        self.public = check_public(public)
+        self.hint = hashlib.sha256(name.encode() + b"\n" + _ED25519 + public).digest()[:4]
+
+    def __str__(self) -> str:
+        """As others write it: name+hint+key, the one text an auditor needs."""
+        return f"{self.name}+{self.hint.hex()}+{b64encode(_ED25519 + self.public).decode()}"
+
+    @classmethod
+    def parsed(cls, text: str) -> Verifier:
+        name, _, rest = text.strip().partition("+")
+        hint, _, key = rest.partition("+")
+        raw = _decoded(key)
+        if raw[:1] == _ED25519 and len(raw) == 33:
+            found = cls(name, raw[1:])
+            if found.hint.hex() == hint:
+                return found
+        raise BadInput("that is no verifier key", hint="it looks like name+1234abcd+AQ…")
+
+
+def checked_name(name: str) -> str:
+    if not _NAME.match(name):
+        raise BadInput("a note's key has no usable name", hint="use one like kfm.example.org/ledger, without spaces")
+    return name
+
+
+def sign_note(text: str, name: str, *signers: Signer) -> str:
+    """The text, which ends with a line end, and below it a signature of each."""
+    _check_text(text)
+    lines = []
+    for signer in signers:
+        hint = Verifier(name, signer.public).hint
+        lines.append(f"\u2014 {name} {b64encode(hint + signer.sign(text.encode())).decode()}\n")
+    return text + "\n" + "".join(lines)
+
+
+def _check_text(text: str) -> None:
+    if not text.endswith("\n") or any(ord(c) < 32 and c != "\n" for c in text):
+        raise BadInput("a note ends with a line end and holds no other control character", hint="see signed-note")
+
+
+def open_note(note: str, verifiers: Iterable[Verifier]) -> str:
+    """The text, if one of the verifiers signed it. Signatures of others are passed over; a bad one of ours is not."""
+    known = {(each.name, each.hint): each for each in verifiers}
+    text, mark, below = note.rpartition("\n\n")
+    text += "\n"
+    lines = below.split("\n")
+    if len(note) > _MOST or not mark or lines.pop() != "" or not 0 < len(lines) <= _MOST_SIGNATURES:
+        raise Unsigned("that is no signed note", hint="it ends with a blank line and lines of signatures")
+    try:
+        _check_text(text)
+        body = text.encode()
+    except (BadInput, UnicodeEncodeError):
+        raise Unsigned("that is no signed note", hint="it holds control characters, or half a pair") from None
+    signed = False
+    for line in lines:
+        found = _LINE.match(line)
+        raw = _decoded(found[2]) if found else b""
+        if found is None or len(raw) < 5:
+            raise Unsigned("a line of signatures of a note is not one", hint="take the note as it was written")
+        verifier = known.get((found[1], raw[:4]))
+        if verifier is not None:
+            if not is_signed(verifier.public, raw[4:], body):
+                raise Unsigned(f"the signature of {verifier.name} does not fit the note", hint="it was changed")
+            signed = True
+    if not signed:
+        raise Unsigned("no key we trust has signed the note", hint="give the key of whoever did")
+    return text
+
+
+def sign_checkpoint(head: TreeHead, signer: Signer) -> str:
+    """The name of the key is the name of the ledger, as in other logs."""
+    root = b64encode(bytes.fromhex(head.root)).decode()
+    return sign_note(f"{checked_name(head.origin)}\n{head.size}\n{root}\n", head.origin, signer)
+
+
+def open_checkpoint(note: str, verifiers: Iterable[Verifier], origin: str = "") -> TreeHead:
+    """What a signed checkpoint says. One of another ledger is refused; lines below the root are others' extensions."""
+    lines = open_note(note, verifiers).split("\n")
+    root = _decoded(lines[2]) if len(lines) > 3 else b""
+    if len(lines) < 4 or not lines[0] or not _SIZE.match(lines[1]) or len(root) != HASH:
+        raise Unsigned("a signed note is no checkpoint", hint="it says a name, a size and a root")
+    if origin and lines[0] != origin:
+        raise Unsigned("a checkpoint is of another ledger", hint="look at its first line")
+    return TreeHead(origin=lines[0], size=int(lines[1]), root=root.hex())
+
+
+def _decoded(text: str) -> bytes:
+    """Base64 in its one form; empty if it is not."""
+    try:
+        raw = b64decode(text, validate=True)
+    except ValueError:
+        return b""
+    return raw if b64encode(raw).decode() == text else b""

@@ -1,0 +1,133 @@
+"""The follower that keeps a catalog: of each dataset that moved, what is other now than what was told before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from kfm.delivery.catalog_content import Catalogued, Cataloguing, Changes, Documents, roots
+from kfm.delivery.catalog_proofs import Proofs
+from kfm.delivery.followers import is_frozen
+from kfm.delivery.public_files import concerned
+from kfm.model.canonical import canonical
+from kfm.model.outbox_messages import Letter
+from kfm.model.ports import Objects, State, Tx
+from kfm.model.public_run import Places
+from kfm.model.records import LedgerEntry, RefEntry
+
+CATALOG = "catalog"  # the sink
+_decoder = msgspec.json.Decoder(Catalogued)
+
+
+def _decode(body: bytes | None) -> Catalogued | None:
+    """What was noted; None also of what another version noted in another way: then all of it is said again."""
+    try:
+        return None if body is None else _decoder.decode(body)
+    except msgspec.MsgspecError:
+        return None
+
+
+class CatalogLetters:
+    """Files by their path; a path that ends in / is a folder, in which nothing stays but what is named."""
+
+    def __init__(self, state: State, objects: Objects, places: Places, retention: Callable[[str], int]) -> None:
+        self._state = state
+        self._objects = objects
+        self.places = places
+        self._retention = retention
+        self._done: dict[str, Catalogued] = {}
+
+    def __call__(self, entries: Sequence[LedgerEntry]) -> Iterator[Letter]:
+        last = {dataset: entry for entry in entries for dataset in concerned(entry)}
+        done: dict[str, Catalogued] = {}
+        removed: list[Letter] = []
+        proofs = Proofs(self._state)
+        for dataset, entry in sorted(last.items()):
+            letters = self._of(dataset, entry, done, proofs)
+            for letter in letters:
+                if isinstance(letter.body, bytes):
+                    yield letter
+                else:  # what goes, goes when nothing leads there any more
+                    removed.append(letter)
+        known: dict[str, Catalogued] = {}
+        if last or proofs.covered:
+            for name, body in self._state.outbox.notes(CATALOG):
+                known[name] = _decode(body) or self.of(name, proofs).catalogued()
+        if last:
+            entry = entries[-1]
+            for path, body in roots(list({**known, **done}.items()), self.places):
+                yield _letter(entry, "", path, body)
+        for name, before in known.items():
+            if name not in done and before.standing and before.covered < proofs.covered:
+                now = self.of(name, proofs)
+                if now.standing == before.standing:
+                    for path, body in now.proved_since(before.covered):
+                        yield _letter(entries[-1], name, path, body)
+                    done[name] = msgspec.structs.replace(before, covered=proofs.covered)
+        yield from removed
+        self._done.update(done)
+
+    def note(self, tx: Tx) -> None:
+        """In the transaction that notes that it was told."""
+        for dataset, catalogued in self._done.items():
+            tx.outbox.keep_note(CATALOG, dataset, canonical(catalogued))
+        self._done = {}
+
+    def of(self, dataset: str, proofs: Proofs | None = None) -> Cataloguing:
+        moves = list(self._state.refs.history(f"published/{dataset}"))
+        if is_frozen(self._state, dataset):  # what takes away is told; what came after it waits for the thaw
+            moves = moves[: max((move.n for move in moves if not move.after), default=0)]
+        return self.at(dataset, moves, proofs)
+
+    def standing(self, dataset: str) -> Cataloguing:
+        """What should be there, told already: of what is frozen, what was said of it last."""
+        now, known = self.of(dataset), _decode(self._state.outbox.note(CATALOG, dataset))
+        if known is None or now.standing == known.standing or not is_frozen(self._state, dataset):
+            return now
+        moves = list(self._state.refs.history(f"published/{dataset}"))
+        for end in range(len(moves), 0, -1):
+            then = self.at(dataset, moves[:end])
+            if then.standing == known.standing:
+                return then
+        return now
+
+    def at(self, dataset: str, moves: Sequence[RefEntry], proofs: Proofs | None = None) -> Cataloguing:
+        """Had its published ref moved so."""
+        keep = self._retention(dataset)
+        return Cataloguing(self._state, self._objects, self.places, dataset, moves, keep, proofs)
+
+    def foretold(self, dataset: str, moves: Sequence[RefEntry]) -> tuple[Changes, bool]:
+        """What would be told if its ref had moved so, the roots too; True: of the whole dataset. Notes nothing."""
+        proofs = Proofs(self._state)
+        now = Cataloguing(self._state, self._objects, self.places, dataset, moves, self._retention(dataset), proofs)
+        known = _decode(self._state.outbox.note(CATALOG, dataset))
+        changes = None if known is None else now.since(known)
+        return self._with_roots(dataset, now, now.documents() if changes is None else changes, proofs), changes is None
+
+    def _with_roots(self, dataset: str, now: Cataloguing, changes: Changes | Documents, proofs: Proofs) -> Changes:
+        yield from changes
+        told = {
+            name: _decode(body) or self.of(name, proofs).catalogued()
+            for name, body in self._state.outbox.notes(CATALOG)
+        }
+        yield from roots(list({**told, dataset: now.catalogued()}.items()), self.places)
+
+    def _of(self, dataset: str, entry: LedgerEntry, done: dict[str, Catalogued], proofs: Proofs) -> Iterator[Letter]:
+        now, body = self.of(dataset, proofs), self._state.outbox.note(CATALOG, dataset)
+        known = _decode(body)
+        changes = None if known is None else now.since(known)
+        if known is not None and changes is not None:
+            for path, text in (*now.proved_since(known.covered), *changes):
+                yield _letter(entry, dataset, path, text)
+        else:
+            paths = set()
+            for path, text in now.documents():
+                paths.add(path)
+                yield _letter(entry, dataset, path, text)
+            yield _letter(entry, dataset, f"{dataset}/", frozenset(paths))
+        done[dataset] = now.catalogued()
+
+
+def _letter(entry: LedgerEntry, dataset: str, path: str, body: bytes | frozenset[str] | None) -> Letter:
+    return Letter(index=entry.index, run_id=entry.run_id, dataset=dataset, key=path, body=body)

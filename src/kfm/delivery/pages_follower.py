@@ -1,0 +1,101 @@
+"""The follower that keeps the pages of the public folder: of each dataset that moved its page, and the page of all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from kfm.delivery.catalog_content import Cataloguing
+from kfm.delivery.followers import is_frozen
+from kfm.delivery.public_files import concerned
+from kfm.model.canonical import canonical
+from kfm.model.keys import digest
+from kfm.model.outbox_messages import Letter
+from kfm.model.ports import Objects, State, Tx
+from kfm.model.public_run import Places
+from kfm.model.records import LedgerEntry, Record
+from kfm.projections import dataset_pages
+
+PAGES = "pages"  # the sink
+PLACES = Places(public="..", receipts="")  # as it is seen from the folder `datasets`
+
+
+class Paged(Record, frozen=True):
+    """What the page of a dataset says, as far as the page of all has to know it."""
+
+    page: str  # its digest; empty: there is none, for nothing is public
+    dcat: dict[str, Any]
+
+
+_NOTHING = Paged(page="", dcat={})
+_decoder = msgspec.json.Decoder(Paged)
+
+
+class PageLetters:
+    """Files of the public folder by their path. Of a dataset that is frozen the page stays what it was, unless it is
+    withdrawn."""
+
+    def __init__(self, state: State, objects: Objects, retention: Callable[[str], int]) -> None:
+        self._state = state
+        self._objects = objects
+        self._retention = retention
+        self._done: dict[str, Paged] = {}
+
+    def __call__(self, entries: Sequence[LedgerEntry]) -> Iterator[Letter]:
+        moved = sorted({dataset for entry in entries for dataset in concerned(entry)})
+        if moved:
+            yield from self.letters(moved, entries[-1].index, entries[-1].run_id)
+
+    def letters(self, datasets: Sequence[str], index: int = 0, run_id: str = "") -> Iterator[Letter]:
+        """The page of all first where something goes: it must lead nowhere that is gone."""
+        now: dict[str, Paged] = {}
+        pages: dict[str, bytes | None] = {}
+        for dataset in datasets:
+            now[dataset], pages[dataset] = self._of(dataset)
+        for dataset, body in pages.items():
+            if body is not None:
+                yield Letter(index=index, run_id=run_id, dataset=dataset, key=path_of(dataset), body=body)
+        yield Letter(index=index, run_id=run_id, dataset="", key=dataset_pages.PAGE, body=front({**self.told(), **now}))
+        for dataset, body in pages.items():
+            if body is None:
+                yield Letter(index=index, run_id=run_id, dataset=dataset, key=path_of(dataset), body=None)
+        self._done.update(now)
+
+    def note(self, tx: Tx) -> None:
+        """In the transaction that notes that it was told."""
+        for dataset, paged in self._done.items():
+            tx.outbox.keep_note(PAGES, dataset, canonical(paged))
+        self._done = {}
+
+    def told(self) -> dict[str, Paged]:
+        """What the pages say, of each dataset that has one or had one."""
+        found = {}
+        for dataset, body in self._state.outbox.notes(PAGES):
+            try:
+                found[dataset] = _decoder.decode(body)
+            except msgspec.MsgspecError:  # another version noted it in another way
+                found[dataset] = self._of(dataset)[0]
+        return found
+
+    def _of(self, dataset: str) -> tuple[Paged, bytes | None]:
+        moves = list(self._state.refs.history(f"published/{dataset}"))
+        if is_frozen(self._state, dataset):  # what takes away is told; what came after it waits for the thaw
+            moves = moves[: max((move.n for move in moves if not move.after), default=0)]
+        found = Cataloguing(self._state, self._objects, PLACES, dataset, moves, self._retention(dataset))
+        if not found.standing:
+            return _NOTHING, None
+        body = found.page(in_public=True)[1]
+        return Paged(page=digest(body), dcat=found.catalogued().dcat), body
+
+
+def path_of(dataset: str) -> str:
+    return f"datasets/{dataset_pages.page_path(dataset)}"
+
+
+def front(told: dict[str, Paged]) -> bytes:
+    """The page of all that is public."""
+    return dataset_pages.front_page(
+        [(name, told[name].dcat) for name in sorted(told) if told[name].page], PLACES, in_public=True
+    )

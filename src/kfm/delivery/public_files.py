@@ -1,0 +1,276 @@
+"""After the commit: tells the outside, at least once. Whoever tells it follows the ledger with a cursor of its own.
+
+Receipts are told one by one. Of a dataset only where it stands is told, however many moves led there: what the
+published ref says, and what it leaves. All of it can be told again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from kfm.errors import Corrupt, Frozen, KfmError, Moved
+from kfm.model import manifests
+from kfm.model.canonical import canonical
+from kfm.model.keys import digest, output_key
+from kfm.model.ports import Log, Objects, Publisher, State, Tx
+from kfm.model.records import LedgerEntry, Receipt, RefEntry, Told
+from kfm.projections.artifacts import checkpoint_path, pointer_path, published_path, receipt_path, version_path
+from kfm.projections.live_versions import ALL, pointer_of, standing
+
+PUBLIC, RECEIPTS, CHECKPOINTS = "publish", "receipts", "checkpoints"  # the sinks
+BATCH = 256  # receipts that are noted as exported together
+
+
+def deliver(
+    state: State,
+    objects: Objects,
+    publisher: Publisher,
+    log: Log,
+    *,
+    sync: bool,
+    retention: Callable[[str], int] = lambda _dataset: ALL,
+    waits: Callable[[], bool] = lambda: False,
+) -> list[tuple[str, KfmError]]:
+    """Make durable what there is to tell, then tell it. What others commit meanwhile waits for the next time: nobody
+    has made it durable for us.
+
+    Raises only before anything is durable. What cannot be told after that stays due and is returned, with its dataset
+    where it is one's own fault: a dataset that is frozen or damaged holds up no other.
+    """
+    with state.transaction(durable=sync) as tx:
+        newest = follow(state, tx)
+        due = [(dataset, list(state.refs.history(f"published/{dataset}"))) for dataset in state.outbox.due(PUBLIC)]
+    problems: list[tuple[str, KfmError]] = []
+    done: dict[str, Told] = {}
+    try:
+        for dataset, moves in due:
+            telling = Telling(state, objects, publisher, log, dataset, moves, retention(dataset), waits)
+            try:
+                telling.all()
+            except (Frozen, Moved):  # it waits for the thaw; another tells what came after
+                pass
+            except Corrupt as problem:
+                problems.append((dataset, problem))
+            except KfmError as problem:  # the place itself: the others would fare no better
+                problems.append(("", problem))
+                break
+            finally:
+                done[dataset] = telling.told
+        if done:
+            state.outbox.acknowledge(PUBLIC, done)
+        _export_receipts(state, publisher, newest)
+        export_checkpoints(state, publisher, newest)
+    except KfmError as problem:
+        problems.append(("", problem))
+    return problems
+
+
+def follow(state: State, tx: Tx) -> int:
+    """From the cursor to the end of the ledger, which is returned: what is told of now owes the outside something."""
+    newest = next((entry.index for entry in state.ledger.entries(reverse=True, limit=1)), 0)
+    for entry in state.ledger.entries(after=state.outbox.cursor(PUBLIC)):
+        for dataset in concerned(entry):
+            tx.outbox.owe(PUBLIC, dataset)
+    tx.outbox.advance(PUBLIC, newest)
+    tx.touch()
+    return newest
+
+
+def concerned(entry: LedgerEntry) -> set[str]:
+    """Also by an operation that found all as it should be: it is to be so outside, too."""
+    found = {move.ref.partition("/")[2] for move in entry.moves if move.ref.startswith("published/")}
+    if entry.op_type in ("promote", "rollback") and entry.outcome in ("noop", "unchanged"):
+        found.add(entry.dataset)
+    return found
+
+
+class Telling:
+    """One dataset, from what was told of it to where it stands.
+
+    While a switch is set nothing is told that adds or changes anything. What takes away is, at once and before the
+    rest: so a withdrawal is told although what came after it waits, or is damaged.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        objects: Objects,
+        publisher: Publisher,
+        log: Log,
+        dataset: str,
+        moves: Sequence[RefEntry],
+        keep: int,
+        waits: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._state = state
+        self._objects = objects
+        self._publisher = publisher
+        self._log = log
+        self._dataset = dataset
+        self._moves = moves
+        self._keep = keep
+        self._waits = waits
+        self.told = state.outbox.told(PUBLIC, dataset) or Told(moves=0, keep=keep)
+
+    def all(self) -> None:
+        withdrawn = max((move.n for move in self._moves if not move.after), default=0)
+        if withdrawn and (withdrawn > self.told.moves or withdrawn == len(self._moves)):
+            self._tell(self._moves[:withdrawn])
+        if withdrawn < len(self._moves):
+            self._check()
+            self._tell(self._moves)
+
+    def _tell(self, moves: Sequence[RefEntry]) -> None:
+        stay, last = standing(moves, self._keep), moves[-1]
+        outside = standing(moves[: self.told.moves], self.told.keep)
+        for version in stay[:-1]:
+            if version not in outside:
+                try:
+                    self._write(version)
+                except Corrupt as problem:  # given up: its dataset has moved on, and nobody needs it any more
+                    self._log.event("publish.abandoned", dataset_ids=[self._dataset], error=problem)
+        if stay:
+            self._write(stay[-1])
+            self._check()
+        key = f"{last.ref}/{last.run_id}"
+        self._publisher.update_metadata(pointer_path(self._dataset), pointer_of(last), key)
+        new = moves[self.told.moves :]
+        for move in new:
+            if not move.after or move.after in stay:
+                self._announce(move)
+        for version in dict.fromkeys([*outside, *(move.after for move in new if move.after)]):
+            if version not in stay:
+                self._remove(version, key)
+        self.told = Told(moves=last.n, keep=self._keep)
+
+    def clear(self, files: Sequence[str], folders: Sequence[str]) -> None:
+        """What nobody published, or what no longer stands."""
+        for path in files:
+            self._publisher.remove_file(path, f"repair/{path}", self._check_last)
+        for folder in folders:
+            self._publisher.remove_rest(folder, self._check_last)
+
+    def mend(self, altered: Sequence[str]) -> None:
+        """All that stands is there again, whole. Nothing is announced: nothing has moved."""
+        self._check()
+        for path in altered:
+            self._publisher.remove_file(path, f"repair/{path}", self._check)
+        for version in standing(self._moves, self._keep):
+            self._write(version)
+        self._check()
+        last = self._moves[-1]
+        pointer = pointer_of(last)
+        self._publisher.update_metadata(pointer_path(self._dataset), pointer, f"{last.ref}/{last.run_id}")
+
+    def _write(self, version: str) -> None:
+        dataset, objects, write = self._dataset, self._objects, self._publisher.write_file
+        made = self._state.ledger.version(dataset, version)
+        maker = (made.updater_id, made.updater_version) if made else ("", "")
+        for entry in manifests.entries(objects, version):
+            path, body = published_path(dataset, version, entry), self._checked(_chunks(objects, entry.digest))
+            write(path, entry.digest, entry.size, output_key(*maker, entry.key, entry.digest), body)
+        # What it consists of, for those who see only the files.
+        name, size = listed(objects, version)
+        path, body = version_path(dataset, version) + ".ndjson", self._checked(manifests.listing(objects, version))
+        write(path, name, size, f"published/{dataset}/{version}/manifest", body)
+
+    def _announce(self, move: RefEntry) -> None:
+        if move.after:
+            self._check()
+        kind = "published" if move.after else "withdrawn"
+        self._publisher.emit_event(
+            {
+                "type": f"org.kfm.dataset.{kind}.v1",
+                "dataset": self._dataset,
+                "version": move.after,
+                "run_id": move.run_id,
+            },
+            f"{move.ref}/{move.run_id}",
+        )
+
+    def _remove(self, version: str, key: str) -> None:
+        folder = version_path(self._dataset, version)
+        try:
+            for entry in manifests.entries(self._objects, version):
+                self._publisher.remove_file(published_path(self._dataset, version, entry), key, self._check_last)
+        except Corrupt as problem:  # what it consisted of cannot be read any more; it goes nevertheless
+            self._log.event("publish.unlisted", dataset_ids=[self._dataset], error=problem)
+        self._publisher.remove_file(f"{folder}.ndjson", key, self._check_last)
+        self._publisher.remove_rest(folder, self._check_last)
+
+    def _checked(self, body: Iterator[bytes]) -> Iterator[bytes]:
+        """Asked by the publisher when its turn has come and it is about to write, as late as can be."""
+        self._check()
+        yield from body
+
+    def _check(self) -> None:
+        for switch in ("switch/global", f"switch/dataset/{self._dataset}"):
+            if self._state.refs.at(switch) not in ("", "open"):
+                raise Frozen(f"{self._dataset} is frozen", hint="what was committed is kept; a thaw publishes it")
+        if self._waits():
+            raise Frozen(f"{self._dataset} waits: masks and labels do not fit together", hint="`kfm doctor` tells more")
+        self._check_last()
+
+    def _check_last(self) -> None:
+        """A slow process must not publish again what was withdrawn meanwhile, nor remove what is published again."""
+        for last in self._state.refs.history(f"published/{self._dataset}", reverse=True, limit=1):
+            if last.n != len(self._moves):
+                raise Moved(f"{last.ref} has moved on", hint="whoever moved it tells the outside")
+
+
+def listed(objects: Objects, version: str) -> tuple[str, int]:
+    """Digest and size of the listing of a version."""
+    total, size = hashlib.sha256(), 0
+    for piece in manifests.listing(objects, version):
+        total.update(piece)
+        size += len(piece)
+    return "sha256:" + total.hexdigest(), size
+
+
+def _chunks(objects: Objects, name: str) -> Iterator[bytes]:
+    with objects.open(name) as file:
+        while chunk := file.read(1 << 20):
+            yield chunk
+
+
+def _export_receipts(state: State, publisher: Publisher, newest: int) -> None:
+    last = 0
+    for entry in state.ledger.entries(after=state.outbox.cursor(RECEIPTS)):
+        if entry.index > newest:
+            break
+        receipt, body = state.ledger.receipt(entry.run_id), state.ledger.receipt_body(entry.run_id)
+        if receipt is not None and body is not None:
+            _export(publisher, receipt, body)
+        last = entry.index
+        if not last % BATCH:
+            _note_exported(state, last)
+    if last:
+        _note_exported(state, last)
+
+
+def _note_exported(state: State, index: int, sink: str = RECEIPTS) -> None:
+    with state.transaction(durable=False) as tx:
+        tx.outbox.advance(sink, index)
+
+
+def export_checkpoints(state: State, publisher: Publisher, newest: int) -> None:
+    """For everybody to keep: whoever has one sees whether the ledger was cut or forked before it."""
+    last = 0
+    for size, note in state.ledger.checkpoints(after=state.outbox.cursor(CHECKPOINTS)):
+        if size > newest:
+            break
+        body = note.encode()
+        publisher.write_file(checkpoint_path(size), digest(body), len(body), f"checkpoint/{size}", [body])
+        last = size
+    if last:
+        _note_exported(state, last, CHECKPOINTS)
+
+
+def _export(publisher: Publisher, receipt: Receipt, body: bytes) -> None:
+    """As it is stored. A dry run foretells the receipt that the real run would leave, to the byte."""
+    if receipt.dry_run:
+        body = canonical(msgspec.structs.replace(receipt, dry_run=False))
+    publisher.write_file(receipt_path(receipt), digest(body), len(body), f"receipt/{receipt.run_id}", [body])

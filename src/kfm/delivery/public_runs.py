@@ -1,0 +1,173 @@
+"""Reads what a run's public record is made of: the receipt, the versions and how they differ. `masking` makes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kfm.engine.protected.encrypted_objects import sealed_with
+from kfm.engine.protected.source_classification import address
+from kfm.errors import Corrupt
+from kfm.masking.masked_run import Known, may_be_named
+from kfm.masking.masked_run import public_run as told
+from kfm.model import manifests
+from kfm.model.manifests import Change, Key
+from kfm.model.names import is_digest
+from kfm.model.ports import Objects, State
+from kfm.model.preview_records import is_made
+from kfm.model.public_run import PublicRun
+from kfm.model.records import DatasetVersion, LedgerEntry, ManifestEntry, Receipt
+from kfm.projections.artifacts import published_path
+
+SAME_MOMENT = 1000  # runs that may have ended in the same moment
+
+
+def public_runs(state: State, objects: Objects, *, after: int = 0) -> Iterator[PublicRun]:
+    """Every run that ended after this entry of the ledger, in the order of it."""
+    return (public_run(state, objects, entry) for entry in state.ledger.entries(after=after))
+
+
+def public_run(state: State, objects: Objects, entry: LedgerEntry, *, parts: bool = True) -> PublicRun:
+    """The run of an entry of the ledger. Reads of a manifest only what the run changed, and without `parts` none of it;
+    Corrupt where something that is named is not there."""
+    receipt = state.ledger.receipt(entry.run_id)
+    if receipt is None:
+        raise Corrupt(f"run {entry.run_id} has no receipt", hint="see `kfm doctor --deep`")
+    known = _known(state, objects, receipt)
+    made = next((item.checksum for item in receipt.outputs if item.kind == "dataset"), "")
+
+    def path_of(each: ManifestEntry) -> str:
+        return published_path(receipt.dataset, made, each).removeprefix(f"datasets/{receipt.dataset}/")
+
+    changes = _changes(objects, receipt, made, known) if made and parts else iter(())
+    restored = _restored(state, objects, entry, known) if parts else iter(())
+    return told(entry, receipt, known, changes, path_of, restored)
+
+
+def _known(state: State, objects: Objects, receipt: Receipt) -> Known:
+    run = state.runs.get(receipt.run_id)
+    version, before = _versions(state, receipt)
+    if run is None and version is None and not receipt.job_type.startswith("operation."):
+        version = _there(state, receipt.dataset)
+    maker = None
+    if run is None and version is not None:
+        maker = state.runs.get(version.validated_by or version.run_id)
+    sealed = {
+        item.checksum for item in receipt.inputs if is_digest(item.checksum) and sealed_with(objects, item.checksum)
+    }
+    closed: set[str] = set()
+    if not state.protected.is_empty():
+        for item in receipt.inputs:
+            standing = state.protected.standing(f"source/{address(item.id, '')}")
+            if standing is not None and standing.level != "public":
+                closed.add(item.id)
+    return Known(run, maker, version, before, frozenset(sealed), frozenset(closed))
+
+
+def _versions(state: State, receipt: Receipt) -> tuple[DatasetVersion | None, DatasetVersion | None]:
+    made = next((item.checksum for item in receipt.outputs if item.kind == "dataset"), "")
+    move = next((move for move in receipt.moves if move.ref.startswith(("processed/", "published/"))), None)
+    after, before = (made or (move.after if move else "")), (move.before if move else made)
+    if move is not None and not after:  # a withdrawal speaks of what it takes away
+        after = before
+    find = state.ledger.version
+    dataset = receipt.dataset
+    version = find(dataset, after) if after else None
+    if version is not None and _is_preview(receipt):
+        before = version.supersedes
+    return version, find(dataset, before) if before else None
+
+
+def _is_preview(receipt: Receipt) -> bool:
+    """It went out from what is processed, and put what it made elsewhere."""
+    return any(is_made(move.ref) for move in receipt.moves)
+
+
+def _there(state: State, dataset: str) -> DatasetVersion | None:
+    at = state.refs.at(f"processed/{dataset}")
+    return state.ledger.version(dataset, at) if at else None
+
+
+def _changes(objects: Objects, receipt: Receipt, made: str, known: Known) -> Iterator[Change]:
+    """From what was there before, as far as that may be named; of a version under a key nobody can read the parts."""
+    move = next((move for move in receipt.moves if move.ref.startswith("processed/")), None)
+    before = move.before if move is not None else made
+    if known.version is not None and _is_preview(receipt):
+        before = known.version.supersedes
+    if before and before != made and not may_be_named(known.before):
+        before = ""
+    return manifests.changes(objects, before, made)
+
+
+def _restored(state: State, objects: Objects, entry: LedgerEntry, known: Known) -> Iterator[tuple[Change, str]]:
+    """What stands otherwise than the run before left it, with the version in which it became so. Nothing, where a run
+    goes on from there, or publishes what stands."""
+    dataset, now = entry.dataset, _stands(entry)
+    if not now or not may_be_named(known.version):
+        return
+    earlier = map(_stands, state.ledger.entries_of(dataset, before=entry.index))
+    before = next((version for version in earlier if version), "")
+    went_on = any(
+        move.ref.startswith("processed/") and (move.before, move.after) == (before, now) for move in entry.moves
+    )
+    if before in ("", now) or went_on:
+        return
+    named = may_be_named(state.ledger.version(dataset, before))
+    changes = list(manifests.changes(objects, before if named else "", now))
+    homes = _homes(state, objects, dataset, now, {change.key for change in changes if change.new is not None})
+    for change in changes:
+        yield change, homes.get(change.key, "")
+
+
+def _stands(entry: LedgerEntry) -> str:
+    """The version of its dataset that a run made current or public; empty: none."""
+    refs = (f"processed/{entry.dataset}", f"published/{entry.dataset}")
+    return next((move.after for move in reversed(entry.moves) if move.ref in refs and move.after), "")
+
+
+def _homes(state: State, objects: Objects, dataset: str, version: str, keys: set[Key]) -> dict[Key, str]:
+    """The version in which each of these keys became what it is, back from one that has them all."""
+    found: dict[Key, str] = {}
+    while len(found) < len(keys):
+        record = state.ledger.version(dataset, version)
+        before = record.supersedes if record is not None else ""
+        if not before or not may_be_named(state.ledger.version(dataset, before)):
+            return {**dict.fromkeys(keys, version), **found}
+        for change in manifests.changes(objects, before, version):
+            if change.key in keys:
+                found.setdefault(change.key, version)
+        version = before
+    return found
+
+
+def entry_of(state: State, run_id: str) -> LedgerEntry:
+    """The entry of a run in the ledger."""
+    receipt = state.ledger.receipt(run_id)
+    if receipt is None:
+        raise Corrupt(f"run {run_id} has no receipt", hint="see `kfm doctor --deep`")
+    found = _by_time(state, run_id, receipt.finished_at)
+    if found is None:  # a clock that was set back
+        found = next((each for each in state.ledger.entries_of(receipt.dataset) if each.run_id == run_id), None)
+    if found is None:
+        raise Corrupt(f"the ledger has no entry for run {run_id}", hint="see `kfm audit verify`")
+    return found
+
+
+def _by_time(state: State, run_id: str, at: str) -> LedgerEntry | None:
+    """The ledger is in the order of time, so that an entry is found without reading those before it."""
+    ledger = state.ledger
+    low, high = 1, next((entry.index for entry in ledger.entries(reverse=True, limit=1)), 0)
+    last = high
+    while low < high:
+        middle = (low + high) // 2
+        entry = ledger.entry(middle)
+        if entry is not None and entry.ts < at:
+            low = middle + 1
+        else:
+            high = middle
+    for index in range(low, min(last, low + SAME_MOMENT) + 1):
+        entry = ledger.entry(index)
+        if entry is None or entry.ts > at:
+            return None
+        if entry.run_id == run_id:
+            return entry
+    return None

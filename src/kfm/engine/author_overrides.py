@@ -1,0 +1,93 @@
+"""What an author's updater says beside its three methods, and how far that goes: it can add, and take nothing away."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import msgspec
+
+from kfm.engine.acquire import author_call
+from kfm.engine.run_context import RunContext, is_public
+from kfm.engine.stage_results import Executed, Planned
+from kfm.errors import Refused
+from kfm.model.canonical import canonical
+from kfm.model.names import is_digest
+from kfm.model.records import DatasetVersion, Item, RunTelemetry
+from kfm.model.updater import Updater
+from kfm.parsing.characters import is_printable
+
+MOST = 1000  # things that are named beside what was read
+DECLARED = ("sensitivity", "license")  # nobody but the configuration says these
+
+
+def upserted(context: RunContext, version: DatasetVersion, planned: Planned, executed: Executed) -> DatasetVersion:
+    """The version as its author would have it: with more metadata, and otherwise the same."""
+    updater, kind = context.updater, type(context.updater)
+    if kind.upsert is Updater.upsert and kind.conclude is Updater.conclude:
+        return version
+    last = dict(executed.tail_rows)  # the commit is still to store these
+
+    def made(step_id: str) -> bytes:
+        for position, step in enumerate(chain.from_iterable(planned.plan.each(context.ports.state))):
+            if step.id == step_id:
+                digest = executed.results.get(position)[1]
+                return context.ports.plain(last[digest]) if digest in last else context.ports.objects.read(digest)
+        raise _refused(context, "conclude", "the name of no step", "give the id of a step of the plan")
+
+    said = author_call(context, "upsert", lambda: updater.conclude(version, planned.inputs, made))
+    if type(said) is not DatasetVersion or msgspec.structs.replace(said, metadata=version.metadata) != version:
+        raise _refused(
+            context, "upsert", "another version than the one that was made", "change nothing but its metadata"
+        )
+    canonical(said.metadata)  # BadInput, where it is nothing that can be kept
+    if said.metadata != version.metadata and not is_public(context):
+        raise _refused(
+            context, "upsert", "words on data that is not public", "say them in kfm.yml, where a gate reads them"
+        )
+    if any(said.metadata.get(name) != version.metadata.get(name) for name in DECLARED):
+        raise _refused(context, "upsert", "another sensitivity or license", "say these in kfm.yml")
+    return said
+
+
+def further(context: RunContext, read: list[Item]) -> list[Item]:
+    """What its author names beside what was read, which stays."""
+    updater = context.updater
+    if type(updater).lineage is Updater.lineage:
+        return []
+    said = author_call(context, "lineage", lambda: list(updater.lineage(tuple(read))))
+    if not all(item in said for item in read):
+        raise _refused(context, "lineage", "less than was read", "give all that it was handed, and what else there is")
+    more = [item for item in said if item not in read]
+    if more and not is_public(context):
+        raise _refused(context, "lineage", "names beside data that is not public", "give what it was handed")
+    if len(more) > MOST or not all(map(_is_named, more)):
+        raise _refused(context, "lineage", "something that is no address with a digest", 'give Item(kind="uri", …)')
+    return more
+
+
+def _is_named(item: object) -> bool:
+    if type(item) is not Item or not all(type(text) is str for text in (item.id, item.checksum)):
+        return False
+    if item.kind not in ("uri", "file") or item.id.startswith("kfm://"):
+        return False
+    return 0 < len(item.id) <= 2000 and is_printable(item.id) and is_digest(item.checksum) and not item.zone
+
+
+def measured(context: RunContext, found: RunTelemetry) -> RunTelemetry:
+    """With what energy it took, if its author says so. Nothing fails because of that: it is told after the fact."""
+    updater = context.updater
+    if type(updater).telemetry is Updater.telemetry or not is_public(context):
+        return found
+    try:
+        said = updater.telemetry(found)
+        made = msgspec.convert(msgspec.to_builtins(said), RunTelemetry)
+        canonical(made)
+    except Exception as problem:
+        context.say("telemetry.ignored", error_type=type(problem).__name__)
+        return found
+    names = ("energy_kwh", "co2e_g", "energy_method")
+    return msgspec.structs.replace(found, **{name: getattr(made, name) for name in names})
+
+
+def _refused(context: RunContext, method: str, what: str, hint: str) -> Refused:
+    return Refused(f"{method}() of {context.updater.id} gives {what}", hint=hint)

@@ -1,0 +1,153 @@
+"""Versions of other datasets as inputs: pinned to their digests, all from one look at the refs.
+
+A version that is read is what a ref of its dataset was at; its digest is the content of the input. Of a version with
+one key, or of the key that is asked for, the bytes are read like those of any source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+
+import msgspec
+
+from kfm.engine.run_context import RunContext
+from kfm.engine.stage_results import Wanted
+from kfm.errors import Corrupt, Denied, Refused
+from kfm.model import manifests
+from kfm.model.canonical import canonical
+from kfm.model.keys import digest
+from kfm.model.labels import LEVELS, PUBLISHABLE
+from kfm.model.operation_target import REF
+from kfm.model.ports import Objects
+from kfm.model.records import DataContract, DatasetVersion, ManifestEntry, SourceRef
+
+ZONES = ("processed", "published")
+
+
+class Versions:
+    """Those that one run reads."""
+
+    def __init__(self, context: RunContext) -> None:
+        self._walk = context
+        self._at: dict[str, str] | None = None
+
+    def pin(
+        self, name: str, wanted: Wanted, contract: DataContract | None, partition: tuple[str, ...], complete: bool
+    ) -> SourceRef:
+        version = self._version(name, wanted)
+        entry = self._entry(name, wanted, version, contract)
+        return SourceRef(
+            uri=REF + wanted.ref,
+            content_hash=version.digest,
+            size=version.size if entry is None else entry.size,
+            name=name,
+            media_type="" if entry is None else entry.media_type,
+            # Which key it is belongs to what was read: with a contract it is told with that.
+            partition=partition if contract is not None else (*wanted.key, *partition),
+            complete=complete,
+            contract_hash=self._held(version) if contract is None else _against(contract, wanted.key),
+            accepted_hash="" if entry is None else entry.digest,
+        )
+
+    def _version(self, name: str, wanted: Wanted) -> DatasetVersion:
+        state = self._walk.ports.state
+        if self._at is None:  # of all of them at once: a set of versions that there was
+            with state.reading():
+                self._at = {each.ref: state.refs.at(each.ref) for each, _ in self._walk.ports.datasets.values()}
+        at = wanted.version or self._at[wanted.ref]
+        if not at:
+            raise self._not_there(name, wanted)
+        found = state.ledger.version(wanted.dataset, at)
+        if found is None and wanted.version:
+            raise Refused(
+                f"source {name}: {wanted.dataset} never had the version {at[:19]}",
+                hint=f"see `kfm refs history {wanted.ref}`, and correct `version` in kfm.yml",
+            )
+        if found is None:
+            raise Corrupt(f"who made {at} is not recorded", hint="see `kfm doctor --deep`")
+        return found
+
+    def _not_there(self, name: str, wanted: Wanted) -> Refused:
+        for last in self._walk.ports.state.refs.history(wanted.ref, reverse=True, limit=1):
+            return Refused(
+                f"source {name}: {wanted.ref} was withdrawn {last.ts}: there is no version of it to read",
+                hint=f"see `kfm refs history {wanted.ref}`; what was made of it before stays until it is made anew",
+            )
+        do = f"kfm run {wanted.dataset}" if wanted.zone == "processed" else f"kfm promote {wanted.dataset}"
+        return Refused(f"source {name}: {wanted.dataset} has no {wanted.zone} version yet", hint=f"first: `{do}`")
+
+    def _entry(
+        self, name: str, wanted: Wanted, version: DatasetVersion, contract: DataContract | None
+    ) -> ManifestEntry | None:
+        """The one entry that is read; None: all of them, which only code can."""
+        objects = _readable(self._walk)
+        if wanted.key:
+            found = manifests.find(objects, version.digest, wanted.key)
+            if found is None:
+                raise Refused(
+                    f"source {name}: version {version.digest[:19]} of {wanted.dataset} does not have the key it reads",
+                    hint=f"`kfm cat {wanted.ref}` lists its keys; correct `key` in kfm.yml",
+                )
+            return found
+        first = list(islice(manifests.entries(objects, version.digest), 2))
+        if len(first) == 1:
+            return first[0]
+        if contract is not None or self._walk.updater.declared:
+            raise Refused(
+                f"source {name}: {wanted.dataset} has {version.entries} keys, and one of them is to be read",
+                hint=f"say which: `key: […]`; `kfm cat {wanted.ref}` lists them",
+            )
+        return None
+
+    def _held(self, version: DatasetVersion) -> str:
+        """What its own sources were held against, if all of them were: whoever reads it need not say it again."""
+        said = version.validation
+        whole = 0 < said.get("sources", 0) == said.get("contracts", 0)
+        if not whole or any(name.startswith("unheld/") for name in said):
+            return ""
+        run = self._walk.ports.state.runs.get(version.validated_by or version.run_id)
+        return digest(canonical([ref.contract_hash for ref in run.inputs])) if run is not None else ""
+
+
+def _against(contract: DataContract, key: tuple[str, ...]) -> str:
+    return digest(canonical([contract, key] if key else contract))
+
+
+def _readable(context: RunContext) -> Objects:
+    if context.ports.protection is None:
+        return context.ports.objects
+    from kfm.engine.protected.encrypted_objects import OpeningObjects
+
+    return OpeningObjects(context.ports.objects, context.ports.protection.with_id)
+
+
+def version_of(ref: SourceRef) -> str:
+    """The dataset whose version this input is; empty: it is none."""
+    zone, _, dataset = ref.uri.removeprefix(REF).partition("/")
+    return dataset if ref.uri.startswith(REF) and zone in ZONES else ""
+
+
+def inherit(context: RunContext, refs: Iterable[SourceRef]) -> None:
+    """What is made of versions is no more open than any of them was when it was made, whatever is declared now."""
+    said = context.ports.metadata.get("sensitivity")
+    for ref in refs:
+        dataset = version_of(ref)
+        version = (
+            context.ports.state.ledger.version(dataset, ref.content_hash) if dataset and ref.content_hash else None
+        )
+        then = version.metadata.get("sensitivity") if version is not None else None
+        if then is None or then == "public":
+            continue
+        if then == "closed" or then not in LEVELS:
+            raise Denied(
+                f"{context.dataset} reads {dataset}, which is closed, and what is closed is not used at all",
+                hint="ask who closed it",
+                rule="dataset.sensitivity",
+            )
+        if said is None and then in PUBLISHABLE:
+            continue  # nobody says that it may be public, which is less
+        if said is None or LEVELS.index(then) > LEVELS.index(said):
+            said = then
+    if said != context.ports.metadata.get("sensitivity"):
+        context.ports = msgspec.structs.replace(context.ports, metadata={**context.ports.metadata, "sensitivity": said})

@@ -1,0 +1,232 @@
+"""Reads files from anyone in a process of its own, where the library that reads them is not ours.
+
+Such a library may crash, hang, or take all memory there is: then the child dies, and the source is held like any other
+that cannot be read. The child has bounds on memory, on processor time and on time; it is handed the file, opens no
+other one and no connection (landlock.py), and answers in frames of bounded length: a letter, a length, bytes.
+
+A reader lives in `inspection`, and finds the bytes in `open_body()`, which has a descriptor: /proc/self/fd/N is a path
+for a library that wants one. Where the kernel cannot confine, only `UNCONFINED` formats are read.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, BinaryIO
+
+import msgspec
+
+from kfm.engine.isolation.landlock import libraries
+from kfm.errors import BadInput, Unavailable
+from kfm.model.canonical import canonical
+from kfm.model.records import DataContract, Finding
+from kfm.validation.source_check import Inspection, nothing_found
+
+MEMORY = 2 << 30  # bytes
+SECONDS = 300  # of the processor
+PER_SECOND = 1 << 20  # bytes of a source for which it gets one more
+PATIENCE = 4  # seconds of time for one of the processor, which others use too
+FRAME = 1 << 20  # bytes of one, but for the answer
+MOST_SAID = 16 << 20  # bytes of the answer
+UNCONFINED = ("parquet",)  # formats that can name no other file
+COPY = 1 << 20
+_SETTINGS = {
+    "ARROW_DEFAULT_MEMORY_POOL": "system",  # others reserve far more than they use
+    "ARROW_IO_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MALLOC_ARENA_MAX": "1",
+    "GDAL_NUM_THREADS": "1",
+}
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What the child is told."""
+
+    contract: bytes
+    expects: bool
+    source: str
+    before: int
+    memory: int
+    seconds: int
+    confined: bool  # or not at all
+    only_described: bool = False
+
+
+class Died(Exception):
+    """The child ended before it had answered; `how` says in a few words."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__(how)
+        self.how = how
+
+
+def inspect_apart(
+    scratch: Callable[[], BinaryIO],
+    open_body: Callable[[], BinaryIO],
+    contract: DataContract,
+    source: str,
+    accept: Callable[[bytes], None],
+    hold: Callable[[bytes], None],
+    before: int = 0,
+) -> Inspection:
+    """As `inspect`, in a child. The bytes are copied to where it can read at any place, and verified on the way."""
+    expects = type(contract) is not DataContract
+    confined = contract.format not in UNCONFINED
+    asked = Asked(canonical(contract), expects, source, before, MEMORY, SECONDS, confined)
+    try:
+        return _asked(scratch, open_body, asked, accept, hold)
+    except Died as death:
+        return _held(source, contract.format, death.how)
+
+
+def describe_apart(scratch: Callable[[], BinaryIO], open_body: Callable[[], BinaryIO], form: str) -> dict[str, Any]:
+    """What a file of this format that passed says of itself; nothing, if it cannot be read any more."""
+    contract = msgspec.convert({"format": form}, DataContract)
+    asked = Asked(canonical(contract), False, "", 0, MEMORY, SECONDS, form not in UNCONFINED, only_described=True)
+    try:
+        return _asked(scratch, open_body, asked, lambda _: None, lambda _: None).described or {}
+    except Died:
+        return {}
+
+
+def _asked(
+    scratch: Callable[[], BinaryIO],
+    open_body: Callable[[], BinaryIO],
+    asked: Asked,
+    accept: Callable[[bytes], None],
+    hold: Callable[[bytes], None],
+) -> Inspection:
+    with scratch() as file:
+        with open_body() as body:
+            size = 0
+            while piece := body.read(COPY):
+                file.write(piece)
+                size += len(piece)
+        file.flush()
+        given = _Given(file, size)
+        try:
+            seconds = asked.seconds + size // PER_SECOND
+            return _answer(given, msgspec.structs.replace(asked, seconds=seconds), accept, hold)
+        finally:
+            given.close()
+
+
+def in_memory(body: bytes) -> int:
+    """A descriptor of these bytes, at the first."""
+    fd = os.memfd_create("kfm")
+    left = memoryview(body)
+    while left:
+        left = left[os.write(fd, left) :]
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+class _Given:
+    """The file as a descriptor: its own, or one in memory for what is in memory only."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        file.seek(0)
+        self._own = -1
+        try:
+            self.fd = file.fileno()
+            os.lseek(self.fd, 0, os.SEEK_SET)
+        except OSError:  # also of a file that has no descriptor
+            self.fd = self._own = in_memory(file.read(size))
+
+    def close(self) -> None:
+        if self._own >= 0:
+            os.close(self._own)
+
+
+def _answer(given: _Given, asked: Asked, accept: Callable[[bytes], None], hold: Callable[[bytes], None]) -> Inspection:
+    told = in_memory(msgspec.json.encode(asked))  # too long for a command line, and nobody else's to read
+    try:
+        child = subprocess.Popen(
+            [sys.executable, "-P", "-m", "kfm.engine.isolation.sandbox_child", str(told)],
+            stdin=given.fd,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={"PYTHONPATH": os.pathsep.join(libraries()), "PATH": os.defpath, **_SETTINGS},
+            pass_fds=(told,),
+        )
+    finally:
+        os.close(told)
+    late = threading.Event()
+    watch = threading.Timer(PATIENCE * asked.seconds, _end, (child, late))
+    watch.daemon = True
+    watch.start()
+    answer: Inspection | None = None
+    try:
+        with _stdout(child) as frames:
+            while (frame := _frame(frames)) is not None:
+                kind, body = frame
+                if kind == b"a":
+                    accept(body)
+                elif kind == b"h":
+                    hold(body)
+                elif kind == b"r":
+                    answer = msgspec.json.decode(body, type=Inspection)
+                else:
+                    raise _refusal(body)
+        code = child.wait()
+    except (_NoFrame, msgspec.MsgspecError):
+        raise Died("crashed over it") from None
+    finally:
+        child.kill()  # nothing, where it has ended
+        child.wait()
+        watch.cancel()
+    if late.is_set():
+        raise Died("took more time than it may")
+    if code != 0 or answer is None:
+        raise Died(_how(code))
+    return answer
+
+
+def _end(child: subprocess.Popen[bytes], late: threading.Event) -> None:
+    late.set()
+    child.kill()
+
+
+def _stdout(child: subprocess.Popen[bytes]) -> BinaryIO:
+    assert child.stdout is not None
+    return child.stdout  # type: ignore[return-value]
+
+
+class _NoFrame(Exception):
+    """Something else was written where frames are: nothing more is believed."""
+
+
+def _frame(frames: BinaryIO) -> tuple[bytes, bytes] | None:
+    """None at the end, also in the middle of one."""
+    head = frames.read(9)
+    if len(head) < 9:
+        return None
+    kind, size = head[:1], int.from_bytes(head[1:], "big")
+    if kind not in (b"a", b"h", b"r", b"x") or size > (FRAME if kind in (b"a", b"h") else MOST_SAID):
+        raise _NoFrame
+    body = frames.read(size)
+    return (kind, body) if len(body) == size else None
+
+
+def _refusal(body: bytes) -> Exception:
+    kind, message, hint = msgspec.json.decode(body, type=tuple[str, str, str])
+    return (Unavailable if kind == "unavailable" else BadInput)(message, hint=hint)
+
+
+def _how(code: int) -> str:
+    if code == -signal.SIGXCPU or code == -signal.SIGKILL:
+        return "took more time or memory than it may"
+    if code < 0:
+        return "crashed over it"
+    return "took more memory than it may" if code == 3 else "ended before it had read it"
+
+
+def _held(source: str, form: str, how: str) -> Inspection:
+    what = f"the reader of {form} {how}; the source is held"
+    cause = Finding(source=source, rule=f"{form}.limits", message=what, row=0, column="", held=True)
+    return nothing_found(cause)

@@ -1,0 +1,22 @@
+"""Lineage: what the run read goes into the embedded graph, and its journal is closed. What it made is in the receipt;
+whoever tells others of it follows the ledger."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kfm.engine.run_context import RunContext
+from kfm.engine.run_journal import Journal
+from kfm.engine.stage_results import Assembled, Executed
+from kfm.model.lineage_edges import used
+from kfm.model.ports import Tx
+from kfm.model.records import Phase
+
+
+def trace(context: RunContext, journal: Journal, executed: Executed, made: Assembled, tx: Tx) -> None:
+    context.stage = "LINEAGE"
+    tx.lineage.keep(journal.run.run_id, used(made.of, made.moves, made=made.version is not None))
+    # The last segment of the run: its last steps, the moves and the lineage are done, all or none.
+    payload = {"moves": [msgspec.to_builtins(move) for move in made.moves]}
+    phases: list[Phase] = ["EXECUTE", "UPSERT", "LINEAGE"]
+    journal.append(tx, executed.results, phases, done=executed.tail, failed=executed.tail_failed, payload=payload)

@@ -1,0 +1,218 @@
+"""Nothing protected goes out: what was made is held against the fingerprints of everything that is protected here.
+
+Asked when a run has made something that could be published, and again before it is. So a protected table does not get
+out under another name, with other line ends, as some of its columns, as GeoJSON or with rounded digits. Not known
+again are coordinates of another projection, and what somebody wrote anew in other words. Told are rules and counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from kfm.engine.protected.protection import fingerprints
+from kfm.engine.run_context import Ports, RunContext
+from kfm.engine.stage_results import Executed, Planned
+from kfm.errors import Denied
+from kfm.masking.fingerprints import Fingerprints, Marker, of_stored
+from kfm.masking.leak_scanner import Report, one_cell, scan
+from kfm.model.canonical import canonical
+from kfm.model.manifests import entries
+from kfm.model.records import DatasetVersion, Decision, RefMove, Standing
+
+GATE = "leaks"
+LOOK = "leaks.review"  # the rule by which somebody has to look first
+MOST_COMING = 1 << 28  # bytes of a source that are looked through on their way in
+
+
+class Known(NamedTuple):
+    """All that one key knows."""
+
+    marker: Marker
+    prints: Fingerprints
+
+
+def known(ports: Ports) -> list[Known]:
+    """Denied where a key is not at hand: what it alone knows again could not be found."""
+    found: dict[str, Fingerprints] = {}
+    for key_id, body in ports.state.protected.fingerprints():
+        found[key_id] = found.get(key_id, Fingerprints()) | of_stored(body)
+    out = []
+    for key_id, prints in found.items():
+        key = ports.protection.with_id(key_id) if ports.protection is not None else None
+        if key is None:
+            raise Denied(
+                f"there are fingerprints under key {key_id}, which is not at hand: nothing can be held against them",
+                hint="do this where the key is, named under `custodians:`",
+                rule="key.missing",
+            )
+        out.append(Known(Marker(fingerprints(key)), prints))
+    return out
+
+
+def check_made(context: RunContext, planned: Planned, executed: Executed) -> None:
+    """What a run has made, before it is committed; what is sealed never goes out."""
+    if context.ports.protection is None or context.ports.seal is not None or not (marks := known(context.ports)):
+        return
+    waiting, results = dict(executed.tail_rows), executed.results
+    position = -1
+    for batch in planned.plan.each(context.ports.state):
+        for step in batch:
+            position += 1
+            if step.key is None or not results.is_done(position):
+                continue
+            _, name, _, media_type = results.get(position)
+            body = waiting.get(name)
+            said = canonical([list(step.key), media_type, results.described.get(position, {})])
+            bodies = [context.ports.objects.read(name) if body is None else body, said]
+            _deny(_found(bodies, marks, context.standing), f"what this run of {context.dataset} has made")
+
+
+def check_came(ports: Ports, dataset: str, pieces: Iterable[bytes]) -> None:
+    """Bytes of a source of which nobody says that it is protected, before they are stored in clear. What cannot be
+    read, or is too much to be held at once, is looked at when something was made of it."""
+    marks = known(ports)
+    if not marks:
+        return
+    body = bytearray()
+    for piece in pieces:
+        body += piece
+        if len(body) > MOST_COMING:
+            return
+    reports = [scan(bytes(body), one.prints, one.marker) for one in marks]
+    leaks = [leak for report in reports if report.verdict == "deny" for leak in report.leaks]
+    found = Counter({leak.rule: leak.count for leak in leaks if leak.rule != "gate.unreadable"})
+    _deny(found, f"a source of {dataset}, which nobody labelled")
+
+
+def check_published(context: RunContext, move: RefMove) -> None:
+    """A version on its way out: how it stands, every byte of it, its names and what is said of it."""
+    dataset = move.ref.partition("/")[2]
+    version = context.ports.state.ledger.version(dataset, move.after)
+    if version is None:
+        return  # the gate says so
+    standing = version.standing
+    if standing is not None and not standing.publishable():
+        _refuse(context, move, list(standing.rules), f"{move.ref} may not move: it is {standing.level}")
+    if context.ports.protection is None or not (marks := known(context.ports)):
+        return
+    found, doubts = _judged(_candidates(context.ports, version), marks, standing)
+    if found:
+        reasons = [f"{rule}: {count}" for rule, count in sorted(found.items())]
+        _refuse(context, move, reasons, f"{move.ref} may not move: something protected was found in it")
+    if doubts and not _was_looked_at(context, move):
+        reasons = [f"{rule}: {count}" for rule, count in sorted(doubts.items())]
+        _refuse(
+            context,
+            move,
+            reasons,
+            f"{move.ref} is held: what was found in it may be chance, or protected",
+            rule=LOOK,
+            hint="look at it, see `kfm review list`; whoever signs for exactly this version from now on has seen it",
+        )
+
+
+def _refuse(
+    context: RunContext,
+    move: RefMove,
+    reasons: list[str],
+    what: str,
+    *,
+    rule: str = "",
+    hint: str = "what is protected leaves through masking only; see `kfm labels show`",
+) -> None:
+    rules = [rule] if rule else []
+    no = Decision(gate=GATE, allow=False, subject=move.after, policy_digest="", reasons=reasons, rules=rules)
+    context.reached.decisions.append(no)
+    raise Denied(
+        f"{what}: " + ", ".join(reasons),
+        hint=hint,
+        rule=rule or (reasons[0].partition(":")[0] if reasons else ""),
+    )
+
+
+def _was_looked_at(context: RunContext, move: RefMove) -> bool:
+    """Have those who must signed for this very version since it was first held for them to look at?"""
+    dataset, ledger = move.ref.partition("/")[2], context.ports.state.ledger
+    first = ""
+    for entry in ledger.entries_of(dataset):  # the newest first
+        receipt = ledger.receipt(entry.run_id)
+        if receipt is not None and any(
+            (said.gate, said.subject, said.rules) == (GATE, move.after, [LOOK]) for said in receipt.policy_decisions
+        ):
+            first = receipt.finished_at
+    return bool(first) and context.ports.signed_since(dataset, move.after, first)
+
+
+def _deny(found: Counter[str], what: str) -> None:
+    if found:
+        raise Denied(
+            f"something protected was found in {what}: "
+            + ", ".join(f"{rule}: {count}" for rule, count in sorted(found.items())),
+            hint="what is protected leaves through masking only; see `kfm labels show`",
+            rule=min(found),
+        )
+
+
+def _candidates(ports: Ports, version: DatasetVersion) -> Iterator[bytes]:
+    yield canonical([version.dataset, version.metadata])
+    for entry in entries(ports.objects, version.digest):
+        yield canonical(entry)
+        yield ports.objects.read(entry.digest)
+
+
+def _found(bodies: Iterable[bytes], marks: list[Known], standing: Standing | None) -> Counter[str]:
+    """Rules that deny, with how often; a hint that could be chance is looked at before it is published."""
+    return _judged(bodies, marks, standing)[0]
+
+
+def _judged(
+    bodies: Iterable[bytes], marks: list[Known], standing: Standing | None
+) -> tuple[Counter[str], Counter[str]]:
+    """What denies, and what somebody has to look at."""
+    found: Counter[str] = Counter()
+    doubts: Counter[str] = Counter()
+    for body in bodies:
+        own, rest = _of_cells(body, standing)
+        reports = [own, *(scan(rest, one.prints, one.marker) for one in marks)]
+        for report in reports:
+            kind = {"deny": found, "review": doubts}.get(report.verdict)
+            if kind is not None:
+                kind.update({leak.rule: leak.count for leak in report.leaks})
+    return found, doubts
+
+
+_CLEAN = Report(verdict="clean")
+
+
+def _of_cells(body: bytes, standing: Standing | None) -> tuple[Report, bytes]:
+    """Features of masked records: is all geography in them that of their cells, and what else is in them?
+
+    A cell's own corners and centre lie near what it stands for, often as near as a protected point with few digits. So
+    once they are known to be only that, they are not searched.
+    """
+    if standing is None or standing.level != "generalised" or standing.resolution is None or b'"cell"' not in body:
+        return _CLEAN, body
+    report = one_cell(body, standing.resolution)
+    if any(leak.rule == "gate.unreadable" for leak in report.leaks):
+        return _CLEAN, body  # no features: searched as they are
+    if report.verdict != "clean":
+        return report, body
+    return report, _without_places(body)
+
+
+def _without_places(body: bytes) -> bytes:
+    text = body.strip()
+    try:
+        whole = msgspec.json.decode(text)
+        features = whole["features"] if whole["type"] == "FeatureCollection" else [whole]
+    except msgspec.DecodeError:
+        features = [msgspec.json.decode(line) for line in text.splitlines()]
+    kept = []
+    for one in features:
+        properties = {name: value for name, value in one["properties"].items() if name != "centroid"}
+        kept.append(msgspec.json.encode([one.get("id"), properties]))
+    return b"\n".join(kept)

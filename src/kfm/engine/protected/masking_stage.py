@@ -1,0 +1,307 @@
+"""Masking on the way in: of a protected source only public records go on to plan() and perform().
+
+The raw rows are read where they lie sealed, once they passed their contract. What goes on is a source of the same
+format whose rows are the public records in public order, so that an author reads it as any other: of a table and of
+lines of JSON the listed columns and the record's own, of GeoJSON the cell as the feature's geometry. Partitions are
+those of the public rows.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, BinaryIO
+
+import msgspec
+
+from kfm.crypto.custodian_key import CustodianKey
+from kfm.engine.acquire import layout_of
+from kfm.engine.protected import protection as keys
+from kfm.engine.run_context import RunContext
+from kfm.errors import BadInput, Denied, Refused
+from kfm.masking.fingerprints import Fingerprints, Marker
+from kfm.masking.first_cells import learned, to_withdraw
+from kfm.masking.leak_scanner import over_masked
+from kfm.masking.mask import Prepared, mask, mask_columns, prepare
+from kfm.masking.public_record import PublicRecord, feature, in_public_order, properties
+from kfm.model.csv_format import line_of
+from kfm.model.labels import standing_of_record
+from kfm.model.masks import MaskingPolicy
+from kfm.model.records import DataContract, Layout, SourceRef, Standing
+from kfm.parsing.encodings import codec_of
+from kfm.parsing.strict_json import decode
+from kfm.projections.live_versions import standing as still_public
+
+FORMATS = ("csv", "ndjson", "geojson")
+ROUGH = 5  # the resolution from which on cells say something, where no label and no policy gives one
+_PLACES = (
+    ("decimallatitude", "decimallongitude"),
+    ("latitude", "longitude"),
+    ("lat", "lon"),
+    ("lat", "lng"),
+    ("lat", "long"),
+)
+_IDS = frozenset({"id", "trinomial", "site", "siteid", "recordid", "catalognumber", "occurrenceid", "sitenumber"})
+
+Columns = Mapping[str, Sequence[Any]]
+
+
+class Masked(msgspec.Struct, frozen=True):
+    """What may be planned from."""
+
+    body: bytes
+    partitions: tuple[str, ...]
+    records: int
+    hidden: dict[str, Any]  # how much of them, as a receipt may tell it
+
+
+def mask_source(
+    context: RunContext, ref: SourceRef, contract: DataContract | None, rows: Callable[[], BinaryIO]
+) -> Masked:
+    """The public records of a source. What is to be remembered of it goes to the facts of the run."""
+    name, standing = ref.name or "source", ref.standing
+    protection = context.ports.protection
+    policy = protection.policies.get(ref.name) if protection is not None else None
+    if protection is None or standing is None or policy is None:
+        raise Refused(
+            f"source {name} leaves only through masking, and has no masking policy",
+            hint="name one in kfm.yml, under `mask:` of the source",
+            rule="mask.policy-missing",
+        )
+    if ref.name in protection.unsigned:
+        raise Denied(
+            f"the masking policy of source {name} is not the one that was signed",
+            hint=f"put it back, or have it signed: `kfm mask deploy {context.dataset} {name} --key FILE --reason …`",
+            rule="mask.unsigned",
+        )
+    if contract is None or contract.format not in FORMATS:
+        raise Refused(
+            f"masking does not understand the format of source {name}",
+            hint=f"say `format:` {', '.join(FORMATS[:-1])} or {FORMATS[-1]}; nothing else can be masked",
+            rule="mask.format",
+        )
+    key = protection.key_of(standing.custodians[0])
+    with rows() as file:
+        table = columns_of(file, contract, name)
+    first = context.ports.state.protected.first_cells(key.key_id)
+    bound = prepare(policy, standing, keys.public_ids(key), first=first)
+    records = in_public_order(_masked(context, table, bound, key, standing))
+    moved = to_withdraw(first, records)
+    if moved and _is_public(context, standing):
+        raise Denied(
+            f"{len(moved)} records were published in finer cells than is allowed now",
+            hint="withdraw what shows them first: `kfm rollback DATASET --to nothing`",
+            rule="mask.first-cell",
+        )
+    known = learned(first, records) | {one.id: one.cell for one in records if one.id in moved and one.cell}
+    protection.facts.cells.setdefault(key.key_id, {}).update(known)
+    protection.facts.prints[key.key_id, ref.content_hash] = _prints(key, table, policy, bound).stored()
+    hidden = _counted(records, bound, max(map(len, table.values()), default=0))
+    return Masked(_written(records, bound, contract), _partitions(records, contract, name), len(records), hidden)
+
+
+def _counted(records: list[PublicRecord], bound: Prepared, rows: int) -> dict[str, Any]:
+    """How much is hidden, by rule and by column. What is less than k, or all but less than k, is not told: None."""
+    found, k = over_masked(records, bound), bound.policy.k
+
+    def told(count: int) -> int | None:
+        return count if count == 0 or count == found.records or k <= count <= found.records - k else None
+
+    return {
+        "records": found.records,
+        "withheld_records": count if (count := rows - found.records) == 0 or count >= k else None,
+        "without_location": told(found.without_location),
+        "by_rule": {rule: told(count) for rule, count in found.by_rule.items()},
+        "values": {name: told(count) for name, count in found.values.items()},
+    }
+
+
+def _masked(
+    context: RunContext, table: Columns, bound: Prepared, key: CustodianKey, standing: Standing
+) -> list[PublicRecord]:
+    """All rows; those of a record that has a label of its own under that label, or not at all."""
+    labels = context.ports.protection.labels if context.ports.protection is not None else None
+    own = {label.of.record for label in labels.labels if label.of.record} if labels is not None else set()
+    if not own or labels is None:
+        return mask_columns(table, bound)
+    ids = [bound.public_id(one, row) for row, one in enumerate(table.get(bound.policy.record_id, ()))]
+    marked = [row for row, identity in enumerate(ids) if identity in own]
+    left = set(marked)
+    rest = {name: [one for row, one in enumerate(column) if row not in left] for name, column in table.items()}
+    found = mask_columns(rest, bound)
+    for row in marked:
+        its_own = standing_of_record(labels, ids[row], standing, context.now()[:10])
+        if its_own.publishable():
+            closer = prepare(bound.policy, its_own, keys.public_ids(key), first=bound.first)
+            found.append(mask({name: column[row] for name, column in table.items()}, closer))
+    return found
+
+
+def learn(context: RunContext, ref: SourceRef, contract: DataContract | None, rows: Callable[[], BinaryIO]) -> None:
+    """Of a restricted source, which is not masked: by what its ids and places are known again, as far as it is read as
+    rows and its columns are known, by its masking policy or by their names."""
+    protection, standing = context.ports.protection, ref.standing
+    if protection is None or standing is None or contract is None or contract.format not in FORMATS:
+        return
+    key = protection.key_of(standing.custodians[0])
+    try:
+        with rows() as file:
+            table = columns_of(file, contract, ref.name or "source")
+    except (Refused, ValueError):
+        return  # its exact bytes are known all the same
+    policy = protection.policies.get(ref.name)
+    resolution = standing.resolution if standing.resolution is not None else ROUGH
+    protection.facts.prints[key.key_id, ref.content_hash] = _prints(key, table, policy, None, resolution).stored()
+
+
+def _is_public(context: RunContext, standing: Standing) -> bool:
+    """Does any version of this custodian's stand outside?"""
+    state = context.ports.state
+    for ref, _ in state.refs.all("published/"):
+        dataset = ref.partition("/")[2]
+        for version in still_public(state.refs.history(ref)):
+            made = state.ledger.version(dataset, version)
+            its = made.standing.custodians if made is not None and made.standing is not None else ()
+            if set(its) & set(standing.custodians):
+                return True
+    return False
+
+
+# -- what is known again
+
+
+def _prints(
+    key: CustodianKey, table: Columns, policy: MaskingPolicy | None, bound: Prepared | None, resolution: int = ROUGH
+) -> Fingerprints:
+    """Of ids and places. A place that the source itself gives no finer than a public cell is none that is protected:
+    the middle of a county is known to everybody."""
+    count = max(map(len, table.values()), default=0)
+    pairs = _pairs(table, policy)
+    if bound is not None and policy is not None:
+        stated = table.get(policy.location.accuracy.column, [None] * count)
+        pairs = [
+            pair for pair, said in zip(pairs, stated, strict=True) if "mask.accuracy" not in bound.place_of(said).rules
+        ]
+        resolution = bound.resolution
+    shown = policy.columns if policy is not None else {}
+    names = [name for name in table if name not in shown and (_is_id(name) or (policy and name == policy.record_id))]
+    ids = [str(one).strip() for name in names for one in table.get(name, ()) if isinstance(one, (str, int))]
+    texts = [(str(lat).strip(), str(lng).strip()) for lat, lng in pairs if lat is not None and lng is not None]
+    return Marker(keys.fingerprints(key)).of(ids, texts, finer_than=resolution)
+
+
+def _is_id(name: str) -> bool:
+    plain = name.lower().replace("_", "").replace(" ", "")
+    return plain in _IDS or plain.endswith("id")
+
+
+def _pairs(table: Columns, policy: MaskingPolicy | None) -> list[tuple[Any, Any]]:
+    count = max(map(len, table.values()), default=0)
+    nothing: Sequence[Any] = [None] * count
+    by_name = {name.lower().replace("_", ""): name for name in table}
+    if policy is not None and not policy.location.geometry:
+        names: tuple[str, str] | None = (policy.location.latitude, policy.location.longitude)
+    else:
+        names = next(((by_name[a], by_name[b]) for a, b in _PLACES if a in by_name and b in by_name), None)
+    if names is not None:
+        return list(zip(table.get(names[0], nothing), table.get(names[1], nothing), strict=True))
+    return [_point(one) for one in table.get("geometry", nothing)]
+
+
+def _point(geometry: Any) -> tuple[Any, Any]:
+    at = geometry.get("coordinates") if isinstance(geometry, dict) and geometry.get("type") == "Point" else None
+    return (at[1], at[0]) if isinstance(at, list) and len(at) in (2, 3) else (None, None)
+
+
+# -- rows in, rows out
+
+
+def columns_of(file: BinaryIO, contract: DataContract, name: str) -> dict[str, list[Any]]:
+    """A source that was inspected, by its columns."""
+    if contract.format == "csv":
+        return _of_table(file, layout_of(contract) or Layout(), name)
+    found = list(_of_lines(file, name) if contract.format == "ndjson" else _of_features(file, name))
+    names = dict.fromkeys(column for row in found for column in row)
+    return {column: [row.get(column) for row in found] for column in names}
+
+
+def _of_table(file: BinaryIO, layout: Layout, name: str) -> dict[str, list[Any]]:
+    import csv
+
+    from kfm.validation.text_rows import allow_long_fields
+
+    allow_long_fields()
+    with io.TextIOWrapper(file, codec_of(layout.encoding), newline="") as text:
+        rows = [row for row in csv.reader(text, delimiter=layout.delimiter) if row]
+    names = list(layout.columns) or (rows.pop(0) if rows else [])
+    if any(len(row) != len(names) for row in rows) or len(set(names)) != len(names):
+        raise _unreadable(name)
+    return {column: [row[at] for row in rows] for at, column in enumerate(names)}
+
+
+def _of_lines(file: BinaryIO, name: str) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(file, 1):
+        if line := line.strip():
+            row = decode(line, f"{name}, line {number}")
+            if not isinstance(row, dict):
+                raise _unreadable(name)
+            yield row
+
+
+def _of_features(file: BinaryIO, name: str) -> Iterator[dict[str, Any]]:
+    from kfm.validation.findings import Unreadable
+    from kfm.validation.json_records import ListInJson
+
+    try:
+        for number, record in enumerate(ListInJson(file, "features", alone=False).records(), 1):
+            one = decode(record, f"{name}, feature {number}")
+            if not isinstance(one, dict) or not isinstance(one.get("properties") or {}, dict):
+                raise _unreadable(name)
+            own = {key: one[key] for key in ("id", "geometry") if key in one}
+            yield {**(one.get("properties") or {}), **own}
+    except Unreadable as flaw:
+        raise BadInput(f"{name}: {flaw.message}") from None
+
+
+def _unreadable(name: str) -> Refused:
+    return Refused(
+        f"the rows of source {name} cannot be read for masking",
+        hint="a table has one name for each column and as many fields in each row; a record of JSON is an object",
+        rule="mask.table",
+    )
+
+
+_OWN = (
+    "cell",
+    "resolution",
+    "georeferenceAccuracy",
+    "coordinateUncertaintyInMeters",
+    "dataGeneralizations",
+    "informationWithheld",
+)
+
+
+def _written(records: list[PublicRecord], bound: Prepared, contract: DataContract) -> bytes:
+    if contract.format == "geojson":
+        return b'{"type":"FeatureCollection","features":[' + b",".join(map(feature, records)) + b"]}\n"
+    rows = [{"id": record.id, **properties(record)} for record in records]
+    names = ["id", *bound.names, *_OWN]
+    if contract.format == "ndjson":
+        return b"".join(msgspec.json.encode({name: row[name] for name in names}) + b"\n" for row in rows)
+    lines = [line_of(names)]
+    lines += [line_of(["" if row[name] is None else str(row[name]) for name in names]) for row in rows]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _partitions(records: list[PublicRecord], contract: DataContract, name: str) -> tuple[str, ...]:
+    column = contract.partition_by
+    if not column:
+        return ()
+    if records and column not in ("cell", *records[0].attributes):
+        raise Refused(
+            f"partition_by of source {name} is no column that its masking policy publishes",
+            hint="name one that is, by its public name, or `cell`",
+            rule="mask.partition",
+        )
+    found = {record.cell if column == "cell" else record.attributes[column] for record in records}
+    return tuple(sorted(found - {""}))

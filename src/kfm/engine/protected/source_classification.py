@@ -1,0 +1,356 @@
+"""The way in: how each source stands, and under which key it goes into the store.
+
+What labels say of the dataset, of the address and of the exact bytes counts together, and with it what the state has
+learned of address and bytes before, which only ever gets more closed. Bytes that are known as protected never reach
+the store in clear, whoever declares them: while any are known, bytes of which nothing else is known wait under a key
+that nobody keeps until their digest was compared, and what is in them with the fingerprints of what is protected. So a
+copy with other bytes is turned away before a byte of it is stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import posixpath
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeGuard
+
+import msgspec
+
+from kfm.clock import rfc3339
+from kfm.crypto.custodian_key import CustodianKey
+from kfm.engine.protected.encrypted_objects import (
+    BLOCK,
+    OpeningObjects,
+    ScreenedObjects,
+    Seal,
+    SealedObjects,
+    sealed_with,
+)
+from kfm.engine.protected.protection import Protection
+from kfm.engine.run_context import Ports, RunContext
+from kfm.errors import Denied
+from kfm.model.canonical import canonical
+from kfm.model.keys import digest
+from kfm.model.labels import LEVELS, UNLABELLED, Label, Labels, Level, joined, standing_of_source
+from kfm.model.operation_target import REF
+from kfm.model.ports import Objects
+from kfm.model.records import Checkpoint, DataContract, FetchRequest, SourceRef, Standing
+
+PUBLIC = Standing(level="public")
+
+
+class WayIn:
+    """Of one run."""
+
+    def __init__(self, ports: Ports, protection: Protection, dataset: str) -> None:
+        self._ports = ports
+        self.protection = protection
+        self._dataset = dataset
+        self._state = ports.state
+        self._objects = ports.objects
+        self.today = rfc3339(ports.clock.now_ms())[:10]
+        self._plain: dict[str, str] = {}  # stored digest: that of the bytes themselves; never kept
+        self._keys = self._state.protected.keys_of_bytes()
+        self._screens = bool(self._keys) or any(label.of.bytes_ for label in protection.labels.labels)
+
+    def objects_for(self, request: FetchRequest) -> Objects:
+        """Where the bytes of a source go. Denied before anything is fetched, if it is closed or its key is missing."""
+        standing = self.standing(request.uri, request.base_dir, "")
+        if _is_protected(standing):
+            return self._sealed(standing)
+        if not self._screens:
+            return self._objects
+        return ScreenedObjects(
+            self._objects,
+            self.protection.with_id,
+            lambda plain, pieces: self._by_bytes(request, plain, pieces),
+            dry=self._ports.settings.dry_run,
+        )
+
+    def checkpoint(self, request: FetchRequest, known: Checkpoint | None) -> Checkpoint | None:
+        """What is known of a source, unless its bytes have to be seen: to be compared, or because they lie in the
+        store otherwise than they should by now."""
+        if known is None:
+            return None
+        standing = self.standing(request.uri, request.base_dir, "")
+        wanted = self.key_for(standing).key_id if _is_protected(standing) else ""
+        if sealed_with(self._objects, known.content_hash) != wanted:
+            return None
+        if not wanted and self._screens:
+            standing = self.standing(request.uri, request.base_dir, known.content_hash)
+        return None if not wanted and _is_protected(standing) else known
+
+    def came(self, request: FetchRequest, ref: SourceRef, contract: DataContract | None) -> SourceRef:
+        """The source with how it stands, and what is to be remembered of it."""
+        plain = self.plain_digest(ref.content_hash)
+        standing = self.standing(request.uri, request.base_dir, plain)
+        if not _is_protected(standing):
+            return msgspec.structs.replace(ref, standing=standing)
+        key = self.key_for(standing)
+        facts = self.protection.facts
+        facts.standings[f"source/{address(request.uri, request.base_dir)}"] = standing
+        facts.standings[_of_bytes(key, plain)] = standing
+        facts.standings[f"sealed/{ref.content_hash}"] = standing
+        policy = self.protection.policies.get(ref.name)
+        records = [label for label in self.protection.labels.labels if label.of.record] if policy else []
+        said = [contract, policy, records, standing.level, standing.resolution, key.key_id]
+        return msgspec.structs.replace(
+            ref,
+            standing=standing,
+            sealed_with=key.key_id,
+            etag="" if "://" in ref.uri else ref.etag,  # it may be a digest of the bytes
+            contract_hash=digest(canonical(said)),
+        )
+
+    def plain_digest(self, stored: str) -> str:
+        """Of the bytes themselves; those of a source that was not fetched again are read where they lie."""
+        if stored not in self._plain and sealed_with(self._objects, stored):
+            known = hashlib.sha256()
+            with OpeningObjects(self._objects, self.protection.with_id).open(stored) as file:
+                while block := file.read(BLOCK):
+                    known.update(block)
+            self._plain[stored] = "sha256:" + known.hexdigest()
+        return self._plain.get(stored, stored)
+
+    def kept(self, known: Checkpoint, ref: SourceRef) -> Checkpoint:
+        """What may be kept to save a download: a validator may be a digest of the bytes."""
+        return msgspec.structs.replace(known, etag="") if ref.sealed_with and "://" in ref.uri else known
+
+    def inherited(self, ref: SourceRef) -> SourceRef:
+        """A version of a dataset stands as it was made; an object that is sealed is restricted, whoever names it."""
+        standing = self.version_stands(ref)
+        if standing is not None:
+            if standing.level == "closed":
+                raise Denied(
+                    f"a dataset that {self._dataset} reads is closed: " + ", ".join(standing.rules),
+                    hint="ask who closed it; what was published of it is withdrawn",
+                    rule=standing.rules[0] if standing.rules else "",
+                )
+            self._check_made(ref, standing)
+            sealed_by = sealed_with(self._objects, ref.content_hash)
+            return msgspec.structs.replace(ref, standing=standing, sealed_with=sealed_by)
+        if key_id := sealed_with(self._objects, ref.content_hash):
+            names = tuple(name for name in self.protection.custodians if self.protection.is_key_of(name, key_id))
+            sealed = Standing(level="restricted", custodians=names, rules=("bytes.sealed",))
+            return msgspec.structs.replace(ref, standing=sealed, sealed_with=key_id)
+        return ref
+
+    def _check_made(self, ref: SourceRef, now: Standing) -> None:
+        """What lies in the store lies there as it stood then: in clear, masked or sealed."""
+        dataset = ref.uri.removeprefix(REF).partition("/")[2]
+        version = self._state.ledger.version(dataset, ref.content_hash)
+        if version is not None and is_more_closed(now, version.standing or PUBLIC):
+            raise Denied(
+                f"{dataset}, which {self._dataset} reads, is more protected than when it was made: "
+                + ", ".join(now.rules),
+                hint=f"`kfm run {dataset}` first makes it anew, as it may be",
+                rule="standing.changed",
+            )
+
+    def version_stands(self, ref: SourceRef) -> Standing | None:
+        """A version of another dataset, as all that it was made of stands today, and as it was made."""
+        if not ref.uri.startswith(REF):
+            return None
+        dataset = ref.uri.removeprefix(REF).partition("/")[2]
+        version = self._state.ledger.version(dataset, ref.content_hash)
+        now = self._ports.stands(dataset, ref.content_hash) if self._ports.stands is not None else None
+        said = [each for each in (version.standing if version is not None else None, now) if each is not None]
+        return joined(said) if said else None
+
+    # -- how something stands
+
+    def standing(self, uri: str, base: str, plain: str) -> Standing | None:
+        """None: nobody says anything of it. Denied if it is closed."""
+        standing = self.stands(uri, base, plain)
+        if standing is not None and standing.level == "closed":
+            raise Denied(
+                f"a source of {self._dataset} is closed: " + ", ".join(standing.rules),
+                hint="ask who closed it; what was published of it is withdrawn",
+                rule=standing.rules[0] if standing.rules else "",
+            )
+        return standing
+
+    def stands(self, uri: str, base: str, plain: str) -> Standing | None:
+        """The same, also of what is closed."""
+        found = self.labelled(uri, base, plain) + self._remembered(uri, base, plain)
+        return joined(found) if found else None
+
+    def stands_now(self, ref: SourceRef) -> Standing | None:
+        """A source that was read before, as it stands today: by what is in the store, if its key is at hand."""
+        base = self._ports.request.base_dir
+        if not ref.sealed_with:
+            return self.stands(ref.uri, base, ref.content_hash)
+        key = self.protection.with_id(ref.sealed_with)
+        by_digest = key is not None and any(label.of.bytes_ for label in self.protection.labels.labels)
+        plain = self.plain_digest(ref.content_hash) if by_digest else ""
+        kept = self._state.protected.standing(f"sealed/{ref.content_hash}")
+        found = [self.stands(ref.uri, base, plain), None if kept is None else aged(kept, self.today)]
+        said = [standing for standing in found if standing is not None]
+        return joined(said) if said else None
+
+    def labelled(self, uri: str, base: str, plain: str) -> list[Standing]:
+        """What labels and settings alone say of it; empty: nothing."""
+        declared: Level | None = self._ports.metadata.get("sensitivity")
+        dataset = self._dataset
+        labels = [meant(label, uri, base) for label in self.protection.labels.labels]
+        own = [label for label in labels if _is_on(label, dataset, uri, plain)]
+        if not own and declared is None:
+            return []
+        said = Labels(version=1, labels=tuple(own))
+        return [
+            standing_of_source(
+                said, dataset=dataset, source=uri, digest=plain or "-", today=self.today, declared=declared
+            )
+        ]
+
+    def is_under(self, labels: Iterable[Label], uri: str, plain: str) -> bool:
+        """Is one of these labels on it?"""
+        base = self._ports.request.base_dir
+        return any(is_on(label, self._dataset, uri, base, plain) for label in labels)
+
+    def names_of_bytes(self, plain: str) -> list[str]:
+        """Under which names these bytes may be known."""
+        return [_of_bytes(self._key_with(key_id), plain) for key_id in self._keys]
+
+    def _remembered(self, uri: str, base: str, plain: str) -> list[Standing]:
+        protected = self._state.protected
+        keys = [f"source/{address(uri, base)}"]
+        if plain:
+            keys += self.names_of_bytes(plain)
+        known = [(key, standing) for key in keys if (standing := protected.standing(key)) is not None]
+        return [aged(standing, self.today) for _, standing in known]
+
+    def _key_with(self, key_id: str) -> CustodianKey:
+        key = self.protection.with_id(key_id)
+        if key is None:
+            raise Denied(
+                f"bytes are known as protected under key {key_id}, which is not at hand: these cannot be compared",
+                hint="name the key under `custodians:`, or run public data in an installation of its own",
+                rule="key.missing",
+            )
+        return key
+
+    # -- under which key
+
+    def key_for(self, standing: Standing) -> CustodianKey:
+        """The key of its custodian; of several, all must be at hand, and the first by name seals."""
+        if not standing.custodians:
+            raise Denied(
+                f"a source of {self._dataset} is {standing.level} and has no custodian: " + ", ".join(standing.rules),
+                hint="label it, with the custodian whose key shall seal it",
+                rule="label.custodian-missing",
+            )
+        keys = [self.protection.key_of(name) for name in standing.custodians]
+        return keys[0]
+
+    def seal_for(self, standing: Standing) -> Seal:
+        return Seal(self.key_for(standing), self.protection.with_id)
+
+    def _sealed(self, standing: Standing) -> Objects:
+        return SealedObjects(self._objects, self.seal_for(standing), self._plain.__setitem__)
+
+    def _by_bytes(self, request: FetchRequest, plain: str, pieces: Callable[[], Iterator[bytes]]) -> Objects:
+        standing = self.standing(request.uri, request.base_dir, plain)
+        if _is_protected(standing):
+            return self._sealed(standing)
+        from kfm.engine.protected.leak_check import check_came
+
+        check_came(self._ports, self._dataset, pieces())
+        return self._objects
+
+
+def way_of(context: RunContext, protection: Protection) -> WayIn:
+    return WayIn(context.ports, protection, context.dataset)
+
+
+def take_up(context: RunContext, way: WayIn, refs: Iterable[SourceRef]) -> None:
+    """A run that was left: what it read must not be more protected today than it was then."""
+    refs = list(refs)
+    for ref in refs:
+        now = way.version_stands(ref) if ref.uri.startswith(REF) else way.stands_now(ref)
+        if now is not None and is_more_closed(now, ref.standing or PUBLIC):
+            raise Denied(
+                f"a source of {context.dataset} is more protected than when this run read it: " + ", ".join(now.rules),
+                hint=f"end the run: `kfm run {context.asked_for} --abandon --reason …`",
+                rule="standing.changed",
+            )
+    settle_standing(context, way, refs)
+
+
+def settle_standing(context: RunContext, way: WayIn, refs: Iterable[SourceRef]) -> None:
+    """How all of it together stands. A restricted run stores nothing but under the key, its plan included."""
+    standings = [ref.standing for ref in refs]
+    said = [standing for standing in standings if standing is not None]
+    if not said:
+        return
+    if len(said) < len(standings):
+        said.append(PUBLIC if context.ports.metadata.get("sensitivity") == "public" else UNLABELLED)
+    way.protection.standing = standing = joined(said)
+    if standing.level == "restricted":
+        seal = way.seal_for(standing)
+        context.ports = msgspec.structs.replace(
+            context.ports, seal=seal, objects=SealedObjects(context.ports.objects, seal)
+        )
+
+
+def aged(standing: Standing, today: str) -> Standing:
+    """What was consented to until a day is closed after it."""
+    if not standing.expires or standing.expires >= today:
+        return standing
+    rules = tuple(sorted({*standing.rules, "label.expired"}))
+    return msgspec.structs.replace(standing, level="closed", rules=rules)
+
+
+def is_more_closed(now: Standing, then: Standing) -> bool:
+    """May less be seen now than then?"""
+    if LEVELS.index(now.level) > LEVELS.index(then.level):
+        return True
+    if now.resolution is None or now.level != "generalised":
+        return False
+    return then.resolution is None or now.resolution < then.resolution
+
+
+def address(uri: str, base: str) -> str:
+    """One text for one address: of a file, its path below the folder that sources are read from."""
+    if "://" in uri and not uri.lower().startswith("file:"):
+        return uri
+    path = uri[5:].removeprefix("//") if uri.lower().startswith("file:") else uri
+    if os.path.isabs(path) and base:
+        path = os.path.relpath(path, base)
+    return posixpath.normpath(path)
+
+
+def addresses(uri: str, base: str) -> tuple[str, str, str]:
+    """The addresses by which a label may mean this one: all of it, without what is in it, and without what is asked."""
+    asked = uri.partition("#")[0]
+    return address(uri, base), address(asked, base), address(asked.partition("?")[0], base)
+
+
+def is_on(label: Label, dataset: str, uri: str, base: str, plain: str) -> bool:
+    """Is this label on that source of that dataset, however its address is written?"""
+    return _is_on(meant(label, uri, base), dataset, uri, plain)
+
+
+def meant(label: Label, uri: str, base: str) -> Label:
+    """A label on an address, if it is on this one however it is written: with what it is asked with beside its URL, or
+    without."""
+    said = label.of.source
+    if not said or said == uri:
+        return label
+    if address(said, base) not in addresses(uri, base):
+        return label
+    return msgspec.structs.replace(label, of=msgspec.structs.replace(label.of, source=uri))
+
+
+def _is_on(label: Label, dataset: str, uri: str, plain: str) -> bool:
+    of = label.of
+    return of.dataset == dataset or of.source == uri or bool(plain and of.bytes_ == plain)
+
+
+def _is_protected(standing: Standing | None) -> TypeGuard[Standing]:
+    return standing is not None and standing.level != "public"
+
+
+def _of_bytes(key: CustodianKey, plain: str) -> str:
+    return f"bytes/{key.key_id}/{key.keyed('bytes', plain.encode()).hex()}"

@@ -1,0 +1,353 @@
+"""The receipt: one for every run, whatever became of it, in the transaction that ends the run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kfm.clock import rfc3339
+from kfm.engine.code_changes import code_warnings
+from kfm.engine.protected.ledger_redaction import append
+from kfm.engine.run_context import Ports, RunContext, correlated, is_public
+from kfm.engine.stage_results import NOTHING_MADE, Acquired, Assembled, Duplicate, Reached, Stopped
+from kfm.engine.telemetry_stage import measure, measure_merged
+from kfm.errors import Cancelled, Denied, Held, KfmError, Sovereignty
+from kfm.model.canonical import canonical
+from kfm.model.keys import digest
+from kfm.model.keys import run_id as make_run_id
+from kfm.model.names import dataset_uri, is_digest
+from kfm.model.operation_target import REF, aim_of
+from kfm.model.ports import Tx
+from kfm.model.preview_records import preview_of
+from kfm.model.records import ErrorNote, Item, Receipt, RefMove, Run, SourceRef, Status, Trigger
+from kfm.model.run_overrides import overrides_of
+from kfm.model.updater import Updater
+
+
+def record(context: RunContext, run_id: str, made: Assembled, tx: Tx) -> Receipt:
+    """The receipt of a committed run."""
+    receipt = receipt_of(context, "SUCCESS", outcome_of(made), run_id, made=made)
+    append(context.ports, receipt, context.updater.op, context.standing, tx)
+    if context.ports.attest is not None:
+        policies = context.ports.protection.policies if context.ports.protection is not None else {}
+        context.ports.attest(receipt, context.reached.inputs, policies, tx)
+    return receipt
+
+
+_TOLD = frozenset(("processed", "published", "switch", "orders", "keys", "rules", "backfill", "preview"))
+
+
+def outcome_of(made: Assembled) -> str:
+    moved = any(move.ref.partition("/")[0] in _TOLD for move in made.moves)
+    return "done" if moved else "unchanged"
+
+
+def outcome_for(problem: KfmError) -> str:
+    """Of a run that ended badly. Escalated: nobody here can decide it."""
+    kinds = ((Held, "held"), (Sovereignty, "escalated"), (Denied, "denied"), (Cancelled, "cancelled"))
+    return next((word for kind, word in kinds if isinstance(problem, kind)), "failed")
+
+
+def skip(context: RunContext, acquired: Acquired, admitted: Duplicate | Stopped) -> Receipt:
+    """A run that had nothing to do or was not allowed to: a receipt, and nothing else changes.
+
+    Not durable by itself: many skipped runs share one sync (`State.sync`) before anyone is told.
+    """
+    frozen, claim_key = isinstance(admitted, Stopped), admitted.keys.claim_key
+    with context.ports.state.transaction(durable=False) as tx:
+        context.check_wanted()
+        run_id = make_run_id("skip/" + claim_key, tx.ledger.next_index())
+        receipt = receipt_of(context, "SKIPPED", "frozen" if frozen else "noop", run_id)
+        append(context.ports, receipt, context.updater.op, context.standing, tx)
+        measure(context, tx, "SKIPPED", run_id)
+        for checkpoint in acquired.checkpoints:
+            tx.inbox.keep_checkpoint(checkpoint)
+        if not frozen:
+            tx.inbox.finish(context.trigger, run_id)
+        # An unfinished run itself keeps its trigger.
+        elif context.unfinished is None and not preview_of(context.trigger):
+            kept = context.updater.kept(context.trigger, acquired.inputs)
+            waiting = context.ports.state.inbox.waiting(kept.dataset)
+            if kept.trigger_id or not any(asks_the_same(kept, each) for each in waiting):
+                tx.inbox.keep(kept)
+    context.bind(run_id, claim_key)
+    context.say(
+        "run.skipped",
+        status="skipped",
+        outcome=receipt.outcome,
+        duration_ms=context.elapsed_ms(),
+        zone_in=list(dict.fromkeys([item.zone for item in receipt.inputs])),
+        zone_out=[],
+    )
+    return receipt
+
+
+def asks_the_same(one: Trigger, other: Trigger) -> bool:
+    """Would one run answer both? Who asked and why counts where it goes into the ledger as an order. Every order of
+    an operation is one of its own."""
+    if one.kind == "operation":
+        return False
+    plain = {"trigger_id": "", "received_at": "", "correlation_id": ""}
+    if not one.force:
+        plain |= {"actor": "", "reason": ""}
+    return msgspec.structs.replace(one, **plain) == msgspec.structs.replace(other, **plain)
+
+
+def merge(trigger: Trigger, into: Receipt, updater: Updater, ports: Ports) -> Receipt | None:
+    """End a trigger that a run for another one has answered: it waited before that run looked at the world.
+
+    None if someone else ended it. Not durable by itself, as in `skip`.
+    """
+    with ports.state.transaction(durable=False) as tx:
+        if ports.state.inbox.kept(trigger) is None:
+            return None
+        run_id = make_run_id(f"merge/{into.run_id}", tx.ledger.next_index())
+        now = rfc3339(ports.clock.now_ms())
+        receipt = msgspec.structs.replace(
+            into,
+            run_id=run_id,
+            status="SKIPPED",
+            outcome="noop",
+            trigger=trigger.kind,
+            actor=trigger.actor,
+            reason=trigger.reason,
+            plan_hash="",
+            started_at=now,
+            finished_at=now,
+            outputs=[],
+            moves=[],
+            steps=0,
+            held_rows=0,
+            rows=0,
+            changes={},
+            provenance={**into.provenance, "merged_into": into.run_id},
+            policy_decisions=[],
+            errors=[],
+            overrides=overrides_of(trigger),
+            warnings=[],
+            correlation_id=correlated(trigger).correlation_id,
+        )
+        append(ports, receipt, updater.op, None, tx)
+        measure_merged(ports, tx, receipt, trigger, updater)
+        tx.inbox.finish(trigger, run_id)
+    return receipt
+
+
+def fail(context: RunContext, problem: KfmError) -> Receipt:
+    """A run that ended badly: a receipt with the reason, and nothing is published.
+
+    Filing what was held back moves a ref, and no ref moves under a freeze: then the run is left to be resumed.
+    """
+    outcome = outcome_for(problem)
+    if not is_public(context):  # a key may be the name of a site
+        problem = problem.without_names()
+    note = ErrorNote(code=problem.code, message=str(problem))
+    reached = context.reached
+    run, lease, held = reached.run, reached.lease, reached.held
+    switches = context.switches if held else ()
+    with context.ports.state.transaction(lease, switches=switches) as tx:
+        if run is None:
+            context.check_wanted()
+        run_id = (
+            run.run_id if run else make_run_id(f"fail/{context.updater.id}/{context.dataset}", tx.ledger.next_index())
+        )
+        if context.ports.protection is not None:
+            context.ports.protection.facts.keep(tx)
+        moves = quarantine_moves(context, held) if held else []
+        for move in moves:
+            tx.refs.move(
+                move,
+                run_id=run_id,
+                op=context.updater.op,
+                actor=context.trigger.actor,
+                reason=context.trigger.reason,
+                ts=context.now(),
+            )
+        receipt = receipt_of(context, "FAILED", outcome, run_id, [note], Assembled(moves))
+        append(context.ports, receipt, context.updater.op, context.standing, tx)
+        measure(context, tx, "FAILED", run_id, [problem.code])
+        if run is not None:
+            keep_made(reached, tx)
+            tx.runs.save(msgspec.structs.replace(run, status="FAILED"))
+        if lease is not None:
+            tx.leases.release(lease)
+        tx.inbox.finish(context.trigger, run_id)
+    context.bind(run_id, reached.keys.claim_key)
+    context.say(
+        "run.failed",
+        status="failed",
+        outcome=outcome,
+        stage=context.stage,
+        error=problem,
+        duration_ms=context.elapsed_ms(),
+        zone_in=zones_in(context, reached.inputs),
+        zone_out=zones_out(moves),
+    )
+    return receipt
+
+
+def keep_made(reached: Reached, tx: Tx) -> None:
+    """What was finished stays, for the next run of the same work to continue from. If nothing was, the plan is free."""
+    planned, executed = reached.planned, reached.executed
+    if planned is None or executed is None:
+        return
+    journal = planned.journal
+    if executed.tail:
+        tx.objects(executed.tail_rows)
+        journal.append(tx, executed.results, ["EXECUTE"], done=executed.tail, failed=executed.tail_failed)
+    if journal.run.locked_plan and not executed.results.done:
+        tx.journal.unlock_plan(journal.run.claim_key)
+
+
+def closing_receipt(context: RunContext, old: Run, outcome: str, note: ErrorNote) -> Receipt:
+    """The receipt of another run that this one ends."""
+    return msgspec.structs.replace(
+        receipt_of(context, "FAILED", outcome, old.run_id, [note]),
+        job_id=old.claim_key[:32],
+        updater_version=old.updater_version,
+        code_hash=old.code_hash,
+        run_key=old.run_key,
+        input_hash=old.input_hash,
+        plan_hash=old.plan_hash,
+        started_at=old.started_at,
+        trigger=old.trigger.kind,
+        actor=old.trigger.actor,
+        reason=old.trigger.reason,
+        inputs=input_items(context.updater, old.dataset, old.inputs),
+        outputs=[],
+        moves=[],
+        steps=old.steps,
+        overrides=overrides_of(old.trigger),
+        rows=sum(source.rows for source in old.inputs),
+        held_rows=sum(source.held_rows for source in old.inputs),
+        changes={},
+        correlation_id=old.trigger.correlation_id or old.trigger.trigger_id,
+        partition=old.trigger.partition,
+        config_hash="",  # what it ran under is not known here
+    )
+
+
+def quarantine_moves(context: RunContext, held: str) -> list[RefMove]:
+    """The ref says what is held back now: it goes when a run passes with nothing held, and its history stays."""
+    name = context.ref_in("quarantine")
+    refs = context.ports.state.refs
+    before = refs.at(name)
+    moves = [RefMove(ref=name, before=before, after=held)] if before != held else []
+    if not context.trigger.partition:  # the whole stands for its partitions
+        moves += [RefMove(ref=part, before=at, after="") for part, at in refs.all(name + "/")]
+    return moves
+
+
+def input_items(updater: Updater, dataset: str, inputs: list[SourceRef]) -> list[Item]:
+    """What was read, with its zone. Of an operation: where the ref was, and the version it is to lead to."""
+    if not updater.moves_only:
+        return [_item(source) for source in inputs]
+    ref, target = aim_of(inputs) if inputs else (None, "")
+    items = [_item(ref)] if ref is not None else []
+    if is_digest(target):
+        zone = "processed" if updater.op == "promote" else items[0].zone
+        items.append(Item(kind="dataset", id=dataset_uri(dataset), checksum=target, zone=zone))
+    return items
+
+
+def _item(source: SourceRef) -> Item:
+    ref = source.uri.removeprefix(REF) if source.uri.startswith(REF) else ""
+    zone = ref.partition("/")[0] or "raw"
+    return Item(kind="ref" if ref else "uri", id=source.uri, checksum=source.content_hash, zone=zone)
+
+
+def zones_out(moves: list[RefMove]) -> list[str]:
+    return list(dict.fromkeys(move.ref.partition("/")[0] for move in moves))
+
+
+def zones_in(context: RunContext, inputs: list[SourceRef]) -> list[str]:
+    return list(dict.fromkeys(item.zone for item in input_items(context.updater, context.dataset, inputs)))
+
+
+def output_items(context: RunContext, made: Assembled) -> list[Item]:
+    """The version, or of an operation the refs that it moves."""
+    if made.version is not None:
+        checksum = made.version.digest
+        return [Item(kind="dataset", id=dataset_uri(context.dataset), checksum=checksum, zone="processed")]
+    return [Item(kind="ref", id=move.ref, checksum=move.after, zone=move.ref.partition("/")[0]) for move in made.moves]
+
+
+def receipt_of(
+    context: RunContext,
+    status: Status,
+    outcome: str,
+    run_id: str,
+    errors: list[ErrorNote] | None = None,
+    made: Assembled = NOTHING_MADE,
+) -> Receipt:
+    updater, trigger, reached = context.updater, context.trigger, context.reached
+    keys, admitted, run = reached.keys, reached.admitted, reached.run
+    planned, inputs = reached.planned, reached.inputs
+    return Receipt(
+        run_id=run_id,
+        job_id=keys.claim_key[:32],
+        job_type=updater.job_type,
+        dataset=context.dataset,
+        updater_id=updater.id,
+        updater_version=updater.version,
+        status=status,
+        outcome=outcome,
+        trigger=trigger.kind,
+        actor=trigger.actor,
+        reason=trigger.reason,
+        run_key=keys.run_key,
+        input_hash=keys.input_hash,
+        plan_hash=planned.plan.plan_hash if planned else "",
+        started_at=run.started_at if run else rfc3339(context.started_ms),
+        finished_at=context.now(),
+        dry_run=context.ports.settings.dry_run,
+        inputs=made.of or input_items(context.updater, context.dataset, inputs),
+        outputs=output_items(context, made) if status == "SUCCESS" else [],
+        moves=made.moves,
+        steps=planned.plan.steps if planned else 0,
+        held_rows=sum(source.held_rows for source in inputs),
+        provenance={
+            "tool_versions": {"kfm": _version()},  # not of the interpreter: every runner writes the same receipt
+            "transforms": [f"{updater.id}@{updater.version}"],
+            **protected_as(context, inputs),
+        },
+        policy_decisions=reached.decisions,
+        errors=errors or [],
+        overrides=overrides_of(trigger),
+        rows=sum(source.rows for source in inputs),
+        changes=made.changes,
+        correlation_id=trigger.correlation_id,
+        code_hash=updater.code_hash,
+        warnings=code_warnings(updater, outcome) if admitted and admitted.code_changed and not trigger.force else [],
+        partition=trigger.partition,
+        config_hash=context.ports.config_hash,
+    )
+
+
+def protected_as(context: RunContext, inputs: list[SourceRef]) -> dict[str, Any]:
+    """How what was read stands, and by which masking policies the public sees it; nothing where nobody says."""
+    if context.standing is None:
+        return {}
+    said: dict[str, Any] = {"standing": context.standing.level}
+    protection = context.ports.protection
+    if protection is not None and context.standing.level == "generalised":
+        policies = [(ref.name, protection.policies.get(ref.name)) for ref in inputs if ref.sealed_with]
+        said["masking"] = [
+            {
+                "source": name,
+                "policy": policy.id,
+                "version": policy.version,
+                "digest": digest(canonical(policy)),
+                **({"hidden": protection.hidden[name]} if name in protection.hidden else {}),
+            }
+            for name, policy in policies
+            if policy is not None
+        ]
+    return said
+
+
+def _version() -> str:
+    from kfm import __version__
+
+    return __version__

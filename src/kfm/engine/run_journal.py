@@ -1,0 +1,163 @@
+"""A plan that is settled, and the journal of the run that carries it out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from kfm.clock import Clock, rfc3339
+from kfm.engine.protected.protected_facts import Facts
+from kfm.engine.step_results import Done, Results
+from kfm.model.keys import GENESIS
+from kfm.model.ports import State, Tx
+from kfm.model.records import Checkpoint, Phase, Run, Segment, Step
+
+NOTHING_LEARNED = Facts()
+CLOSING: list[Phase] = ["UPSERT", "LINEAGE"]  # what the commit does
+CARRIED = 4096  # finished steps of an earlier run in one segment
+_decode_steps = msgspec.json.Decoder(Step).decode_lines
+
+
+class SettledPlan(Struct):
+    """A plan that was made twice, alike, and is in the journal or about to be."""
+
+    plan_hash: str
+    steps: int
+    complete: bool
+    has_needs: bool
+    chunks: list[bytes] | None  # its bytes, while it is small enough to keep
+    batches: list[list[Step]] | None = None  # its steps, likewise
+    has_moves: bool = False
+    opened: Callable[[bytes], bytes] | None = None  # of a restricted run: its chunks lie sealed in the journal
+
+    def each(self, state: State) -> Iterator[list[Step]]:
+        """Its steps, a batch at a time: from memory, or from the journal."""
+        if self.batches is not None:
+            yield from self.batches
+            return
+        yield from map(_decode_steps, self._bodies(state))
+
+    def left(self, state: State, results: Results) -> Iterator[tuple[int, Step]]:
+        """Its steps with their positions; those of a chunk in which all is done are counted, not read."""
+        if self.batches is not None:
+            yield from enumerate(chain.from_iterable(self.batches))
+            return
+        end = 0
+        for body in self._bodies(state):
+            start, end = end, end + body.count(b"\n")
+            if not results.all_done(start, end):
+                yield from enumerate(_decode_steps(body), start)
+
+    def _bodies(self, state: State) -> Iterator[bytes]:
+        """A line a step; the header, which is the first line, is left out."""
+        chunks: Iterable[bytes] = self.chunks if self.chunks is not None else ()
+        if self.chunks is None:
+            chunks = state.journal.plan_chunks(self.plan_hash)
+            chunks = chunks if self.opened is None else map(self.opened, chunks)
+        for n, body in enumerate(chunks):
+            yield body[body.index(b"\n") + 1 :] if n == 0 else body
+
+
+class Journal:
+    """The journal of one run: where its next segment goes, and the run's row as it is to be kept."""
+
+    def __init__(
+        self,
+        run: Run,
+        plan: SettledPlan,
+        checkpoints: list[Checkpoint],
+        state: State,
+        clock: Clock,
+        facts: Facts = NOTHING_LEARNED,
+        stored: Callable[[bytes], bytes] | None = None,
+        code: bytes = b"",
+    ) -> None:
+        self.run = run
+        self.carried: list[Done] = []  # finished by the run this one continues, not journaled yet
+        self._plan = plan
+        self._checkpoints = checkpoints
+        self._state = state
+        self._clock = clock
+        self._facts = facts
+        self._stored = stored  # as a chunk of the plan may lie in the state
+        self._code = code  # the listing of the code that planned it, kept under its digest
+        self._segments = 0
+        self._last = GENESIS
+
+    def replay(self, results: Results) -> bool:
+        """Fold what is there of it; True if its PLAN record is."""
+        for segment, name in self._state.journal.segments(self.run.run_id):
+            results.add(segment.done)
+            results.described.update(segment.described)
+            self._segments = segment.n + 1
+            self._last = name
+        return self._segments > 0
+
+    def begin(
+        self,
+        tx: Tx,
+        results: Results,
+        phases: list[Phase],
+        intent: list[tuple[int, int]] = [],  # noqa: B006 - only ever read
+        then: list[Phase] = [],  # noqa: B006
+    ) -> None:
+        """The PLAN record, with what is carried over: the journal of a run is whole by itself."""
+        payload = self._keep_plan(tx)
+        carried, self.carried = self.carried, []
+        while len(carried) > CARRIED:  # a large plan is cut as its windows were
+            self.append(tx, results, phases, done=carried[:CARRIED], payload=payload)
+            phases, payload, carried = ["EXECUTE"], {}, carried[CARRIED:]
+        self.append(tx, results, phases, done=carried, intent=intent, payload=payload, then=then)
+
+    def _keep_plan(self, tx: Tx) -> dict[str, Any]:
+        """Inside the first transaction of execute; returns what its segment says of the plan."""
+        plan, run = self._plan, self.run
+        if self._state.journal.locked_plan(run.claim_key) is None:
+            self.run = run = msgspec.structs.replace(run, locked_plan=True)
+            for n, body in enumerate(plan.chunks or ()):
+                tx.journal.plan_chunk(plan.plan_hash, n, body if self._stored is None else self._stored(body))
+        tx.journal.lock_plan(run.claim_key, plan.plan_hash)
+        tx.runs.save(run)
+        for checkpoint in self._checkpoints:  # here, as a resume has read no source and could not
+            tx.inbox.keep_checkpoint(checkpoint)
+        self._facts.keep(tx)
+        if self._code and self._state.inline_object(run.code_hash) is None:
+            tx.objects([(run.code_hash, self._code)])
+        payload: dict[str, Any] = {"plan_hash": plan.plan_hash, "steps": plan.steps, "complete": plan.complete}
+        if run.continues:
+            payload["continues"] = run.continues
+        return payload
+
+    def append(
+        self,
+        tx: Tx,
+        results: Results,
+        phases: list[Phase],
+        *,
+        done: list[Done] = [],  # noqa: B006 - only ever read
+        intent: list[tuple[int, int]] = [],  # noqa: B006
+        failed: list[tuple[int, str]] = [],  # noqa: B006
+        payload: dict[str, Any] = {},  # noqa: B006
+        then: list[Phase] = [],  # noqa: B006
+    ) -> None:
+        """Add a segment, in its place in the chain."""
+        said = results.described
+        segment = Segment(
+            n=self._segments,
+            prev=self._last,
+            plan_hash=self._plan.plan_hash,
+            phases=phases,
+            done=done,
+            intent=intent,
+            failed=failed,
+            described=[(entry[0], said[entry[0]]) for entry in done if entry[0] in said] if said else [],
+            payload=payload,
+            ts=rfc3339(self._clock.now_ms()),
+            then=then,
+        )
+        self._last = tx.journal.append(self.run.run_id, segment)
+        self._segments += 1

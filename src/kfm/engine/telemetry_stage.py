@@ -1,0 +1,131 @@
+"""Telemetry of a run, in the transaction that ends it, whatever became of it. What cannot be known is null, never 0."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from kfm.clock import parse_instant
+from kfm.engine.author_overrides import measured
+from kfm.engine.run_context import Ports, RunContext
+from kfm.engine.stage_results import NOTHING_MADE, Assembled
+from kfm.model.ports import Tx
+from kfm.model.records import ErrorNote, Receipt, Run, RunTelemetry, Status, Trigger
+from kfm.model.updater import Updater
+
+
+def measure(
+    context: RunContext,
+    tx: Tx,
+    status: Status,
+    run_id: str,
+    errors: list[str] | None = None,
+    made: Assembled = NOTHING_MADE,
+) -> None:
+    reached = context.reached
+    admitted, claimed, executed, inputs = reached.admitted, reached.claimed, reached.executed, reached.inputs
+    # Of a run that failed, what was made on the way depends on which step was quicker, and is named by nothing.
+    results = executed.results if executed is not None and status != "FAILED" else None
+    found = _telemetry(
+        context.ports,
+        context.trigger,
+        context.updater,
+        run_id=run_id,
+        source_id=inputs[0].name if inputs else "",
+        status=status,
+        failure_stage=context.stage if status == "FAILED" else None,
+        idempotency_state=admitted.told if admitted is not None else "fresh",
+        duration_ms=context.elapsed_ms(),
+        retries=executed.results.retries if executed is not None else 0,
+        wal_replay_count=claimed.run.attempt - 1 if claimed is not None else 0,
+        inputs_count=len(inputs),
+        outputs_count=made.version.entries if made.version else 0,
+        artifact_count=results.done if results else 0,
+        bytes_in=reached.acquired.bytes_in,
+        bytes_out=results.total_size() if results else 0,
+        errors=errors or [],
+    )
+    tx.ledger.keep_telemetry(measured(context, found))
+
+
+def measure_superseded(context: RunContext, tx: Tx, old: Run, note: ErrorNote) -> None:
+    """Of a run that this one ends: as far as its row and its journal tell."""
+    tx.ledger.keep_telemetry(
+        _telemetry(
+            context.ports,
+            old.trigger,
+            context.updater,
+            run_id=old.run_id,
+            version=old.updater_version,
+            source_id=old.inputs[0].name if old.inputs else "",
+            status="FAILED",
+            idempotency_state="fresh" if old.attempt == 1 else "resume",
+            duration_ms=None,
+            retries=sum(len(segment.failed) for segment, _ in context.ports.state.journal.segments(old.run_id)),
+            wal_replay_count=old.attempt - 1,
+            inputs_count=len(old.inputs),
+            bytes_in=None,
+            errors=[note.code],
+        )
+    )
+
+
+def measure_merged(ports: Ports, tx: Tx, receipt: Receipt, trigger: Trigger, updater: Updater) -> None:
+    """Of a trigger that the run for another one answered: it took no time of its own."""
+    into = ports.state.ledger.telemetry(str(receipt.provenance["merged_into"]))
+    tx.ledger.keep_telemetry(
+        _telemetry(
+            ports,
+            trigger,
+            updater,
+            run_id=receipt.run_id,
+            source_id=into.source_id if into is not None else "",
+            status=receipt.status,
+            idempotency_state="merged",
+            duration_ms=0,
+            inputs_count=len(receipt.inputs),
+            bytes_in=0,
+            errors=[],
+        )
+    )
+
+
+def _telemetry(ports: Ports, trigger: Trigger, updater: Updater, **found: Any) -> RunTelemetry:
+    now = ports.clock.now_ms()
+    asked = (
+        parse_instant(trigger.received_at, "a trigger") if trigger.received_at else now - (found["duration_ms"] or 0)
+    )
+    latency, target = max(0, now - asked), updater.slo_target_latency_ms
+    known = {
+        "updater_id": updater.id,
+        "version": updater.version,
+        "dataset": trigger.dataset,
+        "trigger": trigger.kind,
+        "failure_stage": None,
+        "latency_ms": latency,
+        "retries": 0,
+        "wal_replay_count": 0,
+        "outputs_count": 0,
+        "artifact_count": 0,
+        "bytes_out": 0,
+        "energy_kwh": None,
+        "co2e_g": None,
+        "energy_method": "unknown: no meter is read yet",
+        "slo_target_latency_ms": target,
+        "slo_ok": None if found["idempotency_state"] == "frozen" else found["status"] != "FAILED" and latency <= target,
+        "error_budget_burn": None,
+        "dry_run": ports.settings.dry_run,
+        "correlation_id": trigger.correlation_id or trigger.trigger_id,
+        "tool_versions": _tool_versions(),
+        "pool_wait_ms": ports.waited_ms,
+    }
+    return RunTelemetry(**{**known, **found})
+
+
+@cache
+def _tool_versions() -> dict[str, str]:
+    import sys
+
+    from kfm import __version__
+
+    return {"kfm": __version__, "python": ".".join(map(str, sys.version_info[:3]))}

@@ -1,0 +1,253 @@
+"""A run as everybody may know it, out of what the state knows of it. The only maker of `PublicRun`.
+
+What is not plainly public is withheld here, and so in everything that is made of the record. Public is only what its
+settings say is public and no label closes; what left through masking is told without what went in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from kfm.model.canonical import canonical
+from kfm.model.keys import digest
+from kfm.model.labels import joined
+from kfm.model.manifests import Change
+from kfm.model.names import is_digest
+from kfm.model.operation_target import REF
+from kfm.model.public_run import (
+    WITHHELD_SOURCE,
+    PublicArtifact,
+    PublicInput,
+    PublicLabels,
+    PublicPart,
+    PublicRun,
+    artifact_id,
+)
+from kfm.model.records import (
+    DatasetVersion,
+    Item,
+    LedgerEntry,
+    Level,
+    ManifestEntry,
+    Receipt,
+    RefMove,
+    Run,
+    SourceRef,
+    Standing,
+)
+
+_UNSAID = Standing(level="restricted", rules=("dataset.sensitivity",))  # nobody said that it is public
+_CLOSED = Standing(level="restricted", rules=("source.protected",))  # what was read has become protected since
+_PUBLIC = Standing(level="public")
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What the state knows of a run, beside its receipt."""
+
+    run: Run | None = None  # its own row
+    maker: Run | None = None  # of a run that began nothing: that of the run which made what is there
+    version: DatasetVersion | None = None  # that it made or moved to; of one that moved nothing: what is there
+    before: DatasetVersion | None = None  # what was there before
+    sealed: frozenset[str] = frozenset()  # checksums of inputs whose bytes are sealed
+    closed: frozenset[str] = frozenset()  # ids of inputs that are known as protected by now, whatever they were
+
+
+def standing_of(entry: LedgerEntry, receipt: Receipt, known: Known) -> Standing:
+    """Of all the run was about. Fails closed: where nobody says that it is public, it is not."""
+    said = [] if known.version is None or known.version.standing is None else [known.version.standing]
+    said += [source.standing for source in _sources(known) if source.standing is not None]
+    if isinstance(entry.governed, msgspec.UnsetType):
+        declared = _declared(receipt, known)
+        if declared is not None and declared != "public" and not any(one.level != "public" for one in said):
+            return _UNSAID
+        if known.closed and not any(one.level != "public" for one in said):
+            return _CLOSED
+        return joined(said) if said else _PUBLIC
+    if any(one.level != "public" for one in said):
+        return joined(said)
+    told = Standing(level="restricted", care=entry.governed.care, rules=tuple(entry.governed.findings))
+    return joined([*said, told])
+
+
+def _sources(known: Known) -> list[SourceRef]:
+    run = known.run or known.maker
+    return run.inputs if run is not None else []
+
+
+def _declared(receipt: Receipt, known: Known) -> str | None:
+    """The sensitivity it was begun under; None: an operation on nothing but names."""
+    for record in (known.run, known.version, known.maker):
+        if record is not None and record.metadata:
+            return str(record.metadata.get("sensitivity", ""))
+    return None if receipt.job_type.startswith("operation.") else ""
+
+
+def may_be_named(version: DatasetVersion | None) -> bool:
+    """What a version consists of: of plainly public data, and of what was masked."""
+    if version is None:
+        return False
+    if version.standing is not None and version.standing.level != "public":
+        return version.standing.level == "generalised"
+    return version.metadata.get("sensitivity") == "public"
+
+
+def public_run(
+    entry: LedgerEntry,
+    receipt: Receipt,
+    known: Known,
+    changes: Iterable[Change] = (),
+    path_of: Callable[[ManifestEntry], str] = lambda _entry: "",
+    restored: Iterable[tuple[Change, str]] = (),
+) -> PublicRun:
+    """`changes` are those between the version before and the one it made, `restored` those from where the run before it
+    stood, each with its version. Neither is read where keys are protected."""
+    standing = standing_of(entry, receipt, known)
+    public = standing.level == "public"
+    moves = tuple(move for move in receipt.moves if move.ref.startswith(("processed/", "published/")))
+    moved = moves[0] if moves else None
+    made = next((item.checksum for item in receipt.outputs if item.kind == "dataset"), "")
+    named = standing.publishable() and may_be_named(known.version)
+    artifacts, removed = _made(receipt.dataset, changes if named and made else (), path_of)
+    return PublicRun(
+        run_id=receipt.run_id,
+        wal_id=next(iter(entry.wal_ids), ""),
+        index=entry.index,
+        op=entry.op_type,
+        job_type=receipt.job_type,
+        dataset=receipt.dataset,
+        partition=receipt.partition if public else "",
+        updater_id=receipt.updater_id,
+        updater_version=receipt.updater_version,
+        trigger=receipt.trigger,
+        status=receipt.status,
+        outcome=receipt.outcome,
+        dry_run=receipt.dry_run,
+        started_at=receipt.started_at,
+        finished_at=receipt.finished_at,
+        correlation_id=receipt.correlation_id if public else "",
+        # They are made of addresses, and of ids and keys of steps: who guesses one could compare.
+        run_key=receipt.run_key if public else "",
+        plan_hash=receipt.plan_hash if standing.publishable() else "",
+        input_hash=receipt.input_hash if public else "",
+        code_hash=receipt.code_hash,
+        config_hash=receipt.config_hash if public else "",
+        receipt_digest=entry.receipt_digest,
+        inputs=tuple(_input(receipt, at, standing, known) for at, _ in enumerate(receipt.inputs)),
+        artifacts=artifacts,
+        removed=removed,
+        version=made or (moved.after if moved is not None else ""),
+        before=moved.before if moved is not None else made,
+        ref=moved.ref if moved is not None else "",
+        moves=moves,
+        rows=receipt.rows if public else None,
+        held_rows=receipt.held_rows if public else None,
+        labels=None if public else _labels(standing),
+        metadata=_metadata(moved, public, known),
+        restored=_restored(receipt.dataset, restored, {each.id for each in artifacts}.union(removed)) if named else (),
+    )
+
+
+def _made(
+    dataset: str, changes: Iterable[Change], path_of: Callable[[ManifestEntry], str]
+) -> tuple[tuple[PublicArtifact, ...], tuple[str, ...]]:
+    artifacts, removed = [], []
+    for change in changes:
+        entry = change.new
+        if entry is None:
+            removed.append(artifact_id(dataset, change.key))
+            continue
+        artifacts.append(
+            PublicArtifact(
+                id=artifact_id(dataset, entry.key),
+                key=entry.key,
+                digest=entry.digest,
+                size=entry.size,
+                media_type=entry.media_type,
+                path=path_of(entry),
+                bbox=entry.bbox,
+                datetime=entry.datetime,
+                stac_id=entry.stac_id,
+            )
+        )
+    return tuple(artifacts), tuple(removed)
+
+
+def _restored(dataset: str, parts: Iterable[tuple[Change, str]], own: set[str]) -> tuple[PublicPart, ...]:
+    found = []
+    for change, version in parts:
+        id, new = artifact_id(dataset, change.key), change.new
+        if id not in own:
+            stac_id = new.stac_id if new is not None else ""
+            found.append(PublicPart(id=id, digest=new.digest if new else "", version=version, stac_id=stac_id))
+    return tuple(found)
+
+
+def _input(receipt: Receipt, at: int, standing: Standing, known: Known) -> PublicInput:
+    item = receipt.inputs[at]
+    source = _source(item, at, known)
+    own = source.standing if source is not None else None
+    level: Level = own.level if own is not None else "public" if standing.level == "public" else standing.level
+    if item.kind == "dataset" or item.id.startswith((REF + "processed/", REF + "published/", REF + "switch/")):
+        # A name out of the configuration. Its digest is that of the version, which is sealed where it must be.
+        return PublicInput(kind=item.kind, id=item.id, checksum=item.checksum, level=level)
+    sealed = item.checksum in known.sealed or bool(source is not None and source.sealed_with)
+    if not sealed and item.id not in known.closed and _is_public(source, own, standing, known):
+        return PublicInput(
+            kind=item.kind,
+            id=item.id,
+            checksum=item.checksum,
+            name=source.name if source is not None else "",
+            media_type=source.media_type if source is not None else "",
+            size=source.size if source is not None and item.kind != "ref" else None,
+        )
+    checksum = item.checksum
+    if not sealed:  # its digest is of the bytes themselves, and anything made of it could be compared with a guess
+        checksum = digest(canonical(["withheld", receipt.run_id, at]))
+    if not is_digest(checksum):
+        checksum = digest(checksum.encode())
+    kept: Level = "restricted" if level == "public" else level
+    return PublicInput(kind="uri", id=WITHHELD_SOURCE + checksum.removeprefix("sha256:"), checksum=checksum, level=kept)
+
+
+def _is_public(source: SourceRef | None, own: Standing | None, standing: Standing, known: Known) -> bool:
+    """Of one input. Among protected ones it is named only if somebody says that it is public."""
+    if own is not None:
+        return own.level == "public"
+    if standing.level == "public":
+        return True
+    run = known.run or known.maker
+    return source is not None and run is not None and run.metadata.get("sensitivity") == "public"
+
+
+def _source(item: Item, at: int, known: Known) -> SourceRef | None:
+    sources = _sources(known)
+    inputs = [sources[at]] if at < len(sources) else []
+    for source in [*inputs, *sources]:
+        if (source.uri, source.content_hash) == (item.id, item.checksum):
+            return source
+    return None
+
+
+def _labels(standing: Standing) -> PublicLabels:
+    return PublicLabels(
+        level=standing.level,
+        care=standing.care,
+        access=standing.access,
+        resolution=standing.resolution,
+        expires=standing.expires,
+        custodians=standing.custodians,
+        authorities=standing.authorities,
+        community_labels=standing.community_labels,
+        rules=standing.rules,
+    )
+
+
+def _metadata(moved: RefMove | None, public: bool, known: Known) -> dict[str, object]:
+    """As declared. What is written of data that is not plainly public is told once the gate has read it, too."""
+    record = known.version or known.run
+    published = moved is not None and moved.ref.startswith("published/")
+    return (
+        dict(record.metadata) if record is not None and (public or (published and may_be_named(known.version))) else {}
+    )

@@ -1,0 +1,154 @@
+"""Rows of a table as text: comma-separated, `\\n` at the end of each, quotes only where they are needed.
+
+A field is quoted if it holds a comma, a quote or a line ending; quotes inside are doubled. A row of one
+empty field is `""`, so that it is not a blank line. Equal rows are equal bytes, in any language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from kfm.parsing.parquet_footer import footer_of
+
+Columns = Sequence[Sequence[str]]
+
+
+class Block:
+    """Some rows of a table, as text, lines, rows or columns: each is made from another when it is asked for.
+
+    All rows have `width` fields, and there is at least one. Lines are in the form above, without endings.
+    """
+
+    __slots__ = ("_columns", "_lines", "_rows", "_text", "size", "width")
+
+    def __init__(
+        self,
+        width: int,
+        size: int,
+        *,
+        columns: Columns | None = None,
+        rows: list[list[str]] | None = None,
+        text: str | None = None,
+    ) -> None:
+        """`text`: the lines joined by `\\n`, none of which has a quote."""
+        self.width = width
+        self.size = size
+        self._columns = columns
+        self._rows = rows
+        self._text = text
+        self._lines: list[str] | None = None
+
+    @classmethod
+    def of_lines(cls, lines: list[str], width: int) -> Block:
+        """From lines in the form above."""
+        block = cls(width, len(lines))
+        block._lines = lines
+        return block
+
+    def _read_lines(self) -> None:
+        assert self._lines is not None
+        text = "\n".join(self._lines)
+        if '"' in text:
+            self._rows = parsed(self._lines)
+        else:
+            self._text = text
+
+    @property
+    def columns(self) -> Columns:
+        if self._columns is None:
+            if self._text is None and self._rows is None:
+                self._read_lines()
+            if self._text is not None:
+                flat = self._text.replace("\n", ",").split(",")
+                self._columns = [flat[i :: self.width] for i in range(self.width)]
+            else:
+                assert self._rows is not None
+                self._columns = list(zip(*self._rows, strict=True))
+        return self._columns
+
+    @property
+    def rows(self) -> list[list[str]]:
+        if self._rows is None:
+            columns = self.columns  # which may come from rows
+            self._rows = self._rows or list(map(list, zip(*columns, strict=True)))
+        return self._rows
+
+    def given_text(self) -> str | None:
+        """The lines joined by `\\n`, if they are so and none has a quote."""
+        return self._text
+
+    def given_lines(self) -> list[str] | None:
+        """The lines, if they only have to be told apart."""
+        if self._lines is None and self._text is not None:
+            self._lines = self._text.split("\n")
+        return self._lines
+
+
+class Table(NamedTuple):
+    """A table as it is read: the names of its columns, and its rows block by block."""
+
+    names: Sequence[str]
+    blocks: Iterator[Block]
+
+
+def holds_rows(media_type: str, body: bytes) -> bool:
+    """Whether an output that a declaration made has rows, or only what stands around them."""
+    if media_type == "application/vnd.apache.parquet":
+        footer = footer_of(body)
+        return footer is None or footer.rows > 0
+    if not media_type.startswith("text/csv"):
+        return body not in (b"", b"[]", b'{"features":[],"type":"FeatureCollection"}')
+    end = quotes = 0
+    for line in body.split(b"\n"):
+        end += len(line) + 1
+        quotes += line.count(b'"')
+        if not quotes % 2:  # here the header ends: a line end inside quotes is one of a name
+            break
+    return end < len(body)
+
+
+def separated(text: str, delimiter: str, width: int) -> Columns | None:
+    """The columns of lines joined by `\\n` in which there is neither a quote nor a blank line; None if a line
+    has more or fewer than `width` fields."""
+    # The line endings become fields of their own: all must lie where the rows end.
+    spread = text.replace("\n", f"{delimiter}\n{delimiter}")
+    flat = spread.split(delimiter)
+    stride = width + 1
+    rows, rest = divmod(len(flat) + 1, stride)
+    endings = (len(spread) - len(text)) // 2
+    if rest or endings != rows - 1 or flat[width::stride] != ["\n"] * endings:
+        return None
+    return [flat[i::stride] for i in range(width)]
+
+
+def parsed(lines: Iterable[str]) -> list[list[str]]:
+    """Lines in the form above as rows; a line ending inside quotes is within one line."""
+    import csv
+
+    return list(csv.reader([line + "\n" for line in lines], strict=True))
+
+
+def lines_of(columns: Columns, size: int) -> list[str]:
+    """Columns as lines. Only columns that hold a sign are looked at field by field."""
+    shown = [_quoted(column) for column in columns]
+    if len(shown) == 1:
+        return [field or '""' for field in shown[0]]
+    return list(map(",".join, zip(*shown, strict=True))) if shown else [""] * size
+
+
+def line_of(row: Sequence[str]) -> str:
+    return ",".join(map(_field, row)) if len(row) != 1 or row[0] else '""'
+
+
+def _quoted(column: Sequence[str]) -> Sequence[str]:
+    joined = "".join(column)
+    if "," in joined or '"' in joined or "\n" in joined or "\r" in joined:
+        return list(map(_field, column))
+    return column
+
+
+def _field(text: str) -> str:
+    if "," in text or '"' in text or "\n" in text or "\r" in text:
+        return '"' + text.replace('"', '""') + '"'
+    return text

@@ -1,0 +1,57 @@
+"""JSON Schemas of the records, for validators and other languages. `make schemas` keeps them in schemas/."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from kfm.model import labels, masks, records
+from kfm.model.reports import artifact_lines
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def generate() -> dict[str, dict[str, Any]]:
+    """A schema for every record, by its name in file names: dataset-version for DatasetVersion."""
+    return {name: schema_of(kind, name) for name, kind in kinds().items()}
+
+
+def kinds() -> dict[str, type[records.Record]]:
+    """Every record class there is, by the name of its schema."""
+    found = [kind for kind in vars(records).values() if isinstance(kind, type) and issubclass(kind, records.Record)]
+    return {dashed(kind.__name__): kind for kind in found if kind is not records.Record}
+
+
+def exported() -> dict[str, type[records.Record]]:
+    """What is in the artifacts of a run beside records, what has a schema under a name that others know, and what
+    stewards write."""
+    return {
+        "run-line": artifact_lines.RunLine,
+        "event-line": artifact_lines.EventLine,
+        "idempotency": artifact_lines.Idempotency,
+        "labels": labels.Labels,
+        "masking-policy": masks.MaskingPolicy,
+        "telemetry/pipelines-updater-v11": records.RunTelemetry,
+    }
+
+
+def schema_of(kind: type[msgspec.Struct], name: str) -> dict[str, Any]:
+    """One document that needs no other: what the record refers to is among its definitions.
+
+    The number in `$id` changes when an instance that was valid no longer is.
+    """
+    _, components = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
+    definitions = msgspec.json.decode(msgspec.json.encode(components))  # a default of () as the [] it is in JSON
+    for definition in definitions.values():
+        definition["description"] = " ".join(definition.get("description", "").replace("``", "`").split())
+        if not definition["description"]:
+            del definition["description"]
+    whole = definitions.pop(kind.__name__)
+    schema = {"$schema": DIALECT, "$id": f"urn:kfm:schema:{name}:1", **whole}
+    return {**schema, "$defs": definitions} if definitions else schema
+
+
+def dashed(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()

@@ -1,0 +1,273 @@
+"""Labels: who decides about data, and how much of it the public may see.
+
+A label belongs to a dataset, a source address, exact bytes or one record, and to everything made of them. `standing_of`
+turns what a steward wrote into what it means on a day, `joined` gives what holds for something made of several inputs.
+Both only ever close: a word nobody knows, a missing label and a consent that ran out all mean less, never more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from kfm.errors import BadInput
+from kfm.model.records import Level as Level
+from kfm.model.records import Record
+from kfm.model.records import Standing as Standing
+from kfm.parsing.dates import is_date
+from kfm.parsing.documents import Document
+from kfm.parsing.record_shape import into
+
+# Every word of the vocabulary is written here and nowhere else, from open to closed; `make schemas` gives it to the
+# policies. `generalised` leaves only through masking; `restricted` is used under its custodian's key and never
+# published; `closed` is not used at all.
+LEVELS: tuple[Level, ...] = ("public", "generalised", "restricted", "closed")
+PUBLISHABLE: tuple[Level, ...] = LEVELS[:2]
+USABLE: tuple[Level, ...] = LEVELS[:3]
+COARSEST, FINEST = 0, 15
+
+SENSITIVITY: dict[str, Level] = {level: level for level in LEVELS}
+CARE: dict[str, Level] = {"open": "public", "community": "generalised", "sacred": "closed"}
+ACCESS: dict[str, Level] = {
+    "open": "public",
+    "embargoed": "restricted",
+    "restricted": "restricted",
+    "closed": "closed",
+}
+# The twenty TK and ten BC labels of Local Contexts, by the code and the name on them, and what follows for the public
+# from the text that each has before a community makes it its own:
+# - public: it speaks of credit, partners, trade or a consent that is in order, and lets everybody look;
+# - generalised: it asks for care, or for an agreement first;
+# - restricted: it says that the material is not for the public, is for a group, a season or a purpose, or was made
+#   without consent;
+# - closed: it says secret or sacred.
+COMMUNITY: dict[str, tuple[str, Level]] = {
+    "TK A": ("Attribution", "public"),
+    "TK CL": ("Clan", "restricted"),
+    "TK F": ("Family", "restricted"),
+    "TK MC": ("Multiple Communities", "generalised"),
+    "TK CV": ("Community Voice", "public"),
+    "TK CR": ("Creative", "public"),
+    "TK V": ("Verified", "public"),
+    "TK NV": ("Non-Verified", "restricted"),
+    "TK S": ("Seasonal", "restricted"),
+    "TK WG": ("Women General", "restricted"),
+    "TK MG": ("Men General", "restricted"),
+    "TK MR": ("Men Restricted", "closed"),
+    "TK WR": ("Women Restricted", "closed"),
+    "TK CS": ("Culturally Sensitive", "generalised"),
+    "TK SS": ("Secret / Sacred", "closed"),
+    "TK OC": ("Open to Commercialization", "public"),
+    "TK NC": ("Non-Commercial", "public"),
+    "TK CO": ("Community Use Only", "restricted"),
+    "TK O": ("Outreach", "restricted"),
+    "TK CB": ("Open to Collaboration", "public"),
+    "BC P": ("Provenance", "public"),
+    "BC MC": ("Multiple Communities", "generalised"),
+    "BC CB": ("Open to Collaboration", "public"),
+    "BC OC": ("Open to Commercialization", "public"),
+    "BC R": ("Research Use", "restricted"),
+    "BC CV": ("Consent Verified", "public"),
+    "BC CNV": ("Consent Non-Verified", "restricted"),
+    "BC CL": ("Clan", "restricted"),
+    "BC O": ("Outreach", "restricted"),
+    "BC NC": ("Non-Commercial", "public"),
+}
+_COMMUNITY: dict[str, Level] = {code: level for code, (_, level) in COMMUNITY.items()}
+_PAST = "0001-01-01"  # the last day of a consent whose last day cannot be read
+
+_Word = Annotated[str, Meta(max_length=200)]
+
+
+class LabelTarget(Record, frozen=True):
+    """What a label is on. Exactly one of these is given."""
+
+    dataset: Annotated[_Word, Meta(description="all that this dataset reads and makes")] = ""
+    source: Annotated[_Word, Meta(description="an address, whichever dataset reads it")] = ""
+    bytes_: Annotated[_Word, Meta(description="sha256:… of exact bytes, wherever they come from")] = msgspec.field(
+        default="", name="bytes"
+    )
+    record: Annotated[_Word, Meta(description="one record, by its public id")] = ""
+
+    def given(self) -> dict[str, str]:
+        parts = {"dataset": self.dataset, "source": self.source, "bytes": self.bytes_, "record": self.record}
+        return {name: value for name, value in parts.items() if value}
+
+
+class Label(Record, frozen=True):
+    """What a steward says of one thing. A word that is not known means the most restrictive one."""
+
+    of: Annotated[LabelTarget, Meta(description="what it is on")]
+    sensitivity: Annotated[_Word, Meta(description=", ".join(LEVELS))]
+    care: Annotated[_Word, Meta(description=", ".join(CARE))]
+    custodian: Annotated[_Word, Meta(description="whose key seals it and makes its public ids")] = ""
+    authority: Annotated[_Word, Meta(description="who decides about it, such as a nation's preservation office")] = ""
+    community_labels: Annotated[
+        tuple[_Word, ...], Meta(description="TK and BC labels of Local Contexts, by their codes: TK CS")
+    ] = ()
+    access_rights: Annotated[_Word, Meta(description=", ".join(ACCESS))] = "open"
+    public_resolution: Annotated[
+        Annotated[int, Meta(ge=COARSEST, le=FINEST)] | None,
+        Meta(description="the H3 resolution the public may see; needed where it is not public"),
+    ] = None
+    expires: Annotated[
+        _Word, Meta(description="the last day of the consent, such as 2027-06-30; then it is closed")
+    ] = ""
+
+
+class Labels(Record, frozen=True):
+    """A file of labels."""
+
+    version: Literal[1]
+    labels: tuple[Label, ...] = ()
+
+
+UNLABELLED = Standing(level="restricted", care="sacred", access="closed", rules=("label.missing",))
+
+
+def read_labels(document: Document) -> Labels:
+    """A file of labels, strictly. An unknown word of a vocabulary is not refused here: `standing_of` closes for it."""
+    found = into(document, Labels)
+    for index, label in enumerate(found.labels):
+        at = ("labels", index)
+        if len(label.of.given()) != 1:
+            document.refuse((*at, "of"), "names not exactly one thing", "give one of dataset, source, bytes, record")
+        if label.expires and not is_date(label.expires):
+            document.refuse((*at, "expires"), "is no day", "write it as 2027-06-30")
+    return found
+
+
+def standing_of(label: Label | None, today: str) -> Standing:
+    """What a label means on a day (`2026-11-16`)."""
+    if label is None:
+        return UNLABELLED
+    if not is_date(today):
+        raise BadInput("the day that labels are read on is no date", hint="give it as 2026-11-16")
+    found: list[tuple[Level, str]] = [
+        _meaning(SENSITIVITY, label.sensitivity, "label.sensitivity"),
+        _meaning(CARE, label.care, "label.care"),
+        _meaning(ACCESS, label.access_rights, "label.access-rights"),
+        *(_meaning(_COMMUNITY, code, "label.community") for code in label.community_labels),
+    ]
+    if label.public_resolution is not None:
+        found.append(("generalised", "label.resolution"))
+    if label.expires and (not is_date(label.expires) or label.expires < today):
+        found.append(("closed", "label.expired"))
+    level = _most_closed(level for level, _ in found)
+    if level != "public":
+        if not label.custodian:
+            found.append(("restricted", "label.custodian-missing"))
+        if label.public_resolution is None:
+            found.append(("restricted", "label.resolution-missing"))
+    return Standing(
+        level=_most_closed(level for level, _ in found),
+        care=_last(CARE, [label.care]),
+        access=_last(ACCESS, [label.access_rights]),
+        expires=label.expires if not label.expires or is_date(label.expires) else _PAST,
+        resolution=label.public_resolution,
+        custodians=(label.custodian,) if label.custodian else (),
+        authorities=(label.authority,) if label.authority else (),
+        community_labels=tuple(sorted(set(label.community_labels))),
+        rules=tuple(sorted({rule for level, rule in found if level != "public"})),
+    )
+
+
+def joined(standings: Iterable[Standing]) -> Standing:
+    """What holds for something made of all these: the most closed level, the coarsest resolution, everybody's say."""
+    every = list(standings)
+    if not every:
+        return UNLABELLED
+    resolutions = [one.resolution for one in every if one.resolution is not None]
+    return Standing(
+        level=_most_closed(one.level for one in every),
+        care=_last(CARE, (one.care for one in every)),
+        access=_last(ACCESS, (one.access for one in every)),
+        expires=min((one.expires for one in every if one.expires), default=""),
+        resolution=min(resolutions) if resolutions else None,
+        custodians=_union(one.custodians for one in every),
+        authorities=_union(one.authorities for one in every),
+        community_labels=_union(one.community_labels for one in every),
+        rules=_union(one.rules for one in every),
+    )
+
+
+def standing_of_source(
+    labels: Labels, *, dataset: str, source: str, digest: str, today: str, declared: Level | None = None
+) -> Standing:
+    """What holds for a source that a dataset reads: its label, that of its address and that of its bytes together,
+    and `declared`, the `sensitivity` in the dataset's own settings.
+
+    So a dataset that says public labels a source nobody labelled, and never one whose address or bytes are known as
+    something else, under whatever name it is declared.
+    """
+    asked = {"dataset": dataset, "source": source, "bytes": digest}
+    found = [standing_of(one, today) for one in labels.labels if _is_on(one.of, asked)]
+    if declared is not None:
+        found.append(Standing(level=declared, rules=() if declared == "public" else ("dataset.sensitivity",)))
+    return _complete(joined(found))
+
+
+def _complete(standing: Standing) -> Standing:
+    """The settings can say generalised; whose key and which resolution, only a label can."""
+    if standing.level != "generalised":
+        return standing
+    lacks = [rule for rule, said in _NEEDED.items() if getattr(standing, said) in (None, ())]
+    if not lacks:
+        return standing
+    return msgspec.structs.replace(standing, level="restricted", rules=_union([standing.rules, tuple(lacks)]))
+
+
+_NEEDED = {"label.custodian-missing": "custodians", "label.resolution-missing": "resolution"}
+
+
+def standing_of_record(labels: Labels, record: str, around: Standing, today: str) -> Standing:
+    """What holds for one record inside something that stands as `around` says."""
+    own = [standing_of(one, today) for one in labels.labels if _is_on(one.of, {"record": record})]
+    return joined([around, *own])
+
+
+def loosens(before: Standing, after: Standing) -> bool:
+    """Does the public, or anybody, get more by this change? Then one person alone may not make it."""
+    if LEVELS.index(after.level) < LEVELS.index(before.level):
+        return True
+    if any(words.index(new) < words.index(old) for words, old, new in _words(before, after)):
+        return True
+    if before.expires and (not after.expires or after.expires > before.expires):
+        return True
+    if before.resolution is not None and (after.resolution is None or after.resolution > before.resolution):
+        return True
+    kept = (set(before.custodians) <= set(after.custodians), set(before.authorities) <= set(after.authorities))
+    return not all((*kept, set(before.community_labels) <= set(after.community_labels)))
+
+
+def _meaning(words: dict[str, Level], said: str, rule: str) -> tuple[Level, str]:
+    known = words.get(said)
+    return ("closed", f"{rule}-unknown") if known is None else (known, rule)
+
+
+def _words(before: Standing, after: Standing) -> Iterator[tuple[list[str], str, str]]:
+    yield list(CARE), _last(CARE, [before.care]), _last(CARE, [after.care])
+    yield list(ACCESS), _last(ACCESS, [before.access]), _last(ACCESS, [after.access])
+
+
+def _last(words: dict[str, Level], said: Iterable[str]) -> str:
+    """The most closed of these words; one that nobody knows is the last there is."""
+    order = list(words)
+    return order[max(order.index(one) if one in words else len(order) - 1 for one in said)]
+
+
+def _most_closed(levels: Iterable[Level]) -> Level:
+    return LEVELS[max(LEVELS.index(level) for level in levels)]
+
+
+def _union(parts: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(sorted({item for part in parts for item in part}))
+
+
+def _is_on(target: LabelTarget, asked: dict[str, str]) -> bool:
+    given = target.given()
+    # A target that names several things or none was never read from a file; it counts as on all that it names.
+    return any(asked.get(name) == value for name, value in given.items())

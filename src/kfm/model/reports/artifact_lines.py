@@ -1,0 +1,66 @@
+"""What the artifacts of a run consist of, line by line; projections/artifacts.py writes them, schemas/ says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kfm.model.records import Receipt, Record, RunTelemetry
+
+
+class RunLine(Record, frozen=True):
+    """A line of `run.jsonl`: a run, its receipt and its telemetry."""
+
+    seq: int  # from 1, without a gap
+    timestamp: str
+    dry_run: bool
+    receipt: Receipt
+    telemetry: RunTelemetry | None
+
+
+class EventLine(Record, frozen=True, forbid_unknown_fields=False):
+    """A line of `event_log.jsonl`: a fact. These fields are on every line, null where they do not apply; each kind of
+    event has more of its own."""
+
+    seq: int
+    dry_run: bool
+    event: str  # noun.past_participle
+    timestamp: str
+    service: str
+    job_type: str | None
+    job_id: str | None
+    run_id: str | None
+    correlation_id: str | None
+    dataset_ids: list[str] | None
+    zone_in: str | list[str] | None
+    zone_out: str | list[str] | None
+    policy_label: str | None
+    status: str | None
+    duration_ms: int | None
+    error: Any  # what went wrong: its code and message
+
+
+class SourceMetadata(Record, frozen=True):
+    uri: str  # with references where secrets go
+    etag: str
+    last_modified: str
+    content_hash: str
+
+
+class IdempotencyRow(Record, frozen=True):
+    """The ledger row of a run."""
+
+    run_id: str
+    dataset_id: str
+    idempotency_key: str
+    input_hash: str
+    state: str  # the outcome of the run
+    timestamp: str
+    source_metadata: list[SourceMetadata]
+    pipeline_version: str
+
+
+class Idempotency(Record, frozen=True):
+    """The whole of `idempotency.json`."""
+
+    dry_run: bool
+    runs: list[IdempotencyRow]

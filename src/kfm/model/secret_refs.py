@@ -1,0 +1,90 @@
+"""Secrets of a source: referred to in the configuration, shown as references, and never in clear in a URL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from kfm.model.redaction import is_key
+from kfm.parsing.characters import is_printable, printable
+from kfm.parsing.documents import Document, Path
+
+_UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_HEX = frozenset("0123456789abcdefABCDEF")
+
+
+def key_in_clear(uri: str) -> str:
+    """The name of the first query parameter of a URL that looks like a key and has a value; empty if none does."""
+    if "://" not in uri:
+        return ""
+    query = uri.partition("#")[0].partition("?")[2]
+    for pair in query.replace(";", "&").split("&"):
+        name, _, content = pair.partition("=")
+        if content and is_key(decoded(name)):
+            return decoded(name)
+    return ""
+
+
+def percent(body: bytes) -> str:
+    """Percent-encoded, so that it can stand anywhere in a URL."""
+    return "".join(chr(c) if chr(c) in _UNRESERVED else f"%{c:02X}" for c in body)
+
+
+def decoded(text: str) -> str:
+    """Percent-encoding undone, a character a byte."""
+    head, *rest = text.split("%")
+    return head + "".join(
+        chr(int(p[:2], 16)) + p[2:] if _HEX.issuperset(p[:2]) and len(p) > 1 else f"%{p}" for p in rest
+    )
+
+
+def with_query(uri: str, pairs: Iterable[tuple[str, str]]) -> str:
+    """More parameters, of which names and values are percent-encoded already; without the fragment."""
+    base = uri.partition("#")[0]
+    more = "&".join(f"{name}={value}" for name, value in pairs)
+    mark = "" if not more or base.endswith(("?", "&")) else "&" if "?" in base else "?"
+    return base + mark + more
+
+
+def referring(uri: str, headers: Mapping[str, str], query: Mapping[str, str]) -> str:
+    """What a source is known by: its URL, and where the secrets lie that it is asked with."""
+    if not headers and not query:
+        return uri
+    shown = with_query(uri, ((percent(name.encode()), _braced(query[name])) for name in sorted(query)))
+    asked = {name.lower(): _braced(reference) for name, reference in headers.items()}
+    return shown + ("#" + "&".join(f"{name}={asked[name]}" for name in sorted(asked)) if asked else "")
+
+
+def _braced(reference: str) -> str:
+    kind, _, rest = reference.partition(":")
+    return f"{{{kind}:{percent(rest.encode('utf-8', 'surrogateescape'))}}}"
+
+
+def check_secrets(
+    document: Document, path: Path, uri: str, headers: Mapping[str, str], query: Mapping[str, str]
+) -> None:
+    """No key in the URL, and nothing but references beside it."""
+    if key := key_in_clear(uri):
+        document.refuse(
+            (*path, "uri"),
+            f"holds a key in clear, as the parameter {printable(key, 40)}",
+            "receipts keep the URL: take it out, and give it by reference under `query:`",
+        )
+
+    for kind, given in (("headers", headers), ("query", query)):
+        seen: set[str] = set()
+        for name, reference in given.items():
+            here: Path = (*path, kind, name)
+            if not re.match(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}\Z", name) or name.lower() in seen:
+                document.refuse(here, "is not a name, or is given twice", "use letters, digits, - and _")
+            if kind == "headers":
+                seen.add(name.lower())
+            check_reference(document, here, reference)
+        if given and not re.match(r"https://|http://(?:127\.0\.0\.1|localhost)(?::[0-9]+)?(?:/|\Z)", uri):
+            document.refuse((*path, kind), "would go over the wire in clear, or nowhere", "use an https URL")
+
+
+def check_reference(document: Document, path: Path, reference: str) -> None:
+    kind, _, rest = reference.partition(":")
+    if kind not in ("env", "file") or not rest or not is_printable(rest):
+        document.refuse(path, "is not a reference", "write env:NAME or file:PATH")

@@ -1,0 +1,66 @@
+"""The key list and what is signed with its keys: operations that move a ref to bytes that were put into the store.
+
+`keys/list` is at the list in force, `orders/ID` at a request with its signatures so far. That a move is a right one is
+decided by the authority that the walk asks before its commit, never here.
+"""
+
+from __future__ import annotations
+
+from kfm.errors import Refused
+from kfm.model.names import is_digest
+from kfm.model.operation_target import Aim
+from kfm.model.records import Trigger
+from kfm.model.updater import Sources
+from kfm.operations.ref_moves import MoveUpdater
+
+LIST = "keys/list"
+ORDERS = "orders/"
+
+
+class Signed(MoveUpdater):
+    """From where the ref was when somebody signed, to what was signed."""
+
+    def aim(self, trigger: Trigger, sources: Sources) -> Aim:
+        ref, target = trigger.params.get("ref", ""), trigger.params.get("to", "")
+        if not is_digest(target) or not (ref == LIST or ref.startswith(ORDERS)) or (ref == LIST) != (self.op == "keys"):
+            raise Refused("nothing that was signed is named", hint="use `kfm keys` and `kfm review`")
+        return Aim(sources.ref(ref), target)
+
+
+class Listing(Signed):
+    """The key list is followed by the next."""
+
+    id = "kfm-keys"
+    op = "keys"
+    job_type = "operation.keys"
+
+
+class Asking(Signed):
+    """Somebody asks for what takes others too."""
+
+    id = "kfm-request"
+    op = "request"
+    job_type = "operation.request"
+
+
+class Approving(Signed):
+    id = "kfm-approve"
+    op = "approve"
+    job_type = "operation.approve"
+
+
+class Rejecting(Signed):
+    id = "kfm-reject"
+    op = "reject"
+    job_type = "operation.reject"
+
+
+class Expiring(Signed):
+    """The time of a request is over: nobody signs it any more."""
+
+    id = "kfm-expire"
+    op = "expire"
+    job_type = "operation.expire"
+
+
+SIGNED: dict[str, type[MoveUpdater]] = {kind.op: kind for kind in (Listing, Asking, Approving, Rejecting, Expiring)}

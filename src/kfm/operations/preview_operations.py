@@ -1,0 +1,107 @@
+"""Previews as operations: what was built is written down, taken over once it was merged, or swept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from kfm.errors import Moved, Refused
+from kfm.model.names import check_partition, dataset_id, is_digest
+from kfm.model.operation_target import TARGET, Aim, aiming
+from kfm.model.preview_records import PREVIEW, record_ref
+from kfm.model.records import RefMove, SourceRef, Step, Trigger
+from kfm.model.updater import Plan, Sources
+from kfm.operations.ref_moves import MoveUpdater
+
+
+class Propose(MoveUpdater):
+    """The record of a preview is the one that people look at."""
+
+    id = "kfm-preview"
+    op = "preview"
+    job_type = "operation.preview"
+
+    def aim(self, trigger: Trigger, sources: Sources) -> Aim:
+        name, target = check_partition(trigger.params.get("branch", "")), trigger.params.get("to", "")
+        if not is_digest(target):
+            raise Refused("no preview is named", hint="use `kfm preview BRANCH`")
+        return Aim(sources.ref(record_ref(name)), target)
+
+
+class _Together(MoveUpdater):
+    """Several moves in one transaction. What they begin from is in the order itself, or is nothing's business."""
+
+    def inputs(self, trigger: Trigger, sources: Sources) -> list[SourceRef]:
+        return [each for ref, target in self.aims(trigger, sources) for each in aiming(ref, target)]
+
+    def aims(self, trigger: Trigger, sources: Sources) -> Iterable[Aim]:
+        raise NotImplementedError
+
+    def aim(self, trigger: Trigger, sources: Sources) -> Aim:
+        return next(iter(self.aims(trigger, sources)))
+
+    def kept(self, trigger: Trigger, inputs: Sequence[SourceRef]) -> Trigger:  # noqa: ARG002
+        return trigger
+
+    def plan(self, inputs: Sequence[SourceRef]) -> Plan:
+        moves = [
+            RefMove(ref=ref.name, before=ref.content_hash, after=target.content_hash)
+            for ref, target in pairwise(inputs)
+            if target.uri == TARGET + ref.name and target.content_hash != ref.content_hash
+        ]
+        return Plan([Step(id=f"move-{move.ref}", move=move) for move in moves])
+
+
+class Adopt(_Together):
+    """What a preview made becomes the processed version, the same digest, and is no preview any more."""
+
+    id = "kfm-adopt"
+    op = "adopt"
+    job_type = "operation.adopt"
+
+    def aims(self, trigger: Trigger, sources: Sources) -> Iterable[Aim]:
+        name, said = dataset_id(trigger.dataset), trigger.params
+        zone = PREVIEW + check_partition(said.get("branch", ""))
+        version, base = said.get("version", ""), said.get("base", "")
+        made, processed = sources.ref(f"{zone}/processed/{name}"), sources.ref(f"processed/{name}")
+        if processed.content_hash == version and not made.content_hash:
+            return [Aim(processed, version)]  # done before
+        if made.content_hash != version or not is_digest(version):
+            raise Moved(
+                f"{made.name} is at {made.content_hash or 'nothing'}, and what was approved is {version or 'nothing'}",
+                hint="look at the report of today, and let it be approved",
+            )
+        if processed.content_hash != base:
+            raise Moved(
+                f"{processed.name} is at {processed.content_hash or 'nothing'}, and the preview was made "
+                f"from {base or 'nothing'}",
+                hint="build the preview anew, and let it be approved",
+            )
+        found = [Aim(processed, version), Aim(made, "")]
+        for number in range(int(said.get("inputs", "0"))):
+            raw = sources.ref(f"{zone}/raw/{name}/{number}")
+            if raw.content_hash:
+                found += [Aim(sources.ref(f"raw/{name}/{number}"), raw.content_hash), Aim(raw, "")]
+        held = sources.ref(f"{zone}/quarantine/{name}")
+        kept = sources.ref(f"quarantine/{name}")
+        if held.content_hash != kept.content_hash:
+            found.append(Aim(kept, held.content_hash))
+        return [*found, Aim(held, "")] if held.content_hash else found
+
+
+class Sweep(_Together):
+    """The refs of a preview go. What they led to stays in the store, as all that receipts speak of does."""
+
+    id = "kfm-sweep"
+    op = "sweep"
+    job_type = "operation.sweep"
+
+    def aims(self, trigger: Trigger, sources: Sources) -> Iterable[Aim]:
+        zone = PREVIEW + check_partition(trigger.params.get("branch", ""))
+        names = trigger.params.get("refs", "").split()
+        if not names:
+            raise Refused("nothing is named that could be swept", hint="use `kfm pr sweep`")
+        return [Aim(sources.ref(f"{zone}/{name}"), "") for name in names]
+
+
+PREVIEWED: dict[str, type[MoveUpdater]] = {kind.op: kind for kind in (Propose, Adopt, Sweep)}

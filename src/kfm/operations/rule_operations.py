@@ -1,0 +1,56 @@
+"""Rules that people sign: operations that move a ref to the bytes that hold from then on."""
+
+from __future__ import annotations
+
+from kfm.errors import Refused
+from kfm.model.names import is_digest
+from kfm.model.operation_target import LABELS, Aim
+from kfm.model.records import Trigger
+from kfm.model.updater import Sources
+from kfm.operations.ref_moves import MoveUpdater
+
+MASKS = "rules/mask/"  # and the dataset and the source
+POLICY = "rules/policy"
+
+
+class Ruling(MoveUpdater):
+    """One text is followed by the next. Who must have signed it is for the authority to say."""
+
+    ref = ""  # which it moves; one that ends with a stroke, any below it
+
+    def aim(self, trigger: Trigger, sources: Sources) -> Aim:
+        ref, target = trigger.params.get("ref", ""), trigger.params.get("to", "")
+        right = ref.startswith(self.ref) if self.ref.endswith("/") else ref == self.ref
+        if not right or not is_digest(target):
+            raise Refused("nothing that can be signed is named", hint="use `kfm labels set`, or `deploy`")
+        return Aim(sources.ref(ref), target)
+
+
+class Labelling(Ruling):
+    """The file of labels."""
+
+    id = "kfm-labels"
+    op = "labels"
+    job_type = "operation.labels"
+    ref = LABELS
+
+
+class Masking(Ruling):
+    """The masking policy of a source."""
+
+    id = "kfm-mask"
+    op = "mask"
+    job_type = "operation.mask"
+    ref = MASKS
+
+
+class Deploying(Ruling):
+    """The policies that an installation adds."""
+
+    id = "kfm-policy"
+    op = "policy"
+    job_type = "operation.policy"
+    ref = POLICY
+
+
+RULED: dict[str, type[MoveUpdater]] = {kind.op: kind for kind in (Labelling, Masking, Deploying)}

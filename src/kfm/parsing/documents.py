@@ -1,0 +1,191 @@
+"""Reads YAML and JSON from anyone into plain values, each with its place.
+
+YAML is read as its version 1.2 with the core schema: null, true, false, integers and numbers, all
+else is text. So `no`, `12:30` and `2026-01-01` stay what was typed. What could mean two things, or
+could make a small file large, is refused: tags, anchors, aliases, merge keys, duplicate keys, a
+second document, `010`, NaN. A number without a fraction is an integer, `1.0` like `1`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from kfm.errors import BadInput
+from kfm.parsing.characters import printable
+from kfm.parsing.lazy_regex import pattern
+from kfm.parsing.yaml import MAX_DEPTH, MAX_VALUES, Yaml
+from kfm.parsing.yaml_scalars import kind as kind
+from kfm.parsing.yaml_scalars import whole
+
+if TYPE_CHECKING:
+    import re
+
+MAX_BYTES = 4 << 20
+
+Path = tuple[str | int, ...]
+
+
+class Document:
+    """A value read from `where`, and where in it each part stands."""
+
+    __slots__ = ("_place", "moved", "value", "where")
+
+    def __init__(self, value: Any, where: str, place: Callable[[Path], tuple[int, int] | None]) -> None:
+        self.value = value
+        self.where = where
+        self.moved: dict[Path, str] = {}  # parts that came from elsewhere, e.g. the environment
+        self._place = place
+
+    def place(self, path: Path) -> str:
+        """`kfm.yml:7:3`, of the part itself or of the nearest one around it."""
+        if path in self.moved:
+            return self.moved[path]
+        line, column = self.position(path)
+        return f"{self.where}:{line}:{column}"
+
+    def position(self, path: Path) -> tuple[int, int]:
+        for length in range(len(path), -1, -1):
+            found = self._place(path[:length])
+            if found:
+                return found
+        return 1, 1
+
+    def refuse(self, path: Path, what: str, hint: str = "") -> NoReturn:
+        raise BadInput(f"{self.place(path)}: {dotted(path)} {what}", hint=hint, key=dotted(path))
+
+
+def dotted(path: Path) -> str:
+    """A path as people write it: execute.threads, columns[2].name; odd names are quoted and escaped."""
+    out = ""
+    for part in path:
+        if isinstance(part, int):
+            out += f"[{part}]"
+        elif part.isascii() and part.replace("-", "").replace("_", "").replace("$", "").isalnum():
+            out += f".{part}" if out else part
+        else:
+            out += f"[{printable(part)}]"
+    return out or "the file"
+
+
+def read(body: bytes, where: str, *, json: bool) -> Document:
+    """Decode the bytes of one file. `where` names it in messages."""
+    if len(body) > MAX_BYTES:
+        raise BadInput(f"{where} is larger than {MAX_BYTES >> 20} MiB", hint="a file of settings is small")
+    if body[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise BadInput(f"{where} is UTF-16", hint="save it as UTF-8")
+    try:
+        text = body.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        before = body[: error.start].decode("utf-8", "replace")
+        _fail(where, _position(before, len(before)), "is not UTF-8", "save the file as UTF-8")
+    return _read_json(text, where) if json else _read_yaml(text, where)
+
+
+def _fail(where: str, position: tuple[int, int], what: str, hint: str = "") -> NoReturn:
+    line, column = position
+    raise BadInput(f"{where}:{line}:{column}: {what}", hint=hint, line=line, column=column)
+
+
+def _position(text: str, index: int) -> tuple[int, int]:
+    return text.count("\n", 0, index) + 1, index - (text.rfind("\n", 0, index) + 1) + 1
+
+
+# ---------------------------------------------------------------------------------------------- JSON
+
+
+def _read_json(text: str, where: str) -> Document:
+    from kfm.parsing.strict_json import decode
+
+    value = _whole(decode(text.encode(), where))
+    starts: dict[Path, int] = {}
+
+    def place(path: Path) -> tuple[int, int] | None:
+        # Only an error asks for a place, so they are looked for only then.
+        if not starts:
+            _json_places(text, 0, (), starts)
+        index = starts.get(path)
+        return None if index is None else _position(text, index)
+
+    if _count(value, where, 0) > MAX_VALUES:
+        _fail(where, (1, 1), f"holds more than {MAX_VALUES} values", "a file of settings is small")
+    return Document(value, where, place)
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, float):
+        return whole(value)
+    if isinstance(value, dict):
+        return {key: _whole(item) for key, item in value.items()}
+    return [_whole(item) for item in value] if isinstance(value, list) else value
+
+
+def _count(value: Any, where: str, depth: int) -> int:
+    if not isinstance(value, (dict, list)):
+        return 1
+    if depth >= MAX_DEPTH:
+        _fail(where, (1, 1), f"nested deeper than {MAX_DEPTH} levels", "flatten it")
+    items = value.values() if isinstance(value, dict) else value
+    return 1 + sum(_count(item, where, depth + 1) for item in items)
+
+
+def _json_places(text: str, index: int, path: Path, starts: dict[Path, int]) -> int:
+    """Walks text that is known to be JSON; returns the index after the value that begins at `index`."""
+    from json.decoder import scanstring  # type: ignore[attr-defined]
+
+    def skip(at: int) -> int:
+        while text[at : at + 1] in (" ", "\t", "\n", "\r", ",", ":"):
+            at += 1
+        return at
+
+    index = skip(index)
+    starts.setdefault(path, index)
+    opening = text[index : index + 1]
+    if opening == '"':
+        return int(scanstring(text, index + 1)[1])
+    if opening not in ("{", "["):
+        while text[index : index + 1] not in ("", ",", "]", "}", " ", "\t", "\n", "\r"):
+            index += 1
+        return index
+    index = skip(index + 1)
+    count = 0
+    while text[index] not in "}]":
+        key: str | int = count
+        if opening == "{":
+            starts_at = index
+            key, index = scanstring(text, index + 1)
+            starts[(*path, key)] = starts_at
+        index = skip(_json_places(text, index, (*path, key), starts))
+        count += 1
+    return index + 1
+
+
+# ---------------------------------------------------------------------------------------------- YAML
+
+
+_ODD = pattern("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+
+
+def _odd(text: str) -> re.Match[str] | None:
+    """The first character that has no place in a file for people."""
+    if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
+        return None
+    return _ODD.search(text)
+
+
+def _read_yaml(text: str, where: str) -> Document:
+    text = text.replace("\r\n", "\n")
+    odd = _odd(text)
+    if odd:
+        name = f"U+{ord(odd[0]):04X}"
+        _fail(where, _position(text, odd.start()), f"holds the control character {name}", "remove it")
+
+    def fail(index: int, what: str, hint: str) -> NoReturn:
+        _fail(where, _position(text, index), what, hint)
+
+    def place(path: Path) -> tuple[int, int] | None:
+        index = reader.places.get(path)
+        return None if index is None else _position(text, index)
+
+    reader = Yaml(text, fail)
+    return Document(reader.document(), where, place)

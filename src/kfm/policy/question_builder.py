@@ -1,0 +1,346 @@
+"""Questions put together from what the state and a run know. Nothing is searched for or decided here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from kfm.clock import parse_instant
+from kfm.errors import BadInput
+from kfm.model.canonical import canonical
+from kfm.model.keys import digest
+from kfm.model.labels import LEVELS
+from kfm.model.names import is_digest
+from kfm.model.operation_target import REF
+from kfm.model.records import DatasetVersion, Receipt, Run, RunTelemetry, SourceRef, Standing
+from kfm.model.zone_requests import Asking, StepUp
+from kfm.policy.questions import (
+    Asked,
+    Checksums,
+    Consent,
+    Emission,
+    Extent,
+    Identity,
+    Label,
+    Licence,
+    Masking,
+    Provenance,
+    QaResult,
+    Quality,
+    Question,
+    ReceiptFacts,
+    Review,
+    Schema,
+    Source,
+    Step,
+    Tools,
+    label_of,
+)
+
+UNSAID = "unsaid"
+ONLY_GENERALISED = 2  # what a partition is marked with that was made as generalised; other marks: more closed
+_MOST = float((1 << 53) - 1)
+# Licences and dedications under which everybody may pass the data on. One that is not here may do so too: somebody
+# has to look, and until then it is told.
+FREE = frozenset(
+    {
+        "apache-2.0", "bsd-2-clause", "bsd-3-clause", "cc-by-1.0", "cc-by-2.0", "cc-by-2.5", "cc-by-3.0", "cc-by-4.0",
+        "cc-by-sa-3.0", "cc-by-sa-4.0", "cc-pddc", "cc0-1.0", "cdla-permissive-1.0", "cdla-permissive-2.0", "mit",
+        "odbl-1.0", "odc-by-1.0", "ogl-uk-3.0", "pddl-1.0", "us-pd",
+    }
+)  # fmt: skip
+
+
+class Evidence(Struct, frozen=True):
+    """What others say of a version: stewards and the community. What is not there is denied where it is asked for."""
+
+    review: Review | None = None
+    consent: Consent | None = None
+    standing: Standing | None = None  # of its dataset today, if labels say anything
+    epoch: int = 0  # of the labels
+    labelled: bool = False  # are there labels in this installation?
+
+
+NO_EVIDENCE = Evidence()
+
+
+class Known(Struct, frozen=True):
+    """What the state says of a version that is committed."""
+
+    version: DatasetVersion
+    receipt: Receipt | None
+    run: Run | None  # whose contracts its sources were held against last: that made it, or made the same again
+    telemetry: RunTelemetry | None
+
+
+def to_published(
+    known: Known, declared: Mapping[str, Any] | None, asking: Asking, sums: Checksums, evidence: Evidence
+) -> Question:
+    """From Processed to Published, in full. Today's declaration before the one it was made under; but what it was made
+    under stays with it."""
+    version, receipt = known.version, known.receipt
+    said: Mapping[str, Any] = version.metadata if declared is None else declared
+    level = level_of(version, said, evidence)
+    inputs, made = known.run.inputs if known.run is not None else [], made_as(version)
+    return Question(
+        gate="zone",
+        subjects=[version.digest],
+        label_epoch=evidence.epoch,
+        asked=_asked(asking),
+        identity=_identity(version.dataset, version.digest, said),
+        schema=_schema(version.dataset, inputs),
+        extent=_extent(said),
+        licence=_licence(said),
+        label=_label(_standing_of(version, evidence), level, len(closed_parts(version, level))),
+        quality=_quality(version),
+        provenance=_provenance(known),
+        checksums=sums,
+        receipt=None if receipt is None else _receipt(receipt, level if made == UNSAID else made),
+        review=evidence.review,
+        consent=evidence.consent,
+        masking=masked_as(version.digest, version.standing),
+        emission=None if known.telemetry is None else _emission(known.telemetry),
+        step=Step(from_="processed", to="published", labelled=evidence.labelled),
+    )
+
+
+def step_up(step: StepUp, evidence: Evidence) -> Question:
+    """From Raw to Work, or from Work to Processed: what the run has in its hands, and the receipt it is to get."""
+    run, version, said = step.run, step.version, step.run.metadata
+    level = step.standing.level if step.standing is not None else _text(said.get("sensitivity")) or UNSAID
+    sealed = all(source.sealed_with or _was_masked(source) for source in step.inputs if not _is_public(source))
+    question = Question(
+        gate="zone",
+        subjects=[step.subject],
+        label_epoch=evidence.epoch,
+        asked=_asked(step.asking),
+        identity=_identity(run.dataset, step.subject, said),
+        label=_label(step.standing, level, 0 if version is None else len(closed_parts(version, level))),
+        provenance=_provenance_of(run, step.inputs, version),
+        # Hashed as they came in or were made: what is under a digest is that, or is refused when it is read.
+        checksums=_sums(step.subject, len(step.inputs) if version is None else version.entries),
+        masking=masked_as(step.subject, step.standing) if version is not None else None,
+        step=Step(
+            from_="raw" if step.to == "work" else "work",
+            to=step.to,
+            sealed=sealed and bool(step.inputs),
+            labelled=evidence.labelled or step.standing is not None,
+        ),
+    )
+    if version is None:
+        return question
+    return msgspec.structs.replace(
+        question,
+        schema=_schema(run.dataset, step.inputs),
+        extent=_extent(said),
+        licence=_licence(said),
+        quality=_quality(version),
+        receipt=ReceiptFacts(
+            run_id=run.run_id,
+            who=step.asking.who,
+            what=step.asking.what,
+            when=step.asking.when_ms,
+            why=step.asking.why,
+            status="SUCCESS",
+            dry_run=False,
+            outputs=[version.digest],
+            inputs=len(step.inputs),
+            sensitivity=level,
+            decisions=0,
+        ),
+    )
+
+
+def masked_as(subject: str, standing: Standing | None) -> Masking | None:
+    """Of what stands as generalised: it came in through masking and in no other way, at the resolution of its labels
+    or coarser, and was held against the fingerprints before anybody asks here."""
+    if standing is None or standing.level != "generalised" or standing.resolution is None:
+        return None
+    return Masking(subject=subject, resolution=standing.resolution, leaks=0, finer_than_source=False)
+
+
+def level_of(version: DatasetVersion, said: Mapping[str, Any], evidence: Evidence) -> str:
+    """The most closed of what labels, the version and the declaration of today say."""
+    declared = _text(said.get("sensitivity"))
+    standing = _standing_of(version, evidence)
+    if standing is None or declared not in LEVELS:
+        return declared or (standing.level if standing is not None else UNSAID)
+    return LEVELS[max(LEVELS.index(standing.level), LEVELS.index(declared))]
+
+
+def made_as(version: DatasetVersion) -> str:
+    """How closed it was when it was made."""
+    if version.standing is not None:
+        return version.standing.level
+    said = version.metadata.get("sensitivity")
+    return UNSAID if said is None else said if isinstance(said, str) else "odd"
+
+
+def closed_parts(version: DatasetVersion, level: str) -> list[str]:
+    """The marks of what was made under a more closed level than this one."""
+    return [
+        name
+        for name, mark in sorted(version.validation.items())
+        if "/" in name and not name.startswith("unheld/") and not (level == "generalised" and mark == ONLY_GENERALISED)
+    ]
+
+
+def unheld_parts(version: DatasetVersion) -> list[str]:
+    return [name for name in sorted(version.validation) if name.startswith("unheld/")]
+
+
+def _standing_of(version: DatasetVersion, evidence: Evidence) -> Standing | None:
+    from kfm.model.labels import joined
+
+    known = [standing for standing in (version.standing, evidence.standing) if standing is not None]
+    return joined(known) if known else None
+
+
+def _is_public(source: SourceRef) -> bool:
+    return source.standing is None or source.standing.level == "public"
+
+
+def _was_masked(source: SourceRef) -> bool:
+    """A version of another dataset that stands as generalised: masked when it was made, or it would not be read."""
+    return source.uri.startswith(REF) and source.standing is not None and source.standing.level == "generalised"
+
+
+def _asked(asking: Asking) -> Asked:
+    return Asked(who=asking.who, what=asking.what, when=max(1, asking.when_ms), why=asking.why)
+
+
+def _identity(dataset: str, subject: str, said: Mapping[str, Any]) -> Identity:
+    title, description = _text(said.get("title")), _text(said.get("description"))
+    return Identity(dataset=dataset, title=title[:4096], version=subject, description=description[:4096])
+
+
+def _schema(dataset: str, inputs: list[SourceRef]) -> Schema | None:
+    """The data contracts that its sources were held against, by one digest."""
+    held = [source.contract_hash for source in inputs if source.contract_hash]
+    if not held:
+        return None
+    alone = len(held) == 1 and is_digest(held[0])
+    return Schema(name=f"{dataset}/contracts", digest=held[0] if alone else digest(canonical(held)))
+
+
+def _extent(said: Mapping[str, Any]) -> Extent | None:
+    declared = said.get("extent")
+    if not isinstance(declared, Mapping):
+        return None
+    box, interval = declared.get("bbox") or [], declared.get("interval") or []
+    start, end = (_instant(text) for text in interval) if len(interval) == 2 else (None, None)
+    ends = interval[1] is None if len(interval) == 2 else False
+    return Extent(bbox=[float(number) for number in box], from_=start, until="open" if ends else end)
+
+
+def _instant(text: object) -> int | None:
+    try:
+        return parse_instant(text, "an extent") if isinstance(text, str) else None
+    except BadInput:
+        return None
+
+
+def _licence(said: Mapping[str, Any]) -> Licence:
+    name = _text(said.get("license"))
+    free = name.strip().lower() in FREE
+    return Licence(id=name[:4096], checked=free, redistribution=free, checked_by="the list of licences" if free else "")
+
+
+def _label(standing: Standing | None, level: str, closed: int) -> Label:
+    if standing is None:
+        return Label(sensitivity=level, care="open", access="open", expires="never", closed_parts=closed)
+    return msgspec.structs.replace(label_of(standing, closed_parts=closed), sensitivity=level)
+
+
+def _quality(version: DatasetVersion) -> Quality:
+    said = version.validation
+    rows, held = max(0, said.get("rows", 0)), max(0, said.get("held_rows", 0))
+    return Quality(
+        sources=max(0, said.get("sources", 0)),
+        contracts=max(0, said.get("contracts", 0)),
+        unheld_parts=len(unheld_parts(version)),
+        results=[
+            QaResult(check="rows", value=rows, at_least=1, at_most=_MOST),
+            QaResult(check="held_share", value=held / rows if rows else 0.0, at_least=0, at_most=0.1),
+        ],
+    )
+
+
+def _sums(subject: str, objects: int) -> Checksums:
+    return Checksums(algorithm="sha256", manifest=subject, objects=objects, intact=objects, damaged=0)
+
+
+def _provenance_of(run: Run, inputs: list[SourceRef], version: DatasetVersion | None) -> Provenance | None:
+    plan_hash = version.plan_hash if version is not None else run.input_hash  # before Work nothing is planned
+    if not is_digest(run.input_hash) or not is_digest(plan_hash):
+        return None
+    from kfm import __version__
+
+    return Provenance(
+        inputs=[
+            Source(uri=source.uri[:4096], digest=source.content_hash)
+            for source in inputs
+            if is_digest(source.content_hash)
+        ],
+        run_id=run.run_id,
+        updater=run.updater_id,
+        updater_version=run.updater_version,
+        plan_hash=plan_hash,
+        input_hash=run.input_hash,
+        code_hash=run.code_hash if is_digest(run.code_hash) else "",
+        tools=Tools(kfm=__version__, runtime="python"),
+    )
+
+
+def _provenance(known: Known) -> Provenance | None:
+    version, receipt = known.version, known.receipt
+    if not is_digest(version.plan_hash) or not is_digest(version.input_hash) or receipt is None:
+        return None
+    tools = dict(known.telemetry.tool_versions) if known.telemetry is not None else {}
+    inputs = [item for item in receipt.inputs if is_digest(item.checksum)]
+    kfm = tools.pop("kfm", "") or _text(receipt.provenance.get("tool_versions", {}).get("kfm"))
+    return Provenance(
+        inputs=[Source(uri=item.id[:4096], digest=item.checksum) for item in inputs],
+        run_id=version.run_id,
+        updater=version.updater_id,
+        updater_version=version.updater_version,
+        plan_hash=version.plan_hash,
+        input_hash=version.input_hash,
+        code_hash=version.code_hash if is_digest(version.code_hash) else "",
+        tools=Tools(kfm=kfm, runtime=" ".join(f"{name} {number}" for name, number in sorted(tools.items()))),
+    )
+
+
+def _receipt(receipt: Receipt, sensitivity: str) -> ReceiptFacts:
+    return ReceiptFacts(
+        run_id=receipt.run_id,
+        who=receipt.actor or receipt.trigger,
+        what=receipt.job_type,
+        when=max(1, _instant(receipt.finished_at) or 0),
+        why=receipt.reason or receipt.trigger,
+        status=receipt.status,
+        dry_run=receipt.dry_run,
+        outputs=[item.checksum for item in receipt.outputs if is_digest(item.checksum)],
+        inputs=sum(1 for item in receipt.inputs if is_digest(item.checksum)),
+        sensitivity=sensitivity,
+        decisions=len(receipt.policy_decisions),
+    )
+
+
+def _emission(telemetry: RunTelemetry) -> Emission:
+    """Its fields hold ids, counts and codes; what they say of sizes is withheld where the envelope is written."""
+    return Emission(
+        recorded=True,
+        run_id=telemetry.run_id,
+        fields=list(telemetry.__struct_fields__),
+        energy_method=telemetry.energy_method,
+        unmasked=0,
+        slo_ok=telemetry.slo_ok,
+    )
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

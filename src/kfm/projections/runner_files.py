@@ -1,0 +1,254 @@
+"""The files of other runners: Kubernetes with Argo Workflows or Tekton, systemd, cron. Pure.
+
+They are thin: each wakes `kfm up --once` over the one state, and what is due is decided there. That two of them do not
+overlap is asked for and never relied upon. Secrets stand in them as references only.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+from typing import Any
+
+from kfm.model.records import Record
+from kfm.projections.yaml_dump import yaml
+
+_ID = 10001  # of the user and the group in a container; any that is nobody's
+_WEEKDAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
+
+
+class Place(Record, frozen=True):
+    """Where an installation is run, and what it needs there."""
+
+    image: str
+    kubectl_image: str
+    folder: str
+    program: str
+    user: str
+    environment_file: str
+    namespace: str
+    service_account: str
+    claim: str
+    secret: str
+    kept: tuple[str, ...]  # folders that have to outlive a run; a relative one is below `folder`
+    variables: tuple[str, ...]  # that hold secrets
+
+    def at(self, path: str) -> str:
+        return posixpath.normpath(posixpath.join(self.folder, path))
+
+
+def _said(kind: str) -> str:
+    return f"# Written by `kfm runners write {kind}`; `kfm runners check` says whether it is current.\n"
+
+
+def argo(place: Place, crons: Sequence[str]) -> str:
+    """A template with what can be done by hand too (`run` one dataset), and the clock that has it do what is due."""
+    run = ["run", "--", "{{inputs.parameters.dataset}}"]
+    template = {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "WorkflowTemplate",
+        "metadata": _metadata(place),
+        "spec": {
+            "entrypoint": "up",
+            "serviceAccountName": place.service_account,
+            "securityContext": _pod_security(),
+            "synchronization": {"mutexes": [{"name": "kfm"}]},
+            "volumes": _volumes(place),
+            "templates": [
+                {"name": "up", "container": _container(place, ["up", "--once"])},
+                {
+                    "name": "run",
+                    "inputs": {"parameters": [{"name": "dataset"}]},
+                    "container": _container(place, run),
+                },
+            ],
+        },
+    }
+    clock = {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "CronWorkflow",
+        "metadata": _metadata(place),
+        "spec": {
+            "schedules": list(crons),
+            "timezone": "Etc/UTC",
+            "concurrencyPolicy": "Forbid",
+            "startingDeadlineSeconds": 3600,
+            "workflowSpec": {"workflowTemplateRef": {"name": "kfm"}},
+        },
+    }
+    return _said("argo") + "---\n".join(map(yaml, (template, clock)))
+
+
+def tekton(place: Place, crons: Sequence[str]) -> str:
+    """A task, and jobs of Kubernetes that start it by the clock, because Tekton has none."""
+    task = {
+        "apiVersion": "tekton.dev/v1",
+        "kind": "Task",
+        "metadata": _metadata(place),
+        "spec": {
+            "params": [{"name": "words", "type": "array", "default": ["up", "--once"]}],
+            "steps": [{"name": "kfm", **_container(place, ["$(params.words[*])"])}],
+            "volumes": _volumes(place),
+        },
+    }
+    run = {
+        "apiVersion": "tekton.dev/v1",
+        "kind": "TaskRun",
+        "metadata": {"generateName": "kfm-", "namespace": place.namespace},
+        "spec": {
+            "taskRef": {"name": "kfm"},
+            "serviceAccountName": place.service_account,
+            "podTemplate": {"securityContext": _pod_security()},
+        },
+    }
+    starter = {**_metadata(place), "name": "kfm-starter"}
+    documents: list[dict[str, Any]] = [
+        task,
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": starter, "data": {"taskrun.yml": yaml(run)}},
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": starter},
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "Role",
+            "metadata": starter,
+            "rules": [{"apiGroups": ["tekton.dev"], "resources": ["taskruns"], "verbs": ["create"]}],
+        },
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": starter,
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "kfm-starter"},
+            "subjects": [{"kind": "ServiceAccount", "name": "kfm-starter", "namespace": place.namespace}],
+        },
+        *(_starting(place, cron, number) for number, cron in enumerate(crons, 1)),
+    ]
+    return _said("tekton") + "---\n".join(map(yaml, documents))
+
+
+def _starting(place: Place, cron: str, number: int) -> dict[str, Any]:
+    container = {
+        "name": "start",
+        "image": place.kubectl_image,
+        "command": ["kubectl", "create", "-f", "/kfm-starter/taskrun.yml"],
+        "securityContext": _security(),
+        "volumeMounts": [{"name": "starter", "mountPath": "/kfm-starter", "readOnly": True}],
+    }
+    pod = {
+        "serviceAccountName": "kfm-starter",
+        "restartPolicy": "Never",
+        "securityContext": _pod_security(),
+        "containers": [container],
+        "volumes": [{"name": "starter", "configMap": {"name": "kfm-starter"}}],
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {**_metadata(place), "name": f"kfm-{number}"},
+        "spec": {
+            "schedule": cron,
+            "timeZone": "Etc/UTC",
+            "concurrencyPolicy": "Forbid",
+            "startingDeadlineSeconds": 3600,
+            "jobTemplate": {"spec": {"backoffLimit": 2, "template": {"spec": pod}}},
+        },
+    }
+
+
+def _metadata(place: Place) -> dict[str, Any]:
+    return {"name": "kfm", "namespace": place.namespace}
+
+
+def _container(place: Place, words: list[str]) -> dict[str, Any]:
+    """Nothing of it can be written to but what has to be kept."""
+    env: list[dict[str, Any]] = [
+        {"name": name, "valueFrom": {"secretKeyRef": {"name": place.secret, "key": name}}} for name in place.variables
+    ]
+    kept = [{"name": "state", "mountPath": place.at(path), "subPath": path.strip("/")} for path in place.kept]
+    return {
+        "image": place.image,
+        "command": ["kfm"],
+        "args": words,
+        "workingDir": place.folder,
+        "env": [{"name": "HOME", "value": "/tmp"}, *env],  # noqa: S108 of the container
+        "securityContext": _security(),
+        "volumeMounts": [{"name": "scratch", "mountPath": "/tmp"}, *kept],  # noqa: S108 of the container
+    }
+
+
+def _volumes(place: Place) -> list[dict[str, Any]]:
+    return [
+        {"name": "scratch", "emptyDir": {}},
+        {"name": "state", "persistentVolumeClaim": {"claimName": place.claim}},
+    ]
+
+
+def _security() -> dict[str, Any]:
+    return {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
+
+
+def _pod_security() -> dict[str, Any]:
+    ids = dict.fromkeys(("runAsUser", "runAsGroup", "fsGroup"), _ID)
+    return {"runAsNonRoot": True, **ids, "seccompProfile": {"type": "RuntimeDefault"}}
+
+
+def systemd_service(place: Place) -> str:
+    secrets = [f"EnvironmentFile={place.environment_file}"] if place.variables else []
+    return _said("systemd") + _unit(
+        [
+            "[Unit]",
+            "Description=KFM does what is due",
+            "Wants=network-online.target",
+            "After=network-online.target",
+            "",
+            "[Service]",
+            "Type=oneshot",
+            f"User={place.user}",
+            f"WorkingDirectory={place.folder}",
+            *secrets,
+            f"ExecStart={place.program} --no-color up --once",
+            "TimeoutStartSec=infinity",
+            "NoNewPrivileges=yes",
+            "PrivateTmp=yes",
+            "ProtectSystem=strict",
+            f"ReadWritePaths={place.folder}",
+            *(f"ReadWritePaths={path}" for path in place.kept if path.startswith("/")),
+        ]
+    )
+
+
+def systemd_timer(calendars: Sequence[str]) -> str:
+    return _said("systemd") + _unit(
+        [
+            "[Unit]",
+            "Description=When KFM looks what is due",
+            "",
+            "[Timer]",
+            *(f"OnCalendar={each}" for each in calendars),
+            "AccuracySec=1s",
+            "Persistent=yes",
+            "",
+            "[Install]",
+            "WantedBy=timers.target",
+        ]
+    )
+
+
+def calendar(minutes: Sequence[int], hours: Sequence[int], days: str, months: str, weekdays: Sequence[int]) -> str:
+    """A line of cron in the words of systemd; `days` and `months` as lists with commas, or *."""
+    named = ",".join(_WEEKDAYS[each] for each in weekdays) + " " if len(weekdays) < 7 else ""
+    hour, minute = (_times(said, most) for said, most in ((hours, 24), (minutes, 60)))
+    return f"{named}*-{months}-{days} {hour}:{minute}:00 UTC"
+
+
+def _times(said: Sequence[int], most: int) -> str:
+    return "*" if len(said) == most else ",".join(f"{each:02}" for each in said)
+
+
+def _unit(lines: Sequence[str]) -> str:
+    return "\n".join(lines) + "\n"
+
+
+def cron(place: Place, crons: Sequence[str]) -> str:
+    """For /etc/cron.d, where the sixth field is the user. Its clock is the machine's, in whatever zone that is."""
+    secrets = f"set -a; . {place.environment_file}; set +a; " if place.variables else ""
+    command = f"{secrets}cd {place.folder} && {place.program} --quiet up --once"
+    return _said("cron") + "SHELL=/bin/sh\n" + "".join(f"{when} {place.user} {command}\n" for when in crons)

@@ -1,0 +1,105 @@
+"""The write-ahead log as records: segments unfolded, one record a fact, and their exports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import IO, Any
+
+from kfm import DISTRIBUTION
+from kfm.errors import BadInput, Unavailable
+from kfm.model.canonical import canonical
+from kfm.model.records import Phase, Run, Segment, Step, StepStatus, WalRecord
+
+FORMATS = ("json", "avro", "parquet")
+
+
+def wal_records(run: Run, steps: Iterable[Step], segments: Iterable[Segment]) -> Iterator[WalRecord]:
+    """In the order they were made durable. `seq` counts from 1 without a gap."""
+    names = [step.id for step in steps]
+    seq = 0
+
+    def fact(phase: Phase, step_id: str, status: StepStatus, ts: str, payload: dict[str, Any]) -> WalRecord:
+        nonlocal seq
+        seq += 1
+        return WalRecord(
+            wal_id=run.run_id,
+            seq=seq,
+            phase=phase,
+            step_id=step_id,
+            updater_id=run.updater_id,
+            updater_version=run.updater_version,
+            input_hash=run.input_hash,
+            payload=payload,
+            status=status,
+            ts=ts,
+        )
+
+    for segment in segments:
+        ts = segment.ts
+        if "PLAN" in segment.phases:
+            yield fact("PLAN", "", "DONE", ts, segment.payload)
+        made_here = {position for position, *_ in segment.done}
+        again = [each for each in segment.failed if each[0] in made_here]  # tried again, and then done
+        for position, code in again:
+            yield fact("EXECUTE", names[position], "FAILED", ts, {"code": code})
+        for position, digest, size, media_type in segment.done:
+            made = {"digest": digest, "size": size, "media_type": media_type}
+            yield fact("EXECUTE", names[position], "DONE", ts, made)
+        for position, code in segment.failed:
+            if position in made_here:
+                continue
+            yield fact("EXECUTE", names[position], "FAILED", ts, {"code": code})
+        for first, end in segment.intent:
+            for position in range(first, end):
+                yield fact("EXECUTE", names[position], "IN_PROGRESS", ts, {"plan_hash": segment.plan_hash})
+        for phase in segment.then:
+            yield fact(phase, "", "IN_PROGRESS", ts, {"plan_hash": segment.plan_hash})
+        if "UPSERT" in segment.phases:
+            yield fact("UPSERT", "", "DONE", ts, segment.payload)
+        if "LINEAGE" in segment.phases:
+            yield fact("LINEAGE", "", "DONE", ts, {})
+
+
+def export(records: Iterable[WalRecord], form: str, out: IO[bytes]) -> int:
+    """Write the records in one of FORMATS; returns how many. `payload` is canonical JSON text in Avro and Parquet."""
+    if form == "json":
+        count = 0
+        for record in records:
+            out.write(canonical(record) + b"\n")
+            count += 1
+        return count
+    if form not in FORMATS:
+        raise BadInput(f"the log cannot be exported as {form!r}", hint="choose json, avro or parquet")
+    rows = [_row(record) for record in records]
+    try:
+        if form == "avro":
+            import fastavro
+
+            fastavro.writer(out, _AVRO, rows, codec="deflate", sync_marker=bytes(16))
+        else:
+            import pyarrow
+            import pyarrow.parquet
+
+            fields = [(f["name"], pyarrow.int64() if f["type"] == "long" else pyarrow.string()) for f in _FIELDS]
+            table = pyarrow.Table.from_pylist(rows, schema=pyarrow.schema(fields))
+            pyarrow.parquet.write_table(table, out)
+    except ModuleNotFoundError as problem:
+        raise Unavailable(
+            f"exporting as {form} needs a library that is not installed", hint=f"pip install '{DISTRIBUTION}[export]'"
+        ) from problem
+    return len(rows)
+
+
+_FIELDS = [
+    {"name": name, "type": "long" if name == "seq" else "string"}
+    for name in (
+        "wal_id", "seq", "phase", "step_id", "updater_id", "updater_version", "input_hash", "payload", "status", "ts",
+    )
+]  # fmt: skip
+_AVRO = {"type": "record", "name": "WalRecord", "namespace": "org.kfm", "fields": _FIELDS}
+
+
+def _row(record: WalRecord) -> dict[str, Any]:
+    row = {field["name"]: getattr(record, field["name"]) for field in _FIELDS}
+    row["payload"] = canonical(record.payload).decode()
+    return row

@@ -1,0 +1,120 @@
+"""Datasets that are made of others: asked for once for each set of versions, when nothing above them is under way.
+
+A set that was asked for is the mark of a tick. So it is asked for once, whoever looks and however often they are
+killed; and what comes while others are still at work upstream comes together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from kfm.clock import parse_instant
+from kfm.model.canonical import canonical
+from kfm.model.keys import digest, scopes
+from kfm.model.operation_target import REF
+from kfm.model.ports import State
+from kfm.model.schedules import Schedule, Tick
+from kfm.scheduling.backfill_cursor import is_of_backfill
+
+PATIENCE_MS = 3_600_000  # what waits longer than this upstream is waited for no more
+
+
+def versions_now(state: State, refs: Iterable[str]) -> dict[str, str]:
+    """Where the refs that are read are; empty if one of them is nowhere, for then nothing can be made."""
+    found = {ref: state.refs.at(ref) for ref in refs}
+    return found if all(found.values()) else {}
+
+
+def mark_of(state: State, versions: Mapping[str, str]) -> str:
+    """What a set of versions is known by, and how far the ledger had come."""
+    newest = next((entry.index for entry in state.ledger.entries(reverse=True, limit=1)), 0)
+    return f"{digest(canonical(versions))}@{newest}"
+
+
+def is_asked_for(last: Tick | None, versions: Mapping[str, str]) -> bool:
+    return last is not None and last.mark.partition("@")[0] == digest(canonical(versions))
+
+
+def is_told(state: State, last: Tick | None, refs: Iterable[str]) -> bool:
+    """Were these moved since then by backfills alone? They say themselves what comes after them."""
+    read = last.mark.partition("@")[2] if last is not None else ""
+    return read.isdigit() and not any(_moved(state, ref, int(read)) for ref in refs)
+
+
+def _moved(state: State, ref: str, read: int) -> bool:
+    for entry in state.ledger.entries_of(ref.partition("/")[2]):
+        if entry.index <= read:
+            return False
+        moved = any(move.ref == ref and move.after != move.before for move in entry.moves)
+        if moved and not is_of_backfill(state, entry):
+            return True
+    return False
+
+
+def made_of(state: State, dataset: str) -> dict[str, str]:
+    """The versions that the current one was made of, by their refs; of one made by parts nobody can say it."""
+    current = state.refs.at(f"processed/{dataset}")
+    version = state.ledger.version(dataset, current) if current else None
+    run = state.runs.get(version.validated_by or version.run_id) if version is not None else None
+    if run is None or run.trigger.partition:
+        return {}
+    return {ref.uri.removeprefix(REF): ref.content_hash for ref in run.inputs if ref.uri.startswith(REF)}
+
+
+def is_made_of(state: State, dataset: str, versions: Mapping[str, str]) -> bool:
+    known = made_of(state, dataset)
+    return all(known.get(ref) == version for ref, version in versions.items())
+
+
+class Family:
+    """What is made of what, and by which schedules."""
+
+    def __init__(self, schedules: Sequence[Schedule], upstream: Mapping[str, set[str]]) -> None:
+        self._upstream = upstream
+        self._schedules = {each.dataset: each for each in schedules if each.reads}
+        self._above: dict[str, list[str]] = {}
+
+    def above(self, dataset: str) -> list[str]:
+        """All that it is made of, however far up."""
+        if dataset not in self._above:
+            found: dict[str, None] = {}
+            waiting = [dataset]
+            while waiting:
+                for one in sorted(self._upstream.get(waiting.pop(), ())):
+                    if one not in found and one != dataset:
+                        found[one] = None
+                        waiting.append(one)
+            self._above[dataset] = list(found)
+        return self._above[dataset]
+
+    def is_due(self, state: State, schedule: Schedule) -> bool:
+        """Is there a set of versions that was not asked for?"""
+        versions = versions_now(state, schedule.reads)
+        return bool(versions) and not is_asked_for(state.ticks.last(schedule.id), versions)
+
+    def is_under_way(self, state: State, dataset: str, now_ms: int) -> bool:
+        """Is anything above it still to come? Then a set of today would be another one in a moment. What is frozen,
+        paused or waits for too long is not waited for."""
+        if state.refs.at("switch/global") not in ("", "open"):
+            return False
+        return any(self._comes(state, name, now_ms) for name in self.above(dataset))
+
+    def _comes(self, state: State, name: str, now_ms: int) -> bool:
+        if state.refs.at(f"switch/dataset/{name}") not in ("", "open"):
+            return False
+        for trigger in state.inbox.waiting(name):
+            since = parse_instant(trigger.received_at, "a trigger") if trigger.received_at else 0
+            if trigger.kind != "operation" and now_ms - since < PATIENCE_MS:
+                return True
+        for run in state.runs.unfinished(name):
+            for scope in scopes(run.updater_id, name, run.trigger.partition):
+                lease = state.leases.of(scope)
+                if lease is not None and lease.expires_ms > now_ms:
+                    return True
+        own = self._schedules.get(name)
+        return own is not None and not is_paused(state, own) and self.is_due(state, own)
+
+
+def is_paused(state: State, schedule: Schedule) -> bool:
+    """By its declaration, or by its switch; whatever is not plainly open is set."""
+    return schedule.paused or state.refs.at(f"switch/schedule/{schedule.id}") not in ("", "open")

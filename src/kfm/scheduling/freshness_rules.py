@@ -1,0 +1,107 @@
+"""From what is in the ledger to whose minutes they are. Pure.
+
+The time since the data were made is cut at every event, and each piece belongs to one cause. What is more telling
+covers what is less: while a dataset is frozen nothing else keeps it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import NamedTuple
+
+from kfm.model.reports.freshness_record import Cause
+from kfm.scheduling.schedule_ticks import zone
+
+MINUTE_MS = 60_000
+_UNITS = {"m": 1, "h": 60, "d": 1440}
+# From the least telling to the most.
+RANKS: tuple[Cause, ...] = (
+    "not yet noticed", "upstream late", "source late", "waiting for review", "failed", "held", "waiting", "running",
+    "waiting for a pool", "frozen",
+)  # fmt: skip
+
+
+class Ended(NamedTuple):
+    """A run of the dataset that ended after its data were made."""
+
+    at_ms: int
+    outcome: str
+    made: bool  # a version that is not public yet
+
+
+class Spell(NamedTuple):
+    """From then to then it was this."""
+
+    begin_ms: int
+    end_ms: int
+    cause: Cause
+
+
+def spells(since_ms: int, now_ms: int, ended: Iterable[Ended]) -> list[Spell]:
+    """What runs that ended tell of the time between them. A check that found nothing new says that the source was late
+    until then; what came of one that failed or was held lasts until the next."""
+    found: list[Spell] = []
+    last, state = since_ms, "not yet noticed"
+    for run in sorted(ended):
+        if run.made:
+            found.append(Spell(run.at_ms, now_ms, "waiting for review"))
+        cause: Cause = "source late" if run.outcome == "noop" and state == "not yet noticed" else _named(state)
+        found.append(Spell(last, run.at_ms, cause))
+        last = run.at_ms
+        if run.outcome in ("held", "failed", "denied", "escalated", "cancelled"):
+            state = "held" if run.outcome == "held" else "failed"
+        elif run.outcome != "frozen" and not (run.outcome == "noop" and state != "not yet noticed"):
+            state = "not yet noticed"
+    found.append(Spell(last, now_ms, _named(state)))
+    return found
+
+
+def _named(state: str) -> Cause:
+    return "held" if state == "held" else "failed" if state == "failed" else "not yet noticed"
+
+
+def blame(since_ms: int, now_ms: int, told: Sequence[Spell]) -> dict[str, int]:
+    """Minutes by cause, which add up to the whole: every piece goes to the most telling cause that covers it."""
+    cuts = sorted({since_ms, now_ms, *(at for spell in told for at in spell[:2] if since_ms < at < now_ms)})
+    owed: dict[str, int] = {}
+    for begin, end in pairwise(cuts):
+        covering = [RANKS.index(spell.cause) for spell in told if spell.begin_ms <= begin and end <= spell.end_ms]
+        cause = RANKS[max(covering, default=0)]
+        owed[cause] = owed.get(cause, 0) + end - begin
+    return _in_minutes(owed, (now_ms - since_ms) // MINUTE_MS)
+
+
+def _in_minutes(owed: dict[str, int], whole: int) -> dict[str, int]:
+    """Whole minutes that add up to the whole: what is cut off goes to those of which most was."""
+    minutes = {cause: ms // MINUTE_MS for cause, ms in owed.items()}
+    by_rest = sorted(owed, key=lambda cause: -(owed[cause] % MINUTE_MS))
+    for cause in by_rest[: whole - sum(minutes.values())]:
+        minutes[cause] += 1
+    return {cause: n for cause, n in sorted(minutes.items(), key=lambda item: -item[1]) if n}
+
+
+def length_ms(text: str) -> int | None:
+    """Of 90m, 26h or 3d; None: it is none of these."""
+    number, unit = text[:-1], text[-1:]
+    if unit not in _UNITS or not (number.isascii() and number.isdigit() and 0 < int(number) <= 100_000):
+        return None
+    return int(number) * _UNITS[unit] * MINUTE_MS
+
+
+def deadline_ms(by: str, now_ms: int) -> tuple[int, int] | None:
+    """Of `07:00 America/Chicago`: when the last day began whose hour has come, and that hour; None: no such text."""
+    time, _, name = by.partition(" ")
+    hour, colon, minute = time.partition(":")
+    here = zone(name) if name else None
+    if here is None or not (colon and hour.isdigit() and minute.isdigit() and int(hour) < 24 and int(minute) < 60):
+        return None
+    now = datetime.fromtimestamp(now_ms / 1000, here)
+    for back in range(3):
+        day = now.date() - timedelta(days=back)
+        due = datetime(day.year, day.month, day.day, int(hour), int(minute), tzinfo=here)
+        if due.timestamp() * 1000 <= now_ms:
+            begin = datetime(day.year, day.month, day.day, tzinfo=here)
+            return round(begin.timestamp() * 1000), round(due.timestamp() * 1000)
+    return None

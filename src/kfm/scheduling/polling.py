@@ -1,0 +1,159 @@
+"""When is which source looked at, and is what was seen new to a dataset? Decides; the caller fetches.
+
+A source that several datasets read is looked at once for all of them. Sources of one host are never asked at
+the same moment, none exactly on its interval, and one that says `Retry-After` or fails is left alone for longer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+import msgspec
+
+from kfm.errors import KfmError, Refused
+from kfm.model.ports import State, Tx
+from kfm.model.records import Checkpoint, Fetched, FetchRequest, Trigger
+
+MARK = "kfm://polled/"  # with dataset and URI: what a dataset was last asked to take from that source
+LONGEST_MS = 3_600_000  # between two attempts at a source that fails
+
+
+class Poll(msgspec.Struct, frozen=True):
+    """One URL to look at, for all that read it."""
+
+    request: FetchRequest
+    datasets: tuple[str, ...]
+    interval_ms: int
+
+    @property
+    def uri(self) -> str:
+        return self.request.uri
+
+    @property
+    def host(self) -> str:
+        return self.uri.partition("://")[2].partition("/")[0].lower() if "://" in self.uri else ""
+
+
+def shared(wanted: Iterable[tuple[str, FetchRequest, int]]) -> list[Poll]:
+    """(dataset, request, interval) of every source to be polled, one poll for each URL: at the shortest interval."""
+    found: dict[str, Poll] = {}
+    for dataset, request, interval in wanted:
+        known = found.get(request.uri)
+        if known is None:
+            found[request.uri] = Poll(request=request, datasets=(dataset,), interval_ms=interval)
+        else:
+            datasets = known.datasets if dataset in known.datasets else (*known.datasets, dataset)
+            found[request.uri] = Poll(
+                request=known.request, datasets=datasets, interval_ms=min(known.interval_ms, interval)
+            )
+    return list(found.values())
+
+
+class Timetable:
+    """Which poll is due. Times are of a monotonic clock, in milliseconds."""
+
+    def __init__(self, polls: Iterable[Poll], now_ms: int, *, jitter: float, host_pause_ms: int) -> None:
+        self._polls = {poll.uri: poll for poll in polls}
+        self._due = dict.fromkeys(self._polls, now_ms)
+        self._failures = dict.fromkeys(self._polls, 0)
+        self._turn = dict.fromkeys(self._polls, 0)
+        self._host_free: dict[str, int] = {}
+        self._jitter = jitter
+        self._host_pause_ms = host_pause_ms
+
+    def due(self, now_ms: int) -> Poll | None:
+        """One whose time has come and whose host has had its pause; the longest waiting first."""
+        for at, uri in sorted((at, uri) for uri, at in self._due.items()):
+            if at > now_ms:
+                return None
+            poll = self._polls[uri]
+            if self._host_free.get(poll.host, now_ms) <= now_ms:
+                return poll
+        return None
+
+    def next_ms(self) -> int | None:
+        """When the next may be due; None if there is nothing to poll."""
+        times = (max(at, self._host_free.get(self._polls[uri].host, at)) for uri, at in self._due.items())
+        return min(times, default=None)
+
+    def unseen(self) -> bool:
+        """Is there one that had no turn yet?"""
+        return not all(self._turn.values())
+
+    def answered(self, poll: Poll, now_ms: int) -> None:
+        self._failures[poll.uri] = 0
+        self._again(poll, now_ms, poll.interval_ms)
+
+    def failed(self, poll: Poll, now_ms: int, retry_after_ms: int = 0) -> None:
+        """Twice as long each time, within an hour; never sooner than the server asks for."""
+        self._failures[poll.uri] += 1
+        longer = min(poll.interval_ms << min(self._failures[poll.uri], 20), max(LONGEST_MS, poll.interval_ms))
+        self._again(poll, now_ms, max(longer, retry_after_ms))
+
+    def _again(self, poll: Poll, now_ms: int, wait_ms: int) -> None:
+        self._turn[poll.uri] += 1
+        spread = _fraction(f"{poll.uri}\n{self._turn[poll.uri]}") * self._jitter
+        self._due[poll.uri] = now_ms + wait_ms + round(wait_ms * spread)
+        if poll.host:
+            self._host_free[poll.host] = now_ms + self._host_pause_ms
+
+
+def _fraction(text: str) -> float:
+    """The same text, the same number in [0, 1): other installations with the same source differ by their turn."""
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:6], "big") / (1 << 48)
+
+
+class Asking(Protocol):
+    def __call__(self, dataset: str) -> Trigger | None:
+        """None: nothing is asked for now."""
+
+
+def _unnoted(_tx: Tx, _trigger: Trigger) -> None:
+    """Nothing more to be kept of it."""
+
+
+def note(
+    state: State,
+    poll: Poll,
+    fetched: Fetched,
+    asking: Asking,
+    noted: Callable[[Tx, Trigger], None] = _unnoted,
+    tell: Callable[[str, KfmError], None] | None = None,
+) -> list[Trigger]:
+    """Keep a trigger for every dataset to which what was fetched is new, and what is known of the source; in one
+    transaction, so that a change seen is never forgotten, however this ends.
+
+    New is what the dataset neither has nor was asked to take before: validators have no say in it. A dataset whose
+    updater cannot be loaded stops no other that reads the source: `tell` hears of it, and it is asked for next time.
+    """
+    seen = fetched.ref.content_hash
+    marks = {name: state.inbox.checkpoint(MARK + f"{name}/{poll.uri}") for name in poll.datasets}
+    stale = [name for name, mark in marks.items() if mark is None or mark.content_hash != seen]
+    new = [name for name in stale if not _has(state, name, seen)]
+    asked: list[Trigger | None] = []
+    for name in new:  # loads what authors wrote: not inside the transaction
+        try:
+            asked.append(asking(name))
+        except Refused as problem:
+            if tell is None:
+                raise
+            tell(name, problem)
+            stale.remove(name)
+    with state.transaction(durable=bool(new)) as tx:
+        kept = [tx.inbox.keep(trigger) for trigger in asked if trigger is not None]
+        for trigger in kept:
+            noted(tx, trigger)
+        tx.inbox.keep_checkpoint(fetched.checkpoint)
+        for name in stale:
+            tx.inbox.keep_checkpoint(_mark(name, poll.uri, fetched.checkpoint))
+    return kept
+
+
+def _has(state: State, dataset: str, content_hash: str) -> bool:
+    return any(digest == content_hash for _, digest in state.refs.all(f"raw/{dataset}/"))
+
+
+def _mark(dataset: str, uri: str, of: Checkpoint) -> Checkpoint:
+    return msgspec.structs.replace(of, uri=MARK + f"{dataset}/{uri}", etag="", last_modified="")

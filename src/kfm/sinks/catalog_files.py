@@ -1,0 +1,145 @@
+"""A folder of catalog files: each is whole at any instant, and one that is as it should be is not written again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+from kfm.errors import StorageFailed
+from kfm.fsio import REAL, Fs, digest_at, storage_failed
+from kfm.model.keys import digest
+from kfm.model.names import check_path
+from kfm.model.outbox_messages import Letter
+
+APART = ".building"  # where files are until they are whole
+OWN, PARTS, SUFFIX = (
+    ("collection.json", "index.html"),
+    ("items", "runs", "versions"),
+    ".json",
+)  # what lies in the folder of a dataset
+MANY = 32  # files that are synced together rather than one by one
+
+
+class CatalogFolder:
+    """The sink. Whoever tells it does so alone: it has no lock of its own.
+
+    `written` and `removed` count what was changed since it was opened.
+    """
+
+    name = "catalog"
+
+    def __init__(self, root: str, fs: Fs = REAL) -> None:
+        self._root = root
+        self._fs = fs
+        self.written = 0
+        self.removed = 0
+
+    def send(self, letters: Sequence[Letter]) -> None:
+        try:
+            self._write([letter for letter in letters if isinstance(letter.body, bytes)])
+            for letter in letters:
+                if letter.body is None:
+                    self._remove(letter.key)
+                elif isinstance(letter.body, frozenset):
+                    self._sweep(letter.key.rstrip("/"), letter.body)
+        except OSError as problem:
+            raise self._why(problem) from problem
+
+    def differences(self, expected: dict[str, str], below: str) -> Iterator[tuple[str, str]]:
+        """What is not as expected, by path and digest: `missing`, `altered`, or `foreign` below this folder."""
+        for path in sorted(expected):
+            if not self._fs.exists(self._place(path)):
+                yield path, "missing"
+            elif digest_at(self._fs, self._place(path)) != expected[path]:
+                yield path, "altered"
+        for path in self._files(below) if below else ():
+            if path not in expected:
+                yield path, "foreign"
+
+    def _place(self, path: str) -> str:
+        return os.path.join(self._root, *check_path(path).split("/"))
+
+    def _write(self, letters: Sequence[Letter]) -> None:
+        """All are written apart and synced, then each gets its name, then the names are made durable."""
+        fs, apart, many = self._fs, os.path.join(self._root, APART), len(letters) >= MANY
+        fs.remove_tree(apart)  # what the dead left
+        ready: list[tuple[str, str]] = []
+        there: dict[str, bool] = {}  # folders: whether anything can be in them already
+        for letter in letters:
+            target = self._place(letter.key)
+            folder = os.path.dirname(target)
+            if folder not in there:
+                there[folder] = fs.is_dir(folder)
+            if there[folder] and digest_at(fs, target) == digest(letter.body):
+                continue
+            if not ready:
+                fs.make_dirs(apart, 0o755)
+            temporary = os.path.join(apart, str(len(ready)))
+            fd = fs.create(temporary, 0o644)
+            try:
+                fs.write(fd, letter.body)
+                if not many:
+                    fs.sync(fd)
+            finally:
+                fs.close(fd)
+            ready.append((temporary, target))
+        if not ready:
+            return
+        if many:
+            fs.sync_all(apart)
+        for temporary, target in ready:
+            folder = os.path.dirname(target)
+            if not there[folder]:
+                fs.make_dirs(folder, 0o755)
+                there[folder] = True
+            fs.replace(temporary, target)
+            self.written += 1
+        for folder in sorted({os.path.dirname(target) for _, target in ready}):
+            fs.sync_dir(folder)
+        fs.remove_tree(apart)
+
+    def _remove(self, path: str) -> None:
+        target = self._place(path)
+        if self._fs.exists(target):
+            self._fs.unlink(target)
+            self._fs.sync_dir(os.path.dirname(target))
+            self.removed += 1
+
+    def _sweep(self, folder: str, keep: frozenset[str]) -> None:
+        for path in list(self._files(folder)):
+            if path not in keep:
+                self._fs.unlink(self._place(path))
+                self.removed += 1
+        self._prune(self._place(folder))
+
+    def _prune(self, folder: str) -> bool:
+        """Remove folders in which nothing is left; True if this one was."""
+        if not self._fs.is_dir(folder) or self._fs.is_link(folder):
+            return False
+        left = [name for name in self._fs.list(folder) if not self._prune(os.path.join(folder, name))]
+        if left:
+            self._fs.sync_dir(folder)
+            return False
+        self._fs.rmdir(folder)
+        self._fs.sync_dir(os.path.dirname(folder))
+        return True
+
+    def _files(self, folder: str) -> Iterator[str]:
+        """What the catalog may have written below the folder of a dataset, by where it lies and how it is called. All
+        else is somebody's: the folder of a catalog was chosen by a person, perhaps wrongly."""
+        yield from self._documents(folder, OWN)
+        for part in PARTS:
+            if not self._fs.is_link(self._place(f"{folder}/{part}")):
+                yield from self._documents(f"{folder}/{part}")
+
+    def _documents(self, folder: str, only: Sequence[str] = ()) -> Iterator[str]:
+        place = self._place(folder)
+        if not self._fs.is_dir(place) or self._fs.is_link(place):
+            return
+        for name in self._fs.list(place):
+            if (name in only if only else name.endswith(SUFFIX)) and not self._fs.is_dir(os.path.join(place, name)):
+                yield f"{folder}/{name}"
+
+    def _why(self, problem: OSError) -> StorageFailed:
+        failed = storage_failed(problem, "write the catalog")
+        return StorageFailed(failed.message, hint="make room or fix the folder; `kfm sinks retry catalog` tries again")

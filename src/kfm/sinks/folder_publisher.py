@@ -1,0 +1,228 @@
+"""Publishes into folders: immutable files, and pointers that only ever move forward.
+
+Every file here is an export of the state and can be made again from it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import msgspec
+
+from kfm.errors import Busy, Corrupt, StorageFailed
+from kfm.fsio import REAL, Fs, digest_at, read_whole, write_apart
+from kfm.model.canonical import canonical
+from kfm.model.keys import digest as digest_of
+from kfm.model.names import check_path
+from kfm.model.ports import Lock
+from kfm.model.records import Difference
+from kfm.sinks.noop import TracingPublisher
+
+_UNFINISHED = ".publishing"  # in each folder: the name of a file until it is whole
+
+
+class FilesPublisher(TracingPublisher):
+    """`roots` maps the first part of a path to a folder; "" is the folder for all others.
+
+    Processes that publish take turns at a lock, which `lock` opens: looking at what is there and replacing it is
+    one act, so that a pointer never goes back, however late a slow process wakes up. `is_latest` tells whether a
+    pointer is what the state says last: it is written even if an older state was put back, which counts less.
+    """
+
+    def __init__(
+        self,
+        roots: Mapping[str, str],
+        lock: Callable[[], Lock],
+        is_latest: Callable[[Mapping[str, Any]], bool] = lambda _pointer: False,
+        fs: Fs = REAL,
+    ) -> None:
+        super().__init__(dry_run=False)
+        self._roots = dict(roots)
+        self._open_lock = lock
+        self._is_latest = is_latest
+        self._fs = fs
+        self._made: set[str] = set()
+
+    def _place(self, path: str) -> str:
+        head = check_path(path).partition("/")[0]
+        root = self._roots.get(head, self._roots[""])
+        return os.path.join(root, *path.split("/"))
+
+    def _is_private(self, place: str) -> bool:
+        """Below the folder of receipts and events, which is for us alone; all else is for everybody to read."""
+        private = self._roots.get("receipts", "")
+        return bool(private) and f"{place}/".startswith(f"{private}/")
+
+    def write_file(self, path: str, digest: str, size: int, key: str, body: Iterable[bytes]) -> None:
+        """The same bytes again change nothing; other bytes under the same name are an error. Only a receipt is told
+        by the state alone: where an older state was put back, what a run left that it knows nothing of is set aside."""
+        target = self._place(path)
+        if digest_at(self._fs, target) != digest:
+            with self._turn():
+                found = digest_at(self._fs, target)
+                if found != digest and self._fs.exists(target):
+                    if not path.startswith("receipts/") or not found:
+                        raise Corrupt(
+                            f"published file {path} has other bytes than it should",
+                            hint="look at it and remove it, then `kfm resume`",
+                        )
+                    with _as_storage_failed():
+                        self._fs.replace(target, f"{target}.set-aside-{found[7:19]}")
+                if found != digest:
+                    self._write(target, body, digest)
+        try:
+            self._keep_name(target)
+        except StorageFailed as problem:
+            # A version whose folder is gone was taken back meanwhile, by a process that knew more.
+            if not path.startswith("datasets/") or not isinstance(problem.__cause__, FileNotFoundError):
+                raise
+        self._note("write_file", path, digest, size, key)
+
+    def remove_file(self, path: str, key: str, check: Callable[[], None]) -> None:
+        """Gone for readers at once. That it stays gone is sure when its folder is, see `remove_rest`."""
+        target = self._place(path)
+        if self._fs.exists(target):
+            with self._turn(), _as_storage_failed():
+                check()
+                self._fs.unlink(target)
+        self._note("remove_file", path, "", 0, key)
+
+    def remove_rest(self, folder: str, check: Callable[[], None]) -> None:
+        """What broke off while it was published lies there, too, and beside it if that was the manifest. Without its
+        name nothing below it comes back."""
+        target = self._place(folder)
+        beside = os.path.dirname(target)
+        with self._turn(), _as_storage_failed():
+            check()
+            self._fs.remove_tree(target)
+            if self._fs.exists(os.path.join(beside, _UNFINISHED)):
+                self._fs.unlink(os.path.join(beside, _UNFINISHED))
+            if self._fs.is_dir(beside):
+                self._fs.sync_dir(beside)
+
+    def datasets(self) -> list[str]:
+        try:
+            return sorted(os.listdir(self._place("datasets")))
+        except OSError:
+            return []
+
+    def differences(self, dataset: str, expected: Mapping[str, str], gone: Sequence[str]) -> list[Difference]:  # noqa: ARG002
+        """Reads every file of the dataset; folders that should be gone are seen by what lies in them."""
+        found = dict.fromkeys(expected, "missing")
+        for path in _files_below(self._place(f"datasets/{dataset}"), f"datasets/{dataset}"):
+            if path not in expected:
+                found[path] = "foreign"
+            elif digest_at(self._fs, self._place(path)) == expected[path]:
+                del found[path]
+            else:
+                found[path] = "altered"
+        return [Difference(dataset=dataset, path=path, kind=found[path]) for path in sorted(found)]  # type: ignore[arg-type]
+
+    def emit_event(self, event: dict[str, Any], key: str) -> None:
+        body = canonical(event)
+        name = digest_of(key.encode())[7:39]
+        target = self._place(f"events/{name}.json")
+        with self._turn():
+            if not self._fs.exists(target):
+                self._write(target, [body], digest_of(body))
+        self._keep_name(target)
+        self._note("emit_event", str(event.get("type", "")), digest_of(body), len(body), key)
+
+    def update_metadata(self, target: str, value: dict[str, Any], key: str) -> None:
+        """A pointer. One with a lower `seq` than is there already comes late and is ignored, if not the latest."""
+        body = canonical(value)
+        name = digest_of(body)
+        place = self._place(target)
+        with self._turn():
+            later = self._seq_at(place) < int(value.get("seq", 0))
+            if later or (self._is_latest(value) and digest_at(self._fs, place) != name):
+                self._write(place, [body], name)
+        self._keep_name(place)
+        self._note("update_metadata", target, name, len(body), key)
+
+    def publish_release(self, name: str, files: list[str], key: str) -> None:
+        body = canonical({"name": name, "files": files})
+        self.write_file(f"releases/{name}.json", digest_of(body), len(body), key, [body])
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        import time
+
+        lock = self._open_lock()
+        try:
+            for _ in range(1000):
+                with _as_storage_failed():
+                    if lock.take():
+                        break
+                time.sleep(0.01)
+            else:
+                raise Busy(
+                    "another process is publishing", hint="what was committed is kept; `kfm resume` publishes it later"
+                )
+            yield
+        finally:
+            lock.close()
+
+    def _write(self, target: str, body: Iterable[bytes], digest: str) -> None:
+        """Whole or not at all; its name is not durable yet.
+
+        The name it has meanwhile is the same every time: whoever writes into this folder next takes what the dead left,
+        and `remove_rest` what belonged to a version that nobody writes any more.
+        """
+        folder = os.path.dirname(target)
+        temporary = os.path.join(folder, _UNFINISHED)
+        private = self._is_private(target)
+        with _as_storage_failed():
+            pieces = iter(body)
+            first = next(pieces, b"")  # before anything is made here: this is where it is said if it may not be
+            try:
+                if folder not in self._made or not self._fs.is_dir(folder):  # it may have been removed since
+                    self._fs.make_dirs(folder, 0o700 if private else 0o755)  # whatever the umask would allow
+                    self._made.add(folder)
+                whole = chain([first], pieces)
+                if write_apart(self._fs, temporary, whole, mode=0o600 if private else 0o644) != digest:
+                    raise Corrupt("the bytes to publish are not the ones named", hint="run `kfm doctor --deep`")
+                self._fs.replace(temporary, target)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    self._fs.unlink(temporary)
+                raise
+
+    def _keep_name(self, path: str) -> None:
+        """Also of a file that was there already: whoever gave it its name may have died before syncing that."""
+        with _as_storage_failed():
+            self._fs.sync_dir(os.path.dirname(path))
+
+    def _seq_at(self, path: str) -> int:
+        try:
+            return int(msgspec.json.decode(read_whole(self._fs, path)).get("seq", 0))
+        except (OSError, ValueError, AttributeError, msgspec.MsgspecError):
+            return 0
+
+
+@contextlib.contextmanager
+def _as_storage_failed() -> Iterator[None]:
+    try:
+        yield
+    except OSError as problem:
+        raise StorageFailed(
+            f"cannot publish a file: {problem.strerror}", hint="make room or fix the folder, then `kfm resume`"
+        ) from problem
+
+
+def _files_below(folder: str, name: str) -> Iterator[str]:
+    """Whatever is no folder, by its path; what breaks off while it is written is no file yet."""
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return
+    for each in names:
+        below = os.path.join(folder, each)
+        if os.path.isdir(below) and not os.path.islink(below):
+            yield from _files_below(below, f"{name}/{each}")
+        elif each != _UNFINISHED:
+            yield f"{name}/{each}"

@@ -1,0 +1,72 @@
+"""Changes nothing, and keeps the same trace as if it had."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from kfm.model.canonical import canonical
+from kfm.model.keys import digest as digest_of
+from kfm.model.records import Difference, Effect
+
+
+class TracingPublisher:
+    """Keeps the trace; what is done besides is up to the one who inherits."""
+
+    def __init__(self, *, dry_run: bool) -> None:
+        self._dry_run = dry_run
+        self._trace: list[Effect] = []
+
+    @property
+    def trace(self) -> list[Effect]:
+        return self._trace
+
+    def noop_guard(self) -> bool:
+        """True if this publisher changes nothing."""
+        return self._dry_run
+
+    def _note(self, method: Any, target: str, digest: str, size: int, key: str) -> None:
+        self._trace.append(
+            Effect(
+                seq=len(self._trace) + 1,
+                method=method,
+                target=target,
+                digest=digest,
+                size=size,
+                key=key,
+                dry_run=self._dry_run,
+            )
+        )
+
+
+class NoopPublisher(TracingPublisher):
+    def __init__(self, *, dry_run: bool = True) -> None:
+        super().__init__(dry_run=dry_run)
+
+    def write_file(self, path: str, digest: str, size: int, key: str, body: Iterable[bytes]) -> None:  # noqa: ARG002
+        self._note("write_file", path, digest, size, key)
+
+    def remove_file(self, path: str, key: str, check: Callable[[], None]) -> None:  # noqa: ARG002
+        self._note("remove_file", path, "", 0, key)
+
+    def remove_rest(self, folder: str, check: Callable[[], None]) -> None:
+        """Nothing is there."""
+
+    def datasets(self) -> list[str]:
+        return []
+
+    def differences(self, dataset: str, expected: Mapping[str, str], gone: Sequence[str]) -> list[Difference]:  # noqa: ARG002
+        """Nothing was to be there."""
+        return []
+
+    def emit_event(self, event: dict[str, Any], key: str) -> None:
+        body = canonical(event)
+        self._note("emit_event", str(event.get("type", "")), digest_of(body), len(body), key)
+
+    def update_metadata(self, target: str, value: dict[str, Any], key: str) -> None:
+        body = canonical(value)
+        self._note("update_metadata", target, digest_of(body), len(body), key)
+
+    def publish_release(self, name: str, files: list[str], key: str) -> None:
+        body = canonical({"name": name, "files": files})
+        self._note("publish_release", name, digest_of(body), len(body), key)

@@ -1,0 +1,226 @@
+"""Reads a source from a directory into the object store, and from nowhere outside that directory."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Sequence
+from time import monotonic as system_monotonic
+
+from kfm.errors import BadInput, Refused, Unavailable
+from kfm.model.ports import Objects
+from kfm.model.records import Checkpoint, Fetched, FetchRequest, SourceRef
+from kfm.parsing.characters import printable
+from kfm.sources.openat import open_beneath
+from kfm.sources.staging import CHUNK, Intake, check_expectation, too_large
+
+_RACY_MS = 2000  # a file changed this shortly before it was read may change again under the same time stamp
+
+
+class FileSource:
+    """`file:` URIs and plain paths below `request.base_dir`; no symbolic link is followed on the way.
+
+    A file with the size, time stamps and inode of the last reading is not read again within
+    `revalidate_ms`: time stamps can lie, so after that its content decides. That shorthand lives in
+    the checkpoint; the ref carries no etag, as the same bytes must give the same ref everywhere.
+    """
+
+    def __init__(self, *, monotonic: Callable[[], float] = system_monotonic) -> None:
+        self._monotonic = monotonic
+
+    def fetch(self, request: FetchRequest, known: Checkpoint | None, objects: Objects) -> Fetched:
+        check_expectation(request)
+        deadline = self._monotonic() + request.total_ms / 1000
+        base = os.path.abspath(request.base_dir or ".")
+        base, parts = _parts(request.uri, base, request.roots)
+        shown = printable("/".join(parts), 200)
+        root = _open_root(base)
+        try:
+            fd = _open(root, parts, shown)
+            try:
+                before = os.fstat(fd)
+                if not stat.S_ISREG(before.st_mode):
+                    raise Refused(f"{shown} is not a regular file", hint="name a file that can be read to its end")
+                if known is not None and _may_reuse(request, known, before, objects):
+                    return _fetched(request, known, before, not_modified=True)
+                if before.st_size > request.max_bytes:
+                    raise too_large(shown, request.max_bytes)
+                with Intake(request, objects, shown, total=before.st_size) as intake:
+                    self._read(fd, intake, before.st_size, deadline, shown)
+                    _check_unchanged(root, parts, fd, before, shown)
+                    content_hash, size = intake.commit()
+            finally:
+                os.close(fd)
+        finally:
+            os.close(root)
+        checkpoint = Checkpoint(
+            uri=request.uri,
+            content_hash=content_hash,
+            size=size,
+            media_type=request.media_type,
+            etag=_validator(before),
+            last_modified="",
+            fetched_ms=request.now_ms,
+            checked_ms=request.now_ms,
+        )
+        return _fetched(request, checkpoint, before, not_modified=False)
+
+    def _read(self, fd: int, intake: Intake, expected: int, deadline: float, shown: str) -> None:
+        while True:
+            if self._monotonic() >= deadline:
+                raise Unavailable(
+                    f"{shown} was not read in time", hint="try again later, or raise total_ms of this source"
+                )
+            try:
+                chunk = os.read(fd, CHUNK)
+            except OSError as error:
+                raise _unreadable(error, shown) from None
+            if not chunk:
+                break
+            if intake.size + len(chunk) > expected:
+                raise _changed(shown)  # also the end of a file that grows as fast as it is read
+            intake.write(chunk)
+        if intake.size != expected:
+            raise _changed(shown)
+
+
+def _parts(uri: str, base: str, others: Sequence[str]) -> tuple[str, list[str]]:
+    """The folder it lies in, one of those that may be read from, and the components of the path below it."""
+    path = uri
+    if uri[:5].lower() == "file:":
+        path = _path_of(uri[5:])
+    if "\0" in path:
+        raise BadInput("the path of the source holds a NUL character")
+    if path.startswith("/"):
+        for root in dict.fromkeys((base, os.path.realpath(base), *others)):
+            prefix = root.rstrip("/") + "/"
+            if path.startswith(prefix):
+                path = path[len(prefix) :]
+                base = root
+                break
+        else:
+            raise Refused(
+                f"{printable(path, 200)} is outside of the folder of kfm.yml, from which sources are read",
+                hint="put it there or below, and name it from there; or name its folder under `read_from:`",
+            )
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if not parts or ".." in parts:
+        raise BadInput(
+            f"{printable(path, 200)} is not a path to a file in the folder of kfm.yml or below",
+            hint="put it there, and name it without '..'",
+        )
+    return base, parts
+
+
+def _path_of(rest: str) -> str:
+    """The path of what follows `file:`, percent-encoding undone."""
+    if rest.startswith("//"):
+        host, slash, path = rest[2:].partition("/")
+        if host.lower() not in ("", "localhost") or not slash:
+            raise BadInput("the file URI names another machine", hint="write file:///absolute/path or a relative path")
+        rest = "/" + path
+    if "?" in rest or "#" in rest:
+        raise BadInput("the file URI holds '?' or '#'", hint="write them as %3F and %23")
+    if "%" not in rest:
+        return rest
+    from urllib.parse import unquote_to_bytes
+
+    try:
+        raw = rest.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise BadInput(f"{printable(rest, 200)} is not a name a file can have") from None
+    return unquote_to_bytes(raw).decode("utf-8", "surrogateescape")
+
+
+def _open_root(base: str) -> int:
+    try:
+        return os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise _unreadable(error, f"the source's directory {printable(base, 200)}") from None
+
+
+def _open(root: int, parts: list[str], shown: str) -> int:
+    try:
+        # Not blocking: the other end of a FIFO may never come.
+        return open_beneath(root, parts, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError as error:
+        raise _unreadable(error, shown) from None
+    except ValueError:  # a surrogate that is no byte
+        raise BadInput(f"{shown} is not a name a file can have") from None
+
+
+def _unreadable(error: OSError, shown: str) -> Refused | Unavailable:
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        return Refused(f"{shown} does not exist", hint="check the path; what was published from it stays")
+    if error.errno in (errno.ELOOP, errno.EXDEV):
+        return Refused(f"{shown} leads through a symbolic link or out of its directory", hint="name the file itself")
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return Refused(f"{shown} may not be read by this user", hint="change its permissions")
+    if error.errno in (errno.ENAMETOOLONG, errno.EINVAL):
+        return BadInput(f"{shown} is not a name a file can have")
+    if error.errno in (errno.ENXIO, errno.ENODEV, errno.EISDIR):
+        return Refused(f"{shown} is not a regular file", hint="name a file that can be read to its end")
+    name = errno.errorcode.get(error.errno or 0, "unknown")
+    return Unavailable(f"{shown} cannot be read ({name})", hint="check the disk, then try again", errno=error.errno)
+
+
+def _validator(info: os.stat_result) -> str:
+    """With the time that nobody sets: a copy over it can keep its size, its inode and the time of its last change."""
+    return f'"{info.st_size:x}-{info.st_mtime_ns:x}-{info.st_ctime_ns:x}-{info.st_ino:x}"'
+
+
+def _may_reuse(request: FetchRequest, known: Checkpoint, info: os.stat_result, objects: Objects) -> bool:
+    age = request.now_ms - known.fetched_ms
+    return (
+        known.uri == request.uri
+        and known.etag == _validator(info)
+        and 0 <= age < request.revalidate_ms
+        and info.st_mtime_ns // 1_000_000 + _RACY_MS < known.fetched_ms
+        and request.expect_hash in ("", known.content_hash)
+        and objects.has(known.content_hash)
+    )
+
+
+def _check_unchanged(root: int, parts: list[str], fd: int, before: os.stat_result, shown: str) -> None:
+    """The bytes are of one moment only if the file was not written to, and is still the one of that name."""
+    after = os.fstat(fd)
+    if (after.st_size, after.st_mtime_ns, after.st_ctime_ns) != (
+        before.st_size, before.st_mtime_ns, before.st_ctime_ns,
+    ):  # fmt: skip
+        raise _changed(shown)
+    try:
+        again = _open(root, parts, shown)
+    except Refused:
+        raise _changed(shown) from None
+    try:
+        now = os.fstat(again)
+    finally:
+        os.close(again)
+    if (now.st_dev, now.st_ino) != (before.st_dev, before.st_ino):
+        raise _changed(shown)
+
+
+def _changed(shown: str) -> Unavailable:
+    return Unavailable(
+        f"{shown} changed while it was read", hint="try again; whoever writes it should write aside and rename"
+    )
+
+
+def _fetched(request: FetchRequest, known: Checkpoint, info: os.stat_result, *, not_modified: bool) -> Fetched:
+    from msgspec.structs import replace
+
+    return Fetched(
+        ref=SourceRef(
+            uri=request.uri,
+            content_hash=known.content_hash,
+            size=known.size,
+            name=request.name,
+            media_type=request.media_type,
+            partition=request.partition,
+            complete=request.complete,
+        ),
+        checkpoint=replace(known, checked_ms=request.now_ms),
+        not_modified=not_modified,
+        bytes_on_wire=0 if not_modified else info.st_size,
+    )

@@ -1,0 +1,113 @@
+"""A record as a row, and back; and what every noun of the state stands on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
+from typing import Any, Literal, Protocol, TypeVar
+
+import msgspec
+
+from kfm.errors import Corrupt
+from kfm.model.canonical import canonical, is_plain
+from kfm.model.ports import Notary, State, Tables
+from kfm.model.records import (
+    Checkpoint,
+    DatasetVersion,
+    Delivery,
+    EndedTrigger,
+    Lease,
+    LedgerEntry,
+    Receipt,
+    Record,
+    RefEntry,
+    Run,
+    RunTelemetry,
+    Segment,
+    Told,
+    Trigger,
+)
+
+T = TypeVar("T")
+encode = msgspec.json.Encoder(order="sorted").encode
+_decoders: dict[type, msgspec.json.Decoder[Any]] = {}
+
+
+def decode(body: bytes, kind: type[T], where: str) -> T:
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        decoder = _decoders[kind] = msgspec.json.Decoder(kind)
+    try:
+        return decoder.decode(body)  # type: ignore[no-any-return]
+    except msgspec.MsgspecError as problem:
+        raise Corrupt(f"record {where} cannot be read: {problem}", hint="restore the state from a copy") from problem
+
+
+def exact(record: msgspec.Struct) -> bytes:
+    """The canonical form of a record, whichever language writes it. Of one that holds no float the sorted
+    encoder gives it, unless a text is not ASCII."""
+    may_hold_anything = _ANYTHING_IN.get(type(record))
+    if may_hold_anything is not None and (not (held := may_hold_anything(record)) or is_plain(held)):
+        body = encode(record)
+        if body.isascii():
+            return body
+    return canonical(record)
+
+
+def _nothing(_record: Any) -> None:
+    """All fields of the record are texts, truths and small integers, or records of these."""
+
+
+# Where a float may lie in a record; of one that is not named here, anywhere.
+_ANYTHING_IN: dict[type, Callable[[Any], Any]] = {
+    **dict.fromkeys((Checkpoint, Delivery, EndedTrigger, Lease, LedgerEntry, RefEntry, Told, Trigger), _nothing),
+    **dict.fromkeys((DatasetVersion, Run), attrgetter("metadata")),
+    Segment: attrgetter("payload"),
+    Receipt: attrgetter("provenance"),
+    RunTelemetry: attrgetter("energy_kwh", "co2e_g", "error_budget_burn"),
+}
+
+
+class Place(Record, frozen=True):
+    """Where a run's journal lies in an archive object."""
+
+    object: str
+    offset: int
+    length: int
+
+
+class Whole(State, Protocol):
+    """The state as its nouns see it."""
+
+    tables: Tables
+    now_ms: Callable[[], int]
+    archive: Callable[[str], Iterable[tuple[str, bytes]]] | None
+    notary: Notary | None
+
+    def recheck(self, *tables: Literal["leases", "refs"]) -> None: ...
+
+    def meta(self, key: str) -> str: ...
+
+    def last(self, counter: str) -> int: ...
+
+    def next(self, counter: str) -> int: ...
+
+
+class Noun:
+    """One part of the state, over its tables."""
+
+    __slots__ = ("_state", "_tables")
+
+    def __init__(self, state: Whole) -> None:
+        self._state = state
+        self._tables = state.tables
+
+    def _one(self, table: str, key: str, kind: type[T]) -> T | None:
+        body = self._tables.get(table, key)
+        return None if body is None else decode(body, kind, f"{table}/{key}")
+
+    def _many(
+        self, table: str, kind: type[T], prefix: str = "", *, reverse: bool = False, limit: int = -1
+    ) -> Iterator[T]:
+        for key, body in self._tables.scan(table, prefix, reverse=reverse, limit=limit):
+            yield decode(body, kind, f"{table}/{key}")

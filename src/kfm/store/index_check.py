@@ -1,0 +1,119 @@
+"""Do the maps of the state say the same as what they are made of, both ways?
+
+A map is written in one transaction with the record that it leads to, so a difference is damage, or a mistake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kfm.model.lineage_edges import made_by
+from kfm.model.records import LedgerEntry, Run, Trigger
+from kfm.store.codec import decode
+from kfm.store.lineage_index import rows_of
+from kfm.store.state import StoredState
+
+
+def differences(state: StoredState, most: int = 5) -> list[str]:
+    """The first few rows that say something else, by name.
+
+    Others may write meanwhile: what seems wrong is looked at again where nobody can.
+    """
+    if not any(True for _ in _found(state)):
+        return []
+    with state.transaction(durable=False):
+        return [what for what, _ in zip(_found(state), range(most), strict=False)]
+
+
+def _found(state: StoredState) -> Iterator[str]:
+    yield from _open_runs(state)
+    yield from _ended_runs(state)
+    yield from _claims(state)
+    yield from _inbox(state)
+    yield from _refs(state)
+    yield from _lineage(state)
+
+
+def _open_runs(state: StoredState) -> Iterator[str]:
+    tables = state.tables
+    for key, _ in tables.scan("open_runs"):
+        run = state.runs.get(key.rpartition("/")[2])
+        if run is None or run.status != "RUNNING" or key != f"{run.dataset}/{run.run_id}":
+            yield f"open_runs/{key} leads to no unfinished run"
+    for run_id, body in tables.scan("runs"):
+        run = decode(body, Run, f"runs/{run_id}")
+        if run.status == "RUNNING" and tables.get("open_runs", f"{run.dataset}/{run_id}") is None:
+            yield f"open_runs/{run.dataset}/{run_id} is missing"
+
+
+def _ended_runs(state: StoredState) -> Iterator[str]:
+    tables = state.tables
+    for key, _ in tables.scan("ended_runs"):
+        dataset, _, index = key.rpartition("/")
+        body = tables.get("ledger", index)
+        if body is None or decode(body, LedgerEntry, f"ledger/{index}").dataset != dataset:
+            yield f"ended_runs/{key} leads to no ledger entry of {dataset}"
+    for entry in state.ledger.entries():
+        key = f"{entry.dataset}/{entry.index:012d}"
+        if tables.get("ended_runs", key) is None:
+            yield f"ended_runs/{key} is missing"
+
+
+def _claims(state: StoredState) -> Iterator[str]:
+    tables = state.tables
+    for key, latest_id in tables.scan("claims"):
+        run = state.runs.get(latest_id.decode())
+        if run is None or run.claim_key != key:
+            yield f"claims/{key} leads to no run of this work"
+    for run_id, body in tables.scan("runs"):
+        run = decode(body, Run, f"runs/{run_id}")
+        latest = state.runs.claimed(run.claim_key)
+        if latest is None or latest.n < run.n:
+            yield f"claims/{run.claim_key} does not lead to its last run, {run_id}"
+
+
+def _inbox(state: StoredState) -> Iterator[str]:
+    for key, body in state.tables.scan("inbox"):
+        trigger = decode(body, Trigger, f"inbox/{key}")
+        if key != f"{trigger.dataset}/{trigger.trigger_id}":
+            yield f"inbox/{key} is a trigger of {trigger.dataset or 'no dataset'}"
+
+
+def _lineage(state: StoredState) -> Iterator[str]:
+    """The graph, and the receipts it is made of."""
+    tables = state.tables
+    for key, run_id in tables.scan("lineage"):
+        index = key.rpartition("@")[2]
+        if (key, run_id) not in _edges(state, tables.get("ledger", index)):
+            yield f"lineage/{key} is no edge of a run"
+    for _, body in tables.scan("ledger"):
+        for key, run_id in _edges(state, body):
+            if tables.get("lineage", key) != run_id:
+                yield f"lineage/{key} is missing"
+
+
+def _edges(state: StoredState, entry_body: bytes | None) -> list[tuple[str, bytes]]:
+    """What the run of a ledger entry is to have in the graph."""
+    if entry_body is None:
+        return []
+    entry = decode(entry_body, LedgerEntry, "ledger")
+    receipt = state.ledger.receipt(entry.run_id)
+    if receipt is None:
+        return []
+    version = state.ledger.version(receipt.dataset, made_by(receipt))
+    return rows_of(entry.index, receipt, version.run_id if version is not None else receipt.run_id)
+
+
+def _refs(state: StoredState) -> Iterator[str]:
+    """Where each ref is now, and the last move of its history."""
+    for name, at in state.refs.all():
+        last = next(state.refs.history(name, reverse=True, limit=1), None)
+        if last is None or last.after != at:
+            yield f"refs/{name} is not where its last move put it"
+    last = None
+    for entry in state.refs.histories():
+        if last is not None and last.ref != entry.ref and state.refs.at(last.ref) != last.after:
+            yield f"refs/{last.ref} is not where its last move put it"
+        last = entry
+    if last is not None and state.refs.at(last.ref) != last.after:
+        yield f"refs/{last.ref} is not where its last move put it"

@@ -1,0 +1,124 @@
+"""Kills a run at each of its boundaries, in a child process, and lets another one resume it.
+
+A boundary is a place between two things that last: before and after each commit, each thing told to the outside and
+each step. The ports of the house are wrapped to count them; the product has no hook for it.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from kfm.app.core.session import Mode, Session
+from kfm.config import Resolved
+from kfm.model.ports import Publisher, Tables
+from kfm.model.updater import Updater
+
+_TELLING = ("write_file", "update_metadata", "emit_event", "remove_file")
+
+
+class Boundaries:
+    """Counts; at number `at` the process is gone. Number 0 never comes."""
+
+    def __init__(self, at: int = 0) -> None:
+        self.names: list[str] = []
+        self._at = at
+
+    def here(self, name: str) -> None:
+        self.names.append(name)
+        if len(self.names) == self._at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def around(self, owner: object, method: str, name: str) -> None:
+        """Before and after a method of this one object."""
+        real = getattr(owner, method)
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            shown = f"{name} {args[0].id}" if method == "perform" else name
+            self.here(f"before {shown}")
+            result = real(*args, **kwargs)
+            self.here(f"after {shown}")
+            return result
+
+        setattr(owner, method, counted)
+
+
+class TrialSession(Session):
+    """An installation whose updater is handed in, and whose ports are counted if somebody wants that."""
+
+    def __init__(
+        self, resolved: Resolved, mode: Mode, make: Callable[[], Updater] | None, boundaries: Boundaries | None = None
+    ) -> None:
+        self._make = make
+        self._boundaries = boundaries
+        super().__init__(resolved, mode)
+
+    def updater(self, name: str) -> Updater:
+        if name not in self._updaters:
+            updater = self._make() if self._make is not None else super().updater(name)
+            if self._boundaries is not None:
+                self._boundaries.around(updater, "perform", "step")
+            self._updaters[name] = updater
+        return self._updaters[name]
+
+    def _open_tables(self) -> Tables:
+        tables = super()._open_tables()
+        if self._boundaries is not None:
+            self._boundaries.around(tables, "commit", "the commit of a transaction")
+        return tables
+
+    def _open_publisher(self) -> Publisher:
+        publisher = super()._open_publisher()
+        if self._boundaries is not None:
+            for method in _TELLING:
+                self._boundaries.around(publisher, method, "telling the outside")
+        return publisher
+
+
+class Died(Exception):
+    """The child was killed, as it should be."""
+
+
+def in_child(work: Callable[[], Any]) -> Any:
+    """What a forked child answers; Died if it was killed. What it raised comes back as an AssertionError."""
+    read, write = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads: the child starts its own
+        pid = os.fork()
+    if not pid:
+        code = 70
+        try:
+            gc.disable()
+            os.close(read)
+            try:
+                said = msgspec.json.encode({"answer": work()})
+                code = 0
+            except BaseException as problem:
+                said = msgspec.json.encode({"problem": f"{type(problem).__name__}: {problem}"})
+            with open(write, "wb") as pipe:
+                pipe.write(said)
+        finally:
+            os._exit(code)
+    os.close(write)
+    with open(read, "rb") as pipe:
+        body = pipe.read()
+    _, status = os.waitpid(pid, 0)
+    if os.WIFSIGNALED(status):
+        raise Died
+    said = msgspec.json.decode(body)
+    if "problem" in said:
+        raise AssertionError(said["problem"])
+    return said["answer"]
+
+
+def spread(total: int, most: int) -> list[int]:
+    """Numbers of boundaries, from the first to the last, evenly if there are more than `most`."""
+    if total <= most:
+        return list(range(1, total + 1))
+    return sorted({1 + round(n * (total - 1) / (most - 1)) for n in range(most)})

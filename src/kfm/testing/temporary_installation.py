@@ -1,0 +1,69 @@
+"""A temporary house with one updater in it: cleared, opened and run as often as wanted."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import msgspec
+
+from kfm import config
+from kfm.app.core.session import Mode, Session
+from kfm.model.manifests import entries
+from kfm.model.records import Receipt
+from kfm.model.updater import Updater, check_updater
+from kfm.testing.kills import Boundaries, TrialSession
+
+MADE = (".kfm", "public", "catalog")  # by runs; cleared between two tries
+
+
+class Made(msgspec.Struct, frozen=True):
+    """What a run left."""
+
+    version: str
+    plan_hash: str
+    outcome: str
+    input_hash: str
+    digests: dict[str, str]  # by key, its parts joined by slashes
+
+
+class Room:
+    """`kind` is the class to try; None: what the configuration names."""
+
+    def __init__(self, root: str, dataset: str, kind: type[Updater] | None, window: str, partition: str) -> None:
+        self.root = root
+        self.dataset = dataset
+        self.kind = kind
+        self.window = window
+        self.partition = partition
+
+    @property
+    def config(self) -> str:
+        return os.path.join(self.root, "kfm.json")
+
+    def clear(self) -> None:
+        for name in MADE:
+            shutil.rmtree(os.path.join(self.root, name), ignore_errors=True)
+
+    def open(self, mode: Mode = "write", boundaries: Boundaries | None = None) -> TrialSession:
+        make = self._make if self.kind is not None else None
+        return TrialSession(config.load(self.config, {}), mode, make, boundaries)
+
+    def _make(self) -> Updater:
+        assert self.kind is not None
+        updater = self.kind()
+        if updater.id == "":
+            updater.id = self.dataset
+        return check_updater(updater)
+
+    def run(self, session: Session) -> Receipt:
+        receipt = session.run(
+            session.trigger(self.dataset, window=self.window, partition=self.partition, actor="trial")
+        )
+        session.settle()
+        return receipt
+
+    def made(self, session: Session, receipt: Receipt) -> Made:
+        version = session.state.refs.at(f"processed/{self.dataset}")
+        found = {"/".join(entry.key): entry.digest for entry in entries(session.objects, version)} if version else {}
+        return Made(version, receipt.plan_hash, receipt.outcome, receipt.input_hash, found)

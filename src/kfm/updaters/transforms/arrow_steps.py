@@ -1,0 +1,376 @@
+"""The steps over columns of Arrow, with the results of the steps over records.
+
+Where a kernel of Arrow has exactly the meaning of a step it is used. Elsewhere the very function of the other engine is
+asked about each distinct value of a batch. What both see is made alike when it is read: NaN and the infinities are
+null, and negative zero is zero. A hidden last column tells where each row stood in its source.
+
+Rows stream, but for `sort` and `deduplicate`, which hold all of them up to `MOST_HELD` bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kfm.errors import BadInput
+from kfm.model.canonical import canonical
+from kfm.model.transform_config import FilterConfig, StepConfig, sort_keys
+from kfm.model.updater import Reader
+from kfm.parsing import arrow
+from kfm.parsing.strict_json import decode
+from kfm.updaters.transforms import step_columns
+from kfm.updaters.transforms.filter_conditions import test_of
+from kfm.updaters.transforms.join import Lookup
+from kfm.updaters.transforms.parquet_input import HIDDEN, Opened, values
+from kfm.updaters.transforms.step_values import MAX_INTEGER, UNFIT, cast, is_blank, text_of
+from kfm.updaters.transforms.table_steps import Rows
+from kfm.updaters.transforms.transform_errors import Place
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Batches = Iterator["pa.RecordBatch"]
+Op = Callable[[Batches], Batches]
+MOST_HELD = 2 << 30  # bytes of rows that a step may hold
+_TYPES = {"text": "string", "integer": "int64", "number": "float64", "boolean": "bool"}
+_COMPARED = {"equals": "equal", "above": "greater", "below": "less", "at_least": "greater_equal",
+             "at_most": "less_equal"}  # fmt: skip
+
+
+def each(column: pa.Array, answer: Callable[[Any], Any], kind: Any) -> pa.Array:
+    """The answer for every value, each distinct one asked about once."""
+    import pyarrow as pa
+
+    known = column.dictionary_encode()
+    found = pa.array([answer(value) for value in values(known.dictionary)], kind)
+    out = found.take(known.indices)
+    if column.null_count:
+        blank = answer(None)
+        out = out if blank is None else out.fill_null(pa.scalar(blank, kind))
+    return out
+
+
+class Pipeline:
+    """The steps over a source. `schema` is what comes out."""
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        steps: Sequence[tuple[StepConfig, Place]],
+        lookup: Callable[[StepConfig, Place], Lookup],
+        added: Callable[[str, str], str],
+    ) -> None:
+        """`added`: of which type a column of another source is, in the words of a cast."""
+        self.schema = schema
+        self._added = added
+        step_columns.follow(schema.names, steps, pointers=False)
+        self._ops = [self._compile(step, at, lookup) for step, at in steps]
+
+    def run(self, batches: Batches) -> Batches:
+        for op in self._ops:
+            batches = op(batches)
+        return batches
+
+    def _compile(self, step: StepConfig, at: Place, lookup: Callable[[StepConfig, Place], Lookup]) -> Op:
+        import pyarrow as pa
+
+        before = self.schema
+        if not (step.select or step.rename):
+            self._looked_at(step_columns.asked(step), at)
+        if step.select:
+            self.schema = pa.schema([before.field(name) for name in step.select], before.metadata)
+            return partial(_mapped, lambda batch: batch.select([*step.select, HIDDEN]))
+        if step.rename:
+            names = [step.rename.get(name, name) for name in before.names]
+            fields = [field.with_name(name) for field, name in zip(before, names, strict=True)]
+            self.schema = pa.schema(fields, before.metadata)
+            return partial(_mapped, lambda batch: batch.rename_columns([*names, HIDDEN]))
+        if step.filter is not None:
+            said = step.filter
+            return partial(_mapped, lambda batch: batch.filter(_mask(said, batch.column(said.column))))
+        if step.cast:
+            casts: dict[str, tuple[str, Any]] = {
+                name: (step.cast[name], _cast_type(before, name, step.cast[name])) for name in sorted(step.cast)
+            }
+            for name, (_, kind) in casts.items():
+                place = self.schema.get_field_index(name)
+                self.schema = self.schema.set(place, pa.field(name, kind))
+            return partial(_mapped, lambda batch: _cast(batch, casts, step.unfit or "refuse", at))
+        if step.join is not None:
+            join, found = step.join, lookup(step, at)
+            for name in join.add:
+                self.schema = self.schema.append(pa.field(name, _TYPES[self._added(join.source, name)]))
+            kinds = [self.schema.field(name).type for name in join.add]
+            on = sorted(join.on)
+            return partial(
+                _mapped, lambda batch: _join(batch, on, join.add, kinds, found, join.missing, join.source, at)
+            )
+        if step.deduplicate is not None:
+            said_ = step.deduplicate
+            return partial(_deduplicate, said_.by, said_.keep, before, at)
+        by = [(key.column, "descending" if key.descending else "ascending") for key in sort_keys(step)]
+        return partial(_sort, by, before, at)
+
+    def _looked_at(self, names: Sequence[str], at: Place) -> None:
+        for name in names:
+            if arrow.family(self.schema.field(name).type) == "other":
+                raise at.no_values(name)
+
+
+def check_plain(schema: pa.Schema, output: str, known: Sequence[str] = ()) -> None:
+    """Refuses to write as text what has no plain value, unless it is `known` how."""
+    for field in schema:
+        if arrow.family(field.type) == "other" and field.name not in known:
+            raise BadInput(
+                f"output {output}: a column of the source has no plain values, and is still there in the end",
+                hint="leave it out with a select, or write parquet",
+                column=field.name,
+            )
+
+
+def without_box(schema: pa.Schema) -> pa.Schema:
+    """What the writer of the source said of its geometries, as far as it is still true."""
+    said = {}
+    if b"geo" in (schema.metadata or {}):
+        geo = decode(schema.metadata[b"geo"], "geo")
+        if geo["primary_column"] in schema.names:
+            geo["columns"] = {name: about for name, about in geo["columns"].items() if name in schema.names}
+            for about in geo["columns"].values():
+                about.pop("bbox", None)
+            said = {b"geo": canonical(geo)}
+    return schema.with_metadata(said)
+
+
+def word_for(read: Reader, source: str, form: str, column: str) -> str:
+    """Of which type a column that a join adds is: texts of a table; of Parquet its own, and dates as texts."""
+    if form == "csv":
+        return "text"
+    opened = Opened(read, source)
+    opened.close()
+    kind = arrow.family(opened.schema.field(column).type)
+    if kind == "other":
+        raise BadInput(f"source {source}: a column that a join adds has no plain values", column=column)
+    return kind if kind in _TYPES else "number" if kind == "decimal" else "text"
+
+
+def shown(batches: Batches) -> Batches:
+    """Without the hidden column."""
+    return (batch.select(batch.schema.names[:-1]) for batch in batches)
+
+
+def table_as_parquet(names: Sequence[str], types: Sequence[str], stream: Iterable[Rows]) -> Iterator[bytes]:
+    """Rows of a table: texts, and what a cast made a number or a truth as that, and blank then as null."""
+    pa = arrow.library("Parquet")
+    kinds = [pa.type_for_alias(_TYPES[kind]) for kind in types]
+    schema = pa.schema(list(zip(names, kinds, strict=True)))
+    readers: dict[str, Callable[[str], Any]] = {"integer": int, "number": float, "boolean": "true".__eq__}
+
+    def batches() -> Batches:
+        for rows in stream:
+            arrays = []
+            for n, (kind, type_) in enumerate(zip(types, kinds, strict=True)):
+                found: Iterable[Any] = rows.column(n)
+                if kind != "text":
+                    found = [readers[kind](text) if text else None for text in found]
+                arrays.append(pa.array(found, type_))
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    return arrow.parquet_pieces(schema, batches())
+
+
+def only(column: str, value: str, batches: Batches) -> Batches:
+    """The rows of one partition."""
+    return _mapped(
+        lambda batch: batch.filter(each(batch.column(column), lambda found: text_of(found) == value, "bool")), batches
+    )
+
+
+def _mapped(change: Callable[[pa.RecordBatch], pa.RecordBatch], batches: Batches) -> Batches:
+    return (found for batch in batches if (found := change(batch)).num_rows)
+
+
+# ------------------------------------------------------------------------------------------- steps
+
+
+def _mask(said: FilterConfig, column: pa.Array) -> pa.Array:
+    import pyarrow.compute as pc
+
+    asked = {name: operand for name in _COMPARED if (operand := getattr(said, name)) is not None}
+    alone = asked and said.not_equals is None and not said.in_ and not said.matches and said.blank is None
+    if not alone or not all(_is_exact(arrow.family(column.type), operand) for operand in asked.values()):
+        return each(column, test_of(said), "bool")
+    found = None
+    for name, operand in asked.items():
+        mask = getattr(pc, _COMPARED[name])(column, operand)
+        found = mask if found is None else pc.and_(found, mask)
+    return pc.fill_null(found, False)
+
+
+def _is_exact(kind: str, operand: Any) -> bool:
+    """Whether Arrow compares them as Python does."""
+    if type(operand) is int and abs(operand) <= MAX_INTEGER:
+        return kind in ("integer", "number")
+    return kind == "number" and type(operand) is float
+
+
+def _cast_type(schema: pa.Schema, name: str, kind: str) -> pa.DataType:
+    """An integer that is cast to a number stays what it is: it is one, however large."""
+    import pyarrow as pa
+
+    before = schema.field(name).type
+    if arrow.family(before) == kind or (kind == "number" and arrow.family(before) == "integer"):
+        return before
+    return pa.type_for_alias(_TYPES[kind])
+
+
+def _cast(batch: pa.RecordBatch, casts: dict[str, tuple[str, Any]], unfit: str, at: Place) -> pa.RecordBatch:
+    import pyarrow.compute as pc
+
+    wrong: dict[str, Any] = {}
+    for name, (kind, type_) in casts.items():
+        place = batch.schema.get_field_index(name)
+        column = batch.column(place)
+        if column.type == type_ and arrow.family(type_) != "text":
+            continue
+        if arrow.family(column.type) == kind == "text":
+            continue
+        bad = each(column, partial(_is_unfit, kind), "bool")
+        if pc.any(bad).as_py():
+            wrong[name] = bad
+        made = each(column, partial(_fitting, kind), type_)
+        batch = batch.set_column(place, name, made)
+    if not wrong:
+        return batch
+    if unfit == "refuse":
+        row, name = min((pc.index(bad, True).as_py(), name) for name, bad in wrong.items())
+        raise at.unfit(batch.column(HIDDEN)[row].as_py(), name, casts[name][0])
+    if unfit == "drop":
+        drop = None
+        for bad in wrong.values():
+            drop = bad if drop is None else pc.or_(drop, bad)
+        batch = batch.filter(pc.invert(drop))
+    return batch
+
+
+def _is_unfit(kind: str, value: Any) -> bool:
+    return cast(kind, value) is UNFIT
+
+
+def _fitting(kind: str, value: Any) -> Any:
+    found = cast(kind, value)
+    return None if found is UNFIT else found
+
+
+def _join(
+    batch: pa.RecordBatch,
+    on: Sequence[str],
+    add: Sequence[str],
+    kinds: Sequence[Any],
+    lookup: Lookup,
+    missing: str,
+    source: str,
+    at: Place,
+) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    keys = zip(*(values(batch.column(name)) for name in on), strict=True)
+    found = [lookup.get(key) for key in keys]
+    if missing == "refuse" and None in found:
+        raise at.no_match(batch.column(HIDDEN)[found.index(None)].as_py(), source)
+    nothing = (None,) * len(add)
+    numbers = batch.column(HIDDEN)
+    batch = batch.select(batch.schema.names[:-1])
+    for n, (name, kind) in enumerate(zip(add, kinds, strict=True)):
+        batch = batch.append_column(name, pa.array([(one or nothing)[n] for one in found], kind))
+    batch = batch.append_column(HIDDEN, numbers)
+    return batch.filter(pa.array([one is not None for one in found])) if missing == "drop" else batch
+
+
+def _held(batches: Batches, schema: pa.Schema, at: Place) -> pa.Table:
+    import pyarrow as pa
+
+    kept: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        kept.append(batch)
+        size += batch.nbytes
+        if size > MOST_HELD:
+            raise at.too_large(MOST_HELD)
+    return pa.Table.from_batches(kept, schema.append(pa.field(HIDDEN, pa.int64())).remove_metadata()).combine_chunks()
+
+
+def _key(column: pa.Array) -> pa.Array:
+    """What is compared: blank texts are null."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = arrow.family(column.type)
+    if kind == "decimal":
+        return pa.array(values(column), pa.float64())
+    if kind != "text":
+        return column
+    blank = pc.invert(pc.match_substring_regex(column, "[!-~]"))
+    if pc.any(blank).as_py():
+        blank = each(column, is_blank, "bool")
+    return pc.if_else(blank, pa.scalar(None, column.type), column)
+
+
+def _sort(by: Sequence[tuple[str, str]], schema: pa.Schema, at: Place, batches: Batches) -> Batches:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    table = _held(batches, schema, at)
+    keys = [_rank(_key(arrow.plain(table.column(name)))) for name, _ in by]
+    keyed = pa.Table.from_arrays(keys, [str(n) for n in range(len(by))])
+    order = pc.sort_indices(keyed, sort_keys=[(str(n), order) for n, (_, order) in enumerate(by)])  # stable, null last
+    yield from _taken(table, order)
+
+
+def _taken(table: pa.Table, rows: pa.Array) -> Batches:
+    """Some rows, as many at a time as are looked at together: all of them would be held twice."""
+    import pyarrow as pa
+
+    columns = [arrow.plain(column) for column in table.columns]
+    for start in range(0, len(rows), arrow.BATCH):
+        some = rows.slice(start, arrow.BATCH)
+        yield pa.RecordBatch.from_arrays([column.take(some) for column in columns], schema=table.schema)
+
+
+def _rank(column: pa.Array) -> pa.Array:
+    """Texts as their places in their order: many times the same text is compared once."""
+    import pyarrow.compute as pc
+
+    if arrow.family(column.type) != "text":
+        return column
+    known = column.dictionary_encode()
+    return pc.array_sort_indices(pc.array_sort_indices(known.dictionary)).take(known.indices)
+
+
+def _deduplicate(by: Sequence[str], keep: str, schema: pa.Schema, at: Place, batches: Batches) -> Batches:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    table = _held(batches, schema, at)
+    size = table.num_rows
+    if not size:
+        return
+    codes: Any = None
+    none: Any = None
+    for name in by:
+        key = _key(arrow.plain(table.column(name)))
+        blank = pc.is_null(key)
+        none = blank if none is None else pc.and_(none, blank)
+        known = key.dictionary_encode(null_encoding="encode")
+        found = known.indices.cast(pa.int64())
+        if codes is not None:  # both are below the number of rows
+            found = pc.add(pc.multiply(codes, arrow.number(len(known.dictionary))), found)
+            found = found.dictionary_encode().indices.cast(pa.int64())
+        codes = found
+    back = pc.array_sort_indices(arrow.numbers(size), order="descending") if keep == "last" else None
+    # Counted in the order in which they first come, a key is new if it is past all before it.
+    counts = (codes if back is None else codes.take(back)).dictionary_encode().indices.cast(pa.int64())
+    before = pa.concat_arrays([arrow.numbers(1, -1), pc.cumulative_max(counts).slice(0, size - 1)])
+    fresh = pc.greater(counts, before)
+    stays = pc.or_(fresh if back is None else fresh.take(back), none)
+    yield from _taken(table, pc.indices_nonzero(stays))

@@ -1,0 +1,264 @@
+"""A large table of plain text through steps that only choose and order rows, by columns of Arrow: the very bytes that
+the steps over texts make, in a fraction of the time.
+
+It is an answer or None, and None is told before anything is made: then the other engine does it. So it is for whatever
+means the same to both beyond doubt: UTF-8 without a mark, lines that end with `\\n`, no quote anywhere, no NUL. What a
+text means (blank, a number, a pattern) is asked of the other engine, once for each distinct one. Without pyarrow, and
+in any other language, the other engine makes the same.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from kfm.model.csv_format import line_of
+from kfm.model.records import Layout
+from kfm.model.transform_config import SortConfig, StepConfig, sort_keys
+from kfm.parsing import arrow
+from kfm.parsing.encodings import encoding_of
+from kfm.updaters.transforms.filter_conditions import mask_of
+from kfm.updaters.transforms.step_columns import after, check
+from kfm.updaters.transforms.step_values import is_blank
+from kfm.updaters.transforms.transform_errors import Place
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LEAST = 4 << 20  # bytes of a source: a smaller one is done before Arrow is loaded
+MOST = 256 << 20  # a larger one does not have to fit into memory: the other engine lays rows aside
+BLOCK = 1 << 20  # bytes that Arrow reads together
+_CODES = 2**62
+_OFFSET = struct.Struct("=i")
+_MARK = b"\xef\xbb\xbf"
+Steps = Sequence[tuple[StepConfig, Place]]
+
+
+def is_for(size: int, layout: Layout, steps: Steps) -> bool:
+    """Whether it is worth looking at the table itself."""
+    return (
+        LEAST <= size <= MOST
+        and bool(steps)
+        and encoding_of(layout.encoding) == "utf-8"
+        and layout.delimiter.isascii()
+        and not any(step.cast or step.join is not None for step, _ in steps)
+    )
+
+
+def table_as_csv(
+    open_body: Callable[[], BinaryIO], layout: Layout, steps: Steps, partition_by: str, partition: str | None
+) -> Iterator[bytes] | None:
+    """The output, or None: the other engine must make it."""
+    try:
+        import pyarrow as pa
+        import pyarrow.csv
+    except ModuleNotFoundError:
+        return None
+    with open_body() as file:
+        body = file.read(MOST + 1)
+    if not _is_plain(body, layout.delimiter):
+        return None
+    start, names = 0, list(layout.columns)
+    if not names:
+        start = len(body) - len(body.lstrip(b"\n"))
+        end = body.find(b"\n", start)
+        if end < 0:
+            return None
+        try:
+            names, start = body[start:end].decode().split(layout.delimiter), end + 1
+        except UnicodeDecodeError:
+            return None
+    if body.startswith(_MARK, start):  # which Arrow would take for none of the text
+        return None
+    try:
+        table = _read(memoryview(body)[start:], layout.delimiter, len(names))
+    except (pa.ArrowInvalid, pa.ArrowCapacityError):  # whatever is wrong with it, or too long: said by the other engine
+        return None
+    del body
+    found = Columns(names, table)
+    del table
+    if partition is not None:
+        found.only(partition_by, partition)
+    for step, place in steps:  # all names first, as the other engine does
+        check(names, step, place, pointers=False)
+        names = after(names, step)
+    for step, _ in steps:
+        found.take(step)
+    return found.lines()
+
+
+def _is_plain(body: bytes, delimiter: str) -> bool:
+    odd = (b'"', b"\r", b"\0", *([b","] if delimiter != "," else []))
+    return 0 < len(body) <= MOST and not body.startswith(_MARK) and not any(sign in body for sign in odd)
+
+
+def _read(body: memoryview, delimiter: str, width: int) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.csv as reader
+
+    names = [str(i) for i in range(width)]
+    return reader.read_csv(
+        pa.BufferReader(pa.py_buffer(body)),
+        reader.ReadOptions(column_names=names, block_size=BLOCK),
+        reader.ParseOptions(
+            delimiter=delimiter, quote_char=False, escape_char=False, newlines_in_values=False, ignore_empty_lines=True
+        ),
+        reader.ConvertOptions(
+            check_utf8=True,
+            column_types=dict.fromkeys(names, pa.string()),
+            null_values=[],
+            strings_can_be_null=False,
+            auto_dict_encode=False,
+        ),
+    )
+
+
+def _masked(column: pa.Array, mask: Callable[[list[str]], list[bool]]) -> pa.Array:
+    """The answer about every text, each distinct one asked about once."""
+    known = column.dictionary_encode()
+    texts = known.dictionary.to_pylist()
+    return arrow.truths(mask(texts) if texts else []).take(known.indices)
+
+
+class Columns:
+    """Rows of texts, and what they are called. Which rows are left, and in which order, is told by their numbers: the
+    table itself is read again when they are written."""
+
+    def __init__(self, names: Sequence[str], table: pa.Table) -> None:
+        self._names = list(names)
+        self._columns = [arrow.plain(column) for column in table.columns]
+        self._rows: Any = None  # None: all, as they came
+
+    def _column(self, name: str) -> pa.Array:
+        column = self._columns[self._names.index(name)]
+        return column if self._rows is None else column.take(self._rows)
+
+    def keep(self, mask: pa.Array) -> None:
+        import pyarrow.compute as pc
+
+        self._rows = pc.indices_nonzero(mask) if self._rows is None else self._rows.filter(mask)
+
+    def only(self, name: str, value: str) -> None:
+        """The rows of one partition."""
+        self.keep(_masked(self._column(name), lambda texts: [text == value for text in texts]))
+
+    def take(self, step: StepConfig) -> None:
+        """Do one step. Its columns are there."""
+        if step.select:
+            self._columns = [self._columns[self._names.index(name)] for name in step.select]
+            self._names = list(step.select)
+        elif step.rename:
+            self._names = after(self._names, step)
+        elif step.filter is not None:
+            self.keep(_masked(self._column(step.filter.column), mask_of(step.filter)))
+        elif step.deduplicate is not None:
+            self._deduplicate(step.deduplicate.by, last=step.deduplicate.keep == "last")
+        else:
+            self._sort(sort_keys(step))
+
+    def _sort(self, keys: Sequence[SortConfig]) -> None:
+        import pyarrow.compute as pc
+
+        codes = _Codes()
+        for key in keys:
+            codes.add(self._column(key.column), ordered=True, descending=key.descending)
+        order = pc.array_sort_indices(codes.found)  # stable
+        self._rows = order if self._rows is None else self._rows.take(order)
+
+    def _deduplicate(self, by: Sequence[str], *, last: bool) -> None:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        codes = _Codes()
+        for name in by:
+            codes.add(self._column(name))
+        size = len(codes.found)
+        if not size:
+            return
+        back = pc.array_sort_indices(arrow.numbers(size), order="descending") if last else None
+        found = codes.found.take(back) if last else codes.found
+        # Counted in the order in which they first come, a key is new if it is past all before it.
+        counts = found.dictionary_encode().indices.cast(pa.int64())
+        before = pa.concat_arrays([arrow.numbers(1, -1), pc.cumulative_max(counts).slice(0, size - 1)])
+        fresh = pc.greater(counts, before)
+        self.keep(pc.or_(fresh.take(back) if last else fresh, codes.blank))
+
+    def lines(self) -> Iterator[bytes]:
+        """As the other engine writes them."""
+        yield (line_of(self._names) + "\n").encode()
+        size = len(self._columns[0]) if self._rows is None else len(self._rows)
+        for start in range(0, size, arrow.BATCH):
+            if self._rows is None:
+                yield _text_of([column.slice(start, arrow.BATCH) for column in self._columns])
+            else:
+                some = self._rows.slice(start, arrow.BATCH)
+                yield _text_of([column.take(some) for column in self._columns])
+
+
+class _Codes:
+    """One number for the keys of each row: the same for the same keys; if asked for, in their order. Blank texts are
+    alike, and come last."""
+
+    def __init__(self) -> None:
+        self.found: Any = None
+        self.blank: Any = None  # where every key is
+        self._count = 1
+
+    def add(self, column: pa.Array, *, ordered: bool = False, descending: bool = False) -> None:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        known = column.dictionary_encode()
+        texts = known.dictionary
+        size = len(texts)
+        codes = arrow.numbers(size)
+        if ordered:
+            order = pc.array_sort_indices(texts, order="descending" if descending else "ascending")
+            codes = pc.array_sort_indices(order).cast(pa.int64())
+        blank = _blanks(texts)
+        codes = pc.if_else(blank, arrow.number(size), codes).take(known.indices)
+        blank = blank.take(known.indices)
+        if self.found is None:
+            self.found, self.blank, self._count = codes, blank, size + 1
+            return
+        if self._count * (size + 1) >= _CODES:
+            self._dense()
+        self.found = pc.add(pc.multiply(self.found, arrow.number(size + 1)), codes)
+        self.blank = pc.and_(self.blank, blank)
+        self._count *= size + 1
+
+    def _dense(self) -> None:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        values = pc.unique(self.found).sort()
+        self.found = pc.index_in(self.found, value_set=values).cast(pa.int64())
+        self._count = max(len(values), 1)
+
+
+def _blanks(texts: pa.Array) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    doubtful = pc.invert(pc.match_substring_regex(texts, "[!-~]"))
+    if not pc.any(doubtful).as_py():
+        return doubtful
+    asked = {text: is_blank(text) for text in texts.filter(doubtful).to_pylist()}
+    some = pa.array([text for text, blank in asked.items() if blank], pa.string())
+    return pc.is_in(texts, value_set=some)
+
+
+def _text_of(columns: Sequence[pa.Array]) -> bytes:
+    """Lines of fields in which there is neither a comma nor a quote nor the end of a line."""
+    import pyarrow.compute as pc
+
+    if len(columns) == 1:
+        columns = [pc.if_else(pc.equal(columns[0], arrow.text("")), arrow.text('""'), columns[0])]
+    *first, last = columns
+    lines = pc.binary_join_element_wise(
+        *first, pc.binary_join_element_wise(last, arrow.text(""), arrow.text("\n")), arrow.text(",")
+    )
+    _, offsets, values = lines.buffers()  # they lie one after another
+    (start,), (end,) = (_OFFSET.unpack_from(offsets, 4 * at) for at in (lines.offset, lines.offset + len(lines)))
+    return bytes(values[start:end])

@@ -1,0 +1,130 @@
+"""A Parquet source, or what is accepted of shapes, as columns or as records; both engines see the same values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from kfm.errors import BadInput
+from kfm.model.format_rules import DEGREES
+from kfm.model.updater import Reader
+from kfm.parsing import arrow
+from kfm.parsing.parquet_footer import MOST_FOOTER, footer_of
+from kfm.parsing.strict_json import decode
+from kfm.parsing.wkb import as_geojson
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+GEO = b"geo"
+GEOMETRY = "geometry"
+HIDDEN = "\0row"  # the last column: where a row stood in its source, counted from 1
+
+
+class Opened:
+    """A Parquet source: what passed its contract can be read."""
+
+    def __init__(self, read: Reader, source: str) -> None:
+        pa = arrow.library("Parquet")
+        import pyarrow.parquet as pq
+
+        self._scratch = read.scratch()
+        with read.open(source) as body:
+            while piece := body.read(1 << 20):
+                self._scratch.write(piece)
+        self._scratch.seek(0)
+        self._file = pq.ParquetFile(pa.PythonFile(self._scratch, mode="r"), buffer_size=1 << 20, pre_buffer=False)
+        schema = self._file.schema_arrow
+        said = dict(schema.metadata or {})
+        if GEO not in said and GEO in (self._file.metadata.metadata or {}):  # added when all rows had been seen
+            said[GEO] = self._file.metadata.metadata[GEO]
+        self.schema = pa.schema([(field.name, _plain_type(field.type)) for field in schema], said or None)
+
+    def close(self) -> None:
+        self._scratch.close()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        first = 1
+        try:
+            for batch in self._file.iter_batches(batch_size=arrow.BATCH):
+                arrays = [_alike(arrow.plain(column)) for column in batch.columns]
+                numbers = arrow.numbers(batch.num_rows, first)
+                first += batch.num_rows
+                yield pa.RecordBatch.from_arrays([*arrays, numbers], [*batch.schema.names, HIDDEN])
+        finally:
+            self._scratch.close()
+
+    def said_by_us(self) -> pa.Schema:
+        """Of what is accepted of shapes: only what it says of its geometries."""
+        said = {key: value for key, value in (self.schema.metadata or {}).items() if key == GEO}
+        return self.schema.with_metadata(said)
+
+    def rows(self, shapes: bool = False) -> Iterator[dict[str, Any]]:
+        """As records of JSON. What has no plain value is null; nobody may write it so, see `check_plain`. With
+        `shapes` a geometry is one of GeoJSON."""
+        for batch in self.batches():
+            names = batch.schema.names[:-1]
+            found = [values(column) for column in batch.columns[:-1]]
+            if shapes and GEOMETRY in names:
+                bodies = batch.column(names.index(GEOMETRY)).to_pylist()
+                found[names.index(GEOMETRY)] = [None if body is None else as_geojson(body) for body in bodies]
+            for row in zip(*found, strict=True) if names else iter([()] * batch.num_rows):
+                yield dict(zip(names, row, strict=True))
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    import pyarrow as pa
+
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _alike(column: pa.Array) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_floating(column.type):
+        return column
+    finite = pc.if_else(pc.is_finite(column), column, pa.scalar(None, column.type))
+    return pc.add(finite, pa.scalar(0.0, pa.float64()).cast(column.type))  # -0.0 and 0.0 make 0.0
+
+
+def check_degrees(schema: pa.Schema, output: str) -> None:
+    """Refuses to write as GeoJSON, which is in degrees, what is not: no step computes other coordinates."""
+    crs, _ = _said((schema.metadata or {}).get(GEO))
+    if crs not in DEGREES:
+        raise BadInput(
+            f"output {output}: the coordinate system of the source is not one of GeoJSON, which is in degrees",
+            hint=f"write parquet, or publish the file as it came; GeoJSON is made of {', '.join(DEGREES)}",
+        )
+
+
+def box_of_accepted(read: Reader, source: str) -> list[float] | None:
+    """Where the shapes of a source lie, if it is in degrees."""
+    tail = b""
+    with read.open(source) as body:
+        while piece := body.read(MOST_FOOTER):
+            tail = (tail + piece)[-2 * MOST_FOOTER :]
+    footer = footer_of(tail)
+    crs, box = _said(footer.said.get(GEO) if footer is not None else None)
+    return box if crs in DEGREES else None
+
+
+def _said(geo: bytes | None) -> tuple[str, list[float] | None]:
+    """The code of the coordinate system and the box, as our own writer says them."""
+    if geo is None:
+        return "", None
+    about = decode(geo, "geo")["columns"][GEOMETRY]
+    known = (about["crs"] or {}).get("id", {})
+    return f"{known.get('authority', '')}:{known.get('code', '')}".upper(), about.get("bbox")
+
+
+def values(column: pa.Array) -> list[Any]:
+    try:
+        return arrow.values(column)
+    except arrow.OutOfRange:
+        raise BadInput(
+            "a date lies before the year 1 or after 9999, and no step can look at it",
+            hint="a contract with a column of the type date or datetime holds such rows back",
+        ) from None

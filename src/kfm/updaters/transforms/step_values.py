@@ -1,0 +1,139 @@
+"""What a value is to a step: blank or not, its text, its number, its truth, its place in an order.
+
+Values of a table are texts; those of JSON are what JSON has, and a member that is not there is null.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from math import isfinite
+from typing import Any, Final
+
+from kfm.model.canonical import canonical
+from kfm.parsing.strict_json import ecmascript_number
+
+MAX_NUMBER = 400  # characters
+MAX_INTEGER = 2**53
+UNFIT: Final = object()  # what a cast answers for a value that does not fit
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_TRUTHS = {"true": True, "yes": True, "t": True, "y": True, "1": True,
+           "false": False, "no": False, "f": False, "n": False, "0": False}  # fmt: skip
+
+
+def is_blank(value: Any) -> bool:
+    """Null, empty, or nothing but white space."""
+    return value is None or (type(value) is str and (not value or value.isspace()))
+
+
+def text_of(value: Any) -> str:
+    """The value as a text: itself, or its canonical JSON; null is empty."""
+    if type(value) is str:
+        return value
+    return "" if value is None else canonical(value).decode()
+
+
+def number_in(text: str) -> int | float | None:
+    """A finite decimal, space around it apart. An integer past 2^53 is one only in the canonical form of its
+    double, as in JSON here: other digits would be rounded."""
+    text = text.strip()
+    if len(text) > MAX_NUMBER or not _NUMBER.fullmatch(text):
+        return None
+    if _INTEGER.fullmatch(text):
+        whole = int(text)
+        if -MAX_INTEGER <= whole <= MAX_INTEGER:
+            return whole
+        return float(whole) if len(text) <= 22 and ecmascript_number(float(whole)) == text else None
+    number = float(text)
+    return number if isfinite(number) else None
+
+
+def integer_in(text: str) -> int | None:
+    text = text.strip()
+    if len(text) > MAX_NUMBER or not _INTEGER.fullmatch(text):
+        return None
+    return whole if -MAX_INTEGER <= (whole := int(text)) <= MAX_INTEGER else None
+
+
+def truth_in(text: str) -> bool | None:
+    return _TRUTHS.get(text.strip().lower())
+
+
+def number_text(number: int | float) -> str:
+    """The canonical text of a number: as ECMAScript writes it, and never -0."""
+    if type(number) is int:
+        return str(number)
+    return ecmascript_number(number)
+
+
+def number_of(value: Any) -> int | float | None:
+    kind = type(value)
+    if kind is int or kind is float:
+        return value  # type: ignore[no-any-return]
+    return number_in(value) if kind is str else None
+
+
+def integer_of(value: Any) -> int | None:
+    kind = type(value)
+    if kind is int:
+        return value  # type: ignore[no-any-return]
+    if kind is float:
+        return int(value) if value.is_integer() and abs(value) <= MAX_INTEGER else None
+    return integer_in(value) if kind is str else None
+
+
+def truth_of(value: Any) -> bool | None:
+    kind = type(value)
+    if kind is bool:
+        return value  # type: ignore[no-any-return]
+    return truth_in(value) if kind is str else None
+
+
+READERS: dict[str, Callable[[Any], Any]] = {
+    "integer": integer_of,
+    "number": number_of,
+    "boolean": truth_of,
+    "text": text_of,
+}
+
+
+def cast(kind: str, value: Any) -> Any:
+    """The value as one of this type; UNFIT if it is none. A blank value is null, and blank text stays."""
+    if is_blank(value):
+        return value if kind == "text" else None
+    found = READERS[kind](value)
+    return UNFIT if found is None else found
+
+
+def cast_text(kind: str, text: str) -> Any:
+    """The same in a table, where the answer is a text again."""
+    if kind == "text":
+        return text
+    if not text or text.isspace():
+        return ""
+    if kind == "boolean":
+        truth = truth_in(text)
+        return UNFIT if truth is None else "true" if truth else "false"
+    number = integer_in(text) if kind == "integer" else number_in(text)
+    return UNFIT if number is None else number_text(number)
+
+
+def place(value: Any) -> tuple[int, Any] | None:
+    """Where a value of JSON stands in an order: numbers, texts, truths, then lists and objects; None: blank."""
+    kind = type(value)
+    if kind is str:
+        return None if not value or value.isspace() else (1, value)
+    if value is None:
+        return None
+    if kind is int or kind is float:
+        return 0, value
+    if kind is bool:
+        return 2, value
+    return 3, canonical(value).decode()
+
+
+def identity(value: Any) -> Any:
+    """What makes two values of a key the same one: 1 and 1.0 are, 1 and "1" are not, all blank ones are."""
+    return None if is_blank(value) else value

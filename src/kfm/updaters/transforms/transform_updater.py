@@ -1,0 +1,260 @@
+"""The updater that does what the configuration says: a step for each output, or for each of its partitions."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from kfm.errors import BadInput
+from kfm.model.canonical import canonical
+from kfm.model.csv_format import holds_rows
+from kfm.model.keys import digest
+from kfm.model.ports import INLINE_MAX
+from kfm.model.records import DataContract, Layout, SourceRef, Step, Trigger
+from kfm.model.source_formats import COLUMNAR, GRIDS, VECTORS
+from kfm.model.transform_config import OutputConfig, StepConfig, declaration
+from kfm.model.updater import Output, Plan, Reader, Sources, Updater, check_updater
+from kfm.parsing.characters import printable
+from kfm.parsing.time_windows import within
+from kfm.updaters.transforms import csv_arrow, json_steps, output_bytes, table_steps
+from kfm.updaters.transforms.external_sort import Room
+from kfm.updaters.transforms.join import Lookup
+from kfm.updaters.transforms.json_rows import Members, Properties, rows_of
+from kfm.updaters.transforms.step_values import text_of
+from kfm.updaters.transforms.transform_errors import Place
+
+
+def load_declared(
+    name: str, version: str, outputs: Mapping[str, OutputConfig], contracts: Mapping[str, DataContract]
+) -> Updater:
+    """The updater of a dataset that has outputs instead of code."""
+    return check_updater(DeclaredUpdater(name, version, outputs, contracts))
+
+
+class DeclaredUpdater(Updater):
+    declared = True
+
+    def __init__(
+        self,
+        name: str,
+        version: str,
+        outputs: Mapping[str, OutputConfig],
+        contracts: Mapping[str, DataContract],
+        room: Callable[[Reader], Room] = lambda read: Room(read.scratch),
+    ) -> None:
+        self.id = name
+        self.version = version
+        self._outputs = {output: outputs[output] for output in sorted(outputs)}
+        self._contracts = contracts
+        self._room = room
+        used = {output.from_ for output in outputs.values()}
+        used |= {step.join.source for output in outputs.values() for step in output.steps if step.join is not None}
+        self._sources = sorted(used)
+        said = {output: self._declared(each) for output, each in self._outputs.items()}
+        self.code_hash = digest(canonical({"declared": 1, "outputs": said}))
+        self._lookups: dict[str, Lookup] = {}  # the last ones, which the next partition will ask for again
+        self._lock = threading.Lock()
+
+    def inputs(self, trigger: Trigger, sources: Sources) -> list[SourceRef]:
+        # A window is told to plan() by the inputs; one from before it had a meaning here has none.
+        windowed = trigger.window and all(output.window_by for output in self._outputs.values())
+        partition = (trigger.window,) if windowed else ()
+        return [sources.pin(name, partition=partition) for name in self._sources]
+
+    def plan(self, inputs: Sequence[SourceRef]) -> Plan:
+        """All there is; or, in a window, the partitions that lie in it, and the others are carried over."""
+        return Plan(self._steps(inputs), complete=not any(source.partition for source in inputs))
+
+    def _steps(self, inputs: Sequence[SourceRef]) -> Iterator[Step]:
+        for name, output in self._outputs.items():
+            params = {"output": name, "declared": self._declared(output)}
+            if not output.partition_by:
+                yield Step(id=name, key=(name,), params=params)
+                continue
+            source = inputs[self._sources.index(output.from_)]
+            found: Sequence[str] = source.partitions
+            if source.partition:
+                found = [value for value in found if _lies_within(source.partition[0], value, name, output)]
+            for n, value in enumerate(found):
+                # The declaration is said once: a plan of many partitions stays small.
+                said = params if n == 0 else {"output": name}
+                yield Step(id=f"{name}/{n}", key=(name, value), params={**said, "partition": value})
+
+    def _declared(self, output: OutputConfig) -> dict[str, Any]:
+        contract = self._contracts[output.from_]
+        said: dict[str, Any] = declaration(output)
+        said["format"] = output.format_from(contract.format)
+        del said["allow_empty"]  # it says what is held, not what is made
+        return said
+
+    def perform(self, step: Step, read: Reader) -> Output:
+        name = step.params["output"]
+        output = self._outputs[name]
+        chunks = self._bytes(name, output, step.params.get("partition"), read)
+        contract = self._contracts[output.from_]
+        media_type = output_bytes.MEDIA_TYPES[output.format_from(contract.format)]
+        if contract.format == "geotiff":
+            media_type += _profile(read, output.from_)
+        body = output_bytes.whole(chunks, INLINE_MAX)
+        if self._contracts[output.from_].format in VECTORS and not output.steps and not output.partition_by:
+            from kfm.updaters.transforms.parquet_input import box_of_accepted
+
+            empty = not output.allow_empty and not read.inputs[self._sources.index(output.from_)].rows
+            box = box_of_accepted(read, output.from_)
+            return Output(body, media_type, rows=0 if empty else None, bbox=box)
+        empty = isinstance(body, bytes) and not output.allow_empty and not holds_rows(media_type, body)
+        return Output(body, media_type, rows=0 if empty else None)
+
+    def _bytes(self, name: str, output: OutputConfig, partition: str | None, read: Reader) -> Iterator[bytes]:
+        contract = self._contracts[output.from_]
+        format_ = output.format_from(contract.format)
+        steps = [
+            (step, Place(name, output.from_, number, step.verbs()[0])) for number, step in enumerate(output.steps, 1)
+        ]
+
+        def lookup(step: StepConfig, place: Place) -> Lookup:
+            return self._lookup(read, step, place)
+
+        if contract.format in GRIDS:
+            return output_bytes.copied(read.open(output.from_))
+        if contract.format == "parquet" == format_ and not steps and partition is None:
+            return output_bytes.copied(read.open(output.from_))
+        if format_ in VECTORS:
+            return output_bytes.copied(read.original(output.from_))
+        if contract.format in COLUMNAR:
+            made = self._of_columns(name, output, partition, read, steps, lookup, format_)
+            if made is not None:
+                return made
+        if contract.format == "csv" == format_ and (made := self._of_texts(output, partition, read, steps)) is not None:
+            return made
+        if contract.format == "csv":
+            return _of_table(output, partition, read, steps, lookup, self._room(read), format_)
+        return _of_records(name, output, partition, read, contract, steps, lookup, self._room(read), format_)
+
+    def _of_columns(
+        self, name: str, output: OutputConfig, partition: str | None, read: Reader, steps: Steps, lookup: Lookups,
+        format_: str,
+    ) -> Iterator[bytes] | None:  # fmt: skip
+        """Parquet of Parquet. None for any other format, which the other engine makes; it is checked here."""
+        from kfm.parsing.arrow import parquet_pieces
+        from kfm.updaters.transforms import arrow_steps, parquet_input
+
+        def added(source: str, column: str) -> str:
+            return arrow_steps.word_for(read, source, self._contracts[source].format, column)
+
+        source = parquet_input.Opened(read, output.from_)
+        pipeline = arrow_steps.Pipeline(source.schema, steps, lookup, added)
+        if format_ != "parquet":
+            source.close()
+            if format_ == "geojson":
+                parquet_input.check_degrees(source.schema, name)
+            arrow_steps.check_plain(pipeline.schema, name, ("geometry",) if format_ == "geojson" else ())
+            return None
+        batches = source.batches()
+        if partition is not None:
+            batches = arrow_steps.only(output.partition_by, partition, batches)
+        schema = arrow_steps.without_box(pipeline.schema) if steps or partition is not None else source.said_by_us()
+        return parquet_pieces(schema, arrow_steps.shown(pipeline.run(batches)))
+
+    def _of_texts(
+        self, output: OutputConfig, partition: str | None, read: Reader, steps: Steps
+    ) -> Iterator[bytes] | None:
+        """A large table by columns, where that makes the same."""
+        source = read.inputs[self._sources.index(output.from_)]
+        layout = source.layout or Layout()
+        if not csv_arrow.is_for(source.size, layout, steps):
+            return None
+        return csv_arrow.table_as_csv(lambda: read.open(output.from_), layout, steps, output.partition_by, partition)
+
+    def _lookup(self, read: Reader, step: StepConfig, place: Place) -> Lookup:
+        """Read once for all partitions; a run reads the same bytes throughout."""
+        assert step.join is not None
+        ref = read.inputs[self._sources.index(step.join.source)]
+        key = f"{place} {ref.accepted_hash or ref.content_hash}"
+        with self._lock:
+            if key not in self._lookups:
+                found = Lookup(read, step.join, self._contracts[step.join.source], place)
+                while len(self._lookups) >= 4:
+                    self._lookups.pop(next(iter(self._lookups)))
+                self._lookups[key] = found
+            return self._lookups[key]
+
+
+def _profile(read: Reader, source: str) -> str:
+    from kfm.parsing.tiff import is_cloud_optimized
+
+    with read.open(source) as file:
+        begin = io.BytesIO(file.read(1 << 24))  # where the directories of such a file are
+    return "; profile=cloud-optimized" if is_cloud_optimized(begin) else ""
+
+
+def _lies_within(window: str, value: str, name: str, output: OutputConfig) -> bool:
+    found = within(window, value)
+    if found is None:
+        raise BadInput(
+            f"output {name}: a value of {printable(output.window_by)} is no day, month, year or moment",
+            hint="write them in ISO 8601, such as 2026-01-31, or leave --window out",
+        )
+    return found
+
+
+Steps = Sequence[tuple[StepConfig, Place]]
+Lookups = Callable[[StepConfig, Place], Lookup]
+
+
+def _of_table(
+    output: OutputConfig, partition: str | None, read: Reader, steps: Steps, lookup: Lookups, room: Room, format_: str
+) -> Iterator[bytes]:
+    table = read.table(output.from_)
+    pipeline = table_steps.Pipeline(table.names, steps, lookup, room)
+    stream = table_steps.table_rows(table)
+    if partition is not None:
+        stream = table_steps.only(list(table.names).index(output.partition_by), partition, stream)
+    rows = pipeline.run(stream)
+    if format_ == "csv":
+        return output_bytes.table_as_csv(pipeline.names, rows)
+    if format_ == "parquet":
+        from kfm.updaters.transforms.arrow_steps import table_as_parquet
+
+        return table_as_parquet(pipeline.names, pipeline.types, rows)
+    return output_bytes.table_as_json(pipeline.names, pipeline.types, rows, format_)
+
+
+def _of_records(
+    name: str,
+    output: OutputConfig,
+    partition: str | None,
+    read: Reader,
+    contract: DataContract,
+    steps: Steps,
+    lookup: Lookups,
+    room: Room,
+    format_: str,
+) -> Iterator[bytes]:
+    members = Members()
+    properties = Properties(contract.format)
+    pipeline = json_steps.Pipeline(members, steps, lookup, room)
+    stream = rows_of(read, name, output.from_, contract, members, shapes=format_ == "geojson")
+    if partition is not None:
+        column = output.partition_by
+        if contract.format in ("geojson", "stac"):
+            column = properties.column(column)
+        stream = json_steps.only(column, partition, stream, text_of)
+    rows = pipeline.run(stream)
+    if format_ == "csv":
+        return output_bytes.records_as_csv(_columns(output), rows)
+    if format_ == "geojson":
+        return output_bytes.records_as_features(rows, properties, name, output.from_)
+    return output_bytes.records_as_json(rows, format_)
+
+
+def _columns(output: OutputConfig) -> list[str]:
+    """Those of the last select, and what came after it."""
+    from kfm.updaters.transforms.step_columns import after
+
+    found: list[str] = []
+    for step in output.steps:
+        found = after(found, step)
+    return found

@@ -1,0 +1,20 @@
+"""The public records of the installation in this folder."""
+
+from __future__ import annotations
+
+import os
+
+from kfm import config
+from kfm.app.core.session import open_session
+from kfm.delivery.public_runs import public_runs
+from kfm.model.public_run import PublicRun
+
+
+def told() -> list[PublicRun]:
+    """Of every run that ended, in the order of the ledger."""
+    with open_session(config.load("", os.environ), mode="read") as session:
+        return list(public_runs(session.state, session.objects))
+
+
+def last() -> PublicRun:
+    return told()[-1]

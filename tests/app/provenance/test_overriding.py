@@ -1,0 +1,92 @@
+"""The methods of an updater that have defaults, overridden: by the example, and by authors who go too far."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.app.provenance.looking import last
+from tests.cli.conftest import Kfm
+from tests.node.twin import ROOT
+
+MODEL = "https://models.example.org/undercatch/1"
+
+
+@pytest.fixture
+def example(kfm: Kfm) -> Kfm:
+    shutil.copytree(ROOT / "examples/overriding", ".", dirs_exist_ok=True)
+    return kfm
+
+
+def instead(old: str, new: str) -> None:
+    code = Path("rain.py")
+    assert old in code.read_text()
+    code.write_text(code.read_text().replace(old, new))
+
+
+def test_the_example_does_what_it_says(example: Kfm) -> None:
+    assert example("run").code == 0
+    one = last()
+    assert example("cat", "processed/rain", "ford").out.endswith("ford,14.2\n# corrected by 1.05\n")
+    assert one.metadata["counties"] == 3
+    assert [each.id for each in one.inputs] == ["data/gauges.csv", MODEL]
+    upstream = example("lineage", "upstream", "rain", "--json").data["steps"]
+    assert [step["to"]["id"] for step in upstream] == ["data/gauges.csv", MODEL]
+    assert [step["to"]["id"] for step in example("lineage", "downstream", MODEL, "--json").data["steps"]] == ["rain"]
+    (cost,) = json.loads(Path(example("telemetry", "export").out.strip()).read_text())["runs"]
+    assert (cost["energy_kwh"], cost["energy_method"]) == (0.002, "meter of the rack")
+    assert example("doctor", "--deep").code == 0
+    said = [json.loads(line) for line in example("wal", "export", one.run_id).out.splitlines()]
+    for phase in ("UPSERT", "LINEAGE"):
+        assert [each["status"] for each in said if each["phase"] == phase] == ["IN_PROGRESS", "DONE"]
+    assert example("run").code == 0 and last().outcome == "noop"
+
+
+def test_a_version_its_author_refuses_is_not_committed(example: Kfm) -> None:
+    Path("data/gauges.csv").write_text("gauge,county,rain_mm\nhays,ellis,12.7\n")
+    answer = example("run")
+    assert answer.code == 3 and "fewer than three counties" in answer.err
+    assert (last().status, last().version) == ("FAILED", "")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"counties": version.entries}', '"sensitivity": "closed"}', "another sensitivity"),
+        ("metadata={**version.metadata", "entries=7, metadata={**version.metadata", "another version"),
+        ("return [*inputs, Item(", "return [Item(", "less than was read"),
+        ('kind="uri", id=MODEL', 'kind="dataset", id=MODEL', "no address with a digest"),
+        ("checksum=digest)", 'checksum="1")', "no address with a digest"),
+        (
+            "return [*inputs, Item(",
+            "raise ValueError('x')\n        return [Item(",
+            "lineage() of rain raised ValueError",
+        ),
+    ],
+)
+def test_who_goes_too_far_is_refused_and_nothing_is_committed(example: Kfm, old: str, new: str, said: str) -> None:
+    instead(old, new)
+    answer = example("run")
+    assert answer.code != 0 and said in answer.err, answer.err
+    assert (last().status, last().version) == ("FAILED", "")
+
+
+@pytest.mark.parametrize(
+    "new", ["raise ValueError('x')", "return None", "return msgspec.structs.replace(measured, run_id='x')"]
+)
+def test_what_is_told_after_the_fact_fails_no_run(example: Kfm, new: str) -> None:
+    instead(
+        "return msgspec.structs.replace(measured, energy_kwh",
+        new + "\n        return msgspec.structs.replace(measured, energy_kwh",
+    )
+    assert example("run").code == 0
+    assert last().outcome == "done"
+
+
+def test_of_data_that_is_not_public_an_author_adds_nothing(example: Kfm) -> None:
+    Path("kfm.yml").write_text(Path("kfm.yml").read_text().replace("sensitivity: public", "sensitivity: restricted"))
+    answer = example("run")
+    assert answer.code != 0 and "data that is not public" in answer.err

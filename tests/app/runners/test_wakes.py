@@ -1,0 +1,123 @@
+"""Whoever is woken as the files say misses no instant of a schedule, in any zone, whatever the clocks do."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from kfm.clock import parse_instant
+from kfm.model.schedules import Schedule
+from kfm.scheduling.schedule_ticks import acted_on, upcoming
+from kfm.scheduling.wake_times import MOST, Wake, no_closer, wakes, within_the_hour
+
+ZONES = (
+    "UTC", "America/Chicago", "Europe/Berlin", "Asia/Kolkata", "Asia/Kathmandu", "Australia/Lord_Howe",
+    "America/St_Johns", "Pacific/Kiritimati", "Pacific/Pago_Pago", "Africa/Casablanca", "America/Sao_Paulo",
+)  # fmt: skip
+MINUTE = timedelta(minutes=1)
+
+
+def matches(line: str, at: datetime) -> bool:
+    """Whether a line of cron holds at this minute: read here anew, field by field, as Kubernetes and Debian do."""
+    fields = line.split(" ")
+    values = (at.minute, at.hour, at.day, at.month, (at.weekday() + 1) % 7)
+    ranges = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
+    held = [_holds(text, value, *bounds) for text, value, bounds in zip(fields, values, ranges, strict=True)]
+    days = held[2] and held[4] if "*" in (fields[2], fields[4]) else held[2] or held[4]
+    return held[0] and held[1] and held[3] and days
+
+
+def _holds(text: str, value: int, low: int, high: int) -> bool:
+    for term in text.split(","):
+        span, _, step = term.partition("/")
+        first, _, last = ("", "", "") if span == "*" else span.partition("-")
+        begin = int(first) if first else low
+        end = int(last) if last else begin if first else high
+        if begin <= value <= end and (value - begin) % int(step or 1) == 0:
+            return True
+    return False
+
+
+def crons(pick: random.Random) -> str:
+    minute = pick.choice(("0", "30", "*/5", "7,52", "59", "*"))
+    hour = pick.choice(("*", "2", "0", "23", "*/6", "1-4"))
+    day = pick.choice(("*", "*", "1", "15,31", "L"))
+    month = pick.choice(("*", "*", "1", "3,10"))
+    weekday = pick.choice(("*", "*", "mon", "fri,sun", "0-2"))
+    return f"{minute} {hour} {day} {month} {weekday}"
+
+
+def schedule(cron: str, zone: str = "UTC", **said: Any) -> Schedule:
+    return Schedule(id="one", dataset="one", cron=cron, timezone=zone, **said)
+
+
+def is_woken(lines: list[str], at: datetime, within: int = 0) -> bool:
+    return any(matches(line, at + late * MINUTE) for late in range(within + 1) for line in lines)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_instant_of_a_schedule_is_one_of_theirs(seed: int, count: Any) -> None:
+    """Within the hour that a clock skips it is after it; the rest to the minute."""
+    pick = random.Random(seed)
+    one = schedule(crons(pick), pick.choice(ZONES))
+    lines = [wake.cron() for wake in wakes([one])]
+    assert len(lines) <= MOST
+    begin = parse_instant(f"{pick.choice((2026, 2027, 2030))}-0{pick.randint(1, 9)}-01T00:00:00Z", "begin")
+    here = ZoneInfo(one.timezone)
+    for at_ms in islice(upcoming(one, begin), 600):
+        at = datetime.fromtimestamp(at_ms / 1000, UTC)
+        if not is_woken(lines, at):
+            before = at - timedelta(seconds=1)
+            assert before.astimezone(here).utcoffset() != at.astimezone(here).utcoffset(), (one, lines, at)
+            assert is_woken(lines, at, within=60), (one, lines, at)
+    count("instants held against the clocks of runners", 600)
+
+
+def test_jitter_is_waited_for() -> None:
+    one = schedule("30 2 * * *", "America/Chicago", jitter_s=600)
+    lines = [wake.cron() for wake in wakes([one])]
+    for at_ms in islice(upcoming(one, parse_instant("2026-06-01T00:00:00Z", "begin")), 50):
+        last = datetime.fromtimestamp(at_ms / 1000, UTC) + timedelta(seconds=600)
+        assert acted_on(one, at_ms) <= last.timestamp() * 1000
+        assert is_woken(lines, last)
+
+
+def test_what_is_paused_wakes_nobody_and_what_has_no_clock_is_looked_at_besides() -> None:
+    assert wakes([schedule("0 6 * * *", paused=True), schedule("")]) == []
+    assert [each.cron() for each in wakes([schedule("")], ["17 * * * *"])] == ["17 * * * *"]
+
+
+def test_ten_thousand_schedules_are_a_few_lines() -> None:
+    pick = random.Random(1)
+    many = [schedule(crons(pick), pick.choice(ZONES)) for _ in range(10_000)]
+    lines = [wake.cron() for wake in wakes(many)]
+    assert 1 <= len(lines) <= MOST
+    for one in many[::500]:
+        for at_ms in islice(upcoming(one, parse_instant("2026-06-01T00:00:00Z", "begin")), 5):
+            assert is_woken(lines, datetime.fromtimestamp(at_ms / 1000, UTC), within=60)
+
+
+def test_times_are_told_as_people_would() -> None:
+    def told(cron: str, zone: str = "UTC") -> list[str]:
+        return [each.cron() for each in wakes([schedule(cron, zone)])]
+
+    assert told("*/5 * * * *") == ["*/5 * * * *"]
+    assert told("* * * * *", "America/Chicago") == ["* * * * *"]
+    assert told("0 1-4 * * *") == ["0 1-4 * * *"]
+    assert told("30 23 * * sun", "America/Chicago") == ["30 4,5 * * 1"]
+    assert told("0 0 1 1 *", "Europe/Berlin") == ["0 22,23 * * *"], "the day before has no number that is always right"
+    assert told("5 4 1,15 * fri") == ["5 4 * * 5", "5 4 1,15 * *"], "either day, not only both"
+
+
+def test_github_is_not_asked_for_more_than_it_takes_and_cron_not_for_its_zone() -> None:
+    often = Wake(frozenset({0, 2, 30}), frozenset(range(24)))
+    assert no_closer(often, 5).cron() == "*/5 * * * *"
+    assert no_closer(Wake(frozenset({58, 1}), frozenset({3})), 5).cron() == "*/5 3 * * *", "around the hour, too"
+    assert no_closer(Wake(frozenset({0, 30}), frozenset({3})), 5).cron() == "0,30 3 * * *"
+    found = wakes([schedule("30 2 * * *", "America/Chicago"), schedule("15 6 * * mon")])
+    assert within_the_hour(found).cron() == "15,30 * * * *"

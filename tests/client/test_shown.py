@@ -1,0 +1,87 @@
+"""What records show of themselves: enough to work with, escaped, and nothing of the data."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+
+import kfm
+from kfm.client.display import Shown, as_html, as_text
+from tests.cli import test_restricted
+
+HOSTILE = "<script>alert(1)</script>&\x1b[31m\u202e'\""
+
+
+class Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        assert attrs in ([], [("scope", "col")])
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def parsed(page: str) -> Tags:
+    found = Tags()
+    found.feed(page)
+    found.close()
+    assert found.tags <= {"p", "table", "thead", "tbody", "tr", "th", "td"}
+    return found
+
+
+def everything(one: kfm.Installation, dataset: str) -> list[Shown]:
+    """One of each that shows itself."""
+    return [one, one.plan(dataset), one.run(dataset), one.refs, one.read(dataset), one.explain(dataset), one.status()]
+
+
+def test_each_says_what_it_is_in_a_console_and_in_a_notebook(gauges: kfm.Installation) -> None:
+    for shown in everything(gauges, "rain-gauges"):
+        page = parsed(shown._repr_html_())
+        assert repr(shown) and page.text
+        if shown is not gauges:
+            assert "gauges" in repr(shown) and "gauges" in page.text
+    again = gauges.run("rain-gauges")
+    version = again.versions["rain-gauges"]
+    assert repr(again).splitlines()[0] == "1 run"
+    assert repr(again).splitlines()[2].split()[:3] == ["rain-gauges", "SKIPPED", "noop"]
+    assert repr(gauges.read("rain-gauges")).splitlines()[0] == f"rain-gauges {version[:19]}: 3 entries, 221 bytes"
+    assert repr(gauges.plan("rain-gauges")).splitlines()[0].endswith("3 steps, as the locked one")
+
+
+def test_foreign_text_steers_neither_a_page_nor_a_terminal() -> None:
+    page = as_html(HOSTILE, ("name",), [(HOSTILE,)])
+    assert "script" not in parsed(page).tags and "\x1b" not in page and "\u202e" not in page
+    text = as_text(HOSTILE, ("name",), [(HOSTILE,)])
+    assert "\x1b" not in text and "\u202e" not in text and len(text.splitlines()) == 3
+
+
+def test_of_very_many_rows_the_first_are_shown_and_the_others_counted() -> None:
+    rows = [(number,) for number in range(100)]
+    assert as_text("many", ("n",), rows).splitlines()[-1] == "  … and 80 more"
+    assert "and 80 more" in as_html("many", ("n",), rows)
+
+
+def test_what_an_explanation_quotes_is_escaped(gauges: kfm.Installation, place: Path) -> None:
+    said = (place / "kfm.yml").read_text()
+    (place / "kfm.yml").write_text(said.replace("title: Rain gauges", 'title: "<script>alert(1)</script>"'))
+    gauges.run()
+    told = gauges.explain("rain-gauges")
+    assert "<script" not in told._repr_html_() + told.page()
+
+
+def test_of_a_restricted_dataset_nothing_is_shown_of_the_data(place: Path) -> None:
+    (place / "kfm.yml").write_text(test_restricted.CONFIG)
+    (place / "digs.py").write_text(test_restricted.UPDATER)
+    (place / "digs.csv").write_text(test_restricted.DATA)
+    one = kfm.open(place)
+    for shown in everything(one, "digs"):
+        assert test_restricted.leaks(repr(shown) + shown._repr_html_()) == [], type(shown)
+    assert "entr" not in repr(one.read("digs")), "nor how much of it there is"
+    ran = one.run("digs", force=True, reason="again")
+    assert ran.receipts[0].changes["keys"] == 3 and "3" not in repr(ran).splitlines()[2].partition("sha256:")[0]
+    assert one.read("digs").keys()[0] == ("14QX101",), "whoever asks for it gets it, as by the command"

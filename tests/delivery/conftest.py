@@ -1,0 +1,3 @@
+"""A fast place for installations."""
+
+from tests.engine.conftest import place as place

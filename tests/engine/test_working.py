@@ -1,0 +1,102 @@
+"""What every door does with an open house: run, settle, tell, and an outcome in which nothing is forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from kfm.app.core.session import Session
+from kfm.app.runs.execution import Request, Tell, Undelivered, moving, resuming, running, work
+from kfm.errors import Corrupt, KfmError, Refused
+from kfm.model.records import Receipt
+from tests.engine.crowds import Installation
+
+
+class Heard:
+    """Everything that is said, in order."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def begins(self, about: str) -> None:
+        self.said.append(f"begins {about}")
+
+    def ended(self, receipt: Receipt) -> None:
+        self.said.append(f"ended {receipt.outcome}")
+
+    def failed(self, about: str, problem: KfmError) -> None:
+        self.said.append(f"failed {about} {problem.code}")
+
+    def settles(self) -> None:
+        self.said.append("settles")
+
+    def undelivered(self, what: Undelivered) -> None:
+        self.said.append(f"undelivered {what.dataset} {'ours' if what.ours else 'theirs'}")
+
+
+def test_the_failure_of_one_request_keeps_no_other_from_running(tmp_path: Path) -> None:
+    heard = Heard()
+    with Installation(tmp_path, "sqlite", ("a", "b")).open() as session:
+        outcome = work(session, [running("a"), running("none"), running("b"), running("b")], heard)
+    assert [(receipt.dataset, receipt.outcome) for receipt in outcome.receipts] == [
+        ("a", "done"),
+        ("b", "done"),
+        ("b", "noop"),
+    ]
+    assert [(about, problem.code) for about, problem in outcome.problems] == [("none", "input.bad")]
+    assert len(outcome.effects) == 3 and not outcome.undelivered  # their receipts as files
+    assert heard.said == [
+        "begins a", "ended done", "begins none", "failed none input.bad", "begins b", "ended done", "begins b",
+        "ended noop", "settles",
+    ]  # fmt: skip
+
+
+def test_if_the_ground_gives_way_nothing_more_is_begun(tmp_path: Path) -> None:
+    def broken(_session: Session, _tell: Tell) -> Iterable[Receipt]:
+        raise Corrupt("a row was altered", hint="restore it")
+
+    heard = Heard()
+    with Installation(tmp_path, "sqlite", ("a",)).open() as session, pytest.raises(Corrupt):
+        work(session, [Request("ground", broken), running("a")], heard)
+    assert heard.said == ["begins ground"]
+
+
+def test_what_another_command_left_undelivered_is_told_and_is_not_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told_of_none(session: Session, **_how: object) -> None:
+        session.undelivered = [(name, Corrupt(f"{name} is altered", hint="restore it")) for name in ("a", "b")]
+        raise session.undelivered[0][1]
+
+    with Installation(tmp_path, "sqlite", ("a", "b")).open() as session:
+        work(session, [running("a")], Heard())
+        monkeypatch.setattr(Session, "settle", told_of_none)
+        heard = Heard()
+        outcome = work(session, [running("b")], heard)
+        assert [(each.dataset, each.ours) for each in outcome.undelivered] == [("a", False), ("b", True)]
+        assert [receipt.outcome for receipt in outcome.receipts] == ["done"] and not outcome.effects
+        assert heard.said[-3:] == ["settles", "undelivered a theirs", "undelivered b ours"]
+        outcome = work(session, [resuming()], Heard(), all_are_ours=True)
+        assert [each.ours for each in outcome.undelivered] == [True, True]
+
+
+def test_if_the_place_itself_fails_it_is_ours_and_the_next_one_delivers(tmp_path: Path) -> None:
+    with Installation(tmp_path, "sqlite", ("a",)).open() as session:
+        work(session, [running("a")], Heard())
+        (tmp_path / "public").write_text("in the way")
+        outcome = work(session, [moving("promote", "a", {})], Heard())
+        assert [(each.dataset, each.ours) for each in outcome.undelivered] == [("", True)]
+        (tmp_path / "public").unlink()
+        outcome = work(session, [resuming()], Heard(), all_are_ours=True)
+        assert outcome.effects and not (outcome.receipts or outcome.problems or outcome.undelivered)
+
+
+def test_what_fails_before_anything_is_durable_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_session: Session, **_how: object) -> None:
+        raise Refused("no room", hint="make some")
+
+    monkeypatch.setattr(Session, "settle", fails)
+    with Installation(tmp_path, "sqlite", ("a",)).open() as session, pytest.raises(Refused, match="no room"):
+        work(session, [running("a")], Heard())

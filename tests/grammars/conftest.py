@@ -1,4 +1,0 @@
-from __future__ import annotations
-
-from tests.cli.conftest import kfm, plain_environment, ran, started  # noqa: F401
-from tests.protected.conftest import site  # noqa: F401

@@ -1,0 +1,27 @@
+"""All grammars say the same of a run."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.projections import extracting, samples
+
+
+@pytest.mark.parametrize("kind", samples.RUNS)
+def test_every_grammar_says_the_same_of_a_run(kind: str) -> None:
+    run = samples.RUNS[kind]
+    wanted = run.triples()
+    assert bool(wanted) == (kind not in ("failed", "noop"))
+    for grammar, found in extracting.said(run).items():
+        assert found == wanted, grammar
+
+
+def test_a_grammar_that_leaves_something_out_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each extractor reads its own bytes: one input less in them, and it differs."""
+    run = samples.RUNS["ingest"]
+    less = samples.run(inputs=run.inputs[1:])
+    for grammar, documents in extracting.bodies(less).items():
+        assert extracting.EXTRACT[grammar](documents) == less.triples() != run.triples(), grammar
+    other = samples.run(artifacts=run.artifacts[:2])
+    for grammar, documents in extracting.bodies(other).items():
+        assert extracting.EXTRACT[grammar](documents) == other.triples() != run.triples(), grammar

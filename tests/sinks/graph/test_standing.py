@@ -1,0 +1,152 @@
+"""Whatever was rolled back or published again: what the graph says of each artifact is what it said at that version.
+What somebody spoilt in it is found, and told again."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kfm.app.core.session import Session
+from kfm.app.maintenance.reconcile import drifts, repair
+from kfm.delivery.public_runs import public_runs
+from kfm.model import manifests
+from kfm.model.public_run import artifact_id
+from tests.delivery.sites import Site
+from tests.sampling import sampled
+from tests.sinks.graph.server import Neo4jServer, free_port
+from tests.sinks.graph.test_neo4j import holds
+from tests.sinks.graph.test_told import known as known
+from tests.sinks.graph.test_told import place as place
+
+pytestmark = pytest.mark.xdist_group("neo4j")
+
+
+@pytest.fixture
+def site(place: Path, known: Neo4jServer) -> Site:
+    return Site(place / "site", ("demo", "other"), f"graph: {known.url}\nneo4j: {{timeout_s: 20}}\n")
+
+
+def view(server: Neo4jServer) -> dict[str, dict[str, Any]]:
+    """What is current: of each artifact and ref all but when it was first named, and the number of the run that said
+    so last."""
+    rows = server.ask("MATCH (d:Dataset) WHERE d.removed_by IS NULL RETURN properties(d) AS d")
+    return {row["d"]["key"]: {k: v for k, v in row["d"].items() if k not in ("seq", "created_at")} for row in rows}
+
+
+EDITIONS = [{"a": "1", "b": "2"}, {"a": "x", "c": "3"}, {"b": "y", "c": "3", "d": "4"}]
+
+
+def test_after_a_rollback_every_artifact_is_what_it_was_at_that_version(site: Site, known: Neo4jServer) -> None:
+    with site.open() as session:
+        views, versions = [], []
+        for rows in EDITIONS:
+            versions.append(site.publish(session, rows))
+            views.append(view(known))
+        assert len({str(each) for each in views}) == 3
+
+        def processed(seen: dict[str, Any]) -> dict[str, Any]:
+            return {key: value for key, value in seen.items() if key != "kfm://ref/processed/demo"}
+
+        for at in (1, 0, 2, 0, 1):
+            site.operate(session, "rollback", {"to": versions[at]})
+            assert processed(view(known)) == processed(views[at])
+        site.operate(session, "promote")
+        assert view(known) == views[2], "what was processed last, promoted again"
+        site.operate(session, "rollback", {"to": versions[0]})
+        site.publish(session, {**EDITIONS[2], "e": "5"})
+        forward = view(known)
+        site.operate(session, "rollback", {"to": versions[2]})
+        assert processed(view(known)) == processed(views[2])
+        site.operate(session, "promote")
+        assert view(known) == forward
+        assert session.untold == []
+        holds(known, list(public_runs(session.state, session.objects)))
+
+
+def test_an_ingest_after_a_rollback_is_what_it_would_have_been_without(site: Site, known: Neo4jServer) -> None:
+    with site.open() as session:
+        first = site.publish(session, EDITIONS[0])
+        site.publish(session, EDITIONS[1])
+        site.operate(session, "rollback", {"to": first})
+        site.publish(session, EDITIONS[2])
+        assert hashes(known) == entries(session, session.state.refs.at("published/demo"))
+
+
+def entries(session: Session, version: str) -> dict[str, str]:
+    return {artifact_id("demo", each.key): each.digest for each in manifests.entries(session.objects, version)}
+
+
+def hashes(server: Neo4jServer) -> dict[str, str]:
+    return {key: each["hash"] for key, each in view(server).items() if "/row/" in key}
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 12))])
+def test_whatever_is_done_the_graph_stands_where_the_last_of_it_stands(
+    site: Site, known: Neo4jServer, seed: int
+) -> None:
+    rng = random.Random(seed)
+    with site.open() as session:
+        for _ in range(12):
+            published = [each.after for each in session.state.refs.history("published/demo") if each.after]
+            what = rng.choice(["ingest", "ingest", "promote", "rollback"])
+            if what == "rollback" and published:
+                to = rng.choice(published)
+                if to != session.state.refs.at("published/demo"):
+                    site.operate(session, "rollback", {"to": to})
+            elif what == "promote" and session.state.refs.at("processed/demo") != session.state.refs.at(
+                "published/demo"
+            ):
+                site.operate(session, "promote")
+            else:
+                rows = {key: str(rng.randrange(3)) for key in rng.sample("abcde", rng.randrange(1, 5))}
+                site.ingest(session, rows)
+        holds(known, list(public_runs(session.state, session.objects)))
+        moves = [move for each in public_runs(session.state, session.objects) for move in each.moves if move.after]
+        assert hashes(known) == entries(session, moves[-1].after)
+
+
+SPOILT = {
+    "a run is gone": "MATCH (r:Run) WITH r ORDER BY r.seq LIMIT 1 DETACH DELETE r",
+    "a run says something else": "MATCH (r:Run) WITH r ORDER BY r.seq LIMIT 1 SET r.outcome = 'fine', r.more = 1",
+    "an edge is gone": "MATCH (:Asset)-[e:USED_IN]->(:Run) WITH e LIMIT 1 DELETE e",
+    "an edge is new": "MATCH (a:Asset), (r:Run) WHERE NOT (a)-->(r) WITH a, r LIMIT 1 CREATE (a)-[:USED_IN]->(r)",
+    "an edge has another digest": "MATCH (:Run)-[g:GENERATED]->(:Dataset) WITH g LIMIT 1 SET g.hash = 'sha256:0'",
+    "an artifact is gone": "MATCH (d:Dataset) WHERE d.key CONTAINS '/row/' WITH d LIMIT 1 DETACH DELETE d",
+    "a ref stands elsewhere": "MATCH (d:Dataset {key: 'kfm://ref/published/demo'}) SET d.version = 'sha256:0'",
+    "something seems newer": "MATCH (d:Dataset) SET d.seq = 1000, d.care_label = 'Open'",
+    "an input was seen before": "MATCH (a:Asset) SET a.first_seen_at = '1999'",
+    "all of it is gone": "MATCH (n) DETACH DELETE n",
+}
+
+
+@pytest.mark.parametrize("part", sampled(range(5)))
+def test_what_is_spoilt_is_found_by_reconcile_and_told_again(site: Site, known: Neo4jServer, part: int) -> None:
+    with site.open() as session:
+        first = site.publish(session, EDITIONS[0])
+        site.publish(session, EDITIONS[1])
+        site.publish(session, {"z": "1"}, "other")
+        site.operate(session, "rollback", {"to": first})
+        runs = list(public_runs(session.state, session.objects))
+        holds(known, runs)
+        assert drifts(session) == ([], [])
+        for name, statement in list(SPOILT.items())[part::5]:
+            known.ask(statement)
+            found, problems = drifts(session)
+            assert found and not problems and {each.place for each in found} == {"graph"}, name
+            was, left, problems = repair(session)
+            assert (was, left, problems) == (found, [], []), name
+            holds(known, runs)
+
+
+def test_a_graph_that_is_away_is_told_as_what_could_not_be_looked_at(site: Site, known: Neo4jServer) -> None:
+    with site.open() as session:
+        site.publish(session, EDITIONS[0])
+    settings = site.folder / "kfm.yml"
+    settings.write_text(settings.read_text().replace(known.url, f"bolt://127.0.0.1:{free_port()}"))
+    with site.open() as session:
+        found, problems = drifts(session)
+        assert found == [] and [(name, problem.code) for name, problem in problems] == [("graph", "unavailable")]
+        assert [name for name, _ in repair(session)[2]][-1] == "graph"

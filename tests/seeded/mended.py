@@ -339,4 +339,16 @@ MENDED: dict[str, Bug] = {
         "    asked_for = (\n        told(message) if message.wanted else [] for message in messages\n    )",
         f"{SMALL}::test_what_authors_wrote_is_loaded_outside_the_write_transaction",
     ),
+    "a mask without a label is taken for nothing": Bug(
+        "kfm.app.core.label_match:problems",
+        "        if not _is_labelled(session, each, holding):\n",
+        "        if False:\n",
+        "tests/engine/protected/test_mask_without_label.py::test_nothing_is_fetched_run_or_published",
+    ),
+    "a label on nothing is taken for nothing": Bug(
+        "kfm.app.core.label_match:problems",
+        "    for index in _on_nothing(session, written):\n        found = True\n",
+        "    for index in ():\n        found = True\n",
+        "tests/engine/protected/test_mask_without_label.py::test_nothing_is_fetched_run_or_published",
+    ),
 }

@@ -90,8 +90,9 @@ def test_without_the_key_nothing_can_be_compared_and_nothing_is_published(
     labels()
     Path("copy.csv").write_text("a,b\n1,2\n")
     parks, sites = dataset("parks", "copy.csv", sensitivity="public"), dataset("sites", "sites.csv", mask=True)
-    installation(parks, sites)
+    installation(parks)
     assert site("run", "parks").code == 0
+    installation(parks, sites)
     labels(label("source: sites.csv"))
     assert site("run", "sites").code == 0
     monkeypatch.delenv("KFM_SECRET_OFFICE")

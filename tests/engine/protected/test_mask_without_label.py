@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -182,7 +183,8 @@ def test_a_trigger_that_waited_is_not_taken_up(free: Kfm, slip: str) -> None:
 @slips
 def test_an_unfinished_run_is_not_taken_up_and_stays(free: Kfm, slip: str) -> None:
     Path("updaters.py").write_text(UPDATERS.replace("return Output(", "import os; os._exit(9)\n        return Output("))
-    killed = subprocess.run([str(ROOT / ".venv/bin/kfm"), "run", "sites"], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "kfm.cli.main", "run", "sites"]
+    killed = subprocess.run(command, capture_output=True, text=True, check=False)
     assert killed.returncode == 9, killed.stderr
     make_wrong(slip)
     check_refused(slip, free("resume"))

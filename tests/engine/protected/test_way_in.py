@@ -283,7 +283,8 @@ class Grows(Copy):
     Path("copy.csv").write_text("park\nriver\n")
     assert kfm("run", "parks").code == 0
     labels(label("source: elsewhere.csv"))
-    Path("kfm.yml").write_text("labels: labels.yml\n" + Path("kfm.yml").read_text())
+    other = dataset("elsewhere", "elsewhere.csv")
+    Path("kfm.yml").write_text("labels: labels.yml\n" + Path("kfm.yml").read_text() + other)
     Path("copy.csv").write_text("park\nriver\nhill\n")
     ran = kfm("run", "parks")
     assert ran.code == 0, ran.err

@@ -21,6 +21,10 @@ CONFIG = """\
     sensitivity: public
     sources: {{list: {{uri: list.csv, format: csv}}}}
     outputs: {{all: {{from: list}}}}
+  other:
+    version: 1.0.0
+    sources: {{list: {{uri: other.csv, format: csv}}}}
+    outputs: {{all: {{from: list}}}}
 """
 LABELS = "version: 1\nlabels:\n  - {of: {dataset: other}, sensitivity: restricted, care: open}\n"
 

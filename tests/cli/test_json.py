@@ -214,7 +214,11 @@ def test_a_command_writes_the_keys_the_page_names(ran: Kfm, name: str, monkeypat
         laid_out(3)
     if name == "kfm mask deploy":
         text = Path("kfm.yml").read_text()
-        Path("kfm.yml").write_text(re.sub(r"(\n +)(uri: data/rain_gauges.csv)", r"\1mask: mask.yml\1\2", text))
+        Path("kfm.yml").write_text(
+            re.sub(r"(\n +)(uri: data/rain_gauges.csv)", r"\1mask: mask.yml\1\2", text) + "\nlabels: labels.yml\n"
+        )
+        said = "{of: {source: data/rain_gauges.csv}, sensitivity: public, care: open}"
+        Path("labels.yml").write_text(f"version: 1\nlabels: [{said}]\n")
     if name in ("kfm mask deploy", "kfm policy deploy"):  # what is first used is signed by its use
         assert ran("keys", "new", "--person", "ada", "--role", "admin", "--out", "ada.key").code == 0
         assert ran("run").code == 0

@@ -242,11 +242,13 @@ def test_what_nobody_says_is_public_is_withheld(started: Kfm) -> None:
 
 
 def test_a_source_that_became_protected_is_not_named_any_more(site: Kfm) -> None:
-    installation(dataset("open", "copy.csv", sensitivity="public"), dataset("shut", "copy.csv", mask=True))
+    public, shut = dataset("open", "copy.csv", sensitivity="public"), dataset("shut", "copy.csv", mask=True)
+    installation(public)
     Path("copy.csv").write_text("trinomial,kind,found,lat,lon,note\nA1,camp,1950-01-01,38.1,-99.2,x\n")
     labels()
     assert site("run", "open").code == 0
     assert last().inputs[0].id == "copy.csv"
+    installation(public, shut)
     labels(label("source: copy.csv"))
     assert site("run", "shut").code == 0
     then = next(run for run in told() if run.dataset == "open")
@@ -270,11 +272,12 @@ def guesses(one: PublicRun, run: Run) -> list[str]:
 def test_an_address_or_a_content_that_is_guessed_can_be_compared_with_nothing(site: Kfm, level: str) -> None:
     """A digest of what one of a few words would be is as good as the word."""
     later = level.startswith("public")
-    shut = dataset("shut", "sites.csv", mask=level != "restricted")
-    installation(dataset("open", "sites.csv", sensitivity="public"), shut)
+    public = dataset("open", "sites.csv", sensitivity="public")
+    installation(public)
     labels()
     if later:
         assert site("run", "open").code == 0
+    installation(public, dataset("shut", "sites.csv", mask=level != "restricted"))
     labels(label("source: sites.csv", "restricted" if level == "restricted" else "generalised"))
     assert site("run", "shut").code == 0
     one = next(run for run in told() if run.dataset == ("open" if later else "shut") and run.op == "ingest")

@@ -25,7 +25,8 @@ pytestmark = pytest.mark.xdist_group("chromium")
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 320, "height": 640}
 SAMPLE = [
     ("index", "light", NARROW),
-    ("guides/first-updater", "dark", WIDE),
+    ("start/tutorial", "dark", WIDE),
+    ("concepts/run", "light", NARROW),
     ("reference/config", "dark", NARROW),
     ("glossary", "light", WIDE),
     ("comparisons", "dark", NARROW),
@@ -121,7 +122,7 @@ def test_the_same_files_make_the_same_site(site: Path, tmp_path: Path) -> None:
 def test_a_page_with_a_broken_link_makes_no_site(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "index.md").write_text("# Top\n\n[gone](gone.md) [nowhere](#nowhere)\n")
-    (tmp_path / "mkdocs.yml").write_text((ROOT / "mkdocs.yml").read_text().partition("nav:\n  - First")[0])
+    (tmp_path / "mkdocs.yml").write_text((ROOT / "mkdocs.yml").read_text().partition("nav:\n  - Start")[0])
     text = (tmp_path / "mkdocs.yml").read_text()
     text = text.replace("hooks: [tools/site/pages.py]", "").replace("tools/site/theme", str(ROOT / "tools/site/theme"))
     (tmp_path / "mkdocs.yml").write_text(text)
@@ -166,3 +167,26 @@ def test_search_finds_a_page_from_a_file(browser: Browser, site: Path) -> None:
         page.goto((found.get_attribute("href") or "").partition("?")[0])
         assert page.locator("h1").inner_text() == "Triggers and retries"
         assert {urlsplit(address).scheme for address in asked} == {"file"}
+
+
+@pytest.mark.parametrize(
+    ("words", "guide"),
+    [
+        ("rollback", "guides/"),
+        ("protected sources", "guides/stewards"),
+        ("dry run", "guides/"),
+        ("sqlite", "guides/operations"),
+        ("manifest", "concepts/versions"),
+    ],
+)
+def test_search_shows_a_guide_or_concept_before_a_decision(
+    browser: Browser, site: Path, words: str, guide: str
+) -> None:
+    with reading(browser, site / "index.html", viewport=WIDE) as (page, _):
+        page.get_by_role("textbox", name="Search").press_sequentially(words)
+        links = page.locator(".md-search-result__item > a")
+        links.first.wait_for()
+        found = [one.get_attribute("href") or "" for one in links.all()]
+        first = next(n for n, address in enumerate(found) if guide in address)
+        decisions = [n for n, address in enumerate(found) if "decisions/" in address]
+        assert not decisions or first < decisions[0], found

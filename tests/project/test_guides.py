@@ -22,9 +22,10 @@ from tests.project import quickly, terminal
 from tests.project.bans import ROOT, repository_files
 from tests.project.guides import blocks, follow, matches
 
-FOLDERS = ("guides", "patterns", "specs", "checklists")
+FOLDERS = ("start", "guides", "patterns", "specs", "checklists")
 GUIDES = [ROOT / "README.md", *(page for name in FOLDERS for page in sorted((ROOT / "docs" / name).glob("*.md")))]
-AT_A_TERMINAL = {ROOT / "README.md", ROOT / "docs" / "guides" / "first-updater.md"}  # as a newcomer sees it
+# Pages followed at a terminal of 80 columns, as a newcomer sees them.
+AT_A_TERMINAL = {ROOT / name for name in ("README.md", "docs/start/tutorial.md", "docs/guides/first-updater.md")}
 CONFINING = ROOT / "docs" / "guides" / "formats.md"  # reads what is read only by a confined reader
 GUIDES += sorted((ROOT / "docs" / "runbooks").rglob("*.md"))
 
@@ -105,7 +106,6 @@ def test_files_and_folders_are_where_the_reader_stands(tmp_path: Path) -> None:
 # Pages of the site with blocks that nobody runs, and why.
 NOT_RUN = {
     "docs/performance.md": "it measures for minutes, and wants the machine to itself",
-    "docs/walk.md": "a drawing",
     "docs/reference/errors.md": "the tree of errors, made of the code",
     "docs/reference/transforms.md": "a declaration without its data; below it is taken as a configuration",
 }

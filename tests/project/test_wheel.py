@@ -111,7 +111,7 @@ def test_every_entry_point_answers_from_an_empty_environment(python: str, tmp_pa
     assert quiet(python, "-m", "workers", "--help", cwd=tmp_path).startswith("usage: python -m workers")
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/guides/first-updater.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/start/tutorial.md", "docs/guides/first-updater.md"])
 def test_the_pages_work_word_for_word_from_an_empty_environment_at_a_terminal(
     python: str, tmp_path: Path, page: str
 ) -> None:

@@ -5,6 +5,7 @@
   it. These are made when the site is; no text is kept twice.
 - Headings have the anchors that they have in a repository browser.
 - In the navigation `guides/*.md` stands for the pages of a folder that have no place of their own.
+- Search puts guides and concepts before references, and those before decisions and lists of changes.
 - Nothing of today's date is in it: the same files make the same site.
 """
 
@@ -28,6 +29,10 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
 OF_THE_TOP = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+# For the search, by folder and by page. A word in a title counts a thousand times as much as one in the text, so only
+# a very small number puts the title of a decision behind the text of a guide.
+BOOST = {"start": 8.0, "guides": 6.0, "concepts": 6.0, "decisions": 0.0002}
+BOOST_OF_PAGE = {"changelog.md": 0.0002, "old-names.md": 0.0002, "conformance.md": 0.001, "promises.md": 0.001}
 SHOWN = "source"  # where the site shows what is no page
 _TARGET = re.compile(r"\]\(\s*<?([^)\s>#]+)")
 _FENCE = re.compile(r"^(```\w+)[ ]([^\n]*)$", re.M)
@@ -63,6 +68,11 @@ def in_site(name: str) -> str:
     if page.startswith("docs/") and (ROOT / page).exists():
         return page.removeprefix("docs/")
     return f"{SHOWN}/{name}.html"
+
+
+def boost(page: str) -> float:
+    """How much more a match in this page counts in the search than one in an ordinary page."""
+    return BOOST_OF_PAGE.get(page, BOOST.get(page.partition("/")[0], 1.0))
 
 
 def resolved(page: str, target: str) -> str:
@@ -179,6 +189,7 @@ def _entry(one: str, folder: str, shown: set[str]) -> str:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
     _LINKS.page = page.file.src_uri
+    page.meta.setdefault("search", {})["boost"] = boost(page.file.src_uri)
     return _FENCE.sub(_fence, markdown)
 
 

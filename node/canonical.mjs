@@ -15,8 +15,8 @@ export const MAX_DEPTH = 200;
 export const MAX_INTEGER = 2 ** 53;
 
 const TOO_DEEP = [`is nested deeper than ${MAX_DEPTH} levels`, "flatten it"];
-const PAST_INTEGERS = ["is an integer past 2^53", "write it as text"];
-const HALF_PAIR = ["holds half a surrogate pair", "remove it: it is no character"];
+const PAST_INTEGERS = ["is an integer larger than 2^53", "write it as text"];
+const HALF_PAIR = ["holds half a surrogate pair", "remove it: it is not a character"];
 const NOT_FINITE = ["is not a finite double", "use null where there is no value"];
 const NO_NUMBER = ["is NaN or Infinity, which JSON does not have", "write null instead"];
 const KEY_TWICE = ["names a key twice", "keep one of them"];

@@ -199,7 +199,7 @@ function readSecret(file, reference) {
     descriptor = fs.openSync(escapedBytes(file) ?? file, O_RDONLY | O_NONBLOCK | O_NOFOLLOW);
   } catch (problem) {
     const reason = strerror(problem).toLowerCase();
-    throw new BadInput(`the secret ${reference} cannot be read: ${reason}`, { hint: "look at the path" });
+    throw new BadInput(`the secret ${reference} cannot be read: ${reason}`, { hint: "check the path" });
   }
   try {
     const found = fs.fstatSync(descriptor);

@@ -1,5 +1,5 @@
 /**
- * Dates as people write them, by a format of `%` and a letter; every implementation reads the same ones.
+ * Reads dates by a format of `%` and letters; every implementation accepts the same texts.
  *
  * Twin of src/kfm/parsing/dates.py, which says what the letters are.
  */
@@ -13,7 +13,7 @@ export function dateFormatProblem(format) {
     if (text) continue;
     if (!Object.hasOwn(PARTS, letter)) {
       const known = Object.keys(PARTS).map((name) => `%${name}`);
-      return `has a % that is followed by none of these: ${known.join(" ")} %%`;
+      return `has a % without one of these letters after it: ${known.join(" ")} %%`;
     }
     const [what] = PARTS[letter];
     if (said.has(what) || (what === "day of the year" && (said.has("month") || said.has("day")))) {

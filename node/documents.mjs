@@ -67,7 +67,7 @@ export function dotted(path) {
 /** Decode the bytes of one file. `where` names it in messages. */
 export function read(body, where, { json }) {
   if (body.length > MAX_BYTES) {
-    throw new BadInput(`${where} is larger than ${MAX_BYTES >> 20} MiB`, { hint: "a file of settings is small" });
+    throw new BadInput(`${where} is larger than ${MAX_BYTES >> 20} MiB`, { hint: "keep data out of settings files" });
   }
   if ((body[0] === 0xff && body[1] === 0xfe) || (body[0] === 0xfe && body[1] === 0xff)) {
     throw new BadInput(`${where} is UTF-16`, { hint: "save it as UTF-8" });
@@ -108,7 +108,7 @@ function readJson(text, where) {
     return index === undefined ? null : position(text, index);
   };
   if (count(value, where, 0) > MAX_VALUES) {
-    fail(where, [1, 1], `holds more than ${MAX_VALUES} values`, "a file of settings is small");
+    fail(where, [1, 1], `holds more than ${MAX_VALUES} values`, "keep data out of settings files");
   }
   return new Document(value, where, place);
 }

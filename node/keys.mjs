@@ -18,7 +18,7 @@ export function runKey(sourceUrl, etag, window, pipelineVersion) {
   const joined = fields.map((field) => field.replace(/[\\|]/g, "\\$&")).join("|");
   if (!joined.isWellFormed()) {
     throw new BadInput("the source, its validator, the window or the version holds half a surrogate pair", {
-      hint: "remove it: it is no character",
+      hint: "remove it: it is not a character",
     });
   }
   return sha256(Buffer.from(joined, "utf8")).digest("hex");

@@ -1,5 +1,5 @@
 /**
- * Regular expressions: the part of the syntax that every RE2 takes alike, spelled out for it.
+ * Regular expressions: the part of the syntax that RE2 in every language reads alike, translated for RE2.
  *
  * Twin of src/kfm/parsing/patterns.py, which says what that part is, and why.
  */

@@ -40,7 +40,7 @@ export class Yaml extends Texts {
     if (this.column < 0 && !begun) this.fail(this.at, "is empty", "`kfm init` writes an example");
     this.note([], this.at);
     const value = this.column >= 0 ? this.node(-1, [], 0) : null;
-    if (this.column >= 0) this.wrong(this.at, "the indentation does not fit the lines before");
+    if (this.column >= 0) this.wrong(this.at, "the indentation does not fit the lines before it");
     while (this.marked("...")) this.pastMarker();
     if (this.at < this.text.length) this.fail(this.at, "a second document begins", "keep one document in a file");
     return value;
@@ -52,7 +52,7 @@ export class Yaml extends Texts {
 
   pastMarker() {
     this.at += 3;
-    this.lineEnd("something stands beside --- or ...");
+    this.lineEnd("more text follows --- or ... on its line");
   }
 
   // -- what may not be
@@ -62,7 +62,7 @@ export class Yaml extends Texts {
     const key = pathKey(path);
     if (!this.places.has(key)) this.places.set(key, at);
     if (this.places.size > MAX_VALUES) {
-      this.fail(at, `holds more than ${MAX_VALUES} values`, "a file of settings is small");
+      this.fail(at, `holds more than ${MAX_VALUES} values`, "keep data out of settings files");
     }
   }
 
@@ -122,7 +122,7 @@ export class Yaml extends Texts {
   }
 
   fits(column) {
-    if (this.column > column) this.wrong(this.at, "the indentation does not fit the lines before");
+    if (this.column > column) this.wrong(this.at, "the indentation does not fit the lines before it");
   }
 
   mapping(path, depth) {
@@ -131,7 +131,7 @@ export class Yaml extends Texts {
     const found = Object.create(null);
     while (this.column === column) {
       this.guard();
-      if (this.isItem()) this.wrong(this.at, "a list item stands among the keys of a mapping");
+      if (this.isItem()) this.wrong(this.at, "a list item is among the keys of a mapping");
       const end = this.keyEnd();
       if (end < 0) this.wrong(this.at, "here a key and its colon are expected");
       const start = this.at;
@@ -163,13 +163,13 @@ export class Yaml extends Texts {
       this.margin = parent;
       const value = this.flow(path, depth);
       if (this.colon(this.at) >= 0) this.fail(start, "a key must be text", "quote it if it begins with [ or {");
-      this.lineEnd("something stands after a closing bracket");
+      this.lineEnd("more text follows a closing bracket");
       return value;
     }
     if (QUOTES.includes(here)) {
       const text = this.quoted(parent);
       if (this.colon(this.at) >= 0) this.wrong(this.colon(this.at), "mapping values are not allowed here");
-      this.lineEnd("something stands after a quoted text");
+      this.lineEnd("more text follows a quoted text");
       return text;
     }
     this.mayBegin(false);
@@ -230,7 +230,7 @@ export class Yaml extends Texts {
       const here = [...path, items.length];
       this.note(here, this.at);
       items.push(this.flowValue(here, depth + 1));
-      if (this.inFlow(start) === ":") this.wrong(this.at, "a pair stands in a list", "write it as {key: value}");
+      if (this.inFlow(start) === ":") this.wrong(this.at, "a pair is in a list", "write it as {key: value}");
       this.separated("]");
     }
     this.at += 1;
@@ -294,7 +294,7 @@ export class Yaml extends Texts {
     if (line + indent < this.at) {
       this.wrong(line + indent, "a tab where spaces belong", "indent with spaces, never tabs");
     }
-    const what = "a line in brackets must be indented further than what they belong to";
+    const what = "a line in brackets must be indented further than the line that opens them";
     this.wrong(this.at, what, "indent it, or close the bracket before it");
   }
 

@@ -15,7 +15,7 @@ export function plain(text, fail) {
   if (INTEGER.test(text)) {
     const digits = text.replace(/^[+-]/, "");
     if (digits.length > 1 && digits[0] === "0") {
-      fail("a number with a leading zero reads as octal to some", "drop the zero, or quote the text");
+      fail("some parsers read a number with a leading zero as octal", "drop the zero, or quote the text");
     }
     return integer(digits, text.length, text[0] === "-", fail);
   }
@@ -28,7 +28,7 @@ export function plain(text, fail) {
 
 function integer(digits, length, negative, fail) {
   const number = length <= 64 ? BigInt(digits) : 2n ** 53n + 1n;
-  if (number > 2n ** 53n) fail("an integer is past 2^53", "use a smaller one, or quote the text");
+  if (number > 2n ** 53n) fail("an integer is larger than 2^53", "use a smaller one, or quote the text");
   return negative && number ? -Number(number) : Number(number);
 }
 

@@ -16,7 +16,7 @@ export function interval(text, today) {
   const found = LENGTH.exec(text);
   const begin = found === null || text === "P" ? "" : beginOf(found, today);
   if (!begin) {
-    throw new BadInput("--window is neither two days nor a length of time", {
+    throw new BadInput("--window is neither two days nor a duration", {
       hint: "write 2026-01-01/2026-01-31, the earlier day first, or P30D for the last thirty days",
     });
   }

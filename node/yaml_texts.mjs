@@ -243,7 +243,7 @@ export class Texts {
     }
     if (DIGITS.has(letter)) return this.code();
     if (!ESCAPES.has(letter)) {
-      this.wrong(this.at, "a backslash before what needs none", "write \\\\ for a backslash itself");
+      this.wrong(this.at, "a backslash before a character that needs none", "write \\\\ for a backslash itself");
     }
     this.at += 2;
     return ESCAPES.get(letter);
@@ -258,7 +258,7 @@ export class Texts {
       if (low >= 0xdc00 && low < 0xe000) return String.fromCharCode(code, low);
     }
     if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) {
-      this.wrong(begun, "an escape stands for no character");
+      this.wrong(begun, "this escape is no character");
     }
     return String.fromCodePoint(code);
   }
@@ -280,11 +280,11 @@ export class Texts {
     const folded = this.here() === ">";
     HEADER.lastIndex = this.at;
     const header = HEADER.exec(this.text);
-    if (header === null) this.wrong(this.at, "beside | or > only + or - and a digit may stand");
+    if (header === null) this.wrong(this.at, "after | or > only + or - and a digit may follow");
     const keep = header[1] || header[4];
     const digit = header[2] || header[3];
     this.at += header[0].length;
-    if (!this.ends()) this.wrong(this.at, "beside | or > only + or - and a digit may stand");
+    if (!this.ends()) this.wrong(this.at, "after | or > only + or - and a digit may follow");
     this.at = Math.min(this.at + 1, this.text.length);
     const least = Math.max(parent + 1, 1);
     const indent = digit ? least + Number(digit) - 1 : this.firstIndentation(least);
@@ -296,7 +296,7 @@ export class Texts {
       lines.push(line.slice(indent));
       ended = this.at + line.length < this.text.length;
       if (!ended && !/[^ ]/.test(line) && (keep === "+" || (lines.at(-1) && !keep))) {
-        const what = "the last line is only spaces, and has no line end: readers take it in two ways";
+        const what = "the last line holds only spaces and has no line end, which YAML parsers read differently";
         this.fail(this.at, what, "remove the spaces, or end the line");
       }
       this.at = Math.min(this.at + line.length + 1, this.text.length);

@@ -1,20 +1,20 @@
-"""KFM keeps open data true while it changes.
+"""KFM fetches open data, checks it, and publishes versioned copies that you can trace, verify and roll back.
 
-An author needs five names: ``from kfm import Output, Plan, SourceRef, Step, Updater``; that of a connector needs
-``Connector`` and the results of its methods. Whoever uses an installation from a program needs one:
-``kfm.open(path)``. They load on first use, so that ``kfm --version`` costs an interpreter start and little more; their
-types are in ``__init__.pyi``.
+The author of an updater imports five names: ``from kfm import Output, Plan, SourceRef, Step, Updater``. The author of a
+connector also imports ``Connector`` and the result types of its methods. A program that reads an installation imports
+``kfm`` and calls ``kfm.open(path)``. The names load on first use, so that ``kfm --version`` starts about as fast as the
+interpreter; their types are in ``__init__.pyi``.
 """
 
 from __future__ import annotations
 
 __version__ = "0.1.0"
-DISTRIBUTION = "kansas-frontier-matrix"  # what to install: on the package index, `kfm` is somebody else's
+DISTRIBUTION = "kansas-frontier-matrix"  # the name to install; on the package index, `kfm` is another project
 __all__ = [
     "Capabilities", "Check", "Connector", "DatasetVersionRef", "Output", "Plan", "RawManifest", "SourceRef", "Step",
     "Updater", "ValidationReport", "WorkArtifacts", "__version__",
 ]  # fmt: skip
-# Not in `__all__`: whoever imports everything would lose the `open` that opens files.
+# Not in `__all__`: `from kfm import *` would hide the built-in `open`.
 _OPENING = ("Installation", "open")
 
 
@@ -28,7 +28,7 @@ def __getattr__(name: str) -> object:
 
         return getattr(updater, name)
     if name in _OPENING:
-        from importlib import import_module  # by name: the house asks for our version, and nothing goes in a circle
+        from importlib import import_module  # by name: `kfm.client` imports `kfm`
 
         return getattr(import_module("kfm.client"), name)
     if name in __all__:

@@ -1,4 +1,4 @@
-"""The only place that reads the time. Everything else is handed a Clock."""
+"""The only module that reads the time. All other code receives a Clock."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SystemClock:
 
 
 class FixedClock:
-    """Time stands still until someone moves it: reproducible artifacts, and tests."""
+    """The time stands still until a caller advances it: for reproducible artifacts and for tests."""
 
     def __init__(self, now_ms: int = 1_767_225_600_000) -> None:
         self._now_ms = now_ms
@@ -52,8 +52,7 @@ class FixedClock:
 
 
 class StoppedClock(FixedClock):
-    """The date stands still, but how long something takes can still be told: steps are shared among
-    threads by it."""
+    """The date stands still, but durations are real: the engine divides steps among threads by how long they take."""
 
     def monotonic(self) -> float:
         return time.monotonic()
@@ -63,7 +62,7 @@ class StoppedClock(FixedClock):
 
 
 def rfc3339(ms: int) -> str:
-    """UTC with fixed milliseconds, so that text order is time order."""
+    """Return the instant in UTC with exactly three digits of milliseconds, so that text order is time order."""
     return f"{_to_the_second(ms // 1000)}.{ms % 1000:03d}Z"
 
 
@@ -75,7 +74,7 @@ def _to_the_second(epoch: int) -> str:
 
 
 def _civil(days: int) -> tuple[int, int, int]:
-    # Howard Hinnant's days-to-civil: no import of datetime on the cold path.
+    # Howard Hinnant's days-to-civil algorithm: importing datetime would slow the cold start.
     days += 719_468
     era, doe = divmod(days, 146_097)
     yoe = (doe - doe // 1460 + doe // 36_524 - doe // 146_096) // 365
@@ -86,7 +85,7 @@ def _civil(days: int) -> tuple[int, int, int]:
 
 
 def from_environment() -> Clock:
-    """KFM_NOW (RFC 3339 or epoch seconds) or SOURCE_DATE_EPOCH fixes the time for a whole process."""
+    """Return a clock that KFM_NOW (RFC 3339 or epoch seconds) or SOURCE_DATE_EPOCH stops, or else the system clock."""
     for name in ("KFM_NOW", "SOURCE_DATE_EPOCH"):
         text = os.environ.get(name)
         if text:
@@ -95,7 +94,10 @@ def from_environment() -> Clock:
 
 
 def parse_instant(text: str, where: str) -> int:
-    """Milliseconds since 1970 of RFC 3339, or of seconds since 1970; more exact than milliseconds is cut off."""
+    """Return the milliseconds since 1970 of an RFC 3339 text or of a number of seconds; finer digits are cut off.
+
+    Raise BadInput, naming `where`, if the text is neither.
+    """
     if text.isascii() and text.isdigit() and len(text) <= 11:
         return int(text) * 1000
     found = _ours(text) if len(text) == 24 and text[19] == "." and text[23] == "Z" else _instant(text)
@@ -108,7 +110,7 @@ def parse_instant(text: str, where: str) -> int:
 
 
 def _ours(text: str) -> int | None:
-    """As `rfc3339` writes it: most of what is read is of the same second."""
+    """Parse a text that `rfc3339` wrote. The second is cached, because most texts share it."""
     second, ms = _of_the_second(text[:19]), text[20:23]
     return second + int(ms) if second is not None and ms.isascii() and ms.isdigit() else _instant(text)
 
@@ -119,7 +121,7 @@ def _of_the_second(text: str) -> int | None:
 
 
 def _instant(text: str) -> int | None:
-    # Not datetime.fromisoformat: each Python reads other spellings of ISO 8601, and no other language reads them all.
+    # Not datetime.fromisoformat: each Python version reads other spellings of ISO 8601, and other languages read fewer.
     import re
 
     found = re.fullmatch(_RFC3339, text)

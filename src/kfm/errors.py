@@ -1,28 +1,28 @@
 """Every error a caller can meet, sorted by what the caller does next.
 
     KfmError
-    ├── Refused          the request or the data is wrong: fix it
-    │   ├── BadInput         a file, name or value that cannot be read as what it should be
-    │   ├── PlanImpure       plan() reached for the clock, files, network, randomness, environment
-    │   ├── PlanChanged      same inputs and version, other plan: bump the version
-    │   ├── PlanDrift        the journaled plan is not the one this code makes: never guessed over
-    │   ├── Held             the source is in quarantine: look at the findings
-    │   └── StepFailed       perform() raised or gave something that is not an Output
-    ├── Denied           a rule says no: ask someone
-    │   └── Sovereignty      those whose data it is have a say, and have not given it: ask them
-    ├── Frozen           a switch is set: wait for the thaw
-    ├── Cancelled        somebody ended this run: ask them, or run it again
-    ├── Conflict         the world moved: look again
+    ├── Refused          the request or the data is wrong: correct it
+    │   ├── BadInput         a file, name or value does not have the form it must have
+    │   ├── PlanImpure       plan() used the clock, files, network, randomness or environment
+    │   ├── PlanChanged      plan() gave another plan for the same inputs and version: raise the version
+    │   ├── PlanDrift        the plan in the journal is not the plan that this code makes
+    │   ├── Held             the source is in quarantine: read the findings
+    │   └── StepFailed       perform() raised, or returned something that is not an Output
+    ├── Denied           a policy or a missing right forbids it: ask a person with that right
+    │   └── Sovereignty      the community that owns the data must agree, and has not: ask it
+    ├── Frozen           a freeze flag is set: wait for the thaw
+    ├── Cancelled        an operator ended this run: run it again if it is still wanted
+    ├── Conflict         the state changed meanwhile: read it again
     │   ├── Busy             another live worker holds the lease
     │   │   └── Full         every slot of a pool is taken
-    │   ├── Fenced           our lease was taken over; nothing of ours may be written any more
-    │   └── Moved            a ref is not where the plan expected it
-    ├── Unavailable      a source or service does not answer: wait, retryable
-    └── Broken           the ground under us
-        ├── Corrupt          stored bytes are not what was stored
-        └── StorageFailed    the disk said no (full, I/O error): nothing more is acknowledged
+    │   ├── Fenced           another worker took over the lease; this one may no longer write
+    │   └── Moved            a ref does not have the value that the plan expected
+    ├── Unavailable      a source or service does not answer: try again later
+    └── Broken           the storage failed
+        ├── Corrupt          stored bytes differ from the bytes that were written
+        └── StorageFailed    the disk refused (full, I/O error): KFM acknowledges nothing more
 
-A message says what happened with its values, then what to do. It never quotes a value of the data.
+A message says what happened, with its values; the hint says what to do. Neither quotes a value of the data.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from typing import ClassVar, Self
 
 
 class Veiled(Exception):
-    """Stands for an exception whose words may hold values of protected data: its type, and where it rose."""
+    """Replaces an exception whose text may hold values of protected data: it keeps only the type and the traceback."""
 
 
 def _veiled(cause: BaseException) -> Veiled:
     if isinstance(cause, Veiled):
         return cause
-    return Veiled(f"{type(cause).__name__}, whose words are withheld").with_traceback(cause.__traceback__)
+    return Veiled(f"{type(cause).__name__}, text withheld").with_traceback(cause.__traceback__)
 
 
 class KfmError(Exception):
-    """Base of all errors meant for people; anything else reaching a door is a bug."""
+    """The base of all errors meant for people. Any other exception that reaches an interface is a bug."""
 
     code: ClassVar[str] = "error"
     exit_code: ClassVar[int] = 1
 
     def __init__(self, message: str, *, hint: str = "", discreet: str = "", **fields: str | int | None) -> None:
-        """`discreet` is the message without the names an author may have made from data: step ids, keys."""
+        """`discreet` is the message without names that an author may have made from data, such as step ids and keys."""
         super().__init__(message)
         self.message = message
         self.hint = hint
@@ -55,13 +55,16 @@ class KfmError(Exception):
         self.fields = fields
 
     def without_names(self) -> Self:
-        """The same error as it may be told of data that is not public: also of what lay behind it, no words."""
+        """Return this error in a form that may be shown for data that is not public.
+
+        It uses the discreet message, and its cause keeps only the type and the traceback.
+        """
         if not self.discreet and self.__cause__ is None:
             return self
-        told = type(self)(self.discreet or self.message, hint=self.hint)
-        told.fields = self.fields
-        told.__cause__ = None if self.__cause__ is None else _veiled(self.__cause__)
-        return told
+        shown = type(self)(self.discreet or self.message, hint=self.hint)
+        shown.fields = self.fields
+        shown.__cause__ = None if self.__cause__ is None else _veiled(self.__cause__)
+        return shown
 
     def __str__(self) -> str:
         return f"{self.message}; {self.hint}" if self.hint else self.message
@@ -175,14 +178,17 @@ EXIT_CODES: dict[str, int] = {
 
 
 def place_of(problem: BaseException) -> str:
-    """File and line of the author's code that was running; of ours, if it was none. Reads no file to find it."""
+    """Return `file:line` of the author's code that raised, or of KFM's own code if no author's code was running.
+
+    The files themselves are not read.
+    """
     import traceback
 
     standard = (traceback.__file__ or "").removesuffix("traceback.py")
-    not_theirs = (__file__.removesuffix("errors.py"), standard, "<frozen ")
+    not_authors = (__file__.removesuffix("errors.py"), standard, "<frozen ")
     frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(problem.__traceback__)]
-    theirs = [place for place in frames if not place[0].startswith(not_theirs)]
+    authors = [place for place in frames if not place[0].startswith(not_authors)]
     if not frames:
         return "an unknown place"
-    name, line = (theirs or frames)[-1]
+    name, line = (authors or frames)[-1]
     return f"{name.rpartition('/')[2]}:{line}"

@@ -1,9 +1,8 @@
-"""The one place that writes files we must not lose: ground for the store, the publisher and the house.
+"""The only module that writes files which must not be lost. The store, the sinks and the app use it.
 
-The discipline, in order: write to a name nobody reads, sync the file, give it its name without
-replacing anything, sync the directory. A failed sync is never retried: the kernel may have dropped
-the pages and would call the second try a success. It becomes StorageFailed, and nothing more is
-acknowledged.
+The order is fixed: write under a temporary name, sync the file, give it its final name without replacing anything, sync
+the directory. A failed sync is never tried again: the kernel may have dropped the pages, and a second sync would then
+report success. It raises StorageFailed, and KFM acknowledges nothing more.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def failing_as_storage(doing: str) -> Iterator[None]:
 
 
 class Fs:
-    """The file system calls we make, and no others. Tests hand in one that lies, tears and dies."""
+    """The file system calls that KFM makes, and no others. Tests pass in one that fails, tears writes or crashes."""
 
     def is_dir(self, path: str) -> bool:
         return os.path.isdir(path)
@@ -57,23 +56,23 @@ class Fs:
             os.mkdir(path, mode)
 
     def make_dirs(self, path: str, mode: int = 0o700) -> None:
-        """Create a folder and its parents, each made durable in its own parent.
+        """Create a folder and its missing parents, and sync each one's parent directory.
 
-        So is the deepest one that was there already: a process killed between making it and syncing
-        it leaves a folder that a power cut would take, with everything that was put into it since.
+        The deepest folder that already existed is synced too. A process may have been killed after it created that
+        folder and before it synced it; a power cut would then remove the folder with all its files.
         """
         missing = []
         while not self.is_dir(path):
             missing.append(path)
             path = os.path.dirname(path) or "."
-        with contextlib.suppress(PermissionError):  # not ours: then it is not of our making either
+        with contextlib.suppress(PermissionError):  # this user may not open it, so KFM did not create it
             self.sync_dir(os.path.dirname(path) or ".")
         for folder in reversed(missing):
             self.mkdir(folder, mode)
             self.sync_dir(os.path.dirname(folder) or ".")
 
     def remove_tree(self, path: str) -> None:
-        """A folder with all in it; a link in it is removed and never followed."""
+        """Remove a folder with all its content; a symbolic link in it is removed and never followed."""
         if not self.is_dir(path) or self.is_link(path):
             return
         for name in self.list(path):
@@ -117,7 +116,7 @@ class Fs:
         os.fdatasync(fd)
 
     def start_writing_back(self, fd: int, offset: int, size: int) -> None:
-        """A hint that promises nothing: begin to write these bytes out, so that the sync finds less to do."""
+        """Ask the kernel to begin writing these bytes out, so that the later sync is shorter. It promises nothing."""
         _sync_file_range(fd, offset, size)
 
     def close(self, fd: int) -> None:
@@ -131,7 +130,7 @@ class Fs:
             os.close(fd)
 
     def sync_all(self, path: str) -> None:
-        """All that was written to the file system of this folder, at once: for many small files."""
+        """Sync everything that was written to the file system of this folder: faster than syncing many small files."""
         import ctypes
 
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -139,13 +138,13 @@ class Fs:
             if ctypes.CDLL(None, use_errno=True).syncfs(fd):
                 number = ctypes.get_errno()
                 raise OSError(number, os.strerror(number))
-        except AttributeError:  # a system without it
+        except AttributeError:  # a system without syncfs
             os.sync()
         finally:
             os.close(fd)
 
     def link(self, source: str, target: str) -> bool:
-        """Give the file a second name; False if that name is taken. Never replaces."""
+        """Give the file a second name. Return False, and replace nothing, if that name is taken."""
         try:
             os.link(source, target)
         except FileExistsError:
@@ -173,7 +172,7 @@ class Fs:
 
 
 def _sync_file_range(fd: int, offset: int, size: int) -> None:
-    """Linux only, and only a hint, so a system without it loses nothing."""
+    """Call sync_file_range on Linux, and do nothing on systems without it: it is only a hint."""
     global _hint
     if _hint is None:
         import ctypes
@@ -183,7 +182,7 @@ def _sync_file_range(fd: int, offset: int, size: int) -> None:
             _hint.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
         except (AttributeError, OSError):
             _hint = _no_hint
-    _hint(fd, offset, size, 2)  # SYNC_FILE_RANGE_WRITE: begin, and do not wait
+    _hint(fd, offset, size, 2)  # SYNC_FILE_RANGE_WRITE: start writing and do not wait
 
 
 def _no_hint(*_arguments: int) -> None:
@@ -195,20 +194,20 @@ _hint: Any = None
 REAL = Fs()
 
 
-# -- a note of how far the acknowledgements have come, kept beside a state. It is written after each sync
-# and not synced itself, so it can only say too little; a state that has less than it says has lost something.
+# -- The note: a file next to the state with the number of acknowledged transactions. It is written after each
+# sync and is not synced itself, so its number is never too high. A state with fewer transactions lost some.
 
-_MARK = 30  # where the note ends
+_MARK = 30  # the byte after the note
 
 
 def write_note(fs: Fs, fd: int, acked: int) -> None:
-    """20 digits, a space, 8 hex digits of their checksum."""
+    """Write 20 digits, a space, and 8 hexadecimal digits of their checksum."""
     body = b"%020d" % acked
     fs.write_at(fd, body + b" %08x\n" % crc32(body), 0)
 
 
 def read_note(fs: Fs, fd: int) -> int:
-    """What the note says; 0 if it is not whole: then it says nothing."""
+    """Return the number in the note, or 0 if the note is torn."""
     body = fs.read_at(fd, 32, 0)
     if body[20:29] == b" %08x" % crc32(body[:20]) and body[:20].isdigit():
         return int(body[:20])
@@ -216,8 +215,10 @@ def read_note(fs: Fs, fd: int) -> int:
 
 
 def write_mark(fs: Fs, fd: int, *, cutting: bool) -> None:
-    """Behind the note: somebody cuts off a torn tail, and has not synced that yet. Unsynced itself: it outlives
-    a process, and a power cut settles what the file is anyway."""
+    """Write behind the note whether a process is cutting off a torn tail and has not synced the cut yet.
+
+    The mark is not synced: it must survive a killed process, and after a power cut the file itself shows what remains.
+    """
     fs.write_at(fd, b"!" if cutting else b" ", _MARK)
 
 
@@ -226,7 +227,7 @@ def read_mark(fs: Fs, fd: int) -> bool:
 
 
 def note_at(fs: Fs, path: str) -> int:
-    """The same by name, opening nothing for writing."""
+    """Return the number in the note at this path without opening it for writing; 0 if there is no note."""
     if not fs.exists(path):
         return 0
     fd = fs.open_read(path)
@@ -245,8 +246,10 @@ def read_whole(fs: Fs, path: str) -> bytes:
 
 
 def write_apart(fs: Fs, path: str, body: Iterable[bytes], *, mode: int = 0o600, synced: bool = True) -> str:
-    """A whole file under a name nobody reads, over what the dead left there; its digest. The caller gives it the name
-    it is known by, and makes that durable."""
+    """Write a whole file under a temporary name, replacing what a killed process left there; return its digest.
+
+    The caller then gives the file its final name and syncs the directory.
+    """
     fs.unlink(path)
     total = sha256()
     fd = fs.create(path, mode)
@@ -262,7 +265,7 @@ def write_apart(fs: Fs, path: str, body: Iterable[bytes], *, mode: int = 0o600, 
 
 
 def digest_at(fs: Fs, path: str) -> str:
-    """The digest of a file; empty if there is none that can be read."""
+    """Return the digest of a file, or an empty text if it cannot be read."""
     total = sha256()
     try:
         fd = fs.open_read(path)

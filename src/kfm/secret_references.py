@@ -1,7 +1,7 @@
-"""Where a secret lies: `env:NAME`, `file:PATH`, or `SCHEME:NAME` of a store of secrets that is installed.
+"""A secret reference: `env:NAME`, `file:PATH`, or `SCHEME:NAME` of an installed secret store.
 
-A store of secrets is an entry point of the group `kfm.secrets`, named as its scheme: a function that takes what comes
-after the colon and gives bytes. Whatever it raises, the secret is not there, and what needs it is denied.
+A secret store is an entry point in the group `kfm.secrets`, named like its scheme: a function that takes the text after
+the colon and returns bytes. If it raises, the secret counts as missing, and the work that needs it is denied.
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ MOST = 4096  # bytes of a secret
 
 
 def read_reference(reference: str, env: Mapping[str, str], at: Callable[[str], str]) -> bytes:
-    """The bytes; empty if there are none. A file must belong to us and be closed to all others; `at` makes its path
-    absolute. An error names the reference, never what it holds."""
+    """Return the bytes of the secret, or empty bytes if the environment variable is missing.
+
+    A file must belong to this user and be closed to all others; `at` makes its path absolute. Raise BadInput if the
+    secret cannot be read; the error names the reference and never the secret.
+    """
     kind, _, name = reference.partition(":")
     if kind == "env":
         return os.fsencode(env.get(name, ""))
@@ -33,7 +36,7 @@ def _from_file(path: str, reference: str) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError as error:
         reason = (error.strerror or "").lower()
-        raise BadInput(f"the secret {reference} cannot be read: {reason}", hint="look at the path") from None
+        raise BadInput(f"the secret {reference} cannot be read: {reason}", hint="check the path") from None
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode) or found.st_mode & 0o077 or found.st_uid not in (0, os.geteuid()):
@@ -48,19 +51,19 @@ def _from_store(kind: str, name: str) -> bytes:
 
     found = list(entry_points(group=GROUP, name=kind)) if kind else []
     if len(found) != 1:
-        many = "more than one store" if found else "no store"
+        many = "more than one installed secret store" if found else "no installed secret store"
         raise BadInput(
-            f"there is {many} of secrets called {kind or 'nothing'}", hint="write env:NAME or file:PATH, or install one"
+            f"{many} has the name {kind or '(empty)'}", hint="write env:NAME or file:PATH, or install such a store"
         )
     try:
         value = found[0].load()(name)
     except KfmError:
         raise
     except Exception as problem:
-        # What it says may hold the secret.
+        # The text of the exception may hold the secret.
         raise BadInput(
-            f"the store {kind} gave no secret: {type(problem).__name__}", hint="see its documentation"
+            f"the secret store {kind} failed: {type(problem).__name__}", hint="see the documentation of that store"
         ) from None
     if not isinstance(value, bytes) or len(value) > MOST:
-        raise BadInput(f"the store {kind} gave something that is no secret", hint=f"it gives at most {MOST} bytes")
+        raise BadInput(f"the secret store {kind} returned no valid secret", hint=f"it must return at most {MOST} bytes")
     return value

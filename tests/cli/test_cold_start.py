@@ -18,7 +18,7 @@ import pytest
 from kfm.cli.parser import Usage, parse
 from kfm.cli.plainly import plain_run
 from kfm.config import Config
-from kfm.parsing.partial_structs import narrowly
+from kfm.parsing.partial_structs import convert_partial
 from kfm.updaters.code_digest import _imports
 from tests.cli.conftest import Kfm
 from tests.node.config_samples import settings
@@ -89,7 +89,7 @@ def test_a_configuration_is_the_same_however_little_of_its_type_was_learned() ->
     for _ in range(300):
         value = settings(pick)
         wanted = _told(msgspec.convert, value)
-        found = _told(narrowly, value)
+        found = _told(convert_partial, value)
         assert found == wanted, value
         if wanted == "refused":
             refused += 1

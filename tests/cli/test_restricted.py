@@ -236,5 +236,5 @@ def test_the_traceback_for_an_author_has_no_words_of_restricted_data(
         if sensitivity == "public":
             assert "ValueError: 14QX101" in answer.err  # an author at a terminal sees what was raised
         else:
-            assert "ValueError, whose words are withheld" in answer.err
+            assert "ValueError, text withheld" in answer.err
             assert_nothing_leaks(answer)

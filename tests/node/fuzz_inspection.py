@@ -22,7 +22,7 @@ from kfm.errors import KfmError
 from kfm.model.canonical import canonical
 from kfm.model.records import DataContract
 from kfm.parsing.dates import date_format_problem, date_reader
-from kfm.parsing.encodings import codec_of, encoding_of, writing
+from kfm.parsing.encodings import codec_of, encoding_of, output_codec
 from kfm.parsing.patterns import compiled, pattern_flaw
 from kfm.validation import json_records as inspect_split
 from kfm.validation import text_blocks as inspect_text
@@ -191,7 +191,7 @@ def compare_encodings(twin: Twin, pick: random.Random, count: int) -> list[str]:
                 ours = None
         else:
             try:
-                ours = encoded(question[2].encode(writing(question[1])[0]))
+                ours = encoded(question[2].encode(output_codec(question[1])[0]))
             except UnicodeEncodeError:
                 ours = None
         if ours != answer["ok"]:

@@ -174,7 +174,7 @@ HELD: dict[str, tuple[str, str | bytes, str]] = {
     "an integer past 2^53": (
         "ndjson",
         of_owner('"rain_mm":9007199254740993'),
-        "the record: $.rain_mm is an integer past 2^53 (json.malformed, row 2)",
+        "the record: $.rain_mm is an integer larger than 2^53 (json.malformed, row 2)",
     ),
     "half a surrogate pair": (
         "ndjson",

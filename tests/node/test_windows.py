@@ -75,7 +75,7 @@ def test_what_lies_outside_is_carried_over_although_it_changed_or_went(tmp_path:
 @pytest.mark.parametrize("window", ["yesterday", "2026-01-31/2026-01-01", "PT1H", "2026-01-01"])
 def test_any_other_text_is_refused_at_the_door(tmp_path: Path, window: str) -> None:
     (seen,) = told(tmp_path, lambda site: void(site.run("run", "--window", window, code=3)))
-    assert "--window is neither two days nor a length of time" in seen.answer.err
+    assert "--window is neither two days nor a duration" in seen.answer.err
     assert not seen.rows["runs"] and not seen.rows["receipts"]
 
 

@@ -91,11 +91,11 @@ def test_a_date_is_one_or_none(text: str, format_: str, is_one: bool) -> None:
 @pytest.mark.parametrize(
     ("format_", "says"),
     [
-        ("%Q", "none of these"),
-        ("%Y-%", "none of these"),
-        ("%c", "none of these"),
-        ("%Z", "none of these"),
-        ("%U %Y", "none of these"),
+        ("%Q", "without one of these letters"),
+        ("%Y-%", "without one of these letters"),
+        ("%c", "without one of these letters"),
+        ("%Z", "without one of these letters"),
+        ("%U %Y", "without one of these letters"),
         ("%Y %Y", "says the year twice"),
         ("%Y %y", "says the year twice"),
         ("%b %m", "says the month twice"),

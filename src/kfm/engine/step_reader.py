@@ -99,7 +99,7 @@ class StepReader:
             while piece := file.read(MOST_FOOTER):
                 tail = (tail + piece)[-2 * MOST_FOOTER :]
         footer = footer_of(tail)
-        if footer is None or footer.said.get(ALL_OF) != ref.content_hash.encode():
+        if footer is None or footer.metadata.get(ALL_OF) != ref.content_hash.encode():
             raise Refused(
                 f"source {ref.name} cannot be given as it came: rows or values of it were held back",
                 hint="make parquet, geojson or csv of it, which hold what passed",

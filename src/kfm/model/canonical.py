@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from kfm.parsing.strict_json import CROWD, MAX_DEPTH, Unfit, all_plain, exact_form
+from kfm.parsing.strict_json import CROWD, MAX_DEPTH, NoJsonForm, all_plain, exact_form
 
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 _encode_as_is = msgspec.json.Encoder().encode
@@ -42,7 +42,7 @@ def canonical(value: Any) -> bytes:
             return body
     try:
         exact = exact_form(value, MAX_DEPTH)
-    except Unfit as unfit:
+    except NoJsonForm as unfit:
         raise unfit.refusal("") from None
     if _is_crowded(exact):
         return _encode_as_is(_ordered(exact))

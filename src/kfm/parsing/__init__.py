@@ -1,1 +1,1 @@
-"""Reading what people write: YAML, JSON with places, patterns, dates, encodings. Texts in, plain values out."""
+"""Parses text that people write: YAML, JSON with positions, patterns, dates, encodings. The result is plain values."""

@@ -1,13 +1,13 @@
-"""Columns of Arrow as the plain values that contracts and steps speak of, and tables as the bytes of Parquet.
+"""Converts Arrow columns to the plain values that data contracts and steps use, and writes tables as Parquet.
 
     integer, number, boolean, text      themselves; a decimal is the nearest double
     date                                2026-01-31
     timestamp                           2026-01-31T12:00:00, with as many digits of a second as its unit has, and
-                                        Z if it has a zone: then it is told in UTC. So texts sort as moments do
-    anything else                       has no value: it can be carried, and not looked at
+                                        Z if it has a zone: it is then in UTC, so that text order is time order
+    any other type                      has no value: rows keep it, but no rule or step can read it
 
-The same rows of the same types are the same bytes of Parquet, however they came in: every option of the writer is
-said here, and groups of rows are cut by their number.
+The same rows of the same types give the same Parquet bytes, however they arrive: this module sets every option of the
+writer and starts a new row group after a fixed number of rows.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MEDIA_TYPE = "application/vnd.apache.parquet"
-BATCH = 1 << 16  # rows that are looked at together
-GROUP = 1 << 16  # rows of a group that is written
+BATCH = 1 << 16  # rows that are checked together
+GROUP = 1 << 16  # rows of one row group
 MOST_SAFE = 2**53
 _OPTIONS: dict[str, Any] = {
     "version": "2.6",
@@ -43,7 +43,8 @@ _PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
 def library(what: str, extra: str = "parquet") -> Any:
-    """pyarrow with its parts; Unavailable where it is not installed. `what` wants it, and `extra` of ours brings it."""
+    """Return pyarrow with its parts. Raise Unavailable if it is not installed; the message names `what` needs it and
+    the `extra` of this package that installs it."""
     try:
         import pyarrow
         import pyarrow.compute
@@ -57,7 +58,7 @@ def library(what: str, extra: str = "parquet") -> Any:
 
 
 def family(kind: pa.DataType) -> str:
-    """What its values are to a contract: one of the words above, `null`, or `other`."""
+    """Return the kind of its values for a data contract: one of the words above, `null`, or `other`."""
     import pyarrow.types as types
 
     if types.is_dictionary(kind):
@@ -79,22 +80,22 @@ def family(kind: pa.DataType) -> str:
 
 
 def plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """In one piece, and every value in its place."""
+    """Return the column as one array without a dictionary."""
     import pyarrow as pa
 
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
-        if isinstance(column, pa.ChunkedArray):  # none, or more than one array holds
+        if isinstance(column, pa.ChunkedArray):  # no chunk, or more text than one array can hold
             column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
 class OutOfRange(ValueError):
-    """A date before the year 1 or after 9999, which has no text."""
+    """A date before the year 1 or after 9999 has no text form."""
 
 
 def texts(column: pa.Array) -> pa.Array:
-    """A column of dates or timestamps as their texts."""
+    """Return a column of dates or timestamps as texts. Raise OutOfRange if one has no text form."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -109,7 +110,7 @@ def texts(column: pa.Array) -> pa.Array:
 
 
 def in_range(column: pa.Array) -> bool:
-    """Whether every date or timestamp of it has a text."""
+    """Return whether every date or timestamp of the column has a text form."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -127,7 +128,7 @@ def in_range(column: pa.Array) -> bool:
 
 
 def values(column: pa.Array) -> list[Any]:
-    """The plain values. Floats that are not finite stay what they are; what has no value is None."""
+    """Return the plain values. Floats that are not finite stay; a value of another type is None."""
     kind = family(column.type)
     if kind in ("date", "timestamp"):
         column = texts(column)
@@ -139,11 +140,11 @@ def values(column: pa.Array) -> list[Any]:
     return found
 
 
-# Not by pa.array or pa.scalar: they load pandas where that is installed, to see whether they were given what is of it.
+# Not with pa.array or pa.scalar: they import pandas where it is installed, to recognize its types.
 
 
 def numbers(count: int, first: int = 0) -> pa.Array:
-    """So many integers, one after another."""
+    """Return `count` consecutive integers."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -154,7 +155,7 @@ def numbers(count: int, first: int = 0) -> pa.Array:
 
 
 def number(value: float) -> pa.Scalar:
-    """A scalar of its type."""
+    """Return the value as an Arrow scalar."""
     import pyarrow as pa
 
     sign, kind = ("d", pa.float64()) if isinstance(value, float) else ("q", pa.int64())
@@ -176,13 +177,13 @@ def text(value: str) -> pa.Scalar:
 
 
 class ParquetWriter:
-    """Rows as Parquet, group by group. `write` gets the bytes in their order."""
+    """Writes rows as Parquet, one row group at a time. The function `write` receives the bytes in order."""
 
     def __init__(self, write: Callable[[bytes], object], schema: pa.Schema) -> None:
         import pyarrow.parquet as pq
 
         self._schema = schema
-        self._writer = pq.ParquetWriter(_Sink(write), schema, **_OPTIONS)
+        self._writer = pq.ParquetWriter(_CallbackFile(write), schema, **_OPTIONS)
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
 
@@ -198,22 +199,22 @@ class ParquetWriter:
     def _flush(self) -> None:
         import pyarrow as pa
 
-        # In one piece: how the rows came in must not be seen in the pages.
+        # As one chunk: the pages must not depend on how the rows arrived.
         table = pa.Table.from_batches(self._waiting, self._schema).combine_chunks()
         self._writer.write_table(table, row_group_size=GROUP)
         self._waiting, self._rows = [], 0
 
-    def close(self, said: dict[bytes, bytes] | None = None) -> None:
-        """`said` goes into the footer, beside what the schema says."""
+    def close(self, metadata: dict[bytes, bytes] | None = None) -> None:
+        """Write the footer, with `metadata` next to the entries of the schema."""
         if self._rows:
             self._flush()
-        if said:
-            self._writer.add_key_value_metadata(said)
+        if metadata:
+            self._writer.add_key_value_metadata(metadata)
         self._writer.close()
 
 
-class _Sink:
-    """Where Arrow writes to; it asks for more than it uses."""
+class _CallbackFile:
+    """The file object that Arrow writes to; Arrow requires more methods than it calls."""
 
     closed = False
     mode = "wb"
@@ -248,7 +249,7 @@ class _Sink:
 
 
 def parquet_pieces(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
-    """The whole file, a piece at a time."""
+    """Yield the whole file, one piece at a time."""
     held: list[bytes] = []
     writer = ParquetWriter(held.append, schema)
     for batch in batches:

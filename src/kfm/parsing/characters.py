@@ -1,15 +1,15 @@
-"""Which characters can be shown: the same in every version of Python, and in every other language.
+"""Decides which characters can be shown, the same in every version of Python and in other languages.
 
-`str.isprintable` follows the Unicode of its interpreter, so that one would refuse a name, or escape it in a
-message, that another accepts. Here it is that of Unicode 14, whatever came later. What else is asked of a
-character (its normal form, whether it combines) never changes once it is assigned.
+`str.isprintable` follows the Unicode version of its interpreter, so one interpreter would refuse or escape a name that
+another accepts. This module uses Unicode 14 everywhere. Other properties of a character (its normal form, whether it
+combines) never change once it is assigned.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-# Where what is printable begins and ends by turns, past ASCII: each as the distance from the one before, in base 36.
+# The ranges of printable characters beyond ASCII: start and end in turn, each as a base-36 distance from the last.
 PRINTABLE = (
     "4h c 1 ju 2 6 4 7 1 1 1 k 1 b1 1 12 2 1e 2 3 1 1j 8 r 4 6 h m 1 5c 1 1c 2 1n 2 2t e 1n 2 1d 2 f 1 s 2 1 1 b 5 v "
     "9 22 1 4h 1 8 2 2 2 m 1 7 1 1 3 4 2 9 2 2 2 4 8 1 4 2 1 5 2 p 2 3 1 6 4 2 2 m 1 7 1 2 1 2 1 2 2 1 1 5 4 2 2 3 3 "
@@ -43,7 +43,7 @@ PRINTABLE = (
 
 
 def is_printable(text: str) -> bool:
-    """Whether every character would be seen, or is a plain space. Empty text is printable."""
+    """Return whether every character is visible or a plain space. Empty text is printable."""
     return text.isprintable() if text.isascii() else all(map(_is_shown, text))
 
 
@@ -62,13 +62,13 @@ def _edges() -> list[int]:
 
 
 def escaped(text: str, kept: str = "") -> str:
-    """One line of text: what could not be seen, and what is in `kept`, becomes its code."""
+    """Return the text on one line: invisible characters, and those in `kept`, become their codes."""
     if is_printable(text) and not any(c in text for c in kept):
         return text
     return "".join(c if is_printable(c) and c not in kept else f"\\u{ord(c):04x}" for c in text)
 
 
 def printable(text: str, limit: int = 80) -> str:
-    """Foreign text for a message: quoted, escaped, cut."""
+    """Return foreign text for a message: quoted, escaped and cut to the limit."""
     cut = text if len(text) <= limit else text[: limit - 1] + "…"
     return "'" + escaped(cut, "'") + "'"

@@ -1,11 +1,11 @@
-"""Dates as people write them, by a format of `%` and a letter; every implementation reads the same ones.
+"""Reads dates by a format of `%` and letters; every implementation accepts the same texts.
 
     %Y 2026   %y 26 (1969 to 2068)   %m 1 to 12   %b Jan   %B January   %d 1 to 31   %j 1 to 366, the day of the year
     %H 0 to 23   %I 1 to 12   %p am or pm   %M %S 0 to 59   %f 1 to 6 digits   %z Z, +hh:mm or +hhmm
     %a Mon   %A Monday (not compared with the date)   %% a percent sign
 
-Names are English, in any case; a leading zero may be left out. Space in the format is any space, at least one;
-all else must be there as it is. What is not given is 1900-01-01.
+Names are English, in any case; a leading zero may be left out. A space in the format matches one or more spaces of
+any kind; other characters match themselves. Parts that the format does not have are those of 1900-01-01.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _any_case(words: tuple[str, ...]) -> str:
     return "|".join("".join(f"[{letter.upper()}{letter}]" for letter in word) for word in words)
 
 
-_PARTS: dict[str, tuple[str, str]] = {  # what a letter says, and how that is written
+_PARTS: dict[str, tuple[str, str]] = {  # letter: the part of a date, and its pattern
     "Y": ("year", r"[0-9]{4}"),
     "y": ("year", r"[0-9]{2}"),
     "m": ("month", r"1[0-2]|0[1-9]|[1-9]"),
@@ -47,18 +47,18 @@ _PARTS: dict[str, tuple[str, str]] = {  # what a letter says, and how that is wr
     "f": ("fraction", r"[0-9]{1,6}"),
     "z": ("offset", r"Z|[+-](?:[01][0-9]|2[0-3]):?[0-5][0-9]"),
 }
-_TAKEN = {"Y": "Y", "y": "y", "m": "m", "b": "b", "B": "b", "d": "d", "j": "j"}  # letter: the group it is read from
+_TAKEN = {"Y": "Y", "y": "y", "m": "m", "b": "b", "B": "b", "d": "d", "j": "j"}  # letter: its group
 
 
 def date_format_problem(format_: str) -> str:
-    """Why a text is no format of dates, or empty; to follow on "date_format "."""
+    """Return why a text is not a date format, to follow "date_format ", or an empty text."""
     said: set[str] = set()
     for letter, text in _pieces(format_):
         if text:
             continue
         if letter not in _PARTS:
             known = " ".join(f"%{name}" for name in _PARTS)
-            return f"has a % that is followed by none of these: {known} %%"
+            return f"has a % without one of these letters after it: {known} %%"
         what = _PARTS[letter][0]
         if what in said or (what == "day of the year" and said & {"month", "day"}):
             return f"says the {what} twice"
@@ -70,7 +70,7 @@ def date_format_problem(format_: str) -> str:
 
 @lru_cache(maxsize=64)
 def date_reader(format_: str) -> Callable[[str], bool]:
-    """Whether a text is a date of this format, which has no problem."""
+    """Return a function that says whether a text is a date in this format. The format must be valid."""
     written = ""
     for letter, text in _pieces(format_):
         if text:
@@ -89,7 +89,7 @@ def date_reader(format_: str) -> Callable[[str], bool]:
 
 
 def _pieces(format_: str) -> list[tuple[str, str]]:
-    """The format cut up: a letter after a percent sign, or text; white space is a piece of its own."""
+    """Split the format into letters after a percent sign and texts; white space is a piece of its own."""
     cut = re.compile(rf"%%|%(?P<letter>.?)|(?P<space>{SPACE}+)|(?P<text>.)", re.DOTALL)
     return [
         (found["letter"] or "", "%" if found[0] == "%%" else found["space"] or found["text"] or "")
@@ -131,12 +131,12 @@ _MOMENT = pattern(
 
 
 def is_date(text: str) -> bool:
-    """YYYY-MM-DD, and there is such a day."""
+    """Return whether the text is YYYY-MM-DD and that day exists."""
     return _is_there(_DATE, text)
 
 
 def is_moment(text: str) -> bool:
-    """YYYY-MM-DD, `T` or a space, hh:mm[:ss[.f]] and Z, an offset or nothing."""
+    """Return whether the text is YYYY-MM-DD, `T` or a space, hh:mm[:ss[.f]], and Z, an offset or nothing."""
     return _is_there(_MOMENT, text)
 
 

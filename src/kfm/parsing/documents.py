@@ -1,9 +1,9 @@
-"""Reads YAML and JSON from anyone into plain values, each with its place.
+"""Parses YAML and JSON into plain values and remembers the line and column of each part.
 
-YAML is read as its version 1.2 with the core schema: null, true, false, integers and numbers, all
-else is text. So `no`, `12:30` and `2026-01-01` stay what was typed. What could mean two things, or
-could make a small file large, is refused: tags, anchors, aliases, merge keys, duplicate keys, a
-second document, `010`, NaN. A number without a fraction is an integer, `1.0` like `1`.
+YAML is read as version 1.2 with the core schema: null, true, false, integers and numbers; everything else is text. So
+`no`, `12:30` and `2026-01-01` stay as they were typed. The parser refuses syntax that has two meanings or that makes a
+small file large: tags, anchors, aliases, merge keys, duplicate keys, a second document, `010`, NaN. A number without a
+fraction is an integer: `1.0` equals `1`.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ Path = tuple[str | int, ...]
 
 
 class Document:
-    """A value read from `where`, and where in it each part stands."""
+    """A value parsed from the file `where`, with the position of each part."""
 
     __slots__ = ("_place", "moved", "value", "where")
 
     def __init__(self, value: Any, where: str, place: Callable[[Path], tuple[int, int] | None]) -> None:
         self.value = value
         self.where = where
-        self.moved: dict[Path, str] = {}  # parts that came from elsewhere, e.g. the environment
+        self.moved: dict[Path, str] = {}  # parts that another place set, such as an environment variable
         self._place = place
 
     def place(self, path: Path) -> str:
-        """`kfm.yml:7:3`, of the part itself or of the nearest one around it."""
+        """Return `kfm.yml:7:3` for this part, or for the nearest part around it that has a position."""
         if path in self.moved:
             return self.moved[path]
         line, column = self.position(path)
@@ -56,7 +56,7 @@ class Document:
 
 
 def dotted(path: Path) -> str:
-    """A path as people write it: execute.threads, columns[2].name; odd names are quoted and escaped."""
+    """Return a path as people write it: execute.threads, columns[2].name; unusual names are quoted and escaped."""
     out = ""
     for part in path:
         if isinstance(part, int):
@@ -69,9 +69,9 @@ def dotted(path: Path) -> str:
 
 
 def read(body: bytes, where: str, *, json: bool) -> Document:
-    """Decode the bytes of one file. `where` names it in messages."""
+    """Parse the bytes of one file. Messages name it by `where`. Raise BadInput if it cannot be parsed."""
     if len(body) > MAX_BYTES:
-        raise BadInput(f"{where} is larger than {MAX_BYTES >> 20} MiB", hint="a file of settings is small")
+        raise BadInput(f"{where} is larger than {MAX_BYTES >> 20} MiB", hint="keep data out of settings files")
     if body[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise BadInput(f"{where} is UTF-16", hint="save it as UTF-8")
     try:
@@ -101,14 +101,14 @@ def _read_json(text: str, where: str) -> Document:
     starts: dict[Path, int] = {}
 
     def place(path: Path) -> tuple[int, int] | None:
-        # Only an error asks for a place, so they are looked for only then.
+        # Only an error message needs positions, so they are computed then.
         if not starts:
             _json_places(text, 0, (), starts)
         index = starts.get(path)
         return None if index is None else _position(text, index)
 
     if _count(value, where, 0) > MAX_VALUES:
-        _fail(where, (1, 1), f"holds more than {MAX_VALUES} values", "a file of settings is small")
+        _fail(where, (1, 1), f"holds more than {MAX_VALUES} values", "keep data out of settings files")
     return Document(value, where, place)
 
 
@@ -130,7 +130,7 @@ def _count(value: Any, where: str, depth: int) -> int:
 
 
 def _json_places(text: str, index: int, path: Path, starts: dict[Path, int]) -> int:
-    """Walks text that is known to be JSON; returns the index after the value that begins at `index`."""
+    """Record the position of every part of valid JSON; return the index after the value that begins at `index`."""
     from json.decoder import scanstring  # type: ignore[attr-defined]
 
     def skip(at: int) -> int:
@@ -167,7 +167,7 @@ _ODD = pattern("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufff
 
 
 def _odd(text: str) -> re.Match[str] | None:
-    """The first character that has no place in a file for people."""
+    """Return the first character that a text file for people must not contain, or None."""
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return None
     return _ODD.search(text)

@@ -1,12 +1,12 @@
-"""The encodings a text source may be in: those that every implementation reads and writes alike.
+"""The encodings that a text source may have: those that every implementation reads and writes alike.
 
-A name is taken in any case, with `_` or a space for `-`. A byte order mark before UTF-8 is tolerated, is no part
-of the text and is never written. UTF-16 without a mark is little-endian; it is written so, and with one.
+A name may be in any case, with `_` or a space for `-`. A byte order mark before UTF-8 is accepted, is not part of the
+text and is never written. UTF-16 without a mark is little-endian; KFM writes it little-endian with a mark.
 """
 
 from __future__ import annotations
 
-_CODECS = {  # by the name we know it by, Python's own
+_CODECS = {  # our name: Python's name
     "ascii": "ascii",
     "cp437": "cp437",
     "cp850": "cp850",
@@ -45,20 +45,20 @@ KNOWN = tuple(_CODECS)
 
 
 def encoding_of(name: str) -> str:
-    """The name in `KNOWN` that a name means, or empty."""
+    """Return the name in `KNOWN` for a spelling of it, or an empty text."""
     plain = name.lower().replace("_", "-").replace(" ", "-") if name.isascii() else ""
     return plain if plain in _CODECS else _ALSO.get(plain, "")
 
 
 def codec_of(name: str) -> str:
-    """Python's codec to read a whole text with: a mark before UTF-8 is no part of it."""
+    """Return Python's codec for decoding a whole text; it drops a byte order mark before UTF-8."""
     known = encoding_of(name)
     return "utf-8-sig" if known == "utf-8" else _CODECS.get(known, name)
 
 
-def opened(name: str, start: bytes) -> tuple[str, int]:
-    """Python's codec for a text that begins with these bytes (three, if there are as many), and how long the
-    mark before it is. The codec takes the text after the mark, piece by piece."""
+def input_codec(name: str, start: bytes) -> tuple[str, int]:
+    """Return Python's codec for a text that begins with these bytes (three, if there are as many), and the length of
+    the byte order mark. The codec decodes the text after the mark, piece by piece."""
     known = encoding_of(name)
     if known in ("utf-8", "utf-8-sig"):
         return "utf-8", 3 * start.startswith(b"\xef\xbb\xbf")
@@ -67,8 +67,8 @@ def opened(name: str, start: bytes) -> tuple[str, int]:
     return _CODECS[known], 0
 
 
-def writing(name: str) -> tuple[str, bytes]:
-    """Python's codec to write with, and the mark to write first."""
+def output_codec(name: str) -> tuple[str, bytes]:
+    """Return Python's codec for writing, and the byte order mark to write first."""
     known = encoding_of(name)
     if known == "utf-16":
         return "utf-16-le", b"\xff\xfe"
@@ -79,5 +79,5 @@ _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 def is_delimiter(text: str) -> bool:
-    """One character that is the same one in UTF-16."""
+    """Return whether the text is one character that UTF-16 also stores as one unit."""
     return len(text) == 1 and text not in '"\r\n\0' and (text < "\ud800" or "\udfff" < text <= "\uffff")

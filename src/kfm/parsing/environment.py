@@ -1,4 +1,4 @@
-"""Lays one environment variable over a document: KFM_EXECUTE__THREADS sets execute.threads, typed."""
+"""Applies an environment variable to a document: KFM_EXECUTE__THREADS sets execute.threads, with its type."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from kfm.parsing.partial_structs import annotations_of
 
 
 def apply(document: Document, type_: Any, name: str, text: str, *, fixed: tuple[str, ...] = ()) -> None:
-    """Sets the key that `name` spells, in place. Names of datasets are matched without case and marks.
+    """Set the key that `name` spells, in place. Dataset names match without regard to case and punctuation.
 
-    Of the type only what the name leads to is looked at: all of it would take as long as a whole start."""
+    Raise BadInput if it names no key or more than one. Only the types on the way to the key are inspected: inspecting
+    all settings would double the time of a start.
+    """
     shown = name if is_printable(name) and len(name) <= 100 else "an environment variable"
     found: Any = type_
     inside: Any = document.value
@@ -49,7 +51,7 @@ def _known(type_: Any, inside: Any, fixed: tuple[str, ...]) -> list[str]:
 
 
 def _within(type_: Any, key: str) -> Any:
-    """The type of what stands under a key that is known."""
+    """Return the type of the value under a known key."""
     if not _is_struct(type_):
         return get_args(type_)[1]
     names = dict(zip(type_.__struct_encode_fields__, type_.__struct_fields__, strict=True))
@@ -61,7 +63,7 @@ def _is_struct(type_: Any) -> bool:
 
 
 def _bare(type_: Any) -> Any:
-    """The type inside its annotations and beside a None."""
+    """Return the type without its annotations, and without None if that leaves one type."""
     if get_origin(type_) is Annotated:
         return _bare(get_args(type_)[0])
     rest = [each for each in get_args(type_) if each is not NoneType]

@@ -1,7 +1,7 @@
-"""Where a text stops being JSON, and why: the first place in reading order, told alike in every language.
+"""The first place where a text stops being JSON, and the reason, the same in every language.
 
-json.loads tells that too, in other words and at other places with every version of Python; it is asked only
-whether a text is JSON at all. A text nested too deep is at fault where it goes too deep.
+The errors of json.loads differ between versions of Python, so json.loads only decides whether a text is JSON. A text
+that is nested too deep fails at the first bracket that is too deep.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ _WORD = re.compile(r"null|true|false|NaN|-?Infinity")
 _ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
 
 
-class Fault(Exception):
+class JsonFault(Exception):
     def __init__(self, index: int, reason: str) -> None:
         super().__init__(reason)
         self.index = index
         self.reason = reason
 
 
-def first_fault(text: str, max_depth: int) -> Fault | None:
-    """The first place at which this is no JSON, or is nested deeper than that; None if it is JSON."""
+def first_fault(text: str, max_depth: int) -> JsonFault | None:
+    """Return the first place where this is not JSON or is nested too deep; None if it is JSON."""
     try:
         _Scan(text, max_depth).document()
-    except Fault as fault:
+    except JsonFault as fault:
         return fault
     return None
 
 
 class _Scan:
-    """Goes over a text once. `open` holds a bracket for each level that is open."""
+    """Scans a text once. `open` holds one bracket for each open level."""
 
     def __init__(self, text: str, max_depth: int) -> None:
         self.text = text
@@ -47,10 +47,10 @@ class _Scan:
         while self.open:
             self._after_an_item()
         if self._next():
-            raise Fault(self.at, "extra data")
+            raise JsonFault(self.at, "extra data")
 
     def _next(self) -> str:
-        """The next character that is no space; empty at the end."""
+        """Skip white space and return the next character; empty at the end."""
         self.at = _SPACE.match(self.text, self.at).end()  # type: ignore[union-attr]
         return self.text[self.at : self.at + 1]
 
@@ -63,12 +63,12 @@ class _Scan:
         else:
             found = _WORD.match(self.text, self.at) or _NUMBER.match(self.text, self.at)
             if found is None:
-                raise Fault(self.at, "expecting value")
+                raise JsonFault(self.at, "expecting value")
             self.at = found.end()
 
     def _opened(self, opening: str) -> None:
         if len(self.open) >= self.max_depth:
-            raise Fault(self.at, TOO_DEEP)
+            raise JsonFault(self.at, TOO_DEEP)
         self.at += 1
         if self._next() == ("}" if opening == "{" else "]"):
             self.at += 1
@@ -82,7 +82,7 @@ class _Scan:
         following = self._next()
         closing = "}" if self.open[-1] == "{" else "]"
         if following not in (",", closing) or not following:
-            raise Fault(self.at, "expecting ',' delimiter")
+            raise JsonFault(self.at, "expecting ',' delimiter")
         self.at += 1
         if following == closing:
             self.open.pop()
@@ -93,10 +93,10 @@ class _Scan:
 
     def _key(self) -> None:
         if self._next() != '"':
-            raise Fault(self.at, "expecting property name enclosed in double quotes")
+            raise JsonFault(self.at, "expecting property name enclosed in double quotes")
         self._string()
         if self._next() != ":":
-            raise Fault(self.at, "expecting ':' delimiter")
+            raise JsonFault(self.at, "expecting ':' delimiter")
         self.at += 1
 
     def _string(self) -> None:
@@ -109,11 +109,11 @@ class _Scan:
                 self.at += 1
                 return
             if not following or (following == "\\" and self.at + 1 == len(self.text)):
-                raise Fault(start, "unterminated string starting")
+                raise JsonFault(start, "unterminated string starting")
             if following != "\\":
-                raise Fault(self.at, "invalid control character")
+                raise JsonFault(self.at, "invalid control character")
             escape = _ESCAPE.match(self.text, self.at)
             if escape is None:
                 long = self.text[self.at + 1] == "u"
-                raise Fault(self.at, "invalid \\uxxxx escape" if long else "invalid \\escape")
+                raise JsonFault(self.at, "invalid \\uxxxx escape" if long else "invalid \\escape")
             self.at = escape.end()

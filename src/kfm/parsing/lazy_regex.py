@@ -1,4 +1,4 @@
-"""Patterns that are compiled when they are first used: a start compiles none that nobody asks."""
+"""Regular expressions that are compiled on first use, so that a start of the program compiles none in vain."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 class _Pattern:
     def __init__(self, text: str, flags: int) -> None:
-        self._said = text, flags
+        self._arguments = text, flags
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(re.compile(*self._said), name)
-        setattr(self, name, found)  # asked once: then it is as near as that of a pattern
+        found = getattr(re.compile(*self._arguments), name)
+        setattr(self, name, found)  # the next access finds it without __getattr__
         return found
 
 
 def pattern(text: str, flags: int = 0) -> re.Pattern[str]:
-    """As `re.compile`, but what is wrong with the text is told when it is used."""
+    """Return a pattern like `re.compile`; an invalid text raises on first use."""
     found: Any = _Pattern(text, int(flags))
     return found  # type: ignore[no-any-return]

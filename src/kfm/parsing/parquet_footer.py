@@ -1,6 +1,7 @@
-"""The footer of a Parquet file, as far as it says what the file is about. In Python: it may come from anyone.
+"""Reads the row count and the metadata from the footer of a Parquet file, in Python because the file is not trusted.
 
-Thrift's compact form: a struct is fields of a kind and a number until a stop; what nobody asks for is stepped over.
+The footer is in Thrift's compact form: a struct is a sequence of fields, each with a type and a number, up to a stop
+byte. Fields that the caller does not want are skipped.
 """
 
 from __future__ import annotations
@@ -8,35 +9,35 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 MAGIC = b"PAR1"
-ALL_OF = b"kfm:all_of"  # in the footer of what we made of another format: the digest of the file that it is all of
-MOST_FOOTER = 1 << 20  # bytes that are read here; a longer one says nothing
+ALL_OF = b"kfm:all_of"  # metadata key in a file that KFM converted: the digest of the original
+MOST_FOOTER = 1 << 20  # bytes; a longer footer is ignored
 _DEEPEST = 16
 _ROWS, _PAIRS = 3, 5  # fields of FileMetaData
-_KEY, _VALUE = 1, 2  # of a pair
+_KEY, _VALUE = 1, 2  # fields of a pair
 _TRUE, _FALSE, _BYTE, _DOUBLE, _TEXT, _LIST, _SET, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 12
 _INTEGERS = (4, 5, 6)
 
 
-class Unreadable(ValueError):
-    """It is no such footer."""
+class NoFooter(ValueError):
+    """The bytes are not a Parquet footer."""
 
 
 class Footer(NamedTuple):
     rows: int
-    said: dict[bytes, bytes]  # what the writer added: name, value
+    metadata: dict[bytes, bytes]  # names and values that the writer of the file added
 
 
 def footer_of(tail: bytes) -> Footer | None:
-    """Of the last bytes of a file; None if they hold no whole footer that can be read."""
+    """Return the footer in the last bytes of a file; None if they hold no complete footer that can be read."""
     if len(tail) < 8 or tail[-4:] != MAGIC:
         return None
     size = int.from_bytes(tail[-8:-4], "little")
     if size > min(len(tail) - 8, MOST_FOOTER):
         return None
-    reader = _Reader(tail[len(tail) - 8 - size : len(tail) - 8])
+    reader = _ThriftReader(tail[len(tail) - 8 - size : len(tail) - 8])
     try:
         found = reader.struct({_ROWS: None, _PAIRS: {_KEY: None, _VALUE: None}})
-    except (Unreadable, IndexError, RecursionError):
+    except (NoFooter, IndexError, RecursionError):
         return None
     rows, pairs = found.get(_ROWS), found.get(_PAIRS, [])
     if type(rows) is not int or type(pairs) is not list:
@@ -45,7 +46,7 @@ def footer_of(tail: bytes) -> Footer | None:
     return Footer(rows, {key: value for key, value in said.items() if type(key) is bytes and type(value) is bytes})
 
 
-class _Reader:
+class _ThriftReader:
     def __init__(self, body: bytes) -> None:
         self._body = body
         self._at = 0
@@ -63,7 +64,7 @@ class _Reader:
                 return found
             shift += 7
             if shift > 63:
-                raise Unreadable
+                raise NoFooter
 
     def _integer(self) -> int:
         found = self._varint()
@@ -71,16 +72,16 @@ class _Reader:
 
     def _take(self, size: int) -> bytes:
         if size > len(self._body) - self._at:
-            raise Unreadable
+            raise NoFooter
         self._at += size
         return self._body[self._at - size : self._at]
 
     def struct(self, wanted: dict[int, Any], depth: int = 0) -> dict[int, Any]:
-        """The fields that are wanted; of a list of structs those that are wanted of each."""
+        """Return the wanted fields of a struct; for a list of structs, the wanted fields of each."""
         found: dict[int, Any] = {}
         number = 0
         if depth > _DEEPEST:
-            raise Unreadable
+            raise NoFooter
         while head := self._byte():
             number = number + (head >> 4) if head >> 4 else self._integer()
             value = self._value(head & 15, wanted.get(number), depth, field=True)
@@ -103,7 +104,7 @@ class _Reader:
             head = self._byte()
             size = head >> 4 if head >> 4 < 15 else self._varint()
             if size > len(self._body) - self._at:
-                raise Unreadable
+                raise NoFooter
             items = (self._value(head & 15, wanted, depth + 1) for _ in range(size))
             if wanted is not None:
                 return list(items)
@@ -112,4 +113,4 @@ class _Reader:
             return None
         if kind == _STRUCT:
             return self.struct(wanted or {}, depth + 1)
-        raise Unreadable
+        raise NoFooter

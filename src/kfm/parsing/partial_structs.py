@@ -1,8 +1,8 @@
-"""Records of large types, of which only what a value names is learned.
+"""Converts values to large record types by learning only the fields that the values have.
 
-msgspec learns a type whole before it converts the first value, and most of a configuration's type is of settings that
-hardly any file has. Here a value is converted by types with the fields it has, and the records are made of that. What
-is checked, and how, is msgspec's; whatever it refuses here is refused, and told, by the type itself.
+msgspec analyses a whole type before it converts the first value, and most of a configuration's type is settings that
+few files use. This module converts with reduced types and then builds the real records. msgspec does the checks; if it
+refuses a value here, the caller converts again with the full type to get its error.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ import msgspec
 
 T = TypeVar("T")
 _ABSENT = object()
-_Made = tuple[Any, Callable[[Any], Any] | None]  # a type to convert to, and how what was meant is made of that
+_Made = tuple[Any, Callable[[Any], Any] | None]  # a reduced type, and a function from its value to the real one
 
 
-def narrowly(value: Any, type_: type[T]) -> T:
-    """As `msgspec.convert`. ValidationError where that raises it, but with other words."""
-    narrow, made = _narrowed(type_, [value])
+def convert_partial(value: Any, type_: type[T]) -> T:
+    """Convert like `msgspec.convert`. Raise ValidationError where that does, with another text."""
+    narrow, made = _narrow(type_, [value])
     found = msgspec.convert(value, narrow, strict=True)
     return found if made is None else made(found)  # type: ignore[no-any-return]
 
 
-def _narrowed(type_: Any, values: Sequence[Any]) -> _Made:
-    """For all these values, of which each must fit."""
+def _narrow(type_: Any, values: Sequence[Any]) -> _Made:
+    """Return the reduced type that fits all these values."""
     origin, arguments = get_origin(type_), get_args(type_)
     if isinstance(type_, type) and issubclass(type_, msgspec.Struct):
         return _struct(type_, values) if all(type(value) is dict for value in values) else (type_, None)
     if origin is Annotated:
-        inner, made = _narrowed(arguments[0], values)
+        inner, made = _narrow(arguments[0], values)
         return (Annotated[(inner, *type_.__metadata__)], made) if made is not None else (type_, None)
     if origin is dict and all(type(value) is dict for value in values):
-        inner, made = _narrowed(arguments[1], [item for value in values for item in value.values()])
+        inner, made = _narrow(arguments[1], [item for value in values for item in value.values()])
         if made is not None:
             return dict[arguments[0], inner], _each_value(made)  # type: ignore[valid-type]
     if origin is tuple and arguments[1:] == (...,) and all(type(value) is list for value in values):
-        inner, made = _narrowed(arguments[0], [item for value in values for item in value])
+        inner, made = _narrow(arguments[0], [item for value in values for item in value])
         if made is not None:
             return tuple[inner, ...], _each_item(made)  # type: ignore[valid-type]
     if origin in (Union, UnionType) and len(arguments) == 2 and NoneType in arguments:
         one = next(argument for argument in arguments if argument is not NoneType)
-        inner, made = _narrowed(one, [value for value in values if value is not None])
+        inner, made = _narrow(one, [value for value in values if value is not None])
         if made is not None:
             return inner | None, _or_none(made)
     return type_, None
@@ -62,7 +62,7 @@ def _struct(type_: type[msgspec.Struct], values: Sequence[dict[Any, Any]]) -> _M
     wanted = {key: name for key, name in names.items() if key in given or name in needed}
     fields, makers = [], {}
     for (key, name), annotation in zip(wanted.items(), annotations_of(type_, wanted.values()), strict=True):
-        inner, makers[name] = _narrowed(annotation, [value[key] for value in values if key in value])
+        inner, makers[name] = _narrow(annotation, [value[key] for value in values if key in value])
         fields.append((name, inner) if name in needed else (name, inner, _ABSENT))
     rename = {name: key for key, name in wanted.items()}
     narrow = msgspec.defstruct(type_.__name__, fields, rename=rename, forbid_unknown_fields=True, kw_only=True)
@@ -75,7 +75,7 @@ def _struct(type_: type[msgspec.Struct], values: Sequence[dict[Any, Any]]) -> _M
 
 
 def annotations_of(type_: type, names: Iterable[str]) -> list[Any]:
-    """Of these fields alone: the others may name many types."""
+    """Return the types of these fields only: resolving the others would import many types."""
     found = []
     for name in names:
         owner = next(each for each in type_.__mro__ if name in getattr(each, "__annotations__", {}))

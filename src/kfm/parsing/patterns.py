@@ -1,4 +1,4 @@
-"""Regular expressions: the part of the syntax that every RE2 takes alike, spelled out for it.
+"""Regular expressions: the part of the syntax that RE2 in every language reads alike, translated for RE2.
 
     characters   any, `.` (no line feed), classes `[a-z_]` `[^,]`, `\\d` `\\w` `\\s` and `\\D` `\\W` `\\S` (ASCII)
     escapes      \\t \\n \\r \\f \\v \\a, \\xhh, \\uhhhh, \\Uhhhhhhhh, and `\\` before what is no letter or digit
@@ -7,10 +7,10 @@
     places       ^ \\A and $ \\Z (the very end), \\b \\B (ASCII)
     flags        (?i) (the letters a to z), (?s) (`.` takes a line feed too), at the start or as (?i: )
 
-RE2 takes time in proportion to the text, so no value can keep a pattern busy. It has no look-around, no
-possessive repeats and no back-references. What depends on a release of Unicode (classes by property, the
-case of other letters) or on the engine's memory is refused here or written out, so that RE2 in C++ and in
-JavaScript answer alike.
+RE2 takes time in proportion to the text, so no value can make a match slow. It has no look-around, no
+possessive repeats and no back-references. Constructs that depend on a release of Unicode (classes by property,
+the case of other letters) or on the engine's memory are refused here or written out, so that RE2 in C++ and in
+JavaScript give the same result.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from functools import lru_cache
 
 MAX_PATTERN = 10_000
 MAX_NESTED = 50
-MAX_REPEAT = 1_000  # one in another counts as their product; RE2's own limit
+MAX_REPEAT = 1_000  # nested repeats count as their product; this is RE2's own limit
 MAX_SIZE = 10_000  # characters and classes with all repeats written out
 
 _HEX = "[0-9A-Fa-f]"
@@ -47,18 +47,18 @@ _FLAWS = (
 _KINDS = {"d": r"\d", "w": r"\w", "s": "[:space:]", "D": r"\D", "W": r"\W", "S": "[:^space:]"}
 _LETTERS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "a": 7, "b": 8}
 _PLACES = {r"\A": "^", r"\Z": "$"}
-_SET = "(?:[{}]{{1}})"  # the {1} keeps RE2 in C++ from reading [Kk]|x as (?i)k|x, which takes the sign of Kelvin too
+_SET = "(?:[{}]{{1}})"  # without {1}, RE2 in C++ reads [Kk]|x as (?i)k|x, which also matches the Kelvin sign
 
 
 class BadPattern(Exception):
-    """Says what is wrong, to follow on "is not a regular expression: "."""
+    """The text of this exception completes the sentence "is not a regular expression: "."""
 
     def __init__(self, what: str, at: int, instead: str = "") -> None:
         super().__init__(f"{what} at character {at + 1}" + (f" ({instead})" if instead else ""))
 
 
 def pattern_flaw(pattern: str) -> str:
-    """Why a text cannot be used as a pattern, or empty."""
+    """Return why a text is not a usable pattern, or an empty text."""
     try:
         compiled(pattern)
     except BadPattern as error:
@@ -68,14 +68,17 @@ def pattern_flaw(pattern: str) -> str:
 
 @lru_cache(maxsize=256)
 def compiled(pattern: str, whole: bool = True) -> Callable[[str], bool]:
-    """Whether a text matches from end to end, or not `whole`: whether some of it does."""
-    import re2  # not free to load, and few contracts have a pattern
+    """Return a function that says whether a text matches: all of it if `whole`, otherwise any part of it.
+
+    Raise BadPattern if the pattern is not usable.
+    """
+    import re2  # slow to import, and few data contracts have a pattern
 
     options = re2.Options()
     options.log_errors = False
     options.max_mem = 1 << 26
-    text = spelled(pattern)
-    if not whole and r"\B" in text:  # left to itself, a search may see one in the middle of a character
+    text = re2_syntax(pattern)
+    if not whole and r"\B" in text:  # a plain search may find \B inside the bytes of one character
         text, whole = f"(?s:.*?)(?:{text})(?s:.*)", True
     try:
         made = re2.compile(text, options)
@@ -85,7 +88,7 @@ def compiled(pattern: str, whole: bool = True) -> Callable[[str], bool]:
         some.Compile()
     except re2.error:
         raise BadPattern("more than RE2 has room for", 0) from None
-    # A set is several times faster to ask. Its memory may run out, but then it does not take (?s).* either.
+    # A set matches several times faster. If its memory runs out, it does not report (?s).* either.
     quick, exact = some.Match, made.fullmatch if whole else made.search
 
     def matches(value: str) -> bool:
@@ -96,23 +99,23 @@ def compiled(pattern: str, whole: bool = True) -> Callable[[str], bool]:
     return matches
 
 
-def spelled(pattern: str) -> str:
-    """The pattern in the words of RE2."""
+def re2_syntax(pattern: str) -> str:
+    """Return the pattern in the syntax of RE2. Raise BadPattern if it uses anything that is not supported."""
     if len(pattern) > MAX_PATTERN:
         raise BadPattern(f"more than {MAX_PATTERN:,} characters", MAX_PATTERN)
     if half := re.search("[\ud800-\udfff]", pattern):
         raise BadPattern("half a surrogate pair", half.start())
-    return _Speller(pattern).whole()
+    return _Re2Writer(pattern).whole()
 
 
-class _Speller:
+class _Re2Writer:
     def __init__(self, pattern: str) -> None:
         self._text = pattern
         self._at = 0
         self._any_case = False
-        self._size, self._deep = 0, 1  # of this group so far: with repeats written out; their largest product
-        self._last: tuple[int, int] | None = None  # the same of what a repeat here would repeat
-        self._outer: list[tuple[int, int, int, bool]] = []  # of the groups around: where begun, and as above
+        self._size, self._deep = 0, 1  # of this group: size with repeats written out, largest product
+        self._last: tuple[int, int] | None = None  # the same pair for the item that a repeat here would repeat
+        self._outer: list[tuple[int, int, int, bool]] = []  # enclosing groups: start, size, product, case
 
     def _fail(self, what: str, instead: str = "", at: int | None = None) -> BadPattern:
         return BadPattern(what, self._at if at is None else at, instead)
@@ -218,7 +221,7 @@ class _Speller:
         return _SET.format(negated + "".join(made))
 
     def _code(self, char: str, at: int) -> int | str:
-        """A character's number, or the kind of characters that an escape means."""
+        r"""Return a character's code point, or the RE2 class that an escape such as \\d stands for."""
         if len(char) == 1:
             return ord(char)
         if char[1] in _KINDS:

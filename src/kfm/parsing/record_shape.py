@@ -1,6 +1,6 @@
-"""Turns plain values into a record, or says in one line which key is wrong and what belongs there.
+"""Converts plain values into a record, or reports in one line which key is wrong and what it must hold.
 
-The fast way is msgspec's own; only when it refuses is the value walked again to name the place.
+msgspec converts. Only if it refuses does this module look for the place of the mistake.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 from kfm.errors import BadInput
 from kfm.parsing.documents import Document, Path, dotted
-from kfm.parsing.partial_structs import narrowly
+from kfm.parsing.partial_structs import convert_partial
 from kfm.parsing.yaml_scalars import kind
 
 T = TypeVar("T")
@@ -23,15 +23,15 @@ _ADD = "add it"
 
 
 def into(document: Document, type_: type[T]) -> T:
-    """The document as `type_`. Of several problems the first in the file is told."""
+    """Return the document as `type_`. Raise BadInput for the first problem in the file."""
     with contextlib.suppress(msgspec.ValidationError):
-        return narrowly(document.value, type_)
+        return convert_partial(document.value, type_)
     try:
         return msgspec.convert(document.value, type_, strict=True)
     except msgspec.ValidationError as error:
         wanted: Any = type_
         found = _problems(described(wanted), document.value, ())
-        # A misspelled key explains a missing one, so what is missing is told last.
+        # A misspelled key explains a missing one, so missing keys are reported last.
         problems = sorted(found, key=lambda problem: (problem[2] == _ADD, document.position(problem[0])))
         if not problems:
             raise BadInput(f"{document.where}: {str(error).splitlines()[0]}") from None
@@ -41,14 +41,14 @@ def into(document: Document, type_: type[T]) -> T:
 
 @lru_cache(maxsize=4)
 def described(type_: Any) -> Any:
-    """A type as msgspec describes it; not free."""
+    """Return msgspec's description of a type. Cached, because msgspec takes long."""
     from msgspec import inspect
 
     return inspect.type_info(type_)
 
 
 def nearest(name: str, known: list[str]) -> str:
-    """The known name a typing error most likely meant, or empty."""
+    """Return the known name that is closest to a misspelled one, or an empty text."""
     from difflib import get_close_matches
 
     plain = name.replace("-", "_").lower()[:80]
@@ -63,7 +63,7 @@ def unknown_key(path: Path, known: list[str]) -> _Problem:
 
 
 def bare(info: Any) -> Any:
-    """The type inside its annotations and beside a None."""
+    """Return the type without its annotations, and without None if that leaves one type."""
     from msgspec import inspect
 
     while isinstance(info, inspect.Metadata):
@@ -80,9 +80,9 @@ def _problems(info: Any, value: Any, path: Path) -> Iterator[_Problem]:
 
     if value is None and _nullable(info):
         return
-    info = _meant(bare(info), value)
+    info = _intended_type(bare(info), value)
     if isinstance(info, inspect.UnionType):
-        yield _wrong(path, " or ".join(_NOUNS[kind] for kind in _NOUNS if _offers(info, kind)), value)
+        yield _wrong(path, " or ".join(_TYPE_NAMES[kind] for kind in _TYPE_NAMES if _offers(info, kind)), value)
         return
     if isinstance(info, inspect.StructType):
         yield from _struct_problems(info, value, path)
@@ -106,8 +106,8 @@ def _problems(info: Any, value: Any, path: Path) -> Iterator[_Problem]:
         yield from _scalar_problems(info, value, path)
 
 
-# What a choice of types is called, in this order.
-_NOUNS = {"StrType": "text", "FloatType": "a number", "IntType": "a number", "BoolType": "true or false",
+# The names of the types of a union in a message, in this order.
+_TYPE_NAMES = {"StrType": "text", "FloatType": "a number", "IntType": "a number", "BoolType": "true or false",
           "StructType": "a mapping"}  # fmt: skip
 
 
@@ -116,8 +116,8 @@ def _offers(union: Any, kind: str) -> bool:
     return kind in found and not (kind == "IntType" and "FloatType" in found)
 
 
-def _meant(info: Any, value: Any) -> Any:
-    """Of several types the one that a value of this kind is meant to be; the choice itself if there is none."""
+def _intended_type(info: Any, value: Any) -> Any:
+    """Return the member of a union that fits the kind of this value, or the union itself if none does."""
     from msgspec import inspect
 
     if not isinstance(info, inspect.UnionType):

@@ -1,7 +1,7 @@
-"""JSON from anyone, read strictly, and which values have an exact JSON form at all.
+"""Parses JSON strictly, and decides which values have an exact JSON form.
 
-A value without one (NaN, an integer that a double cannot hold, half a surrogate pair) is refused with its place,
-never repaired. Integers may reach 2^53 either way: each of these is one double.
+A value without one (NaN, an integer that a double cannot hold, half a surrogate pair) is refused with its place and
+never repaired. Integers may go up to 2^53 in both directions: each of these is one double.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ MAX_INTEGER = 2**53
 
 
 def decode(body: bytes, where: str) -> Any:
-    """Read JSON from anyone: what comes back has a canonical form, and every key was there once.
+    """Parse JSON. The result has a canonical form, and no object repeats a key. Raise BadInput otherwise.
 
-    Digits that a double cannot hold are rounded as everywhere in JSON; numbers past the largest double are
-    refused instead, and so are integers past 2^53 unless their digits are those of a double in its one form, for
-    what we write we must be able to read. Of several problems the first that keeps the text from being
-    read is told, else the first in the value.
+    Digits beyond the precision of a double are rounded, as everywhere in JSON. Numbers larger than the largest double
+    are refused. Integers larger than 2^53 are refused too, unless the digits are exactly those that KFM writes for that
+    double. A syntax error is reported before a problem in a value.
     """
     import json
 
@@ -38,7 +37,7 @@ def decode(body: bytes, where: str) -> Any:
     def constant(_text: str) -> Any:
         return _Flaw("is NaN or Infinity, which JSON does not have", "write null instead")
 
-    def integer(text: str) -> Any:  # never int() of a hundred thousand digits
+    def integer(text: str) -> Any:  # int() of a hundred thousand digits would be slow
         if len(text) < 16:
             return int(text)
         return _large(text) if len(text) <= _LONGEST else _Flaw(*_PAST_INTEGERS)
@@ -53,13 +52,13 @@ def decode(body: bytes, where: str) -> Any:
     if b"\\u" in body or not all_plain((value,), MAX_DEPTH, []):
         try:
             exact_form(value, MAX_DEPTH)
-        except Unfit as unfit:
+        except NoJsonForm as unfit:
             raise _no_json(body.decode(), where) or unfit.refusal(where) from None
     return value
 
 
 def _no_json(text: str, where: str) -> BadInput | None:
-    """Why a text cannot be read as JSON, at the first place that keeps it from being read; None if it can."""
+    """Return the error for the first place where a text is not JSON; None if it is JSON."""
     from kfm.parsing.json_errors import TOO_DEEP, first_fault
 
     fault = first_fault(text, MAX_DEPTH)
@@ -73,11 +72,11 @@ def _no_json(text: str, where: str) -> BadInput | None:
     return BadInput(f"{where} is not JSON at line {line}, column {column}: {fault.reason}", hint="correct it there")
 
 
-_LONGEST = 22  # characters of an integer that is the one form of a double
+_LONGEST = 22  # characters of the longest integer that `ecmascript_number` writes
 
 
 def _large(text: str) -> int | float | _Flaw:
-    """An integer of many digits: exact up to 2^53, past it only as we write it ourselves."""
+    """Return an integer of many digits: exact up to 2^53, and beyond it only in the form that KFM writes."""
     whole = int(text)
     if -MAX_INTEGER <= whole <= MAX_INTEGER:
         return whole
@@ -85,12 +84,12 @@ def _large(text: str) -> int | float | _Flaw:
 
 
 _TOO_DEEP = (f"is nested deeper than {MAX_DEPTH} levels", "flatten it")
-_PAST_INTEGERS = ("is an integer past 2^53", "write it as text")
-_HALF_PAIR = ("holds half a surrogate pair", "remove it: it is no character")
+_PAST_INTEGERS = ("is an integer larger than 2^53", "write it as text")
+_HALF_PAIR = ("holds half a surrogate pair", "remove it: it is not a character")
 
 
 class _Flaw:
-    """Stands in what was read for what must not be; the walk that meets it knows its place."""
+    """Takes the place of a forbidden value while parsing; `exact_form` then reports it with its path."""
 
     __slots__ = ("hint", "what")
 
@@ -99,8 +98,8 @@ class _Flaw:
         self.hint = hint
 
 
-class Unfit(Exception):
-    """No canonical form. Gathers its place from the inside out while it is raised."""
+class NoJsonForm(Exception):
+    """A value has no canonical form. Callers add the path, innermost part first, while the exception rises."""
 
     def __init__(self, what: str, hint: str) -> None:
         super().__init__(what)
@@ -124,14 +123,15 @@ def _member(key: str) -> str:
     return f"[{printable(key)}]"
 
 
-CROWD = 10_000  # keys of one object: msgspec sorts more of them too deep for the stack, if most are sorted already
+CROWD = 10_000  # keys of one object: msgspec's sort overflows the stack on more, if most are sorted already
 
 
 def all_plain(values: Any, room: int, whole: list[float]) -> bool:
-    """Whether msgspec writes these values canonically, but for their keys and the floats put into `whole`.
+    """Return whether msgspec writes these values canonically, apart from the order of keys and the floats added to
+    `whole`.
 
-    One pass without a copy: it runs for every digest, so the checks are in the order of how often they
-    decide. `room` is how many more levels there may be; it also ends a list that holds itself.
+    It is one pass without a copy, because every digest runs it; frequent types are checked first. `room` is the number
+    of levels that may follow; it also ends a list that contains itself.
     """
     room -= 1
     for value in values:
@@ -168,7 +168,7 @@ def all_plain(values: Any, room: int, whole: list[float]) -> bool:
 
 
 def exact_form(value: Any, room: int) -> Any:
-    """A copy in plain types with odd floats spelled out, which msgspec writes canonically but for the order of keys."""
+    """Return a copy in plain types that msgspec writes canonically, apart from the order of keys. Raise NoJsonForm."""
     kind = type(value)
     if (kind is str and value.isascii()) or value is None or kind is bool:
         return value
@@ -180,7 +180,7 @@ def exact_form(value: Any, room: int) -> Any:
         return _object(value, room)
     if isinstance(value, int):
         if not -MAX_INTEGER <= value <= MAX_INTEGER:
-            raise Unfit(*_PAST_INTEGERS)
+            raise NoJsonForm(*_PAST_INTEGERS)
         return int(value)
     if isinstance(value, str):
         return _text(value)
@@ -188,18 +188,18 @@ def exact_form(value: Any, room: int) -> Any:
         members = _shallow(value)
         return _object(members, room) if isinstance(members, dict) else _array(members, room)
     if isinstance(value, _Flaw):
-        raise Unfit(value.what, value.hint)
-    raise Unfit(f"is of type {kind.__name__}, which JSON does not have", "convert it first")
+        raise NoJsonForm(value.what, value.hint)
+    raise NoJsonForm(f"is of type {kind.__name__}, which JSON does not have", "convert it first")
 
 
 def _array(items: list[Any] | tuple[Any, ...], room: int) -> list[Any]:
     if not room:
-        raise Unfit(*_TOO_DEEP)
+        raise NoJsonForm(*_TOO_DEEP)
     copy: list[Any] = []
     try:
         for item in items:
             copy.append(exact_form(item, room - 1))
-    except Unfit as unfit:
+    except NoJsonForm as unfit:
         unfit.inside_out.append(len(copy))
         raise
     return copy
@@ -207,29 +207,29 @@ def _array(items: list[Any] | tuple[Any, ...], room: int) -> list[Any]:
 
 def _object(members: dict[Any, Any], room: int) -> dict[str, Any]:
     if not room:
-        raise Unfit(*_TOO_DEEP)
+        raise NoJsonForm(*_TOO_DEEP)
     copy: dict[str, Any] = {}
     for key, item in members.items():
         if type(key) is not str or not key.isascii():
             if not isinstance(key, str):
-                raise Unfit(f"has a key of type {type(key).__name__}", "use text keys")
+                raise NoJsonForm(f"has a key of type {type(key).__name__}", "use text keys")
             key = _text(key)
         try:
             copy[key] = exact_form(item, room - 1)
-        except Unfit as unfit:
+        except NoJsonForm as unfit:
             unfit.inside_out.append(key)
             raise
     return copy
 
 
 def _shallow(record: msgspec.Struct) -> dict[str, Any] | list[Any]:
-    """One level of a record, with the names, tag and omissions its class declares."""
+    """Return one level of a record with the names, tag and omissions that its class declares."""
     try:
         shown = msgspec.to_builtins(record, enc_hook=lambda _other: None)
     except RecursionError:
-        raise Unfit(*_TOO_DEEP) from None
+        raise NoJsonForm(*_TOO_DEEP) from None
     except TypeError:
-        raise Unfit("has a key that is no text", "use text keys") from None
+        raise NoJsonForm("has a key that is no text", "use text keys") from None
     if isinstance(shown, list):
         values = astuple(record)
         return [*shown[: len(shown) - len(values)], *values]  # the tag comes first
@@ -241,7 +241,7 @@ def _text(value: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise Unfit(*_HALF_PAIR) from None
+        raise NoJsonForm(*_HALF_PAIR) from None
     return str.__str__(value)
 
 
@@ -252,12 +252,13 @@ def _double(value: float) -> int | float | msgspec.Raw:
         if 1e-5 <= abs(value) < 1e15:
             return value
     elif value - value != 0:
-        raise Unfit("is not a finite double", "use null where there is no value")
+        raise NoJsonForm("is not a finite double", "use null where there is no value")
     return msgspec.Raw(ecmascript_number(value).encode())
 
 
 def ecmascript_number(value: float) -> str:
-    """As Number::toString writes a finite double: the shortest digits that read back, plain from 1e-6 up to 1e21."""
+    """Format a finite double as JavaScript's Number::toString does: the shortest exact digits, plain from 1e-6 to
+    1e21."""
     if value == 0:
         return "0"
     sign = "-" if value < 0 else ""

@@ -1,7 +1,8 @@
-"""The directories of a TIFF file, read without decoding anything. In Python: it may come from anyone.
+"""Reads the directories of a TIFF file without decoding pixels, in Python because the file is not trusted.
 
-TIFF 6.0 and BigTIFF. A cloud-optimized one is what OGC 21-026 calls so: every image is tiled (or small), the
-directories stand before the pixels, overviews become smaller and their pixels stand before those of the full image.
+It reads TIFF 6.0 and BigTIFF. A file is cloud-optimized by OGC 21-026 if every image is tiled (or small), the
+directories come before the pixels, and each overview is smaller than the image before it with its pixels earlier in the
+file.
 """
 
 from __future__ import annotations
@@ -20,22 +21,22 @@ WIDTH, HEIGHT, SUBFILE, STRIP_OFFSETS, TILE_WIDTH, TILE_OFFSETS, TILE_SIZES = 25
 
 
 class NoTiff(Exception):
-    """The bytes are not what they say they are."""
+    """The bytes are not a valid TIFF file."""
 
 
 class Image(NamedTuple):
-    """One directory."""
+    """The entries of one directory that describe its image."""
 
     at: int
     width: int
     height: int
     is_mask: bool
     is_tiled: bool
-    first: int  # byte of its pixels; 0: it has none
+    first: int  # offset of its first pixels; 0 if it has none
 
 
 def images(file: BinaryIO) -> list[Image]:
-    """Of all directories, in their order. Raises NoTiff."""
+    """Return the images of all directories, in file order. Raise NoTiff."""
     head = _read(file, 0, 16)
     order = {b"II": "<", b"MM": ">"}.get(head[:2])
     if order is None:
@@ -71,7 +72,7 @@ def is_cloud_optimized(file: BinaryIO) -> bool:
     if any(not image.is_tiled and max(image.width, image.height) > SMALL for image in found):
         return False
     if not layers or (len(layers) == 1 and max(layers[0].width, layers[0].height) > SMALL):
-        return False  # nothing to look at from afar
+        return False  # a large image without overviews
     places = [image.at for image in found]
     pixels = [image.first for image in found if image.first]
     if places != sorted(places) or (pixels and places[-1] > min(pixels)):
@@ -110,7 +111,8 @@ def _directory(file: BinaryIO, at: int, order: str, big: bool) -> tuple[Image, i
 
 
 def _check_end(file: BinaryIO, entry: tuple[int, int, bytes], order: str) -> None:
-    """What an entry says must be there: readers pass over one of which the end is missing, such as where it lies."""
+    """Raise NoTiff if the values of an entry lie beyond the end of the file: other readers silently ignore such an
+    entry, and with it for example the position of the image."""
     kind, count, inline = entry
     size = _SIZES.get(kind, 1) * count
     if size > len(inline):

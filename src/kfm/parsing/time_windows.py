@@ -1,4 +1,4 @@
-"""Windows of time: from one day to another, both of them in it. A length of time is one that ends today."""
+"""Time windows: from a first day to a last day, both included. A duration such as P30D ends today."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from kfm.parsing.lazy_regex import pattern
 
 _LENGTH = pattern(r"P(?:([0-9]{1,4})W|(?:([0-9]{1,4})Y)?(?:([0-9]{1,4})M)?(?:([0-9]{1,6})D)?)")
 _PART = pattern(r"([0-9]{4})(?:-([0-9]{2}))?")
-EARLIEST = 1000  # years before it are written otherwise here and there
+EARLIEST = 1000  # earlier years are written in several ways
 
 
 def interval(text: str, today: str) -> str:
-    """The window as `2026-01-01/2026-01-31`; `P30D` begins thirty days before today and ends today."""
+    """Return the window as `2026-01-01/2026-01-31`; `P30D` begins thirty days before today and ends today.
+
+    Raise BadInput if the text is neither two days nor a duration.
+    """
     first, slash, last = text.partition("/")
     if slash and is_date(first) and is_date(last) and first <= last:
         return text
@@ -23,14 +26,14 @@ def interval(text: str, today: str) -> str:
     begin = "" if slash or found is None or text == "P" else _begin(found, today)
     if not begin:
         raise BadInput(
-            "--window is neither two days nor a length of time",
+            "--window is neither two days nor a duration",
             hint="write 2026-01-01/2026-01-31, the earlier day first, or P30D for the last thirty days",
         )
     return f"{begin}/{today}"
 
 
 def _begin(found: re.Match[str], today: str) -> str:
-    """So long before today; empty where that is too long ago. A month has as many days as it has."""
+    """Return the day that lies one duration before today, or an empty text if it lies before the year 1000."""
     weeks, years, months, days = (int(part or 0) for part in found.groups())
     day = date.fromisoformat(today)
     count = day.year * 12 + day.month - 1 - 12 * years - months
@@ -46,7 +49,7 @@ def _begin(found: re.Match[str], today: str) -> str:
 
 
 def within(window: str, text: str) -> bool | None:
-    """Whether any of a day, month, year or moment lies in the window; None: it is none of them."""
+    """Return whether a day, month, year or instant overlaps the window; None if the text is none of these."""
     text = text.strip()
     if is_moment(text):
         text = text[:10]

@@ -1,6 +1,6 @@
-"""Geometries in well-known binary: where they lie, of which kind they are, and as GeoJSON.
+"""Geometries in well-known binary (WKB): their bounding box, their kind, and their GeoJSON form.
 
-Every count is held against the bytes there are before it is believed.
+Every count is compared with the bytes that are left before it is used.
 """
 
 from __future__ import annotations
@@ -11,45 +11,45 @@ from typing import Any
 
 _DEEPEST = 8
 _POINT = Struct("<BIdd")
-_PARTS = {4: 1, 5: 2, 6: 3, 7: 0}  # multi and collection: of which kind its parts are; 0: any
+_PARTS = {4: 1, 5: 2, 6: 3, 7: 0}  # multi-geometries and collections: the kind of their parts; 0: any
 KINDS = ("", "Point", "LineString", "Polygon", "MultiPoint", "MultiLineString", "MultiPolygon", "GeometryCollection")
 Box = tuple[float, float, float, float]
 
 
 class NoGeometry(ValueError):
-    """The bytes are no geometry; the text says why, and holds nothing of them."""
+    """The bytes are not a geometry. The text gives the reason and quotes none of the bytes."""
 
 
 def box_of(body: bytes) -> Box | None:
-    """West, south, east, north of all positions; None if there are none."""
+    """Return west, south, east and north of all positions; None if there are none. Raise NoGeometry."""
     if len(body) == 21 and body[0] == 1:
         _, kind, x, y = _POINT.unpack(body)
         if kind == 1 and isfinite(x) and isfinite(y):
             return x, y, x, y
-    reader = _Reader(body)
+    reader = _WkbReader(body)
     reader.geometry(0, 0)
     if reader.at != len(body):
-        raise NoGeometry("there are bytes behind the geometry")
+        raise NoGeometry("bytes follow the geometry")
     return reader.box
 
 
 def kind_of(body: bytes) -> str:
-    """Its kind in the words of GeoParquet, such as `Polygon` or `Point Z`. Of a geometry that `box_of` can read."""
+    """Return the kind as GeoParquet names it, such as `Polygon` or `Point Z`. `box_of` must have accepted the bytes."""
     (code,) = unpack_from("<I" if body[0] else ">I", body, 1)
     kind, high, _ = _meaning(code)
     return KINDS[kind] + (" Z" if high else "")
 
 
 def _meaning(code: int) -> tuple[int, bool, int]:
-    """The kind, whether positions have a height, and how many numbers each has."""
+    """Return the kind, whether positions have a height, and the count of numbers per position."""
     thousand = (code & 0x0FFFFFFF) // 1000
     high, measured = bool(code >> 31) or thousand in (1, 3), bool(code >> 30 & 1) or thousand in (2, 3)
     return (code & 0x0FFFFFFF) % 1000, high, 2 + high + measured
 
 
 def as_geojson(body: bytes) -> dict[str, Any]:
-    """As a geometry of GeoJSON, with heights and without measures."""
-    box_of(body)  # from here on its counts can be believed
+    """Return the GeoJSON geometry, with heights and without measures. Raise NoGeometry."""
+    box_of(body)  # checks every count
     return _built(body, 0)[0]
 
 
@@ -90,7 +90,7 @@ def _built(body: bytes, at: int) -> tuple[dict[str, Any], int]:
     return {"type": KINDS[kind], "coordinates": [part["coordinates"] for part in parts]}, at
 
 
-class _Reader:
+class _WkbReader:
     def __init__(self, body: bytes) -> None:
         self.at = 0
         self.box: Box | None = None
@@ -101,7 +101,7 @@ class _Reader:
             raise NoGeometry("the geometry is cut off")
 
     def _count(self, order: str, least: int) -> int:
-        """How many follow, each of at least so many bytes."""
+        """Read a count of items that take at least `least` bytes each."""
         self._need(4)
         (count,) = unpack_from(order + "I", self._body, self.at)
         self.at += 4
@@ -116,14 +116,14 @@ class _Reader:
         order = "<" if first else ">"
         (code,) = unpack_from(order + "I", self._body, self.at + 1)
         self.at += 5
-        if code & 0x20000000:  # with the number of a coordinate system, which is stepped over
+        if code & 0x20000000:  # the number of a coordinate system follows and is skipped
             self._need(4)
             self.at += 4
         flags = (code >> 31 & 1) + (code >> 30 & 1)
         code &= 0x0FFFFFFF
         kind, size = code % 1000, 2 + flags + (0, 1, 1, 2)[code // 1000] if code < 4000 else 0
         if not size or not 1 <= kind <= 7 or (wanted and kind != wanted):
-            raise NoGeometry("the geometry is of no kind that is known")
+            raise NoGeometry("the geometry is of an unknown kind")
         if kind == 1:
             self._positions(order, 1, size, point=True)
         elif kind == 2:
@@ -143,7 +143,7 @@ class _Reader:
         self.at += 8 * count * size
         xs, ys = found[0::size], found[1::size]
         if point and isnan(xs[0]) and isnan(ys[0]):
-            return  # the point that is nowhere
+            return  # an empty point
         if not (all(map(isfinite, xs)) and all(map(isfinite, ys))):
             raise NoGeometry("a coordinate is not a finite number")
         box = min(xs), min(ys), max(xs), max(ys)

@@ -1,9 +1,9 @@
-"""Reads plain YAML: mappings and lists by indentation or in brackets, and texts, quoted or not.
+"""Parses plain YAML: mappings and lists by indentation or in brackets, and texts, quoted or not.
 
-It is that part of YAML which readers of any version take alike, so that a file means the same in every
-language: node/plain_yaml.mjs is this file line by line. What could mean two things, or could make a small
-file large, is refused with its place: tags, anchors, aliases, merge keys, duplicate keys, keys that are no
-text, pairs in lists, a second document.
+It accepts the part of YAML that parsers of every version read alike, so that a file means the same in every language;
+node/plain_yaml.mjs follows this file line by line. It refuses, with the position, syntax that has two meanings or that
+makes a small file large: tags, anchors, aliases, merge keys, duplicate keys, keys that are not text, pairs in lists, a
+second document.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ Path = tuple[str | int, ...]
 
 
 class Yaml(Texts):
-    """One text on its way to a value, and where each part of it stands."""
+    """Parses one text and records the position of each part."""
 
     def __init__(self, text: str, fail: Callable[[int, str, str], NoReturn]) -> None:
         super().__init__(text, fail)
         self.places: dict[Path, int] = {}
-        self._outermost = 0  # where the brackets opened that no others are around
-        self._margin = -1  # how far that is indented which they belong to
+        self._outermost = 0  # where the outermost brackets opened
+        self._margin = -1  # the indentation of the line that the brackets belong to
 
     # -- the document
 
@@ -45,7 +45,7 @@ class Yaml(Texts):
         self._note((), self.at)
         value = self._node(-1, (), 0) if self.column >= 0 else None
         if self.column >= 0:
-            self._wrong(self.at, "the indentation does not fit the lines before")
+            self._wrong(self.at, "the indentation does not fit the lines before it")
         while self._marked("..."):
             self._past_marker()
         if self.at < len(self.text):
@@ -57,15 +57,15 @@ class Yaml(Texts):
 
     def _past_marker(self) -> None:
         self.at += 3
-        self._line_end("something stands beside --- or ...")
+        self._line_end("more text follows --- or ... on its line")
 
-    # -- what may not be
+    # -- refused syntax
 
     def _note(self, path: Path, at: int) -> None:
-        """Where a value stands: a member of a mapping where its key does."""
+        """Record the position of a value; that of a mapping's member is the position of its key."""
         self.places.setdefault(path, at)
         if len(self.places) > MAX_VALUES:
-            self._fail(at, f"holds more than {MAX_VALUES} values", "a file of settings is small")
+            self._fail(at, f"holds more than {MAX_VALUES} values", "keep data out of settings files")
 
     def _guard(self) -> None:
         here = self._here()
@@ -83,7 +83,7 @@ class Yaml(Texts):
     # -- by indentation
 
     def _node(self, parent: int, path: Path, depth: int) -> Any:
-        """What begins here, in `column`, as part of what is indented by `parent`."""
+        """Parse the value that begins here, in `column`, inside a value that is indented by `parent`."""
         self._guard()
         if self._is_item():
             return self._list(path, depth)
@@ -118,7 +118,7 @@ class Yaml(Texts):
 
     def _fits(self, column: int) -> None:
         if self.column > column:
-            self._wrong(self.at, "the indentation does not fit the lines before")
+            self._wrong(self.at, "the indentation does not fit the lines before it")
 
     def _mapping(self, path: Path, depth: int) -> dict[str, Any]:
         self._deeper(depth)
@@ -127,7 +127,7 @@ class Yaml(Texts):
         while self.column == column:
             self._guard()
             if self._is_item():
-                self._wrong(self.at, "a list item stands among the keys of a mapping")
+                self._wrong(self.at, "a list item is among the keys of a mapping")
             end = self._key_end()
             if end < 0:
                 self._wrong(self.at, "here a key and its colon are expected")
@@ -149,7 +149,7 @@ class Yaml(Texts):
         return found
 
     def _inline(self, parent: int, path: Path, depth: int) -> Any:
-        """A text, or what stands in brackets; then the line must end."""
+        """Parse a text or a value in brackets; the line must end after it."""
         start = self.at
         here = self._here()
         if here in ("|", ">"):
@@ -159,13 +159,13 @@ class Yaml(Texts):
             value = self._flow(path, depth)
             if self._colon(self.at) >= 0:
                 self._fail(start, "a key must be text", "quote it if it begins with [ or {")
-            self._line_end("something stands after a closing bracket")
+            self._line_end("more text follows a closing bracket")
             return value
         if here in QUOTES:
             text = self._quoted(parent)
             if self._colon(self.at) >= 0:
                 self._wrong(self._colon(self.at), "mapping values are not allowed here")
-            self._line_end("something stands after a quoted text")
+            self._line_end("more text follows a quoted text")
             return text
         self._may_begin(brackets=False)
         return plain(self._plain_lines(parent), lambda what, hint: self._fail(start, what, hint))
@@ -173,7 +173,7 @@ class Yaml(Texts):
     # -- keys
 
     def _key_end(self) -> int:
-        """Where the key ends that begins here, if its colon is on this line; else -1."""
+        """Return where the key that begins here ends if its colon is on this line; else -1."""
         here = self._here()
         if here in QUOTES:
             return self._quoted_key_end(here)
@@ -196,7 +196,8 @@ class Yaml(Texts):
                 return at + 1 if self._colon(at + 1) >= 0 else -1
 
     def _key(self, end: int, found: dict[str, Any]) -> str:
-        """The key from here to `end`; if it is quoted, moves over it. It must be text, and new."""
+        """Return the key from here to `end`, and move over it if it is quoted. A key must be text and must not
+        repeat."""
         start = self.at
         if self._here() in QUOTES:
             key: Any = self._quoted(self._margin)
@@ -230,7 +231,7 @@ class Yaml(Texts):
             self._note(here, self.at)
             items.append(self._flow_value(here, depth + 1))
             if self._in_flow(start) == ":":
-                self._wrong(self.at, "a pair stands in a list", "write it as {key: value}")
+                self._wrong(self.at, "a pair is in a list", "write it as {key: value}")
             self._separated("]")
         self.at += 1
         return items
@@ -263,7 +264,7 @@ class Yaml(Texts):
         return found
 
     def _in_flow(self, start: int) -> str:
-        """Moves to what is no space, line end or comment; what opened at `start` must be closed before the end."""
+        """Move over spaces, line ends and comments. Fail if the text ends before the bracket at `start` is closed."""
         line = -1
         while True:
             spaces = self._skip(SPACES)
@@ -281,13 +282,14 @@ class Yaml(Texts):
             return here
 
     def _indented(self, line: int, *, closes: bool) -> None:
-        """A line in brackets is indented further than what they belong to; what closes them may be as far."""
+        """Fail unless a line in brackets is indented further than the line they belong to; a closing bracket may be
+        level."""
         indent = self._indentation(line)
         if indent > self._margin or (closes and line + indent == self.at and indent == self._margin):
             return
         if line + indent < self.at:
             self._wrong(line + indent, "a tab where spaces belong", "indent with spaces, never tabs")
-        what = "a line in brackets must be indented further than what they belong to"
+        what = "a line in brackets must be indented further than the line that opens them"
         self._wrong(self.at, what, "indent it, or close the bracket before it")
 
     def _separated(self, closing: str) -> None:

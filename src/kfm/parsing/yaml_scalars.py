@@ -1,4 +1,4 @@
-"""What a text without quotes stands for: null, true, false, a number, or itself (YAML 1.2, core schema)."""
+"""The value of a YAML text without quotes: null, true, false, a number, or the text (YAML 1.2, core schema)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NO_NUMBER = pattern(r"[+-]?\.(?:inf|nan)\Z", re.IGNORECASE | re.ASCII)
 
 
 def plain(text: str, fail: Fail) -> Any:
-    """The value of a text without quotes. A number without a fraction is an integer, however it is written."""
+    """Return the value of a text without quotes. A number without a fraction becomes an integer."""
     if text in ("", "~", "null", "Null", "NULL"):
         return None
     if text in ("true", "True", "TRUE"):
@@ -31,7 +31,7 @@ def plain(text: str, fail: Fail) -> Any:
     if _INTEGER.match(text):
         digits = text.lstrip("+-")
         if len(digits) > 1 and digits[0] == "0":
-            fail("a number with a leading zero reads as octal to some", "drop the zero, or quote the text")
+            fail("some parsers read a number with a leading zero as octal", "drop the zero, or quote the text")
         return _integer(text, 10, fail)
     if _OTHER_BASE.match(text):
         return _integer(text[2:], 16 if text[1] == "x" else 8, fail)
@@ -44,19 +44,19 @@ def plain(text: str, fail: Fail) -> Any:
 
 
 def whole(number: float) -> int | float:
-    """An integer where it is one that a double holds exactly: JSON and YAML do not tell 1.0 from 1."""
+    """Return an integer if a double holds it exactly: JSON and YAML do not distinguish 1.0 from 1."""
     return int(number) if number.is_integer() and abs(number) <= MAX_INTEGER else number
 
 
 def _integer(digits: str, base: int, fail: Fail) -> int:
     number = int(digits, base) if len(digits) <= 64 else MAX_INTEGER + 1
     if abs(number) > MAX_INTEGER:
-        fail("an integer is past 2^53", "use a smaller one, or quote the text")
+        fail("an integer is larger than 2^53", "use a smaller one, or quote the text")
     return number
 
 
 def kind(value: Any) -> str:
-    """What a value is, for a message; never the value itself."""
+    """Name the kind of a value for a message; the value itself is never shown."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):

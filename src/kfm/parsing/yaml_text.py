@@ -1,6 +1,6 @@
-"""The texts of plain YAML: without quotes, in quotes, and of whole lines; and how a reader moves among them.
+"""The texts of plain YAML (without quotes, in quotes, in block lines) and the cursor that moves over them.
 
-node/yaml_texts.mjs is this file line by line.
+node/yaml_texts.mjs follows this file line by line.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _HEXADECIMAL = pattern(r"[0-9a-fA-F]+\Z")
 
 
 class Texts:
-    """A text that is being read. Between two values `at` is where the next content begins, and `column` how far
-    it is indented; -1 where the document ends."""
+    """A text and a cursor. Between two values `at` is the start of the next content and `column` its indentation;
+    `column` is -1 at the end of the document."""
 
     def __init__(self, text: str, fail: Callable[[int, str, str], NoReturn]) -> None:
         self.text = text
@@ -45,7 +45,7 @@ class Texts:
     def _wrong(self, at: int, what: str, hint: str = "correct it there") -> NoReturn:
         self._fail(at, f"not YAML: {what}", hint)
 
-    # -- moving on
+    # -- the cursor
 
     def _here(self) -> str:
         return self.text[self.at : self.at + 1]
@@ -54,7 +54,7 @@ class Texts:
         return self.text[self.at + 1 : self.at + 2]
 
     def _skip(self, what: re.Pattern[str]) -> str:
-        """Moves over what matches here, and gives it."""
+        """Move over the text that matches here, and return it."""
         start = self.at
         self.at = what.match(self.text, start).end()  # type: ignore[union-attr]
         return self.text[start : self.at]
@@ -63,11 +63,11 @@ class Texts:
         return _MARKER.match(self.text, at) is not None
 
     def _indentation(self, line: int) -> int:
-        """How many spaces the line begins with that starts at `line`."""
+        """Return the number of spaces at the start of the line that begins at `line`."""
         return len(_INDENTATION.match(self.text, line)[0])  # type: ignore[index]
 
     def _content(self) -> None:
-        """From the start of a line to the next that holds more than spaces and a comment."""
+        """Move from the start of a line to the next line with content, past blank lines and comments."""
         while True:
             start = self.at
             self._skip(_INDENTATION)
@@ -86,21 +86,21 @@ class Texts:
             return
 
     def _ends(self) -> bool:
-        """Whether the line holds nothing more but spaces and a comment. Moves over those."""
+        """Move over spaces and a comment; return whether the line ends there."""
         spaces = self._skip(SPACES)
         if self._here() == "#" and spaces:
             self._skip(LINE)
         return self._here() in ("", "\n")
 
     def _line_end(self, otherwise: str) -> None:
-        """To the content after this line, which must hold nothing more."""
+        """Move to the content after this line. Raise `otherwise` if the line holds more text."""
         if not self._ends():
             self._wrong(self.at, otherwise)
         self.at = min(self.at + 1, len(self.text))
         self._content()
 
     def _colon(self, at: int) -> int:
-        """Where the colon stands that makes a key of what ends at `at`; -1 if there is none."""
+        """Return the position of the colon that makes a key of the text ending at `at`, or -1."""
         at = SPACES.match(self.text, at).end()  # type: ignore[union-attr]
         return at if self.text[at : at + 1] == ":" and self.text[at + 1 : at + 2] in BLANK else -1
 
@@ -117,7 +117,7 @@ class Texts:
             self._wrong(self.at, f"a text without quotes cannot begin with {here}", "put it in quotes")
 
     def _plain_end(self, at: int, ordinary: re.Pattern[str]) -> int:
-        """Where a text without quotes stops on its line: before a comment or a colon, in brackets before
+        """Return where a text without quotes ends on its line: before a comment or a colon, and inside brackets before
         punctuation."""
         while True:
             at = ordinary.match(self.text, at).end()  # type: ignore[union-attr]
@@ -130,7 +130,7 @@ class Texts:
             at += 1
 
     def _plain_lines(self, parent: int) -> str:
-        """A text, and the lines below it in which it goes on."""
+        """Return a text without quotes, including the lines on which it continues."""
         out = ""
         joint = ""
         while True:
@@ -146,7 +146,8 @@ class Texts:
         return out
 
     def _joint(self, parent: int) -> str:
-        """What joins the next line to a text that goes on in it; empty, and not moved, if it does not."""
+        """Return the characters that join the next line to this text; if the text ends here, return nothing and do not
+        move."""
         before = self.at
         self._skip(SPACES)
         gap, indent, start = self._blank_lines()
@@ -157,8 +158,11 @@ class Texts:
         return "\n" * gap or " "
 
     def _blank_lines(self) -> tuple[int, int, int]:
-        """Moves over a line end and what is blank after it. How many lines were, or -1 if this is no line end;
-        by how many spaces the line is indented that is not, and where it starts."""
+        """Move over a line end and the blank lines after it.
+
+        Return the number of blank lines (-1 if there is no line end here), and the indentation and the start of the
+        line that follows them.
+        """
         gap, indent, start = -1, 0, self.at
         while self._here() == "\n":
             self.at += 1
@@ -196,7 +200,7 @@ class Texts:
                 return out
 
     def _fold(self, start: int, parent: int) -> int:
-        """Moves to where a quoted text goes on; how many blank lines there are before."""
+        """Move to where a quoted text continues; return the number of blank lines before it."""
         gap, indent, line = self._blank_lines()
         if self._here() and (indent <= parent or (not indent and self._is_marker(line))):
             self._wrong(start, "a quoted text is not closed", "close it")
@@ -210,12 +214,13 @@ class Texts:
         if letter in _DIGITS:
             return self._code()
         if letter not in _ESCAPES:
-            self._wrong(self.at, "a backslash before what needs none", "write \\\\ for a backslash itself")
+            self._wrong(self.at, "a backslash before a character that needs none", "write \\\\ for a backslash itself")
         self.at += 2
         return _ESCAPES[letter]
 
     def _code(self) -> str:
-        """A character by its number. Two that are halves of one, as JSON writes it, are that one."""
+        """Return the character of a numeric escape. Two escapes of a surrogate pair, as JSON writes it, are one
+        character."""
         begun = self.at
         code = self._number()
         if 0xD800 <= code < 0xDC00 and self.text.startswith("\\u", self.at):
@@ -223,7 +228,7 @@ class Texts:
             if 0xDC00 <= low < 0xE000:
                 return chr(0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00))
         if code > 0x10FFFF or 0xD800 <= code < 0xE000:
-            self._wrong(begun, "an escape stands for no character")
+            self._wrong(begun, "this escape is no character")
         return chr(code)
 
     def _number(self) -> int:
@@ -237,16 +242,16 @@ class Texts:
     # -- texts of whole lines
 
     def _block_text(self, parent: int) -> str:
-        """The lines below `|` or `>`, without their indentation."""
+        """Return the lines below `|` or `>` without their indentation."""
         folded = self._here() == ">"
         header = _HEADER.match(self.text, self.at)
         if header is None:
-            self._wrong(self.at, "beside | or > only + or - and a digit may stand")
+            self._wrong(self.at, "after | or > only + or - and a digit may follow")
         keep = header[1] or header[4]
         digit = header[2] or header[3]
         self.at = header.end()
         if not self._ends():
-            self._wrong(self.at, "beside | or > only + or - and a digit may stand")
+            self._wrong(self.at, "after | or > only + or - and a digit may follow")
         self.at = min(self.at + 1, len(self.text))
         least = max(parent + 1, 1)
         indent = least + int(digit) - 1 if digit else self._first_indentation(least)
@@ -259,17 +264,17 @@ class Texts:
             lines.append(line[indent:])
             ended = self.at + len(line) < len(self.text)
             if not ended and not line.strip(" ") and (keep == "+" or (lines[-1] and not keep)):
-                what = "the last line is only spaces, and has no line end: readers take it in two ways"
+                what = "the last line holds only spaces and has no line end, which YAML parsers read differently"
                 self._fail(self.at, what, "remove the spaces, or end the line")
             self.at = min(self.at + len(line) + 1, len(self.text))
         after = self.at + self._indentation(self.at)
-        if self.text[after : after + 1] == "\t":  # even of a blank line: it could be one of the text
+        if self.text[after : after + 1] == "\t":  # also on a blank line, which could belong to the text
             self._wrong(after, "a tab where spaces belong", "indent with spaces, never tabs")
         self._content()
         return _joined(lines, folded, keep, ended)
 
     def _first_indentation(self, least: int) -> int:
-        """By how much the first line of a text is indented that is not blank."""
+        """Return the indentation of the first line that is not blank."""
         at = self.at
         widest = least
         while True:
@@ -287,8 +292,8 @@ class Texts:
 
 
 def _joined(lines: list[str], folded: bool, keep: str | None, ended: bool) -> str:
-    """The lines of a text as one. `keep`: `+` keeps all line ends after it, `-` none; else it is one, if there is
-    any. `ended`: the last line has one."""
+    """Return the lines as one text. `keep` is `+` to keep all line ends after it and `-` to keep none; otherwise at
+    most one stays. `ended` says whether the last line has a line end."""
     full = len(lines)
     while full and not lines[full - 1]:
         full -= 1

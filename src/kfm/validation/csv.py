@@ -22,7 +22,7 @@ from typing import BinaryIO, NamedTuple
 from kfm.errors import BadInput
 from kfm.model.csv_format import Block, Columns
 from kfm.model.records import DataContract
-from kfm.parsing.encodings import writing
+from kfm.parsing.encodings import output_codec
 from kfm.validation.column_rules import REMEMBERED, ColumnCheck
 from kfm.validation.findings import MAX_FINDINGS, NOTE, SOURCE, Outcome, Violation
 from kfm.validation.partition_values import Partitions
@@ -102,7 +102,7 @@ class _Accepted:
         self._lines: list[str] = []
         # Until Python 3.13 a lone \r is quoted only if the line ending has one.
         self._writer = csv.writer(_Sink(self._lines.append), delimiter=contract.delimiter, lineterminator="\r\n")
-        self._codec, self._mark = writing(contract.encoding)
+        self._codec, self._mark = output_codec(contract.encoding)
 
     def begin(self, passed: int) -> None:
         """Start with the first `passed` rows, read once more: none of them was changed."""

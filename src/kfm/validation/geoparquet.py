@@ -59,7 +59,7 @@ def described(tail: bytes) -> dict[str, Any]:
     """Of the last bytes of a file: where it lies, in degrees, if it says so."""
     footer = footer_of(tail)
     try:
-        geometry = geometry_of(footer.said.get(GEO)) if footer is not None else None
+        geometry = geometry_of(footer.metadata.get(GEO)) if footer is not None else None
     except ValueError:
         return {}
     if geometry is None or geometry.bbox is None or geometry.crs.upper() not in DEGREES:

@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import BinaryIO
 
 from kfm.model.records import DataContract
-from kfm.parsing.encodings import KNOWN, encoding_of, opened
+from kfm.parsing.encodings import KNOWN, encoding_of, input_codec
 from kfm.validation.findings import SOURCE, Outcome, Unreadable
 
 BLOCK = 1 << 16
@@ -25,7 +25,7 @@ def text_blocks(body: BinaryIO, encoding: str) -> Iterator[str]:
     chunk = body.read(BLOCK)
     while 0 < len(chunk) < 3 and (more := body.read(BLOCK)):
         chunk += more
-    codec, mark = opened(encoding, chunk)
+    codec, mark = input_codec(encoding, chunk)
     decoder = codecs.getincrementaldecoder(codec)("strict")
     final = not chunk
     chunk = chunk[mark:]

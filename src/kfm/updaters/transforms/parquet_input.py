@@ -107,7 +107,7 @@ def box_of_accepted(read: Reader, source: str) -> list[float] | None:
         while piece := body.read(MOST_FOOTER):
             tail = (tail + piece)[-2 * MOST_FOOTER :]
     footer = footer_of(tail)
-    crs, box = _said(footer.said.get(GEO) if footer is not None else None)
+    crs, box = _said(footer.metadata.get(GEO) if footer is not None else None)
     return box if crs in DEGREES else None
 
 

@@ -11,9 +11,10 @@ from tests.project.bans import ROOT
 
 PAGE = ROOT / "docs" / "glossary.md"
 NEEDED = """
-walk, run, version, manifest, ref, journal, receipt, ledger, held, frozen, gate, promotion, withdrawal, recall, label,
-seal, follower, sink, dataset, source, updater, contract, key, plan, step, trigger, intent, commit, resume, lease,
-digest, object, zone, quarantine, rollback, schedule, backfill, NOOP, masking, steward, partition, switch, dry run
+stage, run, version, manifest, ref, journal, receipt, ledger, held, frozen, gate, promotion, withdrawal, recall, label,
+encryption, follower, sink, dataset, source, updater, contract, key, plan, step, trigger, intent, commit, resume, lease,
+digest, object, zone, quarantine, rollback, schedule, backfill, NOOP, masking, steward, partition, freeze flag, dry run,
+change request, labels in force, message, leader lease
 """
 TERMS = {" ".join(term.split()) for term in NEEDED.split(",")}
 # Commands that are named by a thing, and the word under which it is told. The others are verbs, or named by their work.
@@ -77,6 +78,13 @@ def test_the_words_of_the_records_are_the_words_of_the_page() -> None:
         said = re.findall(r"`([^`]+)`", told[term])
         missing = [word for word in get_args(words) if word not in said]
         assert missing == [], f"{term}: {missing}"
+
+
+def test_an_older_word_leads_to_one_in_use_and_is_no_entry() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", text.partition("## Older words\n")[2], re.M)[1:]
+    assert len(rows) > 15 and all(word.strip() for row in rows for word in row)
+    assert {old for old, _ in rows} & set(entries(text)) == set()
 
 
 def test_a_word_that_is_not_told_is_found() -> None:

@@ -114,8 +114,8 @@ function standardMac(secret, messageId, timestamp, body) {
 export function standardKey(secret) {
   const text = secret.toString("latin1").replace(/^whsec_/, "");
   if (text.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(text)) {
-    throw new BadInput("a secret of Standard Webhooks is not base64", {
-      hint: "copy it whole, with its whsec_ or without",
+    throw new BadInput("a Standard Webhooks secret is not base64", {
+      hint: "copy it whole, with or without its whsec_",
     });
   }
   return Buffer.from(text, "base64");

@@ -23,7 +23,7 @@ export function codingOf(header, shown) {
   }
   const coding = given[0].startsWith("x-") ? given[0].slice(2) : given[0];
   if (coding !== "gzip" && coding !== "deflate") {
-    throw new Refused(`${shown} came in a content encoding that was not asked for`, {
+    throw new Refused(`${shown} came in a content encoding that KFM did not request`, {
       hint: "serve it as gzip or without encoding",
     });
   }
@@ -42,12 +42,12 @@ export async function* decoded(chunks, coding, maxRatio, shown) {
     given += out.length;
     if (given > FREE && given > maxRatio * taken) {
       throw new Refused(`${shown} unpacks to more than ${maxRatio} times its size`, {
-        hint: "if it is really that dense, unpack it yourself and name what comes out",
+        hint: "if this ratio is right, unpack it yourself and name the unpacked file as the source",
       });
     }
     return out;
   };
-  const wrong = (what) => new Refused(`${shown} ${what}`, { hint: "ask whoever serves it" });
+  const wrong = (what) => new Refused(`${shown} ${what}`, { hint: "ask the server's operator" });
   try {
     for await (const piece of fed(chunks)) {
       taken += piece.length;
@@ -63,7 +63,7 @@ export async function* decoded(chunks, coding, maxRatio, shown) {
     if (stream !== null) for await (const out of stream.rest()) yield leashed(out);
   } catch (problem) {
     if (problem.code === "Z_BUF_ERROR") stream = null; // it wants more, and there is none
-    else if (String(problem.code).startsWith("Z_")) throw wrong(`is not the ${coding} it says it is`);
+    else if (String(problem.code).startsWith("Z_")) throw wrong(`is not valid ${coding} data`);
     else throw problem;
   } finally {
     stream?.close();

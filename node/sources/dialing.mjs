@@ -118,14 +118,14 @@ async function handshake(socket, here, budget, tls) {
   if (answer.problem) {
     secure.destroy();
     if (named(answer.problem)[1] !== null) throw brokenOff(budget.shown, answer.problem);
-    throw new Unavailable(`${budget.shown} does not speak TLS as it should`, {
+    throw new Unavailable(`${budget.shown} failed the TLS handshake`, {
       hint: "check scheme and port, then try again later",
     });
   }
   if (!secure.authorized) {
     secure.destroy();
     throw new Refused(`${budget.shown} has a certificate that does not prove its name`, {
-      hint: "look at it with `openssl s_client`, ask whoever serves it, or give the authority in SSL_CERT_FILE",
+      hint: "check it with `openssl s_client`, ask the server's operator, or give the authority in SSL_CERT_FILE",
     });
   }
   return new Wire(secure, budget, under);
@@ -135,7 +135,7 @@ function judge(here, address, port, allow) {
   const why = refusal(here.host, address, port, allow);
   if (why) {
     throw new Denied(`${here.shown()} may not be reached: ${why}`, {
-      hint: `if this is meant, add '${here.host}:${here.port}' to network.allow in kfm.yml`,
+      hint: `if you want this, add '${here.host}:${here.port}' to network.allow in kfm.yml`,
     });
   }
 }

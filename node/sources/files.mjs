@@ -69,7 +69,7 @@ export class FileSource {
   #read(descriptor, intake, expected, deadline, shown) {
     for (;;) {
       if (this.#monotonic() >= deadline) {
-        throw new Unavailable(`${shown} was not read in time`, {
+        throw new Unavailable(`${shown} took too long to read`, {
           hint: "try again later, or raise total_ms of this source",
         });
       }
@@ -94,7 +94,7 @@ function partsOf(uri, base) {
   if (name.startsWith("/")) {
     const prefix = [base, realPath(base)].map((root) => `${root.replace(/\/+$/, "")}/`).find((one) => name.startsWith(one));
     if (prefix === undefined) {
-      throw new Refused(`${printable(name, 200)} is outside of the folder of kfm.yml, from which sources are read`, {
+      throw new Refused(`${printable(name, 200)} is outside of the folder of kfm.yml`, {
         hint: "put it there or below, and name it from there",
       });
     }
@@ -103,7 +103,7 @@ function partsOf(uri, base) {
   const parts = name.split("/").filter((part) => part !== "" && part !== ".");
   if (!parts.length || parts.includes("..")) {
     throw new BadInput(`${printable(name, 200)} is not a path to a file in the folder of kfm.yml or below`, {
-      hint: "put it there, and name it without '..'",
+      hint: "move it there, and name it without '..'",
     });
   }
   return parts;
@@ -191,7 +191,7 @@ function unreadable(problem, shown) {
   switch (problem.code) {
     case "ENOENT":
     case "ENOTDIR":
-      return new Refused(`${shown} does not exist`, { hint: "check the path; what was published from it stays" });
+      return new Refused(`${shown} does not exist`, { hint: "check the path; published versions stay" });
     case "ELOOP":
     case "EXDEV":
       return new Refused(`${shown} leads through a symbolic link or out of its directory`, {
@@ -261,7 +261,7 @@ function checkUnchanged(place, descriptor, before) {
 
 function changed(shown) {
   return new Unavailable(`${shown} changed while it was read`, {
-    hint: "try again; whoever writes it should write aside and rename",
+    hint: "try again; the writer should write a temporary file and rename it",
   });
 }
 

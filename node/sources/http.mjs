@@ -109,7 +109,7 @@ function question(here, first, request, condition) {
 function checkHeaders(request) {
   for (const [name, value] of request.headers) {
     if (!NAME.test(lowered(name)) || OURS.includes(lowered(name))) {
-      throw new BadInput("a header of the source may not be set", { hint: `leave out ${OURS.join(", ")}` });
+      throw new BadInput("the source sets a header that KFM sets itself", { hint: `leave out ${OURS.join(", ")}` });
     }
     if (/[\x00-\x08\x0a-\x1f\x7f]|[^\x00-\xff]/.test(value)) {
       throw new BadInput(`the value of header ${name} holds a character that a header cannot carry`);
@@ -123,7 +123,7 @@ const lowered = (name) => (/^[\x00-\x7f]*$/.test(name) ? name.toLowerCase() : ""
 function nextHop(first, here, head, request) {
   const shown = here.shown();
   if (!head.one("location")) {
-    throw new Refused(`${shown} redirects to nowhere or to several places`, { hint: "ask whoever serves it" });
+    throw new Refused(`${shown} redirects without one clear Location`, { hint: "ask the server's operator" });
   }
   let there;
   try {
@@ -135,18 +135,18 @@ function nextHop(first, here, head, request) {
     });
   }
   if (there.host !== first.host && !isAllowed(there.host, there.port, [...request.hosts, ...request.allow])) {
-    throw new Denied(`${shown} redirects to ${there.host}, which this source may not lead to`, {
-      hint: `if this is meant, add '${there.host}' to the source's hosts`,
+    throw new Denied(`${shown} redirects to ${there.host}, a host that this source does not allow`, {
+      hint: `if you want this, add '${there.host}' to the source's \`hosts:\``,
     });
   }
   if (here.scheme === "https" && there.scheme === "http") {
     throw new Denied(`${shown} redirects from https to http`, {
-      hint: "if this is meant, give the http address as the source",
+      hint: "if you want this, give the http address as the source",
     });
   }
   if (there.origin !== first.origin && givesAway(there.target, request.secrets)) {
     throw new Denied(`${shown} redirects to ${there.host} with a secret of this source in the address`, {
-      hint: "ask whoever serves it; if this is meant, give the final address as the source",
+      hint: "ask the server's operator; if this is meant, give the final address as the source",
     });
   }
   return there;
@@ -165,14 +165,14 @@ function checkStatus(head, request, shown) {
     throw new Unavailable(`${shown} answers ${status}`, { hint: "try again later", status, retry_after_s: wait });
   }
   if (GONE.has(status)) {
-    const hint = "what was published from it stays; correct the address, or retire the source on purpose";
+    const hint = "published versions stay; correct the address, or remove the source from kfm.yml";
     throw new Refused(`${shown} answers ${status}: the source is gone`, { hint, status });
   }
   if (status === 401 || status === 403 || status === 407) {
     const hint = "check what the source's `headers:` and `query:` refer to";
-    throw new Refused(`${shown} answers ${status}: it does not let us in`, { hint, status });
+    throw new Refused(`${shown} answers ${status}: access is denied`, { hint, status });
   }
-  throw new Refused(`${shown} answers ${status}, which is no content`, {
+  throw new Refused(`${shown} answers ${status}, which carries no data`, {
     hint: "check the address of the source",
     status,
   });
@@ -196,8 +196,8 @@ function retryAfter(text, nowMs) {
 
 function unchanged(request, condition, budget) {
   if (condition === null) {
-    throw new Unavailable(`${budget.shown} answers 304 to a question without a condition`, {
-      hint: "try again later; whoever serves it has a broken cache",
+    throw new Unavailable(`${budget.shown} answers 304 to an unconditional request`, {
+      hint: "try again later; a cache of this server is broken",
       status: 304,
     });
   }
@@ -227,8 +227,8 @@ async function receive(request, head, objects, budget) {
   try {
     for await (const chunk of chunks) intake.write(chunk);
     if (intake.size === 0 && !request.expect_hash) {
-      throw new Refused(`${shown} answers 200 with nothing in it`, {
-        hint: "if it may be empty, set expect_hash to the hash of nothing",
+      throw new Refused(`${shown} answers 200 with an empty body`, {
+        hint: "if it may be empty, set expect_hash to the SHA-256 of no bytes",
       });
     }
     stored = intake.commit();

@@ -27,7 +27,7 @@ export function openSource(uri, { certFile = "" } = {}) {
       },
     };
   }
-  throw new BadInput(`no way is known to read a source of scheme '${scheme}'`, {
+  throw new BadInput(`KFM cannot read a source with the scheme '${scheme}'`, {
     hint: `known are ${KNOWN_SCHEMES.join(", ")}`,
   });
 }

@@ -46,8 +46,8 @@ export class Intake {
   commit() {
     this.#flush();
     if (this.#own !== null && `sha256:${this.#own.digest("hex")}` !== this.#expect) {
-      throw new Refused(`${this.#shown} is not what was expected: its hash differs`, {
-        hint: "check the source, then correct expect_hash if the new content is right",
+      throw new Refused(`${this.#shown} does not have the expected hash`, {
+        hint: "check the source, then update expect_hash if the new content is right",
         expected: this.#expect,
       });
     }

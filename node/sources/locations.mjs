@@ -82,7 +82,7 @@ export function parse(url) {
   let target = cut < 0 ? "" : rest.slice(cut);
   if (authority.includes("@")) {
     throw new BadInput("the URL holds a user name or password", {
-      hint: "take it out of the URL, and give it by reference under the source's `headers:`",
+      hint: "remove it, and give it as a reference under the source's `headers:`",
     });
   }
   // Before toLowerCase: some letters past ASCII have an ASCII letter as their small one.

@@ -48,7 +48,7 @@ export class Budget {
   }
 
   #late() {
-    return new Unavailable(`${this.shown} was not done after ${this.#totalMs} ms`, {
+    return new Unavailable(`${this.shown} was not fetched within ${this.#totalMs} ms`, {
       hint: "try again later, or raise total_ms of this source",
     });
   }
@@ -65,7 +65,7 @@ export class Budget {
   count(received) {
     this.received += received;
     if (this.received > this.#wireBytes) {
-      throw new Refused(`${this.shown} sent more than the ${this.#wireBytes} bytes it may`, {
+      throw new Refused(`${this.shown} sent more than the ${this.#wireBytes} bytes allowed`, {
         hint: "raise max_bytes of this source if it should be that large",
       });
     }
@@ -254,11 +254,11 @@ export class Wire {
   }
 
   #wrong(what) {
-    return new Refused(`${this.#budget.shown} ${what}`, { hint: "ask whoever serves it" });
+    return new Refused(`${this.#budget.shown} ${what}`, { hint: "ask the server's operator" });
   }
 
   #endless() {
-    return this.#wrong("did not come to an answer");
+    return this.#wrong("sent too many interim answers");
   }
 
   close() {
@@ -317,7 +317,7 @@ class Answer {
     const lengths = this.all("content-length");
     const isOne = lengths.length + codings.length <= 1 && codings.every((coding) => coding.toLowerCase() === "chunked");
     if (!isOne || !lengths.every((length) => /^[0-9]{1,18}$/.test(length))) {
-      throw new Refused(`${shown} sent its body without a plain length`, { hint: "ask whoever serves it" });
+      throw new Refused(`${shown} sent its body without a plain length`, { hint: "ask the server's operator" });
     }
     const hasEnd = lengths.length + codings.length > 0;
     return { length: lengths.length ? Number(lengths[0]) : null, hasEnd, chunks: this.#wire.chunks(hasEnd) };

@@ -57,8 +57,8 @@ for (const file of readdirSync(FOLDER)) {
 
 for (const [timeoutMs, waitedMs, said] of [
   [300, 300, "was silent for 300 ms"],
-  [300, 700, "was not done after 700 ms"],
-  [20_000, 699, "was not done after 700 ms"],
+  [300, 700, "was not fetched within 700 ms"],
+  [20_000, 699, "was not fetched within 700 ms"],
 ]) {
   test(`the limit that ran out is named: ${waitedMs} of ${timeoutMs} ms`, () => {
     let now = 0;

@@ -170,7 +170,7 @@ def door_port(tmp_path_factory: pytest.TempPathFactory) -> object:
     [
         ("KFM_SECRET_PLAIN", "", "the secret env:KFM_SECRET_PLAIN is empty"),
         ("KFM_SECRET_PLAIN", "tiny", "the secret env:KFM_SECRET_PLAIN is shorter than 32 bytes"),
-        ("KFM_SECRET_STD", "not base64 - " * 4, "a secret of Standard Webhooks is not base64"),
+        ("KFM_SECRET_STD", "not base64 - " * 4, "a Standard Webhooks secret is not base64"),
         ("KFM_SECRET_PLAIN", SECRETS["hub"], "webhooks hub and plain have the same secret"),
     ],
 )

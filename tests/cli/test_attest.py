@@ -109,10 +109,10 @@ def _bent_statement(tables: Tables) -> None:
 def _anothers_statement(tables: Tables) -> None:
     key, _ = first(tables, "attestations", "/provenance/")
     _, body = first(tables, "attestations", "/quality/")
-    from kfm.projections.attestations import attested, quality
+    from kfm.projections.attestations import envelope_of, quality
     from tests.store.records import version
 
-    tables.put("attestations", key, attested(quality(version(), []), [PROVER]))
+    tables.put("attestations", key, envelope_of(quality(version(), []), [PROVER]))
     assert body
 
 

@@ -25,7 +25,16 @@ from kfm.errors import BadInput, Denied
 from kfm.model.keys import digest
 from kfm.model.records import DatasetVersion, Decision, Item, Receipt
 from kfm.projections import attestations
-from kfm.projections.attestations import PAYLOAD, Statement, attested, masked, provenance, quality, verdict, verified
+from kfm.projections.attestations import (
+    PAYLOAD,
+    InTotoStatement,
+    envelope_of,
+    gate_statement,
+    masking_statement,
+    provenance,
+    quality,
+    verify_envelope,
+)
 from tests.crypto.world import NOW, signer
 
 PROVER, OTHER = signer("prover"), signer("other")
@@ -73,11 +82,11 @@ RECEIPT = Receipt(
     errors=[],
 )
 DECISION = Decision(gate="fair-care", allow=True, subject=VERSION.digest, policy_digest=POLICY)
-STATEMENTS: dict[str, Statement] = {
+STATEMENTS: dict[str, InTotoStatement] = {
     "provenance": provenance(VERSION, RECEIPT, b"receipt", BUILDER),
-    "verdict": verdict(VERSION, DECISION, NOW, BUILDER),
+    "verdict": gate_statement(VERSION, DECISION, NOW, BUILDER),
     "quality": quality(VERSION, [CONTRACT]),
-    "masked": masked(VERSION, POLICY, 7, ["cell", "withhold.site"]),
+    "masked": masking_statement(VERSION, POLICY, 7, ["cell", "withhold.site"]),
 }
 
 
@@ -87,7 +96,7 @@ def their_key(signer: Signer) -> SSlibKey:
 
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_what_we_sign_the_libraries_of_in_toto_verify_and_read(name: str) -> None:
-    envelope = attested(STATEMENTS[name], [PROVER])
+    envelope = envelope_of(STATEMENTS[name], [PROVER])
     theirs = Envelope.from_dict(json.loads(envelope))
     assert theirs.payload_type == "application/vnd.in-toto+json"
     assert list(theirs.verify([their_key(PROVER)], 1)) == [PROVER.key_id]
@@ -132,22 +141,22 @@ def test_what_they_sign_we_verify() -> None:
     subject = ResourceDescriptor(name="theirs", digest={"sha256": VERSION.digest.removeprefix("sha256:")}).pb
     theirs = TheirStatement([subject], "https://example.org/says/v1", {"anything": {"they": "like"}})
     envelope = their_envelope(theirs, private)
-    read = verified(envelope, [OTHER.public, public], VERSION.digest, "https://example.org/says/v1")
+    read = verify_envelope(envelope, [OTHER.public, public], VERSION.digest, "https://example.org/says/v1")
     assert read.predicate == {"anything": {"they": "like"}} and read.subject[0].name == "theirs"
     for wrong in ([], [OTHER.public]):
         with pytest.raises(Denied, match="signed by 0"):
-            verified(envelope, wrong, VERSION.digest)
-    with pytest.raises(Denied, match="something else"):
-        verified(envelope, [public], digest(b"another version"))
+            verify_envelope(envelope, wrong, VERSION.digest)
+    with pytest.raises(Denied, match="another version"):
+        verify_envelope(envelope, [public], digest(b"another version"))
     with pytest.raises(Denied, match="predicateType"):
-        verified(envelope, [public], VERSION.digest, attestations.PROVENANCE)
+        verify_envelope(envelope, [public], VERSION.digest, attestations.PROVENANCE)
 
 
 def test_it_is_made_the_same_each_time_and_read_back_as_it_was() -> None:
     for statement in STATEMENTS.values():
-        envelope = attested(statement, [PROVER])
-        assert attested(statement, [PROVER]) == envelope
-        assert verified(envelope, [PROVER.public], VERSION.digest, statement.predicate_type) == statement
+        envelope = envelope_of(statement, [PROVER])
+        assert envelope_of(statement, [PROVER]) == envelope
+        assert verify_envelope(envelope, [PROVER.public], VERSION.digest, statement.predicate_type) == statement
 
 
 def test_the_encoding_that_is_signed_is_that_of_dsse() -> None:
@@ -157,30 +166,30 @@ def test_the_encoding_that_is_signed_is_that_of_dsse() -> None:
 
 
 def test_a_threshold_counts_keys_and_not_signatures() -> None:
-    twice = json.loads(attested(STATEMENTS["quality"], [PROVER]))
+    twice = json.loads(envelope_of(STATEMENTS["quality"], [PROVER]))
     twice["signatures"].append({"sig": twice["signatures"][0]["sig"]})
     body = json.dumps(twice).encode()
-    assert verified(body, [PROVER.public], VERSION.digest)
+    assert verify_envelope(body, [PROVER.public], VERSION.digest)
     with pytest.raises(Denied, match="signed by 1"):
-        verified(body, [PROVER.public, OTHER.public], VERSION.digest, threshold=2)
-    both = attested(STATEMENTS["quality"], [PROVER, OTHER])
+        verify_envelope(body, [PROVER.public, OTHER.public], VERSION.digest, threshold=2)
+    both = envelope_of(STATEMENTS["quality"], [PROVER, OTHER])
     assert unwrap(both, PAYLOAD, [PROVER.public, OTHER.public], 2).key_ids == sorted([PROVER.key_id, OTHER.key_id])
     with pytest.raises(Denied):
-        verified(both, [PROVER.public], VERSION.digest, threshold=0)
+        verify_envelope(both, [PROVER.public], VERSION.digest, threshold=0)
     with pytest.raises(BadInput):
-        attested(STATEMENTS["quality"], [])
+        envelope_of(STATEMENTS["quality"], [])
 
 
 def test_a_bit_flipped_anywhere_in_what_was_signed_is_seen() -> None:
-    envelope = json.loads(attested(STATEMENTS["masked"], [PROVER]))
+    envelope = json.loads(envelope_of(STATEMENTS["masked"], [PROVER]))
     body = b64decode(envelope["payload"])
     for at in range(0, len(body) * 8, 5):
         bent = bytearray(body)
         bent[at // 8] ^= 1 << at % 8
         with pytest.raises(Denied):
-            verified(_with(envelope, payload=b64encode(bent).decode()), [PROVER.public], VERSION.digest)
+            verify_envelope(_with(envelope, payload=b64encode(bent).decode()), [PROVER.public], VERSION.digest)
     with pytest.raises(Denied):
-        verified(_with(envelope, payloadType="text/plain"), [PROVER.public], VERSION.digest)
+        verify_envelope(_with(envelope, payloadType="text/plain"), [PROVER.public], VERSION.digest)
 
 
 def _with(envelope: dict[str, Any], **fields: Any) -> bytes:
@@ -193,7 +202,7 @@ def _with(envelope: dict[str, Any], **fields: Any) -> bytes:
 )
 def test_what_is_no_envelope_is_refused(body: bytes) -> None:
     with pytest.raises(BadInput):
-        verified(body, [PROVER.public], VERSION.digest)
+        verify_envelope(body, [PROVER.public], VERSION.digest)
 
 
 def test_what_is_signed_but_no_statement_is_refused() -> None:
@@ -203,16 +212,16 @@ def test_what_is_signed_but_no_statement_is_refused() -> None:
     nobody = json.dumps({**plain, "subject": []}).encode()
     for body in (b"{}", b"[1]", b"\xff", older, silent, nobody):
         with pytest.raises(Denied):
-            verified(wrap(PAYLOAD, body, [PROVER]), [PROVER.public], VERSION.digest)
+            verify_envelope(wrap(PAYLOAD, body, [PROVER]), [PROVER.public], VERSION.digest)
 
 
 def test_only_what_fits_together_is_attested() -> None:
     with pytest.raises(BadInput, match="another run"):
         provenance(VERSION, msgspec.structs.replace(RECEIPT, run_id="run-2"), b"", BUILDER)
-    with pytest.raises(BadInput, match="something else"):
-        verdict(VERSION, msgspec.structs.replace(DECISION, subject=POLICY), NOW, BUILDER)
-    with pytest.raises(BadInput, match="no digest"):
-        verdict(VERSION, msgspec.structs.replace(DECISION, policy_digest=""), NOW, BUILDER)
-    refused = verdict(VERSION, msgspec.structs.replace(DECISION, allow=False), NOW, BUILDER)
+    with pytest.raises(BadInput, match="another version"):
+        gate_statement(VERSION, msgspec.structs.replace(DECISION, subject=POLICY), NOW, BUILDER)
+    with pytest.raises(BadInput, match="needs a digest"):
+        gate_statement(VERSION, msgspec.structs.replace(DECISION, policy_digest=""), NOW, BUILDER)
+    refused = gate_statement(VERSION, msgspec.structs.replace(DECISION, allow=False), NOW, BUILDER)
     assert refused.predicate["properties"] == []
     assert STATEMENTS["verdict"].predicate["properties"] == ["KFM_GATE_FAIR_CARE"]

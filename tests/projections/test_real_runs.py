@@ -132,7 +132,7 @@ def test_no_grammar_says_anything_of_what_is_protected(site: Kfm) -> None:
         assert [one for one in (*SECRETS, "sites.csv", "as agreed") if one.lower() in text] == [], grammar
         if grammar != "mermaid":
             assert masked.labels is not None and masked.labels.care in text, grammar
-    whole = b"".join(canonical(line) for run in runs for line in explanation_sentences.tell(run)).decode().lower()
+    whole = b"".join(canonical(line) for run in runs for line in explanation_sentences.sentences(run)).decode().lower()
     assert [one for one in (*SECRETS, "sites.csv") if one.lower() in whole] == []
     assert "whose address is withheld" in whole and "resolution 6" in whole
     for grammar in ("openlineage", "prov", "prov-o", "cypher", "cloudevents", "mermaid"):

@@ -15,36 +15,36 @@ def test_every_sentence_cites_a_digest_of_the_run(kind: str) -> None:
     run = samples.RUNS[kind]
     known = {run.receipt_digest, run.version, run.before, run.plan_hash, run.code_hash, run.config_hash, run.input_hash}
     known |= {each.checksum for each in run.inputs} | {each.digest for each in run.artifacts}
-    lines = explanation_sentences.tell(run)
+    lines = explanation_sentences.sentences(run)
     assert lines[0].about == "run" and run.dataset in lines[0].text
     for line in lines:
         assert line.text.endswith(".") and line.cites and set(line.cites) <= known, line
 
 
 def test_it_says_who_when_and_why() -> None:
-    first = explanation_sentences.tell(samples.RUNS["ingest"])[0].text
+    first = explanation_sentences.sentences(samples.RUNS["ingest"])[0].text
     assert first == (
         f"stations 1.2.0 made version {samples.sha('version 1')[7:23]} of stations, asked by its schedule, "
         "at 2026-11-16T10:00:00.000Z."
     )
-    assert "published stations to version" in explanation_sentences.tell(samples.RUNS["promote"])[0].text
-    assert "nothing of it is there any more" in explanation_sentences.tell(samples.RUNS["withdrawal"])[0].text
-    assert explanation_sentences.tell(samples.RUNS["dry run"])[0].text.startswith("In a dry run, ")
-    assert "it ended as noop" in explanation_sentences.tell(samples.RUNS["noop"])[0].text
+    assert "published stations to version" in explanation_sentences.sentences(samples.RUNS["promote"])[0].text
+    assert "nothing of it is there any more" in explanation_sentences.sentences(samples.RUNS["withdrawal"])[0].text
+    assert explanation_sentences.sentences(samples.RUNS["dry run"])[0].text.startswith("In a dry run, ")
+    assert "it ended as noop" in explanation_sentences.sentences(samples.RUNS["noop"])[0].text
 
 
 def test_it_gives_the_context_of_governance() -> None:
     told = " ".join(
-        line.text for line in explanation_sentences.tell(samples.RUNS["masked"]) if line.about == "governance"
+        line.text for line in explanation_sentences.sentences(samples.RUNS["masked"]) if line.about == "governance"
     )
     for said in ("community", "resolution 6", "TK CS (Culturally Sensitive)", "kaw-nation", "THPO", "2027-06-30"):
         assert said in told
-    assert not [line for line in explanation_sentences.tell(samples.RUNS["ingest"]) if line.about == "governance"]
+    assert not [line for line in explanation_sentences.sentences(samples.RUNS["ingest"]) if line.about == "governance"]
 
 
 def test_many_are_counted() -> None:
     many = samples.run(artifacts=tuple(samples.artifact(f"k{number}") for number in range(25)))
-    texts = [line.text for line in explanation_sentences.tell(many) if line.about == "output"]
+    texts = [line.text for line in explanation_sentences.sentences(many) if line.about == "output"]
     assert len(texts) == explanation_sentences.SHOWN + 2 and "There are 15 more files." in texts
 
 

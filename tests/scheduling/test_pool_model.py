@@ -14,7 +14,7 @@ from kfm.clock import FixedClock
 from kfm.errors import Busy, Fenced
 from kfm.model.ports import Tables
 from kfm.model.records import Lease
-from kfm.scheduling.pool_slots import WAIT_MS, Asked, leave, take
+from kfm.scheduling.pool_slots import WAIT_MS, SlotRequest, leave, take
 from kfm.store.jsonl import JsonlTables
 from kfm.store.memory import MemoryTables
 from kfm.store.process_identity import is_held
@@ -139,8 +139,8 @@ class History:
         """None: it cannot be known from here."""
         return False if int(holder.split(":")[1]) in self.model.dead else None
 
-    def _asked(self, worker: Worker) -> Asked:
-        return Asked("gpu", self.model.size, worker.key, "rain", worker.received_ms, worker.low)
+    def _asked(self, worker: Worker) -> SlotRequest:
+        return SlotRequest("gpu", self.model.size, worker.key, "rain", worker.received_ms, worker.low)
 
     def renews(self) -> None:
         worker = self.some(lambda each: each.lease is not None and not each.stopped)

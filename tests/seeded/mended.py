@@ -97,7 +97,7 @@ MENDED: dict[str, Bug] = {
     ),
     "nothing is put back into the public folder": Bug(
         "kfm.delivery.public_files:Telling.mend",
-        "        for version in standing(self._moves, self._keep):\n",
+        "        for version in live_versions(self._moves, self._keep):\n",
         "        for version in ():\n",
         "tests/engine/test_repairs.py::test_what_is_missing_altered_or_foreign_is_named_and_put_right",
     ),

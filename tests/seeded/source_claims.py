@@ -12,7 +12,7 @@ SOURCES: dict[str, Bug] = {
         "tests/model/test_keys.py::test_what_was_read_is_in_the_input_hash",
     ),
     "D2 s3": Bug(
-        "kfm.sources.s3:signed",
+        "kfm.sources.s3:signed_headers",
         "for word in (day, region,",
         "for word in (region, day,",
         "tests/sources/test_s3_source.py::test_keys_by_reference_sign_and_are_written_nowhere",

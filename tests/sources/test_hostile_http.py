@@ -219,8 +219,8 @@ def test_a_name_server_that_never_answers_is_left_behind() -> None:
     ("timeout_ms", "waited_ms", "said"),
     [
         (300, 300, "was silent for 300 ms"),
-        (300, 700, "was not done after 700 ms"),
-        (20_000, 699, "was not done after 700 ms"),
+        (300, 700, "was not fetched within 700 ms"),
+        (20_000, 699, "was not fetched within 700 ms"),
     ],
 )
 def test_the_limit_that_ran_out_is_named_also_where_a_timer_was_early(

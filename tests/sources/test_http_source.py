@@ -135,7 +135,7 @@ def test_output_that_waits_inside_the_decompressor_is_not_lost(wbits: int, monke
             packed = packer.compress(body) + packer.flush()
             for cut in (len(packed), 1, 5):
                 pieces = [packed[i : i + cut] for i in range(0, len(packed), cut)]
-                assert b"".join(content_encoding.decoded(pieces, coding, 2000, "a test")) == body
+                assert b"".join(content_encoding.decode_content(pieces, coding, 2000, "a test")) == body
 
 
 def test_interim_answers_are_passed_over() -> None:

@@ -8,24 +8,24 @@ from urllib.parse import urljoin
 import pytest
 
 from kfm.errors import BadInput
-from kfm.sources.urls import Location, parse
+from kfm.sources.urls import ParsedUrl, parse
 
 
 @pytest.mark.parametrize(
     ("url", "expected"),
     [
-        ("http://example.org", Location("http", "example.org", 80, "/")),
-        ("HTTPS://Example.ORG/A?b=C#d", Location("https", "example.org", 443, "/A?b=C")),
-        ("http://example.org.:8080/", Location("http", "example.org", 8080, "/")),
-        ("http://example.org:/x", Location("http", "example.org", 80, "/x")),
-        ("http://example.org?q", Location("http", "example.org", 80, "/?q")),
-        ("http://[2001:DB8::1]:81/x", Location("http", "2001:db8::1", 81, "/x")),
-        ("http://127.1/", Location("http", "127.1", 80, "/")),
-        ("http://a_b.example/é?ü", Location("http", "a_b.example", 80, "/%C3%A9?%C3%BC")),
-        ("http://example.org/a@b", Location("http", "example.org", 80, "/a@b")),
+        ("http://example.org", ParsedUrl("http", "example.org", 80, "/")),
+        ("HTTPS://Example.ORG/A?b=C#d", ParsedUrl("https", "example.org", 443, "/A?b=C")),
+        ("http://example.org.:8080/", ParsedUrl("http", "example.org", 8080, "/")),
+        ("http://example.org:/x", ParsedUrl("http", "example.org", 80, "/x")),
+        ("http://example.org?q", ParsedUrl("http", "example.org", 80, "/?q")),
+        ("http://[2001:DB8::1]:81/x", ParsedUrl("http", "2001:db8::1", 81, "/x")),
+        ("http://127.1/", ParsedUrl("http", "127.1", 80, "/")),
+        ("http://a_b.example/é?ü", ParsedUrl("http", "a_b.example", 80, "/%C3%A9?%C3%BC")),
+        ("http://example.org/a@b", ParsedUrl("http", "example.org", 80, "/a@b")),
     ],
 )
-def test_a_url_is_taken_apart(url: str, expected: Location) -> None:
+def test_a_url_is_taken_apart(url: str, expected: ParsedUrl) -> None:
     assert parse(url) == expected
 
 

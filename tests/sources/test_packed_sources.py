@@ -17,7 +17,7 @@ from kfm.engine.protected.source_classification import meant
 from kfm.errors import KfmError, Unavailable
 from kfm.model.labels import Label, LabelTarget
 from kfm.model.records import FetchRequest
-from kfm.sources.decompression import IN_MEMORY, Unpacking, Wrapping
+from kfm.sources.decompression import IN_MEMORY, UnpackSource, Wrapping
 from kfm.sources.local_files import FileSource
 from tests.cli.conftest import tree
 from tests.engine.installations import Installation, environment
@@ -154,7 +154,7 @@ def test_a_label_on_an_archive_is_on_what_is_in_it(said: str, uri: str) -> None:
 
 
 def unpacked(folder: Path, member: str, objects: MemoryObjects, **fields: Any) -> Any:
-    wrapped = Unpacking(
+    wrapped = UnpackSource(
         FileSource(), lambda _: Wrapping("rain.bin", member), lambda _: None, in_memory=False, monotonic=monotonic
     )
     request = FetchRequest(**({"uri": "rain.bin#x", "base_dir": str(folder), "now_ms": 1} | fields))
@@ -175,7 +175,7 @@ def test_a_bomb_is_let_in_only_as_far_as_its_ratio(tmp_path: Path, member: str) 
 def test_time_runs_out_while_it_is_unpacked(tmp_path: Path) -> None:
     (tmp_path / "rain.bin").write_bytes(tarred(("a", bytes(8 << 20)), ("x", ROWS)))
     ticks = iter(range(10_000))
-    wrapped = Unpacking(
+    wrapped = UnpackSource(
         FileSource(),
         lambda _: Wrapping("rain.bin", "x"),
         lambda _: None,
@@ -184,7 +184,7 @@ def test_time_runs_out_while_it_is_unpacked(tmp_path: Path) -> None:
     )
     objects = MemoryObjects()
     request = FetchRequest(uri="rain.bin#x", base_dir=str(tmp_path), now_ms=1, total_ms=5000)
-    with pytest.raises(Unavailable, match="was not unpacked in time"):
+    with pytest.raises(Unavailable, match="took too long to unpack"):
         wrapped.fetch(request, None, objects)
     assert objects.open_stagings == 0
 
@@ -204,7 +204,9 @@ def test_a_large_archive_is_laid_aside_where_nobody_can_read_it(tmp_path: Path, 
     def look(_: str) -> None:
         raw.extend(_all_of(one) for one in seen)
 
-    wrapped = Unpacking(FileSource(), lambda _: Wrapping("rain.bin", "x"), look, in_memory=False, monotonic=monotonic)
+    wrapped = UnpackSource(
+        FileSource(), lambda _: Wrapping("rain.bin", "x"), look, in_memory=False, monotonic=monotonic
+    )
     fetched = wrapped.fetch(FetchRequest(uri="rain.bin#x", base_dir=str(tmp_path), now_ms=1), None, objects)
     assert objects.stored[fetched.ref.content_hash] == ROWS
     assert raw
@@ -229,7 +231,7 @@ def test_a_dry_run_lays_nothing_aside_on_disk(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(tempfile, "TemporaryFile", fail)
     (tmp_path / "rain.bin").write_bytes(zipped(("noise", bytes(IN_MEMORY)), ("x", ROWS), method=zipfile.ZIP_STORED))
     objects = MemoryObjects()
-    wrapped = Unpacking(
+    wrapped = UnpackSource(
         FileSource(), lambda _: Wrapping("rain.bin", "x"), lambda _: None, in_memory=True, monotonic=monotonic
     )
     fetched = wrapped.fetch(FetchRequest(uri="rain.bin#x", base_dir=str(tmp_path), now_ms=1), None, objects)
@@ -276,7 +278,7 @@ def test_what_is_expected_is_what_is_inside(tmp_path: Path) -> None:
     there = site(tmp_path, f"{MEMBER}, expect_hash: '{digest}'", zipped((NAME, ROWS)))
     there.kfm("run")
     (tmp_path / "rain.bin").write_bytes(zipped((NAME, ROWS + b"3,4\n")))
-    assert "its hash differs" in there.kfm("run", expect=3).err
+    assert "does not have the expected hash" in there.kfm("run", expect=3).err
     assert read(there) == ROWS
 
 

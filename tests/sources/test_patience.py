@@ -11,7 +11,7 @@ import pytest
 from kfm.clock import FixedClock
 from kfm.errors import Denied, KfmError, Refused, Unavailable
 from kfm.model.records import Checkpoint, Fetched, FetchRequest, SourceRef
-from kfm.sources.retry import Patient
+from kfm.sources.retry import RetrySource
 from tests.engine.installations import Installation
 from tests.sources.hostile_server import Exchange, ScriptedServer
 from tests.sources.memory_objects import MemoryObjects
@@ -40,7 +40,7 @@ class Flaky:
 def ask(source: Flaky, retries: int, **fields: Any) -> tuple[list[int], FixedClock]:
     clock = FixedClock(0)
     waits: list[int] = []
-    patient = Patient(source, retries, clock, lambda _name, _n, wait, _why: waits.append(wait), chance=lambda: 1.0)
+    patient = RetrySource(source, retries, clock, lambda _name, _n, wait, _why: waits.append(wait), chance=lambda: 1.0)
     patient.fetch(FetchRequest(uri="u", **fields), None, MemoryObjects())
     return waits, clock
 

@@ -19,7 +19,7 @@ import pytest
 from kfm.errors import BadInput, Denied, KfmError
 from kfm.model.records import FetchRequest
 from kfm.model.secret import Secret
-from kfm.sources.s3 import AMAZON, Keys, S3Source, Store, address_of, parts_of, signed
+from kfm.sources.s3 import AMAZON, S3Keys, S3Source, S3Store, address_of, parts_of, signed_headers
 from tests.abilities import lacking
 from tests.engine.installations import Installation, environment
 from tests.node.sites import command
@@ -30,7 +30,7 @@ from tests.sources.packed import NAME, ROWS, zipped
 from tests.sources.s3_server import MemoryStore, serving
 
 ACCESS, SECRET = "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
-KEYS = Keys(Secret(ACCESS.encode()), Secret(SECRET.encode()), None)
+KEYS = S3Keys(Secret(ACCESS.encode()), Secret(SECRET.encode()), None)
 ENV = {"KFM_SECRET_ACCESS": ACCESS, "KFM_SECRET_SECRET": SECRET}
 
 CONFIG = """
@@ -57,7 +57,7 @@ def site(folder: Path, endpoint: str, *, keys: str = "", key: str = "2026/rain.c
 
 
 def test_the_example_of_the_specification_is_signed_as_it_says() -> None:
-    said = signed(
+    said = signed_headers(
         "https://examplebucket.s3.amazonaws.com/test.txt", "us-east-1", KEYS, "2013-05-24T00:00:00Z",
         {"Range": "bytes=0-9"},
     )  # fmt: skip
@@ -74,13 +74,13 @@ def test_the_example_of_the_specification_is_signed_as_it_says() -> None:
             "csv/by year/1763.csv",
             "https://noaa-ghcn-pds.s3.amazonaws.com/csv/by%20year/1763.csv",
         ),
-        (Store("", "eu-west-1", None), "b-1", "k", "https://b-1.s3.eu-west-1.amazonaws.com/k"),
-        (Store("", "us-east-1", KEYS), "b-1", "é+/k", "https://b-1.s3.us-east-1.amazonaws.com/%C3%A9%2B/k"),
+        (S3Store("", "eu-west-1", None), "b-1", "k", "https://b-1.s3.eu-west-1.amazonaws.com/k"),
+        (S3Store("", "us-east-1", KEYS), "b-1", "é+/k", "https://b-1.s3.us-east-1.amazonaws.com/%C3%A9%2B/k"),
         (AMAZON, "a.b.c", "k", "https://s3.us-east-1.amazonaws.com/a.b.c/k"),
-        (Store("https://lakefs.example/", "x", None), "repo", "main/a.csv", "https://lakefs.example/repo/main/a.csv"),
+        (S3Store("https://lakefs.example/", "x", None), "repo", "main/a.csv", "https://lakefs.example/repo/main/a.csv"),
     ],
 )
-def test_where_an_object_is_asked_for(store: Store, bucket: str, key: str, address: str) -> None:
+def test_where_an_object_is_asked_for(store: S3Store, bucket: str, key: str, address: str) -> None:
     assert address_of(store, bucket, key) == address
 
 
@@ -139,7 +139,7 @@ def test_a_member_of_an_archive_in_a_bucket(tmp_path: Path) -> None:
 
 
 def test_a_store_on_a_private_address_is_not_reached_unless_it_is_allowed() -> None:
-    source = S3Source(lambda _: Store("http://127.0.0.1:9", "us-east-1", None))
+    source = S3Source(lambda _: S3Store("http://127.0.0.1:9", "us-east-1", None))
     with pytest.raises(Denied, match="this machine"):
         source.fetch(FetchRequest(uri="s3://bbb/k", now_ms=1), None, MemoryObjects())
 
@@ -183,7 +183,7 @@ def test_node_refuses_an_object_and_still_runs_the_others(tmp_path: Path) -> Non
     assert node("other").returncode == 0
     refused = node("rain")
     assert refused.returncode == 3
-    assert "no way is known to read a source of scheme 's3'" in refused.stderr
+    assert "KFM cannot read a source with the scheme 's3'" in refused.stderr
 
 
 # ------------------------------------------------------------------------------------ a real server
@@ -291,7 +291,7 @@ def test_a_real_store_gives_what_keys_may_read_and_what_anybody_may(tmp_path: Pa
 def test_a_real_store_lets_anybody_read_what_is_public(seaweed: str) -> None:
     _put(seaweed, "/open-data/a.csv", ROWS)
     objects = MemoryObjects()
-    source = S3Source(lambda _: Store(seaweed, "us-east-1", None))
+    source = S3Source(lambda _: S3Store(seaweed, "us-east-1", None))
     request: Any = FetchRequest(uri="s3://open-data/a.csv", now_ms=1, allow=(seaweed.partition("://")[2],))
     fetched = source.fetch(request, None, objects)
     assert objects.stored[fetched.ref.content_hash] == ROWS

@@ -10,7 +10,7 @@ from kfm.cli.render import Screen, clean, short
 from kfm.errors import EXIT_CODES
 
 if TYPE_CHECKING:
-    from kfm.app.provenance.explain import Account
+    from kfm.app.provenance.explain import Explanation
     from kfm.app.provenance.reproduce import Divergence, Reproduced
 
 
@@ -37,7 +37,7 @@ def explain(options: argparse.Namespace, screen: Screen) -> int:
     return EXIT_CODES["done"]
 
 
-def _bytes(told: Account, form: str) -> str:
+def _bytes(told: Explanation, form: str) -> str:
     if form != "json":
         return ""
     import msgspec

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from kfm.app.data.answers import Account, PlanPreview, Status
+from kfm.app.data.answers import Explanation, PlanPreview, Status
 from kfm.app.provenance.explain import written
 from kfm.app.runs.execution import Outcome, Undelivered, problem_of
 from kfm.client.display import Shown, as_html, as_text, short
@@ -99,7 +99,7 @@ class Planned(PlanPreview, frozen=True):
         return f"plan {short(self.plan_hash)}: {steps}, {compared}", ("input",), rows
 
 
-class Explained(Account, frozen=True):
+class Explained(Explanation, frozen=True):
     """How a thing came to be, told from public records alone."""
 
     def __repr__(self) -> str:

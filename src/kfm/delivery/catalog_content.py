@@ -25,7 +25,7 @@ from kfm.model.public_run import Places, PublicArtifact, PublicRun, PublicVersio
 from kfm.model.records import DatasetVersion, LedgerEntry, Record, RefEntry
 from kfm.projections import dataset_pages, dcat, openlineage, prov, stac
 from kfm.projections.artifacts import published_path
-from kfm.projections.live_versions import standing
+from kfm.projections.live_versions import live_versions
 
 Key = tuple[str, ...]
 Documents = Iterator[tuple[str, bytes]]
@@ -60,7 +60,7 @@ class Cataloguing:
         self._objects = objects
         self._places = places
         self.dataset = dataset
-        self.standing = tuple(standing(moves, keep))
+        self.standing = tuple(live_versions(moves, keep))
         self._published = {move.after: move.ts for move in reversed(moves)}
         self._entries = _Entries(state, dataset)
         self._proofs = proofs or Proofs(state)
@@ -194,10 +194,10 @@ class Cataloguing:
             home = self._homes({entry.key for entry in entries})
             for entry in entries:
                 path = published_path(self.dataset, home.get(entry.key, self.standing[0]), entry)
-                files.append(dataset_pages.File(entry.key, path, entry.size, entry.digest))
+                files.append(dataset_pages.PageFile(entry.key, path, entry.size, entry.digest))
         stood = [(each, self._record(each)) for each in self.standing]
         standing = [
-            dataset_pages.Stood(each, self._published.get(each, ""), record.entries, record.size)
+            dataset_pages.LiveVersion(each, self._published.get(each, ""), record.entries, record.size)
             for each, record in stood
         ]
         body = dataset_pages.dataset_page(current, files, standing, self._places, in_public=in_public)

@@ -18,7 +18,7 @@ from kfm.model.keys import digest, output_key
 from kfm.model.ports import Log, Objects, Publisher, State, Tx
 from kfm.model.records import LedgerEntry, Receipt, RefEntry, Told
 from kfm.projections.artifacts import checkpoint_path, pointer_path, published_path, receipt_path, version_path
-from kfm.projections.live_versions import ALL, pointer_of, standing
+from kfm.projections.live_versions import ALL, live_versions, pointer_of
 
 PUBLIC, RECEIPTS, CHECKPOINTS = "publish", "receipts", "checkpoints"  # the sinks
 BATCH = 256  # receipts that are noted as exported together
@@ -124,8 +124,8 @@ class Telling:
             self._tell(self._moves)
 
     def _tell(self, moves: Sequence[RefEntry]) -> None:
-        stay, last = standing(moves, self._keep), moves[-1]
-        outside = standing(moves[: self.told.moves], self.told.keep)
+        stay, last = live_versions(moves, self._keep), moves[-1]
+        outside = live_versions(moves[: self.told.moves], self.told.keep)
         for version in stay[:-1]:
             if version not in outside:
                 try:
@@ -158,7 +158,7 @@ class Telling:
         self._check()
         for path in altered:
             self._publisher.remove_file(path, f"repair/{path}", self._check)
-        for version in standing(self._moves, self._keep):
+        for version in live_versions(self._moves, self._keep):
             self._write(version)
         self._check()
         last = self._moves[-1]

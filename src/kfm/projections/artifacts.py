@@ -1,4 +1,4 @@
-"""Names and contents of what is exported for people and other programs. Pure."""
+"""Paths and contents of the files that KFM exports for people and other programs. Pure."""
 
 from __future__ import annotations
 
@@ -33,20 +33,25 @@ _SUFFIX = {
 
 
 def receipt_path(receipt: Receipt) -> str:
-    """By the logical start of the run, so a resume after midnight finds the same place."""
+    """Return the path of a receipt. It uses the logical start of the run, so a resume after midnight finds the same
+    path.
+    """
     year, month, day = receipt.started_at[:10].split("-")
     return f"receipts/{receipt.job_type}/{year}/{month}/{day}/{receipt.run_id}.json"
 
 
 def checkpoint_path(size: int) -> str:
-    """Of the signed head of the ledger of so many entries; public, as it says nothing of any of them."""
+    """Return the path of the signed ledger head over `size` entries. It is public: it reveals nothing about the
+    entries.
+    """
     return f"ledger/checkpoints/{size:012d}"
 
 
 def published_path(dataset: str, version: str, entry: ManifestEntry) -> str:
-    """Where an output is published. No input chooses a place, and no two keys share one: a file name ends
-    in the suffix of its media type, a folder name has no dot, and a part that is no plain name becomes its
-    digest behind an underscore."""
+    """Return where an output is published. No input can choose a path, and no two keys share one: a file name ends in
+    the suffix of its media type, a folder name has no dot, and a part that is not a plain name becomes an underscore
+    and its digest.
+    """
     *folders, name = entry.key
     suffix = _SUFFIX.get(entry.media_type.partition(";")[0].strip(), ".bin")
     parts = [part if "." not in part and _is_plain(part) else _hidden(part) for part in folders]
@@ -55,12 +60,12 @@ def published_path(dataset: str, version: str, entry: ManifestEntry) -> str:
 
 
 def pointer_path(dataset: str) -> str:
-    """The file that says which version of a dataset is public now."""
+    """Return the path of the file that names the current public version of a dataset."""
     return f"datasets/{dataset}/current.json"
 
 
 def version_path(dataset: str, version: str) -> str:
-    """The folder of a published version; beside it lies its manifest, under the same name with a suffix."""
+    """Return the folder of a published version. Its manifest is next to it, under the same name with a suffix."""
     return f"datasets/{dataset}/versions/{version[7:23]}"
 
 
@@ -73,7 +78,9 @@ def _hidden(part: str) -> str:
 
 
 def run_lines(runs: Iterable[tuple[Receipt, RunTelemetry | None]]) -> bytes:
-    """run.jsonl: a line a run, its receipt and its telemetry, but for what differs between runners."""
+    """Build run.jsonl: one line per run with its receipt and telemetry, without the fields that differ
+    between runners.
+    """
     return b"".join(
         canonical(
             {
@@ -81,7 +88,7 @@ def run_lines(runs: Iterable[tuple[Receipt, RunTelemetry | None]]) -> bytes:
                 "timestamp": receipt.finished_at,
                 "dry_run": receipt.dry_run,
                 "receipt": msgspec.to_builtins(receipt),
-                "telemetry": _alike(telemetry) if telemetry is not None else None,
+                "telemetry": _without_tools(telemetry) if telemetry is not None else None,
             }
         )
         + b"\n"
@@ -89,19 +96,19 @@ def run_lines(runs: Iterable[tuple[Receipt, RunTelemetry | None]]) -> bytes:
     )
 
 
-def _alike(telemetry: RunTelemetry) -> dict[str, Any]:
+def _without_tools(telemetry: RunTelemetry) -> dict[str, Any]:
     found: dict[str, Any] = msgspec.to_builtins(telemetry)
     del found["tool_versions"]
     return found
 
 
 def event_lines(events: Iterable[dict[str, Any]], dry_run: bool) -> bytes:
-    """event_log.jsonl: a line an event, in the order they happened."""
+    """Build event_log.jsonl: one line per event, in order."""
     return b"".join(canonical({**event, "seq": seq, "dry_run": dry_run}) + b"\n" for seq, event in enumerate(events, 1))
 
 
 def idempotency(runs: Iterable[tuple[Receipt, list[SourceRef]]], dry_run: bool) -> bytes:
-    """idempotency.json: the ledger row of every run."""
+    """Build idempotency.json: the idempotency row of every run."""
     rows = [
         {
             "run_id": receipt.run_id,
@@ -126,5 +133,5 @@ def idempotency(runs: Iterable[tuple[Receipt, list[SourceRef]]], dry_run: bool) 
 
 
 def trace_lines(effects: Iterable[Effect]) -> bytes:
-    """publisher_trace.jsonl: what was, or would be, changed outside."""
+    """Build publisher_trace.jsonl: every change outside KFM that was made, or would be made in a dry run."""
     return b"".join(canonical(effect) + b"\n" for effect in effects)

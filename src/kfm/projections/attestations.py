@@ -1,8 +1,8 @@
-"""What is attested about a version: in-toto Statements v1, signed in DSSE envelopes. Pure.
+"""Attestations about a version: in-toto Statements v1, signed in DSSE envelopes. Pure.
 
-How it was made is SLSA provenance v1; what a gate said is a simple verification result; what its sources were held
-against is a test result; how it was masked is a predicate of our own. Everything is taken from the receipt and the
-version as they are public: of a protected dataset hand in the public ones, in which inputs have keyed digests.
+The build is SLSA provenance v1, a gate's decision is a simple verification result, the checks of the sources are a test
+result, and masking has a predicate of KFM's own. All facts come from the public receipt and version. For a protected
+dataset the caller passes the public ones, whose inputs have keyed digests.
 """
 
 from __future__ import annotations
@@ -30,35 +30,37 @@ MASKED = "urn:kfm:attestation:masking:1"
 BUILD = "urn:kfm:build:updater:1"
 
 
-class Subject(msgspec.Struct, frozen=True, kw_only=True):
-    """Others may say more of it; the parsing rules of in-toto let that pass."""
+class InTotoSubject(msgspec.Struct, frozen=True, kw_only=True):
+    """A subject. Other producers may add fields; in-toto requires readers to ignore them."""
 
     digest: dict[str, str]
     name: str = ""
 
 
-class Statement(msgspec.Struct, frozen=True, kw_only=True, rename={"kind": "_type", "predicate_type": "predicateType"}):
+class InTotoStatement(
+    msgspec.Struct, frozen=True, kw_only=True, rename={"kind": "_type", "predicate_type": "predicateType"}
+):
     kind: str
-    subject: list[Subject]
+    subject: list[InTotoSubject]
     predicate_type: str
     predicate: dict[str, Any] = {}
 
 
-def _about(version: DatasetVersion, predicate_type: str, predicate: dict[str, Any]) -> Statement:
-    subject = Subject(name=dataset_uri(version.dataset), digest=_sha256(version.digest))
-    return Statement(kind=STATEMENT, subject=[subject], predicate_type=predicate_type, predicate=predicate)
+def _about(version: DatasetVersion, predicate_type: str, predicate: dict[str, Any]) -> InTotoStatement:
+    subject = InTotoSubject(name=dataset_uri(version.dataset), digest=_sha256(version.digest))
+    return InTotoStatement(kind=STATEMENT, subject=[subject], predicate_type=predicate_type, predicate=predicate)
 
 
 def _sha256(text: str) -> dict[str, str]:
     if not is_digest(text):
-        raise BadInput("something to be attested has no digest", hint="attest what was committed")
+        raise BadInput("an attestation needs a digest, and there is none", hint="attest a committed version")
     return {"sha256": text.removeprefix("sha256:")}
 
 
-def provenance(version: DatasetVersion, receipt: Receipt, receipt_body: bytes, builder: str) -> Statement:
-    """Who made a version, from what, by which plan. `builder` is the URI of the installation."""
+def provenance(version: DatasetVersion, receipt: Receipt, receipt_body: bytes, builder: str) -> InTotoStatement:
+    """Return who made a version, from which inputs, by which plan. `builder` is the URI of the installation."""
     if receipt.run_id not in (version.run_id, version.validated_by):
-        raise BadInput("a receipt is of another run than the version's", hint="take the one of its maker")
+        raise BadInput("the receipt belongs to another run", hint="use the receipt of the run that made this version")
     return _about(
         version,
         PROVENANCE,
@@ -102,18 +104,18 @@ def _tools(receipt: Receipt) -> dict[str, str]:
     return {str(name): str(release) for name, release in tools.items()} if isinstance(tools, dict) else {}
 
 
-def verdict(version: DatasetVersion, decision: Decision, at: str, verifier: str) -> Statement:
-    """What a gate said. Only what passed is a property: a no is a statement with none."""
+def gate_statement(version: DatasetVersion, decision: Decision, at: str, verifier: str) -> InTotoStatement:
+    """Return a gate's decision. An allowed one has one property; a denied one has none."""
     if decision.subject != version.digest:
-        raise BadInput("a gate's answer is about something else", hint="attest it with what it is about")
+        raise BadInput("the gate's decision is about another version", hint="attest it with its own version")
     passed = ["KFM_GATE_" + re.sub("[^A-Z0-9]", "_", decision.gate.upper())] if decision.allow is True else []
     policy = {"uri": f"urn:kfm:policy:{decision.gate}", "digest": _sha256(decision.policy_digest)}
     predicate = {"verifier": {"id": verifier, "policy": policy}, "timeCreated": at, "properties": passed}
     return _about(version, VERDICT, predicate)
 
 
-def quality(version: DatasetVersion, contracts: Sequence[str]) -> Statement:
-    """What its sources were held against: the digests of the data contracts, and how that ended."""
+def quality(version: DatasetVersion, contracts: Sequence[str]) -> InTotoStatement:
+    """Return the digests of the data contracts that the sources were checked against, and the result."""
     held, findings = version.validation.get("held_rows", 0), version.validation.get("findings", 0)
     result = "FAILED" if held else "WARNED" if findings else "PASSED"
     names = {"FAILED": "failedTests", "WARNED": "warnedTests", "PASSED": "passedTests"}
@@ -126,8 +128,10 @@ def quality(version: DatasetVersion, contracts: Sequence[str]) -> Statement:
     return _about(version, TESTED, predicate)
 
 
-def masked(version: DatasetVersion, policy_digest: str, resolution: int, rules: Iterable[str]) -> Statement:
-    """That nothing in it is finer than one cell, under which policy, by which rules."""
+def masking_statement(
+    version: DatasetVersion, policy_digest: str, resolution: int, rules: Iterable[str]
+) -> InTotoStatement:
+    """State that no place in the version is finer than one cell, under which policy and by which rules."""
     predicate = {
         "method": "h3",
         "policy": {"digest": _sha256(policy_digest)},
@@ -137,25 +141,27 @@ def masked(version: DatasetVersion, policy_digest: str, resolution: int, rules: 
     return _about(version, MASKED, predicate)
 
 
-def attested(statement: Statement, signers: Iterable[Signer]) -> bytes:
-    """The envelope: one line of a `.intoto.jsonl`."""
+def envelope_of(statement: InTotoStatement, signers: Iterable[Signer]) -> bytes:
+    """Return the signed envelope, one line of a `.intoto.jsonl` file."""
     return wrap(PAYLOAD, canonical(msgspec.to_builtins(statement)), signers)
 
 
-def verified(
+def verify_envelope(
     envelope: bytes, keys: Iterable[bytes], version: str, predicate_type: str = "", threshold: int = 1
-) -> Statement:
-    """What an envelope says about a version (its digest), if enough of these keys signed it. No network, no clock."""
+) -> InTotoStatement:
+    """Return the statement of an envelope about a version (its digest). Raise Denied unless enough of these keys signed
+    it. It uses neither network nor clock.
+    """
     body = unwrap(envelope, PAYLOAD, keys, threshold).body
     try:
-        statement = msgspec.json.decode(body, type=Statement)
+        statement = msgspec.json.decode(body, type=InTotoStatement)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        raise Denied("what was signed is no statement of in-toto", hint="look at who signed it") from None
+        raise Denied("the signed content is not an in-toto statement", hint="check who signed it") from None
     if statement.kind != STATEMENT or not statement.predicate_type:
-        raise Denied("what was signed is no Statement v1", hint="ask for one")
+        raise Denied("the signed content is not a Statement v1", hint="ask the signer for one")
     if predicate_type and statement.predicate_type != predicate_type:
-        raise Denied("a statement says something else than was asked for", hint="look at its predicateType")
+        raise Denied("the statement has another predicate type than requested", hint="check its predicateType")
     wanted = _sha256(version)["sha256"]
     if not any(subject.digest.get("sha256") == wanted for subject in statement.subject):
-        raise Denied("a statement is about something else", hint="look for the one about this version")
+        raise Denied("the statement is about another version", hint="use the statement about this version")
     return statement

@@ -1,4 +1,4 @@
-"""CloudEvents 1.0: one event a run that ended. Pure."""
+"""CloudEvents 1.0: one event per run that ended. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ENDED = "org.kfm.run.ended.v1"
 
 
 def event(run: PublicRun) -> dict[str, Any]:
-    """`id` is the run's: the same run told twice is the same event."""
+    """Return the event of a run. Its `id` is the run's id, so the same run reported twice is the same event."""
     return {
         "specversion": "1.0",
         "id": run.run_id,

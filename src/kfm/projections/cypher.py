@@ -1,8 +1,8 @@
-"""The lineage of runs for a property graph, as statements with parameters: the shape of `(:Asset)-[:USED_IN]->(:Run)
--[:GENERATED]->(:Dataset)`. Pure.
+"""The lineage of runs as Cypher statements with parameters, in the shape
+`(:Asset)-[:USED_IN]->(:Run)-[:GENERATED]->(:Dataset)`. Pure.
 
-Every statement may come again, in any order: nodes and edges are merged by their keys, and properties that a later run
-may change carry the run's index in the ledger, below which nothing is written.
+Every statement may be repeated, in any order: nodes and edges are merged by key, and properties that a later run may
+change carry the run's ledger index, so an older run never overwrites them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from kfm.model.public_run import PublicPart, PublicRun, artifact_id
 from kfm.model.records import Record
 
-BATCH = 1000  # rows of one statement
+BATCH = 1000  # rows per statement
 REF = "kfm://ref/"
 
 CONSTRAINTS = (
@@ -22,7 +22,7 @@ CONSTRAINTS = (
     "CREATE CONSTRAINT kfm_dataset IF NOT EXISTS FOR (d:Dataset) REQUIRE d.key IS UNIQUE",
 )
 
-# A run never changes: what is merged twice is the same.
+# A run never changes, so merging it again changes nothing.
 RUNS = """\
 UNWIND $runs AS row
 MERGE (r:Run {id: row.id})
@@ -39,7 +39,7 @@ ON CREATE SET a.first_seen_at = row.at
 ON MATCH SET a.first_seen_at = CASE WHEN row.at < a.first_seen_at THEN row.at ELSE a.first_seen_at END
 MERGE (a)-[:USED_IN]->(r)"""
 
-# A version that a run made is what others use: so one may go from run to run, all the way down or up.
+# Other runs use the version that a run made: so a query can go from run to run, upstream or downstream.
 MADE = """\
 UNWIND $made AS row
 MATCH (r:Run {id: row.run})
@@ -48,8 +48,8 @@ ON CREATE SET a.first_seen_at = row.at
 ON MATCH SET a.first_seen_at = CASE WHEN row.at < a.first_seen_at THEN row.at ELSE a.first_seen_at END
 MERGE (r)-[:MADE]->(a)"""
 
-# The node says what the newest of all runs says of it, and every property of it, so that no order of telling leaves
-# another trace; `created_at` is of the first that named it. A ref is one of them, too: where it stands, or `withdrawn`.
+# A dataset node holds what the newest run states, in all its properties, so the order of reports leaves no trace.
+# `created_at` comes from the first run that named it. A ref is such a node, too: its version, or `withdrawn`.
 _DATASET = """\
 MERGE (d:Dataset {key: row.key})
 ON CREATE SET d.created_at = row.at, d.seq = -1
@@ -58,7 +58,7 @@ FOREACH (_ IN CASE WHEN row.seq >= d.seq THEN [1] ELSE [] END |
   SET d.seq = row.seq, d.hash = row.hash, d.version = row.version, d.stac_id = row.stac_id,
     d.care_label = row.care_label, d.withdrawn = row.withdrawn, d.removed_by = row.removed_by)"""
 
-# The edge keeps what this run gave.
+# The edge keeps the digest that this run produced.
 GENERATED = f"""\
 UNWIND $generated AS row
 MATCH (r:Run {{id: row.run}})
@@ -66,13 +66,13 @@ MATCH (r:Run {{id: row.run}})
 MERGE (r)-[g:GENERATED]->(d)
 SET g.hash = row.hash"""
 
-# What it took away, what stands again as in the version it went to, and the refs it moved beside making something.
+# Keys that the run removed, keys restored by a rollback, and other refs that it moved.
 STANDING = f"""\
 UNWIND $standing AS row
 {_DATASET}"""
 
 
-# What there is, to be compared; and taking away what is not as it should be, before it is told again.
+# Queries that read the graph for a comparison, and statements that remove wrong content before it is sent again.
 SAID_OF_RUNS = """\
 UNWIND $ids AS id
 MATCH (r:Run {id: id})
@@ -100,27 +100,27 @@ MATCH (a:Asset {uri: row.uri, hash: row.hash})
 SET a = {uri: row.uri, hash: row.hash, first_seen_at: '9999'}"""
 
 
-class Statement(Record, frozen=True):
+class CypherStatement(Record, frozen=True):
     text: str
-    parameters: dict[str, list[dict[str, Any]]]  # one name, and rows
+    parameters: dict[str, list[dict[str, Any]]]  # one name with its rows
 
 
-def batch(runs: Iterable[PublicRun], size: int = BATCH) -> list[Statement]:
-    """Everything that these runs add, in an order in which each statement finds what it matches."""
+def batch(runs: Iterable[PublicRun], size: int = BATCH) -> list[CypherStatement]:
+    """Return the statements that add these runs, ordered so that each statement finds the nodes it matches."""
     texts = {"runs": RUNS, "used": USED, "made": MADE, "generated": GENERATED, "standing": STANDING}
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in texts}
     for run in runs:
         for name, found in rows_of(run).items():
             rows[name] += found
     return [
-        Statement(text=texts[name], parameters={name: part})
+        CypherStatement(text=texts[name], parameters={name: part})
         for name, found in rows.items()
         for part in _parts(found, size)
     ]
 
 
 def rows_of(run: PublicRun) -> dict[str, list[dict[str, Any]]]:
-    """What each statement is told of a run, by the name of its parameter."""
+    """Return the rows of a run for each statement, by the name of the statement's parameter."""
     made = []
     if run.made_a_version() and run.status == "SUCCESS":
         uri = artifact_id(run.dataset, ())

@@ -1,5 +1,6 @@
-"""What is published, as pages for whoever comes with a browser: one of all datasets, and one of each. No script, and
-nothing from elsewhere. Pure."""
+"""HTML pages of the published data for a browser: one of all datasets, one per dataset. They have no script and load
+nothing from elsewhere. Pure.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +14,13 @@ from kfm.projections.artifacts import version_path
 from kfm.projections.explanation_page import STYLE
 
 PAGE = "index.html"
-MOST = 1000  # files that a page lists; the listing beside it has all
+MOST = 1000  # most files listed on a page; the NDJSON listing next to it has all
 _LICENCES = "https://spdx.org/licenses/"
 _POINTER = ('<li><a href="current.json">Which version is current</a></li>',)
 
 
-class File(NamedTuple):
-    """One file of the version that is current."""
+class PageFile(NamedTuple):
+    """One file of the current version."""
 
     key: tuple[str, ...]
     path: str  # below the public folder
@@ -27,8 +28,8 @@ class File(NamedTuple):
     digest: str
 
 
-class Stood(NamedTuple):
-    """A version that can still be read."""
+class LiveVersion(NamedTuple):
+    """An earlier version that can still be read."""
 
     digest: str
     published_at: str
@@ -42,14 +43,15 @@ def page_path(dataset: str) -> str:
 
 def dataset_page(
     version: PublicVersion,
-    files: Sequence[File],
-    standing: Sequence[Stood],
+    files: Sequence[PageFile],
+    standing: Sequence[LiveVersion],
     places: Places,
     *,
     in_public: bool = False,
 ) -> bytes:
-    """Of what is current of a dataset; `files` are the first of them, or none where their names are not for all.
-    `in_public`: it lies in the public folder, and no catalog beside it."""
+    """Return the page of a dataset's current version. `files` are the first of its files, or none where their names are
+    not public. With `in_public` the page is in the public folder, without a catalog next to it.
+    """
     metadata = version.metadata or version.made.metadata
     title = str(metadata.get("title") or version.dataset)
     body = [
@@ -73,7 +75,7 @@ def _catalog_links(dataset: str) -> Iterator[str]:
 
 
 def front_page(datasets: Sequence[tuple[str, dict[str, Any]]], places: Places, *, in_public: bool = False) -> bytes:
-    """Of all datasets, each as the DCAT catalog has it, by name."""
+    """Return the page of all datasets, by name, with the facts that the DCAT catalog gives."""
     below = "datasets/" if in_public else ""
     body = [f"<h1>{escape(places.title)}</h1>", _paragraph(places.description)]
     body.append("<table><thead><tr>")
@@ -99,7 +101,7 @@ def _whole(title: str, body: Sequence[str]) -> bytes:
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         f"<title>{escape(title)}</title><style>{STYLE}a{{color:var(--link)}}</style></head><body><main>"
     )
-    # Half a pair of surrogates, which a title may hold, is no text.
+    # A title may hold half a surrogate pair, which is not text.
     return (head + "".join(body) + "</main></body></html>\n").encode("utf-8", "replace")
 
 
@@ -133,7 +135,7 @@ def _licence(licence: str) -> str:
     return known if is_known and " " not in licence else escape(licence)
 
 
-def _files(version: PublicVersion, files: Sequence[File], places: Places) -> Iterator[str]:
+def _files(version: PublicVersion, files: Sequence[PageFile], places: Places) -> Iterator[str]:
     if files:
         yield "<table><thead><tr>"
         yield from (f'<th scope="col">{head}</th>' for head in ("Name", "Bytes", "SHA-256"))
@@ -147,7 +149,7 @@ def _files(version: PublicVersion, files: Sequence[File], places: Places) -> Ite
     yield f"<p>{more + '; see ' if more else 'Also as one file: '}{listing}, a line of JSON each.</p>"
 
 
-def _versions(dataset: str, standing: Sequence[Stood], places: Places) -> Iterator[str]:
+def _versions(dataset: str, standing: Sequence[LiveVersion], places: Places) -> Iterator[str]:
     yield "<table><thead><tr>"
     yield from (f'<th scope="col">{head}</th>' for head in ("Version", "Published", "Files", "Bytes"))
     yield "</tr></thead><tbody>"
@@ -159,7 +161,7 @@ def _versions(dataset: str, standing: Sequence[Stood], places: Places) -> Iterat
 
 
 def _link(path: str, words: str, places: Places) -> str:
-    """To something in the public folder, where that is a place a browser finds."""
+    """Return a link to a file in the public folder, or plain text if that folder has no address a browser can open."""
     if places.public.startswith("kfm:"):
         return escape(words)
     above = "" if "://" in places.public else "../"

@@ -1,6 +1,6 @@
 """DCAT 3 as JSON-LD, in the terms and shapes of DCAT-US 3. Pure.
 
-The context is written into every document: whoever reads one needs nothing from anywhere.
+The context is part of every document, so a reader needs no network.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ CONTEXT: dict[str, Any] = {
 
 
 def catalog(versions: Iterable[PublicVersion], places: Places) -> dict[str, Any]:
-    """What is published now: a dataset each, with the version it is at."""
+    """Return the catalog of the published datasets, each at its current version."""
     return {
         "@context": CONTEXT,
         "@id": "kfm://catalog",
@@ -128,7 +128,7 @@ def dataset(version: PublicVersion, places: Places) -> dict[str, Any]:
 
 
 def of_run(run: PublicRun, places: Places) -> dict[str, Any]:
-    """What one run gave: a dataset for each artifact, or for the version that its ref now points to."""
+    """Return the datasets that one run produced: one per artifact, or one for the version that its ref now names."""
     made = {artifact.id: artifact for artifact in run.artifacts}
     return {
         "@context": CONTEXT,
@@ -176,7 +176,7 @@ def _publisher(places: Places) -> dict[str, str]:
 
 
 def _distributions(version: PublicVersion, places: Places) -> list[dict[str, Any]]:
-    """The listing of its files with their digests, and its STAC collection with an item for each."""
+    """Return the distributions: the listing of all files with their digests, and the STAC collection with its items."""
     name, here = version.dataset, f"kfm://dataset/{version.dataset}"
     found: list[dict[str, Any]] = [
         {
@@ -223,7 +223,7 @@ def _file(artifact: PublicArtifact, run: PublicRun, places: Places) -> dict[str,
 
 
 def checksum(digest: str) -> dict[str, str]:
-    return {  # named, so that two documents about one file speak of one checksum
+    return {  # named by IRI, so that two documents about one file name the same checksum
         "@id": f"urn:{digest}",
         "@type": "spdx:Checksum",
         "algorithm": "http://spdx.org/rdf/terms#checksumAlgorithm_sha256",
@@ -269,7 +269,7 @@ def _rights(run: PublicRun, metadata: dict[str, Any]) -> dict[str, Any]:
 
 
 def _restrictions(run: PublicRun) -> dict[str, Any]:
-    """CARE and the labels of communities, as restrictions of use; how open it is, as a restriction of access."""
+    """Return CARE and community labels as use restrictions, and the sensitivity level as an access restriction."""
     labels = run.labels
     if labels is None:
         return {}

@@ -1,4 +1,4 @@
-"""Datasets and what they are made of, as a tree, a flowchart in Mermaid and a page that stands alone. Pure."""
+"""Datasets and their upstream datasets as a text tree, a Mermaid flowchart and a self-contained HTML page. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from html import escape
 
 from kfm.model.reports.dataset_dependencies import Asset, AssetGraph, Dependency
-from kfm.projections.explanation import Link
+from kfm.projections.explanation import ChainLink
 from kfm.projections.explanation_page import STYLE
 from kfm.projections.explanation_pictures import MOST_IN_COLUMN, graph
 from kfm.projections.mermaid import safe
@@ -25,7 +25,7 @@ _UNDER = {"": "", "├─ ": "│  ", "└─ ": "   "}
 
 
 def as_text(found: AssetGraph) -> str:
-    """From what others are made of to what is made of it; what was told before is only named again."""
+    """Return the tree from upstream to downstream. A dataset that appears again is only named."""
     below: dict[str, list[Dependency]] = {}
     made: dict[str, list[Dependency]] = {}
     for each in found.dependencies:
@@ -62,7 +62,9 @@ def _said(asset: Asset) -> str:
 
 
 def chart(found: AssetGraph) -> str:
-    """A box for each dataset, a line for each that reads another, a dotted one for what only comes after it."""
+    """Return a flowchart: a box per dataset, a solid arrow to each dataset that reads it, a dotted one if it only runs
+    after it.
+    """
     ids = {each.dataset: f"n{number}" for number, each in enumerate(found.assets)}
     lines = ["flowchart LR"]
     for each in found.assets:
@@ -78,7 +80,7 @@ def chart(found: AssetGraph) -> str:
 
 
 def page(found: AssetGraph) -> str:
-    """In one piece, and read without a network: also by a program that reads it aloud."""
+    """Return one HTML page that needs no network and that a screen reader can read."""
     spoken = "; ".join(f"{each.to} {each.how} {each.of}" for each in found.dependencies[:20])
     body = [
         "<!doctype html>",
@@ -97,14 +99,14 @@ def page(found: AssetGraph) -> str:
     return "".join(body)
 
 
-def _links(found: AssetGraph) -> list[Link]:
-    """As the picture of a chain wants them."""
+def _links(found: AssetGraph) -> list[ChainLink]:
+    """Return the datasets as the chain picture expects them."""
     places = {each.dataset: number for number, each in enumerate(found.assets)}
     reads: dict[str, set[int]] = {}
     for each in found.dependencies:
         reads.setdefault(each.to, set()).add(places[each.of])
     return [
-        Link(
+        ChainLink(
             stage="derived" if reads.get(each.dataset) else "harmonised",
             id=each.dataset,
             digest=each.version,

@@ -1,6 +1,6 @@
-"""How a thing came to be: the run that made it, all that went into it, and under which labels it stands. Pure.
+"""Explain a version, file, run or object: the run that made it, everything that went into it, and its labels. Pure.
 
-Made of public records and of nothing else, so that nothing protected can be said of anything.
+It reads public records only, so it cannot reveal anything protected.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any, Literal
 from kfm.errors import Corrupt
 from kfm.model.public_run import WITHHELD_SOURCE, PublicInput, PublicRun
 from kfm.model.records import Record
-from kfm.projections.explanation_sentences import Line, tell
+from kfm.projections.explanation_sentences import Line, sentences
 
 Stage = Literal["raw", "harmonised", "derived"]
-Origins = Mapping[tuple[str, int], str]  # (run, position of its input) → the run that made what it read
+Origins = Mapping[tuple[str, int], str]  # (run, position of an input) → the run that made that input
 
-# The seed's words for what asked for a run; what is not by a clock or a person is an event.
+# How the specification names the kinds of triggers. A trigger from neither a clock nor a person is an event.
 TRIGGERS = {
     "manual": "on demand",
     "operation": "on demand",
@@ -27,23 +27,25 @@ TRIGGERS = {
 }
 
 
-class Link(Record, frozen=True):
-    """One thing in the chain. Raw: it came from outside; harmonised: made of what is raw; derived: of what was made."""
+class ChainLink(Record, frozen=True):
+    """One item of the chain. Raw items came from outside, harmonised ones are built from raw items, derived ones from
+    built items.
+    """
 
     stage: Stage
     id: str
     digest: str
-    name: str  # to be shown
+    name: str  # name to display
     dataset: str  # empty: raw
-    run_id: str  # that made it; empty: nobody here
+    run_id: str  # the run that made it; empty: it came from outside
     updater: str
     at: str
     level: str
-    reads: tuple[int, ...]  # what it was made of, by their places in the chain, which come before it
+    reads: tuple[int, ...]  # positions of its inputs in the chain; all of them come before it
 
 
-class Good(Record, frozen=True):
-    """The last run that ended well, also if there was nothing to do."""
+class LastGoodRun(Record, frozen=True):
+    """The last run that ended well, even if it found nothing to do."""
 
     run_id: str
     outcome: str
@@ -51,8 +53,8 @@ class Good(Record, frozen=True):
     receipt: str
 
 
-class Account(Record, frozen=True):
-    """What is told of a thing."""
+class Explanation(Record, frozen=True):
+    """The full explanation of one subject."""
 
     thing: str
     kind: str
@@ -69,15 +71,15 @@ class Account(Record, frozen=True):
     updater_id: str
     updater_version: str
     made_at: str
-    last_good: Good | None
+    last_good: LastGoodRun | None
     lines: tuple[Line, ...]
-    chain: tuple[Link, ...]
-    extent: tuple[float, ...]  # west, south, east, north of what may be shown; empty: not known
-    cut: int  # runs further up that are not told
+    chain: tuple[ChainLink, ...]
+    extent: tuple[float, ...]  # west, south, east, north of what may be shown; empty: unknown
+    cut: int  # runs further upstream that are left out
 
 
-class Subject(Record, frozen=True):
-    """What is asked about, as far as its own name goes."""
+class ExplanationSubject(Record, frozen=True):
+    """The subject of an explanation, as far as its name identifies it."""
 
     thing: str
     kind: str
@@ -85,11 +87,11 @@ class Subject(Record, frozen=True):
     version: str = ""
     ref: str = ""
     path: str = ""  # of a file
-    digest: str = ""  # of a file or an object
+    digest: str = ""  # of a file or object
 
 
-def account(
-    subject: Subject,
+def build_explanation(
+    subject: ExplanationSubject,
     maker: PublicRun,
     upstream: Sequence[PublicRun],
     origins: Origins,
@@ -97,19 +99,19 @@ def account(
     published: PublicRun | None = None,
     last_good: PublicRun | None = None,
     cut: int = 0,
-) -> Account:
+) -> Explanation:
     runs = {run.run_id: run for run in (maker, *upstream)}
     links = chain(maker, runs, origins)
     metadata = maker.metadata or (published.metadata if published is not None else {})
     good = None
     if last_good is not None:
-        good = Good(
+        good = LastGoodRun(
             run_id=last_good.run_id,
             outcome=last_good.outcome,
             at=last_good.finished_at,
             receipt=last_good.receipt_digest,
         )
-    return Account(
+    return Explanation(
         thing=subject.thing,
         kind=subject.kind,
         dataset=maker.dataset,
@@ -128,7 +130,7 @@ def account(
         last_good=good,
         lines=(
             *_opening(subject, maker),
-            *tell(maker),
+            *sentences(maker),
             *_origins(links),
             *_declared(maker, metadata),
             *_published(published, maker),
@@ -140,9 +142,9 @@ def account(
     )
 
 
-def chain(maker: PublicRun, runs: Mapping[str, PublicRun], origins: Origins) -> tuple[Link, ...]:
-    """What went into it, what is raw first, and it itself last. Corrupt if something went into itself."""
-    links: list[Link] = []
+def chain(maker: PublicRun, runs: Mapping[str, PublicRun], origins: Origins) -> tuple[ChainLink, ...]:
+    """Return the chain of inputs, raw items first, the result last. Raise Corrupt if the lineage has a cycle."""
+    links: list[ChainLink] = []
     places: dict[tuple[str, str], int] = {}
     entered: set[str] = set()
 
@@ -153,7 +155,7 @@ def chain(maker: PublicRun, runs: Mapping[str, PublicRun], origins: Origins) -> 
             name = "a protected source" if hidden else each.name or each.id.rpartition("/")[2] or each.id
             places[key] = len(links)
             links.append(
-                Link(
+                ChainLink(
                     stage="raw", id=each.id, digest=each.checksum, name=name, dataset="", run_id="", updater="",
                     at="", level=each.level, reads=(),
                 )
@@ -173,7 +175,7 @@ def chain(maker: PublicRun, runs: Mapping[str, PublicRun], origins: Origins) -> 
         derived = any((run.run_id, position) in origins for position in range(len(run.inputs)))
         places["run", run.run_id] = len(links)
         links.append(
-            Link(
+            ChainLink(
                 stage="derived" if derived else "harmonised",
                 id=f"kfm://dataset/{run.dataset}",
                 digest=run.version,
@@ -189,10 +191,10 @@ def chain(maker: PublicRun, runs: Mapping[str, PublicRun], origins: Origins) -> 
         return places["run", run.run_id]
 
     made(maker)
-    return tuple(links if maker.version else links[:-1])  # the last is the run itself, which made nothing
+    return tuple(links if maker.version else links[:-1])  # the last one is the run itself, which made no version
 
 
-def _opening(subject: Subject, maker: PublicRun) -> list[Line]:
+def _opening(subject: ExplanationSubject, maker: PublicRun) -> list[Line]:
     short = maker.version[:19]
     if subject.kind == "file":
         text = f"{subject.path} is a public file of {maker.dataset}, and run {maker.run_id} was the first to give it."
@@ -213,8 +215,8 @@ def _opening(subject: Subject, maker: PublicRun) -> list[Line]:
     return [Line(about="thing", text=text, cites=(maker.version, maker.receipt_digest))]
 
 
-def _origins(links: Sequence[Link]) -> list[Line]:
-    """The way from what is raw to the thing, in one sentence a stage."""
+def _origins(links: Sequence[ChainLink]) -> list[Line]:
+    """Return one sentence per stage, from raw to derived."""
     lines = []
     for stage, said in (("raw", "came from outside"), ("harmonised", "was harmonised from it"), ("derived", "derived")):
         found = [link for link in links if link.stage == stage]
@@ -257,7 +259,7 @@ def _last(last_good: PublicRun | None, maker: PublicRun) -> list[Line]:
 
 
 def _extent(maker: PublicRun, metadata: Mapping[str, Any]) -> tuple[float, ...]:
-    """Around all that is shown of it: of masked data, around the cells."""
+    """Return the bounding box of everything that is shown; for masked data, the box around the cells."""
     boxes = [_flat(each.bbox) for each in maker.artifacts if each.bbox]
     declared = metadata.get("extent") or {}
     box = declared.get("bbox") if isinstance(declared, Mapping) else None
@@ -270,13 +272,13 @@ def _extent(maker: PublicRun, metadata: Mapping[str, Any]) -> tuple[float, ...]:
 
 
 def _flat(box: Sequence[float]) -> tuple[float, float, float, float]:
-    """Without heights."""
+    """Return a bounding box without its heights."""
     half = len(box) // 2
     return box[0], box[1], box[half], box[half + 1]
 
 
-def as_text(told: Account) -> str:
-    """A sentence a line, each with the digests it rests on."""
+def as_text(told: Explanation) -> str:
+    """Return the explanation as text: one sentence per line, each with the digests it cites."""
     lines = [f"{told.thing} ({told.kind})", ""]
     for line in told.lines:
         cites = " ".join(dict.fromkeys(cite[:19] for cite in line.cites))

@@ -1,11 +1,11 @@
-"""An account as one page that stands alone: no script, no font, no picture and no style from elsewhere. Pure."""
+"""An explanation as one self-contained HTML page: no script, font, image or style is loaded from elsewhere. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
 
-from kfm.projections.explanation import Account, Link
+from kfm.projections.explanation import ChainLink, Explanation
 from kfm.projections.explanation_pictures import extent_map, graph
 from kfm.projections.explanation_sentences import Line
 
@@ -46,8 +46,8 @@ _PARTS = (
 )
 
 
-def page(told: Account) -> str:
-    """In one piece, and read without a network: also by a program that reads it aloud."""
+def page(told: Explanation) -> str:
+    """Return one HTML page that needs no network and that a screen reader can read."""
     name = told.title or told.thing
     closed = any(link.level != "public" for link in told.chain)
     body = [
@@ -76,7 +76,7 @@ def page(told: Account) -> str:
     return "".join(body)
 
 
-def _facts(told: Account) -> Iterator[str]:
+def _facts(told: Explanation) -> Iterator[str]:
     pairs = (
         ("Dataset", told.dataset),
         ("Version", told.version),
@@ -99,12 +99,12 @@ def _line(line: Line) -> str:
     return f'<li>{escape(line.text)} <span class="cites">{cites}</span></li>'
 
 
-def _spoken(link: Link) -> str:
+def _spoken(link: ChainLink) -> str:
     return f"{link.stage} {link.name}"
 
 
-def _table(told: Account) -> Iterator[str]:
-    """The graph again, for whoever does not see it."""
+def _table(told: Explanation) -> Iterator[str]:
+    """Return the graph as a table, for readers who do not see it."""
     yield "<h2>The chain, step by step</h2><table><thead><tr>"
     yield "".join(f'<th scope="col">{name}</th>' for name in ("#", "Stage", "What", "Digest", "Made by", "Made of"))
     yield "</tr></thead><tbody>"

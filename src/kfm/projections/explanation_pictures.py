@@ -1,4 +1,4 @@
-"""Pictures of an account, as SVG that names nothing outside itself: the chain as a graph, the extent as a map. Pure."""
+"""SVG pictures of an explanation that load nothing: the chain as a graph, the extent as a map. Pure."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import math
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from kfm.projections.explanation import Link
+from kfm.projections.explanation import ChainLink
 
-WIDE, TALL, GAP, DROP = 190, 64, 46, 22  # of a box, and between two
+WIDE, TALL, GAP, DROP = 190, 64, 46, 22  # width and height of a box, and the gaps between boxes
 MOST_IN_COLUMN = 24
 _STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0)
 
 
-def graph(links: Sequence[Link], title: str) -> str:
-    """Boxes in columns from left to right, each as far right as the longest way to it; arrows between them."""
+def graph(links: Sequence[ChainLink], title: str) -> str:
+    """Return the graph: boxes in columns from left to right, by their longest path from a raw item, with arrows between
+    them.
+    """
     columns = _columns(links)
     tallest = max((len(column) for column in columns), default=1)
     width = len(columns) * WIDE + (len(columns) - 1) * GAP + 4
@@ -43,10 +45,12 @@ def graph(links: Sequence[Link], title: str) -> str:
     return "".join([*body, "</svg>"])
 
 
-def _columns(links: Sequence[Link]) -> list[list[int]]:
-    """By the longest way from what is raw; of a column that is too long only the first are drawn."""
+def _columns(links: Sequence[ChainLink]) -> list[list[int]]:
+    """Assign boxes to columns by their longest path from a raw item. A column that is too long keeps its
+    first boxes.
+    """
     depth: list[int] = []
-    for link in links:  # what it reads comes before it
+    for link in links:  # its inputs come before it
         depth.append(1 + max((depth[place] for place in link.reads), default=-1))
     columns: list[list[int]] = [[] for _ in range(max(depth, default=0) + 1)]
     for place, deep in enumerate(depth):
@@ -55,7 +59,7 @@ def _columns(links: Sequence[Link]) -> list[list[int]]:
     return columns
 
 
-def _arrows(links: Sequence[Link], at: dict[int, tuple[float, float]]) -> Iterator[str]:
+def _arrows(links: Sequence[ChainLink], at: dict[int, tuple[float, float]]) -> Iterator[str]:
     for place, (x, y) in sorted(at.items()):
         for read in links[place].reads:
             if read in at:
@@ -72,7 +76,9 @@ def _fit(text: str, most: int) -> str:
 
 
 def extent_map(extent: Sequence[float], title: str) -> str:
-    """The extent among meridians and parallels, with some room around it. No coast: nothing is asked of anybody."""
+    """Return a map of the extent with meridians and parallels around it. It has no coastlines, so it needs
+    no map data.
+    """
     west, south, east, north = extent
     if east < west:  # across the antimeridian
         east += 360

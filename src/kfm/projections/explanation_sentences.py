@@ -1,4 +1,4 @@
-"""How something came to be, in plain sentences, each with the digests of the facts it rests on. Pure."""
+"""Plain sentences that explain a run, each with the digests of the facts it cites. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kfm.model.public_run import WITHHELD_SOURCE, PublicRun
 from kfm.model.records import Record
 from kfm.projections.vocabulary import name_of
 
-SHOWN = 10  # of many inputs or artifacts; the rest are counted
+SHOWN = 10  # most inputs or artifacts listed; the rest are counted
 _ASKED = {
     "manual": "on demand",
     "schedule": "by its schedule",
@@ -22,21 +22,21 @@ _DID = {"promote": "published", "rollback": "rolled back", "hotfix": "patched", 
 
 
 class Line(Record, frozen=True):
-    """One sentence. `cites` are digests; the first is of what it is mostly about."""
+    """One sentence. `cites` are digests; the first belongs to the main subject of the sentence."""
 
     about: str  # run | input | output | removed | governance | evidence
     text: str
     cites: tuple[str, ...]
 
 
-def tell(run: PublicRun) -> list[Line]:
-    """What one run did."""
+def sentences(run: PublicRun) -> list[Line]:
+    """Return the sentences about one run."""
     return [*_what(run), *_inputs(run), *_outputs(run), *_governance(run), *_evidence(run)]
 
 
 def chain(runs: Iterable[PublicRun]) -> list[Line]:
-    """A chain of them, the oldest first: raw, harmonised, derived."""
-    return [line for run in runs for line in tell(run)]
+    """Return the sentences about a chain of runs, oldest first."""
+    return [line for run in runs for line in sentences(run)]
 
 
 def _what(run: PublicRun) -> list[Line]:

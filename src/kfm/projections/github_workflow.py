@@ -1,7 +1,7 @@
-"""The GitHub workflow that runs an installation by the clock, by an event or by hand. Pure.
+"""The GitHub workflow that runs an installation by schedule, by event or by hand. Pure.
 
-It is convenience, never correctness: GitHub keeps one waiting run of a concurrency group and drops the older, and
-stops schedules after sixty idle days. What must not be lost is in the inbox; what must not overlap has a lease.
+The workflow is a convenience and guarantees nothing: GitHub keeps one waiting run per concurrency group, drops older
+ones, and stops schedules after sixty idle days. The inbox keeps what must not be lost; leases prevent overlap.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 from kfm.errors import BadInput
 from kfm.projections.yaml_dump import Pinned, yaml
 
-# Every action by the commit it was read at; a tag can be moved, a commit cannot.
+# Each action is pinned by the commit that was reviewed; a tag can be moved, a commit cannot.
 CHECKOUT = ("actions/checkout@11bd71901bbe5b1630ceea73d27597364c9af683", "v4.2.2")
 PYTHON = ("actions/setup-python@a26af69be951a213d495a4c3e4e4022e16d87065", "v5.6.0")
 RESTORE = ("actions/cache/restore@5a3ec84eff668545956fd18022155c47e93e2684", "v4.2.3")
 SAVE = ("actions/cache/save@5a3ec84eff668545956fd18022155c47e93e2684", "v4.2.3")
 UPLOAD = ("actions/upload-artifact@ea165f8d65b6e75b540449e92b4886f43607fa02", "v4.6.2")
 
-# A name that is given from outside is looked at before it is a word of a command.
+# A name from outside is checked before it becomes a word of a command.
 _RUN = """case "$ONLY" in
   "") kfm {command} --artifacts artifacts ;;
   -* | *[!a-z0-9-]*) echo "that is no name of a dataset" >&2; exit 2 ;;
@@ -34,7 +34,7 @@ _LONGEST = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)  # days of each mont
 
 
 def workflow(datasets: Sequence[str], *, cron: str, package: str, writes_releases: bool) -> str:
-    """Every dataset, whenever this one line of cron says so."""
+    """Return a workflow that runs every dataset at one cron expression."""
     check_cron(cron)
     said = "# Written by `kfm workflow github`. Write it anew when kfm.yml changes.\n"
     return said + _workflow("updater", datasets, [cron], package, "run", {}, [".kfm"], writes_releases=writes_releases)
@@ -49,8 +49,9 @@ def runner(
     folders: Sequence[str],
     writes_releases: bool,
 ) -> str:
-    """What is due, as schedules say; a dataset that is named is run whether it is due or not. `secrets` are names of
-    variables, `folders` what has to be kept between runs."""
+    """Return a workflow that runs what is due by the schedules; a dataset named by hand runs in any case. `secrets` are
+    names of variables, `folders` are kept between runs.
+    """
     env = {name: f"${{{{ secrets.{name} }}}}" for name in secrets}
     said = "# Written by `kfm runners write github`; `kfm runners check` says whether it is current.\n"
     return said + _workflow("kfm", datasets, crons, package, "up --once", env, folders, writes_releases=writes_releases)
@@ -67,7 +68,7 @@ def _workflow(
     *,
     writes_releases: bool,
 ) -> str:
-    """YAML, made by a serialiser: no name of a dataset can become anything but a text in it."""
+    """Return the workflow as YAML. A serializer writes it, so a dataset's name can only become text."""
     for dataset in datasets:
         if not _DATASET.match(dataset):
             raise BadInput(f"dataset {dataset} cannot be in a workflow", hint="its name may hold a-z, 0-9 and - only")
@@ -100,7 +101,9 @@ def _workflow(
 
 
 def _steps(package: str, env: dict[str, str], run: str, kept: str) -> list[dict[str, Any]]:
-    """One job over one state, which is kept whatever became of the run: a receipt of a failure is a receipt."""
+    """Return the steps of one job over one state. The state is saved even after a failure, because a failure has a
+    receipt too.
+    """
     key = "kfm-${{ github.run_id }}-${{ github.run_attempt }}"
     return [
         {"uses": Pinned(*CHECKOUT), "with": {"persist-credentials": False}},
@@ -123,14 +126,17 @@ def _steps(package: str, env: dict[str, str], run: str, kept: str) -> list[dict[
 
 
 def check_cron(cron: str) -> None:
-    """Five fields, each of numbers, ranges and steps that it can have; and a day that comes."""
+    """Raise BadInput unless a text has five cron fields of valid numbers, ranges and steps and a day that exists."""
     said = cron.split(" ")
     if len(said) != len(_FIELDS):
         raise BadInput("--cron is not five fields", hint='minute, hour, day, month, weekday: "17 * * * *"')
     chosen = [_chosen(text, *field) for text, field in zip(said, _FIELDS, strict=True)]
     _, _, days, months, _ = chosen
     if said[4] == "*" and min(days) > max(_LONGEST[month - 1] for month in months):
-        raise BadInput("--cron names a day that no such month has", hint="it would never run")
+        raise BadInput(
+            "--cron names a day that these months do not have",
+            hint="this day would never come",
+        )
 
 
 def _chosen(text: str, name: str, least: int, most: int) -> set[int]:
@@ -143,6 +149,6 @@ def _chosen(text: str, name: str, least: int, most: int) -> set[int]:
         low = least if first is None else int(first)
         high = most if first is None or (step and not last) else int(last or first)
         if not least <= low <= high <= most or step in ("0", "00"):
-            raise BadInput(f"--cron has a {name} beyond {least} to {most}, or a range or step that is none")
+            raise BadInput(f"--cron has a {name} beyond {least} to {most}, or an invalid range or step")
         found.update(range(low, high + 1, int(step or 1)))
     return found

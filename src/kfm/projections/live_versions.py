@@ -1,4 +1,4 @@
-"""What of a dataset stands outside, by the history of its published ref. Pure."""
+"""Which versions of a dataset are public, by the history of its published ref. Pure."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 from kfm.model.records import RefEntry
 
-ALL = -1  # superseded versions stay, however many
+ALL = -1  # keep all superseded versions
 
 
-def standing(moves: Iterable[RefEntry], keep: int = ALL) -> list[str]:
-    """The versions whose files are public, oldest first; the last is the one the ref is at, if it is anywhere.
+def live_versions(moves: Iterable[RefEntry], keep: int = ALL) -> list[str]:
+    """Return the versions whose files are public, oldest first; the last one is the ref's current version, if it has
+    one.
 
-    A promotion supersedes: what was there before stays, up to `keep` versions. A rollback takes back: of what came
-    after the version it goes to nothing stays. A withdrawal ends it all: what was public before it never stands
-    again because of that.
+    A promotion supersedes: up to `keep` earlier versions stay. A rollback removes every version after the one it
+    returns to. A withdrawal removes everything: an earlier version becomes public again only by a new promotion.
     """
     found: list[str] = []
     for move in moves:
@@ -32,7 +32,7 @@ def standing(moves: Iterable[RefEntry], keep: int = ALL) -> list[str]:
 
 
 def pointer_of(move: RefEntry) -> dict[str, Any]:
-    """What `current.json` says after a move. `seq` counts the moves: a sink ignores what is older than it has."""
+    """Return the content of `current.json` after a move. `seq` counts the moves, so that a sink ignores older ones."""
     return {
         "dataset": move.ref.partition("/")[2],
         "version": move.after,

@@ -1,6 +1,6 @@
-"""Runs as a flowchart in Mermaid. Pure.
+"""Runs as a Mermaid flowchart. Pure.
 
-A box shows what fits in it; a comment line beside gives its whole name, so that nothing is lost.
+A box shows a shortened name; a comment line next to it gives the whole name.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _LONGEST = 60
 
 
 def chart(runs: Iterable[PublicRun]) -> str:
-    """One box for each thing in each of its states, one for each run, and arrows from left to right."""
+    """Return a flowchart: a box per item and digest, a box per run, arrows from left to right."""
     boxes: dict[str, str] = {}
     lines = ["flowchart LR"]
 
@@ -46,7 +46,7 @@ def _mark(digest: str) -> str:
 
 
 def _flat(text: str) -> str:
-    """On one line, whatever is in it, and so that no two texts become one."""
+    """Return a text on one line, so that different texts stay different."""
     return "".join(letter if letter.isprintable() and letter != "%" else _code(letter) for letter in text)
 
 
@@ -55,7 +55,7 @@ def _code(letter: str) -> str:
 
 
 def safe(label: str) -> str:
-    """What Mermaid would read as its own, as the codes that it shows as the character."""
+    """Replace characters that Mermaid interprets by codes that it displays as the character."""
     kept = label.replace("<br/>", "\n")
     coded = "".join(
         letter if letter.isalnum() or letter in " \n.,:/_-+%…=?&()" else f"#{ord(letter)};" for letter in kept

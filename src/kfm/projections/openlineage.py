@@ -1,6 +1,6 @@
-"""OpenLineage 2-0-2: a run as its START and its end, with standard facets and two of our own. Pure.
+"""OpenLineage 2-0-2: the START and the end event of a run, with standard facets and two of KFM's own. Pure.
 
-A dry run is said under a namespace of its own, so that nobody takes it for what happened.
+A dry run has a namespace of its own, so that no reader takes it for a real run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ENDS = {"SUCCESS": "COMPLETE", "SKIPPED": "COMPLETE", "PARTIAL": "FAIL", "FAILE
 
 
 def events(run: PublicRun) -> list[dict[str, Any]]:
-    """START with what it read, and the end with all it did."""
+    """Return the START event with the inputs, and the end event with everything the run did."""
     inputs = [_input(each) for each in run.inputs]
     outputs = list(_outputs(run))
     start = _event(run, "START", run.started_at, inputs, [])
@@ -64,7 +64,7 @@ def _run_facets(run: PublicRun, ended: bool) -> dict[str, Any]:
     }
     if not ended:
         return found
-    if run.status in ("FAILED", "PARTIAL"):  # why in words is in the receipt: a message could hold a value
+    if run.status in ("FAILED", "PARTIAL"):  # the reason stays in the receipt: a message could hold a value of the data
         text = f"the run ended as {run.status}, {run.outcome}"
         found["errorMessage"] = _facet("ErrorMessageRunFacet", "1-0-1", message=text, programmingLanguage="Python")
     said = {
@@ -98,7 +98,7 @@ def _job_facets(run: PublicRun) -> dict[str, Any]:
 
 
 def _named(id: str) -> dict[str, str]:
-    """Namespace and name: scheme and host of an address, or us, and the rest."""
+    """Return namespace and name: the scheme and host of an address (or KFM's namespace), and the rest."""
     scheme, mark, rest = id.partition("://")
     if not mark or scheme == "kfm":
         return {"namespace": NAMESPACE, "name": rest if mark else id}
@@ -168,7 +168,7 @@ def _dataset_facets(run: PublicRun) -> dict[str, Any]:
 
 
 def schemas() -> dict[str, dict[str, Any]]:
-    """The schemas of our own facets, by their addresses."""
+    """Return the JSON Schemas of KFM's own facets, by address."""
     text, texts = {"type": "string"}, {"type": "array", "items": {"type": "string"}}
     digest = {"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"}
     words = ("op", "trigger", "status", "outcome", "walId", "ref")

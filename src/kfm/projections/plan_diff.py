@@ -1,4 +1,4 @@
-"""Two plans side by side, for a person."""
+"""Compare two plans, for a person to read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kfm.model.canonical import canonical
 
 
 def plan_diff(old: bytes, new: bytes, limit: int = 20) -> str:
-    """What changed, step by step: one line each, at most `limit`."""
+    """Return the changes, one per line, at most `limit` lines."""
     before, after = _steps(old), _steps(new)
     lines = []
     for key, was, now in _changes(before[0], after[0], ""):
@@ -40,7 +40,7 @@ def _steps(body: bytes) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
 
 
 def _changes(was: Any, now: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
-    """The innermost parts that differ. Of lists, what stands between a common beginning and a common end."""
+    """Yield the innermost values that differ. Lists are compared between their common start and their common end."""
     if isinstance(was, dict) and isinstance(now, dict):
         for key in sorted({*was, *now}):
             yield from _changes(was.get(key), now.get(key), f"{path}.{key}" if path else key)
@@ -48,16 +48,17 @@ def _changes(was: Any, now: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
         begin, end = _alike(was, now)
         pairs = zip_longest(was[begin : len(was) - end], now[begin : len(now) - end])
         found = [change for at, pair in enumerate(pairs, begin) for change in _changes(*pair, f"{path}[{at}]")]
-        if not found and len(was) != len(now):  # one has a null more
+        if not found and len(was) != len(now):  # one list has one null more
             found = [(path, was, now)]
         yield from found
-    elif canonical(was) != canonical(now):  # in Python 1 is also True
+    elif canonical(was) != canonical(now):  # in Python 1 equals True
         yield path, was, now
 
 
 def _alike(was: list[Any], now: list[Any]) -> tuple[int, int]:
-    """How many are the same at the beginning, and after those at the end. Of lists of one length nothing is: there
-    each is held against its own."""
+    """Return how many items are equal at the start and, after those, at the end. Return (0, 0) for lists of one length,
+    whose items are compared one by one.
+    """
     if len(was) == len(now):
         return 0, 0
     shorter = min(len(was), len(now))

@@ -1,4 +1,4 @@
-"""The report on a preview in the grammars of those who read it: Markdown for people, JUnit and JSON for machines."""
+"""The report about a preview: Markdown for people, JUnit and JSON for machines."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from kfm.model.canonical import canonical
 from kfm.model.reports.preview_findings import DatasetReport, Proposed
 from kfm.projections.explanation_pictures import extent_map
 
-MARK = "<!-- kfm preview -->"  # by which our own comment is found again
-MOST = 60_000  # characters: GitHub takes a little more
+MARK = "<!-- kfm preview -->"  # by this KFM finds its own comment again
+MOST = 60_000  # characters: GitHub accepts a little more
 
 
 def markdown(report: Proposed) -> str:
-    """For a pull request. Whatever comes from data or files stands in code, where it cannot be anything else."""
+    """Return the comment for a pull request. Text from data or files is set as code, so it cannot act as Markdown."""
     said = "\n".join(_markdown(report)) + "\n"
     if len(said) <= MOST:
         return said
@@ -97,7 +97,7 @@ def _fenced(lines: Iterable[str], kind: str = "text") -> Iterator[str]:
 
 
 def _code(text: str) -> str:
-    """One piece of code inside a line, whatever it is."""
+    """Return a text as inline code."""
     return "`" + _visible(text).replace("`", "'").replace("|", "¦") + "`"
 
 
@@ -116,7 +116,7 @@ def picture(each: DatasetReport) -> str:
 
 
 def junit(report: Proposed) -> str:
-    """A suite for each dataset, a case for each check."""
+    """Return a JUnit file: one suite per dataset, one case per check."""
     failures = sum(not check.passed for each in report.datasets for check in each.checks)
     tests = sum(len(each.checks) for each in report.datasets)
     lines = [

@@ -1,7 +1,7 @@
-"""PROV: one bundle a run, as PROV-JSON and as PROV-O in JSON-LD. Pure, and both of the same statements.
+"""PROV: one bundle per run, as PROV-JSON and as PROV-O in JSON-LD, with the same statements. Pure.
 
-An entity is a thing in one state: its id and the digest of its bytes. What a run read it used, what it gave it
-generated; that each output derives from all inputs follows, and is not written once for every pair.
+An entity is an item in one state: its id and the digest of its bytes. A run used its inputs and generated its outputs.
+Each output derives from all inputs; this follows, so it is not written for every pair.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def path_of(run: PublicRun) -> str:
 
 
 def prov_json(run: PublicRun) -> dict[str, Any]:
-    """The bundle of a run as PROV-JSON."""
+    """Return the bundle of a run as PROV-JSON."""
     names = _Names()
     activity, agent = names(run_uri(run.run_id)), names(agent_uri(run))
     plan = names(f"kfm://plan/{run.plan_hash}") if run.plan_hash else ""
@@ -98,7 +98,7 @@ def prov_json(run: PublicRun) -> dict[str, Any]:
 
 
 def prov_o(run: PublicRun) -> dict[str, Any]:
-    """The same as PROV-O."""
+    """Return the bundle of a run as PROV-O."""
     activity, agent = run_uri(run.run_id), agent_uri(run)
     plan = f"kfm://plan/{run.plan_hash}" if run.plan_hash else ""
     people = [iri for iri, _ in _people(run)]
@@ -146,7 +146,7 @@ def to_bytes(document: dict[str, Any]) -> bytes:
 
 
 class _Names:
-    """IRIs as PROV-JSON writes them: a prefix for each scheme, and the rest."""
+    """Writes IRIs as PROV-JSON does: a prefix per scheme, and the rest."""
 
     def __init__(self) -> None:
         self._schemes: set[str] = set()
@@ -183,7 +183,7 @@ def _said_of(run: PublicRun, prefix: str) -> dict[str, Any]:
 
 
 def _entities(run: PublicRun) -> list[tuple[str, str, str, int | None]]:
-    """Each once: its IRI, its id and digest, and its size where it is known."""
+    """Return each entity once: IRI, id, digest, and size if it is known."""
     sizes = {artifact.id: artifact.size for artifact in run.artifacts}
     found: dict[str, tuple[str, str, str, int | None]] = {}
     for each in run.inputs:
@@ -202,7 +202,7 @@ def _used(run: PublicRun) -> Iterable[str]:
 
 
 def _before(run: PublicRun) -> list[tuple[str, str, str]]:
-    """What the ref pointed to before, and now does not; what it points to now."""
+    """Return the states of the ref before and after the run; [] if the ref did not change."""
     if not run.ref or not run.before or run.before == run.version:
         return []
     id = f"kfm://ref/{run.ref}"
@@ -220,7 +220,7 @@ def _invalidated(run: PublicRun) -> list[str]:
 
 
 def _people(run: PublicRun) -> list[tuple[str, str]]:
-    """Those in whose custody it is, and who decides about it."""
+    """Return the custodians and authorities, with their IRIs."""
     if run.labels is None:
         return []
     names = dict.fromkeys([*run.labels.custodians, *run.labels.authorities])

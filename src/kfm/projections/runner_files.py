@@ -1,7 +1,7 @@
-"""The files of other runners: Kubernetes with Argo Workflows or Tekton, systemd, cron. Pure.
+"""Files for other runners: Argo Workflows and Tekton on Kubernetes, systemd, cron. Pure.
 
-They are thin: each wakes `kfm up --once` over the one state, and what is due is decided there. That two of them do not
-overlap is asked for and never relied upon. Secrets stand in them as references only.
+They are thin: each starts `kfm up --once` over the one state, which decides what is due. They forbid overlapping
+starts, but KFM does not rely on that. Secrets appear as references only.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 from kfm.model.records import Record
 from kfm.projections.yaml_dump import yaml
 
-_ID = 10001  # of the user and the group in a container; any that is nobody's
+_ID = 10001  # user and group id in a container that no other user has
 _WEEKDAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
 
 
-class Place(Record, frozen=True):
-    """Where an installation is run, and what it needs there."""
+class RunnerSite(Record, frozen=True):
+    """Where an installation runs, and what it needs there."""
 
     image: str
     kubectl_image: str
@@ -30,8 +30,8 @@ class Place(Record, frozen=True):
     service_account: str
     claim: str
     secret: str
-    kept: tuple[str, ...]  # folders that have to outlive a run; a relative one is below `folder`
-    variables: tuple[str, ...]  # that hold secrets
+    kept: tuple[str, ...]  # folders that outlive a run; a relative one is below `folder`
+    variables: tuple[str, ...]  # variables that hold secrets
 
     def at(self, path: str) -> str:
         return posixpath.normpath(posixpath.join(self.folder, path))
@@ -41,8 +41,8 @@ def _said(kind: str) -> str:
     return f"# Written by `kfm runners write {kind}`; `kfm runners check` says whether it is current.\n"
 
 
-def argo(place: Place, crons: Sequence[str]) -> str:
-    """A template with what can be done by hand too (`run` one dataset), and the clock that has it do what is due."""
+def argo(place: RunnerSite, crons: Sequence[str]) -> str:
+    """Return a workflow template, which can also run one dataset by hand, and a cron workflow that runs what is due."""
     run = ["run", "--", "{{inputs.parameters.dataset}}"]
     template = {
         "apiVersion": "argoproj.io/v1alpha1",
@@ -79,8 +79,8 @@ def argo(place: Place, crons: Sequence[str]) -> str:
     return _said("argo") + "---\n".join(map(yaml, (template, clock)))
 
 
-def tekton(place: Place, crons: Sequence[str]) -> str:
-    """A task, and jobs of Kubernetes that start it by the clock, because Tekton has none."""
+def tekton(place: RunnerSite, crons: Sequence[str]) -> str:
+    """Return a task, and Kubernetes cron jobs that start it, because Tekton has no clock."""
     task = {
         "apiVersion": "tekton.dev/v1",
         "kind": "Task",
@@ -119,12 +119,12 @@ def tekton(place: Place, crons: Sequence[str]) -> str:
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "kfm-starter"},
             "subjects": [{"kind": "ServiceAccount", "name": "kfm-starter", "namespace": place.namespace}],
         },
-        *(_starting(place, cron, number) for number, cron in enumerate(crons, 1)),
+        *(_cron_job(place, cron, number) for number, cron in enumerate(crons, 1)),
     ]
     return _said("tekton") + "---\n".join(map(yaml, documents))
 
 
-def _starting(place: Place, cron: str, number: int) -> dict[str, Any]:
+def _cron_job(place: RunnerSite, cron: str, number: int) -> dict[str, Any]:
     container = {
         "name": "start",
         "image": place.kubectl_image,
@@ -153,12 +153,12 @@ def _starting(place: Place, cron: str, number: int) -> dict[str, Any]:
     }
 
 
-def _metadata(place: Place) -> dict[str, Any]:
+def _metadata(place: RunnerSite) -> dict[str, Any]:
     return {"name": "kfm", "namespace": place.namespace}
 
 
-def _container(place: Place, words: list[str]) -> dict[str, Any]:
-    """Nothing of it can be written to but what has to be kept."""
+def _container(place: RunnerSite, words: list[str]) -> dict[str, Any]:
+    """Return a container that can write only to the folders that are kept."""
     env: list[dict[str, Any]] = [
         {"name": name, "valueFrom": {"secretKeyRef": {"name": place.secret, "key": name}}} for name in place.variables
     ]
@@ -174,7 +174,7 @@ def _container(place: Place, words: list[str]) -> dict[str, Any]:
     }
 
 
-def _volumes(place: Place) -> list[dict[str, Any]]:
+def _volumes(place: RunnerSite) -> list[dict[str, Any]]:
     return [
         {"name": "scratch", "emptyDir": {}},
         {"name": "state", "persistentVolumeClaim": {"claimName": place.claim}},
@@ -190,7 +190,7 @@ def _pod_security() -> dict[str, Any]:
     return {"runAsNonRoot": True, **ids, "seccompProfile": {"type": "RuntimeDefault"}}
 
 
-def systemd_service(place: Place) -> str:
+def systemd_service(place: RunnerSite) -> str:
     secrets = [f"EnvironmentFile={place.environment_file}"] if place.variables else []
     return _said("systemd") + _unit(
         [
@@ -233,7 +233,7 @@ def systemd_timer(calendars: Sequence[str]) -> str:
 
 
 def calendar(minutes: Sequence[int], hours: Sequence[int], days: str, months: str, weekdays: Sequence[int]) -> str:
-    """A line of cron in the words of systemd; `days` and `months` as lists with commas, or *."""
+    """Return a cron line as a systemd calendar expression; `days` and `months` are comma-separated lists or *."""
     named = ",".join(_WEEKDAYS[each] for each in weekdays) + " " if len(weekdays) < 7 else ""
     hour, minute = (_times(said, most) for said, most in ((hours, 24), (minutes, 60)))
     return f"{named}*-{months}-{days} {hour}:{minute}:00 UTC"
@@ -247,8 +247,8 @@ def _unit(lines: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def cron(place: Place, crons: Sequence[str]) -> str:
-    """For /etc/cron.d, where the sixth field is the user. Its clock is the machine's, in whatever zone that is."""
+def cron(place: RunnerSite, crons: Sequence[str]) -> str:
+    """Return a file for /etc/cron.d, where the sixth field is the user. Cron uses the time zone of the machine."""
     secrets = f"set -a; . {place.environment_file}; set +a; " if place.variables else ""
     command = f"{secrets}cd {place.folder} && {place.program} --quiet up --once"
     return _said("cron") + "SHELL=/bin/sh\n" + "".join(f"{when} {place.user} {command}\n" for when in crons)

@@ -1,4 +1,4 @@
-"""The signals of a run: what dashboards and alerts are made of. Pure; of protected data only what may be known."""
+"""The signals of a run, for dashboards and alerts. Pure. A protected dataset's signals hold public facts only."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from kfm.model.public_run import PublicRun
 SIGNALS = ("run.lifecycle", "freshness.delta_minutes", "pool.wait_ms", "artifact.size_bytes", "artifact.uri")
 
 
-class Facts(NamedTuple):
-    """What is known of a run beside what it did."""
+class RunFacts(NamedTuple):
+    """Facts about a run that its public record does not hold."""
 
-    emitter: str  # who asked for it
-    latency_ms: int  # from the moment it was asked for
-    wait_ms: int  # of it, for a slot of a pool
-    errors: tuple[str, ...]  # codes
+    emitter: str  # who requested the run
+    latency_ms: int  # since the request
+    wait_ms: int  # part of it spent waiting for a pool slot
+    errors: tuple[str, ...]  # error codes
     queued_at: str
-    age_ms: int | None  # when it ended, of the version that it replaced; None: there was none
-    target_ms: int | None  # how old the data may become; None: nobody says
+    age_ms: int | None  # age of the replaced version when the run ended; None: there was none
+    target_ms: int | None  # how old the data may become; None: not declared
 
 
-def ended_as(outcome: str, status: str) -> str:
-    """The last state of a run. One that met a freeze is queued still."""
+def final_state(outcome: str, status: str) -> str:
+    """Return the last lifecycle state of a run. A run that met a freeze is still queued."""
     if outcome == "frozen":
         return "queued"
     return "cancelled" if outcome == "cancelled" else "failed" if status == "FAILED" else "succeeded"
 
 
-def signals(run: PublicRun, facts: Facts) -> Iterator[dict[str, Any]]:
-    """In the order of time, each with its entry of the ledger: whoever reads on asks for what is behind that."""
+def signals(run: PublicRun, facts: RunFacts) -> Iterator[dict[str, Any]]:
+    """Yield the signals in order of time, each with its ledger index, from which a reader can continue."""
     about = {"index": run.index, "dataset": run.dataset, "partition": run.partition, "run_id": run.run_id}
 
     def one(signal: str, ts: str, **more: Any) -> dict[str, Any]:
         return {"signal": signal, "ts": ts, **about, **more}
 
-    last = ended_as(run.outcome, run.status)
+    last = final_state(run.outcome, run.status)
     yield one("run.lifecycle", facts.queued_at, state="queued", trigger=run.trigger, emitter=facts.emitter)
     if last == "queued":
         return
@@ -69,7 +69,7 @@ def signals(run: PublicRun, facts: Facts) -> Iterator[dict[str, Any]]:
 
 
 class Metric(NamedTuple):
-    """One family of numbers."""
+    """One metric family."""
 
     name: str
     kind: str  # counter | gauge
@@ -78,7 +78,7 @@ class Metric(NamedTuple):
 
 
 def exposition(metrics: list[Metric]) -> Iterator[str]:
-    """As Prometheus reads it, a line each."""
+    """Yield the lines of the Prometheus text format."""
     for metric in metrics:
         yield f"# HELP {metric.name} {metric.help}"
         yield f"# TYPE {metric.name} {metric.kind}"

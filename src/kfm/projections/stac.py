@@ -1,7 +1,7 @@
 """STAC 1.1: a catalog, a collection per dataset, an item per artifact. Pure.
 
-An item is a function of its artifact and of the run that made it. So an item of a version that kept it is the item of
-the version before, and nobody writes it again.
+An item depends on its artifact and the run that made it only. A version that kept an artifact therefore has the same
+item as the version before, and it is not written again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ TIMESTAMPS = _EXTENSIONS + "timestamps/v1.1.0/schema.json"
 _JSON, _GEOJSON = "application/json", "application/geo+json"
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 ROOT = "catalog.json"
-RUNS = "runs/index.json"  # of a dataset: the runs it came from
+RUNS = "runs/index.json"  # of a dataset: the runs that made it
 
 
 def collection_path(dataset: str) -> str:
@@ -46,7 +46,7 @@ def collection_path(dataset: str) -> str:
 
 
 def version_path(dataset: str, digest: str) -> str:
-    """Of a version that still stands, although a newer one does too."""
+    """Return the path of a superseded version that is still public."""
     return f"{dataset}/versions/{digest[7:23]}.json"
 
 
@@ -55,7 +55,7 @@ def item_path(dataset: str, key: tuple[str, ...]) -> str:
 
 
 def catalog(datasets: Iterable[tuple[str, str]], places: Places) -> dict[str, Any]:
-    """The root: name and title of each dataset that has something published."""
+    """Return the root catalog, given name and title of each published dataset."""
     children = [
         _link("child", f"./{collection_path(name)}", _JSON, title=title or name) for name, title in sorted(datasets)
     ]
@@ -75,8 +75,9 @@ def catalog(datasets: Iterable[tuple[str, str]], places: Places) -> dict[str, An
 
 
 def collection(version: PublicVersion, keys: Iterable[tuple[str, ...]], places: Places) -> dict[str, Any]:
-    """A version of a dataset as a collection, with a link to the item of each key; of a version that a newer one has
-    replaced, no items."""
+    """Return a version of a dataset as a collection that links to the item of each key. A superseded version has no
+    item links.
+    """
     name, run, metadata = version.dataset, version.made, version.metadata or version.made.metadata
     current = version.latest in ("", version.digest)
     up = "../" if current else "../../"
@@ -116,7 +117,7 @@ def collection(version: PublicVersion, keys: Iterable[tuple[str, ...]], places: 
 
 
 def item(artifact: PublicArtifact, made: PublicRun, places: Places) -> dict[str, Any]:
-    """One artifact, made by this run."""
+    """Return the item of one artifact that this run made."""
     said = governance(made.labels)
     expires = end_of_day(made.labels.expires) if made.labels else None
     extensions = [FILE, PROCESSING, VERSIONS, *([TIMESTAMPS] if expires else []), *([GOVERNANCE] if said else [])]
@@ -151,7 +152,7 @@ def item(artifact: PublicArtifact, made: PublicRun, places: Places) -> dict[str,
 
 
 class Items:
-    """The items of one run, in bytes: what is the same in all of them is worked out once."""
+    """Writes the items of one run as bytes; their common parts are computed once."""
 
     def __init__(self, made: PublicRun, places: Places) -> None:
         nothing = PublicArtifact(id="", key=(), digest="", size=0, media_type="", path="")
@@ -170,7 +171,7 @@ class Items:
         self._common.pop("bbox", None)
 
     def item_bytes(self, artifact: PublicArtifact) -> bytes:
-        """As `canonical` would write it."""
+        """Return the same bytes that `canonical` would write."""
         box = artifact.bbox
         said = {
             **self._common,
@@ -188,8 +189,9 @@ class Items:
 
 
 def moved(run: PublicRun) -> dict[str, Any]:
-    """What a run did that made nothing and moved a ref: promoted, rolled back, withdrew. A catalog without children:
-    the history of the versions holds one for each such run."""
+    """Return a run that moved a ref without making a version (promotion, rollback, withdrawal) as a catalog without
+    children. The history of the versions holds one per such run.
+    """
     name = name_of(run.dataset)
     return {
         "type": "Catalog",
@@ -205,7 +207,7 @@ def moved(run: PublicRun) -> dict[str, Any]:
 
 
 def around(box: tuple[float, ...]) -> dict[str, Any]:
-    """The outline of a bbox; one over the antimeridian is cut there, as RFC 7946 asks."""
+    """Return the outline of a bounding box, cut at the antimeridian as RFC 7946 requires."""
     west, south, east, north = box if len(box) == 4 else (box[0], box[1], box[3], box[4])
     if west > east:
         return {
@@ -220,8 +222,9 @@ def _ring(west: float, south: float, east: float, north: float) -> list[list[flo
 
 
 def _when(artifact: PublicArtifact, made: PublicRun) -> dict[str, str | None]:
-    """What the output says of itself, or else the interval that the dataset declares; with an open end, the time it was
-    made stands for it, because STAC wants two ends."""
+    """Return the time of an artifact, or else the interval that the dataset declares. An open end becomes the time it
+    was made, because STAC requires both ends.
+    """
     start, slash, end = artifact.datetime.partition("/")
     if artifact.datetime and not slash:
         return {"datetime": instant(start)}
@@ -253,7 +256,7 @@ def _data_asset(artifact: PublicArtifact, name: str, places: Places) -> dict[str
 
 
 def _manifest_asset(version: PublicVersion, up: str, places: Places) -> dict[str, Any]:
-    """The listing of all files of the version, with their digests."""
+    """Return the listing of all files of the version, with their digests, as an asset."""
     if not version.listing:
         return {}
     href = f"{places.public}/datasets/{version.dataset}/versions/{version.digest[7:23]}.ndjson"
@@ -270,7 +273,7 @@ def _manifest_asset(version: PublicVersion, up: str, places: Places) -> dict[str
 
 
 def _source_link(each: PublicInput) -> dict[str, Any]:
-    """What it was made of: other data of the house, or the place outside where it came from."""
+    """Return a link to an input: data of this installation, or the outside address it came from."""
     rel = "via" if each.kind in ("uri", "file") else "derived_from"
     size = {"file:size": each.size} if each.size is not None else {}
     media = {"type": each.media_type} if each.media_type else {}
@@ -282,13 +285,14 @@ def _source_link(each: PublicInput) -> dict[str, Any]:
         **checksum,
         **size,
         "kfm:id": each.id,
-        **({} if checksum else {"kfm:checksum": each.checksum}),  # where a ref stood that was nowhere, or a switch
+        **({} if checksum else {"kfm:checksum": each.checksum}),  # a ref without a version, or a freeze flag
     }
 
 
 def _proofs(run: PublicRun, up: str, places: Places) -> list[dict[str, Any]]:
-    """The receipt of the run that made it: where receipts are exported to, or else what proves it in the catalog
-    itself, beside what is said of the run in other grammars."""
+    """Return links to the receipt of the run: in the folder of exported receipts, or else to its proof in the catalog,
+    with its PROV and OpenLineage files.
+    """
     if run.dry_run:
         return []
     if not places.receipts:
@@ -317,7 +321,7 @@ def _version_links(version: PublicVersion, current: bool) -> list[dict[str, Any]
         return f"{here}{version_path(name, digest).rpartition('/')[2]}"
 
     said = [("predecessor-version", version.previous), ("successor-version", version.next), ("latest-version", newest)]
-    # The latest is not named by its digest: each new one would change what is said of every version before it.
+    # The latest version is not named by its digest: each new version would otherwise change all documents before it.
     titles = {"latest-version": "the version that is current"}
     return [_link(rel, place(digest), _JSON, title=titles.get(rel, digest)) for rel, digest in said if digest]
 
@@ -348,7 +352,7 @@ def _providers(run: PublicRun, metadata: dict[str, Any], places: Places) -> list
 
 
 def _licence(metadata: dict[str, Any]) -> tuple[str, list[dict[str, Any]]]:
-    """An SPDX id as it is; anything else is `other` with a link, as STAC wants it."""
+    """Return an SPDX id as it is; for any other licence return `other` and a link, as STAC requires."""
     said = str(metadata.get("license") or "")
     if is_licence_id(said):
         return said, []

@@ -1,6 +1,6 @@
-"""Our own STAC extension: under which labels data stand, and how far it was made coarser. Pure.
+"""KFM's own STAC extension: the labels of data, and how far places were generalised. Pure.
 
-Its schema is made here, `make schemas` writes it with its examples, and the product checks catalogs against it.
+The schema is defined here, `make schemas` writes it with its examples, and KFM validates catalogs against it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kfm.projections.vocabulary import GOVERNANCE
 
 
 def governance(labels: PublicLabels | None) -> dict[str, Any]:
-    """What an item's properties or a collection say; nothing of what is plainly public."""
+    """Return the governance properties of an item or collection; {} if no label applies."""
     if labels is None:
         return {}
     community = [{"code": code, "name": COMMUNITY[code][0]} for code in labels.community_labels if code in COMMUNITY]
@@ -32,7 +32,7 @@ def governance(labels: PublicLabels | None) -> dict[str, Any]:
 
 
 def schema() -> dict[str, Any]:
-    """JSON Schema of the extension, as STAC wants them: draft 7, over items and collections."""
+    """Return the JSON Schema of the extension in STAC's style: draft 7, for items and collections."""
     texts = {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1}
     fields: dict[str, Any] = {
         "kfm:sensitivity": {"enum": list(LEVELS), "description": "how open it is"},
@@ -66,7 +66,7 @@ def schema() -> dict[str, Any]:
         },
     }
     needed = {"required": ["kfm:sensitivity", "kfm:care"]}
-    coarse = {  # what is generalised says how far
+    coarse = {  # generalised data must state their rules
         "if": {"properties": {"kfm:sensitivity": {"const": "generalised"}}, "required": ["kfm:sensitivity"]},
         "then": {"required": ["kfm:rules"]},
     }
@@ -99,7 +99,7 @@ def schema() -> dict[str, Any]:
 
 
 def examples() -> dict[str, dict[str, Any]]:
-    """An item and a collection that use the extension, by their names."""
+    """Return an item and a collection that use the extension, by name."""
     labels = PublicLabels(
         level="generalised",
         care="community",

@@ -1,4 +1,4 @@
-"""The write-ahead log as records: segments unfolded, one record a fact, and their exports."""
+"""The write-ahead log as single records, and their export. A stored segment holds several of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FORMATS = ("json", "avro", "parquet")
 
 
 def wal_records(run: Run, steps: Iterable[Step], segments: Iterable[Segment]) -> Iterator[WalRecord]:
-    """In the order they were made durable. `seq` counts from 1 without a gap."""
+    """Yield the records in the order they became durable. `seq` counts from 1 without a gap."""
     names = [step.id for step in steps]
     seq = 0
 
@@ -39,7 +39,7 @@ def wal_records(run: Run, steps: Iterable[Step], segments: Iterable[Segment]) ->
         if "PLAN" in segment.phases:
             yield fact("PLAN", "", "DONE", ts, segment.payload)
         made_here = {position for position, *_ in segment.done}
-        again = [each for each in segment.failed if each[0] in made_here]  # tried again, and then done
+        again = [each for each in segment.failed if each[0] in made_here]  # failed, tried again and then done
         for position, code in again:
             yield fact("EXECUTE", names[position], "FAILED", ts, {"code": code})
         for position, digest, size, media_type in segment.done:
@@ -61,7 +61,9 @@ def wal_records(run: Run, steps: Iterable[Step], segments: Iterable[Segment]) ->
 
 
 def export(records: Iterable[WalRecord], form: str, out: IO[bytes]) -> int:
-    """Write the records in one of FORMATS; returns how many. `payload` is canonical JSON text in Avro and Parquet."""
+    """Write the records in one of FORMATS and return their number. In Avro and Parquet `payload` is canonical JSON
+    text.
+    """
     if form == "json":
         count = 0
         for record in records:

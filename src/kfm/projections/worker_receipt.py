@@ -1,6 +1,6 @@
-"""A receipt in the words that workers exchange: one published mapping of status, zones and decisions. Pure.
+"""A receipt in the terms that workers exchange: one published mapping of status, zones and decisions. Pure.
 
-What it says is in docs/receipts.md; a test holds the page and this table against each other.
+docs/receipts.md documents the mapping; a test compares the page with this table.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from kfm.model.records import Item, Receipt, RunTelemetry
 
 STATUS = {"SUCCESS": "succeeded", "PARTIAL": "succeeded", "FAILED": "failed", "SKIPPED": "skipped"}
 ZONES = {"raw": "Raw", "quarantine": "Work", "processed": "Processed", "published": "Published"}
-DECISIONS = {True: "allow", False: "deny"}  # nothing is masked yet, so that no gate says sanitize
+DECISIONS = {True: "allow", False: "deny"}  # nothing is masked yet, so no gate answers sanitize
 
 
 def worker_receipt(receipt: Receipt, telemetry: RunTelemetry | None) -> dict[str, Any]:
-    """Switches are no data: what moved in no zone is left out."""
+    """Return the worker receipt. Moves outside the data zones, such as freeze flags, are left out."""
     return {
         "run_id": receipt.run_id,
         "job_id": receipt.job_id,
@@ -38,6 +38,6 @@ def worker_receipt(receipt: Receipt, telemetry: RunTelemetry | None) -> dict[str
 
 
 def _item(item: Item) -> dict[str, str]:
-    """A ref is named by its URI, as an input is."""
+    """Return an item with its URI. A ref counts as a URI."""
     named = item.id if item.kind != "ref" or item.id.startswith("kfm://") else f"kfm://ref/{item.id}"
     return {"kind": "uri" if item.kind == "ref" else item.kind, "id": named, "checksum": item.checksum}

@@ -1,4 +1,4 @@
-"""YAML as we write it: by a serialiser, so that no name can become anything but a text. Pure."""
+"""Write YAML with a serializer, so that a name can only become text. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 
 class Pinned(NamedTuple):
-    """An action of GitHub, and the version its commit has."""
+    """A GitHub action pinned by commit, and the version of that commit."""
 
     uses: str
     version: str
@@ -44,9 +44,9 @@ def _pair(head: str, item: Any, depth: int) -> Iterator[str]:
 
 
 def _key(key: str) -> str:
-    return json.dumps(key) if key == "on" else key  # YAML 1.1 would read it as true
+    return json.dumps(key) if key == "on" else key  # YAML 1.1 reads `on` as true
 
 
 def _scalar(value: Any) -> str:
-    """JSON is YAML: quoted texts, plain numbers and truths."""
+    """Return a value as JSON, which is valid YAML."""
     return json.dumps(value)

@@ -1,4 +1,4 @@
-"""Whether a run was not as usual: measures of its receipt, held against declared thresholds. Pure."""
+"""Compare the measures of a run's receipt with declared thresholds, to notice an unusual run. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from kfm.model.records import Receipt
 
 
 def measures(receipt: Receipt, before: Receipt | None) -> dict[str, float]:
-    """What can be said of this run, as shares. What it does not tell is left out, and crosses nothing."""
+    """Return the measures of a run as shares. A measure that the receipt does not give is left out and
+    crosses nothing.
+    """
     found: dict[str, float] = {}
     if receipt.outcome == "held":
         found["held_share"] = 1.0
@@ -23,8 +25,9 @@ def measures(receipt: Receipt, before: Receipt | None) -> dict[str, float]:
 
 
 def crossed(thresholds: Mapping[str, float], receipt: Receipt, before: Receipt | None) -> Iterator[str]:
-    """The names of those that this run is beyond and the one before was not. A drop is told each time: it is a
-    difference already."""
+    """Yield the thresholds that this run crosses and the run before did not. A drop of rows counts every time, because
+    it is a comparison with the run before already.
+    """
     now, then = measures(receipt, before), measures(before, None) if before is not None else {}
     for name, limit in thresholds.items():
         if now.get(name, 0.0) > limit and not then.get(name, 0.0) > limit:

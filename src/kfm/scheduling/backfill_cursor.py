@@ -1,7 +1,7 @@
-"""Backfills: a plan that is an object, a cursor over it, and the trigger of each partition that is at work.
+"""A backfill: its plan is an object, a cursor moves over it, and each partition in progress has a trigger.
 
-Only what is at work lies in the inbox. A partition is taken by moving the cursor and keeping its trigger in one
-transaction, so each is taken once, and whoever is killed leaves a trigger that any other can take up.
+Only partitions in progress are in the inbox. A worker takes a partition by moving the cursor and storing its trigger in
+one transaction, so each partition is taken once, and the trigger of a killed worker can be taken over by any other.
 """
 
 from __future__ import annotations
@@ -41,13 +41,14 @@ RESULTS = {"held": HELD, "denied": DENIED, "escalated": DENIED, "cancelled": CAN
 _progress = msgspec.json.Decoder(Progress)
 _plan = msgspec.json.Decoder(BackfillPlan)
 
-Telling = Callable[[str], list[Trigger]]  # what is asked for downstream: of a partition, or at the end
+# Returns the triggers for downstream datasets: after one partition, or with "" after the whole backfill.
+DownstreamTriggers = Callable[[str], list[Trigger]]
 
 
-def planned(
+def store_plan(
     header: BackfillPlan, marked: Iterable[tuple[str, str]], put: Callable[[bytes], str]
 ) -> tuple[BackfillPlan, str]:
-    """The plan and its digest, chunk by chunk: no more than one of them is held."""
+    """Store a plan chunk by chunk, holding one chunk in memory at a time; return the plan and its digest."""
     counts = {MISSING: 0, STALE: 0, DONE: 0}
     chunks: list[str] = []
     lines: list[str] = []
@@ -67,16 +68,16 @@ def read_plan(objects: Objects, digest: str) -> BackfillPlan:
     try:
         return _plan.decode(objects.read(digest))
     except msgspec.MsgspecError:
-        raise Corrupt(f"{digest} is no plan of a backfill", hint="restore the state from a copy") from None
+        raise Corrupt(f"{digest} is not a backfill plan", hint="restore the state from a copy") from None
 
 
 def todo(plan: BackfillPlan) -> str:
-    """The letters of what the plan would run."""
+    """Return the marks of the partitions that the plan would run."""
     return {"needed": MISSING + STALE, "missing": MISSING, "all": MISSING + STALE + DONE}[plan.which]
 
 
 def result_of(receipt: Receipt) -> str | None:
-    """What became of a partition; None: nothing yet, something is frozen."""
+    """Return the mark for a partition's result; None if the run did not start because of a freeze."""
     if receipt.outcome == "frozen":
         return None
     if receipt.status == "FAILED":
@@ -90,13 +91,13 @@ def is_new(receipt: Receipt) -> bool:
 
 
 def is_of_backfill(state: State, entry: LedgerEntry) -> bool:
-    """Was it a partition of one? Then the backfill says what comes after it."""
+    """Say whether a ledger entry is a partition of a backfill. The backfill itself triggers what depends on it."""
     run = state.runs.get(entry.run_id)
     return run is not None and run.trigger.trigger_id.startswith(PREFIX)
 
 
-class Board:
-    """How far a plan has come, over the state."""
+class BackfillProgress:
+    """The progress of a plan, as the state holds it."""
 
     def __init__(self, state: State, objects: Objects, digest: str) -> None:
         self._state = state
@@ -106,7 +107,7 @@ class Board:
         self.switch = f"switch/{self.ref}"
         self.lines = lru_cache(maxsize=4)(lambda n: objects.read(self.plan.chunks[n]).decode().splitlines())
 
-    # -- looking
+    # -- reading
 
     def progress(self) -> Progress:
         body = self._state.outbox.note(self.ref, "cursor")
@@ -124,7 +125,7 @@ class Board:
         return f"{self.plan.n}.{chunk:05d}"
 
     def partitions(self) -> Iterator[tuple[int, str, str]]:
-        """Position, letter and name of each."""
+        """Yield the position, mark and name of each partition."""
         for chunk in range(len(self.plan.chunks)):
             marks = self.marks(chunk)
             for n, line in enumerate(self.lines(chunk)):
@@ -134,7 +135,7 @@ class Board:
         return str(self.lines(position // CHUNK)[position % CHUNK][1:])
 
     def run_of(self, position: int, progress: Progress) -> str:
-        """The last run of a partition; empty: none, or it ended so long ago that its trigger was dropped."""
+        """Return the last run of a partition, or "": it never ran, or its trigger was pruned."""
         for round_ in range(progress.round, 0, -1):
             ended = self._state.inbox.ended(trigger_id(self.plan, round_, position))
             if ended is not None:
@@ -144,12 +145,15 @@ class Board:
     def is_over(self, progress: Progress) -> bool:
         return not progress.flying and self._next(progress) is None
 
-    # -- changing
+    # -- writing
 
-    def claim(self, asked: Trigger, holder: str, now_ms: int, telling: Telling) -> tuple[int, Trigger] | None:
-        """Take the next partition: its position and its trigger, which is kept. None: there is none left to take.
+    def claim(
+        self, asked: Trigger, holder: str, now_ms: int, telling: DownstreamTriggers
+    ) -> tuple[int, Trigger] | None:
+        """Take the next partition: store its trigger, and return its position and trigger. None: no partition is left.
 
-        It need not be durable by itself: what is lost with a power cut is lost with the run that came of it."""
+        The transaction need not be durable: a power cut loses it together with the run that followed from it.
+        """
         with self._state.transaction(durable=False, switches=(self.switch,)) as tx:
             progress = self._current(tx)
             position = self._next(progress)
@@ -167,7 +171,9 @@ class Board:
         return position, trigger
 
     def take_over(self, position: int, holder: str, now_ms: int) -> Trigger | None:
-        """What somebody left: its trigger, as it lies in the inbox. None: it has ended, or another took it first."""
+        """Take over a partition whose worker is gone and return its stored trigger. None: it ended, or another worker
+        has it.
+        """
         with self._state.transaction(durable=False, switches=(self.switch,)) as tx:
             progress = self._current(tx)
             left = progress.flying.get(str(position))
@@ -179,7 +185,7 @@ class Board:
         return kept
 
     def give_back(self, position: int) -> None:
-        """It was taken, and is not to be had just now: whoever looks next may try."""
+        """Release a partition that cannot run right now, so that the next worker may try it."""
         with self._state.transaction(durable=False) as tx:
             progress = self._current(tx, cancelled=True)
             mine = progress.flying.get(str(position))
@@ -191,12 +197,12 @@ class Board:
         of = Trigger(kind="manual", updater_id="", dataset=self.plan.dataset, trigger_id=flight.trigger_id)
         return self._state.inbox.kept(of)
 
-    def note(self, position: int, result: str, telling: Telling, *, new: bool) -> None:
-        """What became of it, and whoever is to be told of it downstream, in one."""
+    def note(self, position: int, result: str, telling: DownstreamTriggers, *, new: bool) -> None:
+        """Record a partition's result and the triggers of downstream datasets in one transaction."""
         with self._state.transaction(durable=False) as tx:
             progress = self._current(tx, cancelled=True)
             if str(position) not in progress.flying:
-                return  # another noted it
+                return  # another worker recorded it
             self._mark(tx, position, result)
             flying = {at: each for at, each in progress.flying.items() if at != str(position)}
             counts = {**progress.counts, result: progress.counts.get(result, 0) + 1}
@@ -206,7 +212,7 @@ class Board:
             self._save(tx, self._told(tx, progress, telling))
 
     def again(self, which: Round) -> Progress:
-        """Another round over it: what was never tried, what ended badly, or both."""
+        """Begin another round over the partitions that were never tried, that ended badly, or both."""
         with self._state.transaction(switches=(self.switch,)) as tx:
             progress = self._current(tx)
             if progress == self._fresh() and which != "failed":
@@ -218,8 +224,10 @@ class Board:
             self._save(tx, changed)
         return changed
 
-    def end(self, run_id: str, telling: Telling) -> None:
-        """It was cancelled: what was taken and not begun is not begun any more; what was made is told downstream."""
+    def end(self, run_id: str, telling: DownstreamTriggers) -> None:
+        """End a cancelled backfill: partitions that were taken but not begun do not begin, and downstream datasets are
+        triggered for the partitions that were built.
+        """
         with self._state.transaction() as tx:
             progress = self._current(tx, cancelled=True)
             begun = {run.trigger.trigger_id for run in self._state.runs.unfinished(self.plan.dataset)}
@@ -232,10 +240,12 @@ class Board:
             self._save(tx, replace(progress, changed=False))
 
     def _current(self, tx: Tx, *, cancelled: bool = False) -> Progress:
-        """The progress, in an open transaction; a new plan begins anew."""
+        """Return the progress, within an open transaction. A new plan starts from the beginning. Raise Conflict if the
+        backfill was cancelled or planned again.
+        """
         if not cancelled and self._state.refs.at(self.ref) != self.digest:
             raise Conflict(
-                f"backfill {self.plan.backfill} was cancelled, or planned anew",
+                f"backfill {self.plan.backfill} was cancelled, or planned again",
                 hint=f"see `kfm backfill status {self.plan.backfill}`",
             )
         body = self._state.outbox.note(self.ref, "cursor")
@@ -244,7 +254,7 @@ class Board:
         return self.progress()
 
     def _next(self, progress: Progress) -> int | None:
-        """The first position from the cursor on that this round is about."""
+        """Return the first position at or after the cursor that belongs to this round."""
         todos = todo(self.plan)
         wanted = {"all": todos + BAD, "missing": todos, "failed": BAD}[progress.which]
         at = progress.at
@@ -262,8 +272,8 @@ class Board:
         marks = self.marks(chunk)
         tx.outbox.keep_note(self.ref, self._name(chunk), (marks[:at] + letter + marks[at + 1 :]).encode())
 
-    def _told(self, tx: Tx, progress: Progress, telling: Telling) -> Progress:
-        """Downstream is told once, when all of a round has ended."""
+    def _told(self, tx: Tx, progress: Progress, telling: DownstreamTriggers) -> Progress:
+        """Trigger downstream datasets once, when all partitions of a round have ended."""
         if progress.changed and self.plan.downstream == "coalesce" and self.is_over(progress):
             return replace(self._tell(tx, progress, telling("")), changed=False)
         return progress

@@ -1,7 +1,7 @@
-"""Datasets that are made of others: asked for once for each set of versions, when nothing above them is under way.
+"""Trigger datasets that are built from others: once per set of upstream versions, when nothing upstream is running.
 
-A set that was asked for is the mark of a tick. So it is asked for once, whoever looks and however often they are
-killed; and what comes while others are still at work upstream comes together.
+The set that was triggered is the mark of a tick. So each set triggers one run, however many processes look and however
+often they are killed, and versions that arrive while upstream runs continue are taken together.
 """
 
 from __future__ import annotations
@@ -16,27 +16,29 @@ from kfm.model.ports import State
 from kfm.model.schedules import Schedule, Tick
 from kfm.scheduling.backfill_cursor import is_of_backfill
 
-PATIENCE_MS = 3_600_000  # what waits longer than this upstream is waited for no more
+PATIENCE_MS = 3_600_000  # work that waits longer than this upstream no longer delays a dataset
 
 
 def versions_now(state: State, refs: Iterable[str]) -> dict[str, str]:
-    """Where the refs that are read are; empty if one of them is nowhere, for then nothing can be made."""
+    """Return the versions at the given refs; {} if a ref has no version, because then nothing can be built."""
     found = {ref: state.refs.at(ref) for ref in refs}
     return found if all(found.values()) else {}
 
 
 def mark_of(state: State, versions: Mapping[str, str]) -> str:
-    """What a set of versions is known by, and how far the ledger had come."""
+    """Return the mark of a set of versions: its digest and the newest index of the ledger."""
     newest = next((entry.index for entry in state.ledger.entries(reverse=True, limit=1)), 0)
     return f"{digest(canonical(versions))}@{newest}"
 
 
-def is_asked_for(last: Tick | None, versions: Mapping[str, str]) -> bool:
+def is_triggered(last: Tick | None, versions: Mapping[str, str]) -> bool:
     return last is not None and last.mark.partition("@")[0] == digest(canonical(versions))
 
 
-def is_told(state: State, last: Tick | None, refs: Iterable[str]) -> bool:
-    """Were these moved since then by backfills alone? They say themselves what comes after them."""
+def only_backfills_moved(state: State, last: Tick | None, refs: Iterable[str]) -> bool:
+    """Say whether only backfills moved these refs since the last tick. A backfill triggers its own
+    downstream datasets.
+    """
     read = last.mark.partition("@")[2] if last is not None else ""
     return read.isdigit() and not any(_moved(state, ref, int(read)) for ref in refs)
 
@@ -52,7 +54,7 @@ def _moved(state: State, ref: str, read: int) -> bool:
 
 
 def made_of(state: State, dataset: str) -> dict[str, str]:
-    """The versions that the current one was made of, by their refs; of one made by parts nobody can say it."""
+    """Return the upstream versions of the current version by ref; {} if it was built by partitions."""
     current = state.refs.at(f"processed/{dataset}")
     version = state.ledger.version(dataset, current) if current else None
     run = state.runs.get(version.validated_by or version.run_id) if version is not None else None
@@ -66,8 +68,8 @@ def is_made_of(state: State, dataset: str, versions: Mapping[str, str]) -> bool:
     return all(known.get(ref) == version for ref, version in versions.items())
 
 
-class Family:
-    """What is made of what, and by which schedules."""
+class DependencyGraph:
+    """Which dataset is built from which, and their schedules."""
 
     def __init__(self, schedules: Sequence[Schedule], upstream: Mapping[str, set[str]]) -> None:
         self._upstream = upstream
@@ -75,7 +77,7 @@ class Family:
         self._above: dict[str, list[str]] = {}
 
     def above(self, dataset: str) -> list[str]:
-        """All that it is made of, however far up."""
+        """Return all upstream datasets, direct and indirect."""
         if dataset not in self._above:
             found: dict[str, None] = {}
             waiting = [dataset]
@@ -88,13 +90,14 @@ class Family:
         return self._above[dataset]
 
     def is_due(self, state: State, schedule: Schedule) -> bool:
-        """Is there a set of versions that was not asked for?"""
+        """Say whether there is a set of upstream versions that was not triggered yet."""
         versions = versions_now(state, schedule.reads)
-        return bool(versions) and not is_asked_for(state.ticks.last(schedule.id), versions)
+        return bool(versions) and not is_triggered(state.ticks.last(schedule.id), versions)
 
     def is_under_way(self, state: State, dataset: str, now_ms: int) -> bool:
-        """Is anything above it still to come? Then a set of today would be another one in a moment. What is frozen,
-        paused or waits for too long is not waited for."""
+        """Say whether work is pending upstream, so that the set of versions would change again soon. Frozen and paused
+        datasets, and work that waits for too long, do not count.
+        """
         if state.refs.at("switch/global") not in ("", "open"):
             return False
         return any(self._comes(state, name, now_ms) for name in self.above(dataset))
@@ -116,5 +119,7 @@ class Family:
 
 
 def is_paused(state: State, schedule: Schedule) -> bool:
-    """By its declaration, or by its switch; whatever is not plainly open is set."""
+    """Say whether a schedule is paused by its declaration or by its freeze flag. A flag with any value but `open`
+    pauses it.
+    """
     return schedule.paused or state.refs.at(f"switch/schedule/{schedule.id}") not in ("", "open")

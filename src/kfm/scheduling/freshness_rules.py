@@ -1,7 +1,7 @@
-"""From what is in the ledger to whose minutes they are. Pure.
+"""Attribute the age of a dataset's data to causes, from the events in the ledger. Pure.
 
-The time since the data were made is cut at every event, and each piece belongs to one cause. What is more telling
-covers what is less: while a dataset is frozen nothing else keeps it back.
+The time since the data were made is cut at every event, and each piece gets one cause. A stronger cause hides a weaker
+one: while a dataset is frozen, nothing else counts as the cause.
 """
 
 from __future__ import annotations
@@ -16,32 +16,33 @@ from kfm.scheduling.schedule_ticks import zone
 
 MINUTE_MS = 60_000
 _UNITS = {"m": 1, "h": 60, "d": 1440}
-# From the least telling to the most.
+# From the weakest cause to the strongest.
 RANKS: tuple[Cause, ...] = (
     "not yet noticed", "upstream late", "source late", "waiting for review", "failed", "held", "waiting", "running",
     "waiting for a pool", "frozen",
 )  # fmt: skip
 
 
-class Ended(NamedTuple):
-    """A run of the dataset that ended after its data were made."""
+class EndedRun(NamedTuple):
+    """A run of the dataset that ended after its current data were made."""
 
     at_ms: int
     outcome: str
-    made: bool  # a version that is not public yet
+    made: bool  # it made a version that is not public yet
 
 
 class Spell(NamedTuple):
-    """From then to then it was this."""
+    """A span of time with one cause."""
 
     begin_ms: int
     end_ms: int
     cause: Cause
 
 
-def spells(since_ms: int, now_ms: int, ended: Iterable[Ended]) -> list[Spell]:
-    """What runs that ended tell of the time between them. A check that found nothing new says that the source was late
-    until then; what came of one that failed or was held lasts until the next."""
+def spells(since_ms: int, now_ms: int, ended: Iterable[EndedRun]) -> list[Spell]:
+    """Return the causes that ended runs give for the time between them. A check that found nothing new means that the
+    source was late until then; a failure or a quarantine lasts until the next run.
+    """
     found: list[Spell] = []
     last, state = since_ms, "not yet noticed"
     for run in sorted(ended):
@@ -63,7 +64,9 @@ def _named(state: str) -> Cause:
 
 
 def blame(since_ms: int, now_ms: int, told: Sequence[Spell]) -> dict[str, int]:
-    """Minutes by cause, which add up to the whole: every piece goes to the most telling cause that covers it."""
+    """Return minutes by cause, which add up to the whole time. Each piece goes to the strongest cause that
+    covers it.
+    """
     cuts = sorted({since_ms, now_ms, *(at for spell in told for at in spell[:2] if since_ms < at < now_ms)})
     owed: dict[str, int] = {}
     for begin, end in pairwise(cuts):
@@ -74,7 +77,7 @@ def blame(since_ms: int, now_ms: int, told: Sequence[Spell]) -> dict[str, int]:
 
 
 def _in_minutes(owed: dict[str, int], whole: int) -> dict[str, int]:
-    """Whole minutes that add up to the whole: what is cut off goes to those of which most was."""
+    """Round to whole minutes that add up to `whole`: the causes with the largest remainders are rounded up."""
     minutes = {cause: ms // MINUTE_MS for cause, ms in owed.items()}
     by_rest = sorted(owed, key=lambda cause: -(owed[cause] % MINUTE_MS))
     for cause in by_rest[: whole - sum(minutes.values())]:
@@ -83,7 +86,7 @@ def _in_minutes(owed: dict[str, int], whole: int) -> dict[str, int]:
 
 
 def length_ms(text: str) -> int | None:
-    """Of 90m, 26h or 3d; None: it is none of these."""
+    """Return the milliseconds of a text such as 90m, 26h or 3d; None for any other text."""
     number, unit = text[:-1], text[-1:]
     if unit not in _UNITS or not (number.isascii() and number.isdigit() and 0 < int(number) <= 100_000):
         return None
@@ -91,7 +94,9 @@ def length_ms(text: str) -> int | None:
 
 
 def deadline_ms(by: str, now_ms: int) -> tuple[int, int] | None:
-    """Of `07:00 America/Chicago`: when the last day began whose hour has come, and that hour; None: no such text."""
+    """Parse `07:00 America/Chicago`: return the start of the last day whose hour has passed, and that hour. None for
+    any other text.
+    """
     time, _, name = by.partition(" ")
     hour, colon, minute = time.partition(":")
     here = zone(name) if name else None

@@ -1,7 +1,7 @@
-"""When is which source looked at, and is what was seen new to a dataset? Decides; the caller fetches.
+"""Decide when each source is polled, and whether a fetched body is new to a dataset. The caller fetches.
 
-A source that several datasets read is looked at once for all of them. Sources of one host are never asked at
-the same moment, none exactly on its interval, and one that says `Retry-After` or fails is left alone for longer.
+A source that several datasets read is polled once for all of them. Sources of one host are never polled at the same
+moment, no source exactly at its interval, and a source that fails or sends `Retry-After` is left alone for longer.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from kfm.errors import KfmError, Refused
 from kfm.model.ports import State, Tx
 from kfm.model.records import Checkpoint, Fetched, FetchRequest, Trigger
 
-MARK = "kfm://polled/"  # with dataset and URI: what a dataset was last asked to take from that source
-LONGEST_MS = 3_600_000  # between two attempts at a source that fails
+MARK = "kfm://polled/"  # + dataset and URI: the body of that source for which the dataset was last triggered
+LONGEST_MS = 3_600_000  # longest wait between two attempts at a failing source
 
 
 class Poll(msgspec.Struct, frozen=True):
-    """One URL to look at, for all that read it."""
+    """One URL to poll for all datasets that read it."""
 
     request: FetchRequest
     datasets: tuple[str, ...]
@@ -36,8 +36,8 @@ class Poll(msgspec.Struct, frozen=True):
         return self.uri.partition("://")[2].partition("/")[0].lower() if "://" in self.uri else ""
 
 
-def shared(wanted: Iterable[tuple[str, FetchRequest, int]]) -> list[Poll]:
-    """(dataset, request, interval) of every source to be polled, one poll for each URL: at the shortest interval."""
+def merge_polls(wanted: Iterable[tuple[str, FetchRequest, int]]) -> list[Poll]:
+    """Merge (dataset, request, interval) of all polled sources into one poll per URL, at the shortest interval."""
     found: dict[str, Poll] = {}
     for dataset, request, interval in wanted:
         known = found.get(request.uri)
@@ -52,7 +52,7 @@ def shared(wanted: Iterable[tuple[str, FetchRequest, int]]) -> list[Poll]:
 
 
 class Timetable:
-    """Which poll is due. Times are of a monotonic clock, in milliseconds."""
+    """The due times of polls. Times are those of a monotonic clock, in milliseconds."""
 
     def __init__(self, polls: Iterable[Poll], now_ms: int, *, jitter: float, host_pause_ms: int) -> None:
         self._polls = {poll.uri: poll for poll in polls}
@@ -64,7 +64,7 @@ class Timetable:
         self._host_pause_ms = host_pause_ms
 
     def due(self, now_ms: int) -> Poll | None:
-        """One whose time has come and whose host has had its pause; the longest waiting first."""
+        """Return a poll whose time has come and whose host had its pause; the one that waited longest comes first."""
         for at, uri in sorted((at, uri) for uri, at in self._due.items()):
             if at > now_ms:
                 return None
@@ -74,12 +74,12 @@ class Timetable:
         return None
 
     def next_ms(self) -> int | None:
-        """When the next may be due; None if there is nothing to poll."""
+        """Return when the next poll may be due; None if there is nothing to poll."""
         times = (max(at, self._host_free.get(self._polls[uri].host, at)) for uri, at in self._due.items())
         return min(times, default=None)
 
     def unseen(self) -> bool:
-        """Is there one that had no turn yet?"""
+        """Say whether a source was never polled."""
         return not all(self._turn.values())
 
     def answered(self, poll: Poll, now_ms: int) -> None:
@@ -87,7 +87,7 @@ class Timetable:
         self._again(poll, now_ms, poll.interval_ms)
 
     def failed(self, poll: Poll, now_ms: int, retry_after_ms: int = 0) -> None:
-        """Twice as long each time, within an hour; never sooner than the server asks for."""
+        """Double the wait, up to an hour, and never wait less than the server requests."""
         self._failures[poll.uri] += 1
         longer = min(poll.interval_ms << min(self._failures[poll.uri], 20), max(LONGEST_MS, poll.interval_ms))
         self._again(poll, now_ms, max(longer, retry_after_ms))
@@ -101,39 +101,42 @@ class Timetable:
 
 
 def _fraction(text: str) -> float:
-    """The same text, the same number in [0, 1): other installations with the same source differ by their turn."""
+    """Return a number in [0, 1) that depends on the text only. The turn is part of the text, so the polls
+    spread out.
+    """
     return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:6], "big") / (1 << 48)
 
 
-class Asking(Protocol):
+class TriggerFactory(Protocol):
     def __call__(self, dataset: str) -> Trigger | None:
-        """None: nothing is asked for now."""
+        """Return the trigger for a dataset; None if it is not triggered now."""
 
 
-def _unnoted(_tx: Tx, _trigger: Trigger) -> None:
-    """Nothing more to be kept of it."""
+def _no_note(_tx: Tx, _trigger: Trigger) -> None:
+    """Record nothing else in the transaction."""
 
 
 def note(
     state: State,
     poll: Poll,
     fetched: Fetched,
-    asking: Asking,
-    noted: Callable[[Tx, Trigger], None] = _unnoted,
+    asking: TriggerFactory,
+    noted: Callable[[Tx, Trigger], None] = _no_note,
     tell: Callable[[str, KfmError], None] | None = None,
 ) -> list[Trigger]:
-    """Keep a trigger for every dataset to which what was fetched is new, and what is known of the source; in one
-    transaction, so that a change seen is never forgotten, however this ends.
+    """Store a trigger for every dataset to which the fetched body is new, together with the source's checkpoint, in one
+    transaction: a change that was seen is never lost.
 
-    New is what the dataset neither has nor was asked to take before: validators have no say in it. A dataset whose
-    updater cannot be loaded stops no other that reads the source: `tell` hears of it, and it is asked for next time.
+    A body is new if the dataset neither has it nor was triggered for it before; validators do not decide this. A
+    dataset whose updater cannot be loaded does not stop the others: `tell` receives its error, and the next poll tries
+    it again.
     """
     seen = fetched.ref.content_hash
     marks = {name: state.inbox.checkpoint(MARK + f"{name}/{poll.uri}") for name in poll.datasets}
     stale = [name for name, mark in marks.items() if mark is None or mark.content_hash != seen]
     new = [name for name in stale if not _has(state, name, seen)]
     asked: list[Trigger | None] = []
-    for name in new:  # loads what authors wrote: not inside the transaction
+    for name in new:  # loads authors' code, so not inside the transaction
         try:
             asked.append(asking(name))
         except Refused as problem:

@@ -1,7 +1,7 @@
-"""Slots of a pool: a slot is a live lease `pool/<name>/<n>`, and nothing else, so that none can be lost.
+"""Slots of a pool. A slot is a live lease `pool/<name>/<n>` and nothing else, so none can be lost.
 
-Who waits has a lease too, `pool/<name>/wait/<key>`, a short one that it renews as long as it waits. What is said of
-either stands behind the process in its holder: nothing needs a table of its own, and whoever is killed is forgotten.
+A waiting worker has a short lease `pool/<name>/wait/<key>`, which it renews while it waits. The lease's holder text
+carries the details after the process. So the pool needs no table, and a killed worker drops out by itself.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from kfm.errors import Busy
 from kfm.model.ports import State
 from kfm.model.records import Lease
 
-WAIT_MS = 10_000  # who has not come back for this long does not wait any more, and keeps nobody behind it
+WAIT_MS = 10_000  # a waiting worker that does not renew for this long has left the queue
 
 Held = Callable[[Lease, int], bool]
 
 
-class Asked(NamedTuple):
-    """Who wants a slot."""
+class SlotRequest(NamedTuple):
+    """A request for a slot."""
 
     pool: str
-    slots: int  # that the pool has
-    key: str  # the same for whoever wants to do the same work
-    about: str  # the dataset, and which part of it
-    received_ms: int  # when the work was asked for: who waits longer goes first
-    low: bool = False  # after all who are not
+    slots: int  # slots of the pool
+    key: str  # equal for workers that want to do the same work
+    about: str  # the dataset, and its partition
+    received_ms: int  # when the work was requested: the oldest request goes first
+    low: bool = False  # goes after all requests that are not low
 
     @property
     def order(self) -> tuple[bool, int, str]:
@@ -34,14 +34,14 @@ class Asked(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """A slot, or a place among those who wait, as its lease tells."""
+    """A slot, or a place in the queue, read from its lease."""
 
     lease: Lease
     slot: int | None  # None: it waits
     key: str
     about: str
-    since_ms: int  # since when it waits, or waited
-    taken_ms: int  # 0: it waits still
+    since_ms: int  # when it began to wait
+    taken_ms: int  # 0: it still waits
     received_ms: int
     low: bool
 
@@ -51,12 +51,12 @@ class Claim(NamedTuple):
 
     @property
     def process(self) -> str:
-        """Host and number of the process."""
+        """The host and the id of the process."""
         return ":".join(self.lease.holder.split(":")[:2])
 
 
-class Standing(NamedTuple):
-    """Who has what of a pool, and who waits, the next one first; and what is left of those who are gone."""
+class PoolStatus(NamedTuple):
+    """The slots in use, the queue in order, and the leases of processes that are gone."""
 
     held: list[Claim]
     waiting: list[Claim]
@@ -65,8 +65,10 @@ class Standing(NamedTuple):
     def place(self, key: str) -> Claim | None:
         return next((claim for claim in self.waiting if claim.key == key), None)
 
-    def free(self, asked: Asked) -> int | None:
-        """A slot that is its to take: none of those who wait before it would go without."""
+    def free(self, asked: SlotRequest) -> int | None:
+        """Return a slot that this request may take: enough are free for all requests before it. None if there is no
+        such slot.
+        """
         ahead = sum(claim.key != asked.key and claim.order < asked.order for claim in self.waiting)
         if asked.slots - len(self.held) <= ahead:
             return None
@@ -74,46 +76,47 @@ class Standing(NamedTuple):
         return next(n for n in range(asked.slots) if n not in taken)
 
 
-def standing(leases: Iterable[Lease], now_ms: int, is_held: Held) -> Standing:
+def pool_status(leases: Iterable[Lease], now_ms: int, is_held: Held) -> PoolStatus:
     held, waiting, gone = [], [], []
     for lease in leases:
-        claim = read(lease)
+        claim = read_claim(lease)
         if not is_held(lease, now_ms):
             gone.append(claim)
         elif claim.slot is None:
             waiting.append(claim)
         else:
             held.append(claim)
-    return Standing(sorted(held, key=lambda each: each.slot or 0), sorted(waiting, key=lambda each: each.order), gone)
+    return PoolStatus(sorted(held, key=lambda each: each.slot or 0), sorted(waiting, key=lambda each: each.order), gone)
 
 
-def read(lease: Lease) -> Claim:
+def read_claim(lease: Lease) -> Claim:
     last = lease.scope.rpartition("/")[2]
     slot = int(last) if "/wait/" not in lease.scope else None
     _, key, since, taken, received, low, about = lease.holder.rsplit(":", 6)
     return Claim(lease, slot, key, about, int(since), int(taken), int(received), low == "low")
 
 
-def _holder(process: str, asked: Asked, since_ms: int, taken_ms: int) -> str:
+def _holder(process: str, asked: SlotRequest, since_ms: int, taken_ms: int) -> str:
     low = "low" if asked.low else ""
     return f"{process}:{asked.key}:{since_ms}:{taken_ms}:{asked.received_ms}:{low}:{asked.about}"
 
 
-def take(state: State, asked: Asked, process: str, ttl_ms: int, now_ms: int, is_held: Held) -> Lease | None:
-    """A slot, if one is its to take; else it waits from now on, for as long as it comes back. Busy if the same work
-    has one already."""
+def take(state: State, asked: SlotRequest, process: str, ttl_ms: int, now_ms: int, is_held: Held) -> Lease | None:
+    """Return the lease of a slot if one is free for this request; otherwise join or stay in the queue and return None.
+    Raise Busy if another worker holds a slot for the same work.
+    """
     name = f"pool/{asked.pool}"
     with state.reading():
-        seen = standing(state.leases.below(name), now_ms, is_held)
+        seen = pool_status(state.leases.below(name), now_ms, is_held)
     mine = seen.place(asked.key)
     if mine is not None and seen.free(asked) is None and mine.lease.expires_ms - now_ms > WAIT_MS * 2 // 3:
         return None
     with state.transaction(durable=False) as tx:
-        seen = standing(list(tx.leases.below(name)), now_ms, is_held)
+        seen = pool_status(list(tx.leases.below(name)), now_ms, is_held)
         if any(claim.key == asked.key for claim in seen.held):
             raise Busy(f"another worker is at work on {asked.about}", hint="wait for it, or stop it and try again")
         for claim in seen.gone:
-            if claim.slot is None or claim.slot >= asked.slots:  # a pool that became smaller: who had it is fenced off
+            if claim.slot is None or claim.slot >= asked.slots:  # the pool became smaller; the lease's token is stale
                 tx.leases.forget(claim.lease)
         mine, slot = seen.place(asked.key), seen.free(asked)
         since_ms = mine.since_ms if mine is not None else now_ms
@@ -128,8 +131,8 @@ def take(state: State, asked: Asked, process: str, ttl_ms: int, now_ms: int, is_
     return None
 
 
-def leave(state: State, asked: Asked) -> None:
-    """It does not wait any more."""
+def leave(state: State, asked: SlotRequest) -> None:
+    """Leave the queue."""
     with state.transaction(durable=False) as tx:
         lease = tx.leases.of(f"pool/{asked.pool}/wait/{asked.key}")
         if lease is not None:

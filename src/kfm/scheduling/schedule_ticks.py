@@ -1,8 +1,8 @@
-"""From a schedule to its ticks. Pure, but for the time-zone database.
+"""Compute the ticks of a schedule. Pure, except for the time-zone database.
 
-The rule for daylight saving is that of Debian's cron. A time of the day that the clock skips is made up for right after
-the gap; one that comes twice is taken the first time. What repeats within the hour (`*/5 * * * *`, `0 * * * *`) goes by
-real time: it does not stop in the repeated hour, and there is nothing to make up for in a gap.
+Daylight saving follows the rule of Debian's cron. A time of day that the clock skips is taken right after the gap; one
+that occurs twice is taken the first time. A schedule that repeats within the hour (`*/5 * * * *`, `0 * * * *`) follows
+real time: it goes on in the repeated hour, and a gap leaves nothing to make up.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from cronsim import CronSim, CronSimError
 
 from kfm.model.schedules import Schedule
 
-MOST = 100_000  # instants that are looked at in one go: at one a minute, ten weeks
+MOST = 100_000  # most instants computed at once: at one a minute, ten weeks
 
 
-class Due(NamedTuple):
-    """What a schedule asks for now."""
+class DueTicks(NamedTuple):
+    """The instants that a schedule triggers now."""
 
-    at_ms: list[int]  # these instants
-    upto_ms: int  # the newest that came, asked for or passed over; 0: none came
-    missed: int  # how many are passed over
+    at_ms: list[int]  # instants to trigger
+    upto_ms: int  # the newest instant that passed, triggered or skipped; 0: none passed
+    missed: int  # number of skipped instants
 
 
 @lru_cache(maxsize=4096)
 def is_cron(text: str) -> bool:
-    """Five fields that ever hold: not the 30th of February."""
+    """Say whether a text is a cron expression of five fields that can ever match; the 30th of February never does."""
     if len(text.split()) != 5:
         return False
     try:
@@ -43,7 +43,9 @@ def is_cron(text: str) -> bool:
 
 @lru_cache(maxsize=512)
 def zone(name: str) -> ZoneInfo | None:
-    """None: there is no such zone. What this machine is set to is none: elsewhere it is another one."""
+    """Return a time zone, or None if it does not exist. Names that mean "this machine's zone" are refused: they differ
+    between machines.
+    """
     if name in ("localtime", "posixrules", "Factory"):
         return None
     try:
@@ -53,7 +55,9 @@ def zone(name: str) -> ZoneInfo | None:
 
 
 def upcoming(schedule: Schedule, after_ms: int) -> Iterator[int]:
-    """Its instants after this one, without end unless it has one. One that is paused has them too."""
+    """Yield the instants after `after_ms`, without end unless the schedule has one. A paused schedule
+    yields them too.
+    """
     here = zone(schedule.timezone)
     if not schedule.cron or here is None:
         return
@@ -70,7 +74,7 @@ def upcoming(schedule: Schedule, after_ms: int) -> Iterator[int]:
 
 
 def acted_on(schedule: Schedule, at_ms: int) -> int:
-    """When a tick is acted on: later by what its jitter allows, the same wherever it is worked out."""
+    """Return when a tick is acted on: its instant plus a jitter that every machine computes alike."""
     if not schedule.jitter_s:
         return at_ms
     drawn = hashlib.sha256(f"{schedule.id} {at_ms}".encode()).digest()
@@ -78,40 +82,42 @@ def acted_on(schedule: Schedule, at_ms: int) -> int:
 
 
 def next_ms(schedule: Schedule, after_ms: int) -> int | None:
-    """When the first instant after this one is acted on; None: none comes."""
+    """Return when the first instant after `after_ms` is acted on; None if there is none."""
     at_ms = next(upcoming(schedule, after_ms), None)
     return None if at_ms is None else acted_on(schedule, at_ms)
 
 
 def look_ms(schedule: Schedule, now_ms: int) -> int | None:
-    """When it has to be looked at again; None: never. An instant that came before now may be one to act on later."""
+    """Return when the schedule must be checked again; None: never. With jitter, an instant before now may be acted on
+    later.
+    """
     for at_ms in upcoming(schedule, now_ms - schedule.jitter_s * 1000):
         if (then_ms := acted_on(schedule, at_ms)) > now_ms:
             return then_ms
     return None
 
 
-def due(schedule: Schedule, last_ms: int, now_ms: int, grace_ms: int) -> Due:
-    """What came since the instant that was claimed last. What is no older than `grace_ms` was not missed by anybody."""
+def due(schedule: Schedule, last_ms: int, now_ms: int, grace_ms: int) -> DueTicks:
+    """Return the instants since the last claimed one. An instant within `grace_ms` does not count as missed."""
     found: list[int] = []
     for at_ms in islice(upcoming(schedule, last_ms), MOST):
         if acted_on(schedule, at_ms) > now_ms:
             break
         found.append(at_ms)
     if not found:
-        return Due([], 0, 0)
-    if len(found) == MOST and schedule.catch_up != "all":  # how many it were nobody needs to know, but which was last
+        return DueTicks([], 0, 0)
+    if len(found) == MOST and schedule.catch_up != "all":  # only the last instant matters, not how many there were
         found.append(_newest(schedule, found[-1], now_ms))
     kept = found
     if schedule.catch_up == "last" or (schedule.catch_up == "none" and found[-1] >= now_ms - grace_ms):
         kept = found[-1:]
     elif schedule.catch_up == "none":
         kept = []
-    return Due(kept, found[-1], len(found) - len(kept))
+    return DueTicks(kept, found[-1], len(found) - len(kept))
 
 
 def _newest(schedule: Schedule, after_ms: int, now_ms: int) -> int:
-    """The last that has come, looked for from the end."""
+    """Return the last instant that has passed, searching backward from now."""
     window_ms = 3_600_000
     while True:
         begin_ms = max(now_ms - schedule.jitter_s * 1000 - window_ms, after_ms - 1)

@@ -1,4 +1,4 @@
-"""Claiming ticks: each instant of a schedule asks for one run, whoever looks first and however often it is killed."""
+"""Claim the ticks of schedules: each instant triggers one run, however many processes look or are killed."""
 
 from __future__ import annotations
 
@@ -14,27 +14,34 @@ from kfm.model.records import Receipt, Trigger, TriggerKind
 from kfm.model.schedules import ASKING, Schedule, Tick, Why
 from kfm.scheduling.anomalies import crossed
 from kfm.scheduling.backfill_cursor import is_of_backfill
-from kfm.scheduling.dependent_triggers import Family, is_asked_for, is_made_of, is_told, mark_of, versions_now
+from kfm.scheduling.dependent_triggers import (
+    DependencyGraph,
+    is_made_of,
+    is_triggered,
+    mark_of,
+    only_backfills_moved,
+    versions_now,
+)
 from kfm.scheduling.dependent_triggers import is_paused as is_paused
 from kfm.scheduling.schedule_ticks import due
 from kfm.scheduling.triggers import is_of_preview
 
-GRACE_MS = 90_000  # somebody who looks once a minute misses nothing
+GRACE_MS = 90_000  # a process that looks once a minute misses nothing
 BATCH = 500  # schedules whose ticks share a transaction
-LOOKED_AT = 50  # ticks of a schedule among which an older run is looked for
+LOOKED_AT = 50  # newest ticks of a schedule that are searched for an older run
 
 Asking = Callable[[Schedule, int], Trigger]
 KINDS: dict[Why, TriggerKind] = {"after": "event", "event": "event", "anomaly": "anomaly"}
 
 
-class Wanted(NamedTuple):
+class WantedTick(NamedTuple):
     """A tick to be claimed."""
 
     at_ms: int
     why: Why
     missed: int = 0
     mark: str = ""
-    because: str = ""  # for the reason of its trigger
+    because: str = ""  # text for the reason of its trigger
 
 
 def claim(
@@ -46,22 +53,24 @@ def claim(
     mark: Callable[[Schedule], str],
     keep_ms: int,
     tell: Callable[[Schedule, KfmError], None],
-    family: Family | None = None,
+    family: DependencyGraph | None = None,
 ) -> list[Tick]:
-    """Ticks that became ours, with their triggers in the inbox: durable on return. A schedule that nobody has seen
-    before begins now, or at its start if all of it is to be made up for. Where what an author wrote cannot be loaded,
-    `tell` hears of it: that one stays due, and stops no other."""
+    """Claim the due ticks, store their triggers durably in the inbox, and return the ticks.
+
+    A schedule without ticks begins now, or at its start if it catches up on everything. If an author's code cannot be
+    loaded, `tell` receives the error; that schedule stays due and stops no other.
+    """
     claimed: list[Tick] = []
     for first in range(0, len(schedules), BATCH):
         batch = schedules[first : first + BATCH]
         marks: dict[str, str] = {}
         asked: dict[str, Trigger] = {}
         looked_at = []
-        for each in batch:  # loads what authors wrote: not inside
+        for each in batch:  # loads authors' code, so not inside the transaction
             try:
                 if each.static:
                     marks[each.id] = mark(each)
-                wanted = planned(state, each, now_ms, marks.get(each.id, ""), family)
+                wanted = wanted_ticks(state, each, now_ms, marks.get(each.id, ""), family)
                 if any(tick.why in ASKING for tick in wanted):
                     asked[each.id] = asking(each, now_ms)
             except Refused as problem:
@@ -73,17 +82,17 @@ def claim(
             continue
         with state.transaction() as tx:
             for each in looked_at:
-                wanted = planned(state, each, now_ms, marks.get(each.id, ""), family)  # as it is now: others look too
+                wanted = wanted_ticks(state, each, now_ms, marks.get(each.id, ""), family)  # others look too
                 if each.id in asked or not any(tick.why in ASKING for tick in wanted):
                     forget_ms = now_ms - keep_ms
                     claimed += [keep(tx, each, tick, now_ms, asked.get(each.id), forget_ms) for tick in wanted]
     return claimed
 
 
-def keep(tx: Tx, schedule: Schedule, wanted: Wanted, now_ms: int, asked: Trigger | None, forget_ms: int) -> Tick:
+def keep(tx: Tx, schedule: Schedule, wanted: WantedTick, now_ms: int, asked: Trigger | None, forget_ms: int) -> Tick:
     trigger_id = ""
     if wanted.why in ASKING and asked is not None:
-        trigger_id = tx.inbox.keep(told(asked, schedule, wanted)).trigger_id
+        trigger_id = tx.inbox.keep(tick_trigger(asked, schedule, wanted)).trigger_id
     tick = Tick(
         schedule_id=schedule.id,
         at_ms=wanted.at_ms,
@@ -97,53 +106,56 @@ def keep(tx: Tx, schedule: Schedule, wanted: Wanted, now_ms: int, asked: Trigger
     return tick
 
 
-def planned(state: State, schedule: Schedule, now_ms: int, mark: str, family: Family | None = None) -> list[Wanted]:
-    """What a schedule asks for now. Looks, and changes nothing."""
+def wanted_ticks(
+    state: State, schedule: Schedule, now_ms: int, mark: str, family: DependencyGraph | None = None
+) -> list[WantedTick]:
+    """Return the ticks that a schedule wants now. Reads only."""
     last = state.ticks.last(schedule.id)
     paused = is_paused(state, schedule)
-    if schedule.on == "event":  # its ticks come with its events
-        return [Wanted(now_ms, "begun")] if last is None else []
+    if schedule.on == "event":  # events claim these ticks
+        return [WantedTick(now_ms, "begun")] if last is None else []
     if schedule.static:
         if paused or (last is not None and last.mark == mark):
             return []
-        return [Wanted(max(now_ms, last.at_ms + 1 if last else 0), "changed", mark=mark)]
+        return [WantedTick(max(now_ms, last.at_ms + 1 if last else 0), "changed", mark=mark)]
     if schedule.reads:
         return [] if paused else _of_versions(state, schedule, now_ms, last, family)
     if schedule.after or schedule.on == "anomaly":
         return _of_others(state, schedule, now_ms, last, paused=paused)
-    found: list[Wanted] = []
+    found: list[WantedTick] = []
     begin = now_ms if last is None else last.at_ms
     if last is None:
         if schedule.catch_up == "all" and schedule.start_ms is not None:
             begin = min(begin, schedule.start_ms - 1)
-        found.append(Wanted(begin, "begun"))
+        found.append(WantedTick(begin, "begun"))
     return [*found, *_due(state, schedule, now_ms, begin, last, paused=paused)]
 
 
 def _of_versions(
-    state: State, schedule: Schedule, now_ms: int, last: Tick | None, family: Family | None
-) -> list[Wanted]:
-    """A set of versions that was not asked for asks for one run, once nothing above is under way. One that it is made
-    of already is only remembered: whoever takes that back, takes it back for good."""
+    state: State, schedule: Schedule, now_ms: int, last: Tick | None, family: DependencyGraph | None
+) -> list[WantedTick]:
+    """Return one tick for a set of upstream versions that was not triggered yet, once nothing upstream is running. A
+    set that the dataset is built from already is only recorded: if an operator rolls such a version back, it stays
+    back.
+    """
     versions = versions_now(state, schedule.reads)
-    if last is None and not versions:  # what a backfill makes of them from here on is its own to tell
-        return [Wanted(now_ms, "begun", mark=mark_of(state, versions))]
-    if not versions or is_asked_for(last, versions):
+    if last is None and not versions:  # a backfill triggers its own downstream datasets from here on
+        return [WantedTick(now_ms, "begun", mark=mark_of(state, versions))]
+    if not versions or is_triggered(last, versions):
         return []
     if family is not None and family.is_under_way(state, schedule.dataset, now_ms):
         return []
     at_ms = max(now_ms, last.at_ms + 1 if last is not None else 0)
-    known = is_made_of(state, schedule.dataset, versions) or is_told(state, last, schedule.reads)
+    known = is_made_of(state, schedule.dataset, versions) or only_backfills_moved(state, last, schedule.reads)
     why: Why = "begun" if known else "after"
-    return [Wanted(at_ms, why, mark=mark_of(state, versions), because=", ".join(schedule.after))]
+    return [WantedTick(at_ms, why, mark=mark_of(state, versions), because=", ".join(schedule.after))]
 
 
-def _of_others(state: State, schedule: Schedule, now_ms: int, last: Tick | None, *, paused: bool) -> list[Wanted]:
-    """New versions of others, or runs that are not as usual, however many, ask for one run. What it reads it reads
-    after this."""
+def _of_others(state: State, schedule: Schedule, now_ms: int, last: Tick | None, *, paused: bool) -> list[WantedTick]:
+    """Return one tick for any number of new upstream versions or unusual runs since the last tick."""
     newest = next((entry.index for entry in state.ledger.entries(reverse=True, limit=1)), 0)
     if last is None:
-        return [Wanted(now_ms, "begun", mark=str(newest))]
+        return [WantedTick(now_ms, "begun", mark=str(newest))]
     read = int(last.mark or 0)
     why: Why = "after" if schedule.after else "anomaly"
     if why == "after":
@@ -153,24 +165,26 @@ def _of_others(state: State, schedule: Schedule, now_ms: int, last: Tick | None,
     if not because:
         return []
     at_ms = max(now_ms, last.at_ms + 1)
-    return [Wanted(at_ms, "paused" if paused else why, mark=str(newest), because=because)]
+    return [WantedTick(at_ms, "paused" if paused else why, mark=str(newest), because=because)]
 
 
-def _due(state: State, schedule: Schedule, now_ms: int, begin: int, last: Tick | None, *, paused: bool) -> list[Wanted]:
+def _due(
+    state: State, schedule: Schedule, now_ms: int, begin: int, last: Tick | None, *, paused: bool
+) -> list[WantedTick]:
     asked_for = due(schedule, begin, now_ms, GRACE_MS)
     if not asked_for.upto_ms:
         return []
     missed = asked_for.missed + len(asked_for.at_ms) - 1
     if paused or not asked_for.at_ms:
-        return [Wanted(asked_for.upto_ms, "paused" if paused else "missed", missed)]
-    if schedule.overlap == "skip" and last is not None and _waits(state, schedule, last):
-        return [Wanted(asked_for.upto_ms, "overlap", missed)]
+        return [WantedTick(asked_for.upto_ms, "paused" if paused else "missed", missed)]
+    if schedule.overlap == "skip" and last is not None and _is_pending(state, schedule, last):
+        return [WantedTick(asked_for.upto_ms, "overlap", missed)]
     first = asked_for.at_ms[0]
-    return [Wanted(at, "due", asked_for.missed if at == first else 0) for at in asked_for.at_ms]
+    return [WantedTick(at, "due", asked_for.missed if at == first else 0) for at in asked_for.at_ms]
 
 
-def _waits(state: State, schedule: Schedule, last: Tick) -> bool:
-    """Is the run that was asked for last still to come, or at work?"""
+def _is_pending(state: State, schedule: Schedule, last: Tick) -> bool:
+    """Say whether the last triggered run is pending or running."""
     for tick in (last, *state.ticks.of(schedule.id, limit=10)):
         if tick.trigger_id:
             known = Trigger(kind="schedule", updater_id="", dataset=schedule.dataset, trigger_id=tick.trigger_id)
@@ -179,7 +193,7 @@ def _waits(state: State, schedule: Schedule, last: Tick) -> bool:
 
 
 def _anomaly(state: State, schedule: Schedule, read: int) -> str:
-    """Which datasets crossed which threshold since the ledger was read; names of rules, and never a number."""
+    """Return which datasets crossed which thresholds since ledger index `read`, as rule names without numbers."""
     found: dict[str, None] = {}
     for name in schedule.of or (schedule.dataset,):
         new: list[tuple[int, Receipt]] = []
@@ -199,7 +213,7 @@ def _anomaly(state: State, schedule: Schedule, read: int) -> str:
 
 
 def older_runs(state: State, schedule: Schedule) -> list[str]:
-    """Runs at work for an older instant of it, while a newer one waits."""
+    """Return unfinished runs of older ticks while a newer tick waits."""
     ticks = [tick for tick in state.ticks.of(schedule.id, limit=LOOKED_AT) if tick.trigger_id]
     waiting = {each.trigger_id for each in state.inbox.waiting(schedule.dataset)}
     newest = next((n for n, tick in enumerate(ticks) if tick.trigger_id in waiting), len(ticks))
@@ -208,7 +222,9 @@ def older_runs(state: State, schedule: Schedule) -> list[str]:
 
 
 def is_newer(state: State, dataset: str, read: int) -> bool:
-    """Did a run of it make another version since the ledger was read? A backfill tells of its own."""
+    """Say whether a run made another version of the dataset since ledger index `read`. Backfills do not count: they
+    trigger their own downstream datasets.
+    """
     for entry in state.ledger.entries_of(dataset):
         if entry.index <= read:
             return False
@@ -218,8 +234,8 @@ def is_newer(state: State, dataset: str, read: int) -> bool:
     return False
 
 
-def told(asked: Trigger, schedule: Schedule, wanted: Wanted) -> Trigger:
-    """The trigger of a tick: asked for at the instant of the schedule, whoever noticed it and when."""
+def tick_trigger(asked: Trigger, schedule: Schedule, wanted: WantedTick) -> Trigger:
+    """Return the trigger of a tick. Its time is the schedule's instant, not the moment a process noticed it."""
     if wanted.why in KINDS:
         said = f"schedule {schedule.id}, {wanted.why}"
         reason = f"{said} {wanted.because}" if wanted.why == "after" else f"{said}: {wanted.because}"

@@ -1,4 +1,4 @@
-"""Facts that ask for a run, and the inbox that keeps them until one has ended."""
+"""Triggers request a run; the inbox keeps each until its run has ended."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from kfm.scheduling.webhook_signatures import Message
 
 DAY_MS = 86_400_000
-BATCH = 500  # rows that are dropped in one transaction
-MOST = 10_000  # of each kind at a time: whoever settles must not wait for more
+BATCH = 500  # rows dropped in one transaction
+MOST = 10_000  # rows dropped per call, so that the caller does not wait long
 
 
-def asked(
+def update_trigger(
     updater: Updater,
     dataset: str,
     clock: Clock,
@@ -35,7 +35,7 @@ def asked(
     allow_deletions: int = 0,
     reason: str = "",
 ) -> Trigger:
-    """Someone asks for a dataset to be updated."""
+    """Return a trigger for an update of a dataset."""
     return Trigger(
         kind=kind,
         updater_id=updater.id,
@@ -51,10 +51,10 @@ def asked(
     )
 
 
-def ordered(
+def operation_trigger(
     operation: Updater, dataset: str, params: dict[str, str], clock: Clock, *, actor: str, reason: str
 ) -> Trigger:
-    """Someone orders an operation. Its dataset may be a scope that is no dataset, such as `global`."""
+    """Return a trigger for an operation. Its target may be a scope that is not a dataset, such as `global`."""
     return Trigger(
         kind="operation",
         updater_id=operation.id,
@@ -67,15 +67,15 @@ def ordered(
 
 
 def is_of_preview(state: State, entry: LedgerEntry) -> bool:
-    """Was it a run of the preview of a branch? Then it says nothing of the installation."""
+    """Say whether a ledger entry is a run of a branch preview, which says nothing about the installation."""
     if any(move.ref.startswith(PREVIEW) for move in entry.moves):
         return True
     run = state.runs.get(entry.run_id)
     return run is not None and bool(preview_of(run.trigger))
 
 
-def _unnoted(_tx: Tx, _trigger: Trigger) -> None:
-    """Nothing more to be kept of it."""
+def _no_note(_tx: Tx, _trigger: Trigger) -> None:
+    """Record nothing else in the transaction."""
 
 
 def take(
@@ -83,11 +83,12 @@ def take(
     messages: Sequence[Message],
     told: Callable[[Message], list[Trigger]],
     now_ms: int,
-    note: Callable[[Tx, Trigger], None] = _unnoted,
+    note: Callable[[Tx, Trigger], None] = _no_note,
 ) -> list[list[str] | None]:
-    """Put the triggers of verified messages into the inbox, all in one durable transaction: for each message the
-    ids of its triggers, or None if it was taken before, or may have been: its id would have been dropped by now.
-    Only when this returns may they be acknowledged."""
+    """Store the triggers of verified messages in one durable transaction. Return for each message the ids of its
+    triggers; None if it was received before, or is so old that its id may have been dropped. The caller acknowledges
+    the messages only after this returns.
+    """
     answers: list[list[str] | None] = []
     asked_for = [
         told(message) if message.wanted else [] for message in messages
@@ -117,15 +118,18 @@ def take(
 
 
 def is_past(state: State, message: Message) -> bool:
-    """Was the id of such a message dropped, if there was one? By what was dropped, not by the clock of today."""
+    """Say whether the id of such a message would have been dropped by now. The record of dropped ids decides, not
+    today's clock.
+    """
     return message.sent_ms is not None and message.sent_ms <= state.inbox.dropped_until()
 
 
 def prune(state: State, now_ms: int, keep_ms: int, *, again: bool = False) -> None:
-    """Drop triggers that ended, and ids of messages that are stale by their own signed time, once they are older
-    than this. Looks for them once a day, or `again`.
+    """Drop triggers that ended, and ids of messages whose signed time is stale, once they are older than `keep_ms`.
+    This runs once a day, or always with `again`.
 
-    An id is dropped in one transaction with the note up to when ids were. What signs no time is never dropped.
+    An id is dropped in one transaction with the note of how far ids were dropped. A message without a signed time keeps
+    its id for ever.
     """
     inbox = state.inbox
     if not again and abs(now_ms - inbox.pruned_at()) < DAY_MS:
@@ -139,7 +143,7 @@ def prune(state: State, now_ms: int, keep_ms: int, *, again: bool = False) -> No
             for row in old[start : start + BATCH]:
                 if isinstance(row, EndedTrigger):
                     tx.inbox.forget_ended(row)
-                elif inbox.delivery(row.source_id, row.delivery_id) == row:  # its sender may have sent it anew
+                elif inbox.delivery(row.source_id, row.delivery_id) == row:  # its sender may have sent it again
                     tx.inbox.forget_delivery(row)
                     tx.inbox.note_dropped(row.expires_ms - KEEP_MS)
     if len(old) < MOST and not inbox.is_empty():
@@ -148,6 +152,6 @@ def prune(state: State, now_ms: int, keep_ms: int, *, again: bool = False) -> No
 
 
 def keep(state: State, trigger: Trigger) -> Trigger:
-    """Put a trigger into the inbox, with an id. Durable on return: only now may it be acknowledged."""
+    """Store a trigger durably and return it with its id. The caller acknowledges it only after this returns."""
     with state.transaction() as tx:
         return tx.inbox.keep(trigger)

@@ -1,9 +1,8 @@
-"""When somebody else's clock has to wake `kfm up --once`, so that no tick of a schedule waits. Pure, but for the
-time-zone database.
+"""Compute when an outside clock has to start `kfm up --once`, so that no tick waits. Pure, except for the time-zone
+database.
 
-Their clocks know UTC and cron, so a time of the day in a zone with daylight saving is two times of theirs. To be woken
-once too often does nothing: what is due is decided here, and claimed once. So where a day or a month would have to be
-shifted, every day is taken.
+Outside clocks know UTC and cron, so a local time with daylight saving becomes two UTC times. A start too many does no
+harm: KFM itself decides what is due and claims it once. So where a day or month would have to shift, every day is used.
 """
 
 from __future__ import annotations
@@ -19,16 +18,18 @@ from cronsim import CronSim
 from kfm.model.schedules import Schedule
 from kfm.scheduling.schedule_ticks import zone
 
-MOST = 8  # lines; more are told as one that is woken more often
+MOST = 8  # most lines; more become one line that starts more often
 DAY = 24 * 60  # minutes
 EVERY = (frozenset(range(60)), frozenset(range(24)), frozenset(range(1, 32)), frozenset(range(1, 13)))
-WEEK = frozenset(range(7))  # from Sunday on
+WEEK = frozenset(range(7))  # from Sunday
 
 Field = frozenset[int]
 
 
 class Wake(NamedTuple):
-    """A line of cron, in UTC. At most one of days and weekdays is less than all, for not all join them alike."""
+    """A cron line in UTC. At most one of days and weekdays is restricted, because cron programs combine the two
+    differently.
+    """
 
     minutes: Field
     hours: Field
@@ -42,7 +43,7 @@ class Wake(NamedTuple):
 
 
 def wakes(schedules: Iterable[Schedule], besides: Sequence[str] = ()) -> list[Wake]:
-    """For all that have a clock, and these lines besides; few enough to be read."""
+    """Return the lines for all schedules with a cron expression and for the `besides` lines; at most MOST lines."""
     found: set[Wake] = set()
     for schedule in schedules:
         if schedule.cron and not schedule.paused:
@@ -57,7 +58,7 @@ def wakes(schedules: Iterable[Schedule], besides: Sequence[str] = ()) -> list[Wa
 
 
 def no_closer(wake: Wake, minutes: int) -> Wake:
-    """As it is, or every so many minutes where it would come more often."""
+    """Return a line that starts at most every `minutes` minutes."""
     said = sorted(wake.minutes)
     steps = [later - earlier for earlier, later in pairwise([*said, said[0] + 60])]
     if min(steps) >= minutes:
@@ -66,7 +67,7 @@ def no_closer(wake: Wake, minutes: int) -> Wake:
 
 
 def within_the_hour(found: Sequence[Wake]) -> Wake:
-    """For a clock that does not know UTC: the same minutes of every hour."""
+    """Return the same minutes in every hour, for a clock that does not know UTC."""
     return Wake(frozenset().union(*(wake.minutes for wake in found)), EVERY[1])
 
 
@@ -75,7 +76,7 @@ def _of(cron: str, timezone: str, jitter: int) -> tuple[Wake, ...]:
     sim = CronSim(cron, datetime(2024, 1, 1))
     weekdays = frozenset(each % 7 if isinstance(each, int) else -1 for each in sim.weekdays)
     days = frozenset(sim.days)
-    odd = min(days) < 0 or min(weekdays) < 0  # the last day, the second Monday
+    odd = min(days) < 0 or min(weekdays) < 0  # such as the last day, or the second Monday
     plain = Wake(
         frozenset(sim.minutes),
         frozenset(sim.hours),
@@ -92,7 +93,7 @@ def _of(cron: str, timezone: str, jitter: int) -> tuple[Wake, ...]:
 
 @lru_cache(maxsize=512)
 def _offsets(timezone: str) -> frozenset[int]:
-    """In minutes east of UTC, as far as the rules of today are known to reach."""
+    """Return the zone's offsets in minutes east of UTC over the next ten years."""
     here = zone(timezone)
     weeks = (datetime(2025, 1, 1) + timedelta(days=7 * week, hours=12) for week in range(530))
     found = (each.replace(tzinfo=here).utcoffset() for each in weeks)
@@ -100,7 +101,7 @@ def _offsets(timezone: str) -> frozenset[int]:
 
 
 def _moved(wake: Wake, by: int) -> Iterator[Wake]:
-    """The same times so many minutes later; by the day before or after, where it comes to that."""
+    """Yield the line shifted by `by` minutes; a shift over midnight changes the day too."""
     if len(wake.hours) == 24 and by % 60 == 0 and wake[2:] == (*EVERY[2:], WEEK):
         yield wake
         return
@@ -126,7 +127,7 @@ def _split(wake: Wake) -> Iterator[Wake]:
 
 
 def _together(found: Iterable[Wake]) -> list[Wake]:
-    """Lines that differ in their hours only are one, then those that differ in their minutes only."""
+    """Merge lines that differ in their hours only, then lines that differ in their minutes only."""
     hours: dict[tuple[Field, ...], Field] = {}
     for wake in found:
         rest = (wake.minutes, *wake[2:])

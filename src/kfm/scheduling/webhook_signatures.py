@@ -1,7 +1,7 @@
-"""Is this request what its sender signed, now, for the first time? Decides; does no I/O.
+"""Decide whether a webhook request is genuine, recent and new. No I/O.
 
-Order: one signature header, of a kind the source accepts; the HMAC over the raw bytes; only then is the
-body read; its own signed time must be fresh; its id must be new (the caller asks the state that).
+The order is fixed: exactly one signature header, of the scheme that the source accepts; the HMAC over the raw bytes;
+only then is the body parsed; its signed time must be recent; its id must be new (the caller checks that in the state).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kfm.model.secret import Secret
 from kfm.parsing.strict_json import decode
 
 Scheme = Literal["kfm", "github", "standard"]
-Header = tuple[bytes, bytes]  # name in lower case, value as it came
+Header = tuple[bytes, bytes]  # name in lower case, value as received
 
 SIGNATURE_OF: dict[bytes, Scheme] = {
     b"x-kfm-signature": "kfm",
@@ -33,17 +33,17 @@ _NO_SECRET = Secret(b"nobody+has+this+one/it+is+for+comparison+on=")
 
 
 class Hook(msgspec.Struct, frozen=True):
-    """A source that may knock."""
+    """A source that may send webhooks."""
 
     source_id: str
     secrets: tuple[Secret, ...]
-    accept: Scheme = "kfm"  # one: what another scheme signed must not be taken under the rules of this one
+    accept: Scheme = "kfm"  # one only: a message of another scheme must not pass under its rules
     tolerance_ms: int = 300_000
     enabled: bool = True
 
 
 class Message(msgspec.Struct, frozen=True):
-    """What a verified request says, in the one schema all senders are mapped to."""
+    """The content of a verified request, in one form for all senders."""
 
     source_id: str
     scheme: Scheme
@@ -51,12 +51,12 @@ class Message(msgspec.Struct, frozen=True):
     event_type: str
     sent_ms: int | None  # None: its sender signs no time
     delivery_ids: tuple[str, ...]  # digests; the message is a replay if any of them is known
-    expires_ms: int  # until when the ids must be known; 0: for ever
-    wanted: bool = True  # False: a greeting that asks for nothing
+    expires_ms: int  # until when the ids must be kept; 0: for ever
+    wanted: bool = True  # False: a ping that requests nothing
 
 
 class Rejected(Exception):
-    """Why a request is refused. The reason is for our own log; the sender is told a status and nothing else."""
+    """A refused request. The reason goes to KFM's own log; the sender receives only a status."""
 
     def __init__(self, reason: str, status: int = 403) -> None:
         super().__init__(reason)
@@ -67,12 +67,13 @@ class Rejected(Exception):
 def verify(
     hook: Hook | None, headers: Sequence[Header], body: bytes, now_ms: int, *, age_ms: int | None = None
 ) -> Message:
-    """The message of a request whose signature holds and whose time is now, or up to `age_ms` ago; else Rejected.
+    """Return the message of a request whose signature is right and whose time is now, or at most `age_ms` ago. Raise
+    Rejected otherwise.
 
-    An unknown source is compared with a secret too, so that the time it takes says nothing.
+    An unknown source is compared with a dummy secret, so that the response time reveals nothing.
     """
     scheme, sealed = _sealed(headers)
-    # Another scheme's secret may be no key of this one; the answer is no in any case.
+    # Another scheme's secret may not be a key of this scheme; such a request is refused in any case.
     secrets = hook.secrets if hook is not None and hook.accept == scheme else (_NO_SECRET,)
     genuine = _GENUINE[scheme](secrets, headers, sealed, body)
     if hook is None:
@@ -91,20 +92,20 @@ def verify(
 
 
 def signature(scheme: Scheme, secret: Secret, body: bytes, *, message_id: str = "", timestamp: str = "") -> str:
-    """The value of the signature header a sender of this scheme gives."""
+    """Return the value of the signature header that a sender of this scheme sends."""
     if scheme != "standard":
         return "sha256=" + hmac.new(secret.reveal(), body, hashlib.sha256).hexdigest()
     return "v1," + base64.b64encode(_standard_mac(secret, message_id.encode(), timestamp.encode(), body)).decode()
 
 
 class Failures(Protocol):
-    """Where refusals are noted: never the body, the signature or the secret."""
+    """Records refused requests, without body, signature or secret."""
 
     def note(self, now_ms: int, source_claim: str, reason: str, body: bytes, size: int) -> None: ...
 
 
 class Reception:
-    """Judges what comes to the door, and notes what it turns away."""
+    """Verifies incoming requests and records those it refuses."""
 
     def __init__(self, hooks: dict[str, Hook], clock: Clock, failures: Failures) -> None:
         self._hooks = hooks
@@ -112,7 +113,7 @@ class Reception:
         self._failures = failures
 
     def examine(self, source_id: str, headers: Sequence[Header], body: bytes) -> Message | int:
-        """The message of a request, or the status it is refused with."""
+        """Return the message of a request, or the HTTP status that refuses it."""
         now = self._clock.now_ms()
         try:
             return verify(self._hooks.get(source_id), headers, body, now)
@@ -121,7 +122,7 @@ class Reception:
             return refusal.status
 
     def turn_away(self, source_id: str, reason: str, size: int) -> None:
-        """A request that was not even read."""
+        """Record a request that was refused before it was read."""
         self._failures.note(self._clock.now_ms(), source_id, reason, b"", size)
 
 
@@ -146,7 +147,7 @@ def _hexadecimal(secrets: Sequence[Secret], _headers: Sequence[Header], sealed: 
     if not sealed.startswith(b"sha256=") or len(sealed) != 71:
         raise Rejected("signature.malformed")
     genuine = False
-    for secret in secrets:  # all of them, always: which one fits must not show in the time it takes
+    for secret in secrets:  # always all of them: the time must not reveal which secret matches
         expected = b"sha256=" + hmac.new(secret.reveal(), body, hashlib.sha256).hexdigest().encode()
         genuine |= hmac.compare_digest(expected, sealed)
     return genuine
@@ -172,12 +173,12 @@ def _standard_mac(secret: Secret, message_id: bytes, timestamp: bytes, body: byt
 
 
 def standard_key(secret: Secret) -> bytes:
-    """Standard Webhooks writes its secrets in base64, with `whsec_` before it or without."""
+    """Decode a Standard Webhooks secret: base64, with or without `whsec_` in front."""
     try:
         return base64.b64decode(secret.reveal().removeprefix(b"whsec_"), validate=True)
     except ValueError:
         raise BadInput(
-            "a secret of Standard Webhooks is not base64", hint="copy it whole, with its whsec_ or without"
+            "a Standard Webhooks secret is not base64", hint="copy it whole, with or without its whsec_"
         ) from None
 
 
@@ -198,7 +199,7 @@ def _object(body: bytes) -> dict[str, Any]:
 
 
 def _word(value: object) -> str:
-    """A short plain word; it goes into receipts."""
+    """Return a short plain word; it goes into receipts. Raise Rejected for anything else."""
     if not isinstance(value, str) or not 0 < len(value) <= 100 or not _WORD.issuperset(value):
         raise Rejected("body.incomplete", 400)
     return value
@@ -274,7 +275,7 @@ def _object_store(said: dict[str, Any], body: bytes) -> _Said:
 
 
 def _from_github(hook: Hook, headers: Sequence[Header], _said: dict[str, Any], body: bytes) -> Message:
-    """GitHub signs no time and not its delivery id: the body itself must never have come before."""
+    """GitHub signs neither a time nor its delivery id, so the body itself must be new."""
     event = (_one(headers, b"x-github-event") or b"").decode("latin-1")
     delivery = (_one(headers, b"x-github-delivery") or b"").decode("latin-1")
     return Message(

@@ -1,4 +1,4 @@
-"""Reading the outside: http with validators, files, and objects of S3 stores. Chosen by the scheme of a URI."""
+"""Readers of sources: HTTP with validators, local files, and objects in S3 stores. The scheme of a URI chooses one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KNOWN_SCHEMES = ("http", "https", "file", "s3")
 
 
 def open_source(uri: str) -> Source:
-    """The reader for a URI; a path without a scheme is a file. Loads only what it needs."""
+    """Return the reader for a URI. A path without a scheme is a local file. Only that reader's module loads."""
     scheme = scheme_of(uri)
     if scheme in ("http", "https"):
         from kfm.sources.http import HttpSource
@@ -28,12 +28,12 @@ def open_source(uri: str) -> Source:
 
         return S3Source()
     raise BadInput(
-        f"no way is known to read a source of scheme '{scheme}'", hint=f"known are {', '.join(KNOWN_SCHEMES)}"
+        f"KFM cannot read a source with the scheme '{scheme}'", hint=f"use one of {', '.join(KNOWN_SCHEMES)}"
     )
 
 
 def scheme_of(uri: str) -> str:
-    """The scheme in lower case; empty for a path. A colon after the first slash belongs to the path."""
+    """Return the scheme of a URI in lower case, or "" for a path. A colon after the first slash belongs to the path."""
     head, colon, _ = uri.partition(":")
     letters = head.replace("+", "").replace("-", "").replace(".", "")
     if colon and head[:1].isalpha() and letters.isascii() and letters.isalnum():

@@ -1,7 +1,7 @@
 """May this address be reached? A pure decision, taken on numbers, never on names.
 
-The tables are our own. `ipaddress.is_global` is no help: it says yes to 64:ff9b::169.254.169.254,
-2002:7f00:1::, fec0::1 and 224.0.0.1, and its answers changed between Python releases.
+KFM keeps its own tables. `ipaddress.is_global` does not serve: it allows 64:ff9b::169.254.169.254, 2002:7f00:1::,
+fec0::1 and 224.0.0.1, and its answers changed between Python releases.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DENIED_V4 = (
     ("240.0.0.0", 4, "reserved"),
 )
 
-# Judged first to last; what none of them names is allowed only inside 2000::/3.
+# The first row that matches decides. An address that matches no row is allowed only inside 2000::/3.
 _DENIED_V6 = (
     ("::", 128, "unspecified"),
     ("::1", 128, "this machine"),
@@ -49,7 +49,7 @@ _DENIED_V6 = (
     ("ff00::", 8, "multicast"),
 )
 
-_Table = tuple[tuple[int, int, str], ...]  # network, how far to shift an address before comparing, why
+_Table = tuple[tuple[int, int, str], ...]  # network, number of bits to shift an address before comparing, reason
 
 
 def _compile(family: int, width: int, rows: tuple[tuple[str, int, str], ...]) -> _Table:
@@ -64,10 +64,10 @@ _V6 = _compile(AF_INET6, 128, _DENIED_V6)
 
 
 def refusal(host: str, address: str, port: int, allow: Iterable[str] = ()) -> str:
-    """Why `address:port`, which `host` resolved to, may not be reached; empty if it may.
+    """Return why `address:port`, which `host` resolved to, may not be reached; return "" if it may.
 
-    host: as the URL names it. Only the name can be allowed: an entry for 127.0.0.1 does not
-    open `127.1` or a public name that happens to resolve there.
+    `host` is the name that the URL gives. An entry of `allow` opens this name only: an entry for 127.0.0.1 opens
+    neither `127.1` nor a public name that resolves to 127.0.0.1.
     """
     if is_allowed(host, port, allow):
         return ""
@@ -80,22 +80,24 @@ def refusal(host: str, address: str, port: int, allow: Iterable[str] = ()) -> st
 
 
 def is_allowed(host: str, port: int, allow: Iterable[str]) -> bool:
-    """Does an entry `host` (any port) or `host:port` name exactly this? IPv6 as ::1 or [::1]:8080."""
+    """Say whether `allow` has an entry `host` (any port) or `host:port` for this host and port. IPv6 is written as ::1
+    or [::1]:8080.
+    """
     named = host.lower()
     spelled = {named, f"[{named}]", f"[{named}]:{port}"} if ":" in named else {named, f"{named}:{port}"}
     return any(entry.lower() in spelled for entry in allow)
 
 
 def not_global(address: str) -> str:
-    """What kind of address it is if it is not a globally routed unicast one; empty if it is."""
+    """Return the kind of an address that is not globally routed unicast; return "" for one that is."""
     text = address.partition("%")[0]
     try:
         if ":" not in text:
             return _search(_V4, int.from_bytes(inet_pton(AF_INET, text), "big"))
         number = int.from_bytes(inet_pton(AF_INET6, text), "big")
-    except (OSError, ValueError):  # ValueError: a NUL inside
+    except (OSError, ValueError):  # ValueError: the address holds a NUL
         return "unreadable"
-    if number >> 32 == 0xFFFF:  # ::ffff:0:0/96, an IPv4 address in disguise
+    if number >> 32 == 0xFFFF:  # ::ffff:0:0/96 is an IPv4 address written as IPv6
         return _search(_V4, number & 0xFFFFFFFF)
     return _search(_V6, number) or ("" if number >> 125 == 1 else "outside the global range")
 

@@ -1,10 +1,11 @@
-"""One member out of a zip or tar archive, as a stream, whoever packed it.
+"""Read one member of a zip or tar archive as a stream. The archive may be hostile.
 
-Names are compared and never used as paths: nothing is written anywhere but into the store. What could be read in two
-ways is refused: a name that is there twice, a name that leads out of the archive, a zip whose two tables differ. What
-is asked for must be a file, not a link, a folder, a device or another archive, and neither encrypted nor sparse.
+Member names are compared and never used as paths; the bytes go to the object store alone. An archive that two readers
+could understand differently is refused: a name that occurs twice, a name that leads out of the archive, a zip whose two
+tables disagree. The member must be a regular file that is neither encrypted, sparse nor an archive itself.
 
-Not zipfile and tarfile: they hold the whole table of a zip, and a header of a tar as long as it says it is, in memory.
+The standard modules zipfile and tarfile do not serve: they hold the whole table of a zip, and a tar header of any
+declared length, in memory.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from kfm.errors import Refused, Unavailable
 from kfm.parsing.characters import printable
 
 MOST_MEMBERS = 1_000_000
-MOST_HEADER = 1 << 20  # bytes of a long name or of extended attributes
-FREE = 1 << 20  # so much may be as dense as it likes
+MOST_HEADER = 1 << 20  # most bytes of a long name or of extended attributes
+FREE = 1 << 20  # up to this size a member may have any compression ratio
 PIECE = 1 << 20
 BLOCK = 512
 _NESTED = (
@@ -41,13 +42,13 @@ _ENCRYPTED = 0x1 | 0x40 | 0x2000
 
 
 class Limits(NamedTuple):
-    most_bytes: int  # of the member
+    most_bytes: int  # most bytes of the member
     max_ratio: int
     tick: Callable[[], None]  # raises when the time is over
 
 
 def kind_of(start: bytes) -> str:
-    """zip, tar, gzip or nothing, by the first 512 bytes."""
+    """Return "zip", "tar", "gzip" or "" for the first 512 bytes of a file."""
     if start.startswith(_NESTED[:2]):
         return "zip"
     if start.startswith(b"\x1f\x8b"):
@@ -60,12 +61,12 @@ def is_packed(start: bytes) -> bool:
 
 
 def plain_name(name: str, shown: str) -> str:
-    """As people write it. Refused if it leads out of the archive."""
+    """Return a member name with plain slashes. Raise Refused if it leads out of the archive."""
     name = name.replace("\\", "/")
     parts = name.split("/")
     if name.startswith("/") or ".." in parts or name[1:3] == ":/" or "\0" in name:
         raise Refused(
-            f"{shown} holds a name that leads out of it", hint="ask who packed it; nothing was taken out of it"
+            f"{shown} holds a member name that leads out of the archive", hint="ask its publisher; KFM read no member"
         )
     return "/".join(part for part in parts if part not in ("", "."))
 
@@ -79,7 +80,7 @@ class _Entry(NamedTuple):
     crc: int
     packed: int
     size: int
-    mode: int  # of Unix, 0 if it was packed elsewhere
+    mode: int  # Unix file mode; 0 if another system packed it
     folder: bool
     at: int
     name: bytes
@@ -109,7 +110,7 @@ def zip_member(file: BinaryIO, wanted: str, limits: Limits, shown: str) -> Itera
 
 
 def _table(file: BinaryIO, end: int, shown: str) -> tuple[int, int, int]:
-    """Where the table of members begins, how many there are, and how long it is."""
+    """Return the position of the central directory, its number of members, and its length in bytes."""
     tail_at = max(0, end - _END.size - _MOST_COMMENT)
     file.seek(tail_at)
     tail = file.read(end - tail_at)
@@ -134,8 +135,8 @@ def _table(file: BinaryIO, end: int, shown: str) -> tuple[int, int, int]:
             raise malformed(shown)
         where = place
     if disk or table_disk or here != count:
-        raise Refused(f"{shown} is one part of an archive in several", hint="put its parts together first")
-    if start + size != where:  # bytes nobody accounts for, before it or between
+        raise Refused(f"{shown} is one part of a split archive", hint="join its parts first")
+    if start + size != where:  # there are bytes before or inside the central directory that it does not account for
         raise malformed(shown)
     if count > MOST_MEMBERS:
         raise too_many(shown)
@@ -178,7 +179,7 @@ def _entry(file: BinaryIO, left: int, shown: str) -> tuple[_Entry, int]:
 
 
 def _wide(extra: bytes, size: int, packed: int, at: int, shown: str) -> tuple[int, int, int]:
-    """The numbers that did not fit into four bytes."""
+    """Return size, packed size and offset; those that do not fit into four bytes come from the ZIP64 field."""
     place = 0
     while place + 4 <= len(extra):
         tag, length = struct.unpack_from("<HH", extra, place)
@@ -196,7 +197,7 @@ def _wide(extra: bytes, size: int, packed: int, at: int, shown: str) -> tuple[in
 
 
 def _texts(entry: _Entry) -> set[str]:
-    """How its name may be read. Few programs say that they wrote UTF-8."""
+    """Return the texts a member name may stand for. Most programs that write UTF-8 do not set the flag for it."""
     texts = {entry.name.decode("utf-8", "replace")}
     return texts if entry.flags & 0x800 else texts | {entry.name.decode("cp437")}
 
@@ -205,13 +206,13 @@ def _check_zipped(entry: _Entry, limits: Limits, shown: str, wanted: str) -> Non
     if entry.flags & _ENCRYPTED:
         raise Refused(
             f"{printable(wanted, 200)} in {shown} is encrypted",
-            hint="decrypt it where it comes from; no key is asked for",
+            hint="publish it without encryption; KFM reads no encrypted archive",
         )
     if entry.folder or (entry.mode & 0o170000) not in (0, 0o100000):
         raise no_file(wanted, shown)
     if entry.method not in (0, 8):
         raise Refused(
-            f"{printable(wanted, 200)} in {shown} is packed in a way that is not read", hint="pack it with deflate"
+            f"{printable(wanted, 200)} in {shown} uses an unsupported compression method", hint="pack it with deflate"
         )
     if entry.method == 0 and entry.size != entry.packed:
         raise malformed(shown)
@@ -256,7 +257,7 @@ def _unpacked(file: BinaryIO, entry: _Entry, shown: str) -> Iterator[bytes]:
             yield chunk
             continue
         try:
-            pending = True  # a full piece may leave output waiting although all input is taken
+            pending = True  # zlib may hold more output although it has taken all input
             while (chunk or pending) and not inflate.eof:
                 piece = inflate.decompress(chunk, PIECE)
                 chunk, pending = inflate.unconsumed_tail, len(piece) == PIECE
@@ -274,7 +275,7 @@ def _unpacked(file: BinaryIO, entry: _Entry, shown: str) -> Iterator[bytes]:
 
 
 class _Blocks:
-    """A stream by exact numbers of bytes."""
+    """Read a stream of chunks in exact numbers of bytes."""
 
     def __init__(self, chunks: Iterator[bytes], limits: Limits, shown: str) -> None:
         self._chunks = chunks
@@ -301,13 +302,13 @@ class _Blocks:
             pass
 
     def drain(self) -> None:
-        """To the end: a compressed stream tells only there whether it was whole."""
+        """Read to the end. Only there does a compressed stream show whether it was complete."""
         for _ in self._chunks:
             self._limits.tick()
 
 
 def tar_member(chunks: Iterator[bytes], wanted: str, limits: Limits, shown: str) -> Iterator[bytes]:
-    """The whole archive is read, as the same name may come once more."""
+    """Yield the bytes of the member. The whole archive is read, because the same name may occur again later."""
     blocks = _Blocks(chunks, limits, shown)
     found = False
     long_name: str | None = None
@@ -341,7 +342,7 @@ def tar_member(chunks: Iterator[bytes], wanted: str, limits: Limits, shown: str)
             size, padding = long_size, -long_size % BLOCK
         plain = plain_name(name if long_name is None else long_name, shown)
         long_name = long_size = None
-        if kind in "123456":  # links, folders and devices have no bytes, whatever is said of their size
+        if kind in "123456":  # links, folders and devices have no content, whatever size their header declares
             size = padding = 0
         if plain != wanted:
             blocks.skip(size + padding)
@@ -365,7 +366,7 @@ def _header(head: bytes, shown: str) -> tuple[str, int, str]:
     name = head[:100].split(b"\0")[0]
     prefix = head[345:500].split(b"\0")[0] if head[257:263] == b"ustar\0" else b""
     raw = head[124:136]
-    if raw[0] & 0x80:  # a number too large for its octal digits
+    if raw[0] & 0x80:  # the size is too large for octal digits and is written in binary
         size = int.from_bytes(raw[1:], "big")
         if raw[0] != 0x80:
             raise malformed(shown)
@@ -383,7 +384,7 @@ def _number(text: str, shown: str, base: int = 10) -> int:
 
 
 def _attributes(body: bytes, shown: str) -> dict[str, str]:
-    """Of one member: lines that each begin with their own length."""
+    """Parse the extended attributes of one member: lines that each begin with their own length."""
     found: dict[str, str] = {}
     at = 0
     while at < len(body):
@@ -402,21 +403,19 @@ def _attributes(body: bytes, shown: str) -> dict[str, str]:
 
 
 def malformed(shown: str) -> Refused:
-    return Refused(f"{shown} is not the archive it says it is", hint="ask who packed it; nothing was taken out of it")
+    return Refused(f"{shown} is a malformed archive", hint="ask its publisher; KFM read no member")
 
 
 def cut_short(shown: str) -> Unavailable:
-    return Unavailable(f"{shown} ended in the middle of the archive", hint="try again later, or fetch it anew")
+    return Unavailable(f"{shown} ended in the middle of the archive", hint="try again later")
 
 
 def absent(wanted: str, shown: str) -> Refused:
-    return Refused(f"{shown} has no member {printable(wanted, 200)}", hint="look into it, and correct `member:`")
+    return Refused(f"{shown} has no member {printable(wanted, 200)}", hint="list its members, and correct `member:`")
 
 
 def twice(wanted: str, shown: str) -> Refused:
-    return Refused(
-        f"{shown} has {printable(wanted, 200)} twice, and nobody can say which is meant", hint="ask who packed it"
-    )
+    return Refused(f"{shown} has {printable(wanted, 200)} twice, so the member is ambiguous", hint="ask its publisher")
 
 
 def no_file(wanted: str, shown: str) -> Refused:
@@ -428,13 +427,13 @@ def sparse(shown: str) -> Refused:
 
 
 def too_many(shown: str) -> Refused:
-    return Refused(f"{shown} has more than {MOST_MEMBERS:,} members", hint="pack what is needed alone")
+    return Refused(f"{shown} has more than {MOST_MEMBERS:,} members", hint="pack only the files that are needed")
 
 
 def too_dense(shown: str, ratio: int) -> Refused:
     return Refused(
         f"{shown} unpacks to more than {ratio} times its size",
-        hint="if it is really that dense, unpack it yourself and name what comes out",
+        hint="if this ratio is right, unpack it yourself and name the unpacked file as the source",
     )
 
 
@@ -448,6 +447,6 @@ def too_large_inside(wanted: str, shown: str, limit: int) -> Refused:
 
 def nested(shown: str) -> Refused:
     return Refused(
-        f"what is in {shown} is an archive or compressed itself, and only one wrapping is taken off",
-        hint="a gzipped tar is one: name a `member:` of it; anything else, unpack where it comes from",
+        f"{shown} holds another archive or compressed file, and KFM unpacks one level only",
+        hint="a gzipped tar counts as one level: name a `member:` of it; publish anything else unpacked",
     )

@@ -1,4 +1,4 @@
-"""From a host name to a connected socket whose other end was judged: names once, addresses all, peer again."""
+"""Connect to a host after judging its addresses: resolve the name once, judge every address, judge the peer again."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from kfm.errors import Denied, Refused, Unavailable
 from kfm.sources.addresses import refusal
-from kfm.sources.http1 import Budget, broken_off, named
-from kfm.sources.urls import Location
+from kfm.sources.http1 import Budget, broken_off, error_name
+from kfm.sources.urls import ParsedUrl
 
 if TYPE_CHECKING:
     import ssl
@@ -21,7 +21,7 @@ _MAX_ADDRESSES = 8
 
 
 def system_resolve(host: str, port: int) -> list[str]:
-    """Every spelling the system takes (127.1, 0x7f000001, 2130706433) comes out as the plain address."""
+    """Return the addresses of a host. Every spelling the system accepts (127.1, 0x7f000001) becomes a plain address."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(info[4][0]) for info in found))
 
@@ -35,13 +35,13 @@ def verifying_tls() -> ssl.SSLContext:
 
     context = ssl.create_default_context()
     context.set_alpn_protocols(["http/1.1"])
-    # Python 3.11.0-3.11.2 take a connection that was cut for one that was closed; a body cut short is not whole.
+    # Python 3.11.0-3.11.2 report a cut TLS connection as a normal end; a body that was cut must not count as complete.
     context.options &= ~getattr(ssl, "OP_IGNORE_UNEXPECTED_EOF", 0)
     return context
 
 
 def connect(
-    here: Location,
+    here: ParsedUrl,
     allow: tuple[str, ...],
     budget: Budget,
     *,
@@ -49,10 +49,10 @@ def connect(
     dial: Dial,
     tls: Callable[[], ssl.SSLContext],
 ) -> socket.socket:
-    """A socket to `here`, after TLS if its scheme asks for it.
+    """Return a socket to `here`, after the TLS handshake if the scheme is https.
 
-    The name is resolved once and the very address that was judged is dialled, so that a second,
-    different answer of the name server is never asked for. One bad address condemns the name.
+    The name is resolved once, and the socket goes to the address that was judged, so a second and different answer of
+    the name server has no effect. One refused address refuses the whole name.
     """
     addresses = _resolve_in_time(here, budget, resolve)
     for address in addresses:
@@ -64,7 +64,7 @@ def connect(
         except TimeoutError:
             failure = budget.silence()
         except OSError as error:
-            name, number = named(error)
+            name, number = error_name(error)
             failure = Unavailable(f"{budget.shown} cannot be reached ({name})", hint="try again later", errno=number)
         else:
             return _secure(sock, here, allow, budget, tls)
@@ -72,7 +72,7 @@ def connect(
 
 
 def _secure(
-    sock: socket.socket, here: Location, allow: tuple[str, ...], budget: Budget, tls: Callable[[], ssl.SSLContext]
+    sock: socket.socket, here: ParsedUrl, allow: tuple[str, ...], budget: Budget, tls: Callable[[], ssl.SSLContext]
 ) -> socket.socket:
     try:
         peer = sock.getpeername()
@@ -86,39 +86,40 @@ def _secure(
         raise
 
 
-def _handshake(sock: socket.socket, here: Location, budget: Budget, tls: Callable[[], ssl.SSLContext]) -> socket.socket:
+def _handshake(
+    sock: socket.socket, here: ParsedUrl, budget: Budget, tls: Callable[[], ssl.SSLContext]
+) -> socket.socket:
     import ssl
 
     sock.settimeout(budget.patience())
     try:
-        # A cut must not look like an end, so an end without TLS's own goodbye is an error.
+        # A cut must not look like an end: an end of the stream without a TLS close is an error.
         return tls().wrap_socket(sock, server_hostname=here.host, suppress_ragged_eofs=False)
     except ssl.SSLCertVerificationError:
-        # Not why: of several reasons every implementation names another.
+        # The message does not say why: TLS libraries name different reasons for the same certificate.
         raise Refused(
             f"{budget.shown} has a certificate that does not prove its name",
-            hint="look at it with `openssl s_client`, ask whoever serves it, or give the authority in SSL_CERT_FILE",
+            hint="check it with `openssl s_client`, ask the server's operator, or name the authority in SSL_CERT_FILE",
         ) from None
     except TimeoutError:
         raise budget.silence() from None
     except ssl.SSLError:
         raise Unavailable(
-            f"{budget.shown} does not speak TLS as it should", hint="check scheme and port, then try again later"
+            f"{budget.shown} failed the TLS handshake", hint="check scheme and port, then try again later"
         ) from None
 
 
-def _judge(here: Location, address: str, port: int, allow: tuple[str, ...]) -> None:
+def _judge(here: ParsedUrl, address: str, port: int, allow: tuple[str, ...]) -> None:
     why = refusal(here.host, address, port, allow)
     if why:
         raise Denied(
             f"{here.shown()} may not be reached: {why}",
-            hint=f"if this is meant, add '{here.host}:{here.port}' to network.allow in kfm.yml",
+            hint=f"if you want this, add '{here.host}:{here.port}' to network.allow in kfm.yml",
         )
 
 
-def _resolve_in_time(here: Location, budget: Budget, resolve: Resolve) -> list[str]:
-    """Name servers have time limits of their own, longer than ours: the question is asked in a thread
-    that is left behind if it does not come back."""
+def _resolve_in_time(here: ParsedUrl, budget: Budget, resolve: Resolve) -> list[str]:
+    """Resolve the host in a thread that is abandoned after the time limit. Resolvers have longer limits."""
     from threading import Thread
 
     answer: list[list[str]] = []
@@ -127,7 +128,7 @@ def _resolve_in_time(here: Location, budget: Budget, resolve: Resolve) -> list[s
     def ask() -> None:
         try:
             answer.append(resolve(here.host, here.port))
-        except Exception as error:  # handed to the asker, below
+        except Exception as error:  # the caller's thread raises it, below
             failure.append(error)
 
     seconds = budget.patience()

@@ -1,4 +1,4 @@
-"""Content codings undone in a stream, with a leash: one layer, and never much more out than in."""
+"""Decode gzip and deflate content codings as a stream: one layer only, with a limit on the ratio of output to input."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from typing import Any
 
 from kfm.errors import Refused, Unavailable
 
-_PIECE = 1 << 20  # most bytes one step may give
-_FEED = 1 << 16  # most bytes one step is fed: what is left over is copied each time
-_FREE = 1 << 20  # a small body may be as dense as it likes
+_PIECE = 1 << 20  # most bytes of output per step
+_FEED = 1 << 16  # most bytes of input per step: zlib copies the rest each time
+_FREE = 1 << 20  # up to this size a body may have any compression ratio
 _GZIP = 31  # zlib's window bits for a gzip wrapper
 _ZLIB = 15
 _RAW = -15
 
 
 def coding_of(header: str, shown: str) -> str:
-    """The one coding a Content-Encoding header names: identity, gzip or deflate."""
+    """Return the single coding that a Content-Encoding header names: identity, gzip or deflate. Raise Refused
+    otherwise.
+    """
     names = [name for part in header.split(",") if (name := part.strip().lower()) not in ("", "identity")]
     if not names:
         return "identity"
@@ -25,19 +27,19 @@ def coding_of(header: str, shown: str) -> str:
     coding = names[0].removeprefix("x-")
     if coding not in ("gzip", "deflate"):
         raise Refused(
-            f"{shown} came in a content encoding that was not asked for", hint="serve it as gzip or without encoding"
+            f"{shown} came in a content encoding that KFM did not request", hint="serve it as gzip or without encoding"
         )
     return coding
 
 
-def decoded(chunks: Iterable[bytes], coding: str, max_ratio: int, shown: str) -> Iterator[bytes]:
-    """The bytes behind a gzip or deflate coding. A stream that stops before its end mark is Unavailable."""
+def decode_content(chunks: Iterable[bytes], coding: str, max_ratio: int, shown: str) -> Iterator[bytes]:
+    """Yield the decoded bytes of a gzip or deflate stream. Raise Unavailable if it stops before its end mark."""
     import zlib
 
     taken = given = 0
     inflate: Any = None  # None: between two members
     begun = False
-    carry = b""  # a first byte whose second has not come yet
+    carry = b""  # the first byte of a member whose second byte has not arrived
     try:
         for piece in _fed(chunks):
             taken += len(piece)
@@ -55,21 +57,21 @@ def decoded(chunks: Iterable[bytes], coding: str, max_ratio: int, shown: str) ->
                 if inflate.eof:
                     data, inflate, pending = inflate.unused_data, None, False
                 else:
-                    # A full piece may leave output waiting inside zlib although all input is taken.
+                    # zlib may hold more output although it has taken all input.
                     data, pending = inflate.unconsumed_tail, len(out) == _PIECE
                 given += len(out)
                 if given > _FREE and given > max_ratio * taken:
                     raise Refused(
                         f"{shown} unpacks to more than {max_ratio} times its size",
-                        hint="if it is really that dense, unpack it yourself and name what comes out",
+                        hint="if this ratio is right, unpack it yourself and name the unpacked file as the source",
                     )
                 if out:
                     yield out
     except zlib.error:
-        raise Refused(f"{shown} is not the {coding} it says it is", hint="ask whoever serves it") from None
+        raise Refused(f"{shown} is not valid {coding} data", hint="ask the server's operator") from None
     if carry and begun and (coding != "gzip" or carry == b"\0"):
         raise _trailing(shown)
-    if inflate is not None or not begun or carry:  # of a second member one byte may have come
+    if inflate is not None or not begun or carry:  # one byte of a second member may have arrived
         raise Unavailable(f"{shown} ended in the middle of its {coding} stream", hint="try again later")
 
 
@@ -87,4 +89,4 @@ def _window(coding: str, data: bytes) -> int:
 
 
 def _trailing(shown: str) -> Refused:
-    return Refused(f"{shown} has bytes after the end of its compressed stream", hint="ask whoever serves it")
+    return Refused(f"{shown} has bytes after the end of its compressed stream", hint="ask the server's operator")

@@ -1,7 +1,7 @@
-"""A source in a wrapping: gzip, or one member of an archive. What is pinned is what was inside.
+"""Fetch a source that is gzipped, or that is one member of an archive, and pin the bytes inside.
 
-The archive itself is laid aside while it is looked at: in memory if it is small, otherwise in a file without a name
-that nobody can read. It is not kept. A source that has not changed since is neither fetched nor unpacked again.
+The archive is kept only while it is read: in memory if it is small, otherwise in an encrypted temporary file without a
+name. If the source reports that it has not changed, it is neither fetched nor unpacked again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kfm.model.ports import Objects, Source, Staging
 from kfm.model.records import Checkpoint, Fetched, FetchRequest
 from kfm.parsing.characters import printable
 from kfm.sources.archives import Limits, is_packed, kind_of, nested, tar_member, zip_member
-from kfm.sources.content_encoding import decoded
+from kfm.sources.content_encoding import decode_content
 from kfm.sources.staging import CHUNK, Intake, check_expectation
 
 if TYPE_CHECKING:
@@ -25,15 +25,18 @@ IN_MEMORY = 8 << 20
 
 
 class Wrapping(NamedTuple):
-    """What of a source is wanted."""
+    """How a source is packed."""
 
-    uri: str  # of the archive, as records call it
-    member: str  # its name in it; empty: the source is gzipped
+    uri: str  # URI of the archive, as records name it
+    member: str  # name of the member; empty if the source is a gzip file
 
 
-class Unpacking:
-    """`wrapping_of` tells by the name of a source how it is wrapped, `None` if it is not. `in_memory`: nothing is
-    written, whatever its size. `look` is told the digest of the archive, and may raise."""
+class UnpackSource:
+    """A source that unpacks what another source fetches.
+
+    `wrapping_of` returns how the source of a name is packed, or None if it is not. With `in_memory` the archive is
+    never written to disk. `look` receives the digest of the archive and may raise.
+    """
 
     def __init__(
         self,
@@ -62,14 +65,14 @@ class Unpacking:
         deadline = self._monotonic() + request.total_ms / 1000
         asked = replace(request, uri=wrapping.uri, expect_hash="")
         before = None if known is None else replace(known, uri=wrapping.uri)
-        with _Aside(objects, in_memory=self._in_memory) as aside:
+        with _ScratchStore(objects, in_memory=self._in_memory) as aside:
             fetched = self._source.fetch(asked, before, aside)
             digest, size = fetched.ref.content_hash, fetched.ref.size
             if not fetched.not_modified:
                 self._look(digest)
                 shown = printable(wrapping.uri.partition("?")[0].partition("#")[0], 200)
                 limits = Limits(request.max_bytes, request.max_ratio, lambda: self._check_time(deadline, shown))
-                digest, size = _taken(aside.file, wrapping.member, request, objects, limits, shown)
+                digest, size = _store_member(aside.file, wrapping.member, request, objects, limits, shown)
         media_type = request.media_type
         return replace(
             fetched,
@@ -82,12 +85,12 @@ class Unpacking:
     def _check_time(self, deadline: float, shown: str) -> None:
         if self._monotonic() >= deadline:
             raise Unavailable(
-                f"{shown} was not unpacked in time",
+                f"{shown} took too long to unpack",
                 hint="try again later, or raise network.total_s if it is that large",
             )
 
 
-def _taken(
+def _store_member(
     file: BinaryIO, member: str, request: FetchRequest, objects: Objects, limits: Limits, shown: str
 ) -> tuple[str, int]:
     file.seek(0)
@@ -97,15 +100,16 @@ def _taken(
     chunks = iter(lambda: file.read(CHUNK), b"")
     if not member:
         if kind != "gzip":
-            raise Refused(f"{shown} is not gzipped", hint="take `unpack: gzip` out, or correct the address")
-        inside: Iterable[bytes] = _opened(chunks, limits, shown)
+            raise Refused(f"{shown} is not gzipped", hint="remove `unpack: gzip`, or correct the address")
+        inside: Iterable[bytes] = _gunzip(chunks, limits, shown)
     elif kind == "zip":
         inside = zip_member(file, member, limits, shown)
     elif kind in ("tar", "gzip"):
-        inside = tar_member(_opened(chunks, limits, shown) if kind == "gzip" else chunks, member, limits, shown)
+        inside = tar_member(_gunzip(chunks, limits, shown) if kind == "gzip" else chunks, member, limits, shown)
     else:
         raise Refused(
-            f"{shown} is neither a zip nor a tar archive, gzipped or not", hint="take `member:` out, or pack it as one"
+            f"{shown} is neither a zip nor a tar archive, gzipped or not",
+            hint="remove `member:`, or publish it as a zip or tar",
         )
     with Intake(request, objects, shown, lambda begun: _check_plain(begun, shown)) as intake:
         for piece in inside:
@@ -113,8 +117,8 @@ def _taken(
         return intake.commit()
 
 
-def _opened(chunks: Iterable[bytes], limits: Limits, shown: str) -> Iterator[bytes]:
-    for piece in decoded(chunks, "gzip", limits.max_ratio, shown):
+def _gunzip(chunks: Iterable[bytes], limits: Limits, shown: str) -> Iterator[bytes]:
+    for piece in decode_content(chunks, "gzip", limits.max_ratio, shown):
         limits.tick()
         yield piece
 
@@ -124,15 +128,15 @@ def _check_plain(start: bytes, shown: str) -> None:
         raise nested(shown)
 
 
-class _Aside:
-    """A store for one body that is looked at and then gone. It has what the real one has."""
+class _ScratchStore:
+    """An object store that keeps one staged body to itself until it closes; everything else goes to the real store."""
 
     def __init__(self, objects: Objects, *, in_memory: bool) -> None:
         self._objects = objects
         self._in_memory = in_memory
         self.file: BinaryIO = io.BytesIO()
 
-    def __enter__(self) -> _Aside:
+    def __enter__(self) -> _ScratchStore:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -146,7 +150,7 @@ class _Aside:
 
         self.file.close()
         self.file = io.BytesIO()
-        return _AsideStaging(self, hashlib.sha256())
+        return _ScratchStaging(self, hashlib.sha256())
 
     def write(self, chunk: bytes) -> None:
         if not self._in_memory and isinstance(self.file, io.BytesIO) and self.file.tell() + len(chunk) > IN_MEMORY:
@@ -176,8 +180,8 @@ class _Aside:
         return self._objects.size(digest)
 
 
-class _AsideStaging:
-    def __init__(self, aside: _Aside, known: hashlib._Hash) -> None:
+class _ScratchStaging:
+    def __init__(self, aside: _ScratchStore, known: hashlib._Hash) -> None:
         self._aside = aside
         self._known = known
         self._size = 0

@@ -1,8 +1,8 @@
-"""Reads a source over HTTP into the object store.
+"""Fetch a source over HTTP into the object store.
 
-A validator (ETag, Last-Modified) can only save a download: the content hash decides, and after
-`revalidate_ms` the bytes are fetched whole whatever the validators say. Nothing is stored unless the
-body came in full. Content codings are undone, so that the hash is of the data and not of its wrapping.
+A validator (ETag, Last-Modified) can only save a download: the content hash decides whether anything changed, and after
+`revalidate_ms` the whole body is fetched whatever the validators say. Nothing is stored unless the body arrived in
+full. Content codings are decoded first, so the hash covers the data and not its compression.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from kfm.model.records import Checkpoint, Fetched, FetchRequest, SourceRef
 from kfm.model.secret_refs import decoded as decoded_text
 from kfm.sources.addresses import is_allowed
 from kfm.sources.connect import Dial, Resolve, connect, dial_tcp, system_resolve, verifying_tls
-from kfm.sources.content_encoding import coding_of, decoded
-from kfm.sources.http1 import Body, Budget, Head, Wire, read_head
+from kfm.sources.content_encoding import coding_of, decode_content
+from kfm.sources.http1 import Budget, Head, HttpBody, Wire, read_head
 from kfm.sources.staging import Intake, check_expectation, too_large
-from kfm.sources.urls import Location, parse
+from kfm.sources.urls import ParsedUrl, parse
 
 if TYPE_CHECKING:
     import ssl
@@ -38,7 +38,7 @@ _OURS = frozenset(
     }
 )  # fmt: skip
 _MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
-_HTTP_DATE = (  # RFC 9110, the one form that may be sent
+_HTTP_DATE = (  # RFC 9110, the one date form that a sender may use
     "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), ([0-9]{2}) (Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) ([0-9]{4}) "
     "([0-9]{2}):([0-9]{2}):([0-9]{2}) GMT"
 )
@@ -46,7 +46,7 @@ _NAME = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz")
 
 
 class HttpSource:
-    """http and https. Proxies of the environment are not used: they would choose the address for us."""
+    """Fetch http and https URLs. Proxies of the environment are ignored: a proxy would choose the address."""
 
     def __init__(
         self,
@@ -62,7 +62,9 @@ class HttpSource:
         self._monotonic = monotonic
 
     def fetch(self, request: FetchRequest, known: Checkpoint | None, objects: Objects) -> Fetched:
-        """known: what the last fetch of this URI left; used only to ask whether anything is new."""
+        """Fetch the source. `known` is the checkpoint of the last fetch; it serves only to ask whether anything
+        changed.
+        """
         first = here = parse(request.address or request.uri)
         check_expectation(request)
         _check_headers(request)
@@ -88,18 +90,18 @@ class HttpSource:
                     budget.read += stream.tell()
                     return _unchanged(request, condition, budget)
                 _check_status(head, request, budget.shown)
-                return _receive(request, Body(stream, head, budget.shown), head, objects, budget)
+                return _receive(request, HttpBody(stream, head, budget.shown), head, objects, budget)
         raise Refused(
             f"{first.shown()} redirects more than {MAX_REDIRECTS} times", hint="give the final address as the source"
         )
 
 
 def _may_ask(request: FetchRequest, known: Checkpoint, objects: Objects) -> bool:
-    """Is a 304 worth anything: do we have the bytes, and were they seen recently enough?"""
+    """Say whether a 304 answer would help: the bytes are stored, and they were fetched recently enough."""
     age = request.now_ms - known.fetched_ms
     return (
         known.uri == request.uri
-        and 0 <= age < request.revalidate_ms  # a clock that went back is no reason to trust
+        and 0 <= age < request.revalidate_ms  # negative: the clock went back
         and request.expect_hash in ("", known.content_hash)
         and bool(_condition_line(known))
         and objects.has(known.content_hash)
@@ -107,8 +109,11 @@ def _may_ask(request: FetchRequest, known: Checkpoint, objects: Objects) -> bool
 
 
 def _condition_line(known: Checkpoint) -> str:
-    """An ETag is handed back as it came, W/ included. With an ETag the date is not sent: a server
-    that looks only at the date would not notice a second change within one second."""
+    """Return the conditional header for a checkpoint, or "".
+
+    An ETag goes back exactly as it came, W/ included. With an ETag the date is not sent: a server that compares only
+    the date would miss a second change within one second.
+    """
     if known.etag and _is_etag(known.etag):
         return f"If-None-Match: {known.etag}"
     if known.last_modified and _is_plain(known.last_modified):
@@ -116,8 +121,10 @@ def _condition_line(known: Checkpoint) -> str:
     return ""
 
 
-def _question(here: Location, first: Location, request: FetchRequest, condition: Checkpoint | None) -> bytes:
-    """The source's own headers may hold credentials: they go to the origin they were given for, and no further."""
+def _question(here: ParsedUrl, first: ParsedUrl, request: FetchRequest, condition: Checkpoint | None) -> bytes:
+    """Build the request. The source's own headers may hold credentials, so they go to the origin they were given for
+    only.
+    """
     own = request.headers if here.origin == first.origin else ()
     named = {name.lower() for name, _ in own}
     lines = [f"GET {here.target} HTTP/1.1", f"Host: {here.authority}"]
@@ -136,15 +143,15 @@ def _check_headers(request: FetchRequest) -> None:
     for name, value in request.headers:
         lowered = name.lower() if name.isascii() else ""
         if not lowered or not _NAME.issuperset(lowered) or lowered in _OURS:
-            raise BadInput("a header of the source may not be set", hint=f"leave out {', '.join(sorted(_OURS))}")
+            raise BadInput("the source sets a header that KFM sets itself", hint=f"remove {', '.join(sorted(_OURS))}")
         if any((c < " " and c != "\t") or c == "\x7f" or c > "\xff" for c in value):
             raise BadInput(f"the value of header {name} holds a character that a header cannot carry")
 
 
-def _next_hop(first: Location, here: Location, head: Head, request: FetchRequest) -> Location:
+def _next_hop(first: ParsedUrl, here: ParsedUrl, head: Head, request: FetchRequest) -> ParsedUrl:
     shown = here.shown()
     if not head.one("location"):
-        raise Refused(f"{shown} redirects to nowhere or to several places", hint="ask whoever serves it")
+        raise Refused(f"{shown} redirects without one clear Location", hint="ask the server's operator")
     try:
         there = here.follow(head.one("location"))
     except BadInput as error:
@@ -154,23 +161,23 @@ def _next_hop(first: Location, here: Location, head: Head, request: FetchRequest
         ) from None
     if there.host != first.host and not is_allowed(there.host, there.port, (*request.hosts, *request.allow)):
         raise Denied(
-            f"{shown} redirects to {there.host}, which this source may not lead to",
-            hint=f"if this is meant, add '{there.host}' to the source's hosts",
+            f"{shown} redirects to {there.host}, a host that this source does not allow",
+            hint=f"if you want this, add '{there.host}' to the source's `hosts:`",
         )
     if here.scheme == "https" and there.scheme == "http":
         raise Denied(
-            f"{shown} redirects from https to http", hint="if this is meant, give the http address as the source"
+            f"{shown} redirects from https to http", hint="if you want this, give the http address as the source"
         )
     if there.origin != first.origin and _gives_away(there.target, request.secrets):
         raise Denied(
             f"{shown} redirects to {there.host} with a secret of this source in the address",
-            hint="ask whoever serves it; if this is meant, give the final address as the source",
+            hint="ask the server's operator; if you want this, give the final address as the source",
         )
     return there
 
 
 def _gives_away(target: str, secrets: Sequence[str]) -> bool:
-    """Short ones are not looked for: they would be found anywhere."""
+    """Say whether a redirect target holds one of the secrets. Secrets under 8 characters would match by chance."""
     seen = (target, decoded_text(target))
     return any(len(secret) >= 8 and any(secret in text for text in seen) for secret in secrets)
 
@@ -184,19 +191,19 @@ def _check_status(head: Head, request: FetchRequest, shown: str) -> None:
         wait = _retry_after(head.one("retry-after"), request.now_ms)
         error = Unavailable(f"{shown} answers {status}", hint="try again later", status=status, retry_after_s=wait)
     elif status in _GONE:
-        hint = "what was published from it stays; correct the address, or retire the source on purpose"
+        hint = "published versions stay; correct the address, or remove the source from kfm.yml"
         error = Refused(f"{shown} answers {status}: the source is gone", hint=hint, status=status)
     elif status in (401, 403, 407):
         hint = "check what the source's `headers:` and `query:` refer to"
-        error = Refused(f"{shown} answers {status}: it does not let us in", hint=hint, status=status)
+        error = Refused(f"{shown} answers {status}: access is denied", hint=hint, status=status)
     else:
         hint = "check the address of the source"
-        error = Refused(f"{shown} answers {status}, which is no content", hint=hint, status=status)
+        error = Refused(f"{shown} answers {status}, which carries no data", hint=hint, status=status)
     raise error
 
 
 def _retry_after(text: str, now_ms: int) -> int | None:
-    """Seconds to wait, as a number of seconds or a date asks for it, but never more than an hour."""
+    """Return the seconds to wait that Retry-After gives as a number or a date; at most an hour, None if unreadable."""
     if text.isascii() and text.isdigit():
         return min(int(text[:9]), MAX_RETRY_AFTER_S)
     if not text or len(text) > 64:
@@ -221,16 +228,16 @@ def _retry_after(text: str, now_ms: int) -> int | None:
 def _unchanged(request: FetchRequest, condition: Checkpoint | None, budget: Budget) -> Fetched:
     if condition is None:
         raise Unavailable(
-            f"{budget.shown} answers 304 to a question without a condition",
-            hint="try again later; whoever serves it has a broken cache",
+            f"{budget.shown} answers 304 to an unconditional request",
+            hint="try again later; a cache of this server is broken",
             status=304,
         )
     from msgspec.structs import replace
 
-    # The validators stay those of the answer that carried the bytes, whatever this 304 says.
+    # The validators stay those of the answer that carried the bytes; those of this 304 are ignored.
     checkpoint = replace(condition, checked_ms=request.now_ms)
     return Fetched(
-        # Validators are kept only of bodies that came whole (see _receive), so this one did.
+        # Only a body that arrived in full leaves validators (see _receive), so the stored one is complete.
         ref=_ref(request, checkpoint, complete=request.complete),
         checkpoint=checkpoint,
         not_modified=True,
@@ -238,7 +245,7 @@ def _unchanged(request: FetchRequest, condition: Checkpoint | None, budget: Budg
     )
 
 
-def _receive(request: FetchRequest, body: Body, head: Head, objects: Objects, budget: Budget) -> Fetched:
+def _receive(request: FetchRequest, body: HttpBody, head: Head, objects: Objects, budget: Budget) -> Fetched:
     shown = budget.shown
     media_type = head.one("content-type")
     if not _is_plain(media_type):
@@ -249,18 +256,18 @@ def _receive(request: FetchRequest, body: Body, head: Head, objects: Objects, bu
         raise too_large(shown, request.max_bytes)
     chunks = body.chunks()
     if coding != "identity":
-        chunks = decoded(chunks, coding, request.max_ratio, shown)
+        chunks = decode_content(chunks, coding, request.max_ratio, shown)
     total = body.length if coding == "identity" and body.length is not None else 0
     with Intake(request, objects, shown, lambda start: _check_not_html(request, start, shown), total) as intake:
         for chunk in chunks:
             intake.write(chunk)
         if intake.size == 0 and not request.expect_hash:
             raise Refused(
-                f"{shown} answers 200 with nothing in it",
-                hint="if it may be empty, set expect_hash to the hash of nothing",
+                f"{shown} answers 200 with an empty body",
+                hint="if it may be empty, set expect_hash to the SHA-256 of no bytes",
             )
         content_hash, size = intake.commit()
-    # Of a body whose end nobody vouched for no validator is kept: it is fetched whole next time.
+    # A body without a declared end may have been cut: no validator is kept, so the next fetch reads it whole.
     etag, last_modified = head.one("etag"), head.one("last-modified")
     checkpoint = Checkpoint(
         uri=request.uri,
@@ -301,7 +308,7 @@ def _check_media_type(request: FetchRequest, media_type: str, shown: str) -> Non
 
 
 def _check_not_html(request: FetchRequest, start: bytes, shown: str) -> None:
-    """An error page served as 200 and under the type we expect is still an error page."""
+    """Raise Refused for an error page that was served with status 200 and the expected media type."""
     if not request.media_type or "html" in request.media_type or "xml" in request.media_type:
         return
     text = start.removeprefix(b"\xef\xbb\xbf").lstrip()[:16].lower()
@@ -318,8 +325,9 @@ def _is_plain(text: str) -> bool:
 
 
 def _is_etag(text: str) -> bool:
-    """One entity tag. A bare token is let through as many servers send it, but never `*` or a list:
-    handed back, those would match anything."""
+    """Say whether a text is one entity tag. A bare token passes because many servers send it; `*` and lists do not,
+    because a server would match them with anything.
+    """
     opaque = text.removeprefix("W/")
     if not text or len(text) > 1024 or any(c <= " " or c == "\x7f" for c in text):
         return False

@@ -1,8 +1,8 @@
-"""One HTTP/1.1 answer off a socket, strictly framed and bounded in time and bytes.
+"""Read one HTTP/1.1 answer from a socket, strictly framed and bounded in time and bytes.
 
-Not http.client: it takes `-5`, `+5`, `0x5` and `1_0` for lengths (cpython issue 150751), skips interim
-answers and trailers without end, has no limit on a whole head, and importing it costs more than a
-whole run that finds nothing new. What is here is the little that a GET with `Connection: close` needs.
+The standard http.client does not serve: it accepts `-5`, `+5`, `0x5` and `1_0` as lengths (cpython issue 150751), skips
+any number of interim answers and trailers, has no limit on the size of a head, and importing it costs more than a whole
+run that finds nothing new. This module holds only what a GET with `Connection: close` needs.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ _HEX = frozenset("0123456789abcdefABCDEF")
 
 
 class Budget:
-    """The wall time and the bytes one fetch may take, over all its hops."""
+    """The time and the bytes that one fetch may use, over all its redirects."""
 
     def __init__(self, *, timeout_ms: int, total_ms: int, wire_bytes: int, monotonic: Callable[[], float]) -> None:
         self.received = 0
-        self.read = 0  # of what was received, what was looked at: what a server sends beyond its answer does not count
-        self.shown = ""  # the hop under way, for messages
+        self.read = 0  # bytes of the answers themselves; bytes that a server sends after its answer do not count
+        self.shown = ""  # the current address, for messages
         self._monotonic = monotonic
         self._timeout = timeout_ms / 1000
         self._total_ms = total_ms
         self._deadline = monotonic() + total_ms / 1000
         self._wire_bytes = wire_bytes
-        self._total_ends_first = False  # and not the patience of the call under way
+        self._total_ends_first = False  # true if the total time ends before the time limit of the current call
 
     def patience(self) -> float:
-        """Seconds the next blocking call may take."""
+        """Return the seconds that the next blocking call may take. Raise Unavailable if the total time is over."""
         left = self._deadline - self._monotonic()
         if left <= 0:
             raise self._late()
@@ -53,13 +53,13 @@ class Budget:
 
     def _late(self) -> Unavailable:
         return Unavailable(
-            f"{self.shown} was not done after {self._total_ms} ms",
+            f"{self.shown} was not fetched within {self._total_ms} ms",
             hint="try again later, or raise total_ms of this source",
         )
 
     def silence(self) -> Unavailable:
-        """The error of a call that used up its patience; raises that of the whole time if this was what ran out."""
-        if self._total_ends_first:  # also where the call came back a moment early, as timers do
+        """Return the error of a call that timed out. Raise the error of the total time if that is what ran out."""
+        if self._total_ends_first:  # a timer may return a moment early, so the clock alone does not decide
             raise self._late()
         self.patience()
         return Unavailable(
@@ -71,14 +71,16 @@ class Budget:
         self.received += received
         if self.received > self._wire_bytes:
             raise Refused(
-                f"{self.shown} sent more than the {self._wire_bytes} bytes it may",
+                f"{self.shown} sent more than the {self._wire_bytes} bytes allowed",
                 hint="raise max_bytes of this source if it should be that large",
             )
 
 
 class Wire(io.RawIOBase):
-    """A connected socket as a raw stream. Every receive looks at the clock, so that a peer that
-    sends a byte now and then is bounded by the total time and not by the time between two bytes."""
+    """A connected socket as a raw stream.
+
+    Every receive checks the clock, so a server that sends one byte now and then is bounded by the total time.
+    """
 
     def __init__(self, sock: socket.socket, budget: Budget) -> None:
         super().__init__()
@@ -103,7 +105,7 @@ class Wire(io.RawIOBase):
         return received
 
     def tell(self) -> int:
-        """So that a buffered reader over this one can tell how far it was read."""
+        """Return the bytes received, so that a buffered reader over this stream knows its position."""
         return self._received
 
     def send(self, body: bytes) -> None:
@@ -123,19 +125,19 @@ class Wire(io.RawIOBase):
 
 
 def broken_off(shown: str, error: OSError) -> Unavailable:
-    name, number = named(error)
+    name, number = error_name(error)
     return Unavailable(f"the connection to {shown} broke ({name})", hint="try again later", errno=number)
 
 
-def named(error: OSError) -> tuple[str, int | None]:
-    """What the system calls an error, and its number. Errors of TLS have numbers of their own, which are not told."""
+def error_name(error: OSError) -> tuple[str, int | None]:
+    """Return the system's name and number of an error. TLS errors have other numbers, which are left out."""
     if type(error).__module__ == "ssl":
         return "TLS", None
     return errno.errorcode.get(error.errno or 0, "unknown"), error.errno
 
 
 class Head:
-    """Status and header fields of an answer."""
+    """The status and header fields of an answer."""
 
     def __init__(self, status: int, fields: dict[str, list[str]]) -> None:
         self.status = status
@@ -145,14 +147,14 @@ class Head:
         return self._fields.get(name, [])
 
     def one(self, name: str) -> str:
-        """The value of a field that came exactly once; otherwise empty."""
+        """Return the value of a field that occurs exactly once; otherwise ""."""
         values = self.all(name)
         return values[0] if len(values) == 1 else ""
 
 
 def read_head(stream: BinaryIO, shown: str) -> Head:
-    """The final answer's head; interim ones (1xx) are passed over, a few of them."""
-    lines = _Lines(stream, shown, MAX_HEAD)
+    """Return the head of the final answer. A few interim answers (1xx) are skipped; more raise Refused."""
+    lines = _HeadLines(stream, shown, MAX_HEAD)
     for _ in range(_MAX_INTERIM):
         status = _status(lines.next(), shown)
         fields = _fields(lines, shown)
@@ -160,11 +162,11 @@ def read_head(stream: BinaryIO, shown: str) -> Head:
             return Head(status, fields)
         if status == 101:
             break
-    raise Refused(f"{shown} did not come to an answer", hint="ask whoever serves it")
+    raise Refused(f"{shown} sent too many interim answers", hint="ask the server's operator")
 
 
-class _Lines:
-    """Lines of a head or trailer, within a number of bytes for all of them."""
+class _HeadLines:
+    """The lines of a head or trailer, with one limit of bytes for all of them."""
 
     def __init__(self, stream: BinaryIO, shown: str, room: int) -> None:
         self._stream = stream
@@ -175,12 +177,12 @@ class _Lines:
         line = self._stream.readline(self._room + 1)
         self._room -= len(line)
         if self._room < 0:
-            raise Refused(f"{self._shown} sent more than {MAX_HEAD} bytes of headers", hint="ask whoever serves it")
+            raise Refused(f"{self._shown} sent more than {MAX_HEAD} bytes of headers", hint="ask the server's operator")
         if not line.endswith(b"\n"):
             raise Unavailable(f"{self._shown} closed the connection before its answer", hint="try again later")
         text = line[:-2].decode("latin-1")
         if not line.endswith(b"\r\n") or not _VISIBLE.issuperset(text):
-            raise Refused(f"{self._shown} sent a malformed head", hint="ask whoever serves it")
+            raise Refused(f"{self._shown} sent a malformed head", hint="ask the server's operator")
         return text
 
 
@@ -189,11 +191,11 @@ def _status(line: str, shown: str) -> int:
         raise Refused(f"{shown} does not answer in HTTP/1.1", hint="check the address and port of the source")
     status = int(line[9:12] or "0")
     if not 100 <= status <= 599:
-        raise Refused(f"{shown} answers with an impossible status", hint="ask whoever serves it")
+        raise Refused(f"{shown} answers with an impossible status", hint="ask the server's operator")
     return status
 
 
-def _fields(lines: _Lines, shown: str) -> dict[str, list[str]]:
+def _fields(lines: _HeadLines, shown: str) -> dict[str, list[str]]:
     fields: dict[str, list[str]] = {}
     for _ in range(MAX_FIELDS + 1):
         line = lines.next()
@@ -203,13 +205,13 @@ def _fields(lines: _Lines, shown: str) -> dict[str, list[str]]:
         value = value.strip(" \t")
         name = name.lower()
         if not colon or not name or not _TOKEN.issuperset(name):
-            raise Refused(f"{shown} sent a malformed header", hint="ask whoever serves it")
+            raise Refused(f"{shown} sent a malformed header", hint="ask the server's operator")
         fields.setdefault(name, []).append(value)
-    raise Refused(f"{shown} sent more than {MAX_FIELDS} headers", hint="ask whoever serves it")
+    raise Refused(f"{shown} sent more than {MAX_FIELDS} headers", hint="ask the server's operator")
 
 
-class Body:
-    """How the body of an answer is framed, and its bytes."""
+class HttpBody:
+    """The framing of an answer's body, and its bytes."""
 
     def __init__(self, stream: BinaryIO, head: Head, shown: str) -> None:
         self._stream = stream
@@ -217,7 +219,7 @@ class Body:
         codings = [c.strip().lower() for value in head.all("transfer-encoding") for c in value.split(",")]
         lengths = head.all("content-length")
         if codings and codings != ["chunked"]:
-            raise self._misframed("in a transfer encoding that was not asked for")
+            raise self._misframed("in a transfer encoding that KFM did not request")
         if codings and lengths:
             raise self._misframed("both chunked and with a length")
         if len(lengths) > 1:
@@ -229,16 +231,16 @@ class Body:
 
     @property
     def has_end(self) -> bool:
-        """Does the answer itself say where it ends? Otherwise a cut looks like an end."""
+        """Say whether the answer declares where it ends. Without that, a cut looks like an end."""
         return self._chunked or self.length is not None
 
     @property
     def at(self) -> int:
-        """How many bytes of the connection were looked at so far."""
+        """The bytes of the connection that were read so far."""
         return self._stream.tell()
 
     def chunks(self) -> Iterator[bytes]:
-        """The body in pieces of at most 1 MiB. A body that ends before its declared end is Unavailable."""
+        """Yield the body in pieces of at most 1 MiB. Raise Unavailable if it stops before its declared end."""
         if self._chunked:
             yield from self._in_chunks()
         elif self.length is not None:
@@ -263,7 +265,7 @@ class Body:
             end = self._stream.readline(3)
             if end != b"\r\n":
                 raise self._cut() if b"\r\n".startswith(end) else self._misframed("with a chunk longer than it says")
-        _fields(_Lines(self._stream, self._shown, MAX_HEAD), self._shown)
+        _fields(_HeadLines(self._stream, self._shown, MAX_HEAD), self._shown)
 
     def _chunk_size(self) -> int:
         line = self._stream.readline(_MAX_CHUNK_LINE + 1)
@@ -284,4 +286,4 @@ class Body:
         return Unavailable(f"{self._shown} closed the connection before the end of the body", hint="try again later")
 
     def _misframed(self, how: str) -> Refused:
-        return Refused(f"{self._shown} sent its body {how}", hint="ask whoever serves it")
+        return Refused(f"{self._shown} sent its body {how}", hint="ask the server's operator")

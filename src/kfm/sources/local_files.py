@@ -1,4 +1,4 @@
-"""Reads a source from a directory into the object store, and from nowhere outside that directory."""
+"""Read a source from a directory into the object store, and never from outside that directory."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from kfm.parsing.characters import printable
 from kfm.sources.openat import open_beneath
 from kfm.sources.staging import CHUNK, Intake, check_expectation, too_large
 
-_RACY_MS = 2000  # a file changed this shortly before it was read may change again under the same time stamp
+_RACY_MS = 2000  # a file that changed this shortly before the read may change again under the same time stamp
 
 
 class FileSource:
-    """`file:` URIs and plain paths below `request.base_dir`; no symbolic link is followed on the way.
+    """Read `file:` URIs and plain paths below `request.base_dir`, without following any symbolic link.
 
-    A file with the size, time stamps and inode of the last reading is not read again within
-    `revalidate_ms`: time stamps can lie, so after that its content decides. That shorthand lives in
-    the checkpoint; the ref carries no etag, as the same bytes must give the same ref everywhere.
+    A file whose size, time stamps and inode are those of the last read is not read again within `revalidate_ms`; time
+    stamps can be wrong, so after that the content decides. These values stay in the checkpoint. The ref has no etag,
+    because the same bytes must give the same ref on every machine.
     """
 
     def __init__(self, *, monotonic: Callable[[], float] = system_monotonic) -> None:
@@ -70,7 +70,7 @@ class FileSource:
         while True:
             if self._monotonic() >= deadline:
                 raise Unavailable(
-                    f"{shown} was not read in time", hint="try again later, or raise total_ms of this source"
+                    f"{shown} took too long to read", hint="try again later, or raise total_ms of this source"
                 )
             try:
                 chunk = os.read(fd, CHUNK)
@@ -79,14 +79,14 @@ class FileSource:
             if not chunk:
                 break
             if intake.size + len(chunk) > expected:
-                raise _changed(shown)  # also the end of a file that grows as fast as it is read
+                raise _changed(shown)  # a file that grows as fast as it is read ends here too
             intake.write(chunk)
         if intake.size != expected:
             raise _changed(shown)
 
 
 def _parts(uri: str, base: str, others: Sequence[str]) -> tuple[str, list[str]]:
-    """The folder it lies in, one of those that may be read from, and the components of the path below it."""
+    """Return the allowed folder that holds the file, and the path components below it. Raise if there is none."""
     path = uri
     if uri[:5].lower() == "file:":
         path = _path_of(uri[5:])
@@ -101,20 +101,20 @@ def _parts(uri: str, base: str, others: Sequence[str]) -> tuple[str, list[str]]:
                 break
         else:
             raise Refused(
-                f"{printable(path, 200)} is outside of the folder of kfm.yml, from which sources are read",
-                hint="put it there or below, and name it from there; or name its folder under `read_from:`",
+                f"{printable(path, 200)} is outside of the folder of kfm.yml",
+                hint="move it into that folder and use a relative path, or name its folder under `read_from:`",
             )
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if not parts or ".." in parts:
         raise BadInput(
             f"{printable(path, 200)} is not a path to a file in the folder of kfm.yml or below",
-            hint="put it there, and name it without '..'",
+            hint="move it there, and name it without '..'",
         )
     return base, parts
 
 
 def _path_of(rest: str) -> str:
-    """The path of what follows `file:`, percent-encoding undone."""
+    """Return the path of the text after `file:`, with percent-encoding decoded."""
     if rest.startswith("//"):
         host, slash, path = rest[2:].partition("/")
         if host.lower() not in ("", "localhost") or not slash:
@@ -142,17 +142,17 @@ def _open_root(base: str) -> int:
 
 def _open(root: int, parts: list[str], shown: str) -> int:
     try:
-        # Not blocking: the other end of a FIFO may never come.
+        # O_NONBLOCK: opening a FIFO must not wait for a writer.
         return open_beneath(root, parts, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError as error:
         raise _unreadable(error, shown) from None
-    except ValueError:  # a surrogate that is no byte
+    except ValueError:  # a surrogate that stands for no byte
         raise BadInput(f"{shown} is not a name a file can have") from None
 
 
 def _unreadable(error: OSError, shown: str) -> Refused | Unavailable:
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
-        return Refused(f"{shown} does not exist", hint="check the path; what was published from it stays")
+        return Refused(f"{shown} does not exist", hint="check the path; published versions stay")
     if error.errno in (errno.ELOOP, errno.EXDEV):
         return Refused(f"{shown} leads through a symbolic link or out of its directory", hint="name the file itself")
     if error.errno in (errno.EACCES, errno.EPERM):
@@ -166,7 +166,9 @@ def _unreadable(error: OSError, shown: str) -> Refused | Unavailable:
 
 
 def _validator(info: os.stat_result) -> str:
-    """With the time that nobody sets: a copy over it can keep its size, its inode and the time of its last change."""
+    """Return size, times and inode as a tag. It includes ctime, which no program can set: a copy over the file can keep
+    its size, inode and mtime.
+    """
     return f'"{info.st_size:x}-{info.st_mtime_ns:x}-{info.st_ctime_ns:x}-{info.st_ino:x}"'
 
 
@@ -183,7 +185,7 @@ def _may_reuse(request: FetchRequest, known: Checkpoint, info: os.stat_result, o
 
 
 def _check_unchanged(root: int, parts: list[str], fd: int, before: os.stat_result, shown: str) -> None:
-    """The bytes are of one moment only if the file was not written to, and is still the one of that name."""
+    """Raise Unavailable unless the file was not written to while it was read and still has its name."""
     after = os.fstat(fd)
     if (after.st_size, after.st_mtime_ns, after.st_ctime_ns) != (
         before.st_size, before.st_mtime_ns, before.st_ctime_ns,
@@ -203,7 +205,7 @@ def _check_unchanged(root: int, parts: list[str], fd: int, before: os.stat_resul
 
 def _changed(shown: str) -> Unavailable:
     return Unavailable(
-        f"{shown} changed while it was read", hint="try again; whoever writes it should write aside and rename"
+        f"{shown} changed while it was read", hint="try again; the writer should write a temporary file and rename it"
     )
 
 

@@ -1,4 +1,4 @@
-"""Opens a file below a directory, following no symbolic link at any component."""
+"""Open a file below a directory without following a symbolic link at any component."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Openat2 = Callable[[int, bytes, int], int]
 
 
 def open_beneath(root: int, parts: Sequence[str], flags: int) -> int:
-    """A descriptor of the file at `parts` below the directory `root`.
+    """Return a descriptor of the file at `parts` below the directory `root`.
 
-    Raises OSError; ELOOP or EXDEV for a link or an escape. `parts` must hold no empty, `.` or `..`.
+    Raises OSError: ELOOP or EXDEV for a link or a path that leads out. `parts` must hold no empty part, `.` or `..`.
     """
     wanted = flags | os.O_CLOEXEC | os.O_NOFOLLOW
-    # Not os.fsencode: the locale of whoever runs it must not decide which file a configuration means.
+    # Not os.fsencode: the user's locale must not decide which file a configuration names.
     names = [part.encode("utf-8", "surrogateescape") for part in parts]
     openat2 = _openat2()
     if openat2 is None:
@@ -33,7 +33,7 @@ def open_beneath(root: int, parts: Sequence[str], flags: int) -> int:
 
 
 def _step_by_step(root: int, parts: Sequence[str | bytes], flags: int) -> int:
-    """For kernels without openat2: one component at a time, each refusing to be a link."""
+    """Open one component at a time, refusing links, for kernels without openat2."""
     here = root
     try:
         for part in parts[:-1]:
@@ -51,7 +51,7 @@ def _open_directory(name: str | bytes, where: int) -> int:
     try:
         return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=where)
     except NotADirectoryError:
-        # With O_DIRECTORY a link too is "not a directory"; say which of the two it was.
+        # With O_DIRECTORY a link is also "not a directory"; tell the two apart.
         if stat.S_ISLNK(os.stat(name, dir_fd=where, follow_symlinks=False).st_mode):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
         raise
@@ -59,7 +59,7 @@ def _open_directory(name: str | bytes, where: int) -> int:
 
 @cache
 def _openat2() -> Openat2 | None:
-    """The system call, or None where the kernel, a sandbox or the platform does not have it."""
+    """Return the system call, or None where the kernel, a sandbox or the platform lacks it."""
     if not sys.platform.startswith("linux") or os.uname().machine == "alpha":
         return None
     import ctypes
@@ -83,7 +83,7 @@ def _openat2() -> Openat2 | None:
             if fd >= 0:
                 return int(fd)
             code = ctypes.get_errno()
-            if code not in (errno.EAGAIN, errno.EINTR):  # EAGAIN: something was renamed on the way
+            if code not in (errno.EAGAIN, errno.EINTR):  # EAGAIN: a component was renamed during the call
                 break
         raise OSError(code, os.strerror(code))
 

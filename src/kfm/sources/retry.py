@@ -1,7 +1,7 @@
-"""Asks a source again that does not answer: refused, reset, silent, cut off, or a status that says so (5xx, 429).
+"""Retry a source that is unavailable: refused, reset, silent, cut off, or a status that asks for it (5xx, 429).
 
-Twice as long is waited each time, with a little chance in it, so that many who failed together do not come back
-together, and never shorter than `Retry-After` asks for. All of it lies within the time that one source may take.
+The wait doubles each time, with a random part so that clients that failed together do not return together. It is never
+shorter than `Retry-After`. All attempts share the total time of the source.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 FIRST_S = 0.5
 LONGEST_S = 60.0
 
-Tell = Callable[[str, int, int, KfmError], None]  # name of the source, which attempt failed, how long is waited, why
+OnRetry = Callable[[str, int, int, KfmError], None]  # source name, number of the failed attempt, wait in ms, error
 
 
-class Patient:
+class RetrySource:
     def __init__(
-        self, source: Source, retries: int, clock: Clock, tell: Tell, *, chance: Callable[[], float] = random.random
+        self, source: Source, retries: int, clock: Clock, tell: OnRetry, *, chance: Callable[[], float] = random.random
     ) -> None:
         self._source = source
         self._retries = retries

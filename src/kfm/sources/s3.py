@@ -1,8 +1,8 @@
-"""Reads an object of an S3 store over our own HTTP: `s3://bucket/key`.
+"""Read an object of an S3 store, `s3://bucket/key`, over KFM's own HTTP.
 
-The address of the store is judged, its bytes are counted and its time is measured as those of any web server, which a
-client with a connection of its own would not let us do. An object is asked for by its ETag, so that one that has not
-changed is not sent. What is signed (Signature Version 4) is made with a key that never leaves this machine.
+So the store's address is judged, and its bytes and time are limited, like those of any web server; an S3 client library
+would open its own connections. An unchanged ETag saves the download. Requests are signed (Signature Version 4) with a
+key that never leaves this machine.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ from kfm.sources.urls import parse
 _NOTHING = hashlib.sha256(b"").hexdigest()
 
 
-class Keys(NamedTuple):
+class S3Keys(NamedTuple):
     access: Secret
     secret: Secret
     token: Secret | None
 
 
-class Store(NamedTuple):
-    """Where a bucket lies."""
+class S3Store(NamedTuple):
+    """Where a bucket is, and the keys to read it."""
 
-    endpoint: str  # empty: Amazon's
+    endpoint: str  # empty: Amazon
     region: str
-    keys: Keys | None  # None: asked as anybody may
+    keys: S3Keys | None  # None: requests are anonymous
 
 
-AMAZON = Store("", "us-east-1", None)
+AMAZON = S3Store("", "us-east-1", None)
 
 
 class S3Source:
     def __init__(
         self,
-        store_of: Callable[[str], Store] = lambda _: AMAZON,
+        store_of: Callable[[str], S3Store] = lambda _: AMAZON,
         *,
         http: Source | None = None,
         now_ms: Callable[[], int] | None = None,
     ) -> None:
-        """now_ms: the time as the store has it, and not the one that a run is told: a signature is good for minutes."""
+        """`now_ms` is the real time and not the clock of the run: a signature is valid for minutes only."""
         self._store_of = store_of
         self._http = HttpSource() if http is None else http
         self._now_ms = SystemClock().now_ms if now_ms is None else now_ms
@@ -64,7 +64,7 @@ class S3Source:
         headers: dict[str, str] = {}
         secrets: tuple[str, ...] = ()
         if store.keys is not None:
-            headers = signed(address, store.region, store.keys, rfc3339(self._now_ms()))
+            headers = signed_headers(address, store.region, store.keys, rfc3339(self._now_ms()))
             secrets = tuple(headers.values())
         asked = replace(
             request,
@@ -78,7 +78,7 @@ class S3Source:
             status = problem.fields.get("status")
             if status in (400, 401, 403):
                 raise Refused(
-                    f"s3://{bucket} answers {status}: it does not let us in, or there is no such object",
+                    f"s3://{bucket} answers {status}: access is denied, or the object does not exist",
                     hint="check the keys, endpoint and region of this bucket under `s3:`",
                     status=status,
                 ) from None
@@ -86,29 +86,29 @@ class S3Source:
 
 
 def parts_of(uri: str) -> tuple[str, str]:
-    """The bucket and the key of what an address names."""
+    """Return the bucket and the key of an s3:// URI. Raise BadInput if it does not name one object."""
     found = re.fullmatch(r"s3://([a-z0-9][a-z0-9._-]{1,98}[a-z0-9])/([^?#]+)", uri.partition("#")[0])
     if found is None:
-        raise BadInput("the address is not one of an object", hint="write s3://BUCKET/KEY, without ? and #")
+        raise BadInput("the address does not name an S3 object", hint="write s3://BUCKET/KEY, without ? and #")
     bucket, key = found.groups()
     if key.endswith("/") or not {"", ".", ".."}.isdisjoint(key.split("/")):
         raise BadInput("the key of an object is a folder, or has an empty part or dots", hint="name one object")
     return bucket, key
 
 
-def address_of(store: Store, bucket: str, key: str) -> str:
+def address_of(store: S3Store, bucket: str, key: str) -> str:
     path = "/".join(percent(part.encode("utf-8", "surrogateescape")) for part in key.split("/"))
     if store.endpoint:
         return f"{store.endpoint.rstrip('/')}/{bucket}/{path}"
-    if "." in bucket:  # no certificate is for a name below a name below
+    if "." in bucket:  # a wildcard certificate does not cover a bucket name with dots
         return f"https://s3.{store.region}.amazonaws.com/{bucket}/{path}"
-    # Anybody's question finds its region by the name alone.
+    # An anonymous request finds the region by the bucket's name alone.
     region = f".{store.region}" if store.keys is not None or store.region != AMAZON.region else ""
     return f"https://{bucket}.s3{region}.amazonaws.com/{path}"
 
 
-def signed(address: str, region: str, keys: Keys, now: str, also: Mapping[str, str] = {}) -> dict[str, str]:
-    """The headers of a GET, with the one that proves whose question it is."""
+def signed_headers(address: str, region: str, keys: S3Keys, now: str, also: Mapping[str, str] = {}) -> dict[str, str]:
+    """Return the headers of a GET request, among them the signature."""
     here = parse(address)
     day, moment = now[:10].replace("-", ""), re.sub(r"[-:]|\.\d+", "", now)
     named = {"host": here.authority, "x-amz-content-sha256": _NOTHING, "x-amz-date": moment}
@@ -127,5 +127,5 @@ def signed(address: str, region: str, keys: Keys, now: str, also: Mapping[str, s
     proof = hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
     access = keys.access.reveal().decode("latin-1")
     named["authorization"] = f"AWS4-HMAC-SHA256 Credential={access}/{scope},SignedHeaders={names},Signature={proof}"
-    del named["host"]  # the connection says it
+    del named["host"]  # the connection sends it
     return named

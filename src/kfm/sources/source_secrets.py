@@ -1,4 +1,4 @@
-"""Asks a source with the secrets it needs: they are put in at the last moment, and are in no record."""
+"""Add a source's secrets to its request at the last moment, so that no record holds them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kfm.model.records import Checkpoint, Fetched, FetchRequest
 from kfm.model.secret import Secret
 from kfm.model.secret_refs import percent, with_query
 
-Secrets = tuple[str, dict[str, Secret], dict[str, Secret]]  # the URL without them, headers, query
+Secrets = tuple[str, dict[str, Secret], dict[str, Secret]]  # the URL without secrets, headers, query
 
 
-class Revealing:
-    """A source that is asked with more than its URL. `secrets_of` reads them, by the name of the source."""
+class SecretSource:
+    """A source that is requested with secret headers and query values. `secrets_of` reads them by source name."""
 
     def __init__(self, source: Source, secrets_of: Callable[[str], Secrets]) -> None:
         self._source = source

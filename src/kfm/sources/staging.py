@@ -1,4 +1,4 @@
-"""The way of foreign bytes into the store: counted, looked at, hashed, and dropped unless all is well."""
+"""Stage foreign bytes in the object store: count, inspect and hash them, and drop them unless all is well."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CHUNK = 1 << 20
 
 
 class Intake:
-    """Stages a body in pieces of at least 1 MiB. Leaving the `with` without `commit` drops everything."""
+    """Stage a body in pieces of at least 1 MiB. Leaving the `with` block without `commit` drops everything."""
 
     def __init__(
         self,
@@ -24,8 +24,9 @@ class Intake:
         inspect: Callable[[bytes], None] | None = None,
         total: int = 0,
     ) -> None:
-        """inspect: sees the beginning of the body before any of it is staged, and may raise. total: the bytes there
-        will be, as far as anybody says, for whoever tells how far it is; nothing rests on it."""
+        """`inspect` receives the start of the body before any of it is staged, and may raise. `total` is the announced
+        number of bytes; it only feeds the progress display.
+        """
         check_expectation(request)
         self.size = 0
         self._limit = request.max_bytes
@@ -36,7 +37,7 @@ class Intake:
         self._small_size = 0
         self._own = None
         if self._expect:
-            # The staging tells its digest only by committing, and what is not as expected must not be stored.
+            # The staging returns its digest only by committing, and a body with another digest must not be stored.
             import hashlib
 
             self._own = hashlib.sha256()
@@ -58,12 +59,12 @@ class Intake:
             self._flush()
 
     def commit(self) -> tuple[str, int]:
-        """Store what was written; returns digest and size."""
+        """Store the body; return its digest and size. Raise Refused if the digest is not the expected one."""
         self._flush()
         if self._own is not None and "sha256:" + self._own.hexdigest() != self._expect:
             raise Refused(
-                f"{self._shown} is not what was expected: its hash differs",
-                hint="check the source, then correct expect_hash if the new content is right",
+                f"{self._shown} does not have the expected hash",
+                hint="check the source, then update expect_hash if the new content is right",
                 expected=self._expect,
             )
         digest, size = self._staging.commit()

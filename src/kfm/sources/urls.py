@@ -1,4 +1,4 @@
-"""Where a URL leads, read strictly: whatever two readers could understand differently is refused."""
+"""Parse a URL strictly: a URL that two readers could understand differently is refused."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _IPV6 = frozenset("0123456789abcdef:.")
 _SCHEME = frozenset("abcdefghijklmnopqrstuvwxyz0123456789+-.")
 
 
-class Location(NamedTuple):
-    """A URL taken apart. It never holds a user name or password: `parse` refuses them."""
+class ParsedUrl(NamedTuple):
+    """A parsed URL. It never holds a user name or password, because `parse` refuses them."""
 
     scheme: str
     host: str  # lower case, without the brackets of an IPv6 literal
     port: int
-    target: str  # path and query as they go on the wire
+    target: str  # path and query as they are sent
 
     @property
     def origin(self) -> tuple[str, str, int]:
@@ -32,12 +32,14 @@ class Location(NamedTuple):
         return name if self.port == DEFAULT_PORTS[self.scheme] else f"{name}:{self.port}"
 
     def shown(self) -> str:
-        """For people and logs: without the query, which may hold a key."""
+        """Return the URL for messages and logs, without its query, which may hold a key."""
         path = self.target.partition("?")[0]
         return f"{self.scheme}://{self.authority}{path if len(path) <= 120 else path[:119] + '…'}"
 
-    def follow(self, reference: str) -> Location:
-        """Where a `Location` header seen here leads. Bytes above 0x7f are taken as percent-encoded."""
+    def follow(self, reference: str) -> ParsedUrl:
+        """Return the location that a `Location` header at this address names. Bytes above 0x7f count as
+        percent-encoded.
+        """
         if not reference:
             raise BadInput("the URL is empty")
         _check_characters(reference)
@@ -45,8 +47,8 @@ class Location(NamedTuple):
         return parse(_resolved(self, ascii_only.partition("#")[0]))
 
 
-def _resolved(base: Location, reference: str) -> str:
-    """RFC 3986, section 5.2. Not urljoin: it drops empty segments, and takes `http:x` for a relative path."""
+def _resolved(base: ParsedUrl, reference: str) -> str:
+    """Resolve a reference by RFC 3986, section 5.2. urljoin drops empty segments and takes `http:x` for a path."""
     head, colon, _ = reference.partition(":")
     if colon and head[:1].isalpha() and _SCHEME.issuperset(head.lower()):
         return reference
@@ -64,7 +66,7 @@ def _resolved(base: Location, reference: str) -> str:
 
 
 def _without_dots(path: str) -> str:
-    """A path that begins with a slash, without its `.` and `..`."""
+    """Return an absolute path with its `.` and `..` segments resolved."""
     kept: list[str] = []
     segments = path.split("/")[1:]
     for segment in segments:
@@ -77,8 +79,8 @@ def _without_dots(path: str) -> str:
     return "/" + "/".join(kept)
 
 
-def parse(url: str) -> Location:
-    """Take an http or https URL apart. Messages never quote it: it may hold a password."""
+def parse(url: str) -> ParsedUrl:
+    """Parse an http or https URL. Error messages never quote it: it may hold a password."""
     _check_characters(url)
     scheme, separator, rest = url.partition("://")
     scheme = scheme.lower()
@@ -91,13 +93,13 @@ def parse(url: str) -> Location:
     if "@" in authority:
         raise BadInput(
             "the URL holds a user name or password",
-            hint="take it out of the URL, and give it by reference under the source's `headers:`",
+            hint="remove it, and give it as a reference under the source's `headers:`",
         )
-    # Before lower(): some letters past ASCII have an ASCII letter as their small one.
+    # Before lower(): the lower case of some letters outside ASCII is an ASCII letter.
     host, port = _host_and_port(authority.lower() if authority.isascii() else authority, DEFAULT_PORTS[scheme])
     if not target.startswith("/"):
         target = "/" + target
-    return Location(scheme, host, port, _encode(target))
+    return ParsedUrl(scheme, host, port, _encode(target))
 
 
 def _check_characters(url: str) -> None:

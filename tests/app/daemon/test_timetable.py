@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kfm.model.records import FetchRequest
-from kfm.scheduling.polling import LONGEST_MS, Poll, Timetable, shared
+from kfm.scheduling.polling import LONGEST_MS, Poll, Timetable, merge_polls
 from tests.sampling import tries
 
 
@@ -75,7 +75,9 @@ def test_what_fails_is_left_alone_for_longer_and_forgiven_at_once() -> None:
 
 def test_who_reads_the_same_shares_the_look_at_the_shortest_interval() -> None:
     one = FetchRequest(uri="https://a/1")
-    polls = shared([("x", one, 9_000), ("y", one, 5_000), ("x", one, 7_000), ("x", FetchRequest(uri="b.csv"), 1_000)])
+    polls = merge_polls(
+        [("x", one, 9_000), ("y", one, 5_000), ("x", one, 7_000), ("x", FetchRequest(uri="b.csv"), 1_000)]
+    )
     assert [(p.uri, p.datasets, p.interval_ms) for p in polls] == [
         ("https://a/1", ("x", "y"), 5_000),
         ("b.csv", ("x",), 1_000),

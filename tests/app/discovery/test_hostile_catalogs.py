@@ -16,8 +16,8 @@ from kfm.errors import KfmError
 from kfm.model.reports.discovered_datasets import Discovery
 from kfm.parsing.characters import is_printable
 from kfm.projections.discovery_draft import documents
-from kfm.sources.catalogs.catalog_kinds import discovered
-from kfm.sources.catalogs.crawl import Body
+from kfm.sources.catalogs.catalog_kinds import read_catalog
+from kfm.sources.catalogs.crawl import PageBody
 from tests.app.discovery import catalogs
 from tests.app.discovery.catalogs import Site, collection, item
 
@@ -51,11 +51,11 @@ class Served:
         self.files = files
         self.asked: list[str] = []
 
-    def get(self, uri: str) -> Body:
+    def get(self, uri: str) -> PageBody:
         self.asked.append(uri)
         assert uri.startswith(HOME + "/"), uri  # it never leaves
         body = json.dumps(self.files.get(uri.removeprefix(HOME), {}), allow_nan=False).encode()
-        return Body("sha256:" + hashlib.sha256(body).hexdigest(), "application/json", body)
+        return PageBody("sha256:" + hashlib.sha256(body).hexdigest(), "application/json", body)
 
     def folder(self, _uri: str) -> list[str] | None:
         return None
@@ -85,7 +85,7 @@ def broken(files: dict[str, Any], chance: random.Random) -> dict[str, Any]:
 def look(start: str, files: dict[str, Any]) -> Discovery | KfmError:
     served = Served(files)
     try:
-        found = discovered(served, HOME + start, None, 30)
+        found = read_catalog(served, HOME + start, None, 30)
     except KfmError as problem:
         assert is_printable(str(problem)), problem
         return problem

@@ -17,7 +17,7 @@ from kfm.model.names import check_id
 from kfm.model.records import Receipt, Run
 from kfm.parsing.characters import printable
 from kfm.parsing.record_shape import nearest
-from kfm.scheduling.backfill_cursor import Board, planned, todo
+from kfm.scheduling.backfill_cursor import BackfillProgress, store_plan, todo
 
 if TYPE_CHECKING:
     from kfm.app.core.session import Session
@@ -88,7 +88,7 @@ def plan(session: Session, backfill: Backfill) -> Planned:
         chunks=[],
     )
     put: Callable[[bytes], str] = session.objects.put if session.mode == "write" else digest
-    made, name = planned(header, marked(session, backfill.dataset, updater, backfill.partitions()), put)
+    made, name = store_plan(header, marked(session, backfill.dataset, updater, backfill.partitions()), put)
     each_ms = expected_ms(session, backfill.dataset)
     runs = sum(made.counts[letter] for letter in todo(made))
     return Planned(made, name, runs, None if each_ms is None else each_ms * runs)
@@ -199,7 +199,7 @@ def cancel(session: Session, id: str, *, actor: str, reason: str) -> Receipt:
     return receipt
 
 
-def again(session: Session, id: str, which: Round | None) -> Board:
+def again(session: Session, id: str, which: Round | None) -> BackfillProgress:
     """Another round, if there is something that it would be about and the one before has ended."""
     board = under_way(session, id)
     progress = board.progress()
@@ -208,13 +208,13 @@ def again(session: Session, id: str, which: Round | None) -> Board:
     return board
 
 
-def board_of(session: Session, id: str) -> Board | None:
+def board_of(session: Session, id: str) -> BackfillProgress | None:
     """None: it was not started, or it was cancelled."""
     at = session.state.refs.at(f"backfill/{check_id(id, 'backfill')}")
-    return Board(session.state, session.objects, at) if at else None
+    return BackfillProgress(session.state, session.objects, at) if at else None
 
 
-def under_way(session: Session, id: str) -> Board:
+def under_way(session: Session, id: str) -> BackfillProgress:
     board = board_of(session, id)
     if board is None:
         known = [name.partition("/")[2] for name, _ in session.state.refs.all("backfill/")]
@@ -244,7 +244,7 @@ def _stand(session: Session, id: str, dataset: str, limit: int) -> Stand:
     if last is None:
         return Stand(id, dataset, "not started", None, "", {}, 0, 0, "", "", [])
     at = last.after or last.before
-    board = Board(session.state, session.objects, at)
+    board = BackfillProgress(session.state, session.objects, at)
     progress = board.progress()
     marks: dict[str, int] = {}
     failing: list[Failing] = []
@@ -260,7 +260,7 @@ def _stand(session: Session, id: str, dataset: str, limit: int) -> Stand:
     )
 
 
-def _state(session: Session, board: Board, progress: Progress, *, is_there: bool) -> str:
+def _state(session: Session, board: BackfillProgress, progress: Progress, *, is_there: bool) -> str:
     from kfm.app.backfills.backfill_worker import is_alive, is_set
 
     if not is_there:

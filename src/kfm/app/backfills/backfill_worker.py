@@ -15,7 +15,7 @@ from kfm.clock import rfc3339
 from kfm.errors import Broken, Conflict, Frozen, Full, KfmError, PlanDrift
 from kfm.model.backfill_plan import FAILED, BackfillPlan, Flight
 from kfm.model.records import Lease, Receipt, Trigger
-from kfm.scheduling.backfill_cursor import Board, is_new, result_of
+from kfm.scheduling.backfill_cursor import BackfillProgress, is_new, result_of
 from kfm.scheduling.tick_claims import is_paused
 from kfm.store.process_identity import is_held, this_process
 
@@ -62,7 +62,7 @@ class Telling:
 class Worker:
     """One that is at a backfill. What it holds is in the state: it may be killed at any time."""
 
-    def __init__(self, session: Session, board: Board, tell: Tell, *, patient: bool = True) -> None:
+    def __init__(self, session: Session, board: BackfillProgress, tell: Tell, *, patient: bool = True) -> None:
         self._session = session
         self._patient = patient
         self._waits: tuple[int, Trigger] | None = None  # for a slot of a pool
@@ -183,7 +183,7 @@ class Worker:
         return result is not None
 
 
-def _begun(session: Session, board: Board) -> Trigger:
+def _begun(session: Session, board: BackfillProgress) -> Trigger:
     """What each partition is asked for with, by whom and why: as whoever started it said, whoever works it off."""
     plan = board.plan
     updater, now = session.updater(plan.dataset), session.dataset(plan.dataset).digest()
@@ -240,7 +240,7 @@ class Backfills:
     def _one(self, digest: str) -> Iterator[Receipt]:
         worker = self._workers.get(digest)
         if worker is None:
-            board = Board(self._session.state, self._session.objects, digest)
+            board = BackfillProgress(self._session.state, self._session.objects, digest)
             if board.plan.dataset not in self._watched or board.is_over(board.progress()):
                 self._later(digest)
                 return

@@ -173,11 +173,11 @@ def _calendar(wake: Wake) -> str:
 # -- where
 
 
-def _place(resolved: Resolved) -> runner_files.Place:
+def _place(resolved: Resolved) -> runner_files.RunnerSite:
     said = msgspec.structs.asdict(resolved.config.runners)
     said.pop("every")
     references = sorted(set(_references(resolved)))
-    return runner_files.Place(
+    return runner_files.RunnerSite(
         **said,
         kept=tuple(_kept(resolved)),
         variables=tuple(each[4:] for each in references if each.startswith("env:")),
@@ -249,7 +249,7 @@ def _for_actions(variables: Sequence[str]) -> list[str]:
     return found
 
 
-def _check_containers(resolved: Resolved, place: runner_files.Place, kind: Kind) -> None:
+def _check_containers(resolved: Resolved, place: runner_files.RunnerSite, kind: Kind) -> None:
     missing = "image" if not place.image else "kubectl_image" if kind == "tekton" and not place.kubectl_image else ""
     if missing:
         raise BadInput(

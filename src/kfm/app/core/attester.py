@@ -17,7 +17,7 @@ from kfm.model.records import DatasetVersion, Receipt, SourceRef
 
 if TYPE_CHECKING:
     from kfm.model.masks import MaskingPolicy
-    from kfm.projections.attestations import Statement
+    from kfm.projections.attestations import InTotoStatement
 
 PROTECTED = "urn:kfm:source:protected"
 
@@ -33,7 +33,7 @@ class Attester:
         self, receipt: Receipt, inputs: Sequence[SourceRef], policies: Mapping[str, MaskingPolicy], tx: Tx
     ) -> list[str]:
         """Returns what was stated of which version."""
-        from kfm.projections.attestations import attested
+        from kfm.projections.attestations import envelope_of
 
         found = list(_statements(receipt, inputs, policies, tx, self._builder))
         signer = self._trust.signer("attest") if found else None
@@ -41,13 +41,13 @@ class Attester:
             raise Refused("there is no key to attest with", hint="set attest.sign_with in kfm.yml")
         for key, statement in found:
             assert signer is not None
-            tx.ledger.keep_attestation(key, attested(statement, [signer]))
+            tx.ledger.keep_attestation(key, envelope_of(statement, [signer]))
         return [key for key, _ in found]
 
 
 def _statements(
     receipt: Receipt, inputs: Sequence[SourceRef], policies: Mapping[str, MaskingPolicy], tx: Tx, builder: str
-) -> Iterator[tuple[str, Statement]]:
+) -> Iterator[tuple[str, InTotoStatement]]:
     """Of one run: how the version was made, what it was held against, how it was masked, what every gate said."""
     from kfm.projections import attestations
 
@@ -66,12 +66,12 @@ def _statements(
             for name in sorted(policies):
                 policy = policies[name]
                 rules = (version.standing.rules if version.standing else ()) or ("mask",)
-                said = attestations.masked(version, digest(canonical(policy)), policy.resolution, rules)
+                said = attestations.masking_statement(version, digest(canonical(policy)), policy.resolution, rules)
                 yield _key(version, f"masking-{policy.id}", receipt), said
     for decision in receipt.policy_decisions:
         version = tx.ledger.version(receipt.dataset, decision.subject)
         if version is not None and is_digest(decision.policy_digest):
-            said = attestations.verdict(version, decision, receipt.finished_at, builder)
+            said = attestations.gate_statement(version, decision, receipt.finished_at, builder)
             yield _key(version, f"verdict-{decision.gate}", receipt), said
 
 

@@ -260,7 +260,7 @@ def take_first(session: Installed) -> None:
     from kfm.engine.run import run
     from kfm.engine.stage_results import Warrant
     from kfm.operations.rule_operations import Labelling
-    from kfm.scheduling.triggers import ordered
+    from kfm.scheduling.triggers import operation_trigger
 
     if (
         not session.resolved.config.labels
@@ -273,7 +273,7 @@ def take_first(session: Installed) -> None:
     if not body:
         return
     params = {"ref": LABELS, "to": session.objects.put(body), "file": digest(body)}
-    trigger = ordered(
+    trigger = operation_trigger(
         Labelling(), "labels", params, session.clock, actor=ACTOR, reason="the labels as they are first used"
     )
     ports = msgspec.structs.replace(session.ports("labels"), authority=lambda *_about: Warrant())

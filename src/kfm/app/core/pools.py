@@ -15,7 +15,7 @@ from kfm.errors import BadInput, Conflict, Full, KfmError
 from kfm.model.keys import correlation_id, digest
 from kfm.model.records import Lease, Run, Trigger
 from kfm.model.reports.pool_status import Pool, PoolClaim
-from kfm.scheduling.pool_slots import Asked, Claim, Standing, leave, read, standing, take
+from kfm.scheduling.pool_slots import Claim, PoolStatus, SlotRequest, leave, pool_status, read_claim, take
 from kfm.store.process_identity import is_held, this_process
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def slot(session: Pooled, trigger: Trigger, ports: Ports, unfinished: Run | None
     if taken is None:
         yield ports
         return
-    claim = read(taken)
+    claim = read_claim(taken)
     ports.slot, ports.waited_ms = taken, max(claim.taken_ms - claim.since_ms, 0)
     tenure = Tenure(taken, session.clock.now_ms())
     heartbeat.begin(tenure, ports, tenure)
@@ -82,12 +82,12 @@ def slot(session: Pooled, trigger: Trigger, ports: Ports, unfinished: Run | None
             session.state.leases.release(taken)
 
 
-def _asking(session: Pooled, pool: str, trigger: Trigger, unfinished: Run | None) -> Asked:
+def _asking(session: Pooled, pool: str, trigger: Trigger, unfinished: Run | None) -> SlotRequest:
     if trigger.updater_id == "pool":
         raise BadInput("an updater cannot be called pool where there are pools", hint="give it another id")
     key = trigger.trigger_id or (unfinished.run_id if unfinished is not None else "")
     now_ms = session.clock.now_ms()
-    return Asked(
+    return SlotRequest(
         pool=pool,
         slots=session.config.pools[pool],
         key=key or digest(f"{this_process()}/{correlation_id(trigger)}".encode())[7:23],  # the same when it asks again
@@ -98,7 +98,7 @@ def _asking(session: Pooled, pool: str, trigger: Trigger, unfinished: Run | None
 
 
 def _wait(
-    session: Pooled, asked: Asked, trigger: Trigger, unfinished: Run | None, ports: Ports, *, patient: bool
+    session: Pooled, asked: SlotRequest, trigger: Trigger, unfinished: Run | None, ports: Ports, *, patient: bool
 ) -> Lease | None:
     """A slot; None: the run was cancelled while it waited, and only ends."""
     lease_ms, waits = ports.settings.lease_ms, False
@@ -114,7 +114,7 @@ def _wait(
         if _is_cancelled(session, unfinished):
             leave(session.state, asked)
             return None
-    claim = read(lease)
+    claim = read_claim(lease)
     waited_ms = max(claim.taken_ms - claim.since_ms, 0)
     session.log.event("pool.taken", pool=asked.pool, wait_ms=waited_ms, dataset_ids=[trigger.dataset])
     return lease
@@ -137,9 +137,9 @@ def _is_cancelled(session: Pooled, unfinished: Run | None) -> bool:
     return session.state.refs.at(f"switch/run/{unfinished.run_id}") not in ("", "open")
 
 
-def claims(session: Pooled, pool: str) -> Standing:
+def claims(session: Pooled, pool: str) -> PoolStatus:
     """As it is now, whoever of those in it has died meanwhile."""
-    return standing(session.state.leases.below(f"pool/{pool}"), session.clock.now_ms(), is_held)
+    return pool_status(session.state.leases.below(f"pool/{pool}"), session.clock.now_ms(), is_held)
 
 
 def shown(session: Pooled, pools: Sequence[str]) -> list[Pool]:

@@ -22,8 +22,8 @@ from kfm.model.operation_target import REF
 from kfm.model.ports import Log, State
 from kfm.model.records import SourceRef, Standing
 from kfm.operations.ref_moves import Rollback
-from kfm.projections.live_versions import standing as still_public
-from kfm.scheduling.triggers import ordered
+from kfm.projections.live_versions import live_versions as still_public
+from kfm.scheduling.triggers import operation_trigger
 
 ACTOR = "kfm recall"
 
@@ -107,7 +107,7 @@ def _inputs(session: Recalling, dataset: str, run_id: str) -> list[SourceRef]:
 def _withdrawn(session: Recalling, dataset: str, rules: tuple[str, ...], versions: int) -> Recalled:
     updater = Rollback()
     why = "it is more protected than when it was published: " + ", ".join(rules)
-    trigger = ordered(updater, dataset, {"to": "nothing"}, session.clock, actor=ACTOR, reason=why)
+    trigger = operation_trigger(updater, dataset, {"to": "nothing"}, session.clock, actor=ACTOR, reason=why)
     ports = msgspec.structs.replace(session.ports(dataset), authority=lambda *_about: Warrant())
     told = tuple(sink for sink in (OUTSIDE,) if session.state.outbox.told(sink, dataset) is not None)
     try:

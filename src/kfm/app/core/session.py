@@ -46,7 +46,7 @@ from kfm.model.transform_config import check_window
 from kfm.model.updater import Updater, check_version
 from kfm.parsing.characters import printable
 from kfm.parsing.time_windows import interval
-from kfm.scheduling.triggers import DAY_MS, asked, ordered, prune
+from kfm.scheduling.triggers import DAY_MS, operation_trigger, prune, update_trigger
 from kfm.store.archive import Archive
 from kfm.store.state import StoredState
 from kfm.telemetry.log import NullLog
@@ -166,9 +166,9 @@ class Session:
 
     def stands(self, dataset: str, version: str) -> bool:
         """Do the files of this version belong into the public folder?"""
-        from kfm.projections.live_versions import standing
+        from kfm.projections.live_versions import live_versions
 
-        return version in standing(self.state.refs.history(f"published/{dataset}"), self.retention(dataset))
+        return version in live_versions(self.state.refs.history(f"published/{dataset}"), self.retention(dataset))
 
     def _open_github(self, files: Publisher, lock: Callable[[], Lock]) -> Publisher:
         from kfm.sinks.github_releases import GitHubPublisher
@@ -365,7 +365,7 @@ class Session:
                     hint="leave it out; partitions are for updaters that look at trigger.partition",
                 )
         check_version(self.updater(name))
-        return asked(
+        return update_trigger(
             self.updater(name),
             name,
             self.clock,
@@ -424,7 +424,9 @@ class Session:
     ) -> Receipt:
         """promote, rollback, freeze or thaw, or what is signed: the same walk."""
         updater = operations()[name]()
-        trigger = ordered(updater, dataset, params or {}, self.clock, actor=actor or default_actor(), reason=reason)
+        trigger = operation_trigger(
+            updater, dataset, params or {}, self.clock, actor=actor or default_actor(), reason=reason
+        )
         return run(trigger, updater, self.ports(trigger.dataset))
 
     def resume(

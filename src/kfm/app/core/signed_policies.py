@@ -156,11 +156,11 @@ def take_first(session: Installed, dataset: str) -> None:
 def _take(session: Installed, op: str, dataset: str, ref: str) -> None:
     from kfm.engine.run import run
     from kfm.engine.stage_results import Warrant
-    from kfm.scheduling.triggers import ordered
+    from kfm.scheduling.triggers import operation_trigger
 
     updater = RULED[op]()
     params = {"ref": ref, "to": session.objects.put(current(session, ref))}
-    trigger = ordered(updater, dataset, params, session.clock, actor=ACTOR, reason="as it is first used")
+    trigger = operation_trigger(updater, dataset, params, session.clock, actor=ACTOR, reason="as it is first used")
     ports = msgspec.structs.replace(session.ports(dataset), authority=lambda *_about: Warrant())
     try:
         run(trigger, updater, ports)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kfm.engine.protected.protection import Protection
     from kfm.model.ports import Log
     from kfm.sources.decompression import Wrapping
-    from kfm.sources.s3 import Store
+    from kfm.sources.s3 import S3Store
     from kfm.sources.source_secrets import Secrets
 
 
@@ -51,14 +51,14 @@ class Reach:
         reader = self._reader(uri)
         sources = declared.sources if declared is not None else {}
         if any(source.headers or source.query for source in sources.values()):
-            from kfm.sources.source_secrets import Revealing
+            from kfm.sources.source_secrets import SecretSource
 
-            reader = Revealing(reader, lambda name: self._secrets_of(sources.get(name)))
+            reader = SecretSource(reader, lambda name: self._secrets_of(sources.get(name)))
         if any(source.is_packed for source in sources.values()):
-            from kfm.sources.decompression import Unpacking
+            from kfm.sources.decompression import UnpackSource
 
             look, time = partial(self._look, dataset), self._clock.monotonic
-            reader = Unpacking(
+            reader = UnpackSource(
                 reader, lambda name: _wrapped(sources.get(name)), look, in_memory=self._dry, monotonic=time
             )
         return reader
@@ -74,9 +74,9 @@ class Reach:
         retries = self._resolved.config.network.retries
         if not retries or scheme in ("", "file"):
             return reader
-        from kfm.sources.retry import Patient
+        from kfm.sources.retry import RetrySource
 
-        return Patient(reader, retries, self._clock, self._tell)
+        return RetrySource(reader, retries, self._clock, self._tell)
 
     def _tell(self, source: str, attempt: int, wait_ms: int, problem: KfmError) -> None:
         self._log.event("source.retried", source=source or "unnamed", attempt=attempt, wait_ms=wait_ms, error=problem)
@@ -90,16 +90,16 @@ class Reach:
     def _secret(self, reference: str) -> Secret:
         return self._resolved.secret(reference, env=os.environ, shortest=1)
 
-    def _store(self, bucket: str) -> Store:
+    def _store(self, bucket: str) -> S3Store:
         from kfm.config.s3_settings import BucketConfig
-        from kfm.sources.s3 import Keys, Store
+        from kfm.sources.s3 import S3Keys, S3Store
 
         said = self._resolved.config.s3.get(bucket, BucketConfig())
         keys = None
         if said.access_key:
             token = self._secret(said.session_token) if said.session_token else None
-            keys = Keys(self._secret(said.access_key), self._secret(said.secret_key), token)
-        return Store(said.endpoint, said.region, keys)
+            keys = S3Keys(self._secret(said.access_key), self._secret(said.secret_key), token)
+        return S3Store(said.endpoint, said.region, keys)
 
     def _look(self, dataset: str, digest: str) -> None:
         """Labels are on what is stored. One on the bytes of an archive says something of all that is in it, and nothing

@@ -17,7 +17,7 @@ from kfm.model.backfill_plan import PREFIX
 from kfm.model.preview_records import preview_of
 from kfm.model.records import FetchRequest, Receipt, Trigger
 from kfm.model.run_overrides import overrides_of
-from kfm.scheduling.polling import Timetable, note, shared
+from kfm.scheduling.polling import Timetable, merge_polls, note
 
 
 class Watch:
@@ -42,7 +42,7 @@ class Watch:
         self._polled = polled
         self._watched = frozenset(datasets)
         self._debounce_ms = round(session.config.watch.debounce_s * 1000)
-        self._polls = shared(self._sources(datasets))
+        self._polls = merge_polls(self._sources(datasets))
         self._table = self._timetable()
         self._wait: dict[str, int] = {}  # datasets that failed or are frozen: not before this
         self._failures: dict[str, int] = {}
@@ -57,7 +57,7 @@ class Watch:
     def follow(self, polled: Callable[[str, str], bool]) -> None:
         """Others are to be looked at from here on; if they are the same, each keeps its time."""
         self._polled = polled
-        polls = shared(self._sources(sorted(self._watched)))
+        polls = merge_polls(self._sources(sorted(self._watched)))
         if polls != self._polls:
             self._polls = polls
             self._table = self._timetable()

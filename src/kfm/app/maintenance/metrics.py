@@ -10,9 +10,9 @@ from kfm.app.runs.due_schedules import shown
 from kfm.app.runs.freshness import freshness
 from kfm.clock import parse_instant, rfc3339
 from kfm.delivery.public_runs import public_run
-from kfm.projections.signals import Facts, Metric, ended_as, exposition, signals
+from kfm.projections.signals import Metric, RunFacts, exposition, final_state, signals
 from kfm.scheduling.freshness_rules import length_ms
-from kfm.scheduling.pool_slots import standing
+from kfm.scheduling.pool_slots import pool_status
 from kfm.store.process_identity import is_held
 
 if TYPE_CHECKING:
@@ -35,14 +35,14 @@ def events(session: Session, datasets: Sequence[str], *, after: int = 0, limit: 
                 yield from signals(run, _facts(session, entry, run.before, run.finished_at))
 
 
-def _facts(session: Session, entry: LedgerEntry, before: str, finished_at: str) -> Facts:
+def _facts(session: Session, entry: LedgerEntry, before: str, finished_at: str) -> RunFacts:
     ledger, declared = session.state.ledger, session.config.datasets.get(entry.dataset)
     measured = ledger.telemetry(entry.run_id)
     version = ledger.version(entry.dataset, before) if before else None
     said = declared.freshness if declared is not None else None
     ended_ms, latency_ms = parse_instant(finished_at, "a run"), measured.latency_ms if measured is not None else 0
     made_at = version.created_at if version is not None else ""
-    return Facts(
+    return RunFacts(
         emitter=entry.operator,
         latency_ms=latency_ms,
         wait_ms=measured.pool_wait_ms if measured is not None else 0,
@@ -66,7 +66,7 @@ def _lifecycle(session: Session) -> Metric:
     found: Counter[tuple[str, str]] = Counter()
     for entry in session.state.ledger.entries():
         bad = entry.outcome in ("failed", "held", "denied", "escalated", "abandoned", "cancelled")
-        state = ended_as(entry.outcome, "FAILED" if bad else "SUCCESS")
+        state = final_state(entry.outcome, "FAILED" if bad else "SUCCESS")
         if state != "queued":
             found[entry.dataset, state] += 1
     found.update((run.dataset, "started") for run in session.state.runs.unfinished())
@@ -93,7 +93,7 @@ def _pools(session: Session) -> Iterator[Metric]:
     now_ms = session.clock.now_ms()
     waits, held = [], []
     for name in sorted(session.config.pools):
-        now = standing(session.state.leases.below(f"pool/{name}"), now_ms, is_held)
+        now = pool_status(session.state.leases.below(f"pool/{name}"), now_ms, is_held)
         longest = max((now_ms - claim.since_ms for claim in now.waiting), default=0)
         waits.append(({"pool": name}, float(longest)))
         held.append(({"pool": name}, float(len(now.held))))

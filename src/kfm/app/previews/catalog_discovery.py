@@ -15,8 +15,8 @@ from kfm.model.reports.discovered_datasets import CatalogKind, Discovery, Findin
 from kfm.model.secret_refs import key_in_clear
 from kfm.parsing.characters import is_printable, printable
 from kfm.sources import open_source
-from kfm.sources.catalogs.catalog_kinds import discovered
-from kfm.sources.catalogs.crawl import MOST_BYTES, Body, address, is_remote
+from kfm.sources.catalogs.catalog_kinds import read_catalog
+from kfm.sources.catalogs.crawl import MOST_BYTES, PageBody, address, is_remote
 from kfm.sources.urls import parse
 
 
@@ -45,9 +45,9 @@ class _Outside:
             now_ms=session.clock.now_ms(),
         )
 
-    def get(self, uri: str) -> Body:
+    def get(self, uri: str) -> PageBody:
         ref = open_source(uri).fetch(replace(self._request, uri=uri), None, self._session.objects).ref
-        return Body(ref.content_hash, ref.media_type, self._session.objects.read(ref.content_hash))
+        return PageBody(ref.content_hash, ref.media_type, self._session.objects.read(ref.content_hash))
 
     def folder(self, uri: str) -> list[str] | None:
         """No link is followed, here or on the way: what it leads to is not what is offered."""
@@ -73,7 +73,7 @@ class _Outside:
 
 def discover(session: Session, source: str, kind: CatalogKind | None, most_pages: int) -> Discovery:
     """What is there, and of each file whether it is read already."""
-    found = discovered(_Outside(session), _start(source), kind, most_pages)
+    found = read_catalog(_Outside(session), _start(source), kind, most_pages)
     reading = _reading(session)
     taken = set(session.config.datasets)
     findings = []

@@ -167,10 +167,10 @@ def _names(session: Session, version: str) -> Iterator[str]:
 def _statement(
     what: str, envelope: bytes, keys: Trusted, dataset: str, version: str, receipts: dict[str, str]
 ) -> Check:
-    from kfm.projections.attestations import PROVENANCE, verified
+    from kfm.projections.attestations import PROVENANCE, verify_envelope
 
     try:
-        said = verified(envelope, keys.public, version)
+        said = verify_envelope(envelope, keys.public, version)
     except KfmError as problem:
         return Check(what=what, state="unsigned", found=problem.message)
     if not dataset or any(subject.name == dataset_uri(dataset) for subject in said.subject):
@@ -200,7 +200,7 @@ def verify_bundle(lines: Iterable[bytes], keys: Trusted) -> list[Check]:
     """Envelopes from a file, one a line: who signed them, and about what."""
     from kfm.crypto.envelopes import unwrap
     from kfm.projections.attestations import PAYLOAD
-    from kfm.projections.attestations import Statement as Read
+    from kfm.projections.attestations import InTotoStatement as Read
 
     checks = []
     for number, line in enumerate((line for line in lines if line.strip()), 1):

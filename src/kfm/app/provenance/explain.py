@@ -20,8 +20,8 @@ from kfm.model.names import is_digest
 from kfm.model.public_run import PublicInput, PublicRun
 from kfm.parsing.characters import printable
 from kfm.projections.artifacts import published_path
-from kfm.projections.explanation import Account as Account
-from kfm.projections.explanation import Subject, account, as_text
+from kfm.projections.explanation import Explanation as Explanation
+from kfm.projections.explanation import ExplanationSubject, as_text, build_explanation
 
 if TYPE_CHECKING:
     from kfm.app.core.session import Session
@@ -31,11 +31,11 @@ LOOKED_AT = 2000  # runs of a dataset in which a good one is looked for
 _PUBLIC_FILE = re.compile(r"(?:^|/)(datasets/([^/]+)/versions/([0-9a-f]{16})/.+)$")
 
 
-def explain(session: Session, text: str) -> tuple[Account, list[PublicRun]]:
+def explain(session: Session, text: str) -> tuple[Explanation, list[PublicRun]]:
     return tell_of(session, find_thing(session, text))
 
 
-def written(told: Account, runs: list[PublicRun], form: str) -> str:
+def written(told: Explanation, runs: list[PublicRun], form: str) -> str:
     """As text, as a page, or as a chart in Mermaid."""
     if form == "html":
         from kfm.projections.explanation_page import page
@@ -64,7 +64,7 @@ def write_page(path: str, text: str) -> str:
     return where
 
 
-def tell_of(session: Session, thing: Thing) -> tuple[Account, list[PublicRun]]:
+def tell_of(session: Session, thing: Thing) -> tuple[Explanation, list[PublicRun]]:
     """The account, and the records it is made of, what is oldest first."""
     with session.state.reading():
         maker, digest = _maker(session, thing)
@@ -73,8 +73,8 @@ def tell_of(session: Session, thing: Thing) -> tuple[Account, list[PublicRun]]:
         dataset = first.dataset
         version = thing.version or (first.version if thing.kind != "run" else "")
         published = _published(session, dataset, version) if version else None
-        told = account(
-            Subject(
+        told = build_explanation(
+            ExplanationSubject(
                 thing=thing.name,
                 kind=thing.kind,
                 dataset=dataset,

@@ -20,7 +20,7 @@ from kfm.delivery.public_runs import entry_of, public_run
 from kfm.errors import EXIT_CODES, KfmError, Refused
 from kfm.model.public_run import PublicRun
 from kfm.model.records import Receipt, Record, RefEntry, Run
-from kfm.projections.live_versions import standing
+from kfm.projections.live_versions import live_versions
 
 if TYPE_CHECKING:
     from kfm.app.core.session import Session
@@ -350,7 +350,7 @@ def _of_version(session: Session, dataset: str, version: str) -> Iterator[Reason
     if version == published:
         return
     was = [move for move in moves if move.after == version]
-    if was and version in standing(moves, session.retention(dataset)):
+    if was and version in live_versions(moves, session.retention(dataset)):
         return
     if was:
         after = next((move for move in moves if move.n > was[-1].n), None)

@@ -26,7 +26,7 @@ from kfm.model.records import Receipt, RefEntry, RefMove, SourceRef
 from kfm.operations.key_operations import ORDERS
 from kfm.operations.ref_moves import NOTHING
 from kfm.parsing.characters import printable
-from kfm.scheduling.triggers import DAY_MS, ordered
+from kfm.scheduling.triggers import DAY_MS, operation_trigger
 
 if TYPE_CHECKING:
     from kfm.app.core.session import Session
@@ -107,7 +107,7 @@ def _asked(
 
     at = now(session)
     updater = operations()[operation]()
-    trigger = ordered(updater, dataset, dict(params), session.clock, actor="", reason=reason)
+    trigger = operation_trigger(updater, dataset, dict(params), session.clock, actor="", reason=reason)
     ref, target = updater.aim(trigger, _Looking(session))
     if ref.content_hash == target:
         return None

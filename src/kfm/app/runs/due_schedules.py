@@ -20,7 +20,7 @@ from kfm.model.records import Trigger
 from kfm.model.schedules import Schedule, Tick
 from kfm.parsing.characters import printable
 from kfm.parsing.record_shape import nearest
-from kfm.scheduling.dependent_triggers import Family
+from kfm.scheduling.dependent_triggers import DependencyGraph
 from kfm.scheduling.schedule_ticks import acted_on, is_cron, look_ms, next_ms, upcoming, zone
 from kfm.scheduling.tick_claims import GRACE_MS, claim, older_runs
 from kfm.scheduling.tick_claims import is_paused as is_paused
@@ -190,7 +190,7 @@ class Ticker:
         schedules = schedules_of(session.resolved)
         self._schedules = {each.id: each for each in schedules if each.dataset in watched}
         self._on_events = [each for each in self._schedules.values() if each.on == "event"]
-        self._family = Family(list(self._schedules.values()), dependencies(session.resolved, schedules))
+        self._family = DependencyGraph(list(self._schedules.values()), dependencies(session.resolved, schedules))
         self._below: dict[str, list[Schedule]] = {}  # by dataset: what its runs may ask for
         for each in self._schedules.values():
             own = (each.dataset,) if each.on == "anomaly" else ()

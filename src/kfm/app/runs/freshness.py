@@ -14,7 +14,7 @@ from kfm.model.operation_target import REF
 from kfm.model.preview_records import PREVIEW, preview_of
 from kfm.model.records import DatasetVersion, LedgerEntry, RefEntry
 from kfm.model.reports.freshness_record import Freshness, Verdict
-from kfm.scheduling.freshness_rules import MINUTE_MS, Ended, Spell, blame, deadline_ms, length_ms, spells
+from kfm.scheduling.freshness_rules import MINUTE_MS, EndedRun, Spell, blame, deadline_ms, length_ms, spells
 from kfm.scheduling.triggers import is_of_preview
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _spells(session: Session, seen: _Seen, name: str, since_ms: int, now_ms: int
         if at_ms <= since_ms:
             break
         if entry.op_type == "ingest" and not (seen.previewed and is_of_preview(session.state, entry)):
-            ended.append(Ended(at_ms, entry.outcome, public and _made(entry, name)))
+            ended.append(EndedRun(at_ms, entry.outcome, public and _made(entry, name)))
     yield from spells(since_ms, now_ms, ended)
     yield from seen.always
     yield from seen.spells.get(name, ())

@@ -14,7 +14,7 @@ from kfm.model.canonical import canonical
 from kfm.model.keys import digest
 from kfm.model.records import Difference, Effect, RefEntry
 from kfm.projections.artifacts import pointer_path, published_path, version_path
-from kfm.projections.live_versions import pointer_of, standing
+from kfm.projections.live_versions import live_versions, pointer_of
 
 Problems = list[tuple[str, KfmError]]
 
@@ -28,7 +28,7 @@ def published_datasets(session: Session) -> list[str]:
 def differences(session: Session, dataset: str) -> list[Difference]:
     """Where the outside is not what the refs say: what is missing, altered, or not known to be there at all."""
     moves = list(session.state.refs.history(f"published/{dataset}"))
-    stay = standing(moves, session.retention(dataset))
+    stay = live_versions(moves, session.retention(dataset))
     expected = {path: digest for path, digest, _ in expected_files(session, dataset)}
     if session.config.pages:
         from kfm.app.core.pages_sink import expected_page
@@ -40,7 +40,7 @@ def differences(session: Session, dataset: str) -> list[Difference]:
 def expected_files(session: Session, dataset: str) -> Iterator[tuple[str, str, str]]:
     """Every file of a dataset that belongs outside: its path, its digest, and the version it is of."""
     moves = list(session.state.refs.history(f"published/{dataset}"))
-    for version in standing(moves, session.retention(dataset)):
+    for version in live_versions(moves, session.retention(dataset)):
         for entry in manifests.entries(session.objects, version):
             yield published_path(dataset, version, entry), entry.digest, version
         yield f"{version_path(dataset, version)}.ndjson", listed(session.objects, version)[0], version
@@ -84,7 +84,7 @@ def repair(session: Session, dataset: str) -> tuple[list[Difference], list[Effec
     session.publisher.trace.clear()
     if found:
         foreign = [difference.path for difference in found if difference.kind == "foreign"]
-        gone = _gone(dataset, moves, standing(moves, keep)) or ([] if moves else [f"datasets/{dataset}"])
+        gone = _gone(dataset, moves, live_versions(moves, keep)) or ([] if moves else [f"datasets/{dataset}"])
         unknown = [path for path in foreign if path.count("/") == 3]  # a version that no ref ever led to
         telling.clear(foreign, list(dict.fromkeys([*gone, *unknown])))
         if any(difference.kind != "foreign" for difference in found) and label_match.are_right(session):

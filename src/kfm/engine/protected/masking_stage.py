@@ -30,7 +30,7 @@ from kfm.model.masks import MaskingPolicy
 from kfm.model.records import DataContract, Layout, SourceRef, Standing
 from kfm.parsing.encodings import codec_of
 from kfm.parsing.strict_json import decode
-from kfm.projections.live_versions import standing as still_public
+from kfm.projections.live_versions import live_versions as still_public
 
 FORMATS = ("csv", "ndjson", "geojson")
 ROUGH = 5  # the resolution from which on cells say something, where no label and no policy gives one

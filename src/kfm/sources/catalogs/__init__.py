@@ -1,1 +1,1 @@
-"""Reading what others say they have: STAC, DCAT and listings of folders."""
+"""Readers of other publishers' catalogs: STAC, DCAT and folder listings."""

@@ -1,4 +1,4 @@
-"""From an address to what is found there: which kind of catalog it is, and the reader of that kind."""
+"""Find out which kind of catalog an address holds, and read it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from kfm.errors import BadInput
 from kfm.model.reports.discovered_datasets import CatalogKind, Discovery
 from kfm.parsing.strict_json import decode
 from kfm.sources.catalogs import dcat_catalog, folder_index, stac_catalog
-from kfm.sources.catalogs.crawl import Body, Crawl, Outside, shown
+from kfm.sources.catalogs.crawl import Crawl, PageBody, PageFetcher, shown
 
 
-def discovered(outside: Outside, source: str, kind: CatalogKind | None, most_pages: int) -> Discovery:
-    """What is there now. None: the first document says which kind it is."""
+def read_catalog(outside: PageFetcher, source: str, kind: CatalogKind | None, most_pages: int) -> Discovery:
+    """Read the catalog at `source` and return its findings. With `kind` None, the first document decides the kind."""
     crawl = Crawl(outside, source, most_pages)
     names = crawl.folder(source)
     if names is not None:
@@ -22,12 +22,12 @@ def discovered(outside: Outside, source: str, kind: CatalogKind | None, most_pag
         found = kind or _kind(first, source)
         if found == "listing":
             if not folder_index.is_listing(first):
-                raise BadInput(f"{shown(source)} is no listing of a folder", hint="leave --kind out")
+                raise BadInput(f"{shown(source)} is not a folder listing", hint="leave --kind out")
             findings = folder_index.read_pages(crawl, source, first)
         else:
             value = decode(first.body, shown(source))
             if not isinstance(value, dict):
-                raise BadInput(f"{shown(source)} is no document of a catalog", hint="name one of STAC or DCAT")
+                raise BadInput(f"{shown(source)} is not a catalog document", hint="name a STAC or DCAT document")
             read = {
                 "stac": stac_catalog.read_static,
                 "stac-api": stac_catalog.read_api,
@@ -43,7 +43,7 @@ def discovered(outside: Outside, source: str, kind: CatalogKind | None, most_pag
     )
 
 
-def _kind(first: Body, source: str) -> CatalogKind:
+def _kind(first: PageBody, source: str) -> CatalogKind:
     if folder_index.is_listing(first):
         return "listing"
     value = decode(first.body, shown(source))
@@ -53,6 +53,6 @@ def _kind(first: Body, source: str) -> CatalogKind:
         if dcat_catalog.is_dcat(value):
             return "dcat"
     raise BadInput(
-        f"{shown(source)} is no catalog that is known here",
-        hint="name a STAC catalog or API, a DCAT catalog or a listing of a folder; --kind says which",
+        f"{shown(source)} is not a catalog that KFM can read",
+        hint="name a STAC catalog or API, a DCAT catalog or a folder listing; --kind chooses the reader",
     )

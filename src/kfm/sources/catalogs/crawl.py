@@ -1,7 +1,7 @@
-"""A bounded walk over documents of one origin. Whatever a server answers, it ends, and stays where it began.
+"""Read the documents of one origin within bounds: the crawl ends and stays at its origin, whatever a server answers.
 
-Pages are read only from the origin of the first one, or below its folder. Files that a page speaks of may lie
-elsewhere: they are noted and never fetched.
+Pages are read only from the origin of the first page, or below its folder. Files that a page names may be elsewhere:
+they are recorded and never fetched.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ from kfm.model.secret_refs import key_in_clear
 from kfm.parsing.characters import is_printable, printable
 from kfm.parsing.strict_json import decode
 from kfm.sources import scheme_of
-from kfm.sources.urls import Location, parse
+from kfm.sources.urls import ParsedUrl, parse
 
-MOST_BYTES = 16 << 20  # of one page
-MOST_ALTOGETHER = 256 << 20  # of all of them
+MOST_BYTES = 16 << 20  # largest page
+MOST_ALTOGETHER = 256 << 20  # all pages together
 MOST_OFFERS = 100_000
 
 
-class Body(NamedTuple):
-    """What lies at an address."""
+class PageBody(NamedTuple):
+    """The content of one address."""
 
     digest: str
     media_type: str
     body: bytes
 
 
-class Outside(Protocol):
-    """How pages are fetched: with the rules of the installation for its sources."""
+class PageFetcher(Protocol):
+    """Fetches pages under the installation's rules for sources."""
 
-    def get(self, uri: str) -> Body: ...
+    def get(self, uri: str) -> PageBody: ...
 
     def folder(self, uri: str) -> list[str] | None:
-        """The names in a folder of this machine, those of folders with a slash at the end; None: it is none."""
+        """Return the names in a local folder, subfolders with a final slash; None if `uri` is not a folder."""
 
 
 class Crawl:
-    """What was read so far, and the bounds."""
+    """The pages read so far, and the limits."""
 
-    def __init__(self, outside: Outside, start: str, most_pages: int) -> None:
+    def __init__(self, outside: PageFetcher, start: str, most_pages: int) -> None:
         self._outside = outside
         self._most = most_pages
         self._read = 0
@@ -53,14 +53,14 @@ class Crawl:
         self.pages: dict[str, Page] = {}
         self.skipped: Counter[str] = Counter()
 
-    def page(self, uri: str) -> Body:
-        """Each address is read once: whoever is sent to it a second time goes in a circle."""
+    def page(self, uri: str) -> PageBody:
+        """Fetch a page. Each address is read once; a second request for it is a loop and raises Refused."""
         if uri in self.pages:
-            raise Refused(f"{shown(uri)} leads in a circle", hint="ask whoever serves it")
+            raise Refused(f"{shown(uri)} links back to itself", hint="ask the server's operator")
         if len(self.pages) >= self._most:
             raise Refused(
                 f"{shown(self.start)} has more than {self._most} pages",
-                hint="name a part of it, or let more be read with --pages",
+                hint="name a part of it, or raise --pages",
             )
         found = self._outside.get(uri)
         self._read += len(found.body)
@@ -78,11 +78,13 @@ class Crawl:
     def document(self, uri: str) -> dict[str, Any]:
         value = decode(self.page(uri).body, shown(uri))
         if not isinstance(value, dict):
-            raise BadInput(f"{shown(uri)} is no document of a catalog", hint="name a STAC, DCAT or listing document")
+            raise BadInput(f"{shown(uri)} is not a catalog document", hint="name a STAC, DCAT or listing document")
         return value
 
     def may_follow(self, uri: str) -> bool:
-        """Is this a page of the same origin, or below the same folder, that nobody read yet?"""
+        """Say whether an address is an unread page of the same origin, or below the same folder; count it as skipped if
+        not.
+        """
         if uri in self.pages:
             self.skipped["read already"] += 1
             return False
@@ -95,7 +97,7 @@ class Crawl:
         return True
 
     def at(self, base: str, href: object) -> str:
-        """Where a link leads; empty, and counted, if that is nowhere we would go."""
+        """Return the address of a link, or "" (counted as skipped) if the crawl does not go there."""
         if not isinstance(href, str) or not href or not is_printable(href):
             self.skipped["no address"] += 1
             return ""
@@ -108,7 +110,7 @@ class Crawl:
         return found
 
     def offered(self, base: str, href: object) -> str:
-        """Where a file is said to be; empty, and counted, if no source could be declared for it."""
+        """Return the address of a file, or "" (counted as skipped) if no source could be declared for it."""
         uri = self.at(base, href)
         if uri and key_in_clear(uri):
             self.skipped["holds a key"] += 1
@@ -117,7 +119,7 @@ class Crawl:
 
 
 class Group:
-    """A finding while it is put together."""
+    """A finding under construction."""
 
     def __init__(self, name: str, page: str) -> None:
         self.name = name
@@ -139,16 +141,16 @@ class Group:
         known = self.offers.get(plain)
         if known is not None and known.uri == uri:
             if known != offer:
-                raise Refused(f"{shown(self.page)} says two things of one file", hint="ask whoever serves it")
+                raise Refused(f"{shown(self.page)} describes one file in two ways", hint="ask the server's operator")
             return
-        if known is not None:  # another file, whose name is the same in our letters
+        if known is not None:  # a different file whose name becomes the same slug
             plain = named(f"{plain}-2", uri, self.offers)
             offer = Offer(plain, uri, offer.media_type, offer.size, offer.digest)
         self.offers[plain] = offer
 
 
 def finish(groups: list[Group], kind: Any, crawl: Crawl) -> list[Finding]:
-    """In the order of their names, which are settled here: the same pages give the same findings."""
+    """Return the findings sorted by name, with unique names: the same pages give the same findings."""
     if sum(len(group.offers) for group in groups) > MOST_OFFERS:
         raise Refused(f"{shown(crawl.start)} has more than {MOST_OFFERS} files", hint="name a part of it")
     taken: set[str] = set()
@@ -178,17 +180,18 @@ def is_remote(uri: str) -> bool:
 
 
 def shown(uri: str) -> str:
-    """For people: without the query, which may hold a key."""
+    """Return an address for messages, without its query, which may hold a key."""
     return parse(uri).shown() if is_remote(uri) else printable(uri, 200)
 
 
-def address(location: Location) -> str:
+def address(location: ParsedUrl) -> str:
     return f"{location.scheme}://{location.authority}{location.target}"
 
 
 def _resolved(base: str, href: str, below: str) -> str:
-    """A link seen at `base`. From a folder of this machine nothing leads to another folder of it, and from a server
-    nothing leads to this machine."""
+    """Resolve a link seen at `base`, or return "". A local folder links only below itself; a server never links to this
+    machine.
+    """
     scheme = scheme_of(href)
     if scheme and scheme not in ("http", "https"):
         return ""
@@ -214,7 +217,7 @@ def number(value: object) -> float | None:
 
 
 def box(value: object) -> tuple[float, ...]:
-    """West, south, east, north; empty if it is not on the globe."""
+    """Return west, south, east and north, or () if the box is not on the globe."""
     if not isinstance(value, list) or len(value) not in (4, 6):
         return ()
     numbers = [number(each) for each in value]

@@ -1,7 +1,7 @@
-"""DCAT as JSON-LD, or as the `data.json` of DCAT-US. A dataset is a finding, what can be downloaded of it an offer.
+"""Read DCAT as JSON-LD or as the `data.json` of DCAT-US. Each dataset is a finding, each download an offer.
 
-Terms are known by their last part (`dcat:distribution`, `distribution`), and nodes that are only named are looked up
-in the graph of the document. No context is fetched.
+A term is recognized by its last part (`dcat:distribution`, `distribution`). A node that is only referenced is looked up
+in the graph of the document. No JSON-LD context is fetched.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kfm.errors import BadInput
 from kfm.model.reports.discovered_datasets import Finding, words
 from kfm.sources.catalogs.crawl import Crawl, Group, finish, shown
 
-_MEDIA = "media-types/"  # of the IRIs that IANA has for them
+_MEDIA = "media-types/"  # in the IRIs that IANA assigns to media types
 MOST_DEEP = 8
 
 
@@ -49,7 +49,7 @@ def _dataset(crawl: Crawl, uri: str, node: dict[str, Any], nodes: dict[str, Any]
     title = _text(node, "title")
     name = title or _text(node, "identifier") or (str(node.get("@id")) if isinstance(node.get("@id"), str) else "")
     if not name:
-        raise BadInput(f"{shown(uri)} has a dataset without title and identifier", hint="ask whoever serves it")
+        raise BadInput(f"{shown(uri)} has a dataset without title and identifier", hint="ask the server's operator")
     group = Group(name, uri)
     group.title, group.description = words(title, 200), words(_text(node, "description"), 1000)
     group.license = words(_text(node, "license"), 100)
@@ -87,7 +87,7 @@ def _media_type(text: str) -> str:
 
 
 def _next(crawl: Crawl, uri: str, value: dict[str, Any]) -> str:
-    """The next part of a list that is served in parts, as Hydra says it."""
+    """Return the address of the next part of a paged list (Hydra), or ""."""
     for node in _nodes(value, 0):
         if {"PartialCollectionView", "PagedCollection"} & _kinds(node):
             said = _text(node, "next") or _text(node, "nextPage")
@@ -95,12 +95,12 @@ def _next(crawl: Crawl, uri: str, value: dict[str, Any]) -> str:
             if there and (there in crawl.pages or crawl.may_follow(there)):
                 return there
             if said:
-                raise BadInput(f"{shown(uri)} goes on at another place", hint="ask whoever serves it")
+                raise BadInput(f"{shown(uri)} continues at another server", hint="ask the server's operator")
     return ""
 
 
 def _nodes(value: object, depth: int) -> Iterator[dict[str, Any]]:
-    """Every object of the document that is not too deep inside; those outside first."""
+    """Yield every object of the document up to a depth of MOST_DEEP, outer objects first."""
     if depth > MOST_DEEP:
         return
     if isinstance(value, list):
@@ -123,7 +123,7 @@ def _all(node: dict[str, Any], wanted: str) -> list[Any]:
 
 
 def _whole(value: object, nodes: dict[str, Any]) -> dict[str, Any] | None:
-    """A node, also where only its name stands."""
+    """Return a node; a reference is looked up in `nodes`. Return None if there is no such node."""
     if isinstance(value, str):
         value = {"@id": value}
     if not isinstance(value, dict):

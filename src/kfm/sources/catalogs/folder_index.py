@@ -1,6 +1,6 @@
-"""Listings of folders, as web servers write them, and folders of this machine. A folder is a finding, a file an offer.
+"""Read folder listings of web servers, and local folders. Each folder is a finding, each file an offer.
 
-Nothing is taken that does not lie in the folder itself: no link upward, aside or elsewhere, however it is spelled.
+Only names inside the listed folder count: no link upward, sideways or to another server, however it is spelled.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from kfm.errors import BadInput
 from kfm.model.reports.discovered_datasets import Finding
 from kfm.parsing.characters import is_printable
-from kfm.sources.catalogs.crawl import Body, Crawl, Group, finish, is_remote, shown
+from kfm.sources.catalogs.crawl import Crawl, Group, PageBody, finish, is_remote, shown
 from kfm.sources.urls import parse
 
 MEDIA_TYPES = {
@@ -34,16 +34,16 @@ class _Links(HTMLParser):
             self.found.append(href)
 
 
-def is_listing(found: Body) -> bool:
+def is_listing(found: PageBody) -> bool:
     essence = found.media_type.partition(";")[0].strip().lower()
     start = found.body[:1024].lstrip().lower()
     return essence in ("text/html", "application/xhtml+xml") or start.startswith((b"<!doctype html", b"<html"))
 
 
-def read_pages(crawl: Crawl, uri: str, first: Body) -> list[Finding]:
-    """A page of links, and those of the folders in it."""
+def read_pages(crawl: Crawl, uri: str, first: PageBody) -> list[Finding]:
+    """Return the findings of a page of links and of the folders below it."""
     groups: list[Group] = []
-    waiting: deque[tuple[str, Body | None]] = deque([(uri, first)])
+    waiting: deque[tuple[str, PageBody | None]] = deque([(uri, first)])
     while waiting:
         here, found = waiting.popleft()
         if found is None:
@@ -51,7 +51,7 @@ def read_pages(crawl: Crawl, uri: str, first: Body) -> list[Finding]:
                 continue
             found = crawl.page(here)
             if not is_listing(found):
-                raise BadInput(f"{shown(here)} is no listing of a folder", hint="ask whoever serves it")
+                raise BadInput(f"{shown(here)} is not a folder listing", hint="ask the server's operator")
         folder = _folder(here)
         group = Group(_name(folder), here)
         for name in _names(crawl, folder, found.body):
@@ -81,16 +81,16 @@ def _add(group: Group, name: str, uri: str) -> None:
 
 
 def _names(crawl: Crawl, folder: str, body: bytes) -> list[str]:
-    """What lies in the folder itself, as it is spelled in the address; of a folder with its slash."""
+    """Return the names inside the folder as the links spell them; a subfolder ends with a slash."""
     reader = _Links()
     reader.feed(body.decode("utf-8", "replace"))
     found = []
     for href in reader.found:
-        if href.startswith(("?", "#")):  # another order of the same
+        if href.startswith(("?", "#")):  # the same list in another order
             continue
         there = crawl.at(folder, href)
         name = there.removeprefix(folder)
-        if not there or there == folder or folder.startswith(there):  # the way up
+        if not there or there == folder or folder.startswith(there):  # a link to the parent folder
             continue
         plain = unquote(name).removesuffix("/")
         inside = there.startswith(folder) and "?" not in name and is_printable(plain)
@@ -102,7 +102,7 @@ def _names(crawl: Crawl, folder: str, body: bytes) -> list[str]:
 
 
 def _folder(uri: str) -> str:
-    """The folder a page lists: a name without a dot is taken for one whose slash was left out."""
+    """Return the folder that a page lists. A last part without a dot is a folder whose slash was left out."""
     path = uri.partition("?")[0].partition("#")[0]
     if path.endswith("/"):
         return path

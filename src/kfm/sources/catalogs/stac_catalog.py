@@ -1,4 +1,4 @@
-"""STAC: a static catalog by its links, an API by its pages. A collection is a finding, a file of its items an offer."""
+"""Read STAC: a static catalog by its links, an API by its pages. Each collection is a finding, each asset an offer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kfm.model.reports.discovered_datasets import Finding, words
 from kfm.sources.catalogs.crawl import Crawl, Group, box, finish, shown
 
 _API = "https://api.stacspec.org/"
-_ASIDE = frozenset({"thumbnail", "overview", "metadata"})  # roles of files that are about the data
+_ASIDE = frozenset({"thumbnail", "overview", "metadata"})  # roles of assets that describe the data
 
 
 def is_stac(value: dict[str, Any]) -> bool:
@@ -33,7 +33,7 @@ def _is_items(value: dict[str, Any]) -> bool:
 
 
 class _Groups:
-    """Items by their collection; one without is a finding of its own."""
+    """Items by collection. An item without a collection is a finding of its own."""
 
     def __init__(self, crawl: Crawl) -> None:
         self.crawl = crawl
@@ -60,7 +60,7 @@ class _Groups:
         of = said if isinstance(said, str) and said else within
         group = self.all.setdefault(of or name, Group(of or name, uri))
         if self._items.setdefault((of, name), uri) != uri:
-            raise Refused(f"{shown(uri)} says two things of one item", hint="ask whoever serves it")
+            raise Refused(f"{shown(uri)} describes one item in two ways", hint="ask the server's operator")
         if not of:
             properties = value.get("properties")
             said = properties if isinstance(properties, dict) else {}
@@ -84,7 +84,7 @@ def read_static(crawl: Crawl, uri: str, value: dict[str, Any]) -> list[Finding]:
             said = crawl.document(here)
         kind = said.get("type")
         if not isinstance(said.get("stac_version"), str) or kind not in ("Catalog", "Collection", "Feature"):
-            raise BadInput(f"{shown(here)} is no document of STAC", hint="ask whoever serves it")
+            raise BadInput(f"{shown(here)} is not a STAC document", hint="ask the server's operator")
         if kind == "Feature":
             groups.item(here, said, within)
             continue
@@ -103,14 +103,18 @@ def read_api(crawl: Crawl, uri: str, value: dict[str, Any]) -> list[Finding]:
     else:
         data = _links(crawl, uri, value, ("data",))
         if len(data) != 1 or not crawl.may_follow(data[0]):
-            raise BadInput(f"{shown(uri)} has no one link to its collections", hint="ask whoever serves it")
+            raise BadInput(
+                f"{shown(uri)} does not have exactly one link to its collections", hint="ask the server's operator"
+            )
         for here, page in _pages(crawl, data[0], crawl.document(data[0])):
             listed = page.get("collections")
             if not isinstance(listed, list):
-                raise BadInput(f"{shown(here)} lists no collections", hint="ask whoever serves it")
+                raise BadInput(f"{shown(here)} lists no collections", hint="ask the server's operator")
             for each in listed:
                 if not isinstance(each, dict):
-                    raise BadInput(f"{shown(here)} lists what is no collection", hint="ask whoever serves it")
+                    raise BadInput(
+                        f"{shown(here)} lists an entry that is not a collection", hint="ask the server's operator"
+                    )
                 _collection(crawl, groups, here, each)
     return finish(list(groups.all.values()), "stac-api", crawl)
 
@@ -127,33 +131,35 @@ def _items(crawl: Crawl, groups: _Groups, uri: str, value: dict[str, Any], withi
     for here, page in _pages(crawl, uri, value):
         features = page.get("features")
         if page.get("type") != "FeatureCollection" or not isinstance(features, list):
-            raise BadInput(f"{shown(here)} lists no items", hint="ask whoever serves it")
+            raise BadInput(f"{shown(here)} lists no items", hint="ask the server's operator")
         matched = page.get("numberMatched")
         promised = matched if isinstance(matched, int) else promised
         for each in features:
             if not isinstance(each, dict) or each.get("type") != "Feature":
-                raise BadInput(f"{shown(here)} lists what is no item", hint="ask whoever serves it")
+                raise BadInput(f"{shown(here)} lists an entry that is not an item", hint="ask the server's operator")
             groups.item(f"{here}#{_id(here, each)}", each, within)
         count += len(features)
     if promised is not None and promised != count:
         raise Refused(
-            f"{shown(uri)} says that it has {promised} items, and gives {count}",
-            hint="it changed meanwhile, or does not tell the truth: try again, then ask whoever serves it",
+            f"{shown(uri)} announces {promised} items and returns {count}",
+            hint="it may have changed meanwhile: try again, then ask the server's operator",
         )
 
 
 def _pages(crawl: Crawl, uri: str, value: dict[str, Any]) -> Any:
-    """This page and those after it. One that is there already is a circle, and refused."""
+    """Yield this page and all following pages. A page that was read already is a loop and raises Refused."""
     while True:
         yield uri, value
         after = [each for each in _link_list(value) if each.get("rel") == "next"]
         if not after:
             return
         if len(after) > 1 or str(after[0].get("method", "GET")).upper() != "GET":
-            raise Refused(f"{shown(uri)} goes on in a way that is not read", hint="only links that are fetched are")
+            raise Refused(
+                f"{shown(uri)} has a next page that KFM cannot follow", hint="KFM follows one GET link per page"
+            )
         there = crawl.at(uri, after[0].get("href"))
         if there not in crawl.pages and not crawl.may_follow(there):
-            raise Refused(f"{shown(uri)} goes on at another place", hint="ask whoever serves it")
+            raise Refused(f"{shown(uri)} continues at another server", hint="ask the server's operator")
         uri, value = there, crawl.document(there)
 
 
@@ -189,7 +195,7 @@ def _take_assets(crawl: Crawl, group: Group, uri: str, item: str, assets: object
 def _id(uri: str, value: dict[str, Any]) -> str:
     found = value.get("id")
     if not isinstance(found, str) or not found or len(found) > 1000:
-        raise BadInput(f"{shown(uri)} has no id", hint="ask whoever serves it")
+        raise BadInput(f"{shown(uri)} has no id", hint="ask the server's operator")
     return found
 
 
@@ -211,7 +217,7 @@ def _first(value: object, name: str) -> object:
 
 
 def _interval(value: object) -> tuple[str | None, ...]:
-    """First and last instant; empty if one of them cannot be read."""
+    """Return the first and last instant, or () if one of them cannot be read."""
     if not isinstance(value, list) or len(value) != 2 or value == [None, None]:
         return ()
     for each in value:

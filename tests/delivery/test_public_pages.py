@@ -160,7 +160,7 @@ import os, signal, sys
 from kfm.sinks import catalog_files
 wanted, seen = int(os.environ["DIE_AT"]), 0
 def dying(name):
-    real = getattr(catalog.CatalogFolder, name)
+    real = getattr(catalog_files.CatalogFolder, name)
     def call(self, *words):
         global seen
         for do in (None, real):
@@ -169,7 +169,7 @@ def dying(name):
                 os.kill(os.getpid(), signal.SIGKILL)
             if do:
                 return do(self, *words)
-    setattr(catalog.CatalogFolder, name, call)
+    setattr(catalog_files.CatalogFolder, name, call)
 for name in ("send", "_write", "_remove"):
     dying(name)
 from kfm.cli.main import main

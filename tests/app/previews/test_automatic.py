@@ -422,7 +422,7 @@ PARTS = 16
 BETWEEN = """
 import os, signal, sys
 from kfm.app.runs import auto_promotion
-automatic.check_plainly_public = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+auto_promotion.check_plainly_public = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 from kfm.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """

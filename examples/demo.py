@@ -132,7 +132,7 @@ def protected_table(build: Path) -> list[str]:
     assert not project.version("published/sites"), "one steward was enough"
     project.kfm("review", "approve", order["id"], *project.key("sam"))
     assert project.version("published/sites")
-    project.kfm("leaks", "scan", "public")
+    project.kfm("mask", "scan", "public")
     written = [path for name in (".kfm", "public") for path in (project.folder / name).rglob("*") if path.is_file()]
     bodies = b"".join(path.read_bytes() for path in written)
     assert not [row for row in raw if row[0] in bodies or row[1] in bodies or row[2] in bodies]
@@ -350,7 +350,7 @@ def summary(project: Project, first: list[dict[str, Any]], proofs: list[str]) ->
             why = receipt["errors"][0]["message"].partition(";")[0]
             say(f"  {receipt['dataset']:<17} {why} (until it was repaired)")
         elif receipt["held_rows"]:
-            look = f"kfm held {receipt['dataset']}"
+            look = f"kfm quarantine {receipt['dataset']}"
             say(f"  {receipt['dataset']:<17} {receipt['held_rows']} rows against the contract: {look}")
     say("Shown", "1")
     for proof in proofs:
@@ -358,7 +358,7 @@ def summary(project: Project, first: list[dict[str, Any]], proofs: list[str]) ->
     say("Where to look", "1")
     place = os.path.relpath(project.folder)
     say(f"  cd {place} && alias kfm={os.path.relpath(sys.executable, project.folder).replace('python', 'kfm')}")
-    say("  kfm runs list · kfm held noaa-stations · kfm refs history published/usgs-earthquakes")
+    say("  kfm runs list · kfm quarantine noaa-stations · kfm refs history published/usgs-earthquakes")
     say(f"  {place}/public    what others may read")
     say(f"  {place}/.kfm      state, objects, receipts, artifacts")
     say(f"\n{time.monotonic() - STARTED:.1f} s in all")

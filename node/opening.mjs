@@ -1,4 +1,4 @@
-/** What every command does first and last. Twin of src/kfm/cli/opening.py. */
+/** What every command does first and last. Twin of src/kfm/cli/session.py. */
 
 import { compare, isPrintable, length } from "./characters.mjs";
 import { fromEnvironment } from "./clock.mjs";

@@ -1,4 +1,4 @@
-/** updater webhook verify: would the door take a request now, and why not? Twin of src/kfm/cli/receiving.py. */
+/** updater webhook verify: would the door take a request now, and why not? Twin of src/kfm/cli/schedule/webhooks.py. */
 
 import fs from "node:fs";
 
@@ -74,7 +74,7 @@ function readUpTo(descriptor, most) {
   return body.subarray(0, size);
 }
 
-/** A header each, or several in one: a line each, as `kfm webhook sign` writes them. */
+/** A header each, or several in one: a line each, as `kfm webhooks sign` writes them. */
 function headersOf(given) {
   const lines = given.flatMap((text) => text.split(/\r\n|\r|\n/)).filter((line) => strip(line) !== "");
   return lines.map((text) => {

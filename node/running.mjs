@@ -1,4 +1,4 @@
-/** updater run: the walk, from the command line. Twin of src/kfm/cli/running.py. */
+/** updater run: the walk, from the command line. Twin of src/kfm/cli/work/run.py. */
 
 import fs from "node:fs";
 import path from "node:path";
@@ -180,7 +180,7 @@ function showRuns(house, screen, tally, effects) {
   for (const receipt of tally.receipts) {
     if (receipt.held_rows && receipt.outcome !== "held") { // that was said as an error, of all its rows
       const rows = receipt.held_rows === 1 ? "1 row" : `${receipt.held_rows} rows`;
-      screen.say(`${receipt.dataset}: ${rows} held back, see \`kfm held ${receipt.dataset}\``);
+      screen.say(`${receipt.dataset}: ${rows} held back, see \`kfm quarantine ${receipt.dataset}\``);
     }
     if (receipt.outcome === "frozen") screen.say(`${receipt.dataset}: ${frozenBy(house, receipt.dataset)}`);
   }

@@ -67,7 +67,7 @@ def environment(**more: str) -> dict[str, str]:
 @contextmanager
 def served(folder: Path, *flags: str, **env: str) -> Iterator[tuple[int, subprocess.Popen[str]]]:
     """The port, and the process that listens there; stopped as an operator would stop it."""
-    command = [sys.executable, "-m", "kfm.cli.main", "--json", "serve", "webhooks", "--port", "0", *flags]
+    command = [sys.executable, "-m", "kfm.cli.main", "--json", "webhooks", "serve", "--port", "0", *flags]
     process = subprocess.Popen(
         command, cwd=folder, env=environment(**env), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

@@ -175,7 +175,7 @@ def door_port(tmp_path_factory: pytest.TempPathFactory) -> object:
     ],
 )
 def test_a_door_with_a_weak_secret_does_not_open(tmp_path: Path, name: str, value: str, complaint: str) -> None:
-    command = [sys.executable, "-m", "kfm.cli.main", "serve", "webhooks", "--port", "0"]
+    command = [sys.executable, "-m", "kfm.cli.main", "webhooks", "serve", "--port", "0"]
     env = {**environment(), name: value}
     done = subprocess.run(command, cwd=installation(tmp_path), env=env, capture_output=True, text=True, timeout=60)
     assert done.returncode == 3
@@ -196,7 +196,7 @@ def test_a_secret_file_open_to_others_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_door_open_to_others_needs_tls_or_a_proxy(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "kfm.cli.main", "serve", "webhooks", "--host", "0.0.0.0", "--port", "0"]
+    command = [sys.executable, "-m", "kfm.cli.main", "webhooks", "serve", "--host", "0.0.0.0", "--port", "0"]
     folder = installation(tmp_path)
     done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=60)
     assert done.returncode == 3 and "there is no TLS" in done.stderr
@@ -224,7 +224,7 @@ def test_a_certificate_that_cannot_be_used_is_refused_before_anything_is_announc
     folder = installation(tmp_path)
     for name in ("localhost.pem", "key.pem", "other_key.pem"):
         shutil.copy(TLS / name, folder)
-    command = [sys.executable, "-m", "kfm.cli.main", "serve", "webhooks", "--tls-cert", cert, "--tls-key", key]
+    command = [sys.executable, "-m", "kfm.cli.main", "webhooks", "serve", "--tls-cert", cert, "--tls-key", key]
     done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (2, "")
     assert complaint in done.stderr and len(done.stderr.splitlines()) == 1

@@ -53,7 +53,7 @@ def sent(site: Path, now_ms: int, count: int, seed: int) -> list[Case]:
     cases = [senders.valid() for _ in range(count)]
     with served(site, KFM_NOW=rfc3339(now_ms)) as (port, _process):
         assert set(asyncio.run(send_all(port, cases))) == {202}
-    assert kfm(site, now_ms, "watch", "--once").returncode == 0
+    assert kfm(site, now_ms, "triggers", "watch", "--once").returncode == 0
     return cases
 
 
@@ -157,4 +157,4 @@ def test_it_is_looked_for_once_a_day_and_by_compact(site: Path) -> None:
 
     assert ended_after(HOUR, "resume") == 20, "the first are past their time"
     assert ended_after(3 * HOUR, "resume") == 20, "so are the others, but it was looked for two hours ago"
-    assert ended_after(3 * HOUR, "compact") == 0
+    assert ended_after(3 * HOUR, "runs", "compact") == 0

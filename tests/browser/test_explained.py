@@ -72,7 +72,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     site.kfm("init", ".")
     site.kfm("run")
     site.kfm("promote", "rain-gauges", "--reason", "first edition")
-    site.kfm("graph", "--format", "html", "--out", "graph.html")
+    site.kfm("lineage", "graph", "--format", "html", "--out", "graph.html")
     return site.folder
 
 

@@ -75,8 +75,8 @@ def test_output_that_cannot_be_written_is_told(
     monkeypatch.setenv("PYTHONUNBUFFERED", "" if buffered else "1")
     why = "no space left on device" if "full" in where else "bad file descriptor"
     for words in (
-        "refs list", "refs list --json", "cat published/rain-gauges", "wal export last", "schema config", "run",
-        "freeze", "completion bash", "--version", "--version --json", "--help", "run --help",
+        "refs list", "refs list --json", "cat published/rain-gauges", "runs wal last", "config schema config", "run",
+        "freeze", "config completion bash", "--version", "--version --json", "--help", "run --help",
     ):  # fmt: skip
         done = shell(f"kfm {words} {where}")
         assert done.returncode == 74, (words, done)
@@ -104,12 +104,12 @@ def test_where_an_error_cannot_be_written_its_exit_code_is_the_same(
 
 
 def test_an_internal_error_is_one_line_with_what_to_do(started: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kfm.cli import reading
+    from kfm.cli.look import refs
 
     def broken(*_: object) -> int:
         raise ZeroDivisionError("CANARY")
 
-    monkeypatch.setattr(reading, "refs_list", broken)
+    monkeypatch.setattr(refs, "refs_list", broken)
     answer = started("refs", "list")
     assert answer.code == 1
     assert "internal error (ZeroDivisionError at test_as_a_process.py:" in answer.complaint

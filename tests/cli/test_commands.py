@@ -141,7 +141,7 @@ def test_cat_writes_the_bytes_of_an_entry(ran: Kfm) -> None:
 
 def test_held_shows_what_is_held_back_and_why(started: Kfm) -> None:
     assert "nothing of rain-gauges is held back" in started("held", "rain-gauges").err
-    assert "1 row held back, see `kfm held rain-gauges`" in started("run").err
+    assert "1 row held back, see `kfm quarantine rain-gauges`" in started("run").err
     answer = started("held", "rain-gauges")
     assert "minimum" in answer.out and "-1" not in answer.out
     assert "1 of 6 rows held back" in answer.err
@@ -156,7 +156,7 @@ def test_held_shows_what_is_held_back_and_why(started: Kfm) -> None:
 
 def test_held_says_when_a_whole_source_is(started: Kfm) -> None:
     Path("data/rain_gauges.csv").write_text("gauge,county\na,b\n,c\n")
-    assert "see `kfm held rain-gauges`" in started("run").complaint
+    assert "see `kfm quarantine rain-gauges`" in started("run").complaint
     answer = started("held", "rain-gauges")
     assert "required" in answer.out
     assert "the whole source is held" in answer.err
@@ -243,9 +243,9 @@ def test_runs_are_listed_newest_first_and_shown(ran: Kfm) -> None:
 
 
 def test_receipts_are_listed_and_shown(ran: Kfm) -> None:
-    receipts = ran("receipts", "list", "--json").data
+    receipts = ran("runs", "receipts", "--json").data
     assert [receipt["job_type"] for receipt in receipts] == ["operation.promote", "ingest.pull_source"]
-    assert ran("receipts", "show", "last", "--json").data == receipts[0]
+    assert ran("runs", "receipt", "last", "--json").data == receipts[0]
 
 
 def test_looking_changes_nothing(ran: Kfm) -> None:
@@ -257,10 +257,10 @@ def test_looking_changes_nothing(ran: Kfm) -> None:
         ["refs", "list"],
         ["refs", "history", "published/rain-gauges"],
         ["cat", "published/rain-gauges", "ellis"],
-        ["receipts", "list"],
-        ["receipts", "show", "last"],
+        ["runs", "receipts"],
+        ["runs", "receipt", "last"],
         ["config", "show", "--resolved"],
-        ["schema", "config"],
+        ["config", "schema", "config"],
         ["promote", "rain-gauges", "--dry-run"],
         ["rollback", "rain-gauges", "--ref", "processed/rain-gauges", "--dry-run"],
         ["freeze", "--dry-run"],
@@ -426,13 +426,13 @@ def test_colours_only_where_they_are_wanted(started: Kfm, monkeypatch: pytest.Mo
 
 
 def test_schemas_are_listed_and_hold(ran: Kfm) -> None:
-    names = ran("schema", "--json").data
+    names = ran("config", "schema", "--json").data
     assert names[0] == "config"
-    assert ran("schema").out.split() == names
+    assert ran("config", "schema").out.split() == names
     for name in names:
-        jsonschema.Draft202012Validator.check_schema(ran("schema", name).data)
-    receipt = ran("receipts", "show", "last", "--json").data
-    jsonschema.validate(receipt, ran("schema", "receipt").data)
+        jsonschema.Draft202012Validator.check_schema(ran("config", "schema", name).data)
+    receipt = ran("runs", "receipt", "last", "--json").data
+    jsonschema.validate(receipt, ran("config", "schema", "receipt").data)
 
 
 # ------------------------------------------------------------------------------- plan, log, doctor
@@ -469,20 +469,20 @@ def test_a_plan_that_changed_under_its_version_is_refused_with_the_difference(ra
 
 def test_the_log_of_a_run_is_the_same_before_and_after_compaction(ran: Kfm) -> None:
     run_id = ran("runs", "list", "--json").data[-1]["run"]
-    log = ran("wal", "export", run_id)
+    log = ran("runs", "wal", run_id)
     records = [json.loads(line) for line in log.out.splitlines()]
     assert [record["seq"] for record in records] == list(range(1, len(records) + 1))
     assert {record["phase"] for record in records} == {"PLAN", "EXECUTE", "UPSERT", "LINEAGE"}
     steps = ran("runs", "steps", run_id).out
-    assert ran("compact", "--json").data == {"archived_runs": 2}
-    assert ran("wal", "export", run_id) == log
+    assert ran("runs", "compact", "--json").data == {"archived_runs": 2}
+    assert ran("runs", "wal", run_id) == log
     assert ran("runs", "steps", run_id).out == steps
-    assert ran("compact").out == "0 runs archived\n"
+    assert ran("runs", "compact").out == "0 runs archived\n"
 
 
 def test_a_skipped_run_has_no_log_and_no_steps(ran: Kfm) -> None:
     assert ran("run").code == 0
-    answer = ran("wal", "export", "last")
+    answer = ran("runs", "wal", "last")
     assert answer.code == 3
     assert "has no log" in answer.complaint
     assert ran("runs", "steps", "last", "--json").data == []

@@ -23,7 +23,7 @@ WANTED = {  # what is typed, and what must be among what is offered for its last
     "kfm refs history publ": "published/rain-gauges",
     "kfm cat proc": "processed/rain-gauges",
     "kfm runs show ": "RUN",
-    "kfm --json wal export ": "RUN",
+    "kfm --json runs wal ": "RUN",
     "kfm diff ra": "rain-gauges",
     "kfm runs list --dataset ra": "rain-gauges",
     "kfm explain la": "last",
@@ -110,7 +110,7 @@ def test_a_name_that_a_shell_would_read_otherwise_is_not_offered(ran: Kfm, tmp_p
 
     odd = ["$(touch pwned)", "a b", "`id`", "a;b", "fine-1"]
     assert [name for name in odd if completion._PLAIN.fullmatch(name)] == ["fine-1"]
-    answer = ran("completion", "datasets")
+    answer = ran("config", "completion", "datasets")
     assert answer == (0, "rain-gauges\n", "")
-    assert ran("completion", "runs").out.splitlines()[0] == "last"
+    assert ran("config", "completion", "runs").out.splitlines()[0] == "last"
     assert not (tmp_path / "pwned").exists()

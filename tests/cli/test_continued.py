@@ -91,7 +91,7 @@ def test_the_run_after_one_that_raised_does_only_what_is_left(parts: Kfm) -> Non
     assert answer.code == 0 and performed() == "def"
     (receipt,) = answer.data["receipts"]
     assert receipt["outcome"] == "done" and statuses(parts).count("DONE") == 6
-    facts = [json.loads(line) for line in parts("wal", "export", receipt["run_id"]).out.splitlines()]
+    facts = [json.loads(line) for line in parts("runs", "wal", receipt["run_id"]).out.splitlines()]
     assert facts[0]["phase"] == "PLAN" and facts[0]["payload"]["continues"] != receipt["run_id"]
     assert sorted(fact["step_id"] for fact in facts if fact["phase"] == "EXECUTE" and fact["status"] == "DONE") == [
         *"abcdef"

@@ -100,7 +100,7 @@ def test_every_sentence_cites_a_digest_of_something_that_is_recorded(chain: Kfm)
     known = {item for row in chain("refs", "list", "--json").data for item in row.values()}
     entries = chain("audit", "export", "--stdout").out
     receipts = "".join(
-        chain("receipts", "show", row["run"], "--json").out for row in chain("runs", "list", "--json").data
+        chain("runs", "receipt", row["run"], "--json").out for row in chain("runs", "list", "--json").data
     )
     objects = "".join(chain("cat", f"processed/{name}", "--json").out for name in ("stations", "monthly", "yearly"))
     for line in found["lines"]:

@@ -29,8 +29,9 @@ def commands(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Ite
 
 ROOT = Path(__file__).resolve().parents[2]
 ALL = list(commands(build()))
-WANTED = """init; run; plan; resume; runs list; runs show; runs steps; refs list; refs history; cat; promote; rollback;
-freeze; thaw; receipts list; receipts show; wal export; compact; doctor; config show; schema; completion"""
+WANTED = """init; run; plan; resume; runs list; runs show; runs steps; refs list; refs history; cat; publish; rollback;
+freeze; thaw; runs receipts; runs receipt; runs wal; runs compact; doctor; config show; config schema;
+config completion"""
 
 
 def test_every_promised_command_is_there() -> None:
@@ -110,7 +111,7 @@ def test_flags_stand_before_or_after_the_command(kfm: Kfm) -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_offers_every_command_and_flag(kfm: Kfm, shell: str) -> None:
-    answer = kfm("completion", shell)
+    answer = kfm("config", "completion", shell)
     assert answer.code == 0
     for path in ALL:
         assert path[-1] in answer.out
@@ -142,9 +143,9 @@ def complete(*words: str) -> list[str]:
 
 def test_bash_completes_commands_flags_and_values() -> None:
     assert complete("kfm", "ru") == ["run", "runs", "runners"]
-    assert complete("kfm", "runs", "s") == ["show", "steps"]
+    assert complete("kfm", "runs", "s") == ["show", "steps", "signals"]
     assert complete("kfm", "run", "--dr") == ["--dry-run"]
     assert complete("kfm", "--json", "runs", "l") == ["list"]
     assert complete("kfm", "--config", "kfm.yml", "doc") == ["doctor"]
-    assert complete("kfm", "completion", "f") == ["fish"]
+    assert complete("kfm", "config", "completion", "f") == ["fish"]
     assert complete("kfm", "run", "--window", "") == []

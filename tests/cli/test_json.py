@@ -33,23 +33,23 @@ LINES = {
     "kfm run": ["run"],
     "kfm resume": ["resume"],
     "kfm plan": ["plan", "rain-gauges"],
-    "kfm promote": ["promote", "rain-gauges"],
+    "kfm publish": ["publish", "rain-gauges"],
     "kfm rollback": ["rollback", "rain-gauges", "--to", "nothing"],
     "kfm freeze": ["freeze"],
     "kfm thaw": ["thaw"],
-    "kfm telemetry export": ["telemetry", "export"],
+    "kfm runs telemetry": ["runs", "telemetry"],
     "kfm attest": ["attest", "rain-gauges"],
     "kfm verify": ["verify", "rain-gauges"],
     "kfm audit verify": ["audit", "verify"],
     "kfm audit export": ["audit", "export"],
-    "kfm webhook sign": ["webhook", "sign", "gauges", "--body", "body.json"],
-    "kfm webhook verify": ["webhook", "verify", "gauges", "--body", "body.json", "--header", HEADER],
-    "kfm webhook replay": ["webhook", "replay", "gauges", "--body", "body.json", "--header", HEADER],
+    "kfm webhooks sign": ["webhooks", "sign", "gauges", "--body", "body.json"],
+    "kfm webhooks verify": ["webhooks", "verify", "gauges", "--body", "body.json", "--header", HEADER],
+    "kfm webhooks replay": ["webhooks", "replay", "gauges", "--body", "body.json", "--header", HEADER],
     "kfm triggers list": ["triggers", "list"],
     "kfm triggers show": ["triggers", "show", "000000000001"],
     "kfm triggers retry": ["triggers", "retry", "000000000001"],
     "kfm catalog validate": ["catalog", "validate", "document.json"],
-    "kfm freshness": ["freshness"],
+    "kfm schedule freshness": ["schedule", "freshness"],
     "kfm status": ["status"],
     "kfm backfill plan": ["backfill", "plan", "parts"],
     "kfm backfill start": ["backfill", "start", "parts"],
@@ -57,8 +57,8 @@ LINES = {
     "kfm backfill status": ["backfill", "status"],
     "kfm backfill pause": ["backfill", "pause", "parts"],
     "kfm backfill cancel": ["backfill", "cancel", "parts"],
-    "kfm discover": ["discover", "data"],
-    "kfm pools": ["pools"],
+    "kfm catalog discover": ["catalog", "discover", "data"],
+    "kfm schedule pools": ["schedule", "pools"],
     "kfm schedule list": ["schedule", "list"],
     "kfm schedule show": ["schedule", "show", "rain-gauges"],
     "kfm schedule next": ["schedule", "next", "2"],
@@ -68,11 +68,11 @@ LINES = {
     "kfm schedule trigger": ["schedule", "trigger", "rain-gauges"],
     "kfm runners write": ["runners", "write", "cron"],
     "kfm runners check": ["runners", "check", "cron"],
-    "kfm preview": ["preview", "other"],
-    "kfm pr list": ["pr", "list"],
-    "kfm pr report": ["pr", "report", "other"],
-    "kfm pr promote": ["pr", "promote", "other", "--approved", "DIGEST"],
-    "kfm pr sweep": ["pr", "sweep", "--days", "0"],
+    "kfm preview build": ["preview", "build", "other"],
+    "kfm preview list": ["preview", "list"],
+    "kfm preview report": ["preview", "report", "other"],
+    "kfm preview publish": ["preview", "publish", "other", "--approved", "DIGEST"],
+    "kfm preview sweep": ["preview", "sweep", "--days", "0"],
     "kfm runs cancel": ["runs", "cancel", "last"],
     "kfm runs list": ["runs", "list"],
     "kfm runs show": ["runs", "show", "last"],
@@ -81,30 +81,29 @@ LINES = {
     "kfm refs history": ["refs", "history", "published/rain-gauges"],
     "kfm cat": ["cat", "processed/rain-gauges"],
     "kfm diff": ["diff", "rain-gauges"],
-    "kfm held": ["held", "rain-gauges"],
+    "kfm quarantine": ["quarantine", "rain-gauges"],
     "kfm labels show": ["labels", "show"],
     "kfm labels set": ["labels", "set", "dataset:rain-gauges", "--sensitivity", "closed", "--care", "open"],
     "kfm mask deploy": ["mask", "deploy", "rain-gauges", "gauges"],
     "kfm policy deploy": ["policy", "deploy"],
     "kfm mask preview": ["mask", "preview", "sites.csv", "--mask", "mask.yml"],
-    "kfm leaks scan": ["leaks", "scan", "kfm.yml", "--against", "sites.csv", "--mask", "mask.yml"],
-    "kfm receipts list": ["receipts", "list"],
-    "kfm receipts show": ["receipts", "show", "last"],
-    "kfm publish": ["publish", "--check"],
+    "kfm mask scan": ["mask", "scan", "kfm.yml", "--against", "sites.csv", "--mask", "mask.yml"],
+    "kfm runs receipts": ["runs", "receipts"],
+    "kfm runs receipt": ["runs", "receipt", "last"],
     "kfm catalog build": ["catalog", "build"],
     "kfm catalog show": ["catalog", "show"],
     "kfm sinks": ["sinks"],
     "kfm reconcile": ["reconcile"],
-    "kfm compact": ["compact"],
+    "kfm runs compact": ["runs", "compact"],
     "kfm doctor": ["doctor"],
     "kfm config show": ["config", "show"],
     "kfm explain": ["explain", "rain-gauges"],
-    "kfm graph": ["graph"],
+    "kfm lineage graph": ["lineage", "graph"],
     "kfm lineage upstream": ["lineage", "upstream", "rain-gauges"],
     "kfm lineage downstream": ["lineage", "downstream", "rain-gauges"],
     "kfm why-not": ["why-not", "rain-gauges"],
     "kfm reproduce": ["reproduce", "rain-gauges"],
-    "kfm gates run": ["gates", "run", "rain-gauges"],
+    "kfm policy gates": ["policy", "gates", "rain-gauges"],
     "kfm policy check": ["policy", "check"],
     "kfm policy explain": ["policy", "explain", "rain-gauges"],
     "kfm policy test": ["policy", "test"],
@@ -180,7 +179,7 @@ def branched() -> None:
 @pytest.mark.parametrize("name", sampled(SHAPES, every=3))
 def test_a_command_writes_the_keys_the_page_names(ran: Kfm, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shape = SHAPES[name]
-    if name.startswith(("kfm webhook", "kfm triggers")):
+    if name.startswith(("kfm webhooks", "kfm triggers")):
         monkeypatch.setenv("KFM_SECRET_GAUGES", SECRET)
         monkeypatch.setenv("KFM_NOW", "2026-01-01T00:00:00Z")
         Path("body.json").write_bytes(BODY)
@@ -195,11 +194,11 @@ def test_a_command_writes_the_keys_the_page_names(ran: Kfm, name: str, monkeypat
             assert ran("backfill", "start", "parts", "--later").code == 0
     if name == "kfm runners check":
         assert ran("runners", "write", "cron").code == 0
-    if name == "kfm pools":
+    if name == "kfm schedule pools":
         Path("kfm.yml").write_text(Path("kfm.yml").read_text() + "\npools: {gpu: 1}\n")
     if name == "kfm runs cancel":
         interrupt(ran, monkeypatch)
-    if name == "kfm preview" or name.startswith("kfm pr "):
+    if name.startswith("kfm preview"):
         branched()
     if name == "kfm catalog validate":
         Path("document.json").write_text("{}")
@@ -210,7 +209,7 @@ def test_a_command_writes_the_keys_the_page_names(ran: Kfm, name: str, monkeypat
         Path("policies/own.rego").write_text('package main\n\ndeny contains "never" if input.never\n')
         Path("policies/own_test.rego").write_text("package main_test\n\ntest_nothing if count(data.main.deny) == 0\n")
         Path("kfm.yml").write_text(Path("kfm.yml").read_text() + "\npolicy: {folder: policies}\n")
-    if name in ("kfm mask preview", "kfm leaks scan", "kfm mask deploy"):
+    if name in ("kfm mask preview", "kfm mask scan", "kfm mask deploy"):
         laid_out(3)
     if name == "kfm mask deploy":
         text = Path("kfm.yml").read_text()
@@ -229,10 +228,10 @@ def test_a_command_writes_the_keys_the_page_names(ran: Kfm, name: str, monkeypat
             file.write("attest: {sign_with: env:KFM_SECRET_LEDGER}\n")
         assert ran("audit", "export").code == ran("attest", "rain-gauges").code == 0
     if name.startswith("kfm triggers"):
-        assert ran(*LINES["kfm webhook replay"]).code == 0
+        assert ran(*LINES["kfm webhooks replay"]).code == 0
     words = LINES[name]
-    if name.startswith("kfm pr "):
-        built = ran("preview", "other", "--all", "--json").data["preview"]
+    if name.startswith("kfm preview") and name != "kfm preview build":
+        built = ran("preview", "build", "other", "--all", "--json").data["preview"]
         words = [built if word == "DIGEST" else word for word in words]
     if name in ("kfm keys list", "kfm keys revoke"):
         key = ran(*LINES["kfm keys new"], "--json").data["key"]
@@ -262,5 +261,5 @@ def test_an_error_is_a_document_too(ran: Kfm, words: list[str]) -> None:
 
 
 def test_the_lines_of_held_rows_are_as_the_page_says(ran: Kfm) -> None:
-    (line,) = ran("held", "rain-gauges", "--rows").out.splitlines()
+    (line,) = ran("quarantine", "rain-gauges", "--rows").out.splitlines()
     assert set(json.loads(line)) == {"row", "reasons", "data"}

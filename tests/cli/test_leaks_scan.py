@@ -1,4 +1,4 @@
-"""`kfm leaks scan`: is anything protected in these files?"""
+"""`kfm mask scan`: is anything protected in these files?"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_folder_without_anything_protected_is_clean(kfm: Kfm) -> None:
     Path("out").mkdir()
     Path("out/readme.txt").write_text("Cells of resolution 7, at 38 degrees north.\n")
     before = tree()
-    answer = kfm("leaks", "scan", "out", *AGAINST)
+    answer = kfm("mask", "scan", "out", *AGAINST)
     assert answer.code == 0, answer.err
     assert "1 file" in answer.err and "nothing protected" in answer.err
     assert tree() == before
@@ -47,14 +47,14 @@ def test_a_copy_under_another_name_is_found(kfm: Kfm, name: str) -> None:
     Path("out/deep").mkdir(parents=True)
     Path("out/deep/parcels.txt").write_bytes(copy)
     Path("out/fine.txt").write_text("nothing here\n")
-    answer = kfm("leaks", "scan", "out", *AGAINST, "--json")
+    answer = kfm("mask", "scan", "out", *AGAINST, "--json")
     assert answer.code == 4
     assert answer.data["verdict"] == "deny" and answer.data["files"] == 2
     (found,) = answer.data["found"]
     assert found["file"] == "deep/parcels.txt" and found["verdict"] == "deny"
     assert all(leak["rule"].startswith("gate.") and leak["count"] > 0 for leak in found["leaks"])
     assert not [site for site in sites if site.trinomial in answer.out + answer.err]
-    assert kfm("leaks", "scan", "out/deep/parcels.txt", *AGAINST).code == 4
+    assert kfm("mask", "scan", "out/deep/parcels.txt", *AGAINST).code == 4
 
 
 def test_a_name_is_scanned_and_not_repeated(kfm: Kfm) -> None:
@@ -62,7 +62,7 @@ def test_a_name_is_scanned_and_not_repeated(kfm: Kfm) -> None:
     Path("out/14BO4000").mkdir(parents=True)
     Path("out/14BO4000/map.txt").write_text("a map\n")
     Path("out/plain.txt").write_text("a map\n")
-    answer = kfm("leaks", "scan", "out", *AGAINST, "--json")
+    answer = kfm("mask", "scan", "out", *AGAINST, "--json")
     assert answer.code == 4
     (found,) = answer.data["found"]
     assert found["leaks"] == [{"rule": "gate.name", "count": 1}]
@@ -74,7 +74,7 @@ def test_what_cannot_be_read_is_not_called_clean(kfm: Kfm) -> None:
     Path("out").mkdir()
     Path("out/picture.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
     Path("out/link.txt").symlink_to("/etc/hostname")
-    answer = kfm("leaks", "scan", "out", *AGAINST, "--json")
+    answer = kfm("mask", "scan", "out", *AGAINST, "--json")
     assert answer.code == 4
     assert {one["file"]: one["leaks"][0]["rule"] for one in answer.data["found"]} == {
         "picture.png": "gate.unreadable",
@@ -86,15 +86,15 @@ def test_masked_records_are_clean(kfm: Kfm) -> None:
     laid_out(40)
     shown = kfm("mask", "preview", "sites.csv", "--mask", "mask.yml", "--rows", "0", "--json").data
     Path("cells.json").write_text(json.dumps([one["after"] for one in shown["records"]]))
-    assert kfm("leaks", "scan", "cells.json", *AGAINST).code == 0
+    assert kfm("mask", "scan", "cells.json", *AGAINST).code == 0
     Path("all.json").write_text(json.dumps(shown["records"]))
-    assert kfm("leaks", "scan", "all.json", *AGAINST).code == 4
+    assert kfm("mask", "scan", "all.json", *AGAINST).code == 4
 
 
 def test_without_anything_to_compare_with_nothing_is_called_clean(kfm: Kfm, started: Kfm) -> None:
     Path("out.txt").write_text("text\n")
-    answer = started("leaks", "scan", "out.txt")
+    answer = started("mask", "scan", "out.txt")
     assert answer.code == 3 and "--against" in answer.complaint
-    for words in (["leaks", "scan", "nowhere", *AGAINST], ["leaks", "scan", "out.txt", "--against", "out.txt"]):
+    for words in (["mask", "scan", "nowhere", *AGAINST], ["mask", "scan", "out.txt", "--against", "out.txt"]):
         answer = kfm(*words)
         assert answer.code == 3 and answer.complaint

@@ -119,10 +119,10 @@ def test_force_takes_an_unfinished_run_up_and_abandon_ends_it(lines: Kfm) -> Non
     interrupted(lines, "--allow-deletions", "7", "--reason", "most are gone")
     answer = lines("run", "--abandon", "--reason", "begin anew", "--json")
     assert outcomes(answer) == ["denied"], "abandoning waives no deletion budget"
-    entries = lines("receipts", "list", "--json").data
+    entries = lines("runs", "receipts", "--json").data
     assert sorted(entry["outcome"] for entry in entries) == ["denied", "done", "superseded"]
     ended = next(entry for entry in entries if entry["outcome"] == "superseded")
-    told = lines("receipts", "show", ended["run_id"], "--json").data
+    told = lines("runs", "receipt", ended["run_id"], "--json").data
     assert "abandoned with --abandon by tester: begin anew" in told["errors"][0]["message"]
     assert told["overrides"] == [{"rule": "allow-deletions", "limit": 7}]
 

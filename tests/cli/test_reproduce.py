@@ -86,7 +86,7 @@ def stored(digest: str) -> Path:
 
 
 def inputs_of(kfm: Kfm) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = kfm("receipts", "show", "last", "--json").data["inputs"]
+    found: list[dict[str, Any]] = kfm("runs", "receipt", "last", "--json").data["inputs"]
     return found
 
 
@@ -110,7 +110,7 @@ def test_the_world_has_gone_on_and_it_comes_out_again(wells: Kfm) -> None:
     typed("run")
     Path("data/wells.csv").unlink()
     typed("freeze", "wells", "--reason", "a look")
-    typed("compact")
+    typed("runs", "compact")
     before = tree()
     for run in runs:
         found = asked(run)

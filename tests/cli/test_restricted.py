@@ -128,7 +128,7 @@ def test_nothing_of_restricted_data_is_told_whatever_happens(digs: Kfm, name: st
     assert said in answer.out + answer.err
     assert_nothing_leaks(answer)
     assert_nothing_leaks(digs("run", "--json"))
-    assert_nothing_leaks(digs("receipts", "show", "last", "--json"))
+    assert_nothing_leaks(digs("runs", "receipt", "last", "--json"))
 
 
 def test_a_changed_plan_of_restricted_data_is_told_without_its_steps(digs: Kfm) -> None:
@@ -161,7 +161,7 @@ def test_a_public_dataset_keeps_what_an_exception_said_on_one_bounded_line(digs:
         assert f"{method}() of digs raised ValueError at {name}:" in complaint
         assert "two\\u000alines \\u001b[31m of https://***@example.org/?key=***" in complaint
         assert len(complaint) < 500 and "hunter2" not in complaint
-        (note,) = digs("receipts", "show", "last", "--json").data["errors"]
+        (note,) = digs("runs", "receipt", "last", "--json").data["errors"]
         assert "two\\u000alines" in note["message"] and "hunter2" not in note["message"]
 
 

@@ -33,7 +33,7 @@ def test_held_rows_wait_with_their_rules(kfm: Kfm) -> None:
     (finding,) = [line for line in shown.data["more"]["findings"] if line["column"]]
     assert finding["column"] == "age" and finding["times"] == "1" and finding["rows"] == "2"
     answer = kfm("review", "show", "held-digs")
-    assert "kfm held digs" in answer.out
+    assert "kfm quarantine digs" in answer.out
     assert leaks(shown.out + answer.out + answer.err) == []
     assert tree() == before
 

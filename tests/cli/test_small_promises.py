@@ -108,7 +108,11 @@ def test_a_rollback_that_is_foretold_tells_files_that_are_there_from_those_it_wo
 def test_an_idle_watch_ends_with_zero_when_it_is_stopped(tmp_path: Path, number: signal.Signals) -> None:
     site = small(tmp_path / "site")
     process = subprocess.Popen(
-        [sys.executable, "-m", "kfm", "watch"], cwd=site, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "kfm", "triggers", "watch"],
+        cwd=site,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout is not None
     line = process.stdout.readline()
@@ -149,7 +153,11 @@ def test_a_watch_that_is_stopped_at_work_says_so(tmp_path: Path) -> None:
         "accept_weak_storage: true\ndatasets: {slow: {updater: 'slow.py:Slow', sources: {wells: {uri: wells.csv}}}}\n"
     )
     process = subprocess.Popen(
-        [sys.executable, "-m", "kfm", "watch"], cwd=site, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "kfm", "triggers", "watch"],
+        cwd=site,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     for _ in range(600):
         if (site / "begun").exists():
@@ -240,7 +248,7 @@ def test_what_authors_wrote_is_loaded_outside_the_write_transaction(tmp_path: Pa
     (site / "wells.py").write_text(PROBING + (site / "wells.py").read_text())
     replayed = kfm_in(site, "webhook", "replay", "std", "--body", "body", "--header", signed, **env)
     assert replayed.returncode == 0 and "taken: " in replayed.stdout, replayed
-    assert kfm_in(site, "watch", "--once", **env).returncode == 0
+    assert kfm_in(site, "triggers", "watch", "--once", **env).returncode == 0
     said = (site / "probed").read_text().split()
     assert len(said) >= 2 and set(said) == {"free"}, said
 

@@ -58,16 +58,16 @@ def test_a_dataset_is_followed_from_never_made_to_public(lists: Kfm) -> None:
     assert lists("run", "birds").code == 0
     found = one(lists, "birds")
     assert (found["is_made"], found["is_public"], found["is_behind"], found["age_min"]) == (True, False, True, 0)
-    assert commands(lists)[-1] == "kfm promote birds"
+    assert commands(lists)[-1] == "kfm publish birds"
     assert lists("promote", "birds").code == 0
     found = one(lists, "birds")
     assert (found["is_public"], found["is_behind"]) == (True, False) and found["version"] == found["published"]
-    assert "kfm promote birds" not in commands(lists)
+    assert "kfm publish birds" not in commands(lists)
     told = lists("status", "birds").out
     assert found["version"].removeprefix("sha256:")[:12] in told and "ok" in told.splitlines()[1].split()
     Path("list.csv").write_text("id,name\n1,a\n2,b\n3,c\n")
     assert lists("run", "birds").code == 0
-    assert "older" in lists("status", "birds").out and commands(lists)[-1] == "kfm promote birds"
+    assert "older" in lists("status", "birds").out and commands(lists)[-1] == "kfm publish birds"
 
 
 def test_what_is_held_failed_late_and_frozen_is_told_with_what_to_do(
@@ -81,7 +81,7 @@ def test_what_is_held_failed_late_and_frozen_is_told_with_what_to_do(
     assert (found["held_rows"], found["freshness"], found["late_min"], found["age_min"]) == (2, "late", 150, 210)
     assert "late by 2h 30m" in lists("status", "trees").out and "2 held" in lists("status", "trees").out
     assert lists("promote", "trees").code == 0
-    assert {"kfm held trees", "kfm run trees"} <= set(commands(lists))
+    assert {"kfm quarantine trees", "kfm run trees"} <= set(commands(lists))
     assert lists("status", "--check").code == 3 and lists("status").code == 0
     assert lists("freeze", "trees").code == 0
     assert one(lists, "trees")["is_frozen"] and "kfm thaw trees" in commands(lists)
@@ -143,7 +143,7 @@ def test_nothing_is_told_of_a_dataset_that_was_labelled_since_it_was_made(lists:
     told = lists("status")
     assert "protected" in told.out and open_["version"][7:19] in told.out, "trees and stones have the same bytes"
     assert open_["version"][7:19] not in lists("status", "birds").out
-    assert "1 held" not in lists("status", "birds").out and "kfm promote birds" not in told.out
+    assert "1 held" not in lists("status", "birds").out and "kfm publish birds" not in told.out
 
 
 def test_what_nobody_calls_public_is_told_as_if_it_were_protected(lists: Kfm) -> None:

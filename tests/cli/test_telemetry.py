@@ -21,7 +21,7 @@ FIELDS = {
 def test_every_run_is_in_the_bundle_and_the_bundle_is_what_its_schema_says(started: Kfm) -> None:
     assert started("run").code == 0
     assert started("run").code == 0
-    answer = started("telemetry", "export")
+    answer = started("runs", "telemetry")
     path = Path.cwd() / answer.out.strip()
     assert path == Path.cwd() / "releases" / __version__ / "updater-telemetry.json"
     bundle = json.loads(path.read_bytes())
@@ -29,4 +29,4 @@ def test_every_run_is_in_the_bundle_and_the_bundle_is_what_its_schema_says(start
     assert bundle["by_status"] == {"SUCCESS": 1, "SKIPPED": 1}
     assert [run["idempotency_state"] for run in bundle["runs"]] == ["fresh", "duplicate"]
     assert all(set(run) >= FIELDS for run in bundle["runs"])
-    assert started("telemetry", "export", "--stdout").out.encode() == path.read_bytes() + b"\n"
+    assert started("runs", "telemetry", "--stdout").out.encode() == path.read_bytes() + b"\n"

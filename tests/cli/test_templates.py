@@ -32,7 +32,7 @@ def test_a_template_runs_is_published_and_passes_its_test(tmp_path: Path, templa
         assert done.returncode == 0, done.stdout + done.stderr
     first = (tmp_path / "kfm.yml").read_text().splitlines()[0]
     assert first == "# yaml-language-server: $schema=kfm.schema.json"
-    assert json.loads((tmp_path / "kfm.schema.json").read_text()) == there.kfm("schema", "config").data
+    assert json.loads((tmp_path / "kfm.schema.json").read_text()) == there.kfm("config", "schema", "config").data
     assert "/.kfm/" in (tmp_path / ".gitignore").read_text()
 
 

@@ -24,9 +24,9 @@ def test_a_run_is_named_by_the_start_of_its_id_wherever_one_is_asked_for(ran: Kf
     (whole,) = [row["run"] for row in ran("runs", "list", "--json").data if row["op"] == "ingest"]
     short = whole[:8]
     assert short in ran("runs", "list").out and whole not in ran("runs", "list").out
-    assert short in ran("receipts", "list").out and whole not in ran("receipts", "list").out
+    assert short in ran("runs", "receipts").out and whole not in ran("runs", "receipts").out
     for words in (
-        ["runs", "show"], ["runs", "steps"], ["receipts", "show"], ["wal", "export"], ["explain"],
+        ["runs", "show"], ["runs", "steps"], ["runs", "receipt"], ["runs", "wal"], ["explain"],
         ["lineage", "export", "--format", "openlineage", "--run"],
     ):  # fmt: skip
         assert ran(*words, whole).code == 0, words
@@ -58,8 +58,8 @@ def test_help_is_what_the_command_says_of_itself(kfm: Kfm) -> None:
 
 
 def test_quiet_is_silent_when_it_went_well_and_only_then(started: Kfm) -> None:
-    for words in (["run"], ["run"], ["promote", "rain-gauges"], ["resume"], ["freeze"], ["thaw"], ["compact"],
-                  ["publish", "--repair"], ["up", "--once"]):  # fmt: skip
+    for words in (["run"], ["run"], ["promote", "rain-gauges"], ["resume"], ["freeze"], ["thaw"], ["runs", "compact"],
+                  ["reconcile", "--public", "--repair"], ["up", "--once"]):  # fmt: skip
         answer = started(*words, "-q")
         assert answer == (0, "", ""), (words, answer)
     assert started("run", "-q", "--json").data["receipts"], "what was asked for is given"
@@ -113,9 +113,9 @@ def typed(columns: int, *words: str, stderr: bool = False) -> str:
 
 def test_tables_fit_a_terminal_of_eighty_columns(ran: Kfm) -> None:
     for words in (
-        ["run"], ["run", "--force", "--reason", "r"], ["runs", "list"], ["receipts", "list"], ["refs", "list"],
+        ["run"], ["run", "--force", "--reason", "r"], ["runs", "list"], ["runs", "receipts"], ["refs", "list"],
         ["refs", "history", "processed/rain-gauges"], ["held", "rain-gauges"], ["status"], ["diff", "rain-gauges"],
-        ["config", "show", "--resolved"], ["freshness"], ["cat", "processed/rain-gauges"],
+        ["config", "show", "--resolved"], ["schedule", "freshness"], ["cat", "processed/rain-gauges"],
         ["promote", "rain-gauges", "--reason", "first edition"], ["refs", "history", "published/rain-gauges"],
     ):  # fmt: skip
         lines = typed(80, *words).splitlines()

@@ -83,7 +83,7 @@ def test_a_source_that_is_held_as_a_whole_is_told(ran: Kfm) -> None:
     assert ran("run").code == 3
     found = reasons(ran)["held"]
     assert "held" in found["why"]
-    assert reasons(ran, "last")["held"]["do"] == "kfm held rain-gauges"
+    assert reasons(ran, "last")["held"]["do"] == "kfm quarantine rain-gauges"
 
 
 def test_what_is_frozen_is_to_be_thawed_and_its_triggers_wait(ran: Kfm) -> None:
@@ -108,7 +108,7 @@ def test_a_gate_says_which_rule_does_not_hold_and_what_to_do(started: Kfm) -> No
     assert [one["rule"] for one in blocked if "license" in one["do"]] == ["licence.declared"], blocked
     assert code(started) == EXIT_CODES["refused"], "rows are held, too"
     assert started("promote", "rain-gauges", "--reason", "try").code == 4
-    assert reasons(started, "last")["blocked"]["do"] == "kfm gates run rain-gauges"
+    assert reasons(started, "last")["blocked"]["do"] == "kfm policy gates rain-gauges"
 
 
 def test_what_is_made_and_not_published_is_to_be_promoted(started: Kfm) -> None:

@@ -63,8 +63,8 @@ def test_every_kind_of_receipt_is_what_workers_read(started: Kfm) -> None:
     Path("data/rain_gauges.csv").unlink()
     assert started("run").code != 0
     seen: dict[str, dict[str, Any]] = {}
-    for receipt in started("receipts", "list", "--json").data:
-        told = started("receipts", "show", receipt["run_id"], "--worker").data
+    for receipt in started("runs", "receipts", "--json").data:
+        told = started("runs", "receipt", receipt["run_id"], "--worker").data
         jsonschema.validate(told, SCHEMA)
         seen.setdefault(f"{receipt['job_type']} {told['status']}", told)
     assert {name.partition(" ")[2] for name in seen} == {"succeeded", "skipped", "failed"}

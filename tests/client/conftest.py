@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import kfm
-from kfm.cli.starter import FILES
+from kfm.cli.start.init import FILES
 
 
 @pytest.fixture(autouse=True)

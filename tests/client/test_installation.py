@@ -102,7 +102,7 @@ def test_how_it_stands_is_what_the_command_tells(
     told = gauges.status("rain-gauges")
     assert command(place, "status", "--json") == 0
     assert json.loads(msgspec.json.encode(told)) == json.loads(capfd.readouterr().out)
-    assert told.datasets[0].held_rows == 1 and "kfm promote rain-gauges" in repr(told)
+    assert told.datasets[0].held_rows == 1 and "kfm publish rain-gauges" in repr(told)
     with pytest.raises(BadInput, match="there is no dataset"):
         gauges.status("rain-gages")
 

@@ -26,13 +26,13 @@ SIGNED = "X-KFM-Signature: sha256=" + hmac.new(SECRET, MESSAGE.encode(), "sha256
 # Everything that opens the state and ends by itself.
 COMMANDS = (
     ["run"], ["run", "--dry-run"], ["plan", "rain-gauges"], ["resume"], ["runs", "list"], ["runs", "show", "last"],
-    ["runs", "steps", "last"], ["refs", "list"], ["refs", "history", "processed/rain-gauges"], ["receipts", "list"],
-    ["receipts", "show", "last"], ["cat", "rain-gauges"], ["held", "rain-gauges"], ["held", "rain-gauges", "--rows"],
-    ["wal", "export", "last"], ["telemetry", "export"], ["telemetry", "export", "--stdout"], ["triggers", "list"],
+    ["runs", "steps", "last"], ["refs", "list"], ["refs", "history", "processed/rain-gauges"], ["runs", "receipts"],
+    ["runs", "receipt", "last"], ["cat", "rain-gauges"], ["held", "rain-gauges"], ["held", "rain-gauges", "--rows"],
+    ["runs", "wal", "last"], ["runs", "telemetry"], ["runs", "telemetry", "--stdout"], ["triggers", "list"],
     ["triggers", "list", "--all"], ["triggers", "show", "000000000001"], ["triggers", "retry", "000000000001"],
-    ["watch", "--once"], ["webhook", "replay", "gauges", "--body", "message.json", "--header", SIGNED],
+    ["triggers", "watch", "--once"], ["webhook", "replay", "gauges", "--body", "message.json", "--header", SIGNED],
     ["promote", "rain-gauges"], ["rollback", "rain-gauges", "--reason", "r"], ["freeze", "--reason", "r"],
-    ["thaw", "--reason", "r"], ["compact"], ["doctor"], ["doctor", "--deep"],
+    ["thaw", "--reason", "r"], ["runs", "compact"], ["doctor"], ["doctor", "--deep"],
 )  # fmt: skip
 
 
@@ -116,7 +116,7 @@ def test_no_door_is_opened_over_a_damaged_state(state: Path) -> None:
     body = state.read_bytes()
     state.write_bytes(body[: len(body) * 2 // 3])
     before = everything()
-    argv = [sys.executable, "-m", "kfm.cli.main", "serve", "webhooks", "--port", "0"]
+    argv = [sys.executable, "-m", "kfm.cli.main", "webhooks", "serve", "--port", "0"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 65, done
     assert done.stdout == ""

@@ -74,7 +74,7 @@ def test_a_catalog_that_would_not_validate_is_not_published(started: Kfm, words:
     assert "no text" not in answer.err and "everywhere" not in answer.err, "a value is told"
     assert published() == "" and not Path("catalog").exists() and not Path("public/datasets").exists()
     assert [decision.rules[0] for decision in receipt().policy_decisions if not decision.allow] == ["catalog.schema"]
-    asked = started("gates", "run", "rain-gauges", "--to", "published", "--json")
+    asked = started("policy", "gates", "rain-gauges", "--to", "published", "--json")
     assert asked.code == 4 and asked.data[-1]["rules"][0] == "catalog.schema"
     told = {one["rule"]: one for one in started("policy", "explain", "rain-gauges", "--json").data}
     assert told["catalog.schema"]["holds"] == "no" and "run it again" in told["catalog.schema"]["remedy"]

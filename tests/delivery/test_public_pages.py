@@ -70,7 +70,9 @@ def test_pages_name_licence_versions_and_files_with_links_to_these_very_bytes(si
     assert not (site.folder / "catalog").exists()
     assert 'href="datasets/demo/index.html"' in page(site, "index.html")
     assert "The other" not in page(site, "index.html"), "nothing of the other is published"
-    assert kfm(site, "publish", "--check") == 0 and kfm(site, "doctor", "--deep") == 0 and kfm(site, "reconcile") == 0
+    assert (
+        kfm(site, "reconcile", "--public") == 0 and kfm(site, "doctor", "--deep") == 0 and kfm(site, "reconcile") == 0
+    )
 
 
 def test_of_the_page_of_all_every_dataset_is_verified(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,7 +99,7 @@ def test_a_page_goes_back_with_its_version_and_goes_with_the_last(site: Site) ->
         site.operate(session, "rollback", {"to": "nothing", "ref": "published/demo"})
     assert there(site) == ["datasets/other/index.html", "index.html"]
     assert "The demo" not in page(site, "index.html") and "The other" in page(site, "index.html")
-    assert kfm(site, "publish", "--check") == 0
+    assert kfm(site, "reconcile", "--public") == 0
 
 
 def test_a_freeze_keeps_a_page_as_it_is_and_keeps_no_withdrawal_from_it(site: Site) -> None:
@@ -108,7 +110,7 @@ def test_a_freeze_keeps_a_page_as_it_is_and_keeps_no_withdrawal_from_it(site: Si
         site.operate(session, "freeze", {"scope": "demo"})
         site.publish(session, {"a": "9"}, "other")
         assert page(site, MINE) == before and "The demo" in page(site, "index.html")
-        assert kfm(site, "publish", "--check") == 0
+        assert kfm(site, "reconcile", "--public") == 0
         site.operate(session, "rollback", {"to": "nothing", "ref": "published/demo"})
         assert there(site) == ["datasets/other/index.html", "index.html"]
         assert "The demo" not in page(site, "index.html")
@@ -125,11 +127,11 @@ def test_a_page_that_was_changed_is_noticed_and_put_right(site: Site, path: str,
         file.unlink()
     else:
         file.write_text("<p>Bought by others.</p>")
-    assert kfm(site, "publish", "--check") == 3
+    assert kfm(site, "reconcile", "--public") == 3
     assert kfm(site, "doctor", "--deep") != 0
-    assert kfm(site, "publish", "--repair") == 0
+    assert kfm(site, "reconcile", "--public", "--repair") == 0
     assert {each: page(site, each) for each in there(site)} == before
-    assert kfm(site, "publish", "--check") == 0
+    assert kfm(site, "reconcile", "--public") == 0
 
 
 def test_what_was_public_before_gets_its_pages_with_the_next_command(site: Site) -> None:
@@ -143,8 +145,8 @@ def test_what_was_public_before_gets_its_pages_with_the_next_command(site: Site)
     assert kfm(site, "run", "demo") == 0
     assert there(site) == [MINE, "index.html"]
     config.write_text(text.replace("pages: true\n", ""))  # and go, where nobody wants them any more
-    assert kfm(site, "publish", "--check") == 3
-    assert kfm(site, "publish", "--repair") == 0
+    assert kfm(site, "reconcile", "--public") == 3
+    assert kfm(site, "reconcile", "--public", "--repair") == 0
     assert MINE not in there(site)
 
 

@@ -101,7 +101,7 @@ class Told(NamedTuple):
 
 def attempt(work: Callable[[], Receipt]) -> Told:
     """As the command line would tell it."""
-    from kfm.cli.opening import code_of
+    from kfm.cli.session import code_of
 
     try:
         receipt = work()

@@ -57,17 +57,17 @@ DRY: tuple[tuple[str, ...], ...] = (
     ("run", "gauges", "--dry-run", "--window", "2026-01-01/2026-01-31"),
     ("run", "--dry-run", "--force", "--reason", "look again"),
     ("run", "--dry-run", "--artifacts", "ARTIFACTS"),
-    ("promote", "gauges", "--dry-run"),
-    ("discover", "data", "--dry-run"),
-    ("promote", "halves", "--dry-run", "--json"),
+    ("publish", "gauges", "--dry-run"),
+    ("catalog", "discover", "data", "--dry-run"),
+    ("publish", "halves", "--dry-run", "--json"),
     ("rollback", "gauges", "--dry-run"),
     ("rollback", "gauges", "--ref", "processed/gauges", "--dry-run"),
     ("freeze", "--dry-run"),
     ("freeze", "gauges", "--dry-run"),
     ("thaw", "--dry-run"),
     ("thaw", "halves", "--dry-run"),
-    ("pr", "promote", "main", "--approved", "sha256:" + "0" * 64, "--dry-run"),
-    ("pr", "sweep", "--dry-run"),
+    ("preview", "publish", "main", "--approved", "sha256:" + "0" * 64, "--dry-run"),
+    ("preview", "sweep", "--dry-run"),
     ("labels", "set", "dataset:gauges", "--sensitivity", "closed", "--care", "open", "--dry-run"),
     ("plan", "gauges"),
     ("plan", "halves", "--json"),
@@ -84,18 +84,18 @@ LOOKING: tuple[tuple[str, ...], ...] = (
     ("cat", "quarantine/gauges"),
     ("diff", "gauges"),
     ("diff", "gauges@nothing", "gauges", "--rows"),
-    ("receipts", "list"),
-    ("receipts", "show", "last"),
+    ("runs", "receipts"),
+    ("runs", "receipt", "last"),
     ("keys", "list"),
     ("review", "list", "--all"),
     ("review", "show", "0" * 16),
-    ("publish", "--check"),
-    ("publish", "gauges", "--check"),
+    ("reconcile", "--public"),
+    ("reconcile", "gauges"),
     ("catalog", "show"),
     ("sinks",),
     ("reconcile",),
     ("catalog", "validate", "message.json"),
-    ("graph",),
+    ("lineage", "graph"),
     ("lineage", "upstream", "gauges"),
     ("lineage", "downstream", "gauges"),
     ("lineage", "export", "--format", "cypher"),
@@ -106,27 +106,27 @@ LOOKING: tuple[tuple[str, ...], ...] = (
     ("schedule", "show", "gauges"),
     ("schedule", "next", "3"),
     ("schedule", "check"),
-    ("freshness",),
+    ("schedule", "freshness"),
     ("status",),
     ("help", "run"),
-    ("signals",),
-    ("signals", "--metrics"),
-    ("pools",),
-    ("pr", "list"),
-    ("held", "gauges"),
-    ("held", "gauges", "--rows"),
-    ("wal", "export", "last"),
-    ("wal", "export", "last", "--format", "avro"),
-    ("wal", "export", "last", "--format", "parquet"),
-    ("telemetry", "export", "--stdout"),
+    ("runs", "signals"),
+    ("runs", "signals", "--metrics"),
+    ("schedule", "pools"),
+    ("preview", "list"),
+    ("quarantine", "gauges"),
+    ("quarantine", "gauges", "--rows"),
+    ("runs", "wal", "last"),
+    ("runs", "wal", "last", "--format", "avro"),
+    ("runs", "wal", "last", "--format", "parquet"),
+    ("runs", "telemetry", "--stdout"),
     ("labels", "show"),
-    ("gates", "run", "gauges"),
+    ("policy", "gates", "gauges"),
     ("policy", "check"),
     ("policy", "check", "gauges"),
     ("policy", "explain", "gauges"),
     ("policy", "test"),
     ("mask", "preview", "data/gauges.csv", "--mask", "mask.json"),
-    ("leaks", "scan", "message.json", "--against", "data/gauges.csv", "--mask", "mask.json"),
+    ("mask", "scan", "message.json", "--against", "data/gauges.csv", "--mask", "mask.json"),
     ("verify", "gauges"),
     ("reproduce", "gauges"),
     ("explain", "gauges"),
@@ -138,16 +138,16 @@ LOOKING: tuple[tuple[str, ...], ...] = (
     ("audit", "export", "--stdout"),
     ("triggers", "list", "--all"),
     ("triggers", "show", "TRIGGER"),
-    ("webhook", "sign", "gauges", "--body", "message.json"),
-    ("webhook", "verify", "gauges", "--body", "message.json", "--header", "SIGNED"),
-    ("webhook", "verify", "gauges", "--body", "data/gauges.csv", "--header", "SIGNED"),
-    ("workflow", "github"),
+    ("webhooks", "sign", "gauges", "--body", "message.json"),
+    ("webhooks", "verify", "gauges", "--body", "message.json", "--header", "SIGNED"),
+    ("webhooks", "verify", "gauges", "--body", "data/gauges.csv", "--header", "SIGNED"),
+    ("runners", "workflow"),
     ("runners", "write", "systemd", "--stdout"),
     ("runners", "check"),
     ("config", "show", "--resolved"),
-    ("schema",),
-    ("schema", "receipt"),
-    ("completion", "bash"),
+    ("config", "schema"),
+    ("config", "schema", "receipt"),
+    ("config", "completion", "bash"),
     ("--version",),
     ("--help",),
 )
@@ -155,7 +155,7 @@ BACKFILLS = "backfills: {halves: {dataset: halves, partitions: {kind: name, keys
 SCHEDULES = "schedules: {gauges: {dataset: gauges, cadence: daily}}\n"
 NOTHING_TO_SEE = {  # after runs: no trigger was kept, and that is not what was signed
     ("triggers", "show", "TRIGGER"): 3,
-    ("webhook", "verify", "gauges", "--body", "data/gauges.csv", "--header", "SIGNED"): 4,
+    ("webhooks", "verify", "gauges", "--body", "data/gauges.csv", "--header", "SIGNED"): 4,
     ("verify", "gauges"): 68,
     ("audit", "verify"): 68,  # nobody signs here
     ("policy", "test"): 3,  # nobody added policies
@@ -182,17 +182,17 @@ def empty(_site: Installation) -> None:
 def settled(site: Installation) -> None:
     """Two versions, both published in turn: there is something to roll back to."""
     site.kfm("run")
-    site.kfm("promote", "gauges")
+    site.kfm("publish", "gauges")
     (site.folder / "data/gauges.csv").write_text(MORE_GAUGES)
     site.kfm("run", "gauges")
-    site.kfm("promote", "gauges")
+    site.kfm("publish", "gauges")
     (site.folder / "data/gauges.csv").write_text(MORE_GAUGES + "f,ellis,6\n")  # and there is something to do
 
 
 def killed(site: Installation) -> None:
     """A process died in the middle of a run, its log not yet in the database."""
     site.kfm("run", "gauges")
-    site.kfm("promote", "gauges")
+    site.kfm("publish", "gauges")
     site.kfm("run", "halves", env={"DIE_HERE": "27"}, expect=-9)
     assert site.kfm("runs", "list", "--json").data[0]["status"] == "RUNNING"
 
@@ -214,13 +214,13 @@ def undelivered(site: Installation) -> None:
     site.kfm("run", "halves", "--force", "--reason", "again")
     shutil.rmtree(site.folder / "public")
     (site.folder / "public").write_text("in the way")
-    site.kfm("promote", "halves", expect=74)
+    site.kfm("publish", "halves", expect=74)
     (site.folder / "public").unlink()
 
 
 def compacted(site: Installation) -> None:
     settled(site)
-    site.kfm("compact")
+    site.kfm("runs", "compact")
 
 
 STATES: dict[str, tuple[Callable[[Installation], None], str]] = {
@@ -237,12 +237,9 @@ STATES: dict[str, tuple[Callable[[Installation], None], str]] = {
 
 ONLY_DRY = ("frozen", "undelivered", "compacted", "in a journal of lines")  # where looking is nothing new
 STATELESS = (
-    "webhook",
-    "workflow",
+    "webhooks",
     "runners",
     "config",
-    "schema",
-    "completion",
     "--version",
     "--help",
 )  # no state is opened
@@ -285,7 +282,7 @@ def said_for(site: Installation, artifacts: Path) -> Callable[[tuple[str, ...]],
     named = {
         "ARTIFACTS": str(artifacts),
         "TRIGGER": triggers[0]["trigger_id"] if triggers else "000000000001",
-        "SIGNED": site.kfm("webhook", "sign", "gauges", "--body", "message.json").out.strip(),
+        "SIGNED": site.kfm("webhooks", "sign", "gauges", "--body", "message.json").out.strip(),
     }
     return lambda arguments: [named.get(word, word) for word in arguments]
 
@@ -344,7 +341,15 @@ def test_no_call_to_the_system_changes_anything(
     ]  # fmt: skip
 
 
-REAL = (("run",), ("promote", "gauges"), ("rollback", "gauges"), ("freeze",), ("thaw",), ("compact",), ("doctor",))
+REAL = (
+    ("run",),
+    ("publish", "gauges"),
+    ("rollback", "gauges"),
+    ("freeze",),
+    ("thaw",),
+    ("runs", "compact"),
+    ("doctor",),
+)
 
 
 def test_the_same_look_at_the_system_sees_every_real_change(tmp_path: Path, server: Server) -> None:

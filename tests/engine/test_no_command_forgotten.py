@@ -20,11 +20,14 @@ WRITING: frozenset[Command] = frozenset(
         ("resume",),
         ("attest",),
         ("catalog", "build"),
-        ("compact",),
+        ("runs", "compact"),
         ("doctor",),  # tries the disk by writing to it
-        ("watch",),
-        ("serve", "webhooks"),
-        ("webhook", "replay"),
+        (
+            "triggers",
+            "watch",
+        ),
+        ("webhooks", "serve"),
+        ("webhooks", "replay"),
         ("triggers", "retry"),
         ("keys", "new"),
         ("keys", "revoke"),
@@ -41,15 +44,14 @@ WRITING: frozenset[Command] = frozenset(
         ("schedule", "resume"),
         ("schedule", "trigger"),
         ("up",),
-        ("preview",),
-        ("pr", "report"),  # lays the branch out
+        ("preview", "build"),
+        ("preview", "report"),  # lays the branch out
     }
 )
 # These write only if they are not told otherwise: the flag that every traced call of theirs has.
 TAMED = {
-    ("telemetry", "export"): "--stdout",
+    ("runs", "telemetry"): "--stdout",
     ("audit", "export"): "--stdout",
-    ("publish",): "--check",
     ("runners", "write"): "--stdout",
 }
 

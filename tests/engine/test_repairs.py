@@ -23,8 +23,8 @@ class Weather(Site):
         return contents(self.folder / "public")
 
     def checked(self, code: int = 3) -> list[tuple[str, str]]:
-        found: list[dict[str, Any]] = self.kfm("publish", "--check", "--json", code=code).data["differences"]
-        return [(each["kind"], each["path"]) for each in found]
+        found: list[dict[str, Any]] = self.kfm("reconcile", "--public", "--json", code=code).data["drift"]
+        return [(each["what"], each["about"]) for each in found]
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_what_is_missing_altered_or_foreign_is_named_and_put_right(site: Weather
     assert sorted(site.checked()) == sorted(expected)
     answer = site.kfm("doctor", "--deep", code=3)
     assert "public.rain" in answer.out and "2 altered, 2 foreign, 1 missing" in answer.out
-    site.kfm("publish", "--repair")
+    site.kfm("reconcile", "--public", "--repair")
     assert site.public() == {**whole, "README": b"mine"} and site.checked(0) == []
     assert "all is well" in site.kfm("doctor", "--deep").err
 
@@ -68,9 +68,9 @@ def test_a_public_folder_that_is_gone_is_made_again(site: Weather) -> None:
     whole = site.public()
     shutil.rmtree(site.folder / "public")
     assert {kind for kind, _ in site.checked()} == {"missing"}
-    site.kfm("publish", "rain", "--repair")
+    site.kfm("reconcile", "rain", "--repair")
     assert site.public() == {name: body for name, body in whole.items() if "/rain/" in name}
-    site.kfm("publish", "--repair")
+    site.kfm("reconcile", "--public", "--repair")
     assert site.public() == whole
 
 
@@ -81,7 +81,7 @@ def test_what_was_withdrawn_and_lies_there_again_is_removed(site: Weather) -> No
     shutil.copytree(site.folder / "copy", site.folder / "public/datasets/rain/versions", dirs_exist_ok=True)
     assert {kind for kind, _ in site.checked()} == {"foreign"}
     site.kfm("freeze")
-    site.kfm("publish", "--repair")  # it only takes away
+    site.kfm("reconcile", "--public", "--repair")  # it only takes away
     assert set(site.public()) == {"datasets/rain/current.json"}
 
 
@@ -91,10 +91,10 @@ def test_a_freeze_stops_what_adds_and_not_what_takes_away(site: Weather) -> None
     (folder / "all.csv").unlink()
     (folder / "more.csv").write_text("who knows")
     site.kfm("freeze", "rain")
-    answer = site.kfm("publish", "--repair", code=5)
+    answer = site.kfm("reconcile", "--public", "--repair", code=5)
     assert "rain is frozen" in answer.err and not list(folder.iterdir())
     site.kfm("thaw", "rain")
-    site.kfm("publish", "--repair")
+    site.kfm("reconcile", "--public", "--repair")
     assert [path.name for path in folder.iterdir()] == ["all.csv"]
 
 
@@ -113,7 +113,7 @@ def test_after_an_older_state_was_put_back_the_folder_becomes_what_it_says(site:
         pointer = json.loads(site.public()["datasets/rain/current.json"])
         assert pointer["version"] == one
     else:
-        site.kfm("publish", "--repair")
+        site.kfm("reconcile", "--public", "--repair")
         assert site.public() == before
 
 
@@ -127,7 +127,7 @@ def test_what_cannot_be_made_again_is_said_and_holds_up_no_other(site: Weather) 
     for path in (site.folder / ".kfm/objects/sha256").rglob("*"):
         if path.is_file():
             path.unlink()
-    assert "is missing" in site.kfm("publish", "--repair", code=65).err
+    assert "is missing" in site.kfm("reconcile", "--public", "--repair", code=65).err
     assert {n: b for n, b in site.public().items() if "/snow/" in n} == {
         n: b for n, b in whole.items() if "/snow/" in n
     }

@@ -48,7 +48,7 @@ def test_a_declared_dataset_of_another_version_is_not_run(tmp_path: Path, runner
     answer = at.run("run", "rain", code=3).answer
     assert f"kfm: rain: version '{version}' of updater rain is not a semantic version; write one like" in answer.err
     assert at.ref("processed/rain") == ""
-    assert at.kfm("receipts", "list", "--json").data == []
+    assert at.kfm("runs", "receipts", "--json").data == []
 
 
 @pytest.mark.parametrize("runner", ["python", "node"])

@@ -91,4 +91,4 @@ def test_nothing_of_a_withdrawn_version_is_made_again(tmp_path: Path, runner: st
     assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
     assert list((site.folder / "public/datasets/rain/versions").iterdir()) == [], "a folder was made again"
     assert set(site.public("rain")) == {"current.json"} and site.pointer("rain") == ""
-    assert site.kfm("publish", "--check").err == "all is as the refs say\n"
+    assert site.kfm("reconcile", "--public").err == "no difference: everything is as the refs say\n"

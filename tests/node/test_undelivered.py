@@ -177,7 +177,7 @@ def test_after_an_older_state_was_put_back_the_outside_is_told_what_it_says(eith
     site.kfm("rollback", "rain", "--to", "nothing", "--reason", "the custodian asked for it")
     assert ahead and site.pointer("rain") == site.ref("published/rain") == ""
     assert "4 foreign" in site.kfm("doctor", "--deep", code=3).out  # what was published by the state that is gone
-    site.kfm("publish", "--repair")
+    site.kfm("reconcile", "--public", "--repair")
     site.kfm("doctor", "--deep")
 
 

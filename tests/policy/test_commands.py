@@ -1,4 +1,4 @@
-"""kfm policy and kfm gates, and policies that an installation adds, typed as a person types them."""
+"""kfm policy and kfm policy gates, and policies that an installation adds, typed as a person types them."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ def undeclare(word: str) -> None:
 
 def test_the_gates_are_asked_and_nothing_changes(site: Kfm) -> None:
     before = sorted((str(path), path.stat().st_size) for path in Path(".kfm").rglob("*"))
-    answer = site("gates", "run", NAME, "--json")
+    answer = site("policy", "gates", NAME, "--json")
     assert answer.code == 0
     assert [one["gate"] for one in answer.data] == ["work.checklist", "processed.checklist", "promotion.checklist"]
     assert all(one["allow"] and one["id"] for one in answer.data) and len({one["id"] for one in answer.data}) == 3
-    assert [one["gate"] for one in site("gates", "run", NAME, "--to", "processed", "--json").data][-1:] == [
+    assert [one["gate"] for one in site("policy", "gates", NAME, "--to", "processed", "--json").data][-1:] == [
         "processed.checklist"
     ]
     assert sorted((str(path), path.stat().st_size) for path in Path(".kfm").rglob("*")) == before
@@ -81,9 +81,9 @@ def test_the_gates_are_asked_and_nothing_changes(site: Kfm) -> None:
 
 def test_what_would_be_denied_is_told_before_with_its_rule_and_exit_code(site: Kfm) -> None:
     undeclare("license")
-    answer = site("gates", "run", NAME)
+    answer = site("policy", "gates", NAME)
     assert answer.code == 4 and "licence.declared" in answer.out and "license is not declared" in answer.out
-    assert site("gates", "run", NAME, "--to", "processed").code == 0
+    assert site("policy", "gates", NAME, "--to", "processed").code == 0
     (row,) = [one for one in site("policy", "explain", NAME, "--json").data if one["rule"] == "licence.declared"]
     assert row["holds"] == "no" and f"datasets.{NAME}: license" in row["remedy"]
     assert site("promote", NAME).code == 4
@@ -119,7 +119,7 @@ def test_policies_of_an_installation_close_and_never_open(site: Kfm, monkeypatch
     assert site("promote", NAME).code == 4
     Path("kfm.yml").write_text(Path("kfm.yml").read_text().replace("    license:", "    title: Rain\n    license:"))
     assert site("promote", NAME).code == 0
-    receipt = site("receipts", "show", "last", "--json").data
+    receipt = site("runs", "receipt", "last", "--json").data
     (decision,) = receipt["policy_decisions"]
     assert decision["warnings"][-1] == "it is looked at"
     assert decision["policy_digest"] == with_own(read_files("own")).digest != shipped().digest
@@ -191,7 +191,7 @@ def test_an_odd_server_denies_every_step_and_stops_nobody_else(site: Kfm, said: 
 def test_a_server_that_is_down_denies_with_a_reason_that_the_receipt_has(site: Kfm) -> None:
     say(f"policy: {{url: 'http://127.0.0.1:{free_port()}'}}")
     assert site("promote", NAME).code == 4
-    (decision,) = site("receipts", "show", "last", "--json").data["policy_decisions"]
+    (decision,) = site("runs", "receipt", "last", "--json").data["policy_decisions"]
     assert decision["rules"] == ["engine.unanswered"] and decision["engine"] == "opa"
     assert "engine" in site("policy", "check").err
 
@@ -211,7 +211,7 @@ def test_a_server_stopped_in_the_middle_of_a_promotion_denies_it_and_another_run
     Path("kfm.yml").write_text(Path("kfm.yml").read_text().replace("datasets:\n", "datasets:\n" + made, 1))
     say(f"policy: {{url: '{opa.url}', timeout_s: 4}}")  # type: ignore[attr-defined]
     pid = opa.process.pid  # type: ignore[attr-defined]
-    assert site("gates", "run", NAME).code == 0  # it answers
+    assert site("policy", "gates", NAME).code == 0  # it answers
     os.kill(pid, signal.SIGSTOP)
     try:
         words = [sys.executable, "-m", "kfm.cli.main", "promote", NAME]
@@ -232,7 +232,7 @@ def test_a_server_stopped_in_the_middle_of_a_promotion_denies_it_and_another_run
     assert site("refs", "list", "published/", "--json").data == []
     monkeypatch.delenv("KFM_POLICY__URL")
     assert site("promote", NAME).code == 0
-    (decision,) = site("receipts", "show", "last", "--json").data["policy_decisions"]
+    (decision,) = site("runs", "receipt", "last", "--json").data["policy_decisions"]
     assert decision["engine"] == "opa" and decision["allow"] is True
 
 

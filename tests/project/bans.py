@@ -68,7 +68,7 @@ BANS = (
         # line gives closed streams a stand-in; and trials of updaters lay out temporary houses, and clear them.
         (
             "src/kfm/fsio.py",
-            "src/kfm/cli/starter.py",
+            "src/kfm/cli/start/init.py",
             "src/kfm/store/filesystem_check.py",
             "src/kfm/store/locks.py",
             "src/kfm/telemetry/rejected_requests.py",

@@ -78,7 +78,7 @@ SHAPES: dict[str, Shape] = {
         },
         many=True,
     ),
-    "kfm gates run": Shape(_DECISION, many=True),
+    "kfm policy gates": Shape(_DECISION, many=True),
     "kfm policy check": Shape(
         {
             "policy_digest": "of the policies in force",
@@ -107,7 +107,7 @@ SHAPES: dict[str, Shape] = {
     "kfm new": Shape({"written": "the files, as paths", "declare": "what to add to `datasets:` of `kfm.yml`"}),
     "kfm run": Shape(RUNS),
     "kfm resume": Shape(RUNS),
-    "kfm promote": Shape(RUNS),
+    "kfm publish": Shape(RUNS),
     "kfm rollback": Shape(RUNS),
     "kfm freeze": Shape(RUNS),
     "kfm thaw": Shape(RUNS),
@@ -126,7 +126,7 @@ SHAPES: dict[str, Shape] = {
             "warnings": "what a run would warn of: `code` and `message`",
         }
     ),
-    "kfm telemetry export": Shape({"written": "the file, as a path", "bytes": "its size"}),
+    "kfm runs telemetry": Shape({"written": "the file, as a path", "bytes": "its size"}),
     "kfm audit verify": Shape(
         {
             "verdict": "`intact`, `tampered`, `forked` (or cut off), `unsigned` or `unverifiable`",
@@ -210,8 +210,8 @@ SHAPES: dict[str, Shape] = {
             "checks": "a list of `what`, `state` (`ok`, `bad`, `unsigned`, `missing`) and `found`",
         }
     ),
-    "kfm webhook sign": Shape({"headers": "by their names"}),
-    "kfm webhook verify": Shape(
+    "kfm webhooks sign": Shape({"headers": "by their names"}),
+    "kfm webhooks verify": Shape(
         {
             "accepted": "whether the door would take it; if not, only `reason` and `status` follow",
             "source_id": "whose it is",
@@ -221,7 +221,7 @@ SHAPES: dict[str, Shape] = {
             "sent_at": "when it was signed; null if its sender signs no time",
         }
     ),
-    "kfm webhook replay": Shape({"known": "whether it was taken before", "triggers": "the ids of those it left"}),
+    "kfm webhooks replay": Shape({"known": "whether it was taken before", "triggers": "the ids of those it left"}),
     "kfm triggers list": Shape(_TRIGGER, many=True),
     "kfm triggers show": Shape(_TRIGGER),
     "kfm triggers retry": Shape(RUNS),
@@ -233,7 +233,7 @@ SHAPES: dict[str, Shape] = {
             "documents": "those that are not valid: `path`, `line`, `kind`, `verdict`, `problems`, `unchecked`",
         }
     ),
-    "kfm discover": Shape(
+    "kfm catalog discover": Shape(
         {
             "source": "the address that was looked at",
             "kind": "`stac`, `stac-api`, `dcat` or `listing`",
@@ -320,7 +320,7 @@ SHAPES: dict[str, Shape] = {
             "why": "why rows, or more than counts, are not told",
         }
     ),
-    "kfm graph": Shape(
+    "kfm lineage graph": Shape(
         {
             "assets": "datasets, each after what it is made of: `dataset`, `stands` (`current`; `above`: something "
             "above it is not; `behind`, `rolled back`, `withdrawn`, `never made`), `version` (empty: there is none, "
@@ -349,7 +349,7 @@ SHAPES: dict[str, Shape] = {
             "whole": "as of `kfm lineage upstream`",
         }
     ),
-    "kfm held": Shape(
+    "kfm quarantine": Shape(
         {
             "dataset": "its name",
             "sources": "for every source something is held of: `source`, `content_hash`, `rows`, `held_rows`, `held` "
@@ -404,24 +404,17 @@ SHAPES: dict[str, Shape] = {
             "records": "`row`, `place`, `before` and `after`: protected data",
         }
     ),
-    "kfm leaks scan": Shape(
+    "kfm mask scan": Shape(
         {
             "verdict": "`clean`, `review` or `deny`: the worst of all files",
             "files": "how many were looked at",
             "found": "of each that is not clean: `file`, `verdict` and `leaks` (`rule` and `count`)",
         }
     ),
-    "kfm receipts list": Shape(
+    "kfm runs receipts": Shape(
         {"run_id": "and all other fields of a [receipt](../../schemas/receipt.json)"}, many=True, about="Newest first."
     ),
-    "kfm receipts show": Shape({"run_id": "and all other fields of a [receipt](../../schemas/receipt.json)"}),
-    "kfm publish": Shape(
-        {
-            "differences": "a list of [differences](../../schemas/difference.json): `dataset`, `path` and `kind`",
-            "errors": "as above",
-            "effects": "what was done, as above",
-        }
-    ),
+    "kfm runs receipt": Shape({"run_id": "and all other fields of a [receipt](../../schemas/receipt.json)"}),
     "kfm catalog build": Shape(
         {
             "files": "how many there are",
@@ -460,7 +453,7 @@ SHAPES: dict[str, Shape] = {
             "errors": "as above",
         }
     ),
-    "kfm compact": Shape({"archived_runs": "how many"}),
+    "kfm runs compact": Shape({"archived_runs": "how many"}),
     "kfm doctor": Shape({"ok": "whether all is well", "checks": f"a list of {_CHECK}"}),
     "kfm config show": Shape(
         {
@@ -472,20 +465,21 @@ SHAPES: dict[str, Shape] = {
 }
 
 NOT_JSON = {
-    "kfm wal export": "Lines of JSON by itself, a [wal-record](../../schemas/wal-record.json) each; "
+    "kfm runs wal": "Lines of JSON by itself, a [wal-record](../../schemas/wal-record.json) each; "
     "with `--format` Avro or Parquet.",
     "kfm audit prove": "A proof, always: `entry`, `index`, the `hashes` on its way up and the signed `checkpoint`.",
     "kfm audit consistency": "A proof, always: the `old` checkpoint, the `hashes` and the newer `checkpoint`.",
-    "kfm schema": "A JSON Schema by itself; without a NAME a list of names.",
-    "kfm completion": "A script, always; of a kind of names a line each.",
+    "kfm config schema": "A JSON Schema by itself; without a NAME a list of names.",
+    "kfm config completion": "A script, always; of a kind of names a line each.",
     "kfm help": "Text, always.",
     "kfm lineage export": "Documents of the grammar, always: a line each; PROV is one document, Mermaid is text.",
     "kfm up": "A [receipt](../../schemas/receipt.json) a line, as runs end; with `--listen` first where it does.",
-    "kfm signals": "A signal a line: `signal`, `ts`, `index` (of the ledger), `dataset`, `partition`, `run_id`, and "
-    "`state`, `value` or `uri`; with `--metrics` a list of `name`, `kind`, `help` and `samples` (`labels`, `value`).",
-    "kfm watch": "A [receipt](../../schemas/receipt.json) a line, as runs end.",
-    "kfm serve webhooks": "One line when it listens: `listening` (where) and `webhooks` (their names).",
-    "kfm workflow github": "YAML, always.",
+    "kfm runs signals": "A signal a line: `signal`, `ts`, `index` (of the ledger), `dataset`, `partition`, `run_id`, "
+    "and `state`, `value` or `uri`; with `--metrics` a list of `name`, `kind`, `help` and `samples` (`labels`, "
+    "`value`).",
+    "kfm triggers watch": "A [receipt](../../schemas/receipt.json) a line, as runs end.",
+    "kfm webhooks serve": "One line when it listens: `listening` (where) and `webhooks` (their names).",
+    "kfm runners workflow": "YAML, always.",
 }
 
 ERROR = {

@@ -62,16 +62,16 @@ WHEN: dict[str, Shape] = {
             "at": "when it was looked at",
             "datasets": "by name: `dataset`, `version` and `published` (empty: there is none, or it may not be told), "
             "`is_made`, `is_public`, `is_behind` (a version waits to be promoted), `level` (how open, by all that "
-            "is said of it), `as_of`, `age_min`, `freshness` (as `verdict` of `kfm freshness`), `late_min`, `is_held`, "
-            "`held_rows` (null: not to be told), `is_frozen`, `waiting` (triggers), `at_work` and `unfinished` (runs), "
-            "`is_undelivered`, `last_run` and `last_outcome`",
+            "is said of it), `as_of`, `age_min`, `freshness` (as `verdict` of `kfm schedule freshness`), `late_min`, "
+            "`is_held`, `held_rows` (null: not to be told), `is_frozen`, `waiting` (triggers), `at_work` and "
+            "`unfinished` (runs), `is_undelivered`, `last_run` and `last_outcome`",
             "is_frozen": "whether everything is",
             "next": "what to do, the most urgent first: `command`, `why`, `dataset`",
             "ok": "whether every check is well",
             "checks": "as of `kfm doctor`, those that change nothing",
         }
     ),
-    "kfm freshness": Shape(
+    "kfm schedule freshness": Shape(
         {
             "dataset": "its name",
             "verdict": "`fresh`, `late`, `never` made, or `no target`",
@@ -107,7 +107,7 @@ WHEN: dict[str, Shape] = {
     "kfm backfill status": Shape(_BACKFILL, many=True),
     "kfm backfill pause": Shape(RUNS),
     "kfm backfill cancel": Shape(_BACKFILL),
-    "kfm pools": Shape(
+    "kfm schedule pools": Shape(
         {
             "pool": "its name",
             "slots": "how many runs may be at work at once",

@@ -17,8 +17,7 @@ from msgspec import inspect
 
 import kfm
 from kfm import errors, fsio
-from kfm.cli import render, runner
-from kfm.cli.parser import DEFAULTS
+from kfm.cli import DEFAULTS, render, runner
 from kfm.config import (
     config_file,
     config_loader,

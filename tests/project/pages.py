@@ -93,7 +93,7 @@ def check_pages(root: Path = ROOT) -> tuple[int, list[Finding]]:
 
 def generated() -> dict[str, str]:
     """Every generated file by its path in the repository, as the code of today makes it."""
-    schemas = {f"schemas/{name}.json": _kfm("schema", name) for name in _kfm("schema").split()}
+    schemas = {f"schemas/{name}.json": _kfm("config", "schema", name) for name in _kfm("config", "schema").split()}
     tables = specs.pages() | {"docs/promises.md": promises.current()}
     return schemas | _published() | reference.pages() | node_files.files() | _policies() | tables
 

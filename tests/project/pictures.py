@@ -42,15 +42,15 @@ RAIN = (
 )
 WELLS = (
     Shot("kfm run", "wells", "kfm run", "kfm run: the dataset is done, two keys added, one row held back"),
-    Shot("kfm promote wells --reason 'first edition'"),
+    Shot("kfm publish wells --reason 'first edition'"),
     Shot("sed -i.before 's/3310/3450/' data/wells.csv && kfm run"),
     Shot("kfm diff wells", "diff", "kfm diff wells", "kfm diff: one key changed, with the number of rows"),
     Shot("sed -i.before '/license/d' kfm.yml"),
     Shot(
-        "kfm promote wells",
+        "kfm publish wells",
         "refusal",
-        "kfm promote wells",
-        "kfm promote is refused: the dataset has no licence, and how to mend it",
+        "kfm publish wells",
+        "kfm publish is refused: the dataset has no licence, and how to mend it",
         4,
     ),
 )

@@ -13,9 +13,9 @@ _PREVIEW = {
 
 def promotion(runs: dict[str, str]) -> dict[str, tuple[dict[str, str], bool]]:
     return {
-        "kfm preview": ({**_PREVIEW, "receipts": runs["receipts"], "errors": runs["errors"]}, False),
-        "kfm pr list": ({**_PREVIEW, "built_at": "when it was built last"}, True),
-        "kfm pr report": (
+        "kfm preview build": ({**_PREVIEW, "receipts": runs["receipts"], "errors": runs["errors"]}, False),
+        "kfm preview list": ({**_PREVIEW, "built_at": "when it was built last"}, True),
+        "kfm preview report": (
             {
                 "branch": "the branch",
                 "commit": "what was previewed of it",
@@ -29,7 +29,7 @@ def promotion(runs: dict[str, str]) -> dict[str, tuple[dict[str, str], bool]]:
             },
             False,
         ),
-        "kfm pr promote": (
+        "kfm preview publish": (
             {
                 "preview": "the digest that was to be promoted",
                 "refused": "`rule`, `dataset`, `approved`, `found`, `message` of all that stands against it; "
@@ -38,7 +38,7 @@ def promotion(runs: dict[str, str]) -> dict[str, tuple[dict[str, str], bool]]:
             },
             False,
         ),
-        "kfm pr sweep": (
+        "kfm preview sweep": (
             {"branch": "the branch", "preview": "the digest of what goes", "why": "it is old, or its branch is gone"},
             True,
         ),

@@ -176,8 +176,8 @@ def _json() -> str:
     parts = [NOTICE, "# JSON\n"]
     parts.append(
         "With `--json` a command writes one JSON document to stdout, and nothing else there. What it names are the "
-        "records of [`schemas/`](../../schemas/) (`kfm schema NAME`). Keys may be added in later versions; none of "
-        "those below changes its meaning.\n"
+        "records of [`schemas/`](../../schemas/) (`kfm config schema NAME`). Keys may be added in later versions; none "
+        "of those below changes its meaning.\n"
     )
     parts.append('## An error\n\n`{"error": {…}}`, and the exit code tells it too:\n\n| key | what |\n|---|---|')
     parts += [f"| `{key}` | {what} |" for key, what in ERROR.items()]
@@ -233,9 +233,9 @@ def _row_of(table: StateTable) -> str:
 REFS = {
     "raw/<dataset>/<n>": "the bytes of its n-th source as they were fetched last",
     "raw/<dataset>/<partition>/<n>": "the same of a run of a partition",
-    "quarantine/<dataset>": "the report on what is held back now; absent if nothing is: `kfm held`",
+    "quarantine/<dataset>": "the report on what is held back now; absent if nothing is: `kfm quarantine`",
     "quarantine/<dataset>/<partition>": "the same of a partition; goes with the next run of it, or of the whole",
-    "processed/<dataset>": "the version the last run made: what `kfm promote` publishes",
+    "processed/<dataset>": "the version the last run made: what `kfm publish` publishes",
     "published/<dataset>": "the version that is public",
     "switch/global": "`frozen` or `open`, for everything",
     "switch/dataset/<dataset>": "`frozen` or `open`, for one dataset",

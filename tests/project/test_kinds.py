@@ -86,10 +86,10 @@ def test_what_comes_in_is_public_but_for_what_cannot_be_true(kind: Kind) -> None
 
 @of("stac-polling")
 def test_a_new_scene_is_seen_by_looking_at_the_catalog(kind: Kind) -> None:
-    assert kind.kfm("watch", "--once") == 0
+    assert kind.kfm("triggers", "watch", "--once") == 0
     assert kind.text("scenes*").count("scene-1,") == 1
     kind.change()
-    assert kind.kfm("watch", "--once") == 0
+    assert kind.kfm("triggers", "watch", "--once") == 0
     assert "scene-2,2026-01-09T00:00:00Z,kite,https://example.org/scene-2.tif" in kind.text("scenes*")
 
 

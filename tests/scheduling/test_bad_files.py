@@ -89,7 +89,11 @@ def test_it_is_refused_in_one_line_with_its_place_and_everything_else_goes_on(si
     assert "Traceback" not in checked.stderr
     if not whole:
         return
-    for words in (("up", "--once"), ("schedule", "list"), ("freshness",)):
+    for words in (
+        ("up", "--once"),
+        ("schedule", "list"),
+        ("schedule", "freshness"),
+    ):
         assert kfm(site, *words).returncode == 3, words
     assert sorted(path.name for path in (site / ".kfm").rglob("*")) == before
     assert kfm(site, "run", "rain").returncode == 0, "a run by hand needs no clock"

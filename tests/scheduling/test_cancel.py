@@ -85,7 +85,7 @@ def test_a_run_at_work_elsewhere_ends_at_its_next_step(site: Path) -> None:
     assert process.wait(20) == 1
     seen = (site / "seen").read_text().split()
     assert 3 <= len(seen) < 50
-    _, receipt, _ = kfm(site, "receipts", "show", "last")
+    _, receipt, _ = kfm(site, "runs", "receipt", "last")
     assert (receipt["status"], receipt["outcome"], receipt["errors"][0]["code"]) == (
         "FAILED",
         "cancelled",

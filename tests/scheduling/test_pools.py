@@ -133,7 +133,7 @@ def test_kfm_pools_tells_who_has_a_slot_and_who_waits(site: Path) -> None:
     first = begun(site, "run", "one")
     until(lambda: "one" in seen(site))
     second = begun(site, "run", "two")
-    (gpu,) = until(lambda: [each for each in kfm(site, "pools")[1] if each["waiting"]])
+    (gpu,) = until(lambda: [each for each in kfm(site, "schedule", "pools")[1] if each["waiting"]])
     assert (gpu["pool"], gpu["slots"], gpu["free"]) == ("gpu", 1, 0)
     assert [(each["dataset"], each["slot"]) for each in gpu["held"]] == [("one", 0)]
     assert gpu["held"][0]["process"].endswith(f":{first.pid}")
@@ -141,14 +141,14 @@ def test_kfm_pools_tells_who_has_a_slot_and_who_waits(site: Path) -> None:
     assert gpu["waiting"][0]["process"].endswith(f":{second.pid}") and gpu["waiting"][0]["since"] <= now()
     second.send_signal(signal.SIGINT)  # who is stopped while it waits is forgotten at once
     assert second.wait(30) == 130
-    (gpu,) = kfm(site, "pools", "gpu")[1]
+    (gpu,) = kfm(site, "schedule", "pools", "gpu")[1]
     assert gpu["waiting"] == [] and [each["dataset"] for each in gpu["held"]] == ["one"]
     first.kill()  # and so is one that is killed
     first.wait()
-    (gpu,) = kfm(site, "pools", "gpu")[1]
+    (gpu,) = kfm(site, "schedule", "pools", "gpu")[1]
     assert gpu["held"] == [] and gpu["free"] == 1
     held.unlink()
-    code, _, err = kfm(site, "pools", "gpus")
+    code, _, err = kfm(site, "schedule", "pools", "gpus")
     assert code == 3 and "there is no pool 'gpus'; did you mean gpu?" in err
 
 
@@ -170,11 +170,11 @@ def test_a_run_that_waits_for_a_slot_can_be_cancelled(site: Path) -> None:
     until(lambda: "two" in seen(site))
     (run,) = [each["run"] for each in kfm(site, "runs", "list")[1] if each["dataset"] == "one"]
     waits = begun(site, "resume", run)
-    until(lambda: kfm(site, "pools")[1][0]["waiting"])
+    until(lambda: kfm(site, "schedule", "pools")[1][0]["waiting"])
     code, found, _ = kfm(site, "runs", "cancel", run, "--reason", "not today")  # it needs no slot to end
     assert code == 0 and [each["outcome"] for each in found["receipts"]] == ["cancelled"]
     assert waits.wait(30) in (1, 6)  # it ended the run itself, or found it ended
-    (gpu,) = kfm(site, "pools")[1]
+    (gpu,) = kfm(site, "schedule", "pools")[1]
     assert gpu["waiting"] == [] and [each["dataset"] for each in gpu["held"]] == ["two"]
     held.unlink()
     assert other.wait(30) == 0
@@ -188,7 +188,7 @@ def test_up_once_waits_for_a_slot_too(site: Path) -> None:
         (site / "kfm.yml").read_text().replace("  two:\n", "  two:\n    schedule: {cadence: static}\n")
     )
     up = begun(site, "up", "two", "--once")
-    until(lambda: kfm(site, "pools")[1][0]["waiting"])
+    until(lambda: kfm(site, "schedule", "pools")[1][0]["waiting"])
     assert up.poll() is None
     held.unlink()
     assert first.wait(30) == 0 and up.wait(30) == 0

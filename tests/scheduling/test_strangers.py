@@ -132,7 +132,7 @@ WATCHING = "{on: anomaly, of: [rain], when: {held_share: 0.25, rows_drop: 0.5}}"
 
 
 def previewed(site: Site, text: str) -> Receipt:
-    """A run as `kfm preview` makes it, of what a branch has as the source."""
+    """A run as `kfm preview build` makes it, of what a branch has as the source."""
     ours = (site.folder / "rain.csv").read_text()
     (site.folder / "rain.csv").write_text(text)
     try:
@@ -177,7 +177,7 @@ def test_what_is_left_of_a_preview_is_not_for_up_to_finish(site: Site, monkeypat
     left = _left(site, monkeypatch)
     again = Site(site.folder, site.session, site.clock)
     assert list(again.upkeep.begin()) == []
-    assert again.told == [], "it is `kfm preview` that goes on with it"
+    assert again.told == [], "it is `kfm preview build` that goes on with it"
     assert [run.run_id for run in site.session.state.runs.unfinished()] == [left]
 
 

@@ -225,25 +225,25 @@ MENDED: dict[str, Bug] = {
         f"{SMALL}::test_three_frozen_runs_keep_one_trigger_and_resume_does_it_once",
     ),
     "resume says that nothing was left though it delivered": Bug(
-        "kfm.cli.running:resume",
+        "kfm.cli.work.resume:resume",
         '"no run was left to resume" if outcome.effects else "nothing was left to resume"',
         '"nothing was left to resume"',
         f"{SMALL}::test_resume_says_what_it_delivered",
     ),
     "a foretold rollback would write what is there": Bug(
-        "kfm.cli.running:show_effects",
+        "kfm.cli.run_report:show_effects",
         "there = [effect for effect in effects if is_there(session, effect)]",
         "there: list[Effect] = []",
         f"{SMALL}::test_a_rollback_that_is_foretold_tells_files_that_are_there_from_those_it_would_write",
     ),
     "an idle watch ends by its signal": Bug(
-        "kfm.cli.receiving:watch",
+        "kfm.cli.schedule.triggers:watch",
         "            if watching.busy or options.once:\n",
         "            if True:\n",
         f"{SMALL}::test_an_idle_watch_ends_with_zero_when_it_is_stopped",
     ),
     "the format of a source is shown as its default": Bug(
-        "kfm.cli.settings:config_show",
+        "kfm.cli.start.config:config_show",
         "values[key], origins[key] = values[said], origins[said]",
         "pass",
         f"{SMALL}::test_the_format_of_a_source_is_shown_as_it_is_used",
@@ -267,7 +267,7 @@ MENDED: dict[str, Bug] = {
         "tests/api/test_verify.py",
     ),
     "damaged bytes are written out": Bug(
-        "kfm.cli.reading:_write_object",
+        "kfm.cli.look.cat:_write_object",
         "    for _ in chunks():\n        pass\n",
         "",
         "tests/node/test_damaged_objects.py::test_not_a_byte_of_a_damaged_object_is_written_out",
@@ -279,7 +279,7 @@ MENDED: dict[str, Bug] = {
         "tests/store/test_large_rows.py",
     ),
     "several headers in one text are one header": Bug(
-        "kfm.cli.receiving:_headers",
+        "kfm.cli.schedule.webhooks:_headers",
         'each.replace("\\r", "\\n").split("\\n") if line.strip()',
         "[each] if line.strip()",
         f"{SMALL}::test_a_request_with_three_headers_is_verified_however_they_are_given",

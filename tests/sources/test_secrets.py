@@ -111,9 +111,9 @@ def test_a_key_reaches_its_origin_and_is_shown_as_a_reference_everywhere(
     told = [
         typed(folder, *command(runner, "run", "--verbose"), KFM_LOG="jsonl"),
         typed(folder, *kfm, "promote", "wells", "--reason", "first"),
-        typed(folder, *kfm, "receipts", "show", "last"),
+        typed(folder, *kfm, "runs", "receipt", "last"),
         typed(folder, *kfm, "config", "show", "--resolved"),
-        typed(folder, *kfm, "watch", "--once"),
+        typed(folder, *kfm, "triggers", "watch", "--once"),
         typed(folder, *kfm, "plan", "wells"),
     ]
     assert [done.returncode for done in told] == [0] * len(told), told

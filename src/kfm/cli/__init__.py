@@ -1,5 +1,25 @@
 """Every command line. stdout is data, stderr is people."""
 
+from __future__ import annotations
+
+import sys
+
+DEFAULTS = {"config": None, "json": False, "quiet": False, "no_color": False, "verbose": False}  # of global flags
+
 
 class Stopped(BaseException):
     """SIGTERM: unwinds like Ctrl-C, so that leases are freed and nothing is half done."""
+
+
+def load_msgspec() -> None:
+    """Import msgspec without `typing_extensions`.
+
+    Where that is installed, msgspec imports it for three names that `typing` has since Python 3.11, and to load it
+    takes as long as to load msgspec.
+    """
+    if "msgspec" not in sys.modules and "typing_extensions" not in sys.modules:
+        sys.modules["typing_extensions"] = None  # type: ignore[assignment]
+        try:
+            import msgspec  # noqa: F401
+        finally:
+            del sys.modules["typing_extensions"]

@@ -1,5 +1,5 @@
 """Completion scripts, made from the parser itself: what can be typed is what is offered. Names of datasets, refs, runs
-and schedules are asked for when they are needed: the scripts call `kfm completion KIND`."""
+and schedules are asked for when they are needed: the scripts call `kfm config completion KIND`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def names(options: argparse.Namespace, screen: Screen, kind: str) -> Iterator[st
 
 
 def _names(options: argparse.Namespace, screen: Screen, kind: str) -> Iterator[str]:
-    from kfm.cli.opening import opened, settings
+    from kfm.cli.session import opened, settings
 
     resolved = settings(options)
     if kind == "datasets":
@@ -121,7 +121,7 @@ _kfm() {{
   for kind in $kinds; do
     while IFS= read -r name; do
       [[ $name == "$now"* ]] && COMPREPLY+=("$name")
-    done < <("${{COMP_WORDS[0]}}" "${{config[@]}}" completion "$kind" 2>/dev/null </dev/null)
+    done < <("${{COMP_WORDS[0]}}" "${{config[@]}}" config completion "$kind" 2>/dev/null </dev/null)
   done
 }}
 complete -F _kfm kfm
@@ -170,7 +170,7 @@ _kfm() {{
   fi
   [[ ${{words[CURRENT]}} == -* ]] && return
   for kind in $kinds; do
-    compadd -- ${{(f)"$("${{words[1]}}" $config completion $kind 2>/dev/null </dev/null)"}}
+    compadd -- ${{(f)"$("${{words[1]}}" $config config completion $kind 2>/dev/null </dev/null)"}}
   done
 }}
 compdef _kfm kfm
@@ -211,7 +211,7 @@ def _fish(commands: list[_Command]) -> str:
 
 
 def _asked(kind: str) -> str:
-    return f"(kfm completion {kind} 2>/dev/null)"
+    return f"(kfm config completion {kind} 2>/dev/null)"
 
 
 def _quoted(text: str) -> str:

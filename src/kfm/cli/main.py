@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from kfm.cli import Stopped
+from kfm.cli import Stopped, load_msgspec
 
 TYPE_CHECKING = False  # `from typing import` would cost more than all else that `kfm --version` does
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ WRITING = frozenset(
         "resume",
         "attest",
         "promote",
+        "publish",
         "rollback",
         "freeze",
         "thaw",
@@ -42,11 +43,6 @@ WRITING = frozenset(
         "serve",
         "watch",
     }
-)
-
-
-REPORTING = frozenset(
-    {"run", "resume", "promote", "rollback", "freeze", "thaw", "publish", "compact", "init", "attest", "telemetry"}
 )
 
 
@@ -126,7 +122,7 @@ def _answer(arguments: list[str], door: str) -> int:
     import io
     import os
 
-    from kfm.cli.plainly import DEFAULTS
+    from kfm.cli import DEFAULTS
     from kfm.errors import KfmError
 
     for stream in (sys.stdout, sys.stderr):
@@ -158,10 +154,12 @@ def _parsed(arguments: list[str], door: str) -> argparse.Namespace:
         from kfm.cli import runner
 
         return runner.parse(arguments)
-    from kfm.cli.plainly import plain_run
+    if arguments[:1] == ["run"]:
+        load_msgspec()
+        from kfm.cli.work.run import plain
 
-    if (plain := plain_run(arguments)) is not None:
-        return plain
+        if (found := plain(arguments)) is not None:
+            return found
     from kfm.cli.parser import parse
 
     return parse(arguments)
@@ -181,7 +179,8 @@ def _guarded(options: argparse.Namespace, screen: Screen) -> int:
     def stop(_signal: int, _frame: FrameType | None) -> None:
         raise Stopped
 
-    resumable = "; a run that was begun is left resumable: `kfm resume`" if options.command in WRITING else ""
+    words = (options.command, getattr(options, "subcommand", None))
+    resumable = "; a run that was begun is left resumable: `kfm resume`" if not WRITING.isdisjoint(words) else ""
     before = None
     with contextlib.suppress(ValueError):  # not the main thread: the caller minds its own signals
         before = signal.signal(signal.SIGTERM, stop)
@@ -207,27 +206,17 @@ def _guarded(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _reports(options: argparse.Namespace) -> bool:
-    """Does it only tell of what it did? Then nobody has to read that it went well."""
-    if options.command in ("up", "watch"):
+    """Does stdout only repeat what the command did? Then --quiet silences it."""
+    if hasattr(options, "once"):
         return bool(options.once)  # else it never ends
-    looks = ("dry_run", "stdout", "check", "list")
-    return options.command in REPORTING and not any(getattr(options, name, False) for name in looks)
-
-
-def _load_msgspec() -> None:
-    """Alone: it asks `typing_extensions`, where that is installed, for three names that are those of `typing` since
-    Python 3.11, and to load it takes as long as to load msgspec."""
-    if "msgspec" not in sys.modules and "typing_extensions" not in sys.modules:
-        sys.modules["typing_extensions"] = None  # type: ignore[assignment]
-        try:
-            import msgspec  # noqa: F401
-        finally:
-            del sys.modules["typing_extensions"]
+    if hasattr(options, "repair"):
+        return bool(options.repair)
+    looks = ("dry_run", "stdout", "check")
+    return getattr(options, "reports", False) and not any(getattr(options, name, False) for name in looks)
 
 
 def _call(options: argparse.Namespace, screen: Screen) -> int:
     import contextlib
-    import importlib
     import os
 
     from kfm.errors import KfmError
@@ -244,16 +233,13 @@ def _call(options: argparse.Namespace, screen: Screen) -> int:
         if options.command is None:
             from kfm.cli.parser import Usage, build
 
-            help_text = getattr(options, "help_text", "") or build().format_help()
+            help_text = getattr(options, "help_text", "") or build(None).format_help()
             if screen.json:
                 raise Usage("no command given", hint=f"see `{help_text.split()[1]} --help`")
             screen.words(help_text)
             return 2
-        _load_msgspec()
-        module, _, name = options.handler.partition(":")
-        handler = getattr(importlib.import_module(f"kfm.cli.{module}"), name)
         with contextlib.redirect_stdout(screen.err):  # what an updater prints is for people, not data
-            return int(handler(options, screen))
+            return int(options.handler(options, screen))
     except (KfmError, BrokenPipeError, KeyboardInterrupt, Stopped):
         raise
     except OSError as problem:

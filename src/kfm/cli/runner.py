@@ -11,7 +11,9 @@ import re
 import sys
 from typing import Any, Literal, NamedTuple, NoReturn
 
-from kfm.cli.parser import DEFAULTS, EXIT_TEXT, Usage
+from kfm.cli import DEFAULTS
+from kfm.cli.commands import load
+from kfm.cli.parser import EXIT_TEXT, Usage
 from kfm.errors import EXIT_CODES
 
 
@@ -38,7 +40,7 @@ FLAGS: dict[str, tuple[Flag, ...]] = {
     "webhook verify": (Flag("--body", "one", "-"), Flag("--header", "many", ()), *EVERYWHERE),
 }  # fmt: skip
 COMMANDS: dict[str, tuple[str, ...]] = {"": ("run", "webhook"), "webhook": ("verify",)}
-HANDLERS = {"run": "running:run", "webhook verify": "receiving:verify"}
+HANDLERS = {"run": ("run", "run"), "webhook verify": ("webhooks", "verify")}
 
 _EVERYWHERE_TEXT = """\
 everywhere:
@@ -72,7 +74,7 @@ stdout is data, stderr is for people; --json makes the data JSON.
 usage: updater run [DATASET ...] [options]
 
 Update datasets: fetch, check, plan, execute, commit.
-A run over unchanged inputs is a NOOP. What it makes is processed, not published: see `kfm promote`.
+A run over unchanged inputs is a NOOP. What it makes is processed, not published: see `kfm publish`.
 
   DATASET           its name in kfm.yml (default: all)
 
@@ -213,7 +215,9 @@ class _Typed:
             self._unrecognized()
         if self.scope == "run":
             self.found["dataset"] = self.plain
-        self.found["handler"] = HANDLERS.get(self.scope, "")
+        if self.scope in HANDLERS:
+            command, name = HANDLERS[self.scope]
+            self.found["handler"] = getattr(load(command), name)
 
     def _unrecognized(self) -> NoReturn:
         from kfm.parsing.characters import printable

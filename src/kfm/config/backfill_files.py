@@ -241,7 +241,7 @@ def _files(resolved: Resolved) -> Iterator[tuple[Document, BackfillFile]]:
         document = documents.read(_body(os.path.join(folder, name), where), where, json=name.endswith(".json"))
         if not isinstance(document.value, dict):
             found = yaml_scalars.kind(document.value)
-            document.refuse((), f"must be a mapping, found {found}", "see `kfm schema backfills`")
+            document.refuse((), f"must be a mapping, found {found}", "see `kfm config schema backfills`")
         yield document, record_shape.into(document, BackfillFile)
 
 

@@ -73,7 +73,7 @@ class Config(Record, frozen=True):
     openlineage: Annotated[
         OpenLineageConfig, Meta(description="who is told of every run in the words of OpenLineage")
     ] = OpenLineageConfig()
-    watch: Annotated[WatchConfig, Meta(description="how `kfm watch` looks at sources")] = WatchConfig()
+    watch: Annotated[WatchConfig, Meta(description="how `kfm triggers watch` looks at sources")] = WatchConfig()
     pools: Annotated[
         dict[str, Slots],
         Meta(

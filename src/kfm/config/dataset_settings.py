@@ -50,9 +50,9 @@ class DatasetConfig(Record, frozen=True):
             extra_json_schema={"propertyNames": {"pattern": ID_PATTERN}},
         ),
     ] = {}
-    title: Annotated[str, Meta(description="for people; asked for by `kfm promote`")] = ""
+    title: Annotated[str, Meta(description="for people; asked for by `kfm publish`")] = ""
     description: Annotated[str, Meta(description="for people")] = ""
-    license: Annotated[str, Meta(description="an SPDX id or a URL; asked for by `kfm promote`")] = ""
+    license: Annotated[str, Meta(description="an SPDX id or a URL; asked for by `kfm publish`")] = ""
     sensitivity: Annotated[
         Level | None,
         Meta(description="how open it is; only what is public is published as it is; null: nobody said so"),
@@ -68,7 +68,7 @@ class DatasetConfig(Record, frozen=True):
     ] = ""
     freshness: Annotated[
         FreshnessConfig | None,
-        Meta(description="how old it may become, as `kfm freshness` tells; null: as old as it is"),
+        Meta(description="how old it may become, as `kfm schedule freshness` tells; null: as old as it is"),
     ] = None
     promote: Annotated[
         Literal["manual", "auto"],

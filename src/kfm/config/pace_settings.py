@@ -26,7 +26,7 @@ class ExecuteConfig(Record, frozen=True):
 
 
 class WatchConfig(Record, frozen=True):
-    """How `kfm watch` looks at sources, and how it gathers what asks for the same run."""
+    """How `kfm triggers watch` looks at sources, and how it gathers what asks for the same run."""
 
     poll_s: Annotated[
         Interval, Meta(description="between two looks at a source; 0: only those that say so themselves")

@@ -217,7 +217,7 @@ def _files(resolved: Resolved) -> Iterator[tuple[Document, ScheduleFile]]:
         document = documents.read(_body(os.path.join(folder, name), where), where, json=name.endswith(".json"))
         if not isinstance(document.value, dict):
             document.refuse(
-                (), f"must be a mapping, found {yaml_scalars.kind(document.value)}", "see `kfm schema schedules`"
+                (), f"must be a mapping, found {yaml_scalars.kind(document.value)}", "see `kfm config schema schedules`"
             )
         yield document, record_shape.into(document, ScheduleFile)
 

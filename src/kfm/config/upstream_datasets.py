@@ -140,5 +140,5 @@ def check_promotions(document: Document, datasets: Datasets) -> None:
             document.refuse(
                 ("datasets", name, "promote"),
                 f"is auto, and the dataset is not plainly public: {why}",
-                "write promote: manual, and publish it with `kfm promote`",
+                "write promote: manual, and publish it with `kfm publish`",
             )

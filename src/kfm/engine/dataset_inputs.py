@@ -74,7 +74,7 @@ class Versions:
                 f"source {name}: {wanted.ref} was withdrawn {last.ts}: there is no version of it to read",
                 hint=f"see `kfm refs history {wanted.ref}`; what was made of it before stays until it is made anew",
             )
-        do = f"kfm run {wanted.dataset}" if wanted.zone == "processed" else f"kfm promote {wanted.dataset}"
+        do = f"kfm run {wanted.dataset}" if wanted.zone == "processed" else f"kfm publish {wanted.dataset}"
         return Refused(f"source {name}: {wanted.dataset} has no {wanted.zone} version yet", hint=f"first: `{do}`")
 
     def _entry(

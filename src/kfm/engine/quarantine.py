@@ -131,7 +131,7 @@ def examine(
         why = first.message.removesuffix("; the source is held")
         raise Held(
             f"source {name} ({_file(ref.uri)}) is held: {why} ({first.rule}{where}{column})",
-            hint=f"see `kfm held {context.dataset}`; "
+            hint=f"see `kfm quarantine {context.dataset}`; "
             + (f"if it is right, its contract may set {_SETTINGS[first.rule]}; " if first.rule in _SETTINGS else "")
             + "what was published stays",
         )

@@ -24,7 +24,7 @@ class Propose(MoveUpdater):
     def aim(self, trigger: Trigger, sources: Sources) -> Aim:
         name, target = check_partition(trigger.params.get("branch", "")), trigger.params.get("to", "")
         if not is_digest(target):
-            raise Refused("no preview is named", hint="use `kfm preview BRANCH`")
+            raise Refused("no preview is named", hint="use `kfm preview build BRANCH`")
         return Aim(sources.ref(record_ref(name)), target)
 
 
@@ -100,7 +100,7 @@ class Sweep(_Together):
         zone = PREVIEW + check_partition(trigger.params.get("branch", ""))
         names = trigger.params.get("refs", "").split()
         if not names:
-            raise Refused("nothing is named that could be swept", hint="use `kfm pr sweep`")
+            raise Refused("nothing is named that could be swept", hint="use `kfm preview sweep`")
         return [Aim(sources.ref(f"{zone}/{name}"), "") for name in names]
 
 

@@ -94,7 +94,7 @@ def page(found: AssetGraph) -> str:
         f"</div><p>At most {MOST_IN_COLUMN} are drawn below each other; all are in the tables.</p>",
         *_table("Datasets", ("Dataset", "Stands", "Version", "Made", "Openness", "When"), _assets(found)),
         *_table("Dependencies", ("Dataset", "How", "Of", "Stands", "What to know", "Since"), _dependencies(found)),
-        "</main><footer>Ask for the same with <code>kfm graph --json</code>.</footer></body></html>\n",
+        "</main><footer>Ask for the same with <code>kfm lineage graph --json</code>.</footer></body></html>\n",
     ]
     return "".join(body)
 

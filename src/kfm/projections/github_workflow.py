@@ -36,7 +36,7 @@ _LONGEST = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)  # days of each mont
 def workflow(datasets: Sequence[str], *, cron: str, package: str, writes_releases: bool) -> str:
     """Return a workflow that runs every dataset at one cron expression."""
     check_cron(cron)
-    said = "# Written by `kfm workflow github`. Write it anew when kfm.yml changes.\n"
+    said = "# Written by `kfm runners workflow`. Write it anew when kfm.yml changes.\n"
     return said + _workflow("updater", datasets, [cron], package, "run", {}, [".kfm"], writes_releases=writes_releases)
 
 

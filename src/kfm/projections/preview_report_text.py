@@ -51,7 +51,7 @@ def _markdown(report: Proposed) -> Iterator[str]:
     yield ""
     yield "Once it is merged, exactly these digests are promoted, or nothing is:"
     yield ""
-    yield from _fenced([f"kfm pr promote {report.branch} --approved {report.preview}"])
+    yield from _fenced([f"kfm preview publish {report.branch} --approved {report.preview}"])
 
 
 def _dataset(each: DatasetReport) -> Iterator[str]:

@@ -231,7 +231,7 @@ def test_a_watch_that_is_killed_again_and_again_misses_nothing(tmp_path: Path, s
     chance = random.Random(seed)
     more = "watch: {poll_s: 0.05, host_pause_s: 0, debounce_s: 0, jitter: 0}"
     path = installation(tmp_path, site, "east", "west", more=more)
-    command = [sys.executable, "-m", "kfm.cli.main", "--config", path, "--quiet", "watch"]
+    command = [sys.executable, "-m", "kfm.cli.main", "--config", path, "--quiet", "triggers", "watch"]
     killed = 0
     for n in range(6):
         site.change(b"api,depth\n15-%03d,%d\n" % (n, n), f'"{n}-{seed}"')
@@ -260,7 +260,7 @@ def test_a_watch_ends_as_a_run_does_when_only_the_delivery_failed(tmp_path: Path
     kfm("promote", "wells", expect=74)
     site.change(b"api,depth\n15-001,101\n", '"2"')
     told = "committed, but not delivered yet, do not repeat it: "
-    watched = kfm("watch", "wells", "--once", expect=74)
+    watched = kfm("triggers", "watch", "wells", "--once", expect=74)
     assert "SUCCESS" in watched.out and f"kfm: {told}cannot publish a file" in watched.err
     kfm("run", "wells", expect=74)
 
@@ -271,12 +271,12 @@ def test_a_watch_ends_as_a_run_does_when_only_the_delivery_failed(tmp_path: Path
     other.write_text("other bytes")
     site.change(b"api,depth\n15-001,102\n", '"3"')
     told = f"kfm: wells: {told}published file"
-    assert told in kfm("watch", "works", "--once").err, "of another dataset it is told, and is no failure"
-    watched = kfm("watch", "wells", "--once", expect=65)
+    assert told in kfm("triggers", "watch", "works", "--once").err, "of another dataset it is told, and is no failure"
+    watched = kfm("triggers", "watch", "wells", "--once", expect=65)
     assert "SUCCESS" in watched.out and told in watched.err
     kfm("run", "wells", expect=65)
 
     other.unlink()
     site.change(b"api,depth\n15-001,103\n", '"4"')
-    assert told not in kfm("watch", "wells", "--once").err
+    assert told not in kfm("triggers", "watch", "wells", "--once").err
     assert (public / "datasets/wells/current.json").exists()

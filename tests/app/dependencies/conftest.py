@@ -49,6 +49,6 @@ def at(kfm: Kfm, ref: str) -> str:  # noqa: F811
 
 
 def last_receipt(kfm: Kfm) -> dict[str, object]:  # noqa: F811
-    row = kfm("receipts", "list", "--limit", "1", "--json").data[0]
-    found: dict[str, object] = kfm("receipts", "show", row["run_id"], "--json").data
+    row = kfm("runs", "receipts", "--limit", "1", "--json").data[0]
+    found: dict[str, object] = kfm("runs", "receipt", row["run_id"], "--json").data
     return found

@@ -1,4 +1,4 @@
-"""`kfm graph` draws what is made of what, and says where something is made of what is not current any more."""
+"""`kfm lineage graph` draws what is made of what, and says where something is made of what is not current any more."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EDGE = declared("edge", "{deep: {dataset: deep, format: csv}}")
 
 
 def stands(kfm: Kfm, name: str) -> str:
-    (found,) = [each["stands"] for each in kfm("graph", "--json").data["assets"] if each["dataset"] == name]
+    (found,) = [each["stands"] for each in kfm("lineage", "graph", "--json").data["assets"] if each["dataset"] == name]
     return str(found)
 
 
@@ -25,11 +25,15 @@ def newer(kfm: Kfm) -> None:
 
 def test_it_goes_from_what_is_read_to_what_reads_it(kfm: Kfm) -> None:
     written(EDGE, UP, DOWN)
-    assert [each["dataset"] for each in kfm("graph", "--json").data["assets"]] == ["tops", "deep", "edge"]
-    text = kfm("graph").out
+    assert [each["dataset"] for each in kfm("lineage", "graph", "--json").data["assets"]] == ["tops", "deep", "edge"]
+    text = kfm("lineage", "graph").out
     assert re.findall(r"^\W*(\w+)  ", text, re.M) == ["tops", "deep", "edge"]
     assert "deep  never made; after tops" in text
-    assert [each["dataset"] for each in kfm("graph", "tops", "--json").data["assets"]] == ["tops", "deep", "edge"]
+    assert [each["dataset"] for each in kfm("lineage", "graph", "tops", "--json").data["assets"]] == [
+        "tops",
+        "deep",
+        "edge",
+    ]
     assert "deep was never made" in text
 
 
@@ -39,18 +43,18 @@ def test_each_way_of_not_being_current_is_named(kfm: Kfm) -> None:
         assert kfm("run", name).code == 0
     assert stands(kfm, "deep") == stands(kfm, "edge") == "current"
     newer(kfm)
-    assert stands(kfm, "deep") == "behind" and "tops has a newer version" in kfm("graph").out
+    assert stands(kfm, "deep") == "behind" and "tops has a newer version" in kfm("lineage", "graph").out
     assert stands(kfm, "edge") == "above"
     assert kfm("run", "deep").code == kfm("run", "edge").code == 0
     assert kfm("rollback", "tops", "--ref", "processed/tops", "--reason", "wrong").code == 0
     assert stands(kfm, "deep") == "rolled back"
-    assert "the version of tops it was made of was rolled back" in kfm("graph").out
+    assert "the version of tops it was made of was rolled back" in kfm("lineage", "graph").out
     assert kfm("run", "deep").code == 0
     assert stands(kfm, "deep") == "current"
     assert kfm("promote", "tops", "--reason", "ready").code == 0
     assert kfm("rollback", "tops", "--to", "nothing", "--reason", "must go").code == 0
     assert stands(kfm, "deep") == "withdrawn"
-    assert "was taken back from the public" in kfm("graph", "deep").out
+    assert "was taken back from the public" in kfm("lineage", "graph", "deep").out
 
 
 def test_why_not_tells_of_it_too(pair: Kfm) -> None:
@@ -64,8 +68,8 @@ def test_why_not_tells_of_it_too(pair: Kfm) -> None:
 def test_what_only_comes_after_is_drawn_otherwise(kfm: Kfm) -> None:
     after = declared("later", "{wells: {uri: tops.csv, format: csv}}", more="    schedule: {after: [tops]}\n")
     written(UP, DOWN, after)
-    assert "later (after)" in kfm("graph").out
-    chart = kfm("graph", "--format", "mermaid").out
+    assert "later (after)" in kfm("lineage", "graph").out
+    chart = kfm("lineage", "graph", "--format", "mermaid").out
     assert chart.startswith("flowchart LR\n")
     assert len(re.findall(r"^  n\d --> n\d$", chart, re.M)) == len(re.findall(r"^  n\d -\.-> n\d$", chart, re.M)) == 1
 
@@ -95,7 +99,7 @@ class Page(HTMLParser):
 
 def test_the_page_stands_alone_and_names_everything(pair: Kfm) -> None:
     assert pair("run", "tops").code == pair("run", "deep").code == 0
-    assert pair("graph", "--format", "html", "--out", "graph.html").code == 0
+    assert pair("lineage", "graph", "--format", "html", "--out", "graph.html").code == 0
     text = Path("graph.html").read_text()
     page = Page()
     page.feed(text)
@@ -109,9 +113,13 @@ def test_what_is_not_public_keeps_its_digests_to_itself(kfm: Kfm) -> None:
     assert kfm("run", "tops").code == kfm("run", "deep").code == 0
     versions = [at(kfm, f"processed/{name}") for name in ("tops", "deep")]
     assert all(versions)
-    said: dict[str, Any] = kfm("graph", "--json").data
+    said: dict[str, Any] = kfm("lineage", "graph", "--json").data
     assert [each["level"] for each in said["assets"]] == ["restricted", "restricted"]
-    shown = kfm("graph", "--json").out + kfm("graph", "--format", "html").out + kfm("graph").out
+    shown = (
+        kfm("lineage", "graph", "--json").out
+        + kfm("lineage", "graph", "--format", "html").out
+        + kfm("lineage", "graph").out
+    )
     assert not any(version[7:19] in shown for version in versions)
 
 
@@ -120,7 +128,12 @@ def test_a_circle_is_refused_by_its_names_with_file_and_line(kfm: Kfm) -> None:
     b = declared("b", "{s: {dataset: a, format: csv}}")
     c = declared("c", "{s: {dataset: b, format: csv}}")
     written(a, b, c)
-    for words in (("graph",), ("run", "a"), ("up", "--once"), ("schedule", "check")):
+    for words in (
+        ("lineage", "graph"),
+        ("run", "a"),
+        ("up", "--once"),
+        ("schedule", "check"),
+    ):
         answer = kfm(*words)
         assert answer.code == 3, words
         assert re.search(r"kfm\.yml:\d+:\d+: .*closes a circle: a reads c reads b reads a", answer.complaint), (

@@ -53,7 +53,7 @@ def test_what_has_no_version_yet_is_said_so(pair: Kfm) -> None:
 def test_what_was_withdrawn_is_said_so(kfm: Kfm) -> None:
     written(UP, DOWN.replace("dataset: tops", "dataset: tops, zone: published"))
     assert kfm("run", "tops").code == 0
-    assert "kfm promote tops" in kfm("run", "deep").err
+    assert "kfm publish tops" in kfm("run", "deep").err
     assert kfm("promote", "tops", "--reason", "ready").code == 0
     assert kfm("run", "deep").code == 0
     assert kfm("rollback", "tops", "--to", "nothing", "--reason", "wrong").code == 0

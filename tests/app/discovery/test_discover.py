@@ -1,4 +1,4 @@
-"""`kfm discover` finds what is new at catalogs of others, and changes nothing."""
+"""`kfm catalog discover` finds what is new at catalogs of others, and changes nothing."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def installation(folder: Path, web: Site, *sources: str) -> Installation:
 
 
 def discovered(place: Installation, source: str, *words: str) -> dict[str, Any]:
-    found: dict[str, Any] = place.kfm("discover", source, "--json", *words).data
+    found: dict[str, Any] = place.kfm("catalog", "discover", source, "--json", *words).data
     return found
 
 
@@ -141,7 +141,7 @@ def test_a_folder_of_this_machine(tmp_path: Path, web: Site) -> None:
     found = discovered(place, "drop")
     assert offers(found) == [("drop", "wells", "new")]
     (tmp_path / "linked").symlink_to("/etc")
-    assert "symbolic link" in place.kfm("discover", "linked", expect=3).err
+    assert "symbolic link" in place.kfm("catalog", "discover", "linked", expect=3).err
 
 
 def test_what_is_read_already_is_known_and_other_bytes_are_a_change(tmp_path: Path, web: Site) -> None:
@@ -155,7 +155,7 @@ def test_what_is_read_already_is_known_and_other_bytes_are_a_change(tmp_path: Pa
     catalog(item("w0", f"{web.url}/w0.csv", "wells", **{"file:checksum": first}))
     assert discovered(place, f"{web.url}/stac")["findings"][0]["status"] == "known"
     place.kfm("run")
-    answer = place.kfm("discover", f"{web.url}/stac", "--exit-code", expect=10)
+    answer = place.kfm("catalog", "discover", f"{web.url}/stac", "--exit-code", expect=10)
     assert "0 new, 0 changed" in answer.err
     catalog(
         item("w0", f"{web.url}/w0.csv", "wells", **{"file:checksum": "1220" + "ab" * 32}),
@@ -173,7 +173,7 @@ def test_looking_changes_nothing_and_the_same_pages_give_the_same_answer(tmp_pat
     place = installation(tmp_path, web)
     catalogs.api(web, {"wells": [item("w", f"{web.url}/w.csv", "wells")]})
     before = stamps(tmp_path)
-    one, two = (place.kfm("discover", f"{web.url}/stac", "--json").out for _ in range(2))
+    one, two = (place.kfm("catalog", "discover", f"{web.url}/stac", "--json").out for _ in range(2))
     assert one == two and stamps(tmp_path) == before
 
 
@@ -319,7 +319,7 @@ def test_a_server_that_lies_is_refused_in_one_line(tmp_path: Path, web: Site, li
     place = installation(tmp_path, web)
     lie(web)
     code, said = LIES[lie]
-    answer = place.kfm("discover", f"{web.url}/stac", "--pages", "20", expect=code)
+    answer = place.kfm("catalog", "discover", f"{web.url}/stac", "--pages", "20", expect=code)
     assert said in answer.err and answer.err.count("\n") == 1 and "Traceback" not in answer.err
     assert web.asked  # it was asked
 
@@ -358,5 +358,5 @@ WRONG = {
 def test_what_is_typed_wrong_is_told_in_one_line(tmp_path: Path, web: Site, case: str) -> None:
     place = installation(tmp_path, web)
     words, said = WRONG[case]
-    answer = place.kfm("discover", *words, expect=3)
+    answer = place.kfm("catalog", "discover", *words, expect=3)
     assert said in answer.err and "Traceback" not in answer.err

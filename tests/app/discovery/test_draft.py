@@ -1,4 +1,4 @@
-"""`kfm discover --draft-pr`: a branch, a difference that is always the same, and a draft that gates hold."""
+"""`kfm catalog discover --draft-pr`: a branch, a difference that is always the same, and a draft that gates hold."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Place(Installation):
         git(self.folder, "push", "-q", "origin", "main")
 
     def draft(self, *words: str, expect: int = 0) -> Answer:
-        asked = ("discover", f"{self.web.url}/stac", "--draft-pr", *words)
+        asked = ("catalog", "discover", f"{self.web.url}/stac", "--draft-pr", *words)
         return self.kfm(*asked, env={"GITHUB_TOKEN": TOKEN}, expect=expect)
 
     def drafted(self, *words: str) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def test_what_was_drafted_is_valid_and_runs(place: Place) -> None:
     assert (
         "sensitivity" in place.kfm("promote", "wells", "--reason", "r", expect=4).err
     )  # a person has to say how open it is
-    assert "0 new" in place.kfm("discover", f"{place.web.url}/stac").err
+    assert "0 new" in place.kfm("catalog", "discover", f"{place.web.url}/stac").err
 
 
 def test_the_difference_is_the_same_wherever_and_whenever_it_is_made(place: Place, tmp_path: Path) -> None:
@@ -151,9 +151,9 @@ def test_the_difference_is_the_same_wherever_and_whenever_it_is_made(place: Plac
     git(tmp_path, "clone", "-q", str(place.bare), "other")
     git(place.bare, "update-ref", "-d", f"refs/heads/{made['branch']}")
     other = Installation(tmp_path / "other")
-    found = other.kfm("discover", f"{place.web.url}/stac", "--draft-pr", "--json", env={"GITHUB_TOKEN": TOKEN}).data[
-        "draft"
-    ]
+    found = other.kfm(
+        "catalog", "discover", f"{place.web.url}/stac", "--draft-pr", "--json", env={"GITHUB_TOKEN": TOKEN}
+    ).data["draft"]
     assert (found["branch"], found["commit"], found["diff"]) == (made["branch"], made["commit"], made["diff"])
     theirs = git(place.bare, "diff", "--no-color", "main", made["branch"])
     kept = [line for line in theirs.splitlines() if line[:1] in "+-" and not line.startswith(("+++", "---"))]
@@ -191,9 +191,9 @@ def test_it_cannot_be_merged_before_every_gate_said_yes(place: Place) -> None:
     for name in ("w1", "w2"):
         place.web.put(f"/{name}.csv", f"well\n{name}\n".encode(), "text/csv")
     env = {"GITHUB_TOKEN": TOKEN}
-    place.kfm("preview", draft["branch"], env=env)
+    place.kfm("preview", "build", draft["branch"], env=env)
     number = str(draft["pull"])
-    place.kfm("pr", "report", draft["branch"], "--pull", number, env=env, expect=4)
+    place.kfm("preview", "report", draft["branch"], "--pull", number, env=env, expect=4)
     assert merge(place, draft["pull"]) == 405  # a gate says no: nobody has said how open it is
     git(place.folder, "fetch", "-q")
     git(place.folder, "checkout", "-q", draft["branch"])
@@ -205,8 +205,8 @@ def test_it_cannot_be_merged_before_every_gate_said_yes(place: Place) -> None:
     git(place.folder, "push", "-q", "origin", draft["branch"])
     git(place.folder, "checkout", "-q", "main")
     assert merge(place, draft["pull"]) == 405  # nothing was said of this commit yet
-    place.kfm("preview", draft["branch"], env=env)
-    place.kfm("pr", "report", draft["branch"], "--pull", number, env=env)
+    place.kfm("preview", "build", draft["branch"], env=env)
+    place.kfm("preview", "report", draft["branch"], "--pull", number, env=env)
     assert merge(place, draft["pull"]) == 200
     assert "wells:" in git(place.bare, "show", "main:kfm.yml")
 
@@ -328,7 +328,7 @@ def test_what_cannot_be_proposed_is_told_in_one_line_and_nothing_is_made(place: 
         )
         place.commit("On one line")
     before = git(place.bare, "for-each-ref")
-    answer = place.kfm("discover", f"{place.web.url}/stac", *words, env=env, expect=code)
+    answer = place.kfm("catalog", "discover", f"{place.web.url}/stac", *words, env=env, expect=code)
     assert said in answer.err and "Traceback" not in answer.err
     assert git(place.bare, "for-each-ref") == before and not place.hub.pulls.pulls
 

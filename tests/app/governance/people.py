@@ -91,11 +91,11 @@ class Site:
 
     def ledger(self) -> list[tuple[str, str, str]]:
         """Operation, outcome and who, oldest first."""
-        found = [self.kfm("receipts", "show", row["run_id"], "--json").data for row in self.receipts()]
+        found = [self.kfm("runs", "receipt", row["run_id"], "--json").data for row in self.receipts()]
         return [(each["job_type"].rpartition(".")[2], each["outcome"], each["actor"]) for each in found]
 
     def receipts(self) -> list[dict[str, Any]]:
-        rows = self.kfm("receipts", "list", "--limit", "0", "--json").data
+        rows = self.kfm("runs", "receipts", "--limit", "0", "--json").data
         return list(reversed(rows))
 
     def ref(self, name: str) -> str:

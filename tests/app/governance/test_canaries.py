@@ -265,7 +265,7 @@ def everything(site: Site) -> None:
     for n, words in enumerate(LOOKING):
         for form in forms[n % stride(2) :: stride(2)]:
             site.kfm(*words, *form, expect=CODES.get(words, 0))
-    site.kfm("compact")
+    site.kfm("runs", "compact")
     site.kfm("run", "sites", "vault", "--force", "--reason", "again", "--verbose")
 
 
@@ -274,9 +274,9 @@ lineages = ("openlineage", "prov", "prov-o", "cypher", "cloudevents", "mermaid")
 LOOKING = (
     ("runs", "list"),
     ("runs", "show", "last"),
-    ("receipts", "list"),
-    ("receipts", "show", "last"),
-    ("receipts", "show", "last", "--worker"),
+    ("runs", "receipts"),
+    ("runs", "receipt", "last"),
+    ("runs", "receipt", "last", "--worker"),
     ("refs", "list"),
     ("refs", "history", "processed/sites"),
     ("held", "sites"),
@@ -287,17 +287,17 @@ LOOKING = (
     ("config", "show"),
     ("doctor",),
     ("doctor", "--deep"),
-    ("publish", "--check"),
-    ("telemetry", "export", "--stdout"),
-    ("wal", "export", "last"),
+    ("reconcile", "--public"),
+    ("runs", "telemetry", "--stdout"),
+    ("runs", "wal", "last"),
     ("triggers", "list", "--all"),
     ("review", "list"),
     ("keys", "list"),
     ("audit", "verify"),
     ("audit", "export"),
     ("verify", "sites"),
-    ("leaks", "scan", "public"),
-    ("leaks", "scan", "parcels.csv"),
+    ("mask", "scan", "public"),
+    ("mask", "scan", "parcels.csv"),
     ("reproduce", "sites"),
     ("reproduce", "vault"),
     *(("explain", name) for name in ("sites", "vault", "parcels", "last", "published/sites", "raw/sites/0")),
@@ -311,7 +311,7 @@ LOOKING = (
     *(("lineage", "export", "--format", form) for form in lineages),
     *(("lineage", way, name) for way in ("upstream", "downstream") for name in ("sites", "vault")),
 )
-CODES = {("leaks", "scan", "parcels.csv"): 4, ("audit", "verify"): 68, ("verify", "sites"): None}
+CODES = {("mask", "scan", "parcels.csv"): 4, ("audit", "verify"): 68, ("verify", "sites"): None}
 
 
 @pytest.fixture(scope="module")

@@ -239,7 +239,7 @@ def everything_that_can_happen(site: Site, server: Server, screen: Screen) -> No
     screen("resume", "--verbose")
     server.bad_day = True
     screen("run", "wells", "--force", "--reason", "x", "--verbose", code=None)
-    screen("watch", "--once", "--verbose", code=None)
+    screen("triggers", "watch", "--once", "--verbose", code=None)
     server.bad_day = False
     screen("run", "wells", "--dry-run", "--force", "--reason", "x", "--json")
     for words in (
@@ -247,13 +247,13 @@ def everything_that_can_happen(site: Site, server: Server, screen: Screen) -> No
         ("config", "show", "--resolved", "--json"),
         ("plan", "wells"),
         ("runs", "show", "last"),
-        ("receipts", "show", "last", "--json"),
-        ("wal", "export", "last"),
-        ("telemetry", "export"),
+        ("runs", "receipt", "last", "--json"),
+        ("runs", "wal", "last"),
+        ("runs", "telemetry"),
         ("keys", "list", "--json"),
         ("review", "list", "--all", "--json"),
         ("doctor", "--deep"),
-        ("workflow", "github"),
+        ("runners", "workflow"),
         ("refs", "list"),
         ("audit", "export"),
     ):
@@ -313,8 +313,8 @@ def test_no_secret_is_found_anywhere(session: Site, server: Server) -> None:
     screen("keys", "new", "--person", "eve", "--role", "viewer", "--out", str(session.safe / "eve.key"), code=4)
     configure(session, server, "github:kansas/archive")
     screen("resume", "--verbose", code=None)
-    screen("publish", "--check", code=None)
-    screen("publish", "--repair", code=None)
+    screen("reconcile", "--public", code=None)
+    screen("reconcile", "--public", "--repair", code=None)
     configure(session, server)
     mistakes(session, server, screen)
     assert server.asked == set(SENT), "every one of these was sent to whom it is for"

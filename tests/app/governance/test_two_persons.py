@@ -401,7 +401,7 @@ def test_neither_resume_nor_retry_nor_watch_goes_around_it(museum: Site) -> None
     assert approve(museum, order, "otto") == 0
     assert museum.kfm("refs", "list", "--json").data[-1]["version"] == "frozen", "two operators, and no steward"
     assert approve(museum, order, "sue") == 0
-    museum.kfm("watch", "--once")
+    museum.kfm("triggers", "watch", "--once")
     assert museum.kfm("triggers", "retry", kept[0]["trigger_id"]).code == 4
     assert museum.kfm("resume").code in (0, 4)
     assert not museum.ref(PUBLISHED)

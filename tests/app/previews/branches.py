@@ -146,7 +146,7 @@ class Site:
 
     def previewed(self, branch: str, *words: str) -> str:
         """The digest that is to be approved."""
-        said = self.kfm("preview", branch, *words, "--json")
+        said = self.kfm("preview", "build", branch, *words, "--json")
         assert said.code == 0, said
         return str(said.data["preview"])
 

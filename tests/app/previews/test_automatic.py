@@ -103,7 +103,7 @@ def test_what_a_run_made_is_public_with_a_receipt_that_says_it_was_automatic(kfm
     before = public()
     run(kfm)
     assert public() not in ("", before)
-    assert kfm("publish", "--check").code == 0
+    assert kfm("reconcile", "--public").code == 0
 
 
 def test_manual_is_what_it_was(kfm: Kfm) -> None:
@@ -166,7 +166,7 @@ def test_a_gate_that_says_no_leaves_the_run_and_says_what_to_do(kfm: Kfm) -> Non
     assert said.code == 4, said
     assert "license" in said.err
     assert "was made, and is not public" in said.err
-    assert "`kfm promote wells`" in said.err
+    assert "`kfm publish wells`" in said.err
     at = refs(kfm)
     assert at["processed/wells"]
     assert not at.get("published/wells")
@@ -215,7 +215,7 @@ def test_a_denial_is_asked_for_again_only_when_something_changed(kfm: Kfm) -> No
             said = kfm(*words)
             assert (said.code, len(asked(kfm))) == (4, count), (what, words, said)
             assert "wells is not public: run " in said.err and " was denied" in said.err, said
-            assert ("not yet" if count < 6 else "not today") in said.err and "`kfm promote wells`" in said.err, said
+            assert ("not yet" if count < 6 else "not today") in said.err and "`kfm publish wells`" in said.err, said
     assert kfm("promote", "wells", "--reason", "all the same").code == 4  # a person is answered every time
     assert len(asked(kfm)) == len(changes) + 1
     assert kfm("run").code == 4
@@ -238,7 +238,7 @@ def test_what_a_person_took_back_stays_back_until_there_is_something_new(kfm: Kf
     said = kfm("run")
     assert said.code == 0
     assert "tester took it back" in said.err
-    assert "`kfm promote wells`" in said.err
+    assert "`kfm publish wells`" in said.err
     assert kfm("resume").code == 0
     assert kfm("up", "--once").code == 0
     assert public() == first
@@ -405,9 +405,15 @@ def test_a_preview_is_never_published_by_itself(tmp_path: Path) -> None:
     site.replace("kfm.yml", "    updater: wells.py:Wells\n", "    updater: wells.py:Wells\n    promote: auto\n")
     site.write("data/wells.csv", wells(3))
     site.commit("another gauge, and wells that publish themselves")
-    said = site.kfm("preview", "more", "--json")
+    said = site.kfm("preview", "build", "more", "--json")
     assert said.code == 0 and set(said.data["datasets"]) == {"gauges", "wells"}, said
-    for words in (("preview", "more"), ("run",), ("resume",), ("up", "--once"), ("watch", "--once")):
+    for words in (
+        ("preview", "build", "more"),
+        ("run",),
+        ("resume",),
+        ("up", "--once"),
+        ("triggers", "watch", "--once"),
+    ):
         assert site.kfm(*words).code == 0, words
         there = {ref: at for ref, at in site.refs().items() if not ref.startswith("preview/")}
         assert there == before, words
@@ -434,7 +440,7 @@ def call(how: str, *words: str, at: int = 0) -> int:
     return subprocess.run(command, env=env, capture_output=True, check=False).returncode
 
 
-THEN = [("run",), ("resume",), ("up", "--once"), ("watch", "--once")]
+THEN = [("run",), ("resume",), ("up", "--once"), ("triggers", "watch", "--once")]
 
 
 @pytest.mark.parametrize("then", THEN, ids=["run", "resume", "up", "watch"])

@@ -72,7 +72,7 @@ def test_a_preview_killed_anywhere_is_taken_up(branched: Site, part: int, tmp_pa
     wanted, killed = quiet.previewed("deeper"), 0
     for at in range(2 + part, 1000, 2 * PARTS):
         site = branched.copy(tmp_path / str(at))
-        if not dies(site, at, "preview", "deeper"):
+        if not dies(site, at, "preview", "build", "deeper"):
             break
         killed += 1
         assert site.kfm("resume").code == 0  # the preview is not its business, and in nobody's way
@@ -84,7 +84,7 @@ def test_a_preview_killed_anywhere_is_taken_up(branched: Site, part: int, tmp_pa
 
 @pytest.mark.parametrize("part", sampled(range(PARTS)))
 def test_a_promotion_killed_anywhere_goes_on(merged: tuple[Site, str], part: int, tmp_path: Path) -> None:
-    words = ("pr", "promote", "deeper", "--approved", merged[1])
+    words = ("preview", "publish", "deeper", "--approved", merged[1])
     quiet, killed = merged[0].copy(tmp_path / "quiet"), 0
     assert quiet.kfm(*words).code == 0
     for at in range(1 + part, 1000, 2 * PARTS):

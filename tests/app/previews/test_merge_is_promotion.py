@@ -18,7 +18,7 @@ def test_a_branch_is_previewed_reported_mended_merged_and_promoted(tmp_path: Pat
     site.replace("kfm.yml", "    title: Wells\n    license: US-PD\n", "    title: Wells\n")
     site.commit("deeper wells, and no licence")
 
-    red = site.kfm("preview", "deeper", "--json")
+    red = site.kfm("preview", "build", "deeper", "--json")
     assert red.code == 0, red
     assert list(red.data["datasets"]) == ["wells"]
     version = red.data["datasets"]["wells"]
@@ -27,7 +27,7 @@ def test_a_branch_is_previewed_reported_mended_merged_and_promoted(tmp_path: Pat
     assert there["preview/deeper/record"] == red.data["preview"]
     assert {ref: at for ref, at in there.items() if not ref.startswith("preview/")} == before
 
-    said = site.kfm("pr", "report", "deeper", "--out", "out")
+    said = site.kfm("preview", "report", "deeper", "--out", "out")
     assert said.code == 4
     text = (site.folder / "out/report.md").read_text()
     assert "a gate says no" in text
@@ -35,19 +35,19 @@ def test_a_branch_is_previewed_reported_mended_merged_and_promoted(tmp_path: Pat
     assert not re.search(r"\b300\b", text)  # values wait for green gates; a digest may hold these figures
     tree = ET.parse(site.folder / "out/junit.xml").getroot()
     assert int(tree.attrib["failures"]) > 0
-    assert site.kfm("pr", "promote", "deeper", "--approved", red.data["preview"]).code == 4  # not merged
+    assert site.kfm("preview", "publish", "deeper", "--approved", red.data["preview"]).code == 4  # not merged
 
     site.replace("kfm.yml", "    title: Wells\n", "    title: Wells\n    license: CC0-1.0\n")
     site.commit("with a licence")
-    stale = site.kfm("pr", "report", "deeper")
+    stale = site.kfm("preview", "report", "deeper")
     assert stale.code == 6
-    green = site.kfm("preview", "deeper", "--json")
+    green = site.kfm("preview", "build", "deeper", "--json")
     digest = green.data["preview"]
     assert digest != red.data["preview"]
-    again = site.kfm("preview", "deeper")  # there is nothing to do, and what is shown is of the branch
+    again = site.kfm("preview", "build", "deeper")  # there is nothing to do, and what is shown is of the branch
     assert "noop" in again.out and green.data["datasets"]["wells"][:19] in again.out, again
     assert before["processed/wells"][:19] not in again.out
-    said = site.kfm("pr", "report", "deeper", "--out", "out")
+    said = site.kfm("preview", "report", "deeper", "--out", "out")
     assert said.code == 0, said
     text = (site.folder / "out/report.md").read_text()
     assert "every gate says yes" in text
@@ -55,15 +55,15 @@ def test_a_branch_is_previewed_reported_mended_merged_and_promoted(tmp_path: Pat
     assert "+east,300" in text
     assert "license: US-PD → CC0-1.0" in text
     assert '"Polygon"' in text
-    assert f"kfm pr promote deeper --approved {digest}" in text
+    assert f"kfm preview publish deeper --approved {digest}" in text
     assert "kfm rollback wells" in text
     assert int(ET.parse(site.folder / "out/junit.xml").getroot().attrib["failures"]) == 0
     assert (site.folder / "out/extent-wells.svg").read_text().startswith("<svg")
 
     site.merge("deeper")
-    assert site.kfm("pr", "promote", "deeper", "--approved", digest, "--dry-run").code == 0
+    assert site.kfm("preview", "publish", "deeper", "--approved", digest, "--dry-run").code == 0
     assert "preview/deeper/record" in site.refs()
-    done = site.kfm("pr", "promote", "deeper", "--approved", digest, "--json")
+    done = site.kfm("preview", "publish", "deeper", "--approved", digest, "--json")
     assert done.code == 0, done
     after = site.refs()
     assert after["published/wells"] == after["processed/wells"] == green.data["datasets"]["wells"]

@@ -29,7 +29,7 @@ def branched(site: Kfm) -> None:  # noqa: F811
 
 def shown(site: Kfm) -> str:  # noqa: F811
     """All that a report writes and prints."""
-    said = site("pr", "report", "finer", "--out", "../report")
+    said = site("preview", "report", "finer", "--out", "../report")
     files = [path.read_text() for path in sorted(Path("../report").glob("*"))] if Path("../report").exists() else []
     return "\n".join([said.out, said.err, *files])
 
@@ -39,7 +39,7 @@ def test_nothing_of_a_protected_table_is_in_the_report(site: Kfm) -> None:  # no
     Path("kfm.yml").write_text(Path("kfm.yml").read_text().replace("title: sites", "title: Sites of Kansas"))
     committed("another title")
     git("switch", "-q", "main")
-    built = site("preview", "finer")
+    built = site("preview", "build", "finer")
     assert built.code == 0, built
     text = shown(site)
     assert "Sites of Kansas" in text
@@ -52,7 +52,7 @@ def test_a_branch_that_takes_the_labels_and_the_mask_away_opens_nothing(site: Kf
     Path("kfm.yml").write_text(Path("kfm.yml").read_text().replace("        mask: mask.yml\n", ""))
     committed("all of it, in clear")
     git("switch", "-q", "main")
-    built = site("preview", "finer")
+    built = site("preview", "build", "finer")
     assert not [secret for secret in SECRETS if secret in built.out + built.err]
     assert not [secret for secret in SECRETS if secret in shown(site)]
     before = {path: path.read_bytes() for path in Path(".kfm").rglob("*") if path.is_file()}
@@ -67,7 +67,7 @@ def test_a_dataset_is_not_previewed_as_more_open_than_it_is(site: Kfm) -> None: 
     Path("kfm.yml").write_text(Path("kfm.yml").read_text().replace("sensitivity: generalised", "sensitivity: public"))
     committed("public, says the branch")
     git("switch", "-q", "main")
-    built = site("preview", "finer")
+    built = site("preview", "build", "finer")
     assert built.code == 7
     assert "more open" in built.err
 
@@ -79,11 +79,11 @@ def test_what_a_branch_says_of_a_protected_record_stops_the_whole_report(site: K
     Path("kfm.yml").write_text(Path("kfm.yml").read_text().replace("title: sites", f"title: near {SECRETS[0]}"))
     committed("another title")
     git("switch", "-q", "main")
-    built = site("preview", "finer")
+    built = site("preview", "build", "finer")
     assert built.code == 0, built
-    said = site("pr", "report", "finer", "--out", "../report")
+    said = site("preview", "report", "finer", "--out", "../report")
     assert said.code == 4, said
     assert "the report would show what is protected: " in said.err and not Path("../report").exists()
     assert not [secret for secret in SECRETS if secret in said.out + said.err]
-    told = site("pr", "report", "finer", "--json")
+    told = site("preview", "report", "finer", "--json")
     assert told.code == 4 and not [secret for secret in SECRETS if secret in told.out + told.err]

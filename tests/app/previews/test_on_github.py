@@ -50,14 +50,14 @@ def merge(hub: GitHub, number: int) -> int:
 def test_a_pull_request_goes_red_green_and_is_promoted_once_merged(hub: GitHub, tmp_path: Path) -> None:
     site, number = opened(hub, tmp_path)
     site.previewed("deeper")
-    assert kfm(site, "pr", "report", "deeper", "--pull", "7").code == 4
+    assert kfm(site, "preview", "report", "deeper", "--pull", "7").code == 4
     hub.pulls.approve(number)
     assert merge(hub, number) == 405
     site.replace("kfm.yml", "    title: Wells\n", "    title: Wells\n    license: CC0-1.0\n")
     head = site.commit("with a licence")
     digest = site.previewed("deeper")
-    assert kfm(site, "pr", "report", "deeper", "--pull", "7").code == 0
-    assert kfm(site, "pr", "report", "deeper", "--pull", "7").code == 0
+    assert kfm(site, "preview", "report", "deeper", "--pull", "7").code == 0
+    assert kfm(site, "preview", "report", "deeper", "--pull", "7").code == 0
     assert [each["external_id"] for each in hub.pulls.checks.values() if each["head_sha"] == head] == [digest]
     comments = [each["body"] for each in hub.pulls.comments.values()]
     assert len(comments) == 1
@@ -66,7 +66,7 @@ def test_a_pull_request_goes_red_green_and_is_promoted_once_merged(hub: GitHub, 
     hub.pulls.approve(number)
     assert merge(hub, number) == 200
     site.pull()
-    done = kfm(site, "pr", "promote", "deeper", "--pull", "7", "--json")
+    done = kfm(site, "preview", "publish", "deeper", "--pull", "7", "--json")
     assert done.code == 0, done
     assert TOKEN not in done.out + done.err
     assert site.refs()["published/wells"] == site.refs()["processed/wells"]
@@ -78,12 +78,12 @@ def test_an_approval_of_another_commit_is_refused_by_digest(hub: GitHub, tmp_pat
     site.replace("kfm.yml", "    title: Wells\n", "    title: Wells\n    license: CC0-1.0\n")
     site.commit("pushed after the approval")
     digest = site.previewed("deeper")
-    assert kfm(site, "pr", "report", "deeper", "--pull", "7").code == 0
+    assert kfm(site, "preview", "report", "deeper", "--pull", "7").code == 0
     hub.pulls.approvals["main"] = 0  # a rule that somebody took away
     assert merge(hub, number) == 200
     site.pull()
     before = site.refs()
-    said = kfm(site, "pr", "promote", "deeper", "--pull", "7", "--json")
+    said = kfm(site, "preview", "publish", "deeper", "--pull", "7", "--json")
     assert said.code == 4
     assert [(each["rule"], each["found"]) for each in said.data["refused"]] == [("approval.stale", digest)]
     assert site.refs() == before

@@ -37,7 +37,7 @@ def digest(approved: tuple[Site, str]) -> str:
 def refused(site: Site, digest: str, code: int, branch: str = "deeper") -> dict[str, dict[str, Any]]:
     """What stands against it, by rule; and that nothing moved."""
     before = site.refs()
-    said = site.kfm("pr", "promote", branch, "--approved", digest, "--json")
+    said = site.kfm("preview", "publish", branch, "--approved", digest, "--json")
     assert said.code == code, said
     assert said.data["receipts"] == []
     assert said.data["refused"]
@@ -46,7 +46,7 @@ def refused(site: Site, digest: str, code: int, branch: str = "deeper") -> dict[
 
 
 def promoted(site: Site, digest: str) -> dict[str, str]:
-    said = site.kfm("pr", "promote", "deeper", "--approved", digest, "--json")
+    said = site.kfm("preview", "publish", "deeper", "--approved", digest, "--json")
     assert said.code == 0, said
     return site.refs()
 
@@ -75,7 +75,7 @@ def test_a_declaration_that_the_merge_makes_another_is_refused(site: Site, diges
     assert against["declaration.changed"]["approved"] != against["declaration.changed"]["found"]
     assert site.previewed("deeper", "--dataset", "wells") == digest  # the branch itself has not changed
     merged = site.previewed("main", "--dataset", "wells")
-    assert site.kfm("pr", "promote", "main", "--approved", merged).code == 0
+    assert site.kfm("preview", "publish", "main", "--approved", merged).code == 0
 
 
 def test_code_that_the_merge_makes_another_is_refused(site: Site, digest: str) -> None:
@@ -163,7 +163,7 @@ def test_the_same_again_is_the_same_digest_and_stays_approved(site: Site, digest
     version = site.refs()["preview/deeper/processed/wells"]
     after = promoted(site, digest)
     assert after["published/wells"] == after["processed/wells"] == version
-    again = site.kfm("pr", "promote", "deeper", "--approved", digest)
+    again = site.kfm("preview", "publish", "deeper", "--approved", digest)
     assert again.code == 3
     assert "no preview" in again.err
 
@@ -182,8 +182,8 @@ def test_a_frozen_dataset_is_not_promoted(site: Site, digest: str) -> None:
     site.merge("deeper")
     assert site.kfm("freeze", "wells", "--reason", "look first").code == 0
     before = site.refs()
-    assert site.kfm("pr", "promote", "deeper", "--approved", digest).code == 5
+    assert site.kfm("preview", "publish", "deeper", "--approved", digest).code == 5
     assert site.refs() == before
-    assert site.kfm("preview", "deeper", "--dataset", "wells").code == 5
+    assert site.kfm("preview", "build", "deeper", "--dataset", "wells").code == 5
     assert site.kfm("triggers", "list", "--json").data[0]["kind"] == "operation"
     assert len(site.kfm("triggers", "list", "--json").data) == 1

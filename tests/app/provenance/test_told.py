@@ -312,7 +312,7 @@ def test_the_settings_a_run_was_made_under_are_recorded(started: Kfm, monkeypatc
     assert started("run").code == 0
     first = last()
     assert first.config_hash.startswith("sha256:")
-    receipt = started("receipts", "show", first.run_id, "--json").data
+    receipt = started("runs", "receipt", first.run_id, "--json").data
     assert receipt["config_hash"] == first.config_hash
     assert started("run", "--force", "--reason", "again").code == 0
     assert last().config_hash == first.config_hash

@@ -53,14 +53,14 @@ def test_a_receipt_of_a_masked_run_counts_what_is_hidden_and_no_small_number(sit
     Path("sites.csv").write_text(few)
     ran = site("run", "sites", "--json")
     assert ran.code == 0, ran.err
-    receipt = site("receipts", "show", "last", "--json").data
+    receipt = site("runs", "receipt", "last", "--json").data
     (said,) = receipt["provenance"]["masking"]
     assert said["hidden"]["records"] == 12
     assert said["hidden"]["values"] == {"kind": None}, "two is below k"
     assert said["hidden"]["withheld_records"] == 0
     Path("sites.csv").write_text(few.replace("camp", "pit"))
     assert site("run", "sites").code == 0
-    receipt = site("receipts", "show", "last", "--json").data
+    receipt = site("runs", "receipt", "last", "--json").data
     assert receipt["provenance"]["masking"][0]["hidden"]["values"] == {"kind": 6}
 
 

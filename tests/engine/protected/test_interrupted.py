@@ -113,7 +113,7 @@ class Named(Copy):
         ("doctor", "--deep"),
         ("refs", "list"),
         ("runs", "steps", run_id),
-        ("wal", "export", run_id),
+        ("runs", "wal", run_id),
         ("publish", "check"),
         ("held", "sites"),
         ("plan", "sites"),

@@ -61,9 +61,9 @@ def test_a_record_that_says_withheld_withholds_it_in_every_export(site: Kfm) -> 
     )
     assert hits() == []
     for words in (
-        ["receipts", "show", "last", "--json"],
-        ["wal", "export", "last"],
-        ["telemetry", "export", "--stdout"],
+        ["runs", "receipt", "last", "--json"],
+        ["runs", "wal", "last"],
+        ["runs", "telemetry", "--stdout"],
     ):
         answer = site(*words)
         assert not [secret for secret in SECRETS if secret in answer.out + answer.err]

@@ -69,8 +69,8 @@ def approve(kfm: Kfm, order: str, name: str) -> int:
 
 
 def ledger(kfm: Kfm) -> list[tuple[str, str]]:
-    rows = list(reversed(kfm("receipts", "list", "--limit", "0", "--json").data))
-    found = [kfm("receipts", "show", row["run_id"], "--json").data for row in rows]
+    rows = list(reversed(kfm("runs", "receipts", "--limit", "0", "--json").data))
+    found = [kfm("runs", "receipt", row["run_id"], "--json").data for row in rows]
     return [(each["job_type"].rpartition(".")[2], each["outcome"]) for each in found]
 
 

@@ -133,7 +133,7 @@ def test_nothing_is_fetched_run_or_published(free: Kfm, slip: str) -> None:
 @slips
 def test_the_source_is_not_looked_at_by_a_watch_or_by_kfm_up(free: Kfm, slip: str) -> None:
     make_wrong(slip)
-    for words in (("watch", "--once"), ("up", "--once")):
+    for words in (("triggers", "watch", "--once"), ("up", "--once")):
         answer = free(*words)
         assert answer.code == 3, answer.out + answer.err
         assert not [part for part in SLIPS[slip][1] if part not in answer.err], answer.err
@@ -227,9 +227,9 @@ def test_the_public_folder_is_neither_repaired_nor_called_right(free: Kfm, slip:
     assert free("run", "sites").code == 0
     assert free("promote", "sites", "--reason", "x").code == 0
     make_wrong(slip)
-    check_refused(slip, free("publish", "--check"))
+    check_refused(slip, free("reconcile", "--public"))
     shutil.rmtree("public/datasets/sites")
-    check_refused(slip, free("publish", "--repair"))
+    check_refused(slip, free("reconcile", "--public", "--repair"))
     assert shown_outside() == []
 
 

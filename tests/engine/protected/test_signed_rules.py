@@ -17,8 +17,8 @@ def key(name: str) -> str:
 
 
 def ledger(kfm: Kfm) -> tuple[str, str]:
-    row = kfm("receipts", "list", "--limit", "1", "--json").data[0]
-    found = kfm("receipts", "show", row["run_id"], "--json").data
+    row = kfm("runs", "receipts", "--limit", "1", "--json").data[0]
+    found = kfm("runs", "receipt", row["run_id"], "--json").data
     return found["job_type"].rpartition(".")[2], found["outcome"]
 
 

@@ -46,7 +46,7 @@ def test_the_same_again_is_a_noop(site: Kfm) -> None:
 def test_its_receipt_says_how_it_stands_and_by_which_policy_it_was_masked(site: Kfm) -> None:
     assert site("run", "sites").code == 0
     run_id = site("refs", "history", "processed/sites", "--json").data[0]["run_id"]
-    said = site("receipts", "show", run_id, "--json").data["provenance"]
+    said = site("runs", "receipt", run_id, "--json").data["provenance"]
     assert said["standing"] == "generalised"
     assert [(one["source"], one["policy"], one["version"]) for one in said["masking"]] == [("sites", "sites", "1")]
 
@@ -176,7 +176,7 @@ def test_without_a_key_list_only_public_data_are_handled(kfm: Kfm, monkeypatch: 
     assert kfm("run", "parks").code == 0
     denied = kfm("run", "sites")
     assert denied.code == 4 and "no key list" in denied.err
-    assert [row["outcome"] for row in kfm("receipts", "list", "--json").data] == ["denied", "done"]
+    assert [row["outcome"] for row in kfm("runs", "receipts", "--json").data] == ["denied", "done"]
     assert hits() == []
     make_list(kfm, SAFE, "office")
     assert kfm("run", "sites").code == 0
@@ -193,7 +193,7 @@ def test_a_protected_source_over_the_wire_is_sealed_also_when_it_is_only_looked_
         network = f"network:\n  allow: ['127.0.0.1:{outside.port}']\n"
         Path("kfm.yml").write_text(network + Path("kfm.yml").read_text())
         labels(label(f"source: '{address}'"))
-        watched = site("watch", "--once")
+        watched = site("triggers", "watch", "--once")
         assert watched.code == 0, watched.err
         assert "done" in watched.out + watched.err
         assert hits([*SECRETS, plain]) == []
@@ -263,7 +263,7 @@ class Part(Copy):
         ran = site("run", "sites", "--partition", name)
         assert ran.code == 0, ran.err
     assert {line.split()[0] for line in site("cat", "processed/sites").out.splitlines()[1:]} == {"one/all", "two/all"}
-    assert site("compact").code == 0
+    assert site("runs", "compact").code == 0
     assert site("doctor", "--deep").code == 0
     assert hits() == []
 

@@ -257,16 +257,16 @@ def test_releases_that_no_ref_leads_to_are_found_and_removed_and_nobody_elses(tm
         stays = session.state.refs.at("published/wells")
     kfm = Installation(tmp_path / "before").kfm
     env = {"GITHUB_TOKEN": TOKEN}
-    told = kfm("publish", "--check", "--json", env=env, expect=3).data["differences"]
-    assert {(each["path"], each["kind"]) for each in told} == {
+    told = kfm("reconcile", "--public", "--json", env=env, expect=3).data["drift"]
+    assert {(each["about"], each["what"]) for each in told} == {
         (f"datasets/wells/versions/{lost[7:23]}", "foreign"),
         ("datasets/wells/current.json", "altered"),
     }
-    kfm("publish", "--repair", env=env)
+    kfm("reconcile", "--public", "--repair", env=env)
     ours = {tag: said for tag, said in hub.contents().items() if tag not in theirs}
     assert set(ours) == {f"wells-{stays[7:23]}", "wells-current"} and pointer(hub)["version"] == stays
     assert {tag: said for tag, said in hub.contents().items() if tag in theirs} == theirs
-    kfm("publish", "--check", env=env)
+    kfm("reconcile", "--public", env=env)
 
 
 def test_what_retention_lets_stay_is_not_foreign(tmp_path: Path, hub: GitHub) -> None:
@@ -276,10 +276,10 @@ def test_what_retention_lets_stay_is_not_foreign(tmp_path: Path, hub: GitHub) ->
             publish(session)
     kfm = Installation(tmp_path).kfm
     env = {"GITHUB_TOKEN": TOKEN}
-    kfm("publish", "--check", env=env)
+    kfm("reconcile", "--public", env=env)
     path = tmp_path / "kfm.yml"
     path.write_text(path.read_text() + "publish_retention: 1\n")
-    told = kfm("publish", "--check", "--json", env=env, expect=3).data["differences"]
-    assert [each["kind"] for each in told] == ["foreign"]
-    kfm("publish", "--repair", env=env)
+    told = kfm("reconcile", "--public", "--json", env=env, expect=3).data["drift"]
+    assert [each["what"] for each in told] == ["foreign"]
+    kfm("reconcile", "--public", "--repair", env=env)
     assert len(hub.contents()) == 3

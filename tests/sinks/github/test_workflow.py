@@ -135,7 +135,7 @@ def test_its_commands_run(tmp_path: Path, only: str) -> None:
     }
     subprocess.run([str(tools / "kfm"), "init", "site"], cwd=tmp_path, env=base, check=True, capture_output=True)
     done = subprocess.run(
-        [str(tools / "kfm"), "workflow", "github"], cwd=tmp_path / "site", env=base, check=True, capture_output=True
+        [str(tools / "kfm"), "runners", "workflow"], cwd=tmp_path / "site", env=base, check=True, capture_output=True
     )
     steps: list[dict[str, Any]] = yaml.safe_load(done.stdout)["jobs"]["update"]["steps"]
     values = {"inputs.dataset || github.event.client_payload.dataset": only}

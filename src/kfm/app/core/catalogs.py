@@ -122,7 +122,7 @@ def items(session: Session, dataset: str) -> Iterator[bytes]:
     """The items of what is current of a dataset, a line each: what others call NDJSON."""
     now = letters_of(session).of(dataset)
     if not now.standing:
-        raise BadInput(f"nothing of {dataset} is published", hint=f"`kfm promote {dataset}` publishes it")
+        raise BadInput(f"nothing of {dataset} is published", hint=f"`kfm publish {dataset}` publishes it")
     return (body + b"\n" for body in now.items())
 
 
@@ -132,7 +132,7 @@ def show(session: Session, dataset: str = "") -> Any:
     if dataset:
         now = letters.of(dataset)
         if not now.standing:
-            raise BadInput(f"nothing of {dataset} is published", hint=f"`kfm promote {dataset}` publishes it")
+            raise BadInput(f"nothing of {dataset} is published", hint=f"`kfm publish {dataset}` publishes it")
         return [msgspec.json.decode(body) for path, body in now.versions()]
     found = []
     for name in datasets(session):

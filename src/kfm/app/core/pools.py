@@ -104,7 +104,7 @@ def _wait(
     lease_ms, waits = ports.settings.lease_ms, False
     while (lease := take(session.state, asked, this_process(), lease_ms, session.clock.now_ms(), is_held)) is None:
         if not patient:
-            raise Full(f"every slot of pool {asked.pool} is taken", hint="its turn comes: see `kfm pools`")
+            raise Full(f"every slot of pool {asked.pool} is taken", hint="its turn comes: see `kfm schedule pools`")
         if not waits:
             session.log.event("pool.awaited", pool=asked.pool, dataset_ids=[trigger.dataset])
             waits = True

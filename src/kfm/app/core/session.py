@@ -490,7 +490,7 @@ class Session:
     def updater_of(self, trigger: Trigger) -> Updater:
         """Who answers a trigger: the dataset's updater, or an operation."""
         if preview_of(trigger):
-            raise Refused("this run is of the preview of a branch", hint="`kfm preview BRANCH` takes it up")
+            raise Refused("this run is of the preview of a branch", hint="`kfm preview build BRANCH` takes it up")
         if trigger.kind != "operation":
             return self.updater(trigger.dataset)
         for kind in operations().values():

@@ -1,4 +1,4 @@
-"""`kfm watch`: sources by their timetable, and the triggers that wait, over an open house."""
+"""`kfm triggers watch`: sources by their timetable, and the triggers that wait, over an open house."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kfm.scheduling.polling import Timetable, merge_polls, note
 class Watch:
     """Looks at sources by their timetable, and runs what waits: triggers of a dataset that wait together make one run.
 
-    It holds nothing that must not be lost. Another `kfm watch`, or `kfm run` beside it, does no harm.
+    It holds nothing that must not be lost. Another `kfm triggers watch`, or `kfm run` beside it, does no harm.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Watch:
 
     def take_up(self) -> Iterator[Receipt]:
         """Finish what an earlier process left unfinished. What is left of the preview of a branch is that of
-        `kfm preview`, which has its files."""
+        `kfm preview build`, which has its files."""
         unfinished = [run for run in self._session.state.runs.unfinished() if not preview_of(run.trigger)]
         yield from self._finish([run.run_id for run in unfinished if run.dataset in self._watched])
         yield from left(self._session, sorted(self._watched), self._tell, self._note)

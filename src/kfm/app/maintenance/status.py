@@ -205,14 +205,14 @@ def _later(found: list[DatasetStatus], everything_frozen: bool) -> Iterator[Next
             yield NextStep(command=f"kfm thaw {each.dataset}", why="it is frozen", dataset=each.dataset)
     for each in found:
         if each.is_held:
-            yield NextStep(command=f"kfm held {each.dataset}", why="something is held back", dataset=each.dataset)
+            yield NextStep(command=f"kfm quarantine {each.dataset}", why="something is held back", dataset=each.dataset)
     for each in found:
         if not (each.is_made or each.is_frozen or each.at_work or each.unfinished or each.is_failing):
             yield NextStep(command=f"kfm run {each.dataset}", why="it was never made", dataset=each.dataset)
     for each in found:
         if each.is_behind and not each.is_frozen and each.level in PUBLISHABLE:
             why = "a newer version is not public" if each.is_public else "nothing of it is public"
-            yield NextStep(command=f"kfm promote {each.dataset}", why=why, dataset=each.dataset)
+            yield NextStep(command=f"kfm publish {each.dataset}", why=why, dataset=each.dataset)
 
 
 def _clock(session: Session) -> Iterator[NextStep]:

@@ -264,7 +264,7 @@ def find(session: Session, branch: str) -> tuple[Preview, str]:
     """The preview of a branch as it is now, and its digest."""
     at = session.state.refs.at(record_ref(slug(branch)))
     if not at:
-        raise Refused(f"there is no preview of {printable(branch, 80)}", hint="build it: `kfm preview BRANCH`")
+        raise Refused(f"there is no preview of {printable(branch, 80)}", hint="build it: `kfm preview build BRANCH`")
     return read(session, at), at
 
 

@@ -1,4 +1,4 @@
-"""`kfm discover`: what a catalog of somebody else has, held against what kfm.yml reads already. It changes nothing."""
+"""`kfm catalog discover`: compare a catalog of another publisher with what kfm.yml reads. It changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kfm discover --draft-pr`: what was found, as a branch and a draft pull request.
+"""`kfm catalog discover --draft-pr`: what was found, as a branch and a draft pull request.
 
 The branch is made beside what is checked out: no file, no index and no other branch is touched. It is named after what
 is in it, so that the same findings are proposed once, whoever looks and however often. Each step can be done again: a
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kfm.config import Resolved
     from kfm.sinks.pull_requests import PullRequests
 
-WAITING = "no gate has been asked yet: `kfm preview`, then `kfm pr report`"
+WAITING = "no gate has been asked yet: `kfm preview build`, then `kfm preview report`"
 MOST_ROWS = 200
 _NOBODY = {"name": "kfm", "email": "kfm@localhost"}
 
@@ -101,7 +101,7 @@ class Proposal:
     def text(self) -> str:
         """For whoever reviews it. Foreign words stand in code spans: they name nobody and lead nowhere."""
         lines = [
-            f"`kfm discover` found this at {_span(self.found.source)} ({self.found.kind}).",
+            f"`kfm catalog discover` found this at {_span(self.found.source)} ({self.found.kind}).",
             "",
             "| dataset | file | is | type | bytes | address |",
             "|---|---|---|---|---|---|",
@@ -122,8 +122,8 @@ class Proposal:
             "What a machine cannot know is not declared: how open the data is (`sensitivity`), what each file must "
             "look like (`contract`), and whether the licence is as somebody else says.",
             "",
-            f"The status `{CHECK}` stays pending until `kfm preview {self.branch}` and `kfm pr report` have asked "
-            "every gate about this very commit. Require it on the branch this goes to.",
+            f"The status `{CHECK}` stays pending until `kfm preview build {self.branch}` and `kfm preview report` have "
+            "asked every gate about this very commit. Require it on the branch this goes to.",
             "",
         ]
         return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""`kfm graph`: which datasets are made of which, and whether each is made of what is current."""
+"""`kfm lineage graph`: which datasets are made of which, and whether each is made of what is current."""
 
 from __future__ import annotations
 

@@ -168,13 +168,13 @@ def _of_run(session: Session, run_id: str) -> Iterator[Reason]:
             since=since, cites=cites,
         )  # fmt: skip
     elif receipt.outcome == "held":
-        yield Reason(what="held", why=_error(told, receipt), do=f"kfm held {about}", since=since, cites=cites)
+        yield Reason(what="held", why=_error(told, receipt), do=f"kfm quarantine {about}", since=since, cites=cites)
     elif receipt.outcome in ("denied", "escalated"):
         rule = next((rule for one in receipt.policy_decisions if not one.allow for rule in one.rules), "")
         do = f"kfm review list; kfm policy explain {about}" if receipt.outcome == "escalated" else ""
         yield Reason(
             what="approval" if receipt.outcome == "escalated" else "blocked", why=_error(told, receipt),
-            do=do or f"kfm gates run {about}", rule=rule, since=since, cites=cites,
+            do=do or f"kfm policy gates {about}", rule=rule, since=since, cites=cites,
         )  # fmt: skip
     elif receipt.status == "FAILED":
         again = f"kfm run {about}" if told.op == "ingest" else f"kfm {told.op} {about} --reason …"
@@ -217,7 +217,7 @@ def _held(session: Session, dataset: str) -> Iterator[Reason]:
         sources = held_sources(session, dataset)
     except KfmError as problem:
         yield Reason(
-            what="held", why="rows of it are held back, under a key", do=f"kfm held {dataset}", rule=problem.code
+            what="held", why="rows of it are held back, under a key", do=f"kfm quarantine {dataset}", rule=problem.code
         )
         return
     for source in sources:
@@ -227,7 +227,7 @@ def _held(session: Session, dataset: str) -> Iterator[Reason]:
             "it is held as a whole" if source["held"] else f"{source['held_rows']} of {source['rows']} rows are held"
         )
         yield Reason(
-            what="held", why=f"source {source['source']}: {whole}: {rules_}", do=f"kfm held {dataset} --rows",
+            what="held", why=f"source {source['source']}: {whole}: {rules_}", do=f"kfm quarantine {dataset} --rows",
             rule=next(iter(counts), ""), cites=(source["content_hash"],),
         )  # fmt: skip
 
@@ -262,13 +262,13 @@ def _unpublished(session: Session, dataset: str) -> Iterator[Reason]:
         yield Reason(what=kind, why=f"the gate before Published asks: {one.asks}", do=one.remedy, rule=one.rule)
     if not broken:
         said = f"{made[:19]} was made and nobody has published it"
-        yield Reason(what="unpublished", why=said, do=f"kfm promote {dataset} --reason …", cites=(made,))
+        yield Reason(what="unpublished", why=said, do=f"kfm publish {dataset} --reason …", cites=(made,))
 
 
 def _withdrawn(dataset: str, last: RefEntry) -> Reason:
     said = f"{last.op} took it back, by {last.actor}"
     return Reason(
-        what="withdrawn", why=said, do=f"kfm promote {dataset} --reason …", since=last.ts, cites=(last.run_id,)
+        what="withdrawn", why=said, do=f"kfm publish {dataset} --reason …", since=last.ts, cites=(last.run_id,)
     )
 
 
@@ -329,7 +329,7 @@ def _late(session: Session, dataset: str) -> Iterator[Reason]:
         if late > every:
             seen = rfc3339(known.checked_ms)
             said = f"source {name} is to be looked at every {every:g} s, and was last looked at {seen}"
-            yield Reason(what="late", why=said, do=f"kfm watch {dataset}, or kfm run {dataset}", rule="poll_s")
+            yield Reason(what="late", why=said, do=f"kfm triggers watch {dataset}, or kfm run {dataset}", rule="poll_s")
 
 
 def _outdated(session: Session, dataset: str) -> Iterator[Reason]:

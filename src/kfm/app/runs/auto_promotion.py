@@ -68,7 +68,7 @@ def promoted(
     try:
         who = taken_back(session, dataset, made)
         if who is not None:
-            note(dataset, f"not published by itself: {who.actor} took it back; `kfm promote {dataset}` publishes it")
+            note(dataset, f"not published by itself: {who.actor} took it back; `kfm publish {dataset}` publishes it")
             return
         check_plainly_public(session, dataset, made)
         check_not_denied(session, dataset, RefMove(ref=f"published/{dataset}", before=public, after=made))
@@ -90,7 +90,7 @@ def promoted(
     if receipt.status == "FAILED":
         note(
             dataset,
-            f"the new version was made, and is not public: mend what is said above, then `kfm promote {dataset}`, "
+            f"the new version was made, and is not public: mend what is said above, then `kfm publish {dataset}`, "
             "or run it again",
         )
 
@@ -104,7 +104,7 @@ def check_plainly_public(session: Session, dataset: str, version: str) -> None:
     from kfm.app.core.authorization import labelled
     from kfm.app.core.keyring import in_force
 
-    hint = f"say promote: manual in kfm.yml, and publish with `kfm promote {dataset}`"
+    hint = f"say promote: manual in kfm.yml, and publish with `kfm publish {dataset}`"
     if in_force(session) is not None:
         raise Denied(f"{dataset} is promote: auto, and there is a key list: people sign what is published", hint=hint)
     known = session.state.ledger.version(dataset, version)
@@ -130,7 +130,7 @@ def check_not_denied(session: Session, dataset: str, move: RefMove) -> None:
         raise kind(
             f"{dataset} is not public: run {receipt.run_id} was denied, and nothing that decides it has changed since: "
             + "; ".join(now.reasons or ["the gate gave no reason"]),
-            hint=f"mend that, then `kfm promote {dataset}`, or run it again",
+            hint=f"mend that, then `kfm publish {dataset}`, or run it again",
         )
 
 

@@ -151,7 +151,7 @@ def resuming(run_id: str = "") -> Request:
         for receipt in session.resume(run_id):
             yield receipt
             return
-        raise Conflict(f"another worker has ended run {run_id} meanwhile", hint="see `kfm receipts show`")
+        raise Conflict(f"another worker has ended run {run_id} meanwhile", hint="see `kfm runs receipt`")
 
     return Request(run_id, do)
 

@@ -1,4 +1,4 @@
-"""`kfm policy` and `kfm gates`: the same questions that the walk asks, asked by a person. Nothing is changed."""
+"""`kfm policy` and `kfm policy gates`: the same questions that the walk asks, asked by a person. Nothing is changed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """What waits for a steward beside orders: rows that are held, and work that a gate stopped. Rules, counts and digests,
-never a value: what is protected is read with its custodian's key, by `kfm held --rows` and `kfm cat`."""
+never a value: what is protected is read with its custodian's key, by `kfm quarantine --rows` and `kfm cat`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def held_items(session: Session) -> Iterator[Item]:
             what=f"source {', '.join(whole)} is held as a whole" if whole else f"{held} of {rows} rows are held back",
             state="held",
             since=last.ts if last else "",
-            more={"next": f"kfm held {name}", "findings": [line for one in sources for line in _findings(one)]},
+            more={"next": f"kfm quarantine {name}", "findings": [line for one in sources for line in _findings(one)]},
         )
 
 
@@ -76,7 +76,11 @@ def gate_items(session: Session) -> Iterator[Item]:
             since=receipt.finished_at,
             asked_by=receipt.actor,
             reason=receipt.reason,
-            more={**_difference(session, entry.dataset), "next": f"kfm gates run {entry.dataset}", "reasons": reasons},
+            more={
+                **_difference(session, entry.dataset),
+                "next": f"kfm policy gates {entry.dataset}",
+                "reasons": reasons,
+            },
         )
 
 

@@ -146,7 +146,7 @@ def retry(session: Session, trigger_id: str) -> Receipt:
         if ended is None:
             raise BadInput(f"there is no trigger {trigger_id[:80]!r}", hint="see `kfm triggers list --all`")
         if ended.trigger.kind == "operation":
-            raise Refused("an operation is not done again", hint="order it anew: `kfm promote`, `kfm rollback` …")
+            raise Refused("an operation is not done again", hint="order it anew: `kfm publish`, `kfm rollback` …")
         again = msgspec.structs.replace(ended.trigger, trigger_id="", received_at=rfc3339(session.clock.now_ms()))
         waiting = triggers.keep(session.state, again)
     return session.run(waiting, session.updater_of(waiting))

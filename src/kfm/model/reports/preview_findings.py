@@ -1,4 +1,4 @@
-"""The report on a preview, as data: what `kfm pr report` tells, and what its Markdown and JUnit are made of."""
+"""The report on a preview, as data: what `kfm preview report` tells, and what its Markdown and JUnit are made of."""
 
 from __future__ import annotations
 

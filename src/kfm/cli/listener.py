@@ -1,0 +1,140 @@
+"""What `kfm up --listen`, `kfm webhooks serve` and `kfm triggers watch` share."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from kfm import DISTRIBUTION
+from kfm.cli.parser import Usage
+from kfm.cli.render import Screen
+from kfm.errors import BadInput, Refused
+from kfm.model.canonical import canonical
+from kfm.parsing.characters import printable
+
+if TYPE_CHECKING:
+    import argparse
+    import ssl
+
+    from kfm.app.core.session import Session
+    from kfm.app.daemon.source_watch import Watch
+    from kfm.app.runs.execution import Outcome
+    from kfm.cli.session import Tally
+    from kfm.config import Resolved
+    from kfm.model.records import Receipt
+
+
+def secured(options: argparse.Namespace, resolved: Resolved, host: str) -> ssl.SSLContext | None:
+    """With what it listens there. Refused where others could hear what is said."""
+    if not resolved.config.webhooks:
+        raise BadInput("the configuration names no webhook", hint="add one under `webhooks:`")
+    if (options.tls_cert is None) != (options.tls_key is None):
+        raise BadInput("--tls-cert and --tls-key belong together", hint="give both, or none")
+    tls = _tls(options.tls_cert, options.tls_key) if options.tls_cert is not None else None
+    if not tls and not options.behind_proxy and not _is_loopback(host):
+        raise Refused(
+            f"{printable(host)} is open to others and there is no TLS",
+            hint="give --tls-cert and --tls-key, or --behind-proxy if a proxy ends TLS before us",
+        )
+    return tls
+
+
+def server_module() -> ModuleType:
+    """What serves, if it is installed."""
+    try:
+        from kfm.api import server
+    except ImportError:
+        raise Refused("serving needs uvicorn and httptools", hint=f"pip install '{DISTRIBUTION}[serve]'") from None
+    return server
+
+
+def tell_listening(screen: Screen, resolved: Resolved, host: str, port: int, *, tls: bool) -> None:
+    scheme, names = "https" if tls else "http", sorted(resolved.config.webhooks)
+    host = f"[{host}]" if ":" in host else host
+    if screen.json:  # one line, at once: whoever started us waits for it
+        screen.line(canonical({"listening": f"{scheme}://{host}:{port}", "webhooks": names}).decode())
+        screen.out.flush()
+    screen.say(f"listening on {scheme}://{host}:{port}/webhooks/…  ({', '.join(names)})")
+
+
+def _tls(cert: str, key: str) -> ssl.SSLContext:
+    """Certificate and key, loaded; whichever of the two flags is at fault is named."""
+    import ssl
+
+    for flag, path in (("--tls-cert", cert), ("--tls-key", key)):
+        try:
+            with open(path, "rb"):
+                pass
+        except (OSError, ValueError) as problem:
+            reason = (getattr(problem, "strerror", None) or "not a file name").lower()
+            raise Usage(f"{flag} {printable(path)} cannot be read: {reason}", hint="name a file in PEM") from None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(cafile=cert)
+    except ssl.SSLError:
+        raise Usage(f"--tls-cert {printable(cert)} holds no certificate", hint="name a file in PEM") from None
+    try:
+        context.load_cert_chain(cert, key)
+    except ssl.SSLError as problem:
+        if problem.reason == "KEY_VALUES_MISMATCH":
+            what, hint = f"is not the key of --tls-cert {printable(cert)}", "name the key it was made with"
+        else:
+            what, hint = "holds no key that can be used", "name a file in PEM"
+        raise Usage(f"--tls-key {printable(key)} {what}", hint=hint) from None
+    return context
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def teller(
+    session: Session, watching: Watch, screen: Screen, tally: Tally, kept: Outcome | None = None
+) -> Callable[[Iterator[Receipt]], int]:
+    """Takes receipts as they come: durable and published first, then said, a line each. Answers how many there were.
+    `kept` collects them, where they end."""
+    from kfm.app.runs import execution
+
+    def told(receipts: Iterator[Receipt]) -> int:
+        count, found, since = 0, [], session.clock.monotonic()
+        for receipt in receipts:  # what is done is not kept back until all is
+            count += 1
+            found.append(receipt)
+            if session.clock.monotonic() - since >= 1:
+                tell(found)
+                found, since = [], session.clock.monotonic()
+        tell(found)
+        return count
+
+    def tell(found: list[Receipt]) -> None:
+        if found:
+            watching.busy = True
+            outcome = execution.Outcome(found)
+            execution.settle(session, outcome, tally)
+            watching.busy = False
+            if kept is not None:
+                kept.receipts += outcome.receipts
+                kept.effects += outcome.effects
+        for receipt in found:
+            tally.ended(receipt)
+            _tell_receipt(screen, receipt)
+        tally.errors.clear()
+        screen.out.flush()
+
+    return told
+
+
+def _tell_receipt(screen: Screen, receipt: Receipt) -> None:
+    """A line each, as they come."""
+    if screen.json:
+        screen.line(canonical(receipt).decode())
+    else:
+        line = f"{receipt.finished_at}  {receipt.dataset}  {receipt.status}  {receipt.outcome}  {receipt.run_id}"
+        screen.line(line)

@@ -1,0 +1,154 @@
+"""kfm status: every dataset at a glance, and what to do next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from kfm.app.maintenance.status import DatasetStatus, NextStep, Status
+    from kfm.cli.parser import Parser
+    from kfm.cli.render import Screen
+
+
+SHOWN = 20  # datasets that are listed though nothing about them asks for attention
+STEPS = 10
+WIDTH = 80
+
+
+MORE = """\
+VERSION is the start of its digest, as `kfm diff` takes it; AGE is that of the public version, or else of
+the last one built. Among many datasets those that need attention come first, and the others are only
+counted. Protected data shows neither counts nor versions. exit: 0, or with --check 3 if something is
+wrong: a dataset is late, its last run failed or was interrupted, something is undelivered, a check fails."""
+
+
+def arguments(parser: Parser) -> None:
+    parser.add_argument("dataset", nargs="*", metavar="DATASET", help="its name in kfm.yml (default: all)")
+    parser.add_argument("--all", action="store_true", help="list every dataset, however many there are")
+    parser.add_argument("--check", action="store_true", help="exit 3 if something is wrong")
+    parser.set_defaults(handler=status)
+
+
+def status(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.app.maintenance.status import status as look
+    from kfm.cli.session import known_dataset, opened, settings
+    from kfm.errors import EXIT_CODES
+
+    resolved = settings(options)
+    names = list(dict.fromkeys(known_dataset(options, screen, resolved, name) for name in options.dataset))
+    with opened(options, screen, "read", resolved) as session:
+        found = look(session, names)
+    if screen.json:
+        screen.data(found)
+    else:
+        _tell(screen, found, everything=options.all or bool(names))
+    return EXIT_CODES["refused" if options.check and _is_wrong(found) else "done"]
+
+
+def _is_wrong(found: Status) -> bool:
+    return not found.ok or any(
+        each.freshness == "late" or each.is_failing or each.unfinished or each.is_undelivered for each in found.datasets
+    )
+
+
+def _tell(screen: Screen, found: Status, *, everything: bool) -> None:
+    from kfm.cli.render import clean
+
+    listed = found.datasets if everything or len(found.datasets) <= SHOWN else _loudest(found.datasets)
+    if found.datasets:
+        screen.table(
+            ("dataset", "version", "age", "public", "state"),
+            [(each.dataset, _version(each), _age(each), _public(each), ", ".join(_words(each))) for each in listed],
+            width=WIDTH,
+        )
+    if quiet := len(found.datasets) - len(listed):
+        screen.line(f"… and {quiet} more; `kfm status --all` lists them")
+    screen.line()
+    _tell_next(screen, found.next)
+    bad = [check for check in found.checks if not check.ok]
+    for check in bad[:STEPS]:
+        screen.text(_folded(f"doctor: {clean(check.check)}: {clean(check.found)}"))
+    if len(bad) > STEPS:
+        screen.line(f"doctor: … and {len(bad) - STEPS} more")
+    if not bad:
+        screen.line("doctor: nothing wrong at a glance; `kfm doctor` looks closer")
+
+
+def _tell_next(screen: Screen, steps: list[NextStep]) -> None:
+    """As it is typed, a line each: what is behind # says why, and does no harm if it is pasted too."""
+    screen.line("next:" if steps else "next: nothing to do")
+    listed = _first_of_each(steps)[:STEPS]
+    longest = min(max((len(each.command) for each in listed), default=0), 44)
+    for each in listed:
+        said = f"  {each.command:<{longest}}  # {each.why}"
+        screen.line(said if len(said) <= WIDTH else f"  {each.command}")
+    if len(steps) > len(listed):
+        screen.line(f"  … and {len(steps) - len(listed)} more; --json has them all")
+
+
+def _first_of_each(steps: list[NextStep]) -> list[NextStep]:
+    """A few for each reason: a thousand of one kind must not hide the one of another."""
+    seen: dict[str, int] = {}
+    found = []
+    for each in steps:
+        seen[each.why] = seen.get(each.why, 0) + 1
+        if seen[each.why] <= 3:
+            found.append(each)
+    return found
+
+
+def _folded(text: str) -> str:
+    import textwrap
+
+    return "\n".join(textwrap.wrap(text, WIDTH, subsequent_indent="  ")) + "\n"
+
+
+def _loudest(found: list[DatasetStatus]) -> list[DatasetStatus]:
+    loud = [each for each in found if not each.is_quiet]
+    return (loud + [each for each in found if each.is_quiet])[:SHOWN]
+
+
+def _version(each: DatasetStatus) -> str:
+    if each.version:
+        return each.version.removeprefix("sha256:")[:12]
+    return "protected" if each.is_made else ""
+
+
+def _age(each: DatasetStatus) -> str:
+    from kfm.cli.render import span
+
+    return span(each.age_min)
+
+
+def _public(each: DatasetStatus) -> str:
+    if not each.is_public:
+        return "no"
+    return "older" if each.is_behind else "yes"
+
+
+def _words(each: DatasetStatus) -> Iterator[str]:
+    from kfm.cli.render import span
+
+    if each.is_failing:
+        yield each.last_outcome
+    if each.late_min:
+        yield f"late by {span(each.late_min)}"
+    if each.is_frozen:
+        yield "frozen"
+    if each.is_held and not (each.is_failing and each.last_outcome == "held"):
+        yield f"{each.held_rows} held" if each.held_rows else "held"
+    if each.unfinished:
+        yield "interrupted"
+    if each.at_work:
+        yield "at work"
+    if each.waiting:
+        yield f"{each.waiting} waiting"
+    if each.is_undelivered:
+        yield "undelivered"
+    if not each.is_made and not each.is_failing:
+        yield "never made"
+    if each.is_quiet:
+        yield "ok"

@@ -1,0 +1,76 @@
+"""kfm rollback: move a ref back to an earlier version."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kfm.cli.operation import operate_on_dataset
+from kfm.cli.render import Screen
+from kfm.cli.session import opened
+from kfm.errors import BadInput
+from kfm.model.names import check_ref, dataset_id, is_digest
+from kfm.parsing.characters import printable
+
+if TYPE_CHECKING:
+    import argparse
+
+    from kfm.cli.parser import Parser
+
+
+MORE = """\
+Once: the same command again changes nothing. Any other move names its version with --to."""
+
+
+def arguments(parser: Parser) -> None:
+    parser.add_argument("dataset", metavar="DATASET", help="its name in kfm.yml")
+    parser.add_argument("--dry-run", action="store_true", help="only show what would move")
+    parser.add_person()
+    parser.add_signing()
+    parser.add_argument(
+        "--to",
+        default=None,
+        metavar="DIGEST",
+        help="the version, or the start of its digest (default: the one before); `nothing` withdraws it",
+    )
+    parser.add_argument(
+        "--from",
+        dest="leaves",
+        default=None,
+        metavar="DIGEST",
+        help="only if the ref is at this version now, or at `nothing`",
+    )
+    parser.add_argument("--ref", default=None, metavar="REF", help="the ref (default: published/DATASET)")
+    parser.set_defaults(handler=rollback, reports=True)
+
+
+def rollback(options: argparse.Namespace, screen: Screen) -> int:
+    params = {}
+    if options.ref is not None:
+        params["ref"] = check_ref(options.ref)
+    if options.to is not None:
+        params["to"] = _version_meant(options, screen, options.to)
+    if options.leaves is not None:
+        params["before"] = _version_meant(options, screen, options.leaves)
+    return operate_on_dataset(options, screen, "rollback", params)
+
+
+def _version_meant(options: argparse.Namespace, screen: Screen, text: str) -> str:
+    """A digest may be given by its start, as tables show it, if the ref was at only one such version."""
+    if text == "nothing" or is_digest(text):
+        return text
+    start = text.removeprefix("sha256:")
+    if not (4 <= len(start) < 64 and all(c in "0123456789abcdef" for c in start)):
+        raise BadInput(
+            f"{printable(text)} is not a digest", hint="give sha256:… or the start of it, see `kfm refs history REF`"
+        )
+    ref = options.ref or f"published/{dataset_id(options.dataset)}"
+    with opened(options, screen, "read") as session:
+        known = {entry.after for entry in session.state.refs.history(ref)} - {""}
+    found = [digest for digest in known if digest.startswith(f"sha256:{start}")]
+    if len(found) != 1:
+        how_many = "no version" if not found else f"{len(found)} versions"
+        raise BadInput(
+            f"{how_many} of {ref} begins with {start}" if not found else f"{how_many} of {ref} begin with {start}",
+            hint=f"see `kfm refs history {ref}`",
+        )
+    return found[0]

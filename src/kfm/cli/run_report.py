@@ -1,0 +1,231 @@
+"""Tables and lines about runs: receipts, findings, what a dry run predicts, which refs moved."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from kfm.app.core.input_checks import one_line
+from kfm.cli.render import Screen, short, size
+from kfm.cli.session import Tally
+from kfm.errors import BadInput, KfmError
+from kfm.model.records import Receipt
+from kfm.parsing.characters import printable
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+
+    from kfm.app.core.session import Session
+    from kfm.app.runs.execution import Outcome
+    from kfm.config import Resolved
+    from kfm.model.records import Effect, Receipt, RefEntry
+
+
+CHANGES = ("added", "changed", "removed", "keys")  # of the keys of a version, and how many it has
+FINDINGS = ("source", "column", "rule", "times", "rows", "what")
+
+
+def show_runs(
+    session: Session, screen: Screen, tally: Tally, outcome: Outcome, versions: Mapping[str, str] | None = None
+) -> None:
+    """`versions`: of each dataset, where it is not what is processed."""
+    from kfm.app.runs.queries import frozen_by
+
+    if screen.json:
+        screen.data({"receipts": outcome.receipts, "errors": tally.errors, "effects": outcome.effects})
+        return
+    if outcome.receipts:
+        _show_receipts(session, screen, outcome.receipts, versions or {})
+    if session.mode == "dry":
+        show_findings(session, screen, outcome.receipts)
+        show_effects(session, screen, outcome.receipts, outcome.effects)
+        return
+    for receipt in outcome.receipts:
+        if receipt.held_rows and receipt.outcome != "held":  # that was said as an error, of all its rows
+            rows = "1 row" if receipt.held_rows == 1 else f"{receipt.held_rows} rows"
+            screen.say(f"{receipt.dataset}: {rows} held back, see `kfm quarantine {receipt.dataset}`")
+        if receipt.outcome == "frozen":
+            screen.say(f"{receipt.dataset}: {_frozen(frozen_by(session, receipt.dataset), receipt.dataset)}")
+
+
+def _show_receipts(session: Session, screen: Screen, receipts: list[Receipt], versions: Mapping[str, str]) -> None:
+    """On a terminal that has no room for all of it, what matters most of it."""
+    from kfm.app.runs.queries import short_run, version_of
+
+    names = ["dataset", "status", "outcome", *CHANGES, "held", "rows", "version", "run"]
+    rows = [
+        [
+            f"{r.dataset}/{r.partition}" if r.partition else r.dataset,
+            r.status,
+            r.outcome,
+            *(r.changes.get(name) for name in CHANGES),
+            _held_of(r),
+            r.rows or None,
+            short(versions.get(r.dataset) or version_of(session, r)),
+            short_run(session, r.run_id) if screen.is_kfm else r.run_id,
+        ]
+        for r in receipts
+    ]
+    if 0 < screen.width() < 110:
+        names = ["dataset", "outcome", "+ ~ -", "keys", "held", "rows", "version", "run"]
+        changed = [" ".join(str(r.changes.get(name, "-")) for name in CHANGES[:3]) for r in receipts]
+        rows = [
+            [row[0], row[2], change, *row[6:9], str(row[9]).removeprefix("sha256:"), row[10]]
+            for row, change in zip(rows, changed, strict=True)
+        ]
+    screen.table(names, rows)
+
+
+def _held_of(receipt: Receipt) -> str:
+    return "all" if receipt.outcome == "held" else str(receipt.held_rows)
+
+
+def show_findings(session: Session, screen: Screen, receipts: list[Receipt]) -> None:
+    """What a dry run would hold back. `kfm quarantine` cannot tell: it shows what is held, not what would be."""
+    from kfm.app.runs.queries import held_sources
+    from kfm.cli.run_report import FINDINGS, finding_rows
+
+    sources: list[dict[str, Any]] = []
+    for receipt in receipts:
+        if receipt.held_rows or receipt.outcome == "held":
+            for source in held_sources(session, receipt.dataset, receipt.partition):
+                sources.append({**source, "source": f"{receipt.dataset}/{source['source']}"})
+    if sources:
+        screen.line()
+        screen.table(("would hold", *FINDINGS[1:]), finding_rows(sources))
+
+
+def _frozen(last: RefEntry | None, dataset: str) -> str:
+    if last is None:
+        return "it was frozen; its trigger is kept: `kfm resume`"
+    why = f" ({last.reason})" if last.reason else ""
+    thaw = "kfm thaw" if last.ref == "switch/global" else f"kfm thaw {dataset}"
+    return f"frozen since {last.ts[:16]}Z by {last.actor}{why}; its trigger is kept: `{thaw}`, then `kfm resume`"
+
+
+def show_delivered(screen: Screen, effects: list[Effect]) -> None:
+    """What went outside with this command, which may have been committed by an earlier one."""
+    if not screen.json:
+        screen.say(f"delivered {len(effects)} of what was committed:")
+        screen.table(
+            ("delivered", "by", "size", "digest"),
+            [(effect.target, effect.method, size(effect.size), short(effect.digest)) for effect in effects],
+        )
+
+
+def is_there(session: Session, effect: Effect) -> bool:
+    from kfm.app.runs.queries import is_published
+
+    return is_published(session, effect)
+
+
+def show_effects(session: Session, screen: Screen, receipts: list[Receipt], effects: list[Effect]) -> None:
+    """What a dry run foretells: the refs that would move, and what would change outside."""
+    moves = [(move.ref, short(move.before), short(move.after)) for receipt in receipts for move in receipt.moves]
+    if moves:
+        screen.line()
+        screen.table(("would move", "from", "to"), moves)
+    there = [effect for effect in effects if is_there(session, effect)]
+    for title, some in (("would write", [each for each in effects if each not in there]), ("is there already", there)):
+        if some:
+            screen.line()
+            rows = [(effect.target, effect.method, size(effect.size), short(effect.digest)) for effect in some]
+            screen.table((title, "by", "size", "digest"), rows)
+    screen.say("dry run: nothing was changed")
+
+
+def tell_promoted(session: Session, screen: Screen, outcome: Outcome) -> None:
+    """Of what was published by itself where it is, and of what was not why."""
+    for receipt in outcome.receipts if session.mode != "dry" and not screen.json else ():
+        if receipt.job_type == "operation.promote":
+            from kfm.cli.run_report import tell_moves
+
+            tell_moves(session, screen, receipt)
+    for dataset, text in outcome.notes:
+        screen.say(f"{dataset}: {text}")
+
+
+def tell_elsewhere(session: Session, tally: Tally, outcome: Outcome, events: list[dict[str, Any]], folder: str) -> None:
+    """Into the folder of artifacts, if there is one, and into the summary of the job we run in."""
+    if folder:
+        from kfm.app.runs.execution import Undelivered
+        from kfm.app.runs.run_exports import artifacts_of, write_artifacts
+
+        try:
+            write_artifacts(folder, artifacts_of(session, outcome.receipts, outcome.effects, events))
+        except KfmError as problem:
+            if session.mode == "dry":
+                raise
+            tally.undelivered(Undelivered("", problem, ours=True))
+    if os.environ.get("GITHUB_ACTIONS") == "true" and session.mode != "dry":
+        from kfm.app.runs.run_exports import report_job
+
+        report_job(outcome.receipts)
+
+
+def artifacts_folder(options: argparse.Namespace, resolved: Resolved) -> str:
+    """Where the artifacts of this run go. A dry run writes them only where it is told to."""
+    if options.artifacts is None:
+        return "" if options.dry_run else resolved.at(resolved.config.artifacts)
+    folder = os.path.abspath(one_line("--artifacts", options.artifacts, 4000))
+    if not options.artifacts or (os.path.lexists(folder) and not os.path.isdir(folder)):
+        raise BadInput(f"--artifacts {printable(options.artifacts)} is not a folder", hint="name a folder to write to")
+    return folder
+
+
+def finding_rows(sources: list[dict[str, Any]]) -> list[tuple[str, str, str, str, str, str]]:
+    """What was found, a line for everything of one kind, with the first rows it is in; what holds comes first.
+
+    Of very many findings only the first are kept one by one: then a number is the least there are.
+    """
+    told = []
+    for source in sources:
+        kinds: dict[tuple[str, str, str, bool], list[int]] = {}
+        listed: dict[str, int] = {}
+        for f in source["findings"]:
+            kinds.setdefault((f["column"], f["rule"], f["message"], f["held"]), []).append(f["row"])
+            listed[f["rule"]] = listed.get(f["rule"], 0) + 1
+        for (column, rule, message, _), rows in sorted(kinds.items(), key=lambda kind: (not kind[0][3], kind[1][0])):
+            more = "+" if listed[rule] < source["counts"].get(rule, 0) else ""
+            places = [str(row) for row in rows if row]
+            first = ", ".join(places[:3]) + (" …" if len(places) > 3 or (places and more) else "")
+            told.append((source["source"], column, rule, f"{len(rows)}{more}", first, message))
+    return told
+
+
+def tell_moves(session: Session, screen: Screen, receipt: Receipt) -> None:
+    """What moved, and what a person does next."""
+    from kfm.app.runs.run_exports import published_folder
+
+    if receipt.outcome == "unchanged":
+        screen.say("nothing moved: it is there already")
+    for move in receipt.moves:
+        if move.ref.startswith("orders/"):
+            _tell_order(screen, receipt, move.ref.partition("/")[2])
+            continue
+        name = short if screen.err.isatty() else str  # whole for a program, and in the receipt
+        screen.say(f"{move.ref}: {name(move.before) or 'nothing'} → {name(move.after) or 'nothing'}")
+        if not move.ref.startswith("published/"):
+            continue
+        after, before = (v and published_folder(session, receipt.dataset, v) for v in (move.after, move.before))
+        if after:
+            screen.say(f"its files are in {os.path.relpath(after)}")
+        if before and session.stands(receipt.dataset, move.before):
+            screen.say(f"those before stay in {os.path.relpath(before)}")
+        elif before:
+            screen.say("those before are removed")
+    if receipt.job_type == "operation.thaw":
+        waiting = sum(1 for _ in session.state.inbox.waiting()) + sum(1 for _ in session.state.runs.unfinished())
+        if waiting:
+            screen.say(f"{waiting} waiting: `kfm resume` takes {'it' if waiting == 1 else 'them'} up")
+
+
+def _tell_order(screen: Screen, receipt: Receipt, order: str) -> None:
+    said = {
+        "operation.request": f"others must agree first: order {order}, see `kfm review show {order}`",
+        "operation.approve": f"order {order} is approved by {receipt.actor}",
+        "operation.reject": f"order {order} is rejected by {receipt.actor}",
+        "operation.expire": f"order {order} has expired",
+    }
+    screen.say(said.get(receipt.job_type, f"done by order {order}"))

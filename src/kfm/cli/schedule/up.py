@@ -1,0 +1,212 @@
+"""kfm up: one process that keeps an installation running, and how it stops."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from kfm.cli import Stopped
+from kfm.cli.listener import secured, server_module, tell_listening, teller
+from kfm.cli.parser import address
+from kfm.cli.render import Screen
+from kfm.cli.run_report import artifacts_folder, tell_elsewhere
+from kfm.cli.session import Tally, known_dataset, opened, settings
+from kfm.errors import BadInput, KfmError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from kfm.app.core.session import Session
+    from kfm.app.daemon.daemon_loop import Upkeep
+    from kfm.cli.parser import Parser
+    from kfm.config import Resolved
+    from kfm.model.records import Receipt
+
+
+WAIT_S = 0.2  # between two looks of one that ends by itself, and waits for a slot of a pool
+
+
+MORE = """\
+Stop it with Ctrl-C: the current run is finished first; a second Ctrl-C leaves it to `kfm resume`. A second
+process on the same state stands by and takes over when the first is gone. With --once it does what is
+pending now and ends, for cron, systemd timers and workflows."""
+
+
+def arguments(parser: Parser) -> None:
+    parser.add_argument("dataset", nargs="*", metavar="DATASET", help="its name in kfm.yml (default: all)")
+    parser.add_argument("--once", action="store_true", help="do what is pending now, and end")
+    parser.add_argument("--listen", metavar="ADDRESS", type=address, help="take webhooks there, such as 127.0.0.1:8750")
+    parser.add_argument("--tls-cert", metavar="FILE", help="certificate, PEM, of --listen")
+    parser.add_argument("--tls-key", metavar="FILE", help="its key, PEM")
+    parser.add_argument("--behind-proxy", action="store_true", help="a proxy in front of KFM ends TLS")
+    parser.add_argument(
+        "--artifacts", default=None, metavar="DIR", help="with --once: write artifacts of the runs here"
+    )
+    parser.set_defaults(handler=up)
+
+
+class Patience:
+    """What Ctrl-C and SIGTERM do: at rest they end the wait; at work they are remembered until it is done. Whoever asks
+    a second time does not want to wait."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._resting = False
+        self.asked = False
+        self.code = 0  # of one that was stopped before its end
+
+    def goes_on(self) -> bool:
+        return not self.asked
+
+    def rest(self, seconds: float) -> None:
+        self._resting = True
+        try:
+            if not self.asked:
+                time.sleep(seconds)
+        finally:
+            self._resting = False
+
+    def _hear(self, number: int, _frame: FrameType | None) -> None:
+        self.code = 128 + number
+        if self._resting or self.asked:
+            self.asked = True
+            raise KeyboardInterrupt if number == signal.SIGINT else Stopped
+        self.asked = True
+        with suppress(RuntimeError):  # a line was just being written
+            self._screen.say("stopping: the run at work is finished first; once more leaves it to `kfm resume`")
+
+    @contextmanager
+    def hearing(self) -> Iterator[None]:
+        before = {}
+        with suppress(ValueError):  # not the main thread: the caller minds its own signals
+            for number in (signal.SIGINT, signal.SIGTERM):
+                before[number] = signal.signal(number, self._hear)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def up(options: argparse.Namespace, screen: Screen) -> int:
+    """Until SIGTERM or Ctrl-C. What it is told meanwhile is durable before it says so."""
+    from kfm.app.core.session import open_session
+    from kfm.app.daemon.daemon_loop import Beside, Upkeep
+    from kfm.app.runs.execution import Outcome
+
+    resolved = settings(options)
+    names = [known_dataset(options, screen, resolved, name) for name in options.dataset]
+    names = names or sorted(resolved.config.datasets)
+    tls = secured(options, resolved, options.listen[0]) if options.listen else None
+    folder, events = _artifacts(options, resolved)
+    patience = Patience(screen)
+    with ExitStack() as stack:
+        session = stack.enter_context(opened(options, screen, "write", resolved, events))
+        tally = Tally(screen)
+        upkeep = Upkeep(session, names, tally.failed, goes_on=patience.goes_on)
+        stack.callback(upkeep.end)
+        if options.listen:
+            door = server_module().taking_webhooks(partial(open_session, resolved), *options.listen, tls)
+            tell_listening(screen, resolved, options.listen[0], stack.enter_context(door), tls=tls is not None)
+        if not options.once:
+            screen.say(f"up: schedules {upkeep.schedules}, datasets {len(names)}; Ctrl-C ends it")
+        if upkeep.schedules and not options.once:
+            beside = Beside(partial(open_session, resolved, log=session.log, clock=session.clock), upkeep, names)
+            beside.start()
+            stack.callback(beside.end)
+        kept = Outcome() if options.once else None
+        told, follow = teller(session, upkeep.watching, screen, tally, kept), _following(session, upkeep, tally)
+        with patience.hearing():
+            if kept is None:
+                return _keep_up(upkeep, told, follow, screen, patience)
+            if not upkeep.wait_for_turn():
+                screen.say("another `kfm up` has the turn, and does what is due")
+                return tally.code
+            if _once(upkeep, told, patience):
+                follow()
+                tell_elsewhere(session, tally, kept, events or [], folder)
+                return tally.code
+            screen.say("stopped; what waits is kept")
+            return patience.code
+
+
+def _artifacts(options: argparse.Namespace, resolved: Resolved) -> tuple[str, list[dict[str, Any]] | None]:
+    """The folder of artifacts and the events for it, where they are asked for."""
+    if options.artifacts is None:
+        return "", None
+    if not options.once:
+        raise BadInput("--artifacts is of one round", hint="use it with --once")
+    return artifacts_folder(options, resolved), []
+
+
+def _once(upkeep: Upkeep, told: Callable[[Iterator[Receipt]], int], patience: Patience) -> bool:
+    """Until a round makes nothing, for a new version asks for those that come after it. False: stopped before."""
+    told(upkeep.begin())
+    while patience.goes_on():
+        if told(upkeep.turn(patient=False)) or upkeep.more():
+            continue
+        if not upkeep.waits():
+            return patience.goes_on()
+        patience.rest(WAIT_S)
+    return False
+
+
+def _keep_up(
+    upkeep: Upkeep,
+    told: Callable[[Iterator[Receipt]], int],
+    follow: Callable[[], None],
+    screen: Screen,
+    patience: Patience,
+) -> int:
+    waited = False
+    try:
+        while patience.goes_on():
+            changed = upkeep.my_turn()
+            if changed is False:
+                screen.say("another one has the turn: this one stands by, and takes over when it is gone")
+                waited = True
+            elif changed:
+                if waited:
+                    screen.say("took over: it is the turn of this one now")
+                told(upkeep.begin())
+            if not upkeep.stands_by:
+                told(upkeep.turn())
+                for line in upkeep.news():
+                    screen.say(line)
+                follow()
+            patience.rest(upkeep.pause_ms() / 1000)
+    except (KeyboardInterrupt, Stopped):
+        if upkeep.watching.busy:
+            raise
+    screen.say("stopped; nothing is at work")
+    return 0
+
+
+def _following(session: Session, upkeep: Upkeep, tally: Tally) -> Callable[[], None]:
+    """Tells sinks, and the outside, what others ran, or what was not heard before. The same trouble is said once."""
+    from kfm.app.runs.execution import Undelivered
+
+    said: set[tuple[str, str]] = set()
+
+    def follow() -> None:
+        if not upkeep.settles():
+            return
+        try:
+            session.settle()
+        except KfmError:
+            if not session.undelivered:
+                raise
+        troubles = [*session.undelivered, *(("", problem) for problem in session.untold)]
+        for dataset, problem in troubles:
+            if (dataset, problem.code) not in said:
+                tally.undelivered(Undelivered(dataset, problem, ours=False))
+        said.clear()
+        said.update((dataset, problem.code) for dataset, problem in troubles)
+        tally.errors.clear()
+
+    return follow

@@ -1,0 +1,150 @@
+"""What every command does first and last: open the installation, and turn a receipt into an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+from kfm.app.core import input_checks
+from kfm.app.core.input_checks import one_line as one_line
+from kfm.cli.render import Screen
+from kfm.errors import EXIT_CODES, KfmError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from kfm.app.core.session import Mode, Session
+    from kfm.app.runs.execution import Undelivered
+    from kfm.config import Resolved
+    from kfm.model.records import Receipt
+
+
+def settings(options: argparse.Namespace) -> Resolved:
+    from kfm import config
+
+    return config.load(options.config, os.environ)
+
+
+@contextmanager
+def opened(
+    options: argparse.Namespace,
+    screen: Screen,
+    mode: Mode,
+    resolved: Resolved | None = None,
+    events: list[dict[str, Any]] | None = None,
+) -> Iterator[Session]:
+    """The house of the configuration that was named or found.
+
+    Opening it to write makes the store if there is none: whatever can be wrong with what was typed is
+    checked before.
+    """
+    from kfm.app.core.event_log import open_log
+    from kfm.app.core.session import open_session
+
+    resolved = resolved or settings(options)
+    log = None
+    loud = options.verbose and not options.quiet
+    wanted = os.environ.get("KFM_LOG")
+    debug = sys.stderr if wanted == "debug" else None
+    if loud or events is not None or debug is not None:
+        lines: Literal["human", "jsonl"] = "jsonl" if wanted == "jsonl" else "human"
+        log = open_log(sys.stderr if loud else None, lines=lines, events=events, causes=debug)
+    if screen.is_kfm:
+        tell_clock(screen)
+    with open_session(resolved, mode=mode, log=log, progress=screen.progress) as session:
+        yield session
+        screen.finish()  # what was said is durable; that closing fails is another matter
+
+
+def tell_clock(screen: Screen) -> None:
+    """Whoever sits at a terminal whose clock is set should know it: ages, schedules and receipts go by it. A program
+    that set it knows it, and reads what is on stderr."""
+    if not screen.err.isatty():
+        return
+    for name in ("KFM_NOW", "SOURCE_DATE_EPOCH"):
+        if os.environ.get(name):
+            screen.say_once(f"the clock stands at {os.environ[name][:40]}: {name} is set")
+            return
+
+
+def known_dataset(_options: argparse.Namespace, _screen: Screen, resolved: Resolved, text: str) -> str:
+    """A dataset the configuration names, or one that left it and still has refs."""
+    return input_checks.known_dataset(resolved, text)
+
+
+def person(options: argparse.Namespace) -> dict[str, str]:
+    """Who and why, as they go into the ledger: one line each."""
+    return input_checks.person(options.reason, options.actor or "", input_checks.as_flag)
+
+
+def code_of(receipt: Receipt, *, tell_noop: bool = False) -> int:
+    """The exit code a receipt stands for."""
+    from kfm.app.runs.execution import problem_of
+
+    if receipt.outcome in ("noop", "unchanged"):
+        return EXIT_CODES["noop"] if tell_noop else EXIT_CODES["done"]
+    problem = problem_of(receipt)
+    return EXIT_CODES["done"] if problem is None else problem.exit_code
+
+
+def together(codes: list[int]) -> int:
+    """One exit code for several: the first that is a failure; NOOP only if all were."""
+    for code in codes:
+        if code not in (EXIT_CODES["done"], EXIT_CODES["noop"]):
+            return code
+    return EXIT_CODES["noop"] if codes and all(code == EXIT_CODES["noop"] for code in codes) else EXIT_CODES["done"]
+
+
+def today() -> str:
+    from kfm.clock import from_environment, rfc3339
+
+    return rfc3339(from_environment().now_ms())[:10]
+
+
+class Tally:
+    """Says what becomes of requests as they end, and keeps what it comes to: errors and the exit code."""
+
+    def __init__(self, screen: Screen, *, tell_noop: bool = False) -> None:
+        self._screen = screen
+        self._tell_noop = tell_noop
+        self.errors: list[dict[str, Any]] = []
+        self._codes: list[int] = []
+
+    def begins(self, about: str) -> None:
+        self._screen.subject = about
+
+    def ended(self, receipt: Receipt) -> None:
+        self._codes.append(code_of(receipt, tell_noop=self._tell_noop))
+        for note in receipt.errors:
+            self._screen.fail(_about(receipt.dataset, note.message))
+        for note in receipt.warnings:
+            self._screen.say(_about(receipt.dataset, note.message))
+
+    def failed(self, about: str, problem: KfmError) -> None:
+        self._codes.append(problem.exit_code)
+        self.errors.append({"dataset": about, "code": problem.code, "message": problem.message, "hint": problem.hint})
+        self._screen.fail(_about(about, str(problem)))
+
+    def settles(self) -> None:
+        self._screen.subject = ""
+        self._screen.progress("publish", 0, 0)
+
+    def undelivered(self, what: Undelivered) -> None:
+        dataset, problem, ours = what
+        if ours:
+            self._codes.insert(0, problem.exit_code)  # worse than what became of a run
+        told = what.told
+        self.errors.append({"dataset": dataset, "code": problem.code, "message": told, "hint": problem.hint})
+        self._screen.fail(f"{dataset}: {told}; {problem.hint}" if dataset else f"{told}; {problem.hint}")
+
+    @property
+    def code(self) -> int:
+        return together(self._codes)
+
+
+def _about(name: str, message: str) -> str:
+    """The message with what it is about before it, unless it begins with that itself."""
+    return message if message.startswith((f"{name} ", f"run {name} ")) else f"{name}: {message}"

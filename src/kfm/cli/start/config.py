@@ -1,0 +1,106 @@
+"""kfm config: settings, schemas and shell completion."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from kfm.cli.render import Screen
+from kfm.errors import BadInput
+
+if TYPE_CHECKING:
+    import argparse
+
+    from kfm.cli.parser import Parser
+
+
+def arguments(parser: Parser) -> None:
+    shown = parser.command("show", config_show, "Show the settings and where each comes from")
+    shown.add_argument("--resolved", action="store_true", help="defaults too, not only what was set")
+    schemas = parser.command("schema", schema, "Write a JSON Schema to stdout, or list their names")
+    schemas.add_argument("name", nargs="?", metavar="NAME", help="e.g. config or receipt")
+    completed = parser.command(
+        "completion",
+        completion,
+        "Write a completion script for a shell to stdout",
+        'e.g.  eval "$(kfm config completion bash)"\n'
+        "The scripts query names: `kfm config completion datasets` (or refs, runs, schedules) lists them.",
+    )
+    shells = ("bash", "zsh", "fish", "datasets", "refs", "runs", "schedules")
+    completed.add_argument("shell", choices=shells, metavar="SHELL", help="bash, zsh or fish; or a kind of names")
+
+
+def config_show(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm import config
+    from kfm.parsing.documents import dotted
+
+    resolved = config.load(options.config, os.environ)
+    origins = dict(resolved.origins)
+    values = {dotted(path): value for path, value in config.leaves(resolved.shown(), ())}
+    for key in values:
+        said = key.removesuffix("contract.format") + "format"
+        if key.endswith(".contract.format") and options.resolved and values.get(said) is not None:
+            values[key], origins[key] = values[said], origins[said]  # said once, it holds for both
+    rows = [
+        (key, value, origins[key]) for key, value in values.items() if options.resolved or origins[key] != "default"
+    ]
+    if screen.json:
+        settings = {key: {"value": value, "origin": origin} for key, value, origin in rows}
+        screen.data({"path": resolved.path, "root": resolved.root, "settings": settings})
+        return 0
+    screen.say(f"read from {resolved.path}")
+    screen.table(("setting", "from", "value"), [(key, origin, _text(value)) for key, value, origin in rows])
+    return 0
+
+
+def _text(value: object) -> str:
+    from kfm.model.canonical import canonical
+
+    return value if isinstance(value, str) else canonical(value).decode()
+
+
+def completion(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.cli.completion import SHELLS, names, script
+    from kfm.cli.parser import build
+
+    if options.shell in SHELLS:
+        screen.text(script(options.shell, build()))
+    else:
+        for name in names(options, screen, options.shell):
+            screen.line(name)
+    return 0
+
+
+def schema(options: argparse.Namespace, screen: Screen) -> int:
+    """The schema of the configuration or of a record; without a name, the names."""
+    from kfm import config
+    from kfm.model import json_schemas
+    from kfm.parsing import record_shape
+    from kfm.parsing.characters import printable
+
+    kinds = {**json_schemas.kinds(), **json_schemas.exported()}
+    known = ["config", *sorted([*kinds, "backfills", "schedules"])]
+    if options.name is None:
+        if screen.json:
+            screen.data(known)
+        else:
+            for name in known:
+                screen.line(name)
+        return 0
+    if options.name not in known:
+        close = record_shape.nearest(options.name, known)
+        hint = f"did you mean {close}?" if close else "`kfm config schema` lists them"
+        raise BadInput(f"there is no schema {printable(options.name)}", hint=hint)
+    if options.name == "config":
+        screen.data(config.json_schema())
+    elif options.name == "backfills":
+        from kfm.config import backfill_files
+
+        screen.data(backfill_files.json_schema())
+    elif options.name == "schedules":
+        from kfm.config import schedule_files
+
+        screen.data(schedule_files.json_schema())
+    else:
+        screen.data(json_schemas.schema_of(kinds[options.name], options.name))
+    return 0

@@ -1,0 +1,110 @@
+"""kfm run: fetch, check, plan, execute and commit datasets."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from kfm.app.core import input_checks
+from kfm.app.core.input_checks import as_flag, one_line, several
+from kfm.cli import DEFAULTS
+from kfm.cli.render import Screen
+from kfm.cli.run_report import (
+    artifacts_folder,
+    show_runs,
+    tell_elsewhere,
+    tell_promoted,
+)
+from kfm.cli.session import Tally, opened, person, settings
+from kfm.errors import BadInput
+from kfm.parsing.characters import printable
+
+if TYPE_CHECKING:
+    import argparse
+
+    from kfm.cli.parser import Parser
+
+
+MORE = """\
+A run over unchanged inputs is a NOOP. Its result is processed, not published: see `kfm publish`."""
+
+
+_PLAIN_FLAGS = {
+    "--json": "json", "-q": "quiet", "--quiet": "quiet", "--no-color": "no_color", "-v": "verbose",
+    "--verbose": "verbose", "--dry-run": "dry_run", "--exit-code": "exit_code",
+}  # fmt: skip
+
+
+def arguments(parser: Parser) -> None:
+    parser.add_argument("dataset", nargs="*", metavar="DATASET", help="its name in kfm.yml (default: all)")
+    parser.add_argument("--dry-run", action="store_true", help="do the work, change nothing, report what would change")
+    parser.add_argument("--window", default="", metavar="W", help="days: 2026-01-01/2026-01-31, or P30D to today")
+    if parser.is_kfm:
+        parser.add_argument(
+            "--partition", default="", metavar="P", help="one part of the dataset, e.g. a day or a tile"
+        )
+    parser.add_argument("--force", action="store_true", help="run again although nothing changed; needs --reason")
+    parser.add_argument(
+        "--allow-deletions", metavar="N", help="let at most N keys go, whatever the deletion budget; needs --reason"
+    )
+    parser.add_argument(
+        "--abandon", action="store_true", help="end an unfinished run of the same work and start again; needs --reason"
+    )
+    parser.add_argument("--artifacts", metavar="DIR", help="write the artifacts of the run here")
+    parser.add_argument("--exit-code", action="store_true", help="exit 10 if nothing changed")
+    parser.add_person()
+    parser.set_defaults(handler=run, reports=True)
+
+
+def plain(argv: list[str]) -> argparse.Namespace | None:
+    """The options of `kfm run` with names and plain flags only, equal to what the parser returns; None for other lines.
+
+    To build a parser takes longer than the run of a small file.
+    """
+    if argv[:1] != ["run"]:
+        return None
+    names = [word for word in argv[1:] if not word.startswith("-")]
+    flags = [word for word in argv[1:] if word.startswith("-")]
+    if not all(flag in _PLAIN_FLAGS for flag in flags) or (names and argv[1 : 1 + len(names)] != names):
+        return None
+    found: Any = SimpleNamespace(
+        **DEFAULTS, version=False, command="run", handler=run, reports=True, dataset=names, dry_run=False, window="",
+        partition="", force=False, allow_deletions=None, abandon=False, artifacts=None, exit_code=False, reason="",
+        actor=None,
+    )  # fmt: skip
+    for flag in flags:
+        setattr(found, _PLAIN_FLAGS[flag], True)
+    return found  # type: ignore[no-any-return]
+
+
+def run(options: argparse.Namespace, screen: Screen) -> int:
+    who = person(options)
+    window = one_line("--window", options.window)
+    partition = one_line("--partition", getattr(options, "partition", ""))  # not every runner has them
+    overrides = set_aside(options, who["reason"])
+    resolved = settings(options)
+    names = several(resolved, tuple(options.dataset), partition, as_flag)
+    folder = artifacts_folder(options, resolved)
+    events: list[dict[str, Any]] = []
+    from kfm.app.runs.execution import running, work
+
+    with opened(options, screen, "dry" if options.dry_run else "write", resolved, events) as session:
+        tally = Tally(screen, tell_noop=options.exit_code)
+        meant = {"window": window, "partition": partition, **overrides, **who}
+        outcome = work(session, (running(name, **meant) for name in names), tally)
+        tell_elsewhere(session, tally, outcome, events, folder)
+        show_runs(session, screen, tally, outcome)
+        tell_promoted(session, screen, outcome)
+        return tally.code
+
+
+def set_aside(options: argparse.Namespace, reason: str) -> dict[str, Any]:
+    """The rules this run sets aside. Each needs a reason, and a number of deletions is a number."""
+    text = options.allow_deletions
+    if text is not None and not (text.isascii() and text.isdigit() and len(text) <= 15 and int(text)):
+        raise BadInput(
+            f"--allow-deletions {printable(text)} is not a number of keys", hint="give a whole number, 1 or more"
+        )
+    return input_checks.set_aside(
+        force=options.force, abandon=options.abandon, allow_deletions=int(text or 0), reason=reason, spelled=as_flag
+    )

@@ -22,6 +22,9 @@ from kfm import Output, Plan, SourceRef, Step, Updater, config
 from kfm.app.core.catalogs import build, items
 from kfm.app.core.ledger_sinks import tell_sinks
 from kfm.app.core.session import Session, open_session
+from kfm.app.runs.run_control import run_operation, run_trigger
+from kfm.app.runs.settlement import settle_session
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.fsio import REAL
 from kfm.sinks.catalog_files import CatalogFolder
 
@@ -66,9 +69,9 @@ def opened(folder: Path, more: str = "") -> Session:
 
 def publish(session: Session, folder: Path, text: str) -> None:
     (folder / "rows.csv").write_text(f"value\n{text}\n")
-    receipt = session.run(session.trigger("many"))
+    receipt = run_trigger(session, new_trigger(session, "many"))
     assert receipt.outcome == "done", receipt.errors
-    assert session.operation("promote", "many").outcome == "done"
+    assert run_operation(session, "promote", "many").outcome == "done"
 
 
 def timed(what: str, count: int, begun: float) -> float:
@@ -118,7 +121,7 @@ def main() -> None:
     try:
         with opened(folder) as session:
             publish(session, folder, "one")
-            session.settle()
+            settle_session(session)
             begun = time.perf_counter()
             found = build(session, str(folder / "built"))
             ours = timed(f"catalog of {found['files']} files, from the state", found["written"], begun)

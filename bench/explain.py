@@ -23,6 +23,8 @@ import msgspec
 from kfm import config
 from kfm.app.core.session import open_session
 from kfm.app.provenance.explain import explain, written
+from kfm.app.runs.run_control import run_trigger
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.clock import parse_instant, rfc3339
 
 UPDATER = """\
@@ -58,8 +60,8 @@ def filled(folder: Path, runs: int, depth: int) -> None:
     resolved = config.load(str(folder / "kfm.yml"), os.environ)
     with open_session(resolved) as session:
         for n in range(depth + 1):
-            assert session.run(session.trigger(f"d{n}")).outcome == "done"
-        skipped = [session.run(session.trigger(f"d{n}")) for n in range(depth + 1)]
+            assert run_trigger(session, new_trigger(session, f"d{n}")).outcome == "done"
+        skipped = [run_trigger(session, new_trigger(session, f"d{n}")) for n in range(depth + 1)]
         assert {receipt.outcome for receipt in skipped} == {"noop"}
         start = parse_instant(skipped[-1].finished_at, "a receipt")
         with session.state.transaction() as tx:

@@ -22,6 +22,12 @@ from typing import Any
 import weather
 from probe import Stopwatch, peak_mib, report
 
+from kfm.app.core.datasets import dataset_updater
+from kfm.app.core.run_ports import run_ports
+from kfm.app.runs.run_control import run_operation, run_trigger
+from kfm.app.runs.settlement import settle_session
+from kfm.app.runs.trigger_request import new_trigger
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCES = 10
 CHANGES = 9
@@ -63,11 +69,11 @@ def whole_run(kind: str, n: int, folder: str) -> None:
     """One run of n steps, from the trigger to the receipt, durable when it returns."""
     os.environ["BENCH_STEPS"] = str(n)
     with session(installation(folder, dataset("data", kind))) as home:
-        trigger = home.trigger("data")
+        trigger = new_trigger(home, "data")
         with Stopwatch() as watch:
-            receipt = home.run(trigger)
+            receipt = run_trigger(home, trigger)
         assert receipt.status == "SUCCESS" and receipt.steps == n, receipt
-        assert home.run(trigger).outcome == "noop"
+        assert run_trigger(home, trigger).outcome == "noop"
         watch.report(n, settings=home.tables.settings())
 
 
@@ -90,11 +96,11 @@ def one(n: int, folder: str) -> None:
     """Runs of one step, one after another, each committed with its receipt before the next begins."""
     os.environ["BENCH_STEPS"] = "1"
     with session(installation(folder, dataset("data", "Wide"))) as home:
-        triggers = [home.trigger("data", window=f"P{i + 1}D") for i in range(n)]
-        home.run(home.trigger("data", window="P5000D"))
+        triggers = [new_trigger(home, "data", window=f"P{i + 1}D") for i in range(n)]
+        run_trigger(home, new_trigger(home, "data", window="P5000D"))
         with Stopwatch() as watch:
             for trigger in triggers:
-                receipt = home.run(trigger)
+                receipt = run_trigger(home, trigger)
         assert receipt.status == "SUCCESS", receipt
         watch.report(n)
 
@@ -111,11 +117,11 @@ def one_declared(n: int, folder: str) -> None:
     """Runs of one declared step over a source of one row, which is another one each time."""
     with session(installation(folder, DECLARED)) as home:
         change(folder, "a,b\n0,0\n", "body.csv")
-        home.run(home.trigger("data"))
+        run_trigger(home, new_trigger(home, "data"))
         with Stopwatch() as watch:
             for i in range(n):
                 change(folder, f"a,b\n{i},1\n", "body.csv")
-                receipt = home.run(home.trigger("data"))
+                receipt = run_trigger(home, new_trigger(home, "data"))
         assert receipt.outcome == "done", receipt
         watch.report(n)
 
@@ -123,11 +129,11 @@ def one_declared(n: int, folder: str) -> None:
 def moved(n: int, folder: str) -> None:
     """Operations that move one ref: frozen and thawed in turn."""
     with session(installation(folder, dataset("data", "Wide"))) as home:
-        home.operation("thaw", "data", {"scope": "data"}, reason="go", actor="bench")
+        run_operation(home, "thaw", "data", {"scope": "data"}, reason="go", actor="bench")
         with Stopwatch() as watch:
             for i in range(n):
                 verb = "thaw" if i % 2 else "freeze"
-                receipt = home.operation(verb, "data", {"scope": "data"}, reason="stop", actor="bench")
+                receipt = run_operation(home, verb, "data", {"scope": "data"}, reason="stop", actor="bench")
         assert receipt.outcome == "done", receipt
         watch.report(n)
 
@@ -138,13 +144,13 @@ def one_of_many(n: int, folder: str) -> None:
     times, written = [], []
     change(folder, "0")
     with session(installation(folder, dataset("data", "Changing", "body"))) as home:
-        assert home.run(home.trigger("data")).steps == n
-        home.settle()
+        assert run_trigger(home, new_trigger(home, "data")).steps == n
+        settle_session(home)
         for i in range(CHANGES):
             change(folder, f"{i:09d}")
-            trigger, before = home.trigger("data"), bytes_written()
+            trigger, before = new_trigger(home, "data"), bytes_written()
             with Stopwatch() as watch:
-                receipt = home.run(trigger)
+                receipt = run_trigger(home, trigger)
             assert receipt.changes == {"added": 0, "changed": 1, "removed": 0, "keys": n}, receipt
             times.append(watch.seconds)
             written.append(bytes_written() - before)
@@ -171,9 +177,9 @@ def admission(n: int, folder: str) -> None:
 
     os.environ["BENCH_STEPS"] = "1"
     with session(installation(folder, dataset("data", "Wide"))) as home:
-        trigger = home.trigger("data")
-        home.run(trigger)
-        updater, ports, now = home.updater("data"), home.ports("data"), home.clock.now_ms()
+        trigger = new_trigger(home, "data")
+        run_trigger(home, trigger)
+        updater, ports, now = dataset_updater(home, "data"), run_ports(home, "data"), home.clock.now_ms()
         changes = home.tables._db.total_changes()
         with Stopwatch() as watch:
             for _ in range(n):
@@ -188,11 +194,11 @@ def skip(n: int, folder: str) -> None:
     """Whole skipped runs: each leaves its receipt, ledger entry and telemetry; one sync makes them all durable."""
     os.environ["BENCH_STEPS"] = "1"
     with session(installation(folder, dataset("data", "Wide"))) as home:
-        trigger = home.trigger("data")
-        home.run(trigger)
+        trigger = new_trigger(home, "data")
+        run_trigger(home, trigger)
         with Stopwatch() as watch:
             for _ in range(n):
-                receipt = home.run(trigger)
+                receipt = run_trigger(home, trigger)
             home.state.sync()
         assert receipt.outcome == "noop" and home.state.ledger.receipt(receipt.run_id) == receipt
         watch.report(n)
@@ -202,13 +208,13 @@ def skip_files(n: int, folder: str) -> None:
     """The same, and every receipt also exported as a file of its own, synced, with its folder."""
     os.environ["BENCH_STEPS"] = "1"
     with session(installation(folder, dataset("data", "Wide"))) as home:
-        trigger = home.trigger("data")
-        home.run(trigger)
-        home.settle()
+        trigger = new_trigger(home, "data")
+        run_trigger(home, trigger)
+        settle_session(home)
         with Stopwatch() as watch:
             for _ in range(n):
-                home.run(trigger)
-            home.settle()
+                run_trigger(home, trigger)
+            settle_session(home)
         watch.report(n)
 
 
@@ -267,7 +273,7 @@ def canonical_receipt(n: int, folder: str) -> None:
 
     os.environ["BENCH_STEPS"] = "1"
     with session(installation(folder, dataset("data", "Wide"))) as home:
-        receipt = home.run(home.trigger("data"))
+        receipt = run_trigger(home, new_trigger(home, "data"))
     inputs = [Item(kind="uri", id=f"https://example.org/{i}", checksum=digest(b"%d" % i), zone="raw") for i in range(4)]
     encoded(msgspec.structs.replace(receipt, inputs=inputs), n)
 
@@ -290,10 +296,10 @@ def fetch(n: int, folder: str) -> None:
         extra = f'network:\n  allow: ["{address}"]\n'
         path = installation(folder, dataset("data", "Source", f"http://{address}/body"), extra)
         with session(path) as home:
-            trigger = home.trigger("data")
+            trigger = new_trigger(home, "data")
             before = peak_mib()
             with Stopwatch() as watch:
-                receipt = home.run(trigger)
+                receipt = run_trigger(home, trigger)
             assert receipt.status == "SUCCESS", receipt
             watch.report(n / 1024, peak_mib=peak_mib(), peak_before_mib=before)
 
@@ -392,10 +398,10 @@ def table(n: int, folder: str) -> None:
     """n rows through contract, filter, sort and deduplication, as declared; from the trigger to the receipt."""
     weather.write(os.path.join(folder, "daily.csv"), n)
     with session(installation(folder, DAILY)) as home:
-        trigger = home.trigger("weather")
+        trigger = new_trigger(home, "weather")
         with Stopwatch() as watch:
-            receipt = home.run(trigger)
-            home.settle()
+            receipt = run_trigger(home, trigger)
+            settle_session(home)
         assert receipt.status == "SUCCESS", receipt
         manifest = json.loads(home.objects.read(home.state.refs.at("processed/weather")))
         watch.report(n, made=manifest["digest"].removeprefix("sha256:"), peak_mib=peak_mib())
@@ -408,10 +414,10 @@ def parquet(n: int, folder: str) -> None:
     subprocess.run([sys.executable, "-c", make], check=True)
     declared = DAILY.replace("daily.csv", "daily.parquet").replace("format: csv", "format: parquet")
     with session(installation(folder, declared)) as home:
-        trigger = home.trigger("weather")
+        trigger = new_trigger(home, "weather")
         with Stopwatch() as watch:
-            receipt = home.run(trigger)
-            home.settle()
+            receipt = run_trigger(home, trigger)
+            settle_session(home)
         assert receipt.status == "SUCCESS", receipt
         peak = peak_mib()
         manifest = json.loads(home.objects.read(home.state.refs.at("processed/weather")))
@@ -497,11 +503,11 @@ def backfill_pause(n: int, folder: str) -> None:
         start(home, one(home.resolved, "all"), "", actor="bench", reason="")
         for _ in range(CHANGES):
             with Stopwatch() as watch:
-                home.operation("freeze", "data", {"scope": "backfill/all"}, reason="stop", actor="bench")
-                home.settle()
-                home.operation("thaw", "data", {"scope": "backfill/all"}, reason="go", actor="bench")
+                run_operation(home, "freeze", "data", {"scope": "backfill/all"}, reason="stop", actor="bench")
+                settle_session(home)
+                run_operation(home, "thaw", "data", {"scope": "backfill/all"}, reason="go", actor="bench")
                 again(home, "all", None)
-                home.settle()
+                settle_session(home)
             times.append(watch.seconds)
     report(1, statistics.median(times), None, least=min(times))
 
@@ -517,7 +523,7 @@ def backfill_runs(n: int, folder: str) -> None:
         worker = Worker(home, under_way(home, "all"), lambda _about, problem: print(problem))
         with Stopwatch() as watch:
             made = sum(1 for receipt in worker.work() if receipt.outcome == "done")
-            home.settle()
+            settle_session(home)
         assert made == n and not worker.stopped, (made, worker.stopped)
         watch.report(n, disk_kib=on_disk(folder) / n)
 
@@ -526,8 +532,10 @@ def partition_runs(n: int, folder: str) -> None:
     """The same partitions as runs by hand."""
     with partitioned(n, folder) as home:
         with Stopwatch() as watch:
-            made = sum(home.run(home.trigger("data", partition=f"s{i:07d}")).outcome == "done" for i in range(n))
-            home.settle()
+            made = sum(
+                run_trigger(home, new_trigger(home, "data", partition=f"s{i:07d}")).outcome == "done" for i in range(n)
+            )
+            settle_session(home)
         assert made == n
         watch.report(n, disk_kib=on_disk(folder) / n)
 
@@ -548,10 +556,10 @@ def big_plan(n: int, folder: str) -> None:
     """A plan of n steps with empty outputs: the peak of resident memory, and how long it takes."""
     os.environ["BENCH_STEPS"] = str(n)
     with session(installation(folder, dataset("data", "Empty"))) as home:
-        trigger = home.trigger("data")
+        trigger = new_trigger(home, "data")
         before = peak_mib()
         with Stopwatch() as watch:
-            receipt = home.run(trigger)
+            receipt = run_trigger(home, trigger)
         assert receipt.status == "SUCCESS" and receipt.steps == n, receipt
         watch.report(n, peak_mib=peak_mib(), peak_before_mib=before)
 

@@ -23,7 +23,7 @@ import msgspec
 
 from kfm import config
 from kfm.app.core.attester import Attester
-from kfm.app.core.session import open_session
+from kfm.app.core.session import open_session, trust_of
 from kfm.app.provenance.attestation import verify
 from kfm.app.provenance.audit import audit
 from kfm.crypto.checkpoints import TreeHead, Verifier, sign_checkpoint
@@ -107,7 +107,7 @@ def appending(size: int, folder: Path) -> None:
 def attesting(folder: Path) -> None:
     subprocess.run([sys.executable, "-m", "kfm", "run"], cwd=folder, check=True, capture_output=True)
     with open_session(config.load(str(folder / "kfm.yml"), os.environ)) as session:
-        version, trust = session.state.refs.at("processed/rain-gauges"), session.trust
+        version, trust = session.state.refs.at("processed/rain-gauges"), trust_of(session)
         made = session.state.ledger.version("rain-gauges", version)
         assert made is not None
         known, run = session.state.ledger.receipt(made.run_id), session.state.runs.get(made.run_id)

@@ -32,6 +32,9 @@ sys.path.insert(0, os.path.dirname(HERE))
 import kfm_cases  # noqa: E402
 from probe import payload  # noqa: E402
 
+from kfm.app.runs.run_control import run_trigger  # noqa: E402
+from kfm.app.runs.trigger_request import new_trigger  # noqa: E402
+
 Statement = tuple[str, Any]
 Run = list[Statement]
 ROUNDS = 10
@@ -47,7 +50,7 @@ def session(folder: str, state: str = "") -> Iterator[Any]:
 
 
 def trigger(home: Any, n: int) -> Any:
-    return home.trigger("data", window=f"P{n + 1}D")
+    return new_trigger(home, "data", window=f"P{n + 1}D")
 
 
 def recorded(folder: str, count: int) -> list[Run]:
@@ -59,11 +62,11 @@ def recorded(folder: str, count: int) -> list[Run]:
             runs[-1].append((sql, values))
             return True
 
-        home.run(trigger(home, 5000))
+        run_trigger(home, trigger(home, 5000))
         home.tables._db.exec_trace = trace
         for n in range(count):
             runs.append([])
-            home.run(trigger(home, n))
+            run_trigger(home, trigger(home, n))
         home.tables._db.exec_trace = None
     return runs
 
@@ -153,7 +156,7 @@ class Kfm:
     def __init__(self, home: Any, count: int) -> None:
         self.home = home
         self.triggers = [trigger(home, n) for n in range(count)]
-        home.run(trigger(home, 5000))
+        run_trigger(home, trigger(home, 5000))
 
     def one(self, n: int) -> None:
         self.home.run(self.triggers[n])

@@ -33,6 +33,10 @@ import kfm_cases  # noqa: E402
 import msgspec  # noqa: E402
 from probe import payload  # noqa: E402
 
+from kfm.app.core.datasets import dataset_updater  # noqa: E402
+from kfm.app.runs.run_control import run_trigger  # noqa: E402
+from kfm.app.runs.trigger_request import new_trigger  # noqa: E402
+
 ROUNDS = 7
 BATCH = 1000  # steps of a wide plan that one commit is for
 RAW, CHAIN, WIDE, SKIP = 500, 500, 10_000, 1000
@@ -108,8 +112,8 @@ def least_wide(folder: str, n: int) -> None:
 def least_skip(folder: str, n: int) -> None:
     db = connection(os.path.join(folder, "least.db"), durable=False)
     with kfm_house(folder, "sample", "Wide", 1) as home:
-        home.run(home.trigger("data"))
-        receipt = home.run(home.trigger("data"))
+        run_trigger(home, new_trigger(home, "data"))
+        receipt = run_trigger(home, new_trigger(home, "data"))
         said = [msgspec.to_builtins(receipt)]
         said += [
             msgspec.json.decode(bytes(next(home.tables.scan(t, reverse=True))[1])) for t in ("ledger", "telemetry")
@@ -136,27 +140,27 @@ def kfm_house(folder: str, name: str, kind: str, n: int) -> Iterator[Any]:
     os.makedirs(place)
     path = kfm_cases.installation(place, kfm_cases.dataset("data", kind))
     with kfm_cases.session(path) as home:
-        home.updater("data").steps = n
+        dataset_updater(home, "data").steps = n
         yield home
 
 
 def walked(kind: str) -> Callable[[str, int], None]:
     def work(folder: str, n: int) -> None:
         with kfm_house(folder, "kfm", kind, n) as home:
-            trigger = home.trigger("data")
+            trigger = new_trigger(home, "data")
             clock.restart()
-            assert home.run(trigger).steps == n
+            assert run_trigger(home, trigger).steps == n
 
     return work
 
 
 def skipped(folder: str, n: int) -> None:
     with kfm_house(folder, "kfm", "Wide", 1) as home:
-        trigger = home.trigger("data")
-        home.run(trigger)
+        trigger = new_trigger(home, "data")
+        run_trigger(home, trigger)
         clock.restart()
         for _ in range(n):
-            assert home.run(trigger).outcome == "noop"
+            assert run_trigger(home, trigger).outcome == "noop"
         home.state.sync()
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from kfm import config
 from kfm.app.core.session import Session, open_session
+from kfm.app.runs.settlement import settle_session
 from kfm.app.runs.trigger_inbox import replay
 from kfm.clock import FixedClock, rfc3339
 from kfm.errors import Denied
@@ -131,14 +132,14 @@ def test_a_kill_while_rows_are_dropped_does_no_harm(site: Path, at: int, monkeyp
         for name in ROWS.values():
             setattr(InboxTx, name, dying)
         with opened(site, now) as session:
-            session.settle()
+            settle_session(session)
         os._exit(0)
     assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL, "the fault fired"
     with opened(site, now, KFM_KEEP_DAYS="4000") as session:  # only the state itself knows what it dropped
         before = Counter(again(session, case) for case in cases)
         assert "taken" not in before and before["known"], before
     with opened(site, now) as session:
-        session.settle()
+        settle_session(session)
         assert not list(session.state.inbox.all_ended())
         assert {delivery.source_id for delivery in session.state.inbox.deliveries()} == {"hub"}
     with opened(site, now, KFM_KEEP_DAYS="4000") as session:

@@ -8,6 +8,9 @@ import pytest
 
 from kfm import config
 from kfm.app.core.session import open_session
+from kfm.app.runs.run_control import run_trigger
+from kfm.app.runs.settlement import settle_session
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.cli.render import fetched
 
 from .conftest import Kfm
@@ -57,8 +60,8 @@ def told(labels: str = "") -> list[tuple[int, int]]:
             found.append((done, total))
 
     with open_session(config.load("kfm.yml", {}), progress=progress) as session:
-        session.run(session.trigger("big"))
-        session.settle()
+        run_trigger(session, new_trigger(session, "big"))
+        settle_session(session)
     return found
 
 

@@ -16,6 +16,8 @@ import pytest
 
 from kfm import config
 from kfm.app.core.session import open_session
+from kfm.app.runs.run_control import run_trigger
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.clock import FixedClock
 from kfm.store.process_identity import holder_is_dead, is_held, this_process
 from tests.abilities import lacking
@@ -262,7 +264,7 @@ def test_a_lease_from_before_the_clock_was_set_back_is_over_if_its_holder_is_not
         old = session.state.leases.acquire("wells/wells", "another-host:1:1", 60_000)
         assert is_held(old, clock.now_ms())
         clock.advance(-86_400_000)
-        receipt = session.run(session.trigger("wells"))
+        receipt = run_trigger(session, new_trigger(session, "wells"))
         assert receipt.outcome == "done"
         alive = session.state.leases.acquire("other", this_process(), 60_000)
         clock.advance(-86_400_000)

@@ -17,6 +17,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kfm.app.core.session import Session, open_session, open_tables
+from kfm.app.runs.run_control import resume_runs, run_operation, run_trigger
+from kfm.app.runs.settlement import settle_session
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.clock import Clock, FixedClock
 from kfm.config import load
 from kfm.model.canonical import canonical
@@ -116,9 +119,9 @@ def session_in(folder: str, clock: Clock | None = None) -> Session:
 def perform(session: Session, command: Command) -> Receipt:
     if command.verb == "run":
         reason = "the crash is over" if command.abandon else ""
-        trigger = session.trigger(command.dataset, actor="operator", abandon=command.abandon, reason=reason)
-        return session.run(trigger)
-    return session.operation(command.verb, command.dataset, actor="operator")
+        trigger = new_trigger(session, command.dataset, actor="operator", abandon=command.abandon, reason=reason)
+        return run_trigger(session, trigger)
+    return run_operation(session, command.verb, command.dataset, actor="operator")
 
 
 def play(folder: str, script: Script, voice: Voice, *, start: int = 0, clock: Clock | None = None) -> None:
@@ -127,7 +130,7 @@ def play(folder: str, script: Script, voice: Voice, *, start: int = 0, clock: Cl
         lay_out(folder, command, n)
         with session_in(folder, clock) as session:
             receipt = perform(session, command)
-            session.settle()
+            settle_session(session)
             voice.ack(receipt)
 
 
@@ -138,8 +141,8 @@ def recover(folder: str, script: Script, voice: Voice, *, clock: Clock | None = 
     that died before it claimed its work left nothing behind, and is simply typed again.
     """
     with session_in(folder, clock) as session:
-        receipts = list(session.resume())
-        session.settle()
+        receipts = list(resume_runs(session))
+        settle_session(session)
         for receipt in receipts:
             voice.ack(receipt)
         done = sum(1 for _ in session.state.ledger.entries())

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from kfm.app.runs.settlement import settle_session
 from kfm.clock import Clock, FixedClock
 from kfm.model.manifests import named_parts, parts
 from tests.crash import counts
@@ -155,7 +156,7 @@ def test_a_resume_after_midnight_writes_no_second_receipt(scratch: str, state: s
                 before += [entry.ts[:10] for entry in session.state.ledger.entries()]
             recover(trial.folder, SMALLEST, voice, clock=FixedClock(T0 + DAY))
             with session_in(trial.folder, FixedClock(T0 + 2 * DAY)) as session:
-                session.settle()
+                settle_session(session)
                 check(session, trial.folder, {})
                 runs = [entry.run_id for entry in session.state.ledger.entries()]
                 return before, runs, [p for p in everything(trial.folder, session.tables) if p.startswith(".kfm/rec")]

@@ -15,6 +15,7 @@ import pytest
 
 import kfm.store.sqlite
 from kfm.app.core.session import open_tables
+from kfm.app.runs.settlement import settle_session
 from kfm.clock import FixedClock
 from kfm.errors import Busy, Fenced
 from kfm.model.records import Lease
@@ -53,7 +54,7 @@ def first_worker(folder: str, script: Script, at: int, only: Callable[[str], boo
                 lay_out(folder, command, n)
                 with session_in(folder) as session:
                     receipt = perform(session, command)
-                    session.settle()
+                    settle_session(session)
                 if stopped:
                     break
         except Fenced:

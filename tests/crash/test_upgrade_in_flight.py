@@ -6,6 +6,8 @@ import os
 
 import pytest
 
+from kfm.app.runs.run_control import resume_runs
+from kfm.app.runs.settlement import settle_session
 from kfm.errors import PlanDrift
 from tests.crash import counts
 from tests.crash.harness import Voice, answer_of, perform, session_in
@@ -60,12 +62,12 @@ def test_other_code_stops_and_executes_nothing_and_the_old_code_can_still_finish
             before = rows_and_files(trial.folder, "leases", "meta", "runs")
             problems = []
             with session_in(trial.folder) as session:
-                for attempt in (lambda: list(session.resume()), lambda: [perform(session, RUN)]):
+                for attempt in (lambda: list(resume_runs(session)), lambda: [perform(session, RUN)]):
                     try:
                         problems.append(str([receipt.outcome for receipt in attempt()]))
                     except PlanDrift as problem:
                         problems.append(problem.code)
-                session.settle()
+                settle_session(session)
             return problems, difference(before, rows_and_files(trial.folder, "leases", "meta", "runs"))
 
         problems, told = answer_of(upgraded)
@@ -90,7 +92,7 @@ def test_abandoning_with_a_reason_ends_the_old_run_with_a_receipt(scratch: str, 
             lay_out(trial.folder, RUN, 0)
             with session_in(trial.folder) as session:
                 perform(session, Command("run", "smallest", abandon=True))
-                session.settle()
+                settle_session(session)
                 assert not list(session.state.runs.unfinished())
                 check(session, trial.folder, {})
                 receipts = [session.state.ledger.receipt(entry.run_id) for entry in session.state.ledger.entries()]
@@ -114,7 +116,7 @@ def test_abandoning_under_the_same_version_ends_the_run_and_asks_for_a_new_versi
     def abandoned_by(_voice: Voice) -> list[list[str]]:
         with session_in(trial.folder) as session:
             perform(session, Command("run", "smallest", abandon=True))
-            session.settle()
+            settle_session(session)
             receipts = [session.state.ledger.receipt(entry.run_id) for entry in session.state.ledger.entries()]
             assert not session.state.refs.at("processed/smallest")
             return [[r.outcome, *(note.code for note in r.errors)] for r in receipts if r is not None]
@@ -150,7 +152,7 @@ def test_a_drifted_run_strands_no_other(scratch: str) -> None:
         done = []
         with session_in(folder) as session:
             try:
-                for receipt in session.resume():
+                for receipt in resume_runs(session):
                     done.append(f"{receipt.dataset} {receipt.outcome}")
             except PlanDrift as problem:
                 return done, problem.code

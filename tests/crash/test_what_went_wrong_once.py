@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from kfm.app.core.session import open_session
+from kfm.app.runs.run_control import resume_runs, run_operation
+from kfm.app.runs.settlement import settle_session
 from kfm.clock import FixedClock
 from kfm.engine.execute import Crew
 from kfm.engine.step_results import Results
@@ -35,7 +37,7 @@ def installed(scratch: str, script: Script, commands: int) -> str:
         lay_out(folder, command, n)
         with session_in(folder) as session:
             perform(session, command)
-            session.settle()
+            settle_session(session)
     return folder
 
 
@@ -46,7 +48,7 @@ def test_an_operation_whose_ref_went_elsewhere_ends_instead_of_staying_open_for_
     def killed_when_planned(_voice: Voice) -> None:
         with session_in(folder) as session:
             install(Points(2, die, only=lambda label: label == "tables.commit after"))  # the claim, then the plan
-            session.operation("rollback", "stations")
+            run_operation(session, "rollback", "stations")
 
     with session_in(folder) as session:
         moves = [entry.after for entry in session.state.refs.history("published/stations")]
@@ -54,11 +56,11 @@ def test_an_operation_whose_ref_went_elsewhere_ends_instead_of_staying_open_for_
     with session_in(folder) as session:
         (planned,) = session.state.runs.unfinished()
         assert planned.plan_hash
-        assert session.operation("rollback", "stations", {"to": moves[0]}).outcome == "done"
-        (receipt,) = session.resume()
+        assert run_operation(session, "rollback", "stations", {"to": moves[0]}).outcome == "done"
+        (receipt,) = resume_runs(session)
         assert (receipt.run_id, receipt.status) == (planned.run_id, "FAILED")
         assert [note.code for note in receipt.errors] == ["ref.moved"]
-        assert not list(session.state.runs.unfinished()) and not list(session.resume())
+        assert not list(session.state.runs.unfinished()) and not list(resume_runs(session))
         assert [entry.after for entry in session.state.refs.history("published/stations")] == [*moves, moves[0]]
 
 
@@ -227,7 +229,7 @@ def test_the_rows_a_killed_run_held_back_are_filed_when_it_is_resumed(scratch: s
             if any(run.plan_hash for run in session.state.runs.unfinished()):
                 break
     with session_in(folder) as session:
-        (receipt,) = session.resume()
+        (receipt,) = resume_runs(session)
         assert receipt.held_rows == 1
         report = session.objects.read(session.state.refs.at("quarantine/stations"))
         assert b'"held_rows":1' in report

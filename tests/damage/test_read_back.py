@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from kfm.app.runs.run_control import run_trigger
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.errors import Corrupt
 from kfm.fsio import Fs
 from kfm.store.objects import FileObjects
@@ -51,7 +53,7 @@ def test_a_large_output_that_the_disk_altered_is_never_done(tmp_path: Path, body
         fs = Altering()
         session.objects = FileObjects(str(tmp_path / "site/.kfm/objects"), session.state, fs)
         with pytest.raises(Corrupt, match="damaged"):
-            session.run(session.trigger("demo"))
+            run_trigger(session, new_trigger(session, "demo"))
         assert fs.altered
         assert session.state.refs.at("processed/demo") == ""
         (run,) = session.state.runs.unfinished()

@@ -12,6 +12,9 @@ from typing import Any
 from kfm import Output, Plan, SourceRef, Step, Updater
 from kfm.app.core.catalogs import build
 from kfm.app.core.session import Mode, Session, open_session
+from kfm.app.runs.run_control import run_operation, run_trigger
+from kfm.app.runs.settlement import settle_session
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.config import load
 from kfm.model.records import Receipt
 
@@ -61,17 +64,17 @@ class Site:
 
     def ingest(self, session: Session, rows: Mapping[str, str], dataset: str = "demo") -> Receipt:
         self.source(rows, dataset)
-        receipt = session.run(session.trigger(dataset))
+        receipt = run_trigger(session, new_trigger(session, dataset))
         assert receipt.outcome in ("done", "noop", "unchanged"), receipt.errors
-        session.settle()
+        settle_session(session)
         return receipt
 
     def operate(
         self, session: Session, name: str, params: dict[str, str] | None = None, dataset: str = "demo"
     ) -> Receipt:
-        receipt = session.operation(name, dataset, params)
+        receipt = run_operation(session, name, dataset, params)
         assert receipt.status == "SUCCESS", receipt.errors
-        session.settle()
+        settle_session(session)
         return receipt
 
     def publish(self, session: Session, rows: Mapping[str, str], dataset: str = "demo") -> str:

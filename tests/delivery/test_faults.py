@@ -6,14 +6,19 @@ import errno
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kfm.app.core.datasets import public_retention
 from kfm.app.core.ledger_sinks import how_far, tell_sinks
 from kfm.app.core.session import Session
 from kfm.app.maintenance.reconcile import drifts
+from kfm.app.runs.run_control import run_operation, run_trigger
+from kfm.app.runs.settlement import settle_session
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.fsio import Fs
 from kfm.sinks.catalog_files import CatalogFolder
 from tests.crash.harness import Ended, Voice, in_child
@@ -35,22 +40,22 @@ def first(_site: Site, _session: Session) -> None:
 
 def newer(site: Site, session: Session) -> None:
     """Some items change, one comes and one goes."""
-    session.settle()
+    settle_session(session)
     site.source({"a": "1", "b": "x", "d": "4"})
-    session.run(session.trigger("demo"))
-    session.operation("promote", "demo")
+    run_trigger(session, new_trigger(session, "demo"))
+    run_operation(session, "promote", "demo")
 
 
 def older(site: Site, session: Session) -> None:
     newer(site, session)
-    session.settle()
-    session.operation("rollback", "demo")
+    settle_session(session)
+    run_operation(session, "rollback", "demo")
 
 
 def withdrawn(site: Site, session: Session) -> None:
     newer(site, session)
-    session.settle()
-    session.operation("rollback", "demo", {"to": "nothing", "ref": "published/demo"})
+    settle_session(session)
+    run_operation(session, "rollback", "demo", {"to": "nothing", "ref": "published/demo"})
 
 
 WHAT: dict[str, Callable[[Site, Session], None]] = {each.__name__: each for each in (first, newer, older, withdrawn)}
@@ -66,8 +71,8 @@ def prepared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         site.source({"z": "1"}, "other")
         site.source(rows())
         for name in ("other", "demo"):
-            session.run(session.trigger(name))
-            session.operation("promote", name)
+            run_trigger(session, new_trigger(session, name))
+            run_operation(session, "promote", name)
         WHAT[request.param](site, session)
         _public_only(session)
     yield site
@@ -77,7 +82,14 @@ def prepared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 def _public_only(session: Session) -> None:
     from kfm.delivery.public_files import deliver
 
-    deliver(session.state, session.objects, session.publisher, session.log, sync=True, retention=session.retention)
+    deliver(
+        session.state,
+        session.objects,
+        session.publisher,
+        session.log,
+        sync=True,
+        retention=partial(public_retention, session),
+    )
 
 
 def again(site: Site) -> Site:

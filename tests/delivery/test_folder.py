@@ -11,6 +11,8 @@ import pytest
 
 from kfm.app.core.catalogs import build, differences
 from kfm.app.core.session import Session
+from kfm.app.runs.run_control import run_operation
+from kfm.app.runs.settlement import settle_session
 from kfm.delivery.catalog_content import Cataloguing
 from tests.delivery.sites import Site, tree
 from tests.sampling import sampled
@@ -152,18 +154,18 @@ def test_while_it_is_frozen_nothing_is_added_and_a_withdrawal_is_told(site: Site
         site.publish(session, rows(3))
         site.ingest(session, rows(4))
         before = site.catalog
-        session.operation("promote", "demo")
-        session.operation("freeze", "demo")
-        session.settle()
+        run_operation(session, "promote", "demo")
+        run_operation(session, "freeze", "demo")
+        settle_session(session)
         assert site.catalog == before
         site.operate(session, "thaw")
         assert site.catalog != before
         site.sound()
-        session.operation("rollback", "demo", {"to": "nothing", "ref": "published/demo"})
+        run_operation(session, "rollback", "demo", {"to": "nothing", "ref": "published/demo"})
         site.ingest(session, rows(2))
-        session.operation("promote", "demo")
-        session.operation("freeze", "demo")
-        session.settle()
+        run_operation(session, "promote", "demo")
+        run_operation(session, "freeze", "demo")
+        settle_session(session)
         assert not (site.folder / "catalog/demo").exists()
         site.operate(session, "thaw")
         site.sound()
@@ -181,8 +183,8 @@ def test_built_anew_while_it_is_frozen_it_says_what_it_said(site: Site) -> None:
         assert [each.kind for each in differences(session)] == ["missing"]
         build(session)
         assert site.catalog == before
-        session.operation("rollback", "demo", {"to": "nothing", "ref": "published/demo"})
-        session.settle()
+        run_operation(session, "rollback", "demo", {"to": "nothing", "ref": "published/demo"})
+        settle_session(session)
         build(session)
         assert not (site.folder / "catalog/demo").exists() and differences(session) == []
 
@@ -231,14 +233,14 @@ def _something(site: Site, session: Session, chance: random.Random, now: dict[st
                 now[key] = f"v{chance.randrange(3)}"
         site.ingest(session, now)
     elif what < 16:
-        session.operation("promote", "demo")
+        run_operation(session, "promote", "demo")
     elif what < 19:
         refs = [ref for ref in ("published/demo", "processed/demo") if len(list(session.state.refs.history(ref))) > 1]
         if refs:
-            session.operation("rollback", "demo", {"ref": chance.choice(refs)})
+            run_operation(session, "rollback", "demo", {"ref": chance.choice(refs)})
     else:
-        session.operation("rollback", "demo", {"to": "nothing", "ref": "published/demo"})
-    session.settle()
+        run_operation(session, "rollback", "demo", {"to": "nothing", "ref": "published/demo"})
+    settle_session(session)
 
 
 def test_a_folder_that_was_there_keeps_what_is_not_ours(site: Site) -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from kfm.app.core.catalog_validation import validate
 from kfm.app.core.catalogs import build, differences
+from kfm.app.runs.run_control import run_operation
+from kfm.app.runs.settlement import settle_session
 from kfm.config import load
 from kfm.errors import BadInput
 from tests.delivery.sites import Site, tree
@@ -82,8 +84,8 @@ def test_before_anything_was_published_there_need_be_no_catalog_and_after_a_with
     with site.open() as session:
         assert differences(session) == [] and not (site.folder / "catalog").exists()
         site.publish(session, {"a": "1"})
-        session.operation("rollback", "demo", {"to": "nothing", "ref": "published/demo"})
-        session.settle()
+        run_operation(session, "rollback", "demo", {"to": "nothing", "ref": "published/demo"})
+        settle_session(session)
         left = {"catalog.json", "catalog.jsonld", "index.html"}
         assert differences(session) == [] and set(tree(site.folder / "catalog")) == left
         (site.folder / "catalog/catalog.json").unlink()

@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 
 from kfm import Output, Plan, SourceRef, Step, Updater
 from kfm.app.core.session import Mode, Session, open_session
+from kfm.app.runs.run_control import resume_runs
+from kfm.app.runs.settlement import settle_session
 from kfm.config import load
 from kfm.engine.verify import verify
 from kfm.errors import KfmError
@@ -85,8 +87,8 @@ class Installation:
     def finish(self) -> list[Receipt]:
         """What an operator does in the end."""
         with self.open() as session:
-            receipts = list(session.resume())
-            session.settle()
+            receipts = list(resume_runs(session))
+            settle_session(session)
         return receipts
 
 

@@ -11,7 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kfm.app.core.session import Session
+from kfm.app.runs.run_control import run_trigger
 from kfm.app.runs.run_exports import artifacts_of
+from kfm.app.runs.settlement import settle_session
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.model import json_schemas
 from kfm.model.canonical import canonical
 from kfm.model.names import check_path
@@ -32,8 +35,8 @@ FAILING = UPDATER.replace('return Output.text(step.id + read.text("source"))', '
 
 def artifacts(session: Session, runs: int = 1) -> dict[str, bytes]:
     session.log = log = MemoryLog(session.clock)
-    receipts = [session.run(session.trigger("demo")) for _ in range(runs)]
-    return artifacts_of(session, receipts, session.settle(), log.events)
+    receipts = [run_trigger(session, new_trigger(session, "demo")) for _ in range(runs)]
+    return artifacts_of(session, receipts, settle_session(session), log.events)
 
 
 def lines(body: bytes) -> list[dict[str, object]]:
@@ -66,9 +69,12 @@ def test_the_four_artifacts_are_canonical_valid_and_in_order(tmp_path: Path, mod
 
 def test_telemetry_is_left_by_success_failure_and_skip(tmp_path: Path) -> None:
     session = opened(folder_site(tmp_path / "a", UPDATER, b"a,b\n1,2\n"))
-    done, skipped = session.run(session.trigger("demo")), session.run(session.trigger("demo"))
+    done, skipped = (
+        run_trigger(session, new_trigger(session, "demo")),
+        run_trigger(session, new_trigger(session, "demo")),
+    )
     broken = opened(folder_site(tmp_path / "b", FAILING, b"a,b\n1,2\n"))
-    failed = broken.run(broken.trigger("demo"))
+    failed = run_trigger(broken, new_trigger(broken, "demo"))
     for site, receipt, stage in ((session, done, None), (session, skipped, None), (broken, failed, "EXECUTE")):
         telemetry = site.state.ledger.telemetry(receipt.run_id)
         assert telemetry is not None
@@ -80,8 +86,8 @@ def test_telemetry_is_left_by_success_failure_and_skip(tmp_path: Path) -> None:
 
 def test_a_receipt_lies_at_the_path_of_its_logical_start(tmp_path: Path) -> None:
     session = opened(folder_site(tmp_path, UPDATER, b"a,b\n1,2\n"))
-    receipt = session.run(session.trigger("demo"))
-    session.settle()
+    receipt = run_trigger(session, new_trigger(session, "demo"))
+    settle_session(session)
     path = receipt_path(receipt)
     assert path == f"receipts/ingest.pull_source/2026/01/01/{receipt.run_id}.json"
     assert (tmp_path / ".kfm" / path).read_bytes() == canonical(receipt)

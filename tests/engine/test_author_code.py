@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from kfm.app.core.session import open_session
+from kfm.app.runs.run_control import run_trigger
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.config import load
 from tests.engine.installations import ROOT, Answer, Installation, environment
 from tests.sampling import sampled
@@ -98,7 +100,7 @@ def test_two_installations_of_one_process_do_not_see_each_other_s_modules(tmp_pa
     houses = {folder: open_session(load(str(folder / "kfm.yml"), {})) for folder in (one, two)}
     for _ in range(2):  # the second time everything is loaded, and imports inside of perform() are done again
         for folder, session in houses.items():
-            session.run(session.trigger("rain", force=True, reason="again"))
+            run_trigger(session, new_trigger(session, "rain", force=True, reason="again"))
             version = session.state.refs.at("processed/rain")
             made[folder] = [session.objects.read(entry.digest) for entry in _entries(session, version)]
         assert made == {one: [b"A\n1\n*!"], two: [b"a\n1\n*?"]}

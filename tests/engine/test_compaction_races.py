@@ -9,6 +9,9 @@ import msgspec
 import pytest
 
 from kfm.app.core.session import Session
+from kfm.app.runs.run_control import run_trigger
+from kfm.app.runs.settlement import settle_session
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.store import archive
 from tests.engine.crowds import STATES, Installation, together
 
@@ -18,8 +21,8 @@ def ended_runs(site: Installation, count: int) -> dict[str, list[str]]:
     with site.open() as session:
         for n in range(count):
             site.source(f"demo {n}")
-            session.run(session.trigger("demo"))
-        session.settle()
+            run_trigger(session, new_trigger(session, "demo"))
+        settle_session(session)
         return journals(session)
 
 

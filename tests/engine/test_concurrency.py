@@ -16,6 +16,9 @@ import pytest
 
 import kfm.engine.upsert as engine
 from kfm.app.core.session import Session
+from kfm.app.runs.run_control import resume_runs, run_operation, run_trigger
+from kfm.app.runs.settlement import settle_session
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.engine.verify import verify
 from kfm.errors import Moved, Unavailable
 from kfm.model.records import Receipt
@@ -32,18 +35,18 @@ def typed(site: Installation, command: Callable[[Session], Receipt]) -> Told:
     def one() -> Receipt:
         with site.open() as session:
             receipt = command(session)
-            session.settle()
+            settle_session(session)
             return receipt
 
     return attempt(one)
 
 
 def ingest(dataset: str = "demo") -> Callable[[Session], Receipt]:
-    return lambda session: session.run(session.trigger(dataset))
+    return lambda session: run_trigger(session, new_trigger(session, dataset))
 
 
 def operate(name: str, dataset: str = "demo", **params: str) -> Callable[[Session], Receipt]:
-    return lambda session: session.operation(name, dataset, params)
+    return lambda session: run_operation(session, name, dataset, params)
 
 
 def running(site: Installation) -> Work:
@@ -193,7 +196,7 @@ def test_houses_in_threads_of_one_process_keep_apart(state: str, place: Path) ->
         with site.open() as session:
             start.wait(30)
             for _ in range(6):
-                told.append((name, attempt(lambda: session.run(session.trigger(name)))))
+                told.append((name, attempt(lambda: run_trigger(session, new_trigger(session, name)))))
 
     threads = [threading.Thread(target=work, args=(name,)) for name in names]
     for thread in threads:
@@ -274,14 +277,14 @@ def test_an_operation_whose_ref_went_elsewhere_has_failed_and_can_be_typed_again
     with site.open() as session, site.open() as other:
         for n in range(3):
             site.source(f"demo {n}")
-            session.run(session.trigger("demo"))
+            run_trigger(session, new_trigger(session, "demo"))
             if n < 2:
-                session.operation("promote", "demo")
-        after_assembling(monkeypatch, lambda: other.operation("rollback", "demo"))
-        receipt = session.operation("promote", "demo")
+                run_operation(session, "promote", "demo")
+        after_assembling(monkeypatch, lambda: run_operation(other, "rollback", "demo"))
+        receipt = run_operation(session, "promote", "demo")
         assert (receipt.status, receipt.errors[0].code, receipt.moves) == ("FAILED", "ref.moved", [])
         assert not list(session.state.runs.unfinished())
-        assert session.operation("promote", "demo").outcome == "done"
+        assert run_operation(session, "promote", "demo").outcome == "done"
         assert [entry.op for entry in session.state.refs.history("published/demo")][2:] == ["rollback", "promote"]
     site.sound()
 
@@ -294,15 +297,17 @@ def test_an_ingest_whose_ref_went_elsewhere_stays_open_and_is_resumed(
         for n in range(3):
             site.source(f"demo {n}")
             if n == 2:
-                after_assembling(monkeypatch, lambda: other.operation("rollback", "demo", {"ref": "processed/demo"}))
+                after_assembling(
+                    monkeypatch, lambda: run_operation(other, "rollback", "demo", {"ref": "processed/demo"})
+                )
                 with pytest.raises(Moved, match="run the command again"):
-                    session.run(session.trigger("demo"))
+                    run_trigger(session, new_trigger(session, "demo"))
             else:
-                session.run(session.trigger("demo"))
+                run_trigger(session, new_trigger(session, "demo"))
         (unfinished,) = session.state.runs.unfinished()
         lease = session.state.leases.of("parts/demo")
         assert lease is not None and lease.expires_ms == 0
-        (receipt,) = other.resume()
+        (receipt,) = resume_runs(other)
         assert (receipt.run_id, receipt.outcome) == (unfinished.run_id, "done")
         ops = [entry.op for entry in session.state.refs.history("processed/demo")]
         assert ops[1:] == ["ingest", "rollback", "ingest"]

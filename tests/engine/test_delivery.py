@@ -14,6 +14,9 @@ import msgspec
 import pytest
 
 from kfm.app.core.session import Session
+from kfm.app.runs.run_control import run_operation, run_trigger
+from kfm.app.runs.settlement import settle_session
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.errors import Corrupt
 from kfm.model.records import ManifestEntry
 from kfm.projections.artifacts import published_path
@@ -32,14 +35,14 @@ def promoted(site: Installation, versions: int = 1, dataset: str = "demo") -> No
     with site.open() as session:
         for n in range(versions):
             site.source(f"{dataset} {n}", dataset)
-            assert session.run(session.trigger(dataset)).outcome == "done"
-            assert session.operation("promote", dataset).outcome == "done"
+            assert run_trigger(session, new_trigger(session, dataset)).outcome == "done"
+            assert run_operation(session, "promote", dataset).outcome == "done"
 
 
 def deliver(site: Installation) -> Callable[[], int]:
     def work() -> int:
         with site.open() as session:
-            return len(session.settle())
+            return len(settle_session(session))
 
     return work
 
@@ -113,13 +116,13 @@ def test_a_delivery_that_dies_anywhere_is_made_by_the_next(state: str, part: int
         site = Installation(place / str(effects), state)
         with site.open() as session:
             session.clock = type("Still", (), {"now_ms": lambda _: 1_767_225_600_000, "monotonic": lambda _: 0.0})()
-            assert session.run(session.trigger("demo", actor="a")).outcome == "done"
-            assert session.operation("promote", "demo", actor="a").outcome == "done"
+            assert run_trigger(session, new_trigger(session, "demo", actor="a")).outcome == "done"
+            assert run_operation(session, "promote", "demo", actor="a").outcome == "done"
             if expected:
                 session.publisher = Dying(session.publisher, effects - 1)
             lived = True
             try:
-                session.settle()
+                settle_session(session)
             except Power:
                 lived = False
                 died += 1
@@ -127,7 +130,7 @@ def test_a_delivery_that_dies_anywhere_is_made_by_the_next(state: str, part: int
             expected = told(site)
             continue
         with site.open() as session:
-            session.settle()
+            settle_session(session)
         all_is_told(site)
         assert told(site) == expected
         if lived:
@@ -147,7 +150,7 @@ def test_a_death_between_the_delivery_and_its_acknowledgement_tells_nothing_twic
 
         monkeypatch.setattr(session.state.outbox, "acknowledge", dead)
         with pytest.raises(Power):
-            session.settle()
+            settle_session(session)
     before = told(site)
     stamps = {path: path.stat().st_mtime_ns for path in (site.folder / "public").rglob("*") if path.is_file()}
     deliver(site)()
@@ -162,9 +165,9 @@ def test_a_folder_that_was_removed_is_made_again_by_a_house_that_stayed_open(pla
     with site.open() as session:
         for n in range(3):
             site.source(f"demo {n}")
-            session.run(session.trigger("demo"))
-            session.operation("promote", "demo")
-            session.settle()
+            run_trigger(session, new_trigger(session, "demo"))
+            run_operation(session, "promote", "demo")
+            settle_session(session)
             if n == 1:
                 shutil.rmtree(site.folder / "public")
                 shutil.rmtree(site.folder / ".kfm/events")
@@ -188,8 +191,8 @@ def test_a_folder_that_was_removed_before_the_acknowledgement_is_filled_again(
 
         monkeypatch.setattr(session.publisher, "emit_event", removed)
         with pytest.raises(Power):
-            session.settle()
-        session.settle()
+            settle_session(session)
+        settle_session(session)
     all_is_told(site)
 
 
@@ -205,14 +208,14 @@ def test_one_who_was_slower_than_others_takes_no_pointer_back(
         def late(*words: Any) -> None:
             monkeypatch.undo()
             site.source("demo later")
-            quick.run(quick.trigger("demo"))
-            quick.operation("promote", "demo")
-            quick.settle()
+            run_trigger(quick, new_trigger(quick, "demo"))
+            run_operation(quick, "promote", "demo")
+            settle_session(quick)
             assert quick.state.outbox.cursor("receipts") == 4
             real(*words)
 
         monkeypatch.setattr(slow.publisher, "update_metadata", late)
-        slow.settle()
+        settle_session(slow)
         assert slow.state.outbox.cursor("receipts") == 4
         assert json.loads((site.folder / CURRENT).read_bytes())["version"] == slow.state.refs.at("published/demo")
     all_is_told(site)
@@ -224,7 +227,7 @@ def test_a_reader_never_sees_the_pointer_go_back(state: str, place: Path) -> Non
     promoted(site, versions=3)
 
     def turn(session: Session, n: int) -> Told:
-        return attempt(lambda: session.operation("rollback", "demo", {"to": targets[n % 3]}))
+        return attempt(lambda: run_operation(session, "rollback", "demo", {"to": targets[n % 3]}))
 
     def work() -> int:
         """Publish something else, each on its own account, until it has come to be so often enough."""
@@ -234,7 +237,7 @@ def test_a_reader_never_sees_the_pointer_go_back(state: str, place: Path) -> Non
                 tries += 1
                 told = turn(session, tries)
                 assert told.exit_code in (0, 6), told  # some find that others were quicker
-                session.settle()
+                settle_session(session)
                 if told.outcome == "done":
                     done += 1
                     if done % 2 == 0:  # and else at any time
@@ -243,7 +246,7 @@ def test_a_reader_never_sees_the_pointer_go_back(state: str, place: Path) -> Non
 
     with site.open() as session:
         targets = [entry.after for entry in session.state.refs.history("published/demo")]
-        session.settle()
+        settle_session(session)
     seen: list[int] = []
     looks, over = Looks(1), threading.Event()
 
@@ -276,12 +279,12 @@ def test_what_is_damaged_outside_keeps_nobody_else_from_being_published(place: P
         wrong.write_text("something else")
         for _ in range(2):
             with pytest.raises(Corrupt, match="datasets/other/"):
-                session.settle()
+                settle_session(session)
             assert list(session.state.outbox.due("publish")) == ["other"]
             assert session.state.outbox.cursor("receipts") == 4
             assert (site.folder / CURRENT).exists()
         wrong.unlink()
-        session.settle()
+        settle_session(session)
     all_is_told(site)
 
 
@@ -290,9 +293,9 @@ def test_a_house_that_stays_open_tells_each_effect_once(place: Path) -> None:
     with site.open() as session:
         for n in range(3):
             site.source(f"demo {n}")
-            session.run(session.trigger("demo"))
-            assert [effect.method for effect in session.settle()] == ["write_file"]  # its receipt
-            assert session.settle() == []
+            run_trigger(session, new_trigger(session, "demo"))
+            assert [effect.method for effect in settle_session(session)] == ["write_file"]  # its receipt
+            assert settle_session(session) == []
 
 
 @pytest.mark.parametrize("state", ["sqlite", "jsonl"])
@@ -303,7 +306,7 @@ def test_what_another_says_behind_our_sync_is_not_told_by_us(
     site = Installation(place, state)
     site.source("demo 0")
     with site.open() as session, site.open() as other:
-        assert session.run(session.trigger("demo")).outcome == "done"
+        assert run_trigger(session, new_trigger(session, "demo")).outcome == "done"
         real, said = session.state.transaction, []
 
         @contextmanager
@@ -312,12 +315,12 @@ def test_what_another_says_behind_our_sync_is_not_told_by_us(
                 yield tx
             if not said:
                 assert options == {"durable": True}, "this is not the one that makes all durable"
-                said.append(other.run(other.trigger("demo")))
+                said.append(run_trigger(other, new_trigger(other, "demo")))
 
         with monkeypatch.context() as patch:
             patch.setattr(session.state, "transaction", then_the_other_speaks)
-            assert [effect.method for effect in session.settle()] == ["write_file"]  # our own receipt
+            assert [effect.method for effect in settle_session(session)] == ["write_file"]  # our own receipt
         assert [receipt.outcome for receipt in said] == ["noop"]
         assert session.state.outbox.cursor("receipts") == 1
-        assert [effect.method for effect in other.settle()] == ["write_file"]
+        assert [effect.method for effect in settle_session(other)] == ["write_file"]
         assert session.state.outbox.cursor("receipts") == 2

@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 
 from kfm.app.core import ledger_sinks
+from kfm.app.core.backends import sink_lock
 from kfm.app.core.session import Session
-from kfm.app.core.sink_context import lock_of
+from kfm.app.runs.run_control import run_operation, run_trigger
+from kfm.app.runs.settlement import settle_session
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.clock import FixedClock
 from kfm.delivery.followers import LATEST_MS, Follower, follow, progress
 from kfm.errors import BadInput, Corrupt, KfmError, StorageFailed, Unavailable
@@ -46,7 +49,7 @@ def outcomes(entries: Sequence[LedgerEntry]) -> Iterator[Letter]:
 
 
 def following(session: Session, sink: Any, letters: Any = outcomes) -> Follower:
-    return Follower(sink, letters, lock_of(session, sink.name))
+    return Follower(sink, letters, sink_lock(session.resolved, sink.name))
 
 
 def tell(
@@ -67,8 +70,8 @@ def site(place: Path) -> Installation:
 def some_runs(site: Installation, session: Session, count: int = 3) -> None:
     for n in range(count):
         site.source(f"demo {n}")
-        session.run(session.trigger("demo"))
-    session.settle()
+        run_trigger(session, new_trigger(session, "demo"))
+    settle_session(session)
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -105,10 +108,10 @@ def test_a_sink_that_is_down_fails_no_run_and_gets_all_of_it_later(
         receipts = {
             entry.run_id: session.state.ledger.receipt_body(entry.run_id) for entry in session.state.ledger.entries()
         }
-        session.settle()
+        settle_session(session)
         assert sink.calls == 1 and "nobody answers" in session.untold[0].message
         sink.says = up.says
-        session.settle(again=True)
+        settle_session(session, again=True)
         assert session.untold == [] and sink.known == expected(session)
         assert receipts == {run_id: session.state.ledger.receipt_body(run_id) for run_id in receipts}
         assert session.state.outbox.stopped("graph") is None
@@ -188,12 +191,12 @@ def test_what_is_frozen_waits_for_the_thaw_and_a_withdrawal_does_not(site: Insta
     sink = Graph()
     with site.open() as session:
         some_runs(site, session, 1)
-        session.run(session.trigger("other"))
-        session.operation("promote", "demo")
-        withdrawal = session.operation("rollback", "demo", {"to": "nothing", "ref": "published/demo"})
+        run_trigger(session, new_trigger(session, "other"))
+        run_operation(session, "promote", "demo")
+        withdrawal = run_operation(session, "rollback", "demo", {"to": "nothing", "ref": "published/demo"})
         assert withdrawal.outcome == "done"
-        session.operation("freeze", "demo")
-        session.settle()
+        run_operation(session, "freeze", "demo")
+        settle_session(session)
         tell(session, sink)
         told = set(sink.known)
         assert withdrawal.run_id in told
@@ -203,7 +206,7 @@ def test_what_is_frozen_waits_for_the_thaw_and_a_withdrawal_does_not(site: Insta
         calls = sink.calls
         tell(session, sink)
         assert sink.calls == calls, "nothing that waits was told"
-        session.operation("thaw", "demo")
+        run_operation(session, "thaw", "demo")
         tell(session, sink)
         assert sink.known == expected(session) and progress(session.state, "graph").lag == 0
 
@@ -215,7 +218,7 @@ def test_a_freeze_in_the_middle_stops_what_was_not_handed_over(site: Installatio
 
         def freezing(entries: Sequence[LedgerEntry]) -> Iterator[Letter]:
             if session.state.refs.at("switch/dataset/demo") != "frozen":
-                session.operation("freeze", "demo")
+                run_operation(session, "freeze", "demo")
             yield from outcomes(entries)
 
         tell(session, sink, letters=freezing)

@@ -12,7 +12,10 @@ from typing import Any
 
 import pytest
 
+from kfm.app.core.datasets import dataset_updater
 from kfm.app.core.session import Session
+from kfm.app.runs.run_control import resume_runs, run_operation, run_trigger
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.errors import Frozen, KfmError
 from kfm.model.records import LedgerEntry, Receipt, Step
 from kfm.model.updater import Output
@@ -23,11 +26,11 @@ SCOPES = ("demo", "global")
 
 
 def freeze(session: Session, scope: str) -> Receipt:
-    return session.operation("freeze", scope, {"scope": scope})
+    return run_operation(session, "freeze", scope, {"scope": scope})
 
 
 def thaw(session: Session, scope: str) -> Receipt:
-    return session.operation("thaw", scope, {"scope": scope})
+    return run_operation(session, "thaw", scope, {"scope": scope})
 
 
 def refs(session: Session, scope: str) -> dict[str, str]:
@@ -57,11 +60,11 @@ def moved_while_frozen(ledger: list[LedgerEntry]) -> list[int]:
 
 
 def ingest(session: Session) -> Receipt:
-    return session.run(session.trigger("demo", actor="a"))
+    return run_trigger(session, new_trigger(session, "demo", actor="a"))
 
 
 def promote(session: Session) -> Receipt:
-    return session.operation("promote", "demo", actor="a")
+    return run_operation(session, "promote", "demo", actor="a")
 
 
 def before_transaction(session: Session, number: int, what: Callable[[], object]) -> Callable[[], bool]:
@@ -119,12 +122,12 @@ def test_a_freeze_before_any_of_its_transactions_stops_a_command_and_keeps_it(
             # `done` only if nothing was left to do but to give the lease back, or to say that it is over.
             assert waiting == {"frozen": (1, 0), "left open": (0, 1)}.get(outcome, (0, 0)), (number, outcome)
             for _ in range(2):  # whoever tries meanwhile changes nothing, and keeps nothing twice
-                list(session.resume())
+                list(resume_runs(session))
             assert (len(list(session.state.inbox.waiting())), len(list(session.state.runs.unfinished()))) == waiting
             thaw(other, scope)
             expected = "held" if command == "held" else "done"
-            assert [receipt.outcome for receipt in session.resume()] == [expected] * sum(waiting)
-            assert list(session.resume()) == []
+            assert [receipt.outcome for receipt in resume_runs(session)] == [expected] * sum(waiting)
+            assert list(resume_runs(session)) == []
             assert session.state.refs.at("quarantine/demo" if command == "held" else "processed/demo")
         site.sound()
     assert seen["left open"] and seen["frozen"], seen
@@ -150,7 +153,7 @@ def test_a_run_in_another_process_that_was_in_the_middle_is_left_and_resumed(
             return Output.text(step.id)
 
         with site.open() as session:
-            session.updater("demo").perform = perform  # type: ignore[method-assign]
+            dataset_updater(session, "demo").perform = perform  # type: ignore[method-assign]
             return attempt(lambda: ingest(session))
 
     crowd = Crowd([work])
@@ -165,7 +168,7 @@ def test_a_run_in_another_process_that_was_in_the_middle_is_left_and_resumed(
         assert [entry.op_type for entry in session.state.ledger.entries()] == ["freeze"]
         (unfinished,) = session.state.runs.unfinished()
         thaw(session, scope)
-        (receipt,) = session.resume()
+        (receipt,) = resume_runs(session)
         assert (receipt.run_id, receipt.outcome) == (unfinished.run_id, "done")
         assert not moved_while_frozen(list(session.state.ledger.entries()))
     site.sound()
@@ -193,7 +196,7 @@ def freezing_among_others(site: Installation, rng: random.Random, rounds: int, s
         return work
 
     def operate(name: str, dataset: str = "demo") -> Callable[[Session], Receipt]:
-        return lambda session: session.operation(name, dataset)
+        return lambda session: run_operation(session, name, dataset)
 
     with site.open() as session:
         ingest(session)
@@ -202,7 +205,7 @@ def freezing_among_others(site: Installation, rng: random.Random, rounds: int, s
         [
             until_stopped("demo", ingest),
             until_stopped("demo", ingest, operate("promote")),
-            until_stopped("other", lambda session: session.run(session.trigger("other"))),
+            until_stopped("other", lambda session: run_trigger(session, new_trigger(session, "other"))),
             until_stopped("demo", operate("rollback"), operate("promote")),
         ]
     )
@@ -249,7 +252,7 @@ def freezing_among_others(site: Installation, rng: random.Random, rounds: int, s
 def taken_up(site: Installation) -> int:
     with site.open() as session:
         problems: list[KfmError] = []
-        count = sum(1 for _ in session.resume(tell=lambda _name, problem: problems.append(problem)))
+        count = sum(1 for _ in resume_runs(session, tell=lambda _name, problem: problems.append(problem)))
     assert {problem.exit_code for problem in problems} <= {6, 69}, problems
     return count
 

@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
+from kfm.app.core.datasets import dataset_updater
 from kfm.app.core.session import Session, open_session
+from kfm.app.runs.run_control import run_trigger
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.clock import FixedClock, SystemClock
 from kfm.config import load
 from kfm.engine import heartbeat
@@ -46,7 +49,7 @@ class Slow:
                 self._clock.advance(LEASE_MS // 2)
                 wait_for(lambda before=before: self._expires() > before)  # type: ignore[misc]
                 with pytest.raises(Busy):
-                    self._other.run(self._other.trigger("demo"))
+                    run_trigger(self._other, new_trigger(self._other, "demo"))
                 self.refused += 1
         return Output.text("x")
 
@@ -61,8 +64,8 @@ def long_run(site: Installation) -> tuple[str, int, list[str]]:
     resolved = load(str(site.folder / "kfm.yml"), {})
     with open_session(resolved, clock=clock) as session, open_session(resolved, clock=clock) as other:
         slow = Slow(clock, session, other)
-        session.updater("demo").perform = slow  # type: ignore[method-assign]
-        receipt = session.run(session.trigger("demo"))
+        dataset_updater(session, "demo").perform = slow  # type: ignore[method-assign]
+        receipt = run_trigger(session, new_trigger(session, "demo"))
         lease = session.state.leases.of("parts/demo")
         assert lease is not None and lease.expires_ms == 0 and not heartbeat._kept
         run = session.state.runs.get(receipt.run_id)
@@ -98,11 +101,11 @@ def test_so_does_a_process_that_was_forked_from_one_at_work(place: Path) -> None
 def test_the_thread_goes_when_there_is_nothing_to_do(place: Path) -> None:
     site = Installation(place, "sqlite", lease_s=0.06)
     with site.open() as session:
-        session.run(session.trigger("demo"))
+        run_trigger(session, new_trigger(session, "demo"))
     wait_for(lambda: heartbeat._thread is None)
     site.source("other")
     with site.open() as session:
-        assert session.run(session.trigger("demo")).outcome == "done"
+        assert run_trigger(session, new_trigger(session, "demo")).outcome == "done"
 
 
 def test_a_lease_that_was_given_back_is_not_renewed() -> None:

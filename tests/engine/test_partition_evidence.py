@@ -10,7 +10,11 @@ from typing import Any
 import pytest
 
 from kfm import Updater
+from kfm.app.core.session import load
+from kfm.app.runs.run_control import run_operation
+from kfm.app.runs.settlement import settle_session
 from kfm.cli.main import main
+from kfm.config import DatasetConfig, Resolved
 from tests.engine.tiles import PARTS, Site, rows
 
 
@@ -48,8 +52,8 @@ def test_fewer_rows_are_counted_against_what_stands_of_the_partition(tmp_path: P
     rows(site, "East", *range(10))
     assert site.run("East").outcome == "done"
     with site.open() as session:
-        session.operation("rollback", "tiles", {"ref": "processed/tiles", "to": full}, reason="too few")
-        session.settle()
+        run_operation(session, "rollback", "tiles", {"ref": "processed/tiles", "to": full}, reason="too few")
+        settle_session(session)
     (tmp_path / "kfm.yml").write_text((tmp_path / "kfm.yml").read_text().replace(":CountedLoosely", ":Counted"))
     assert site.run("West").outcome == "done"
     rows(site, "East", *range(11))
@@ -122,7 +126,7 @@ def test_code_that_changed_is_told_of_the_partition_it_made(tmp_path: Path, monk
     site = Site(tmp_path)
     site.run("East")
     site.run("West")
-    monkeypatch.setattr("kfm.app.core.session.Session.updater", _other_code("kfm.app.core.session.Session.updater"))
+    monkeypatch.setattr("kfm.app.core.session.load", _other_code)
     assert [each.code for each in site.run("West", force=True, reason="again").warnings] == []
     assert [each.code for each in site.run("West").warnings] == []
     told = site.run("East")
@@ -132,14 +136,7 @@ def test_code_that_changed_is_told_of_the_partition_it_made(tmp_path: Path, monk
     assert [each.code for each in site.run("East").warnings] == []
 
 
-def _other_code(name: str) -> Any:
-    from kfm.app.core.session import Session
-
-    made = Session.updater
-
-    def updater(session: Session, dataset: str) -> Updater:
-        found = made(session, dataset)
-        found.code_hash = "sha256:" + "0" * 64
-        return found
-
-    return updater
+def _other_code(resolved: Resolved, name: str, dataset: DatasetConfig) -> Updater:
+    found = load(resolved, name, dataset)
+    found.code_hash = "sha256:" + "0" * 64
+    return found

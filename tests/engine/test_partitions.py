@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from kfm.app.runs.run_control import run_operation
+from kfm.app.runs.settlement import settle_session
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.cli.main import main
 from kfm.errors import BadInput, Busy, Conflict, Fenced, Moved, PlanDrift
 from kfm.model.manifests import entries_of
@@ -52,7 +55,7 @@ def test_a_partition_is_of_one_dataset_and_not_of_a_declared_one(tmp_path: Path,
     made += "    sources:\n      rows: {uri: East.csv, format: csv}\n    outputs:\n      all: {from: rows}\n"
     (tmp_path / "kfm.yml").write_text(text.replace("datasets:\n", "datasets:\n" + made))
     with site.open() as session, pytest.raises(BadInput, match="no meaning for plain"):
-        session.trigger("plain", partition="East")
+        new_trigger(session, "plain", partition="East")
 
 
 def test_a_key_that_is_not_of_the_partition_is_refused(tmp_path: Path) -> None:
@@ -245,14 +248,14 @@ def test_abandon_ends_the_run_of_its_partition(tmp_path: Path, monkeypatch: pyte
 def test_a_freeze_keeps_a_trigger_for_each_partition(tmp_path: Path) -> None:
     site = Site(tmp_path)
     with site.open() as session:
-        session.operation("freeze", "tiles", reason="wait")
-        session.settle()
+        run_operation(session, "freeze", "tiles", reason="wait")
+        settle_session(session)
     for part in ("East", "West", "East"):
         assert site.run(part).outcome == "frozen"
     with site.open() as session:
         assert [each.partition for each in session.state.inbox.waiting()] == ["East", "West"]
-        session.operation("thaw", "tiles", reason="go on")
-        session.settle()
+        run_operation(session, "thaw", "tiles", reason="go on")
+        settle_session(session)
     assert [(each.partition, each.outcome) for each in site.finish()] == [("East", "done"), ("West", "done")]
 
 
@@ -265,8 +268,8 @@ def test_what_one_partition_made_is_a_noop_although_another_moved_the_ref_and_no
     assert site.run("West").outcome == "noop"
     with site.open() as session:
         west_only = next(iter(session.state.refs.history("processed/tiles"))).after
-        session.operation("rollback", "tiles", {"ref": "processed/tiles", "to": west_only}, reason="x")
-        session.settle()
+        run_operation(session, "rollback", "tiles", {"ref": "processed/tiles", "to": west_only}, reason="x")
+        settle_session(session)
     assert site.run("West").outcome == "noop"
     assert site.run("East").outcome == "done"
 

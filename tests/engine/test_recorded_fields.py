@@ -13,7 +13,10 @@ from typing import Any
 import pytest
 
 from kfm.app.core.session import Session
+from kfm.app.runs.run_control import run_trigger
 from kfm.app.runs.run_exports import artifacts_of, wal
+from kfm.app.runs.settlement import settle_session
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.model.records import Receipt
 from kfm.parsing.strict_json import decode
 from kfm.policy.policy_bundle import shipped
@@ -54,9 +57,9 @@ class Done:
         self.session: Session = opened(folder_site(folder, updater, SOURCE), mode)
         self.session.log = log = Slow(self.session.clock)
         self.receipts: list[Receipt] = [
-            self.session.run(self.session.trigger("demo", actor="who")) for _ in range(runs)
+            run_trigger(self.session, new_trigger(self.session, "demo", actor="who")) for _ in range(runs)
         ]
-        self.artifacts = artifacts_of(self.session, self.receipts, self.session.settle(), log.events)
+        self.artifacts = artifacts_of(self.session, self.receipts, settle_session(self.session), log.events)
         self.events: list[dict[str, Any]] = log.events
 
     def telemetry(self) -> list[dict[str, Any]]:

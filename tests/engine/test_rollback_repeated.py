@@ -8,6 +8,7 @@ import pytest
 
 from kfm import config
 from kfm.app.core.session import open_session
+from kfm.app.runs.run_control import run_operation
 from tests.node.sites import Site, declared
 
 
@@ -28,7 +29,7 @@ def test_an_order_killed_past_its_commit_and_given_again_does_not_undo_itself(si
     one, two = becomes(site, "1"), becomes(site, "20")
     ref = f"{zone}/rain"
     with open_session(config.load(str(site.folder / "kfm.yml"), {})) as session:
-        assert session.operation("rollback", "rain", {"ref": ref}, reason="wrong").outcome == "done"
+        assert run_operation(session, "rollback", "rain", {"ref": ref}, reason="wrong").outcome == "done"
         # It dies here: committed, and nobody was told.
     option = [] if zone == "published" else ["--ref", ref]
     for _ in range(2):

@@ -7,8 +7,11 @@ from pathlib import Path
 import apsw
 import pytest
 
+from kfm.app.core.datasets import dataset_updater
 from kfm.app.core.session import Session
+from kfm.app.runs.run_control import run_operation, run_trigger
 from kfm.app.runs.run_exports import wal
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.model.records import Step
 from kfm.model.updater import Output, Reader
 from tests.engine.site_under_test import folder_site, opened
@@ -61,7 +64,7 @@ def syncs(session: Session) -> int:
 def test_of_a_declared_run_one_sync_is_enough(tmp_path: Path) -> None:
     session = declared(tmp_path)
     before = syncs(session)
-    receipt = session.run(session.trigger("demo"))
+    receipt = run_trigger(session, new_trigger(session, "demo"))
     assert receipt.outcome == "done" and syncs(session) == before + 1
     records = [(record.phase, record.status) for record in wal(session, receipt.run_id)]
     assert records.index(("EXECUTE", "IN_PROGRESS")) < records.index(("EXECUTE", "DONE"))  # told as ever
@@ -71,7 +74,7 @@ def test_of_a_move_one_sync_is_enough(tmp_path: Path) -> None:
     session = declared(tmp_path)
     for verb in ("freeze", "thaw"):
         before = syncs(session)
-        assert session.operation(verb, "demo", reason="storm").outcome == "done"
+        assert run_operation(session, verb, "demo", reason="storm").outcome == "done"
         assert syncs(session) == before + 1
 
 
@@ -79,7 +82,7 @@ def test_of_a_move_one_sync_is_enough(tmp_path: Path) -> None:
 def test_the_intent_of_an_authors_step_is_durable_before_it(tmp_path: Path, says: bool) -> None:
     """Whatever its updater says of itself: nobody knows what is in its code."""
     session = opened(folder_site(tmp_path, UPDATER % says, b"a,b\n1,2\n"))
-    updater, seen = session.updater("demo"), []
+    updater, seen = dataset_updater(session, "demo"), []
     perform = updater.perform
 
     def looked_at(step: Step, read: Reader) -> Output:
@@ -88,5 +91,5 @@ def test_the_intent_of_an_authors_step_is_durable_before_it(tmp_path: Path, says
 
     updater.perform = looked_at  # type: ignore[method-assign]
     before = syncs(session)
-    assert session.run(session.trigger("demo")).outcome == "done"
+    assert run_trigger(session, new_trigger(session, "demo")).outcome == "done"
     assert seen == [before + 1] and syncs(session) == before + 2

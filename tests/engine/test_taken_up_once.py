@@ -9,8 +9,12 @@ from typing import Any
 
 import pytest
 
+from kfm.app.core.datasets import dataset_updater
 from kfm.app.core.session import Session
+from kfm.app.runs import execution
 from kfm.app.runs.execution import resuming
+from kfm.app.runs.run_control import resume_runs, run_operation, run_trigger
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.errors import BadInput, Conflict, Frozen, PlanDrift, Unavailable
 from kfm.model.records import Step
 from kfm.model.updater import Output, Reader
@@ -94,16 +98,16 @@ def test_held_rows_are_not_filed_under_a_freeze_but_after_the_thaw(state: str, p
     text = (place / "kfm.yml").read_text()
     (place / "kfm.yml").write_text(text.replace("format: csv", "format: csv, contract: {min_rows: 5}"))
     with site.open() as other, site.open() as session:
-        session.log = At("source.inspected", lambda: other.operation("freeze", "demo", {"scope": "demo"}))
+        session.log = At("source.inspected", lambda: run_operation(other, "freeze", "demo", {"scope": "demo"}))
         with pytest.raises(Frozen):
-            session.run(session.trigger("demo"))
+            run_trigger(session, new_trigger(session, "demo"))
         assert session.state.refs.at("quarantine/demo") == ""
         freeze = next(iter(session.state.ledger.entries(reverse=True, limit=1)))
         assert freeze.op_type == "freeze"
         lease = session.state.leases.of("parts/demo")
         assert lease is not None and lease.expires_ms == 0, "the lease was not given back"
-        other.operation("thaw", "demo", {"scope": "demo"})
-        (receipt,) = session.resume()
+        run_operation(other, "thaw", "demo", {"scope": "demo"})
+        (receipt,) = resume_runs(session)
         assert receipt.outcome == "held" and session.state.refs.at("quarantine/demo")
     site.sound()
 
@@ -225,20 +229,20 @@ def test_a_trigger_that_another_worker_took_up_meanwhile_is_not_taken_up_again(
     with site.open() as one, site.open() as two:
         for n in range(2):
             site.source(f"demo {n}")
-            one.run(one.trigger("demo"))
+            run_trigger(one, new_trigger(one, "demo"))
             if not n:
-                one.operation("promote", "demo")
-        one.operation("freeze", "demo", {"scope": "demo"})
-        assert one.operation("promote", "demo").outcome == "frozen"
-        one.operation("thaw", "demo", {"scope": "demo"})
+                run_operation(one, "promote", "demo")
+        run_operation(one, "freeze", "demo", {"scope": "demo"})
+        assert run_operation(one, "promote", "demo").outcome == "frozen"
+        run_operation(one, "thaw", "demo", {"scope": "demo"})
 
         def by() -> None:
-            assert [receipt.outcome for receipt in one.resume()] == ["done"]
+            assert [receipt.outcome for receipt in resume_runs(one)] == ["done"]
             if undone:
-                one.operation("rollback", "demo")
+                run_operation(one, "rollback", "demo")
 
         happened = overtaken(two, by, monkeypatch)
-        assert list(two.resume()) == []
+        assert list(resume_runs(two)) == []
         assert happened and not list(two.state.inbox.waiting())
         ledger = [(entry.op_type, entry.outcome) for entry in one.state.ledger.entries()]
         assert ledger.count(("promote", "done")) == 2 and ("promote", "noop") not in ledger
@@ -253,7 +257,7 @@ def test_a_run_that_another_worker_ended_meanwhile_is_not_done_again(
 ) -> None:
     site = Installation(place, state)
     with site.open() as one, site.open() as two:
-        one.run(one.trigger("demo"))
+        run_trigger(one, new_trigger(one, "demo"))
         site.source("demo 1")
 
         def die() -> None:
@@ -261,15 +265,15 @@ def test_a_run_that_another_worker_ended_meanwhile_is_not_done_again(
 
         one.log = At("run.started", die)
         with pytest.raises(Power):
-            one.run(one.trigger("demo"))
+            run_trigger(one, new_trigger(one, "demo"))
         one.log = NullLog()
 
         def by() -> None:
-            assert [receipt.outcome for receipt in one.resume()] == ["done"]
-            one.operation("rollback", "demo", {"ref": "processed/demo"})
+            assert [receipt.outcome for receipt in resume_runs(one)] == ["done"]
+            run_operation(one, "rollback", "demo", {"ref": "processed/demo"})
 
         happened = overtaken(two, by, monkeypatch)
-        assert list(two.resume()) == []
+        assert list(resume_runs(two)) == []
         assert happened
         assert [entry.op for entry in one.state.refs.history("processed/demo")] == ["ingest", "ingest", "rollback"]
         assert [entry.outcome for entry in one.state.ledger.entries()] == ["done", "done", "done"]
@@ -284,15 +288,15 @@ def test_a_trigger_is_not_ended_by_one_while_another_is_at_it(
     site = Installation(place, state)
     begun, over = threading.Event(), threading.Event()
     with site.open() as one, site.open() as two:
-        one.run(one.trigger("demo"))
+        run_trigger(one, new_trigger(one, "demo"))
         site.source("demo 1")
         freeze(one)
-        assert one.run(one.trigger("demo")).outcome == "frozen"
+        assert run_trigger(one, new_trigger(one, "demo")).outcome == "frozen"
         thaw(one)
         outcomes: list[str] = []
 
         def first() -> None:
-            outcomes.extend(receipt.outcome for receipt in one.resume())
+            outcomes.extend(receipt.outcome for receipt in resume_runs(one))
 
         def hold() -> None:
             begun.set()
@@ -318,16 +322,16 @@ def test_a_trigger_is_not_ended_by_one_while_another_is_at_it(
             monkeypatch.setattr(two.state.runs, "claimed", late)
             site.source("demo 0")  # back to what is live: for the second there is nothing to do
         else:
-            inputs = two.updater("demo").inputs
+            inputs = dataset_updater(two, "demo").inputs
 
             def gone(trigger: Any, sources: Any) -> Any:
                 begin()
                 (site.folder / "demo.csv").unlink()
                 return inputs(trigger, sources)
 
-            monkeypatch.setattr(two.updater("demo"), "inputs", gone)
+            monkeypatch.setattr(dataset_updater(two, "demo"), "inputs", gone)
         problems: list[str] = []
-        assert list(two.resume(tell=lambda _name, problem: problems.append(problem.code))) == []
+        assert list(resume_runs(two, tell=lambda _name, problem: problems.append(problem.code))) == []
         assert begun.is_set() and problems == ["conflict"]
         over.set()
         thread.join(30)
@@ -346,7 +350,7 @@ def test_a_kept_trigger_whose_run_was_left_is_one_piece_of_work(state: str, plac
     site = Installation(place, state)
     with site.open() as session:
         freeze(session)
-        assert session.run(session.trigger("demo")).outcome == "frozen"
+        assert run_trigger(session, new_trigger(session, "demo")).outcome == "frozen"
         thaw(session)
 
         def die() -> None:
@@ -354,54 +358,51 @@ def test_a_kept_trigger_whose_run_was_left_is_one_piece_of_work(state: str, plac
 
         session.log = At("run.started", die)
         with pytest.raises(Power):
-            list(session.resume())
+            list(resume_runs(session))
         session.log = NullLog()
         assert len(list(session.state.runs.unfinished())) == len(list(session.state.inbox.waiting())) == 1
         freeze(session)
-        assert [receipt.outcome for receipt in session.resume()] == ["frozen"]
+        assert [receipt.outcome for receipt in resume_runs(session)] == ["frozen"]
         thaw(session)
         (place / "demo.csv").rename(place / "away.csv")
         problems: list[str] = []
-        assert list(session.resume(tell=lambda _name, problem: problems.append(problem.code))) == []
+        assert list(resume_runs(session, tell=lambda _name, problem: problems.append(problem.code))) == []
         assert problems == ["refused"]
         (place / "away.csv").rename(place / "demo.csv")
-        assert [receipt.outcome for receipt in session.resume()] == ["done"]
+        assert [receipt.outcome for receipt in resume_runs(session)] == ["done"]
         assert not list(session.state.runs.unfinished()) and not list(session.state.inbox.waiting())
     site.sound()
 
 
 def freeze(session: Session) -> None:
-    session.operation("freeze", "demo", {"scope": "demo"})
+    run_operation(session, "freeze", "demo", {"scope": "demo"})
 
 
 def thaw(session: Session) -> None:
-    session.operation("thaw", "demo", {"scope": "demo"})
+    run_operation(session, "thaw", "demo", {"scope": "demo"})
 
 
 def test_one_kept_trigger_that_cannot_be_taken_up_strands_no_other(place: Path) -> None:
     site = Installation(place, "sqlite", ("a", "b", "c"))
     with site.open() as session:
-        session.operation("freeze", "global", {"scope": "global"})
+        run_operation(session, "freeze", "global", {"scope": "global"})
         for name in ("a", "b", "c"):
-            assert session.run(session.trigger(name)).outcome == "frozen"
-        session.operation("thaw", "global", {"scope": "global"})
+            assert run_trigger(session, new_trigger(session, name)).outcome == "frozen"
+        run_operation(session, "thaw", "global", {"scope": "global"})
     text = (place / "kfm.yml").read_text()
     (place / "kfm.yml").write_text(text.replace("  a:\n", "  gone:\n"))
     with site.open() as session:
-        resumed = session.resume()
+        resumed = resume_runs(session)
         assert [next(resumed).dataset, next(resumed).dataset] == ["b", "c"]
         with pytest.raises(BadInput, match="no dataset is called a"):
             next(resumed)
         assert [trigger.dataset for trigger in session.state.inbox.waiting()] == ["a"]
         told: list[str] = []
-        assert list(session.resume(tell=lambda name, problem: told.append(f"{name} {problem.code}"))) == []
+        assert list(resume_runs(session, tell=lambda name, problem: told.append(f"{name} {problem.code}"))) == []
         assert told == ["a input.bad"]
 
 
-def test_a_run_that_ended_before_its_turn_is_a_conflict_and_no_accident() -> None:
-    class Empty:
-        def resume(self, _run_id: str) -> Any:
-            return iter(())
-
+def test_a_run_that_ended_before_its_turn_is_a_conflict_and_no_accident(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execution, "resume_runs", lambda _session, _run_id: iter(()))
     with pytest.raises(Conflict, match="another worker has ended run x"):
-        list(resuming("x").do(Empty(), lambda _about, _problem: None))  # type: ignore[arg-type]
+        list(resuming("x").do(None, lambda _about, _problem: None))  # type: ignore[arg-type]

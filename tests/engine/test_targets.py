@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from kfm.app.runs.run_control import run_operation
 from kfm.cli.main import main
 from kfm.model.keys import input_hash
 from kfm.model.records import SourceRef, Trigger
@@ -72,7 +73,7 @@ def as_it_was(inputs: Any) -> Any:
 def test_the_same_order_is_the_same_work_for_a_program_that_knew_no_targets(tmp_path: Path) -> None:
     site = made(tmp_path)
     with site.open() as session:
-        run = session.state.runs.get(session.operation("promote", "tiles", reason="x").run_id)
+        run = session.state.runs.get(run_operation(session, "promote", "tiles", reason="x").run_id)
     assert run is not None
     ref, target = run.inputs
     assert input_hash([msgspec.structs.replace(ref, partition=(target.content_hash,))]) == run.input_hash
@@ -91,7 +92,7 @@ def test_an_operation_that_was_begun_before_targets_were_inputs_is_finished(
     with monkeypatch.context() as patch, site.open() as session, pytest.raises(Power):
         patch.setattr(MoveUpdater, "inputs", as_it_was(MoveUpdater.inputs))
         patch.setattr("kfm.engine.upsert.assemble" if planned else "kfm.engine.plan.settle_plan", dies)
-        session.operation("promote", "tiles", reason="x")
+        run_operation(session, "promote", "tiles", reason="x")
     with site.open("read") as session:
         (left,) = session.state.runs.unfinished()
         assert [(each.uri, each.partition) for each in left.inputs] == [

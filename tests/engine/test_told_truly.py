@@ -13,7 +13,12 @@ import msgspec
 import pytest
 
 from kfm import __version__
+from kfm.app.core.datasets import dataset_updater
+from kfm.app.core.run_ports import run_ports
 from kfm.app.core.session import Session, open_session
+from kfm.app.runs.run_control import resume_runs, run_operation, run_trigger
+from kfm.app.runs.settlement import settle_session
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.clock import FixedClock, rfc3339
 from kfm.config import load
 from kfm.engine.receipt_stage import merge
@@ -57,7 +62,7 @@ class Place:
         self.log = MemoryLog(self.clock)
         self.config = folder_site(folder, UPDATER, SOURCE, config=CONFIG)
         self.session: Session = open_session(load(str(self.config), {}), mode="write", clock=self.clock, log=self.log)
-        self.updater: Any = self.session.updater("demo")
+        self.updater: Any = dataset_updater(self.session, "demo")
         self.updater.really = self.perform
         self.problems: list[BaseException] = []
 
@@ -68,13 +73,13 @@ class Place:
         return Output(step.id.encode() * 7, "text/plain")
 
     def trigger(self, **fields: Any) -> Trigger:
-        found = self.session.trigger("demo", actor="me", **fields)
+        found = new_trigger(self.session, "demo", actor="me", **fields)
         self.clock.advance(5000)
         return found
 
     def run(self, **fields: Any) -> Receipt:
         self.log.events.clear()
-        return self.session.run(self.trigger(**fields))
+        return run_trigger(self.session, self.trigger(**fields))
 
     def telemetry(self, run_id: str) -> Fields:
         found = self.session.state.ledger.telemetry(run_id)
@@ -173,7 +178,7 @@ def test_a_run_that_succeeds(place: Place) -> None:
 def test_every_row_of_the_ledger(place: Place) -> None:
     first = place.run(reason="because")
     second = place.run(force=True, allow_deletions=4, reason="again")
-    place.session.settle()
+    settle_session(place.session)
     rows = [msgspec.to_builtins(entry) for entry in place.session.state.ledger.entries()]
     links = [digest(body) for _, body in place.session.tables.scan("ledger")]
     files = {path.stem: path.read_bytes() for path in place.config.parent.rglob(".kfm/receipts/**/*.json")}
@@ -215,12 +220,12 @@ def test_a_run_with_nothing_to_do(place: Place) -> None:
 
 
 def test_a_frozen_run_and_the_same_request_after_the_thaw(place: Place) -> None:
-    place.session.operation("freeze", "demo")
+    run_operation(place.session, "freeze", "demo")
     receipt = place.run()
     more = nothing_made(status="SKIPPED", idempotency_state="frozen", slo_ok=None)
     assert place.telemetry(receipt.run_id) == telemetry(receipt, **more)
-    place.session.operation("thaw", "demo")
-    (later,) = place.session.resume()
+    run_operation(place.session, "thaw", "demo")
+    (later,) = resume_runs(place.session)
     assert later.outcome == "done" and later.correlation_id == receipt.correlation_id
     assert place.telemetry(later.run_id) == telemetry(later)
 
@@ -260,14 +265,14 @@ def interrupted(place: Place, **fields: Any) -> Trigger:
     place.problems = [KeyboardInterrupt()]
     trigger = place.trigger(**fields)
     with pytest.raises(KeyboardInterrupt):
-        run(trigger, place.updater, place.session.ports("demo"))
+        run(trigger, place.updater, run_ports(place.session, "demo"))
     (unfinished,) = place.session.state.runs.unfinished()
     return unfinished.trigger
 
 
 def test_a_resumed_run_is_the_same_request(place: Place) -> None:
     asked = interrupted(place)
-    (receipt,) = place.session.resume()
+    (receipt,) = resume_runs(place.session)
     assert receipt.correlation_id == asked.correlation_id
     took = {"duration_ms": 3000, "latency_ms": 10_000, "wal_replay_count": 1, "bytes_in": 0}
     assert place.telemetry(receipt.run_id) == telemetry(receipt, **took, idempotency_state="resume")
@@ -296,24 +301,24 @@ def test_a_run_that_another_one_ended(place: Place) -> None:
 
 def test_a_trigger_that_another_run_answered(place: Place) -> None:
     with place.session.state.transaction() as tx:
-        kept = [tx.inbox.keep(place.session.trigger("demo", kind="webhook", actor="hook")) for _ in "12"]
+        kept = [tx.inbox.keep(new_trigger(place.session, "demo", kind="webhook", actor="hook")) for _ in "12"]
     place.clock.advance(5000)
-    first = place.session.run(kept[0])
+    first = run_trigger(place.session, kept[0])
     place.clock.advance(500)
-    merged = merge(kept[1], first, place.updater, place.session.ports("demo"))
+    merged = merge(kept[1], first, place.updater, run_ports(place.session, "demo"))
     assert merged is not None and merged.correlation_id == kept[1].trigger_id
     more = nothing_made(status="SKIPPED", idempotency_state="merged", latency_ms=8500, bytes_in=0, trigger="webhook")
     assert place.telemetry(merged.run_id) == telemetry(merged, **more)
 
 
 def test_every_receipt_has_its_telemetry_and_a_correlation_id(place: Place) -> None:
-    place.session.operation("freeze", "demo")
+    run_operation(place.session, "freeze", "demo")
     place.run()
-    place.session.operation("thaw", "demo")
-    list(place.session.resume())
+    run_operation(place.session, "thaw", "demo")
+    list(resume_runs(place.session))
     interrupted(place, window="2026-01-01/2026-01-31")
     place.run(window="2026-01-01/2026-01-31", abandon=True, reason="anew")
-    place.session.operation("promote", "demo")
+    run_operation(place.session, "promote", "demo")
     receipts = [place.session.state.ledger.receipt(entry.run_id) for entry in place.session.state.ledger.entries()]
     assert len(receipts) == 7
     for receipt in receipts:
@@ -328,21 +333,21 @@ def test_a_promotion_and_a_rollback_name_the_version_they_moved_to(place: Place)
     def named(receipt: Receipt) -> list[tuple[str, str, str, str]]:
         return [(item.kind, item.id, item.checksum, item.zone) for item in [*receipt.inputs, *receipt.outputs]]
 
-    promoted = place.session.operation("promote", "demo")
+    promoted = run_operation(place.session, "promote", "demo")
     assert named(promoted) == [
         ("ref", "kfm://ref/published/demo", "", "published"),
         ("dataset", "kfm://dataset/demo", first, "processed"),
         ("ref", "published/demo", first, "published"),
     ]
-    withdrawn = place.session.operation("rollback", "demo", {"to": "nothing"})
+    withdrawn = run_operation(place.session, "rollback", "demo", {"to": "nothing"})
     assert named(withdrawn) == [
         ("ref", "kfm://ref/published/demo", first, "published"),
         ("ref", "published/demo", "", "published"),
     ]
-    back = place.session.operation("rollback", "demo", {"to": first})
+    back = run_operation(place.session, "rollback", "demo", {"to": first})
     assert ("dataset", "kfm://dataset/demo", first, "published") in named(back)
     place.log.events.clear()
-    frozen = place.session.operation("freeze", "demo")
+    frozen = run_operation(place.session, "freeze", "demo")
     assert named(frozen) == [
         ("ref", "kfm://ref/switch/dataset/demo", "", "switch"),
         ("ref", "switch/dataset/demo", "frozen", "switch"),

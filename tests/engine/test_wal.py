@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from kfm.app.core.datasets import dataset_updater
 from kfm.app.core.session import Session
+from kfm.app.runs.run_control import run_operation, run_trigger
 from kfm.app.runs.run_exports import wal
+from kfm.app.runs.settlement import settle_session
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.model.canonical import canonical
 from kfm.model.records import Step, WalRecord
 from kfm.model.updater import Output, Reader
@@ -40,8 +44,8 @@ def session(tmp_path: Path) -> Session:
 
 
 def run_once(session: Session) -> str:
-    receipt = session.run(session.trigger("demo"))
-    session.settle()
+    receipt = run_trigger(session, new_trigger(session, "demo"))
+    settle_session(session)
     assert receipt.status == "SUCCESS", receipt.errors
     return receipt.run_id
 
@@ -65,7 +69,7 @@ def test_every_step_has_its_intent_before_its_done(session: Session) -> None:
 
 def test_the_intent_to_commit_is_durable_before_the_commit(session: Session) -> None:
     """Of a run that is stopped at its last step: what comes after it was announced, and is not done."""
-    updater = session.updater("demo")
+    updater = dataset_updater(session, "demo")
     perform = updater.perform
 
     def stop(step: Step, read: Reader) -> Output:
@@ -75,7 +79,7 @@ def test_the_intent_to_commit_is_durable_before_the_commit(session: Session) -> 
 
     updater.perform = stop  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
-        session.run(session.trigger("demo"))
+        run_trigger(session, new_trigger(session, "demo"))
     (run,) = session.state.runs.unfinished()
     said = {
         (record.phase, record.status) for record in wal(session, run.run_id) if record.phase in ("UPSERT", "LINEAGE")
@@ -85,7 +89,7 @@ def test_the_intent_to_commit_is_durable_before_the_commit(session: Session) -> 
 
 def test_a_plan_with_nothing_to_perform_announces_its_commit(session: Session) -> None:
     run_once(session)
-    receipt = session.operation("freeze", "demo", reason="storm")
+    receipt = run_operation(session, "freeze", "demo", reason="storm")
     said = [(record.phase, record.status) for record in wal(session, receipt.run_id)]
     closing = [(phase, status) for status in ("IN_PROGRESS", "DONE") for phase in ("UPSERT", "LINEAGE")]
     assert said == [("PLAN", "DONE"), *closing]

@@ -10,6 +10,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from kfm.app.core.datasets import dataset_updater
+from kfm.app.runs.run_control import resume_runs, run_trigger
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.engine.run import run
 from kfm.errors import Busy
 from kfm.model.keys import digest
@@ -289,7 +292,7 @@ def read_as(folder: Path, body: bytes, source: str, updater: str = READS) -> obj
     config = folder_site(folder, updater, body)
     config.write_text(config.read_text().replace("format: csv}", source + "}"))
     with opened(config) as session:
-        receipt = session.run(session.trigger("demo"))
+        receipt = run_trigger(session, new_trigger(session, "demo"))
         assert receipt.status == "SUCCESS", receipt.errors
         manifest = session.objects.read(session.state.refs.at("processed/demo"))
         return msgspec.json.decode(session.objects.read(msgspec.json.decode(manifest)["digest"]))
@@ -327,17 +330,17 @@ def test_a_resumed_run_reads_its_source_as_it_was_pinned(tmp_path: Path) -> None
     declared = config.read_text().replace("format: csv}", "format: csv, contract: {delimiter: ';'}}")
     config.write_text(declared)
     with opened(config) as session:
-        updater = session.updater("demo")
+        updater = dataset_updater(session, "demo")
 
         def die(_step: Step, _read: Reader) -> Output:
             raise KeyboardInterrupt
 
         updater.perform = die  # type: ignore[method-assign]
         with pytest.raises(KeyboardInterrupt):
-            session.run(session.trigger("demo"), updater)
+            run_trigger(session, new_trigger(session, "demo"), updater)
     config.write_text(declared.replace("';'", "','"))  # what is declared now is for the next run
     with opened(config) as session:
-        assert [receipt.outcome for receipt in session.resume()] == ["done"]
+        assert [receipt.outcome for receipt in resume_runs(session)] == ["done"]
         manifest = session.objects.read(session.state.refs.at("processed/demo"))
         body = session.objects.read(msgspec.json.decode(manifest)["digest"])
     assert msgspec.json.decode(body) == [{"x": "1", "y": "2"}]
@@ -389,11 +392,11 @@ def test_the_quarantine_ref_goes_when_the_source_is_mended_and_its_history_stays
     config.write_text(text + "      other: {uri: other.csv, format: csv, " + rows + "\n")
     (tmp_path / "other.csv").write_bytes(b"x\nnear\n")
     with opened(config) as session:
-        assert session.run(session.trigger("demo")).held_rows == 2
+        assert run_trigger(session, new_trigger(session, "demo")).held_rows == 2
         report = msgspec.json.decode(session.objects.read(session.state.refs.at("quarantine/demo")))
         assert [source["source"] for source in report["sources"]] == ["source", "other"]
         (tmp_path / "source.csv").write_bytes(b"x\n1\n2\n")
         (tmp_path / "other.csv").write_bytes(b"x\n3\n")
-        assert session.run(session.trigger("demo")).held_rows == 0
+        assert run_trigger(session, new_trigger(session, "demo")).held_rows == 0
         assert session.state.refs.at("quarantine/demo") == ""
         assert [bool(entry.after) for entry in session.state.refs.history("quarantine/demo")] == [True, False]

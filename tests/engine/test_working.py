@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kfm.app.core.session import Session
+from kfm.app.runs import execution
 from kfm.app.runs.execution import Request, Tell, Undelivered, moving, resuming, running, work
 from kfm.errors import Corrupt, KfmError, Refused
 from kfm.model.records import Receipt
@@ -72,7 +73,7 @@ def test_what_another_command_left_undelivered_is_told_and_is_not_ours(
 
     with Installation(tmp_path, "sqlite", ("a", "b")).open() as session:
         work(session, [running("a")], Heard())
-        monkeypatch.setattr(Session, "settle", told_of_none)
+        monkeypatch.setattr(execution, "settle_session", told_of_none)
         heard = Heard()
         outcome = work(session, [running("b")], heard)
         assert [(each.dataset, each.ours) for each in outcome.undelivered] == [("a", False), ("b", True)]
@@ -97,6 +98,6 @@ def test_what_fails_before_anything_is_durable_is_raised(tmp_path: Path, monkeyp
     def fails(_session: Session, **_how: object) -> None:
         raise Refused("no room", hint="make some")
 
-    monkeypatch.setattr(Session, "settle", fails)
+    monkeypatch.setattr(execution, "settle_session", fails)
     with Installation(tmp_path, "sqlite", ("a",)).open() as session, pytest.raises(Refused, match="no room"):
         work(session, [running("a")], Heard())

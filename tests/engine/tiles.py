@@ -11,6 +11,9 @@ import pytest
 
 import kfm.engine.upsert as engine
 from kfm import Output, Plan, SourceRef, Step, Updater
+from kfm.app.runs.run_control import run_trigger
+from kfm.app.runs.settlement import settle_session
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.model.manifests import entries
 from kfm.model.records import Column, DataContract, Receipt
 from tests.engine.crowds import Installation, Told, attempt
@@ -134,8 +137,8 @@ class Site(Installation):
 
     def run(self, part: str, **asked: Any) -> Receipt:
         with self.open() as session:
-            receipt = session.run(session.trigger("tiles", partition=part, **asked))
-            session.settle()
+            receipt = run_trigger(session, new_trigger(session, "tiles", partition=part, **asked))
+            settle_session(session)
             return receipt
 
     def typed(self, part: str) -> Told:

@@ -16,7 +16,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from kfm.app.core.datasets import dataset_updater
 from kfm.app.core.session import Session, open_session
+from kfm.app.runs.run_control import run_operation, run_trigger
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.clock import FixedClock
 from kfm.config import load
 from kfm.model.records import Step
@@ -84,7 +87,7 @@ def facts(session: Session) -> dict[str, Any]:
 
 def interrupted(session: Session, dataset: str, at: str, *, force: bool = False) -> None:
     """Begin a run and stop it in the middle, as Ctrl-C does: what is done is in the journal, and the rest is open."""
-    updater = session.updater(dataset)
+    updater = dataset_updater(session, dataset)
     perform = updater.perform
 
     def stop(step: Step, read: Reader) -> Output:
@@ -94,7 +97,7 @@ def interrupted(session: Session, dataset: str, at: str, *, force: bool = False)
 
     updater.perform = stop  # type: ignore[method-assign]
     with contextlib.suppress(KeyboardInterrupt):
-        session.run(session.trigger(dataset, force=force, reason="once more" if force else ""))
+        run_trigger(session, new_trigger(session, dataset, force=force, reason="once more" if force else ""))
     updater.perform = perform  # type: ignore[method-assign]
     (run,) = (run for run in session.state.runs.unfinished() if run.dataset == dataset)
     assert run.plan_hash and any(session.state.journal.segments(run.run_id)), "it was not interrupted in the middle"
@@ -106,11 +109,11 @@ def make(folder: Path, backend: str, datasets: tuple[str, ...] = DECLARED) -> No
     with opened(config) as session:
         for edition in (1, 2):
             write_source(folder, edition)
-            session.run(session.trigger("golden"))
-            session.operation("promote", "golden", reason=f"edition {edition}", actor="golden")
-        session.run(session.trigger("golden"))
-        session.operation("rollback", "golden", reason="on second thought", actor="golden")
-        session.operation("rollback", "nothing", reason="to fail", actor="golden")
+            run_trigger(session, new_trigger(session, "golden"))
+            run_operation(session, "promote", "golden", reason=f"edition {edition}", actor="golden")
+        run_trigger(session, new_trigger(session, "golden"))
+        run_operation(session, "rollback", "golden", reason="on second thought", actor="golden")
+        run_operation(session, "rollback", "nothing", reason="to fail", actor="golden")
         write_source(folder, 3)
         interrupted(session, "golden", "part-4")
         if datasets:
@@ -122,11 +125,11 @@ def make(folder: Path, backend: str, datasets: tuple[str, ...] = DECLARED) -> No
 def leave_unfinished(session: Session) -> None:
     interrupted(session, "planned", "part-0")
     interrupted(session, "halfway", "part-2")
-    assert session.run(session.trigger("forced")).status == "SUCCESS"
+    assert run_trigger(session, new_trigger(session, "forced")).status == "SUCCESS"
     interrupted(session, "forced", "part-2", force=True)
-    session.operation("freeze", "kept", reason="to keep a trigger", actor="golden")
-    assert session.run(session.trigger("kept")).status == "SKIPPED"
-    session.operation("thaw", "kept", reason="for whoever comes next", actor="golden")
+    run_operation(session, "freeze", "kept", reason="to keep a trigger", actor="golden")
+    assert run_trigger(session, new_trigger(session, "kept")).status == "SKIPPED"
+    run_operation(session, "thaw", "kept", reason="for whoever comes next", actor="golden")
     assert [trigger.dataset for trigger in session.state.inbox.waiting()] == ["kept"]
 
 

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from kfm.app.runs.run_control import resume_runs
 from kfm.app.runs.run_exports import wal
+from kfm.app.runs.settlement import settle_session
 from kfm.engine.verify import verify
 from kfm.store.index_check import differences
 from kfm.store.state_formats import FORMAT
@@ -37,12 +39,12 @@ def declared_in(golden: Path) -> tuple[str, ...]:
 def finish(folder: Path) -> dict[str, str]:
     """Whatever is unfinished: taken up, and told to the outside. What is processed and public then."""
     with opened(folder / "kfm.yml") as session:
-        told = [receipt.status for receipt in session.resume()]
+        told = [receipt.status for receipt in resume_runs(session)]
         assert "SUCCESS" in told and set(told) <= {
             "SUCCESS",
             "SKIPPED",
         }  # skipped: another had run a kept trigger's work
-        session.settle()
+        settle_session(session)
         verify(session.state, session.objects)
         assert differences(session.state) == []
         left = facts(session)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kfm.app.runs.run_control import run_operation
 from tests.node.sites import declared
 from tests.node.test_undelivered import Weather
 
@@ -69,7 +70,7 @@ def test_the_gate_is_decided_before_the_commit_begins(site: Weather, monkeypatch
     monkeypatch.setattr(upsert, "admit_to_published", lambda *given: (order.append("gate"), real_gate(*given))[1])
     monkeypatch.setattr("kfm.engine.upsert.upsert", lambda *given: (order.append("commit"), real_commit(*given))[1])
     with open_session(config.load(str(site.folder / "kfm.yml"), {})) as session:
-        assert session.operation("promote", "rain").outcome == "done"
+        assert run_operation(session, "promote", "rain").outcome == "done"
     assert order == ["gate", "commit"]
 
 

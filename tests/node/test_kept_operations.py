@@ -10,6 +10,7 @@ import pytest
 
 from kfm import config
 from kfm.app.core.session import open_session
+from kfm.app.runs.run_control import run_operation
 from kfm.model.records import Receipt
 from kfm.operations.ref_moves import OPERATIONS
 from kfm.scheduling.triggers import operation_trigger
@@ -124,7 +125,7 @@ def test_an_operation_killed_before_its_plan_is_the_move_it_was_then(
     with open_session(config.load(str(site.folder / "kfm.yml"), {})) as session, monkeypatch.context() as patch:
         patch.setattr("kfm.engine.plan.settle_plan", dies)
         with pytest.raises(Killed):
-            session.operation("rollback", "rain", reason="take 3 back")
+            run_operation(session, "rollback", "rain", reason="take 3 back")
     assert planned
     site.kfm("rollback", "rain", "--to", one, "--reason", "back to the first")
     assert site.resumed(6) == [("kfm-rollback", "failed", "ref.moved")]

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from kfm.app.core.datasets import dataset_updater
+from kfm.app.runs.run_control import run_trigger
 from kfm.scheduling.triggers import keep, update_trigger
 from tests.engine.installations import Installation
 from tests.engine.site_under_test import folder_site, opened
@@ -76,7 +78,9 @@ def test_a_run_that_was_begun_under_another_version_is_finished(tmp_path: Path) 
         os.environ["DIE_HERE"] = "1"
         try:
             with opened(tmp_path / "kfm.yml") as session:
-                session.run(update_trigger(session.updater("demo"), "demo", session.clock, actor="earlier"))
+                run_trigger(
+                    session, update_trigger(dataset_updater(session, "demo"), "demo", session.clock, actor="earlier")
+                )
         finally:
             os._exit(99)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
@@ -91,6 +95,6 @@ def test_a_run_that_was_begun_under_another_version_is_finished(tmp_path: Path) 
 def test_a_trigger_that_was_kept_under_another_version_is_answered(tmp_path: Path) -> None:
     at = site(tmp_path, "7")
     with opened(tmp_path / "kfm.yml") as session:
-        keep(session.state, update_trigger(session.updater("demo"), "demo", session.clock, actor="earlier"))
+        keep(session.state, update_trigger(dataset_updater(session, "demo"), "demo", session.clock, actor="earlier"))
     at.kfm("resume")
     assert [row["ref"] for row in at.kfm("refs", "list", "--json").data if row["ref"] == "processed/demo"]

@@ -12,6 +12,7 @@ import pytest
 
 from kfm import config
 from kfm.app.core.session import open_session
+from kfm.app.runs.settlement import settle_session
 from tests.engine.installations import environment
 from tests.node.sites import command, declared
 from tests.node.test_frozen_deliveries import Weather
@@ -67,7 +68,7 @@ def slow(site: Weather, runner: str, after: int) -> int:
                     os.kill(os.getpid(), signal.SIGSTOP)
 
             publisher.write_file = write_file
-            session.settle()
+            settle_session(session)
             os._exit(0)
     finally:
         os._exit(99)

@@ -12,6 +12,8 @@ import pytest
 
 from kfm import config
 from kfm.app.core.session import open_session
+from kfm.app.runs.run_control import run_operation
+from kfm.app.runs.settlement import settle_session
 from tests.node.sites import contents, declared
 from tests.node.test_frozen_deliveries import Weather
 
@@ -118,7 +120,7 @@ def killed(site: Weather, at: int, words: Callable[[Any], object]) -> bool:
         for name in ("remove_file", "remove_rest"):
             setattr(publisher, name, mortal(name))
         try:
-            session.settle()
+            settle_session(session)
         except Dies:
             return True
     return False
@@ -131,7 +133,7 @@ def test_killed_twice_between_the_commit_and_the_removal_it_is_removed_all_the_s
     died = 0
     for at in (0, 3):  # of six: two files and a folder of each version
         died += killed(
-            site, at, lambda session: session.operation("rollback", "rain", {"to": "nothing"}, reason="asked")
+            site, at, lambda session: run_operation(session, "rollback", "rain", {"to": "nothing"}, reason="asked")
         )
     assert died == 2 and len(site.public("rain")) > 1, "nothing was left to remove"
     assert site.pointer("rain") == "", "the pointer leads to what is being removed"
@@ -156,7 +158,7 @@ def test_one_who_was_slow_publishes_nothing_again_that_was_withdrawn_meanwhile(
             real(path, *given)
 
         monkeypatch.setattr(slow.publisher, "write_file", late)
-        slow.settle()
+        settle_session(slow)
     assert happened and set(site.public("rain")) == {"current.json"} and site.pointer("rain") == ""
 
 
@@ -168,7 +170,7 @@ def test_what_is_withdrawn_goes_although_what_it_consisted_of_cannot_be_read(sit
     with open_session(config.load(str(site.folder / "kfm.yml"), EMPTY)) as session:
         with session.state.transaction() as tx:
             tx.objects([(version, b"something else")])
-        session.operation("rollback", "rain", {"to": "nothing"}, reason="asked")
+        run_operation(session, "rollback", "rain", {"to": "nothing"}, reason="asked")
     site.tell()
     assert set(site.public("rain")) == {"current.json"}
 

@@ -44,7 +44,7 @@ REACHES = [
     ("policy", "kfm.operations", "adapters"),
     ("app", "kfm.cli", "rooms"),
     ("app/core", "kfm.app.runs", "app"),
-    ("app/stewards", "kfm.app.runs", "app"),
+    ("app/runs", "kfm.app.stewards", "app"),
     ("delivery", "kfm.operations", "rooms"),
     ("store", "kfm.app", "rooms"),
     ("cli", "kfm.store", "interfaces"),

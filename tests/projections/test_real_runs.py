@@ -6,13 +6,17 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from kfm import config
+from kfm.app.core.protection_files import readable_row
 from kfm.app.core.session import Session, open_session
+from kfm.app.runs.run_control import run_trigger
 from kfm.app.runs.run_exports import wal
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.delivery.public_runs import public_runs
 from kfm.engine.run_journal import SettledPlan
 from kfm.model.canonical import canonical
@@ -34,7 +38,12 @@ def _plan(session: Session, run: PublicRun) -> Iterator[list[Step]]:
     known = session.state.runs.get(run.run_id)
     assert known is not None
     plan = SettledPlan(
-        plan_hash=known.plan_hash, steps=0, complete=False, has_needs=False, chunks=None, opened=session.plain
+        plan_hash=known.plan_hash,
+        steps=0,
+        complete=False,
+        has_needs=False,
+        chunks=None,
+        opened=partial(readable_row, session),
     )
     return plan.each(session.state)
 
@@ -95,7 +104,7 @@ def journal_of_first(runs: list[PublicRun]) -> Triples:
 
 def test_a_dry_run_is_said_alike_and_apart_from_what_happened(started: Kfm) -> None:
     with open_session(config.load("", os.environ), mode="dry") as session:
-        session.run(session.trigger("rain-gauges"))
+        run_trigger(session, new_trigger(session, "rain-gauges"))
         (dry,) = public_runs(session.state, session.objects)
         assert journaled(session, dry) == dry.triples() != set()
     alike([dry])

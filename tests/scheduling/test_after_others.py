@@ -11,6 +11,8 @@ from kfm import config
 from kfm.app.core.session import Session, open_session
 from kfm.app.daemon.daemon_loop import Upkeep
 from kfm.app.runs.due_schedules import schedules_of
+from kfm.app.runs.run_control import run_trigger
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.clock import FixedClock
 from kfm.errors import BadInput
 
@@ -77,7 +79,7 @@ class Site:
 
     def changed(self, text: str) -> None:
         (self.folder / "body.txt").write_text(text)
-        self.session.run(self.session.trigger("top", actor="tester"))
+        run_trigger(self.session, new_trigger(self.session, "top", actor="tester"))
 
     def versions(self) -> Counter[str]:
         """How many versions each dataset has had."""
@@ -139,7 +141,7 @@ def test_nothing_is_made_where_nothing_changed(tmp_path: Path) -> None:
     site.changed("1")
     site.settled()
     before = site.versions()
-    site.session.run(site.session.trigger("top", actor="tester"))  # a NOOP
+    run_trigger(site.session, new_trigger(site.session, "top", actor="tester"))  # a NOOP
     assert site.settled() == 0
     assert site.versions() == before
     site.session.close()

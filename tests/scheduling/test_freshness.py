@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from kfm import config
 from kfm.app.core.session import Session, open_session
 from kfm.app.runs.freshness import freshness
+from kfm.app.runs.run_control import run_operation, run_trigger
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.clock import FixedClock
 from kfm.engine.execute import Crew
 from kfm.errors import BadInput
@@ -56,7 +58,7 @@ class Site:
         (self.folder / "rain.csv").write_text(text)
 
     def run(self, dataset: str = "rain") -> str:
-        return self.session.run(self.session.trigger(dataset, actor="tester")).outcome
+        return run_trigger(self.session, new_trigger(self.session, dataset, actor="tester")).outcome
 
     def passes(self, hours: float) -> None:
         self.clock.advance(round(hours * HOUR))
@@ -122,9 +124,9 @@ def test_it_is_frozen_and_thawed(tmp_path: Path) -> None:
     with opened(tmp_path) as site:
         site.run()
         site.passes(1)
-        site.session.operation("freeze", "rain", reason="a look", actor="tester")
+        run_operation(site.session, "freeze", "rain", reason="a look", actor="tester")
         site.passes(5)
-        site.session.operation("thaw", "rain", reason="done", actor="tester")
+        run_operation(site.session, "thaw", "rain", reason="done", actor="tester")
         site.passes(2)
         assert site.owed() == {"frozen": 5, "not yet noticed": 3}
 
@@ -132,13 +134,13 @@ def test_it_is_frozen_and_thawed(tmp_path: Path) -> None:
 def test_a_newer_version_waits_for_review(tmp_path: Path) -> None:
     with opened(tmp_path) as site:
         site.run()
-        site.session.operation("promote", "rain", reason="first", actor="tester")
+        run_operation(site.session, "promote", "rain", reason="first", actor="tester")
         site.passes(1)
         site.wrote("n\n2\n")
         assert site.run() == "done"
         site.passes(6)
         assert site.owed() == {"waiting for review": 6, "not yet noticed": 1}
-        site.session.operation("promote", "rain", reason="second", actor="tester")
+        run_operation(site.session, "promote", "rain", reason="second", actor="tester")
         assert site.told().age_min == 360  # since it was made, not since it was let out
 
 
@@ -146,7 +148,7 @@ def test_a_trigger_waits(tmp_path: Path) -> None:
     with opened(tmp_path) as site:
         site.run()
         site.passes(1)
-        keep(site.session.state, site.session.trigger("rain", actor="tester"))
+        keep(site.session.state, new_trigger(site.session, "rain", actor="tester"))
         site.passes(2)
         assert site.owed() == {"waiting": 2, "not yet noticed": 1}
 
@@ -206,21 +208,21 @@ def test_a_target_that_means_nothing_is_refused_with_its_place(tmp_path: Path, t
 def test_one_cause_after_another_and_all_of_them_add_up(tmp_path: Path) -> None:
     with opened(tmp_path) as site:
         site.run()
-        site.session.operation("promote", "rain", actor="tester")
+        run_operation(site.session, "promote", "rain", actor="tester")
         site.passes(1)
         assert site.run() == "noop"  # until now the source was late
         site.passes(2)  # nobody looks
-        site.session.operation("freeze", "rain", actor="tester")
+        run_operation(site.session, "freeze", "rain", actor="tester")
         site.passes(3)
-        site.session.operation("thaw", "rain", actor="tester")
+        run_operation(site.session, "thaw", "rain", actor="tester")
         site.wrote("n\nx\n")
         assert site.run() == "held"
         site.passes(4)
         site.wrote("n\n2\n")
-        keep(site.session.state, site.session.trigger("rain", actor="tester"))
+        keep(site.session.state, new_trigger(site.session, "rain", actor="tester"))
         site.passes(5)
         (asked,) = site.session.state.inbox.waiting("rain")
-        assert site.session.run(asked).outcome == "done"
+        assert run_trigger(site.session, asked).outcome == "done"
         site.passes(6)
         told = site.told()
         assert told.age_min == 21 * 60 and told.late_min == 19 * 60

@@ -16,7 +16,9 @@ from kfm import config
 from kfm.app.core.session import Session, open_session
 from kfm.app.daemon.daemon_loop import Beside, Upkeep
 from kfm.app.runs.due_schedules import schedules_of
+from kfm.app.runs.run_control import run_trigger
 from kfm.app.runs.trigger_inbox import reception_of, take
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.clock import FixedClock, rfc3339
 from kfm.errors import BadInput
 from kfm.model.records import Receipt
@@ -182,7 +184,7 @@ def test_a_threshold_that_is_crossed_asks_for_one_run_until_it_was_usual_again(t
 
         def came(text: str) -> list[tuple[str, str, str]]:
             site.wrote(text)
-            site.session.run(site.session.trigger("rain", actor="tester"))
+            run_trigger(site.session, new_trigger(site.session, "rain", actor="tester"))
             return [(each.dataset, each.trigger, each.reason) for each in site.round()]
 
         asked = ("checks", "anomaly", "schedule checks, anomaly: held_share of rain")
@@ -200,7 +202,7 @@ def test_a_paused_one_lets_it_pass(tmp_path: Path) -> None:
     with opened(tmp_path, checks=WATCHING.replace("{on", "{paused: true, on")) as site:
         site.round()
         site.wrote("n\nx\ny\n1\n")
-        site.session.run(site.session.trigger("rain", actor="tester"))
+        run_trigger(site.session, new_trigger(site.session, "rain", actor="tester"))
         assert site.round() == []
         last = site.session.state.ticks.last("checks")
         assert last is not None and last.why == "paused"

@@ -12,7 +12,11 @@ import pytest
 
 import kfm.app.core.pools
 from kfm import config
+from kfm.app.core.run_ports import run_ports
 from kfm.app.core.session import Session, open_session
+from kfm.app.runs.run_control import resume_runs, run_trigger
+from kfm.app.runs.settlement import settle_session
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.clock import FixedClock
 from kfm.errors import Full
 from kfm.scheduling.triggers import keep
@@ -61,21 +65,23 @@ def elsewhere() -> None:
 def run_once(folder: Path) -> None:
     with opened(folder) as session:
         kept = next(session.state.inbox.waiting("one"), None)
-        session.run(kept or keep(session.state, session.trigger("one", actor="tester")), patient=False)
-        session.settle()
+        run_trigger(session, kept or keep(session.state, new_trigger(session, "one", actor="tester")), patient=False)
+        settle_session(session)
 
 
 def wait_once(folder: Path) -> None:
     """Somebody has the slot for as long as another looks for one; then it is its turn."""
     with opened(folder) as session:
-        waiting = keep(session.state, session.trigger("one", actor="tester"))
-        with kfm.app.core.pools.slot(session, session.trigger("two"), session.ports("two"), None, patient=False):
+        waiting = keep(session.state, new_trigger(session, "one", actor="tester"))
+        with kfm.app.core.pools.slot(
+            session, new_trigger(session, "two"), run_ports(session, "two"), None, patient=False
+        ):
             for _ in range(3):
                 with pytest.raises(Full):
-                    session.run(waiting, patient=False)
+                    run_trigger(session, waiting, patient=False)
                 session.clock.sleep(4)
-        session.run(waiting, patient=False)
-        session.settle()
+        run_trigger(session, waiting, patient=False)
+        settle_session(session)
 
 
 def cut(folder: Path, at: int, work: Callable[[Path], None], *, far: bool) -> tuple[bool, list[str]]:
@@ -100,15 +106,15 @@ def after(folder: Path, now_ms: int) -> Any:
             (gpu,) = kfm.app.core.pools.shown(session, ["gpu"])
             try:
                 with kfm.app.core.pools.slot(
-                    session, session.trigger("two"), session.ports("two"), None, patient=False
+                    session, new_trigger(session, "two"), run_ports(session, "two"), None, patient=False
                 ):
                     got = True
             except Full:
                 return [gpu.free, False, "", ""]
-            list(session.resume())
+            list(resume_runs(session))
             if not session.state.refs.at("processed/one"):  # it died before it had asked
-                session.run(session.trigger("one", actor="tester"))
-            session.settle()
+                run_trigger(session, new_trigger(session, "one", actor="tester"))
+            settle_session(session)
             (gpu,) = kfm.app.core.pools.shown(session, ["gpu"])
             assert (gpu.free, gpu.waiting) == (1, [])
             assert not any(session.state.runs.unfinished()) and not any(session.state.inbox.waiting())

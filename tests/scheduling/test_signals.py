@@ -13,6 +13,8 @@ import pytest
 from kfm import config
 from kfm.app.core.session import Session, open_session
 from kfm.app.maintenance.metrics import events, lines
+from kfm.app.runs.run_control import resume_runs, run_operation, run_trigger
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.clock import FixedClock
 from kfm.engine.execute import Crew
 from kfm.errors import Full
@@ -40,9 +42,9 @@ class Site:
     def run(self, text: str, *, waited_ms: int = 0) -> str:
         """Asked for, and run so much later."""
         (self.folder / "rain.csv").write_text(text)
-        trigger = keep(self.session.state, self.session.trigger("rain", actor="tester"))
+        trigger = keep(self.session.state, new_trigger(self.session, "rain", actor="tester"))
         self.clock.advance(waited_ms)
-        return self.session.run(trigger).run_id
+        return run_trigger(self.session, trigger).run_id
 
     def told(self, after: int = 0) -> list[dict[str, Any]]:
         return list(events(self.session, [], after=after))
@@ -111,8 +113,8 @@ def test_how_it_ended_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
                 site.run("n\n2\n")
         (left,) = site.session.state.runs.unfinished()
         assert site.metrics()['kfm_run_lifecycle{dataset="rain",state="started"}'] == 1
-        site.session.operation("freeze", "rain", {"scope": f"run/{left.run_id}"}, actor="tester")
-        list(site.session.resume(left.run_id))
+        run_operation(site.session, "freeze", "rain", {"scope": f"run/{left.run_id}"}, actor="tester")
+        list(resume_runs(site.session, left.run_id))
         last = [each for each in site.told() if "outcome" in each and each["dataset"] == "rain"]
         ended = [(each["state"], each["outcome"], each["errors"]) for each in last if each["trigger"] != "operation"]
         assert ended == [
@@ -128,7 +130,7 @@ def test_how_it_ended_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_what_is_frozen_is_queued_still(tmp_path: Path) -> None:
     with opened(tmp_path) as site:
-        site.session.operation("freeze", "global", {"scope": "global"}, actor="tester")
+        run_operation(site.session, "freeze", "global", {"scope": "global"}, actor="tester")
         site.run("n\n1\n")
         states = [each["state"] for each in site.told() if each["dataset"] == "rain"]
         assert states == ["queued"]
@@ -138,14 +140,14 @@ def test_what_is_frozen_is_queued_still(tmp_path: Path) -> None:
 def test_the_wait_for_a_pool_is_told_while_it_lasts_and_afterwards(tmp_path: Path) -> None:
     with opened(tmp_path) as site:
         taken = site.session.state.leases.acquire("pool/gpu/0", "elsewhere:1:::::k:0:1:0::other", 3_600_000)
-        trigger = keep(site.session.state, site.session.trigger("rain", actor="tester"))
+        trigger = keep(site.session.state, new_trigger(site.session, "rain", actor="tester"))
         for _ in range(3):  # it comes back, as one that is up does
             with pytest.raises(Full):
-                site.session.run(trigger, patient=False)
+                run_trigger(site.session, trigger, patient=False)
             site.clock.advance(4_000)
         assert site.metrics()['kfm_pool_wait_ms{pool="gpu"}'] == 12_000
         site.session.state.leases.release(taken)
-        run = site.session.run(trigger, patient=False)
+        run = run_trigger(site.session, trigger, patient=False)
         (wait,) = [each["value"] for each in site.told() if each["signal"] == "pool.wait_ms"]
         assert run.status == "SUCCESS" and wait == 12_000
         assert site.metrics()['kfm_pool_wait_ms{pool="gpu"}'] == 0

@@ -11,9 +11,12 @@ from msgspec.structs import replace
 
 from kfm import config
 from kfm.app.core import pools
+from kfm.app.core.run_ports import run_ports
 from kfm.app.core.session import Session, open_session
 from kfm.app.daemon.daemon_loop import Upkeep
 from kfm.app.runs.freshness import freshness
+from kfm.app.runs.run_control import run_operation, run_trigger
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.clock import FixedClock
 from kfm.engine import heartbeat
 from kfm.errors import BadInput, Broken, Fenced, Full
@@ -50,15 +53,15 @@ def opened(path: Path, clock: FixedClock) -> Iterator[Session]:
 @contextlib.contextmanager
 def taken(session: Session, dataset: str, **more: object) -> Iterator[None]:
     """Somebody has a slot, and works, for as long as this lasts."""
-    trigger = replace(session.trigger(dataset, actor="tester"), **more)
-    with pools.slot(session, trigger, session.ports(dataset), None, patient=False):
+    trigger = replace(new_trigger(session, dataset, actor="tester"), **more)
+    with pools.slot(session, trigger, run_ports(session, dataset), None, patient=False):
         yield
 
 
 def asks(session: Session, trigger: Trigger) -> bool:
     """Did it get a slot? It gives it back at once."""
     try:
-        with pools.slot(session, trigger, session.ports(trigger.dataset), None, patient=False):
+        with pools.slot(session, trigger, run_ports(session, trigger.dataset), None, patient=False):
             return True
     except Full:
         return False
@@ -67,11 +70,11 @@ def asks(session: Session, trigger: Trigger) -> bool:
 def test_a_backfill_lets_everybody_else_go_first(tmp_path: Path) -> None:
     clock = FixedClock(BEGIN_MS)
     with opened(lay_out(tmp_path), clock) as session:
-        backfill = keep(session.state, replace(session.trigger("two", actor="tester"), low=True))
+        backfill = keep(session.state, replace(new_trigger(session, "two", actor="tester"), low=True))
         clock.advance(MINUTE)
-        nightly = keep(session.state, session.trigger("three", kind="schedule", actor="tester"))
+        nightly = keep(session.state, new_trigger(session, "three", kind="schedule", actor="tester"))
         clock.advance(1000)
-        later = keep(session.state, session.trigger("one", actor="tester"))
+        later = keep(session.state, new_trigger(session, "one", actor="tester"))
         with taken(session, "one"):
             assert not asks(session, backfill) and not asks(session, nightly)
         (gpu,) = pools.shown(session, ["gpu"])
@@ -86,11 +89,11 @@ def test_a_backfill_lets_everybody_else_go_first(tmp_path: Path) -> None:
 def test_who_does_not_come_back_keeps_nobody_waiting(tmp_path: Path) -> None:
     clock = FixedClock(BEGIN_MS)
     with opened(lay_out(tmp_path), clock) as session:
-        nightly = keep(session.state, session.trigger("three", kind="schedule", actor="tester"))
+        nightly = keep(session.state, new_trigger(session, "three", kind="schedule", actor="tester"))
         with taken(session, "one"):
             assert not asks(session, nightly)
         clock.advance(1000)
-        by_hand = session.trigger("two", actor="tester")
+        by_hand = new_trigger(session, "two", actor="tester")
         assert not asks(session, by_hand)
         clock.advance(10_000)
         assert asks(session, by_hand)
@@ -99,7 +102,7 @@ def test_who_does_not_come_back_keeps_nobody_waiting(tmp_path: Path) -> None:
 def test_who_asks_again_waits_once(tmp_path: Path) -> None:
     clock = FixedClock(BEGIN_MS)
     with opened(lay_out(tmp_path), clock) as session:
-        trigger = session.trigger("two", actor="tester")  # as a backfill asks: not of the inbox
+        trigger = new_trigger(session, "two", actor="tester")  # as a backfill asks: not of the inbox
         with taken(session, "one"):
             for _ in range(3):
                 assert not asks(session, trigger)
@@ -116,7 +119,7 @@ def test_up_runs_what_needs_no_slot_and_then_what_waits(tmp_path: Path) -> None:
     with opened(path, clock) as elsewhere, opened(path, clock) as session:
         upkeep = Upkeep(session, ["one", "two", "free"], lambda *told: problems.append(told))
         for name in ("two", "free"):
-            keep(session.state, session.trigger(name, actor="tester"))
+            keep(session.state, new_trigger(session, name, actor="tester"))
         with taken(elsewhere, "one"):
             assert [each.dataset for each in upkeep.turn(patient=False)] == ["free"]
             assert upkeep.waits() and [each.dataset for each in session.state.inbox.waiting()] == ["two"]
@@ -133,7 +136,7 @@ def test_up_takes_up_what_was_left_when_there_is_a_slot_for_it(tmp_path: Path, m
     with opened(path, clock) as session:
         with monkeypatch.context() as patched, pytest.raises(Broken):
             patched.setattr("kfm.engine.execute.execute", _breaks)
-            session.run(session.trigger("two", actor="tester"))
+            run_trigger(session, new_trigger(session, "two", actor="tester"))
         assert [run.dataset for run in session.state.runs.unfinished()] == ["two"]
         with opened(path, clock) as elsewhere:
             upkeep = Upkeep(session, ["two"], lambda *_told: pytest.fail("there is nothing to tell"))
@@ -155,12 +158,12 @@ def free(session: Session, pool: str = "gpu") -> int:
 
 def test_a_slot_comes_back_whatever_becomes_of_the_run(tmp_path: Path) -> None:
     with opened(lay_out(tmp_path), FixedClock(BEGIN_MS)) as session:
-        assert session.run(session.trigger("one", actor="tester")).outcome == "done"
-        assert session.run(session.trigger("one", actor="tester")).outcome == "noop"
-        session.operation("freeze", "three", actor="tester")
-        assert session.run(session.trigger("three", actor="tester")).outcome == "frozen"
+        assert run_trigger(session, new_trigger(session, "one", actor="tester")).outcome == "done"
+        assert run_trigger(session, new_trigger(session, "one", actor="tester")).outcome == "noop"
+        run_operation(session, "freeze", "three", actor="tester")
+        assert run_trigger(session, new_trigger(session, "three", actor="tester")).outcome == "frozen"
         (tmp_path / "rows.csv").unlink()
-        assert session.run(session.trigger("two", actor="tester")).status == "FAILED"
+        assert run_trigger(session, new_trigger(session, "two", actor="tester")).status == "FAILED"
         with pytest.raises(ZeroDivisionError), taken(session, "one"):
             assert free(session) == 0
             raise ZeroDivisionError
@@ -177,7 +180,7 @@ def test_a_smaller_pool_fences_off_who_lost_a_slot_that_is_gone(tmp_path: Path) 
         heartbeat._kept.clear()  # both are stopped
         path.write_text(path.read_text().replace("gpu: 2", "gpu: 1"))
         with opened(path, clock) as smaller:
-            assert not asks(smaller, smaller.trigger("three", actor="tester"))
+            assert not asks(smaller, new_trigger(smaller, "three", actor="tester"))
             clock.advance(61_000)
             with taken(smaller, "three"), pytest.raises(Fenced), smaller.state.transaction() as tx:
                 tx.leases.check(last)
@@ -196,7 +199,9 @@ def test_a_schedule_may_have_a_pool_of_its_own(tmp_path: Path) -> None:
         clock.advance(24 * 60 * MINUTE)
         with taken(elsewhere, "one", pool="api"):
             assert list(upkeep.turn(patient=False)) == [] and upkeep.waits()
-            assert session.run(session.trigger("free", actor="tester")).outcome == "done"  # by hand it needs none
+            assert (
+                run_trigger(session, new_trigger(session, "free", actor="tester")).outcome == "done"
+            )  # by hand it needs none
         assert [each.outcome for each in upkeep.turn(patient=False)] == ["noop"]
 
 
@@ -204,17 +209,17 @@ def test_a_dry_run_and_an_operation_need_no_slot(tmp_path: Path) -> None:
     path = lay_out(tmp_path)
     clock = FixedClock(BEGIN_MS)
     with opened(path, clock) as session, taken(session, "one"):
-        assert session.operation("freeze", "two", actor="tester").status == "SUCCESS"
+        assert run_operation(session, "freeze", "two", actor="tester").status == "SUCCESS"
         resolved = config.load(str(path), {"KFM_ACCEPT_WEAK_STORAGE": "true"})
         with open_session(resolved, mode="dry", clock=clock) as dry:
-            assert dry.run(dry.trigger("three", actor="tester")).outcome == "done"
+            assert run_trigger(dry, new_trigger(dry, "three", actor="tester")).outcome == "done"
 
 
 def test_an_updater_is_not_mistaken_for_a_pool(tmp_path: Path) -> None:
     path = lay_out(tmp_path)
     path.write_text(path.read_text().replace("  one:\n", "  pool:\n"))
     with opened(path, FixedClock(BEGIN_MS)) as session, pytest.raises(BadInput, match="cannot be called pool"):
-        session.run(session.trigger("pool", actor="tester"))
+        run_trigger(session, new_trigger(session, "pool", actor="tester"))
 
 
 # -- freshness
@@ -230,9 +235,9 @@ def test_minutes_in_which_a_run_waits_for_a_slot_are_owed_to_the_pool(tmp_path: 
     clock = FixedClock(BEGIN_MS)
     path = lay_out(tmp_path)
     with opened(path, clock) as elsewhere, opened(path, clock) as session:
-        session.run(session.trigger("two", actor="tester"))
+        run_trigger(session, new_trigger(session, "two", actor="tester"))
         clock.advance(30 * MINUTE)
-        trigger = keep(session.state, session.trigger("two", actor="tester"))
+        trigger = keep(session.state, new_trigger(session, "two", actor="tester"))
         clock.advance(5 * MINUTE)
         with taken(elsewhere, "one"):
             for _ in range(20 * 60 // 5):
@@ -240,7 +245,7 @@ def test_minutes_in_which_a_run_waits_for_a_slot_are_owed_to_the_pool(tmp_path: 
                 clock.advance(5000)
                 _renewed(elsewhere)
             assert owed(session, "two") == {"not yet noticed": 30, "waiting for a pool": 20, "waiting": 5}
-        with pools.slot(session, trigger, session.ports("two"), None, patient=False):
+        with pools.slot(session, trigger, run_ports(session, "two"), None, patient=False):
             clock.advance(10 * MINUTE)  # at work: what it waited for is not forgotten
             _renewed(session)
             assert owed(session, "two")["waiting for a pool"] == 20

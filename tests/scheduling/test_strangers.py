@@ -14,6 +14,8 @@ from kfm.app.core.session import Session, open_session
 from kfm.app.daemon.daemon_loop import Upkeep
 from kfm.app.previews.branch_previews import sweep
 from kfm.app.runs.freshness import freshness
+from kfm.app.runs.run_control import run_trigger
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.clock import FixedClock
 from kfm.engine.execute import Crew
 from kfm.errors import KfmError
@@ -136,8 +138,9 @@ def previewed(site: Site, text: str) -> Receipt:
     ours = (site.folder / "rain.csv").read_text()
     (site.folder / "rain.csv").write_text(text)
     try:
-        return site.session.run(
-            replace(site.session.trigger("rain", actor="ann"), params={"preview": "fewer", "build": "1"})
+        return run_trigger(
+            site.session,
+            replace(new_trigger(site.session, "rain", actor="ann"), params={"preview": "fewer", "build": "1"}),
         )
     finally:
         (site.folder / "rain.csv").write_text(ours)

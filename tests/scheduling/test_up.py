@@ -19,6 +19,8 @@ import pytest
 from kfm import config
 from kfm.app.core.session import Session, open_session
 from kfm.app.daemon.leader_election import Turn
+from kfm.app.runs.run_control import run_trigger
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.clock import FixedClock, SystemClock, rfc3339
 from kfm.model.secret import Secret
 from kfm.scheduling.triggers import keep
@@ -111,7 +113,7 @@ def looked_at(site: Path, mode: str = "read") -> Iterator[Session]:
 
 def asks(site: Path) -> None:
     with looked_at(site, "write") as session:
-        keep(session.state, session.trigger("slow", actor="tester"))
+        keep(session.state, new_trigger(session, "slow", actor="tester"))
 
 
 def steps(site: Path) -> int:
@@ -250,7 +252,7 @@ def test_a_sink_hears_of_what_another_process_did(site: Path, monkeypatch: pytes
     """Who ran it died before it told anybody."""
     monkeypatch.setenv("SEEN", str(site / "seen"))
     with looked_at(site, "write") as session:
-        run = session.run(session.trigger("slow", actor="tester"))
+        run = run_trigger(session, new_trigger(session, "slow", actor="tester"))
         session.state.sync()
     assert not (site / "lineage.jsonl").exists()
     with up(site) as process:

@@ -9,6 +9,7 @@ import apsw
 import msgspec
 import pytest
 
+from kfm.app.runs.run_control import resume_runs
 from kfm.model.ports import Tables
 from kfm.store.memory import MemoryTables
 from kfm.store.sqlite import migrations
@@ -33,7 +34,7 @@ def test_every_row_is_what_its_table_says(tmp_path: Path) -> None:
     make(tmp_path, "sqlite")
     with opened(tmp_path / "kfm.yml") as session:
         seen = read_all(session.tables)
-        assert list(session.resume())
+        assert list(resume_runs(session))
         assert session.archive.compact()
         seen |= read_all(session.tables)
     assert {table.name for table in CATALOGUE if not isinstance(table.row, str)} - seen == {

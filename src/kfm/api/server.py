@@ -18,6 +18,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from kfm.api.webhooks import Letterbox, WebhookDoor
+from kfm.app.core.datasets import dataset_updater
 from kfm.app.core.session import Session
 from kfm.app.runs.trigger_inbox import reception_of
 from kfm.clock import SystemClock
@@ -186,7 +187,7 @@ def _door(
         reception = reception_of(session, tell=noise.say)
         for hook in session.config.webhooks.values():
             for name in hook.datasets:
-                session.updater(name)
+                dataset_updater(session, name)
     listener = listen(host, port)
     letterbox = Letterbox(opened)
     server = server_of(WebhookDoor(reception, letterbox), tls)

@@ -196,6 +196,7 @@ def finding_rows(sources: list[dict[str, Any]]) -> list[tuple[str, str, str, str
 
 def tell_moves(session: Session, screen: Screen, receipt: Receipt) -> None:
     """What moved, and what a person does next."""
+    from kfm.app.core.datasets import is_public_version
     from kfm.app.runs.run_exports import published_folder
 
     if receipt.outcome == "unchanged":
@@ -211,7 +212,7 @@ def tell_moves(session: Session, screen: Screen, receipt: Receipt) -> None:
         after, before = (v and published_folder(session, receipt.dataset, v) for v in (move.after, move.before))
         if after:
             screen.say(f"its files are in {os.path.relpath(after)}")
-        if before and session.stands(receipt.dataset, move.before):
+        if before and is_public_version(session, receipt.dataset, move.before):
             screen.say(f"those before stay in {os.path.relpath(before)}")
         elif before:
             screen.say("those before are removed")

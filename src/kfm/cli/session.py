@@ -41,7 +41,7 @@ def opened(
     Opening it to write makes the store if there is none: whatever can be wrong with what was typed is
     checked before.
     """
-    from kfm.app.core.event_log import open_log
+    from kfm.app.core.backends import open_log
     from kfm.app.core.session import open_session
 
     resolved = resolved or settings(options)

@@ -1,7 +1,7 @@
 """Kills a run at each of its boundaries, in a child process, and lets another one resume it.
 
 A boundary is a place between two things that last: before and after each commit, each thing told to the outside and
-each step. The ports of the house are wrapped to count them; the product has no hook for it.
+each step. What the session opened is wrapped to count them; the product has no hook for it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from typing import Any
 
 import msgspec
 
-from kfm.app.core.session import Mode, Session
-from kfm.config import Resolved
-from kfm.model.ports import Publisher, Tables
+from kfm.app.core.session import Mode, Session, load, open_tables, session_on
+from kfm.config import DatasetConfig, Resolved
 from kfm.model.updater import Updater
 
 _TELLING = ("write_file", "update_metadata", "emit_event", "remove_file")
@@ -49,36 +48,27 @@ class Boundaries:
         setattr(owner, method, counted)
 
 
-class TrialSession(Session):
-    """An installation whose updater is handed in, and whose ports are counted if somebody wants that."""
+def trial_session(
+    resolved: Resolved, mode: Mode, make: Callable[[], Updater] | None, boundaries: Boundaries | None = None
+) -> Session:
+    """Open an installation whose updater is handed in. With `boundaries`, its commits, deliveries and steps are
+    counted."""
 
-    def __init__(
-        self, resolved: Resolved, mode: Mode, make: Callable[[], Updater] | None, boundaries: Boundaries | None = None
-    ) -> None:
-        self._make = make
-        self._boundaries = boundaries
-        super().__init__(resolved, mode)
+    def load_trial(resolved: Resolved, name: str, dataset: DatasetConfig) -> Updater:
+        updater = make() if make is not None else load(resolved, name, dataset)
+        if boundaries is not None:
+            boundaries.around(updater, "perform", "step")
+        return updater
 
-    def updater(self, name: str) -> Updater:
-        if name not in self._updaters:
-            updater = self._make() if self._make is not None else super().updater(name)
-            if self._boundaries is not None:
-                self._boundaries.around(updater, "perform", "step")
-            self._updaters[name] = updater
-        return self._updaters[name]
-
-    def _open_tables(self) -> Tables:
-        tables = super()._open_tables()
-        if self._boundaries is not None:
-            self._boundaries.around(tables, "commit", "the commit of a transaction")
-        return tables
-
-    def _open_publisher(self) -> Publisher:
-        publisher = super()._open_publisher()
-        if self._boundaries is not None:
-            for method in _TELLING:
-                self._boundaries.around(publisher, method, "telling the outside")
-        return publisher
+    tables = open_tables(resolved, mode)
+    if boundaries is not None:
+        boundaries.around(tables, "commit", "the commit of a transaction")
+    session = session_on(resolved, mode, tables)
+    session.load = load_trial
+    if boundaries is not None:
+        for method in _TELLING:
+            boundaries.around(session.publisher, method, "telling the outside")
+    return session
 
 
 class Died(Exception):

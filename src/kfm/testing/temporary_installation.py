@@ -1,4 +1,4 @@
-"""A temporary house with one updater in it: cleared, opened and run as often as wanted."""
+"""A temporary installation with one updater: cleared, opened and run as often as a trial needs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ import msgspec
 
 from kfm import config
 from kfm.app.core.session import Mode, Session
+from kfm.app.runs.run_control import run_trigger
+from kfm.app.runs.settlement import settle_session
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.model.manifests import entries
 from kfm.model.records import Receipt
 from kfm.model.updater import Updater, check_updater
-from kfm.testing.kills import Boundaries, TrialSession
+from kfm.testing.kills import Boundaries, trial_session
 
 MADE = (".kfm", "public", "catalog")  # by runs; cleared between two tries
 
@@ -45,9 +48,9 @@ class Room:
         for name in MADE:
             shutil.rmtree(os.path.join(self.root, name), ignore_errors=True)
 
-    def open(self, mode: Mode = "write", boundaries: Boundaries | None = None) -> TrialSession:
+    def open(self, mode: Mode = "write", boundaries: Boundaries | None = None) -> Session:
         make = self._make if self.kind is not None else None
-        return TrialSession(config.load(self.config, {}), mode, make, boundaries)
+        return trial_session(config.load(self.config, {}), mode, make, boundaries)
 
     def _make(self) -> Updater:
         assert self.kind is not None
@@ -57,10 +60,10 @@ class Room:
         return check_updater(updater)
 
     def run(self, session: Session) -> Receipt:
-        receipt = session.run(
-            session.trigger(self.dataset, window=self.window, partition=self.partition, actor="trial")
+        receipt = run_trigger(
+            session, new_trigger(session, self.dataset, window=self.window, partition=self.partition, actor="trial")
         )
-        session.settle()
+        settle_session(session)
         return receipt
 
     def made(self, session: Session, receipt: Receipt) -> Made:

@@ -12,6 +12,8 @@ from typing import Any
 import msgspec
 
 from kfm.app.runs.queries import replan
+from kfm.app.runs.run_control import resume_runs
+from kfm.app.runs.settlement import settle_session
 from kfm.errors import BadInput, KfmError
 from kfm.model.manifests import entries
 from kfm.model.names import dataset_id
@@ -251,8 +253,8 @@ class Trial:
     def _recover(self) -> Any:
         """As an operator does: resume what is unfinished; what left no trace is begun again."""
         with self._room.open() as session:
-            receipts = list(session.resume())
-            session.settle()
+            receipts = list(resume_runs(session))
+            settle_session(session)
             receipt = receipts[-1] if receipts else self._room.run(session)
             if receipt.outcome != "noop":
                 self._succeeded("resuming", receipt)

@@ -14,6 +14,8 @@ from kfm import config
 from kfm.app.backfills.backfill_control import start, under_way
 from kfm.app.backfills.backfill_worker import Worker
 from kfm.app.core.session import Session, open_session
+from kfm.app.runs.run_control import resume_runs, run_operation
+from kfm.app.runs.settlement import settle_session
 from kfm.clock import FixedClock, parse_instant
 from kfm.engine.verify import verify
 from kfm.errors import KfmError
@@ -49,7 +51,7 @@ class Killed(Site):
         with self.session() as session:
             _, receipt = start(session, one(session.resolved, "january"), "", actor="tester", reason="")
             assert receipt is not None and receipt.status == "SUCCESS"
-            session.settle()
+            settle_session(session)
         return self
 
     def work(self) -> list[str]:
@@ -60,8 +62,8 @@ class Killed(Site):
             worker = Worker(session, under_way(session, "january"), lambda _about, problem: problems.append(problem))
             for receipt in worker.work():
                 found.append(receipt)
-                session.settle()
-            session.settle()
+                settle_session(session)
+            settle_session(session)
         assert not problems and not worker.stopped, (problems, worker.stopped)
         return [receipt.outcome for receipt in found]
 
@@ -208,7 +210,7 @@ def test_what_is_killed_is_taken_up_by_kfm_resume_too(place: Path, monkeypatch: 
     with site.session() as session:
         left = [each.trigger_id for each in session.state.inbox.waiting()]
         assert left == ["backfill.january.0.1.0000000"], "nobody was killed in the middle of a partition"
-        list(session.resume())
+        list(resume_runs(session))
     site.work()
     site.one_run_each()
 
@@ -219,7 +221,7 @@ def test_a_worker_that_is_paused_between_partitions_stops(place: Path, monkeypat
         worker = Worker(session, under_way(session, "january"), lambda _about, _problem: None)
         receipts = worker.work()
         assert next(receipts).outcome == "done"
-        session.operation("freeze", "rain", {"scope": "backfill/january"}, reason="stop", actor="tester")
+        run_operation(session, "freeze", "rain", {"scope": "backfill/january"}, reason="stop", actor="tester")
         assert list(receipts) == [] and worker.stopped == "paused"
     assert len(site.runs()) == 1
     site.backfill("resume")
@@ -244,10 +246,10 @@ def test_a_cancelled_one_stops_whoever_works_at_it(place: Path, monkeypatch: pyt
 def test_a_frozen_dataset_keeps_its_partition_until_the_thaw(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = Killed(place / "site", monkeypatch, 3).begun()
     with site.session() as session:
-        session.operation("freeze", "rain", {"scope": "rain"}, reason="stop", actor="tester")
+        run_operation(session, "freeze", "rain", {"scope": "rain"}, reason="stop", actor="tester")
     assert site.kfm("backfill", "resume", "january", code=5).data["state"] == "waiting"
     assert site.content() == {}
     with site.session() as session:
-        session.operation("thaw", "rain", {"scope": "rain"}, reason="go", actor="tester")
+        run_operation(session, "thaw", "rain", {"scope": "rain"}, reason="go", actor="tester")
     assert site.backfill("resume")["counts"] == {"made": 3}
     assert sorted(site.content()) == site.days

@@ -16,6 +16,9 @@ import pytest
 from kfm import config
 from kfm.app.core.session import Session, open_session
 from kfm.app.daemon.source_watch import Watch
+from kfm.app.runs.run_control import run_operation, run_trigger
+from kfm.app.runs.settlement import settle_session
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.clock import FixedClock
 from kfm.errors import KfmError
 from kfm.model.records import Receipt
@@ -48,7 +51,7 @@ class Watcher:
             self.clock.advance(2_000)
         self.clock.advance(60_000)
         receipts = list(self.watch.drain())
-        self.session.settle()
+        settle_session(self.session)
         return receipts
 
 
@@ -112,7 +115,7 @@ def test_a_run_by_hand_of_one_hides_nothing_from_the_other(tmp_path: Path, site:
     here = watcher(tmp_path, site, "east", "west")
     here.round()
     site.change(b"api,depth\n15-002,7\n", '"2"')
-    here.session.run(here.session.trigger("east"))
+    run_trigger(here.session, new_trigger(here.session, "east"))
     (receipt,) = here.round()
     assert (receipt.dataset, receipt.outcome) == ("west", "done")
     assert published(here.session, "east") == published(here.session, "west") == site.body
@@ -147,9 +150,9 @@ def test_a_storm_of_triggers_makes_one_run_and_each_has_its_receipt(tmp_path: Pa
     site.change(b"api,depth\n15-004,44\n", '"2"')
     session = here.session
     for _ in range(100):
-        triggers.keep(session.state, session.trigger("wells", kind="webhook", actor="webhook:x", reason="storm"))
+        triggers.keep(session.state, new_trigger(session, "wells", kind="webhook", actor="webhook:x", reason="storm"))
     here.watch.poll()
-    triggers.keep(session.state, session.trigger("wells", reason="by hand"))
+    triggers.keep(session.state, new_trigger(session, "wells", reason="by hand"))
     asked = len(site.asked)
     receipts = here.round()
     assert [receipt.outcome for receipt in receipts].count("done") == 1
@@ -170,7 +173,7 @@ def test_a_storm_is_waited_out_but_not_for_ever(tmp_path: Path, site: Site) -> N
     session = here.session
     runs = 0
     for second in range(60):
-        triggers.keep(session.state, session.trigger("wells", kind="webhook"))
+        triggers.keep(session.state, new_trigger(session, "wells", kind="webhook"))
         here.clock.advance(1000)
         runs += sum(receipt.status != "SKIPPED" for receipt in here.watch.drain())
         if second < 15:
@@ -183,12 +186,12 @@ def test_a_trigger_that_comes_while_its_dataset_runs_is_not_swallowed(tmp_path: 
     here.round()
     session = here.session
     site.change(b"api,depth\n15-005,1\n", '"2"')
-    triggers.keep(session.state, session.trigger("wells", kind="webhook"))
+    triggers.keep(session.state, new_trigger(session, "wells", kind="webhook"))
     here.clock.advance(60_000)
     running = here.watch.drain()
     first = next(running)  # it has looked at the world
     site.change(b"api,depth\n15-005,2\n", '"3"')
-    late = triggers.keep(session.state, session.trigger("wells", kind="webhook"))
+    late = triggers.keep(session.state, new_trigger(session, "wells", kind="webhook"))
     assert first.outcome == "done" and list(running) == []
     assert session.state.inbox.kept(late) is not None
     here.clock.advance(60_000)
@@ -217,11 +220,11 @@ def test_a_server_that_asks_for_patience_gets_it(tmp_path: Path, site: Site) -> 
 def test_a_freeze_keeps_the_triggers_and_a_thaw_runs_them_once(tmp_path: Path, site: Site) -> None:
     here = watcher(tmp_path, site, "wells")
     here.round()
-    here.session.operation("freeze", "wells", reason="maintenance")
+    run_operation(here.session, "freeze", "wells", reason="maintenance")
     site.change(b"api,depth\n15-006,6\n", '"2"')
     assert {receipt.outcome for receipt in here.round()} <= {"frozen"}
     assert len(list(here.session.state.inbox.waiting())) == 1
-    here.session.operation("thaw", "wells", reason="over")
+    run_operation(here.session, "thaw", "wells", reason="over")
     (receipt,) = [each for each in here.round() if each.outcome != "frozen"]
     assert receipt.outcome == "done" and list(here.session.state.inbox.waiting()) == []
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from kfm.app.runs.freshness import freshness
+from kfm.app.runs.run_control import run_trigger
+from kfm.app.runs.trigger_request import new_trigger
 from tests.app.dependencies.web import Site, laid_out, opened
 
 HOUR = 3_600_000
@@ -42,7 +44,7 @@ def test_a_look_that_found_nothing_new_above_blames_those_above(tmp_path: Path) 
     site.changed("1")
     site.settled()
     passes(site, 3)
-    assert site.session.run(site.session.trigger("below", actor="tester")).outcome == "noop"
+    assert run_trigger(site.session, new_trigger(site.session, "below", actor="tester")).outcome == "noop"
     passes(site, 1)
     assert owed(site, "below") == {"upstream late": 4}
     site.session.close()

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from kfm.app.runs.run_control import run_operation, run_trigger
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.model.records import Trigger
 from kfm.scheduling.triggers import keep
 from tests.app.backfills.sites import Site as Partitioned
@@ -42,7 +44,7 @@ def test_the_first_version_is_asked_for_without_waiting_for_a_second(tmp_path: P
 def test_what_was_made_by_hand_is_not_asked_for_again(tmp_path: Path) -> None:
     site = opened(laid_out(tmp_path, {"top": [], "below": ["top"]}))
     site.changed("1")
-    site.session.run(site.session.trigger("below", actor="tester"))
+    run_trigger(site.session, new_trigger(site.session, "below", actor="tester"))
     assert site.settled() == 0
     assert site.versions() == {"top": 1, "below": 1}
     site.session.close()
@@ -91,7 +93,7 @@ def test_a_long_side_and_a_short_one_come_together(tmp_path: Path) -> None:
 
 
 def waiting(site: Site, dataset: str) -> Trigger:
-    return keep(site.session.state, site.session.trigger(dataset, actor="tester", kind="schedule"))
+    return keep(site.session.state, new_trigger(site.session, dataset, actor="tester", kind="schedule"))
 
 
 def test_what_is_frozen_above_is_not_waited_for(tmp_path: Path) -> None:
@@ -103,7 +105,7 @@ def test_what_is_frozen_above_is_not_waited_for(tmp_path: Path) -> None:
     site.changed("2", "one")
     site.upkeep._ticker.claim()
     assert not list(site.session.state.inbox.waiting("foot")), "two is still to come"
-    site.session.operation("freeze", "two", reason="stop")
+    run_operation(site.session, "freeze", "two", reason="stop")
     site.upkeep._ticker.claim()
     assert list(site.session.state.inbox.waiting("foot")), "two may be frozen for weeks"
     site.session.close()
@@ -138,11 +140,11 @@ def test_one_side_that_fails_does_not_keep_the_other_back(tmp_path: Path) -> Non
 
 def test_a_paused_one_is_brought_up_to_date_when_it_goes_on(tmp_path: Path) -> None:
     site = opened(laid_out(tmp_path, {"top": [], "below": ["top"]}))
-    site.session.operation("freeze", "below", {"scope": "schedule/below"}, reason="not now")
+    run_operation(site.session, "freeze", "below", {"scope": "schedule/below"}, reason="not now")
     site.changed("1")
     site.settled()
     assert site.versions() == {"top": 1}
-    site.session.operation("thaw", "below", {"scope": "schedule/below"}, reason="go on")
+    run_operation(site.session, "thaw", "below", {"scope": "schedule/below"}, reason="go on")
     site.settled()
     assert site.versions() == {"top": 1, "below": 1}
     site.session.close()
@@ -153,7 +155,7 @@ def test_a_version_that_is_rolled_back_is_followed_back(tmp_path: Path) -> None:
     for n in (1, 2):
         site.changed(str(n))
         site.settled()
-    site.session.operation("rollback", "top", {"ref": "processed/top"}, reason="wrong")
+    run_operation(site.session, "rollback", "top", {"ref": "processed/top"}, reason="wrong")
     site.settled()
     assert site.text("below") == "1"
     site.session.close()
@@ -164,7 +166,7 @@ def test_what_is_rolled_back_below_stays_so_until_something_new_comes(tmp_path: 
     for n in (1, 2):
         site.changed(str(n))
         site.settled()
-    site.session.operation("rollback", "below", {"ref": "processed/below"}, reason="wrong")
+    run_operation(site.session, "rollback", "below", {"ref": "processed/below"}, reason="wrong")
     site.settled()
     site.session.close()
     site = opened(tmp_path / "kfm.yml")  # one that is started anew looks at everything
@@ -207,7 +209,7 @@ def test_versions_are_pinned_together(tmp_path: Path, monkeypatch: pytest.Monkey
 
     before = tuple(site.session.state.refs.at(f"processed/{name}") for name in ("one", "two"))
     monkeypatch.setattr(Versions, "_entry", between)
-    site.session.run(site.session.trigger("foot", actor="tester"))
+    run_trigger(site.session, new_trigger(site.session, "foot", actor="tester"))
     assert fired == ["one"]
     assert site.sets("foot") == [before]
     site.session.close()
@@ -224,7 +226,7 @@ def test_each_set_is_made_once_though_two_keep_it_up_and_are_killed(tmp_path: Pa
         for n in range(1, rounds + 1):
             (tmp_path / "body.txt").write_text(str(n))
             for _ in range(200):  # whoever is killed left it for us
-                receipt = site.session.run(site.session.trigger("top", actor="tester"))
+                receipt = run_trigger(site.session, new_trigger(site.session, "top", actor="tester"))
                 if receipt.status == "SUCCESS":
                     break
             time.sleep(pick.random() * 0.25)
@@ -259,10 +261,10 @@ def started(path: Path) -> subprocess.Popen[bytes]:
 def test_a_freeze_of_everything_keeps_what_was_asked_for(tmp_path: Path) -> None:
     site = opened(laid_out(tmp_path, {"top": [], "below": ["top"]}))
     site.changed("1")
-    site.session.operation("freeze", "global", reason="stop")
+    run_operation(site.session, "freeze", "global", reason="stop")
     list(site.upkeep.turn(patient=False))
     assert site.versions() == {"top": 1}
-    site.session.operation("thaw", "global", reason="go on")
+    run_operation(site.session, "thaw", "global", reason="go on")
     site.session.clock.advance(600_000)  # type: ignore[attr-defined]
     site.settled()
     assert site.versions() == {"top": 1, "below": 1}

@@ -15,6 +15,8 @@ from pathlib import Path
 from kfm import config
 from kfm.app.core.session import Session, open_session
 from kfm.app.daemon.daemon_loop import Upkeep
+from kfm.app.runs.run_control import run_trigger
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.clock import FixedClock
 from kfm.errors import Conflict, KfmError
 from kfm.model.records import Run
@@ -85,7 +87,7 @@ class Site:
 
     def changed(self, text: str, dataset: str = "top") -> None:
         (self.folder / "body.txt").write_text(text)
-        self.session.run(self.session.trigger(dataset, actor="tester"))
+        run_trigger(self.session, new_trigger(self.session, dataset, actor="tester"))
 
     def versions(self) -> Counter[str]:
         """How many versions each dataset has had."""

@@ -12,6 +12,8 @@ import pytest
 from kfm import config
 from kfm.app.core.attester import _statements
 from kfm.app.core.session import open_session
+from kfm.app.runs.run_control import run_trigger
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.delivery.public_runs import public_runs
 from kfm.model import keys
 from kfm.model.canonical import canonical
@@ -129,7 +131,7 @@ def test_a_freeze_reads_a_switch_and_makes_nothing(ran: Kfm) -> None:
 
 def test_a_dry_run_is_told_as_the_run_would_be(started: Kfm) -> None:
     with open_session(config.load("", os.environ), mode="dry") as session:
-        session.run(session.trigger("rain-gauges"))
+        run_trigger(session, new_trigger(session, "rain-gauges"))
         (dry,) = public_runs(session.state, session.objects)
     assert dry.dry_run
     assert started("run").code == 0

@@ -237,8 +237,8 @@ PLACES = {
         "kfm.store.protected_records", "ProtectedTx", "lower", 2
     ),
     "between the ref and the file": """
-import os, signal, kfm.app.core.labels_in_force as ruling
-ruling.finish = lambda house: os.kill(os.getpid(), signal.SIGKILL)
+import os, signal, kfm.app.runs.label_adoption as adoption
+adoption.finish = lambda session: os.kill(os.getpid(), signal.SIGKILL)
 """,
 }
 

@@ -11,6 +11,9 @@ import pytest
 
 from kfm import config
 from kfm.app.core.session import open_session
+from kfm.app.runs.run_control import run_operation, run_trigger
+from kfm.app.runs.settlement import settle_session
+from kfm.app.runs.trigger_request import new_trigger
 from tests.node.twin import node
 from tests.sampling import sampled
 from tests.sinks.github.standin import REPOSITORY, TOKEN, GitHub, github
@@ -39,8 +42,8 @@ def promoted(folder: Path, hub: GitHub) -> None:
     (folder / "wells.csv").write_text("side,depth\neast,100\nwest,150\n")
     (folder / "kfm.yml").write_text(CONFIG.format(repository=REPOSITORY, url=hub.url))
     with open_session(config.load(str(folder / "kfm.yml"), {})) as session:
-        assert session.run(session.trigger("wells")).status == "SUCCESS"
-        assert session.operation("promote", "wells", reason="a test").status == "SUCCESS"
+        assert run_trigger(session, new_trigger(session, "wells")).status == "SUCCESS"
+        assert run_operation(session, "promote", "wells", reason="a test").status == "SUCCESS"
         session.state.sync()
 
 
@@ -54,7 +57,7 @@ def by_python(folder: Path) -> dict[str, Any]:
     with github() as hub:
         promoted(folder, hub)
         with open_session(config.load(str(folder / "kfm.yml"), {})) as session:
-            session.settle()
+            settle_session(session)
         return hub.contents()
 
 

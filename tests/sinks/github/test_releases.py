@@ -12,6 +12,9 @@ import pytest
 
 from kfm import config
 from kfm.app.core.session import Session, open_session
+from kfm.app.runs.run_control import run_operation, run_trigger
+from kfm.app.runs.settlement import settle_session
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.errors import KfmError, Refused, Unavailable
 from tests.engine.installations import Installation
 from tests.sampling import sampled
@@ -74,17 +77,17 @@ def edition(folder: Path, n: int) -> None:
 
 
 def publish(session: Session) -> None:
-    assert session.run(session.trigger("wells")).status == "SUCCESS"
-    receipt = session.operation("promote", "wells", reason="a test")
+    assert run_trigger(session, new_trigger(session, "wells")).status == "SUCCESS"
+    receipt = run_operation(session, "promote", "wells", reason="a test")
     assert receipt.status == "SUCCESS", receipt.errors
-    session.settle()
+    settle_session(session)
 
 
 def settle_at_last(session: Session) -> int:
     """As an operator would: again, until it works; returns how often it did not."""
     for attempt in range(10):
         try:
-            session.settle()
+            settle_session(session)
         except Unavailable:
             continue
         return attempt
@@ -112,8 +115,8 @@ def test_a_version_is_a_release_and_the_pointer_says_which_is_public(tmp_path: P
         edition(tmp_path, 2)
         publish(session)
         assert len(hub.contents()) == 3 and pointer(hub)["version"] == session.state.refs.at("published/wells")
-        session.operation("rollback", "wells", reason="a test")
-        session.settle()
+        run_operation(session, "rollback", "wells", reason="a test")
+        settle_session(session)
         assert pointer(hub)["version"] == version
         assert set(hub.contents()) == {f"wells-{version[7:23]}", "wells-current"}, "what was taken back is there"
 
@@ -122,9 +125,9 @@ def test_what_was_told_is_not_told_again(tmp_path: Path, hub: GitHub) -> None:
     with opened(tmp_path, hub) as session:
         publish(session)
         calls = len(hub.calls)
-        session.settle()
-        assert session.run(session.trigger("wells")).outcome == "noop"
-        session.settle()
+        settle_session(session)
+        assert run_trigger(session, new_trigger(session, "wells")).outcome == "noop"
+        settle_session(session)
     assert len(hub.calls) == calls
 
 
@@ -142,10 +145,10 @@ def test_a_bad_answer_at_any_call_changes_nothing_in_the_end(tmp_path: Path, tro
         with github() as hub:
             hub.bad_day = {n: trouble}
             with opened(tmp_path / f"{trouble}-{n}", hub) as session:
-                assert session.run(session.trigger("wells")).status == "SUCCESS"
-                session.operation("promote", "wells", reason="a test")
+                assert run_trigger(session, new_trigger(session, "wells")).status == "SUCCESS"
+                run_operation(session, "promote", "wells", reason="a test")
                 settle_at_last(session)
-                session.settle()
+                settle_session(session)
             assert hub.fired == [trouble]
             fired += 1
             assert hub.contents() == expected, f"{trouble} at call {n}: {hub.calls}"
@@ -174,10 +177,10 @@ def test_bytes_that_someone_changed_are_noticed(tmp_path: Path, hub: GitHub) -> 
         publish(session)
         session.publisher._releases.clear()  # type: ignore[attr-defined]
         edition(tmp_path, 1)
-        session.run(session.trigger("wells"))
-        session.operation("promote", "wells", reason="again the first")
+        run_trigger(session, new_trigger(session, "wells"))
+        run_operation(session, "promote", "wells", reason="again the first")
         with pytest.raises(KfmError, match="has other bytes than it should"):
-            session.settle()
+            settle_session(session)
 
 
 def test_a_token_that_may_not_is_told_and_never_shown(
@@ -185,28 +188,28 @@ def test_a_token_that_may_not_is_told_and_never_shown(
 ) -> None:
     monkeypatch.setenv("GITHUB_TOKEN", "ghs_this-one-was-revoked")
     with opened(tmp_path, hub) as session:
-        session.run(session.trigger("wells"))
-        session.operation("promote", "wells", reason="a test")
+        run_trigger(session, new_trigger(session, "wells"))
+        run_operation(session, "promote", "wells", reason="a test")
         with pytest.raises(Refused) as caught:
-            session.settle()
+            settle_session(session)
         assert "401" in str(caught.value) and "ghs_" not in str(caught.value) + repr(caught.value.fields)
         monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
-        session.settle()
+        settle_session(session)
     assert pointer(hub)["version"]
 
 
 def test_a_dry_run_asks_github_for_nothing_and_foretells_what_it_will_be_told(tmp_path: Path, hub: GitHub) -> None:
     with opened(tmp_path, hub) as session:
-        session.run(session.trigger("wells"))
-        session.settle()
+        run_trigger(session, new_trigger(session, "wells"))
+        settle_session(session)
     resolved = config.load(str(tmp_path / "kfm.yml"), {})
     with open_session(resolved, mode="dry") as session:
-        session.operation("promote", "wells", reason="a test", actor="you")
-        foretold = session.settle()
+        run_operation(session, "promote", "wells", reason="a test", actor="you")
+        foretold = settle_session(session)
     assert hub.calls == []
     with open_session(resolved) as session:
-        session.operation("promote", "wells", reason="a test", actor="you")
-        done = session.settle()
+        run_operation(session, "promote", "wells", reason="a test", actor="you")
+        done = settle_session(session)
 
     def outside(effects: list[Any]) -> list[tuple[str, str]]:
         return [(e.method, e.target) for e in effects if not e.target.startswith("receipts/")]

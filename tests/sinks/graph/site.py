@@ -9,6 +9,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kfm.app.core.session import Session
+from kfm.app.runs.run_control import run_operation, run_trigger
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.store.state_tables import CATALOGUE
 from tests.engine.crowds import Installation
 
@@ -32,9 +34,9 @@ class Site(Installation):
     def some_runs(self, session: Session, count: int, *, dataset: str = "demo") -> None:
         for n in range(count):
             self.source(f"{dataset} of {n}", dataset)
-            session.run(session.trigger(dataset))
+            run_trigger(session, new_trigger(session, dataset))
             if n % 2:
-                session.operation("promote", dataset, reason="an edition")
+                run_operation(session, "promote", dataset, reason="an edition")
 
 
 @contextmanager

@@ -13,6 +13,9 @@ from pathlib import Path
 import pytest
 
 from kfm.app.core.session import Session
+from kfm.app.runs.run_control import run_operation, run_trigger
+from kfm.app.runs.settlement import settle_session
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.delivery.followers import progress
 from kfm.delivery.public_runs import public_runs
 from kfm.model.lineage_edges import made_by, used_by
@@ -53,7 +56,7 @@ def test_runs_commit_while_the_graph_is_down_and_nothing_is_lost(place: Path, kn
     site = Site(place, f"bolt://127.0.0.1:{port}")
     with site.open() as session:
         site.some_runs(session, 4)
-        session.settle()
+        settle_session(session)
         (problem,) = session.untold
         assert problem.code == "unavailable" and f"127.0.0.1:{port}" in str(problem)
         assert progress(session.state, "graph").lag == len(runs_of(session)) == 6
@@ -62,7 +65,7 @@ def test_runs_commit_while_the_graph_is_down_and_nothing_is_lost(place: Path, kn
     committed = site.rows()
     assert any("/receipts/" in name for name in committed) and len(committed) > 20
     with forwarding(port, known.port), site.open() as session:
-        session.settle(again=True)
+        settle_session(session, again=True)
         assert session.untold == [] and progress(session.state, "graph").lag == 0
         holds(known, runs_of(session))
     assert site.rows() == committed
@@ -84,21 +87,21 @@ def test_the_current_view_is_right_after_a_rollback_and_forward_again(place: Pat
         views = []
         for n in range(2):
             site.source(f"edition {n}")
-            session.run(session.trigger("demo"))
-            session.operation("promote", "demo", reason="an edition")
-            session.settle()
+            run_trigger(session, new_trigger(session, "demo"))
+            run_operation(session, "promote", "demo", reason="an edition")
+            settle_session(session)
             views.append(view())
         first, second = views
         assert first != second
-        session.operation("rollback", "demo", reason="wrong")
-        session.settle()
+        run_operation(session, "rollback", "demo", reason="wrong")
+        settle_session(session)
         assert view() == first
         newest = session.state.refs.at("processed/demo")
-        session.operation("rollback", "demo", {"to": newest}, reason="right after all")
-        session.settle()
+        run_operation(session, "rollback", "demo", {"to": newest}, reason="right after all")
+        settle_session(session)
         assert view() == second
-        session.operation("rollback", "demo", {"to": "nothing"}, reason="withdrawn")
-        session.settle()
+        run_operation(session, "rollback", "demo", {"to": "nothing"}, reason="withdrawn")
+        settle_session(session)
         assert view() == {"kfm://ref/published/demo": (None, True)}
         assert session.untold == []
         holds(known, runs_of(session))
@@ -155,11 +158,11 @@ def test_both_graphs_answer_alike(place: Path, known: Neo4jServer, count: int) -
         for n in range(count):
             name = rng.choice(("demo", "other"))
             site.source(f"edition {rng.randrange(count)}", name)  # sometimes one that was there before
-            session.run(session.trigger(name))
+            run_trigger(session, new_trigger(session, name))
             if n % 3 == 2 and session.state.refs.at(f"processed/{name}"):
-                session.operation("promote", name, reason="an edition")
+                run_operation(session, "promote", name, reason="an edition")
         (site.folder / "other.csv").write_text("no header\n" * 3)
-        session.settle()
+        settle_session(session)
         assert session.untold == []
         runs = runs_of(session)
         holds(known, runs)

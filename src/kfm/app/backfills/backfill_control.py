@@ -7,6 +7,10 @@ from itertools import islice
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
+from kfm.app.core.datasets import dataset_config, dataset_updater
+from kfm.app.core.run_ports import run_ports
+from kfm.app.runs.run_control import run_operation
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.clock import parse_instant
 from kfm.config.backfill_files import Backfill, declared
 from kfm.errors import BadInput, Conflict, Refused
@@ -64,9 +68,9 @@ def plan(session: Session, backfill: Backfill) -> Planned:
     from kfm.app.runs.due_schedules import schedules_of
 
     resolved, said = session.resolved, backfill.said
-    updater = session.updater(backfill.dataset)
+    updater = dataset_updater(session, backfill.dataset)
     first = next(backfill.partitions(), None)
-    session.trigger(backfill.dataset, partition=first or "")  # whatever is wrong with the updater is told here
+    new_trigger(session, backfill.dataset, partition=first or "")  # whatever is wrong with the updater is told here
     last = next(iter(session.state.refs.history(f"backfill/{backfill.id}", reverse=True, limit=1)), None)
     header = BackfillPlan(
         backfill=backfill.id,
@@ -75,14 +79,14 @@ def plan(session: Session, backfill: Backfill) -> Planned:
         updater=updater.id,
         updater_version=updater.version,
         code_hash=updater.code_hash,
-        config_hash=session.dataset(backfill.dataset).digest(),
+        config_hash=dataset_config(session, backfill.dataset).digest(),
         kind=said.partitions.kind,
         which=said.which,
         downstream=said.downstream,
         after=sorted(each.id for each in schedules_of(resolved) if backfill.dataset in each.after),
-        pool=said.pool or session.dataset(backfill.dataset).pool,
+        pool=said.pool or dataset_config(session, backfill.dataset).pool,
         gates=policies_of(resolved).digest,
-        label_epoch=session.ports(backfill.dataset).epoch,
+        label_epoch=run_ports(session, backfill.dataset).epoch,
         counts={},
         total=0,
         chunks=[],
@@ -183,7 +187,7 @@ def start(
     if not found.runs:
         return found, None
     params = {"backfill": backfill.id, "to": found.digest}
-    return found, session.operation("backfill", backfill.dataset, params, actor=actor, reason=reason)
+    return found, run_operation(session, "backfill", backfill.dataset, params, actor=actor, reason=reason)
 
 
 def cancel(session: Session, id: str, *, actor: str, reason: str) -> Receipt:
@@ -191,8 +195,8 @@ def cancel(session: Session, id: str, *, actor: str, reason: str) -> Receipt:
     from kfm.app.backfills.backfill_worker import Telling
 
     board = under_way(session, id)
-    receipt = session.operation(
-        "backfill", board.plan.dataset, {"backfill": id, "to": "nothing"}, actor=actor, reason=reason
+    receipt = run_operation(
+        session, "backfill", board.plan.dataset, {"backfill": id, "to": "nothing"}, actor=actor, reason=reason
     )
     if receipt.status == "SUCCESS":
         board.end(receipt.run_id, Telling(session, board.plan))

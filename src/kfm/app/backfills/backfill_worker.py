@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from kfm.app.core.datasets import dataset_config, dataset_updater
 from kfm.app.runs.auto_promotion import promoted
+from kfm.app.runs.run_control import resume_runs, run_trigger
+from kfm.app.runs.trigger_request import new_trigger, trigger_updater
 from kfm.clock import rfc3339
 from kfm.errors import Broken, Conflict, Frozen, Full, KfmError, PlanDrift
 from kfm.model.backfill_plan import FAILED, BackfillPlan, Flight
@@ -51,7 +54,9 @@ class Telling:
 
         for schedule in schedules_of(session.resolved):
             if schedule.id in plan.after and not is_paused(session.state, schedule):
-                asked = session.trigger(schedule.dataset, kind="event", actor="kfm backfill", window=schedule.window)
+                asked = new_trigger(
+                    session, schedule.dataset, kind="event", actor="kfm backfill", window=schedule.window
+                )
                 self._asked.append(asked)
 
     def __call__(self, partition: str) -> list[Trigger]:
@@ -142,8 +147,8 @@ class Worker:
         session = self._session
         self.busy = True
         try:
-            receipt = self._taken_up(trigger) or session.run(
-                trigger, session.updater_of(trigger), patient=self._patient
+            receipt = self._taken_up(trigger) or run_trigger(
+                session, trigger, trigger_updater(session, trigger), patient=self._patient
             )
         except Broken:
             raise
@@ -153,7 +158,7 @@ class Worker:
         except Conflict as problem:  # another has it, or has ended it: what came of it is noted by whoever looks next
             self._board.give_back(position)
             self._conflicts += 1
-            if self._conflicts == CONFLICTS or session.updater(trigger.dataset).lease_by != "partition":
+            if self._conflicts == CONFLICTS or dataset_updater(session, trigger.dataset).lease_by != "partition":
                 self.stopped = problem.message
             return None
         except KfmError as problem:
@@ -173,7 +178,7 @@ class Worker:
         """The unfinished run of it, if there is one."""
         for run in self._session.state.runs.unfinished(trigger.dataset):
             if run.trigger.trigger_id == trigger.trigger_id:
-                return next(iter(self._session.resume(run.run_id)), None)
+                return next(iter(resume_runs(self._session, run.run_id)), None)
         return None
 
     def _note(self, position: int, receipt: Receipt) -> bool:
@@ -186,7 +191,7 @@ class Worker:
 def _begun(session: Session, board: BackfillProgress) -> Trigger:
     """What each partition is asked for with, by whom and why: as whoever started it said, whoever works it off."""
     plan = board.plan
-    updater, now = session.updater(plan.dataset), session.dataset(plan.dataset).digest()
+    updater, now = dataset_updater(session, plan.dataset), dataset_config(session, plan.dataset).digest()
     if (updater.id, updater.version, updater.code_hash, now) != (
         plan.updater,
         plan.updater_version,
@@ -199,7 +204,7 @@ def _begun(session: Session, board: BackfillProgress) -> Trigger:
         )
     moved = next(iter(session.state.refs.history(board.ref, reverse=True, limit=1)))
     reason = f"backfill {plan.backfill}" + (f": {moved.reason}" if moved.reason else "")
-    asked = session.trigger(plan.dataset, actor=moved.actor, reason=reason)
+    asked = new_trigger(session, plan.dataset, actor=moved.actor, reason=reason)
     return replace(asked, correlation_id=f"backfill.{plan.backfill}.{plan.n}", pool=plan.pool, low=True)
 
 

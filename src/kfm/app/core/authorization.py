@@ -11,7 +11,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from kfm.app.core.keyring import Installed, in_force, now
+from kfm.app.core.keyring import in_force, now
+from kfm.app.core.labels_in_force import check_untouched, labels_in_force, read_bytes
+from kfm.app.core.session import Session
+from kfm.app.core.signed_policies import current
 from kfm.clock import parse_instant
 from kfm.crypto.approvals import Request, decide, not_counted
 from kfm.crypto.change_request import MAY_COME, Order, identified, read_order
@@ -31,7 +34,7 @@ from kfm.operations.ref_moves import NOTHING
 MATTER = ("action", "dataset", "custodian", "subject", "records", "before", "after", "params")
 
 
-def warrant(session: Installed, op: str, trigger: Trigger, moves: list[RefMove]) -> Warrant:
+def warrant(session: Session, op: str, trigger: Trigger, moves: list[RefMove]) -> Warrant:
     """Denied unless the keys in force let it be done."""
     if op in PREVIEWED:  # they move nothing that is public
         return Warrant()
@@ -63,7 +66,7 @@ def warrant(session: Installed, op: str, trigger: Trigger, moves: list[RefMove])
     )
 
 
-def matter(session: Installed, op: str, trigger: Trigger, move: RefMove) -> Request:
+def matter(session: Session, op: str, trigger: Trigger, move: RefMove) -> Request:
     """What would be done, as a request has it; nobody asks for it yet."""
     if op in RULED:
         return _ruled(session, op, trigger, move)
@@ -85,20 +88,21 @@ def matter(session: Installed, op: str, trigger: Trigger, move: RefMove) -> Requ
     )
 
 
-def _ruled(session: Installed, op: str, trigger: Trigger, move: RefMove) -> Request:
+def _ruled(session: Session, op: str, trigger: Trigger, move: RefMove) -> Request:
     """A change of rules, weighed as they are now: bound to the file that it was made from, too."""
-    from kfm.app.core import labels_in_force, signed_policies
+    from kfm.app.core.label_change import weigh as weigh_labels
+    from kfm.app.core.mask_change import weigh as weigh_rule
 
     params = {"ref": move.ref}
     if op == "labels":
         params["file"] = trigger.params.get("file", "")
-        labels_in_force.check_untouched(session, params["file"])
-        found = labels_in_force.weigh(session, labels_in_force.read_bytes(session.objects.read(move.after)))
+        check_untouched(session, params["file"])
+        found = weigh_labels(session, read_bytes(session.objects.read(move.after)))
         action, whose = found.action, found.custodians
     else:
-        if digest(signed_policies.current(session, move.ref)) != move.after:
+        if digest(current(session, move.ref)) != move.after:
             raise Denied("it was changed since this was signed", hint="look at it, and ask anew", rule="rules.changed")
-        action, whose = signed_policies.weigh(session, move.ref, move.before)
+        action, whose = weigh_rule(session, move.ref, move.before)
     return Request(
         id="",
         action=action,
@@ -115,7 +119,7 @@ def _ruled(session: Installed, op: str, trigger: Trigger, move: RefMove) -> Requ
     )
 
 
-def custodians(session: Installed, dataset: str, move: RefMove) -> list[str]:
+def custodians(session: Session, dataset: str, move: RefMove) -> list[str]:
     """Who has a say in a version: of whatever it was made of, of the one it takes the place of, and whoever the labels
     of today name, should they have been written since."""
     try:
@@ -130,12 +134,10 @@ def custodians(session: Installed, dataset: str, move: RefMove) -> list[str]:
     return sorted({name for each in standings if each is not None for name in each.custodians})
 
 
-def labelled(session: Installed, dataset: str) -> Standing | None:
+def labelled(session: Session, dataset: str) -> Standing | None:
     """What the file of labels says of a dataset and all its sources; None if there is no such file."""
     if not session.resolved.config.labels and not session.state.refs.at(LABELS):
         return None
-    from kfm.app.core.labels_in_force import labels_in_force
-
     declared = session.resolved.config.datasets.get(dataset)
     addresses = [source.known_as for source in declared.sources.values()] if declared is not None else []
     labels, today = labels_in_force(session), now(session)[:10]
@@ -149,7 +151,7 @@ def is_about(order: Order, wanted: Request) -> bool:
     return all(getattr(order.request, name) == getattr(wanted, name) for name in MATTER)
 
 
-def orders(session: Installed) -> Iterator[Order]:
+def orders(session: Session) -> Iterator[Order]:
     """All there are, as they stand now."""
     with session.state.reading():  # one look: another may sign meanwhile
         found = [read_order(body) for _, body in session.state.orders.all()]
@@ -159,7 +161,7 @@ def orders(session: Installed) -> Iterator[Order]:
     yield from found
 
 
-def approval(session: Installed, dataset: str, subject: str) -> tuple[list[str], int] | None:
+def approval(session: Session, dataset: str, subject: str) -> tuple[list[str], int] | None:
     """Who approved that exactly this version is published, and when the last of them did; none: nobody who may. What
     was used since was approved."""
     keys = in_force(session)
@@ -178,7 +180,7 @@ def approval(session: Installed, dataset: str, subject: str) -> tuple[list[str],
     return None
 
 
-def signed_since(session: Installed, dataset: str, subject: str, since: str) -> bool:
+def signed_since(session: Session, dataset: str, subject: str, since: str) -> bool:
     """Did all who must sign after this moment that exactly this version is published?"""
     keys = in_force(session)
     every = [*([session.offered] if session.offered is not None else []), *orders(session)]
@@ -191,21 +193,21 @@ def signed_since(session: Installed, dataset: str, subject: str, since: str) -> 
     return False
 
 
-def _orders_for(session: Installed, wanted: Request) -> Iterator[Order]:
+def _orders_for(session: Session, wanted: Request) -> Iterator[Order]:
     """What was signed right now first, then what others signed before and nobody used."""
     if session.offered is not None and is_about(session.offered, wanted):
         yield session.offered
     yield from (each for each in orders(session) if each.state == "open" and is_about(each, wanted))
 
 
-def _lowering(session: Installed, using: Warrant, move: RefMove) -> Warrant:
+def _lowering(session: Session, using: Warrant, move: RefMove) -> Warrant:
     """By what was signed, what the state has learned may be believed otherwise."""
-    from kfm.app.core.labels_in_force import read_bytes, weigh
+    from kfm.app.core.label_change import weigh
 
     return msgspec.structs.replace(using, lowered=weigh(session, read_bytes(session.objects.read(move.after))).lowered)
 
 
-def _using(session: Installed, order: Order, keys: Keys) -> Warrant:
+def _using(session: Session, order: Order, keys: Keys) -> Warrant:
     used = order.became("used")
     ref = ORDERS + order.request.id
     before = "" if order is session.offered else order.digest
@@ -218,7 +220,7 @@ def _using(session: Installed, order: Order, keys: Keys) -> Warrant:
     )
 
 
-def _listing(session: Installed, trigger: Trigger, move: RefMove) -> Warrant:
+def _listing(session: Session, trigger: Trigger, move: RefMove) -> Warrant:
     """The next key list, signed by all who must."""
     current = in_force(session)
     file = session.objects.read(trigger.params.get("file", ""))
@@ -228,7 +230,7 @@ def _listing(session: Installed, trigger: Trigger, move: RefMove) -> Warrant:
     return Warrant()
 
 
-def _signing(session: Installed, op: str, keys: Keys | None, move: RefMove) -> Warrant:
+def _signing(session: Session, op: str, keys: Keys | None, move: RefMove) -> Warrant:
     """A new order, or an old one with one signature more, or at its end."""
     if keys is None:
         raise Denied("there is no key list to sign by", hint="make one: `kfm keys new --person NAME --role admin`")

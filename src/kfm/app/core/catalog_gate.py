@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from kfm.app.core.keyring import Installed
+from kfm.app.core.session import Session
 from kfm.clock import rfc3339
 from kfm.delivery.public_runs import entry_of
 from kfm.errors import Corrupt, KfmError, Unavailable
@@ -38,7 +38,7 @@ class Fault(NamedTuple):
     reason: str
 
 
-def held_against(session: Installed, decision: Decision, move: RefMove, now_ms: int) -> Decision:
+def held_against(session: Session, decision: Decision, move: RefMove, now_ms: int) -> Decision:
     """A yes as it was, or a no with what stands against it."""
     found = faults(session, move, now_ms)
     if not found:
@@ -48,7 +48,7 @@ def held_against(session: Installed, decision: Decision, move: RefMove, now_ms: 
     )
 
 
-def faults(session: Installed, move: RefMove, now_ms: int) -> list[Fault]:
+def faults(session: Session, move: RefMove, now_ms: int) -> list[Fault]:
     """What stands against the move, of either kind the first few."""
     dataset = move.ref.partition("/")[2]
     found = list(islice(_graph(session, (dataset, move.after)), MOST))
@@ -57,14 +57,14 @@ def faults(session: Installed, move: RefMove, now_ms: int) -> list[Fault]:
     return found
 
 
-def rules_asked(session: Installed) -> dict[str, str]:
+def rules_asked(session: Session) -> dict[str, str]:
     return {**CATALOG, **GRAPH} if session.resolved.config.catalog else GRAPH
 
 
 # -- the catalog
 
 
-def _catalog(session: Installed, move: RefMove, now_ms: int) -> Iterator[Fault]:
+def _catalog(session: Session, move: RefMove, now_ms: int) -> Iterator[Fault]:
     try:
         yield from _documents(session, move, now_ms)
     except Unavailable as problem:
@@ -75,7 +75,7 @@ def _catalog(session: Installed, move: RefMove, now_ms: int) -> Iterator[Fault]:
         yield Fault("catalog.schema", f"catalog: what it would say cannot be made ({type(problem).__name__})")
 
 
-def _documents(session: Installed, move: RefMove, now_ms: int) -> Iterator[Fault]:
+def _documents(session: Session, move: RefMove, now_ms: int) -> Iterator[Fault]:
     """Each that the move would write, held against the schemas it names; and its links against what would be there."""
     from kfm.app.core.catalog_validation import check, inside
     from kfm.app.core.catalogs import foretold
@@ -120,7 +120,7 @@ def _joined(path: str, href: str) -> str:
 # -- the graph
 
 
-def _graph(session: Installed, start: Version) -> Iterator[Fault]:
+def _graph(session: Session, start: Version) -> Iterator[Fault]:
     """All that a version was made of, back to what was read from outside: each thing once, the way to it remembered."""
     way: list[tuple[Version, Iterator[Version | Fault]]] = [(start, _made_of(session, start))]
     on_the_way, met = {start}, {start}
@@ -139,7 +139,7 @@ def _graph(session: Installed, start: Version) -> Iterator[Fault]:
             way.append((one, _made_of(session, one)))
 
 
-def _made_of(session: Installed, version: Version) -> Iterator[Version | Fault]:
+def _made_of(session: Session, version: Version) -> Iterator[Version | Fault]:
     """The versions that went into one, by every run that made it; and what is not as the receipts say."""
     dataset, digest = version
     state = session.state
@@ -161,7 +161,7 @@ def _made_of(session: Installed, version: Version) -> Iterator[Version | Fault]:
                 yield read
 
 
-def _entry(session: Installed, run_id: str) -> LedgerEntry | None:
+def _entry(session: Session, run_id: str) -> LedgerEntry | None:
     try:
         return entry_of(session.state, run_id)
     except Corrupt:

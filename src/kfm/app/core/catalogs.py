@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from kfm.app.core.sink_context import Session, lock_of
+from kfm.app.core.backends import sink_lock
+from kfm.app.core.datasets import public_retention
+from kfm.app.core.session import Session
 from kfm.delivery.catalog_content import Catalogued, Changes, roots
 from kfm.delivery.catalog_follower import CATALOG, CatalogLetters
 from kfm.delivery.followers import Follower, taking_turns
@@ -25,7 +28,9 @@ AT_ONCE = 20_000  # files that are synced together
 
 def catalog_follower(session: Session) -> Follower:
     letters = _letters(session)
-    return Follower(CatalogFolder(_folder(session)), letters, lock_of(session, CATALOG), AT_ONCE, letters.note)
+    return Follower(
+        CatalogFolder(_folder(session)), letters, sink_lock(session.resolved, CATALOG), AT_ONCE, letters.note
+    )
 
 
 def _folder(session: Session, folder: str = "") -> str:
@@ -38,7 +43,9 @@ def _folder(session: Session, folder: str = "") -> str:
 
 
 def _letters(session: Session, folder: str = "") -> CatalogLetters:
-    return CatalogLetters(session.state, session.objects, _places(session, _folder(session, folder)), session.retention)
+    return CatalogLetters(
+        session.state, session.objects, _places(session, _folder(session, folder)), partial(public_retention, session)
+    )
 
 
 def letters_of(session: Session) -> CatalogLetters:

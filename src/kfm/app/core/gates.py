@@ -18,7 +18,7 @@ from kfm.model.records import Decision, RefMove, Standing
 from kfm.model.zone_requests import Asking, StepUp
 
 if TYPE_CHECKING:
-    from kfm.app.core.keyring import Installed
+    from kfm.app.core.session import Session
     from kfm.policy.decision import Decider
     from kfm.policy.policy_bundle import Policies
     from kfm.policy.question_builder import Evidence
@@ -28,7 +28,7 @@ class Gates:
     """Of one dataset. The policies and their engine are loaded when something is first asked, and by nothing else."""
 
     def __init__(
-        self, resolved: Resolved, dataset: str, declared: Mapping[str, Any], session: Installed | None = None
+        self, resolved: Resolved, dataset: str, declared: Mapping[str, Any], session: Session | None = None
     ) -> None:
         self._resolved = resolved
         self._session = session  # whose key list and orders say who approved

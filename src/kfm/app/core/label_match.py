@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from kfm.app.core.protection_files import is_configured, labels_of
+from kfm.app.core.labels_in_force import labels_in_force, read_bytes
+from kfm.app.core.protection_files import NO_LABELS, is_configured, labels_of
 from kfm.engine.run_context import SIGNED
 from kfm.errors import BadInput, Corrupt
 from kfm.model.labels import Label, Labels
 from kfm.model.names import is_digest
 from kfm.model.records import Trigger
+from kfm.parsing import documents
 
 if TYPE_CHECKING:
-    from kfm.app.core.keyring import Installed
+    from kfm.app.core.session import Session
     from kfm.config import Resolved
     from kfm.config.source_settings import SourceConfig
 
@@ -36,7 +38,7 @@ class Masked(NamedTuple):
     source: SourceConfig
 
 
-def check(session: Installed, unready: BadInput | None, op: str, trigger: Trigger) -> None:
+def check(session: Session, unready: BadInput | None, op: str, trigger: Trigger) -> None:
     """BadInput unless masks and labels fit together, or this only takes away or closes. `unready`: what kept the rules
     about protected data from being read when the run was handed them."""
     if op in _ALWAYS or (op in ("rollback", "backfill") and trigger.params.get("to") == "nothing"):
@@ -51,23 +53,21 @@ def check(session: Installed, unready: BadInput | None, op: str, trigger: Trigge
         raise unready
 
 
-def check_all(session: Installed, labels: Labels | None = None) -> None:
+def check_all(session: Session, labels: Labels | None = None) -> None:
     """BadInput unless masks and labels, or the labels to come, fit together."""
     for problem in problems(session, labels):
         raise problem
 
 
-def are_right(session: Installed) -> bool:
+def are_right(session: Session) -> bool:
     return not any(True for _ in problems(session))
 
 
-def problems(session: Installed, labels: Labels | None = None) -> Iterator[BadInput]:
+def problems(session: Session, labels: Labels | None = None) -> Iterator[BadInput]:
     """Everything that does not fit, each with its cure."""
     global _last_right
     if not is_configured(session.resolved):
         return
-    from kfm.app.core.labels_in_force import labels_in_force
-
     masked = _masked(session.resolved)
     try:
         holding = labels if labels is not None else labels_in_force(session)
@@ -90,33 +90,29 @@ def problems(session: Installed, labels: Labels | None = None) -> Iterator[BadIn
         _last_right = asked
 
 
-def _to_come(session: Installed, trigger: Trigger) -> Labels | None:
+def _to_come(session: Session, trigger: Trigger) -> Labels | None:
     """The labels that somebody brings into force, if more is seen by them than before."""
-    from kfm.app.core.labels_in_force import read_bytes, weigh
-
     to = trigger.params.get("to", "")
     if not is_digest(to) or not session.objects.has(to):
         return None
+    from kfm.app.core.label_change import weigh
+
     after = read_bytes(session.objects.read(to))
     return after if weigh(session, after).action != "label.tighten" else None
 
 
-def _is_coarser(session: Installed, trigger: Trigger) -> bool:
-    from kfm.app.core.signed_policies import weigh
-
+def _is_coarser(session: Session, trigger: Trigger) -> bool:
     ref = trigger.params.get("ref", "")
+    from kfm.app.core.mask_change import weigh
+
     return weigh(session, ref, session.state.refs.at(ref)).action == "mask.coarsen"
 
 
-def _written(session: Installed) -> Labels:
+def _written(session: Session) -> Labels:
     """What somebody wrote; what was signed before and is written no more can match nothing without harm."""
     resolved = session.resolved
     if not resolved.is_proposal:
         return labels_of(resolved)
-    from kfm.app.core.labels_in_force import read_bytes
-    from kfm.app.core.protection_files import NO_LABELS
-    from kfm.parsing import documents
-
     if not resolved.proposed:
         return NO_LABELS
     with open(resolved.proposed, "rb") as file:
@@ -136,7 +132,7 @@ def _masked(resolved: Resolved) -> list[Masked]:
 # -- what matches what
 
 
-def _is_labelled(session: Installed, each: Masked, labels: Labels) -> bool:
+def _is_labelled(session: Session, each: Masked, labels: Labels) -> bool:
     """By its dataset or its address; by its bytes only if it can have no others."""
     from kfm.engine.protected.source_classification import is_on
 
@@ -144,7 +140,7 @@ def _is_labelled(session: Installed, each: Masked, labels: Labels) -> bool:
     return any(is_on(label, each.dataset, uri, session.resolved.tree, bytes_) for label in labels.labels)
 
 
-def _on_nothing(session: Installed, labels: Labels) -> list[int]:
+def _on_nothing(session: Session, labels: Labels) -> list[int]:
     """Labels on a dataset or an address that kfm.yml does not name and the state never knew. Bytes and records may
     come yet."""
     from kfm.engine.protected.source_classification import address, addresses
@@ -165,7 +161,7 @@ def _on_nothing(session: Installed, labels: Labels) -> list[int]:
     return [index for index in lost if not _was_known(session, labels.labels[index])]
 
 
-def _was_known(session: Installed, label: Label) -> bool:
+def _was_known(session: Session, label: Label) -> bool:
     state = session.state
     if label.of.dataset:
         return any(
@@ -193,7 +189,7 @@ def _unreadable(masked: list[Masked], problem: BadInput) -> BadInput:
     )
 
 
-def _without_label(session: Installed, each: Masked, written: Labels) -> BadInput:
+def _without_label(session: Session, each: Masked, written: Labels) -> BadInput:
     file, address = session.resolved.config.labels, each.source.known_as
     what = f"source {each.name} of dataset {each.dataset} has a mask and no label"
     if not file:
@@ -216,7 +212,7 @@ def _without_label(session: Installed, each: Masked, written: Labels) -> BadInpu
     )
 
 
-def _matches_nothing(session: Installed, labels: Labels, index: int) -> BadInput:
+def _matches_nothing(session: Session, labels: Labels, index: int) -> BadInput:
     ((kind, value),) = labels.labels[index].of.given().items()
     datasets = session.resolved.config.datasets
     sources = [(name, one.known_as) for each in datasets.values() for name, one in each.sources.items()]
@@ -246,7 +242,7 @@ def _line(each: Masked) -> str:
     )
 
 
-def _at(session: Installed, labels: Labels, index: int) -> str:
+def _at(session: Session, labels: Labels, index: int) -> str:
     """File and line of a label; of one that does not lie in the file, whose it would be."""
     from kfm.app.core.label_file import File
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kfm.app.core.sink_context import Session, lock_of
+from kfm.app.core.backends import sink_lock
+from kfm.app.core.session import Session
 from kfm.errors import BadInput, KfmError
 
 if TYPE_CHECKING:
@@ -25,13 +26,15 @@ def followers(session: Session) -> Iterator[Follower]:
     if session.resolved.config.graph:
         from kfm.app.core.graph_sink import graph_follower
 
-        yield graph_follower(session.resolved, session.state, session.objects, lock_of(session, "graph"))
+        yield graph_follower(session.resolved, session.state, session.objects, sink_lock(session.resolved, "graph"))
     if session.resolved.config.openlineage.file or session.resolved.config.openlineage.url:
         from functools import partial
 
         from kfm.app.core.openlineage_sink import openlineage_followers
 
-        yield from openlineage_followers(session.resolved, session.state, session.objects, partial(lock_of, session))
+        yield from openlineage_followers(
+            session.resolved, session.state, session.objects, partial(sink_lock, session.resolved)
+        )
 
 
 def tell_sinks(session: Session, *, again: bool = False, only: str = "") -> list[KfmError]:

@@ -6,8 +6,11 @@ What a page should be is what was told of it last: so it is the same as long as 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
-from kfm.app.core.sink_context import Session, lock_of
+from kfm.app.core.backends import sink_lock
+from kfm.app.core.datasets import public_retention
+from kfm.app.core.session import Session
 from kfm.delivery.followers import Follower, taking_turns
 from kfm.delivery.pages_follower import PAGES, PageLetters, front, path_of
 from kfm.model.keys import digest
@@ -22,7 +25,7 @@ class PublicPages(CatalogFolder):
 
 def pages_follower(session: Session) -> Follower:
     letters = _letters(session)
-    return Follower(_sink(session), letters, lock_of(session, PAGES), note=letters.note)
+    return Follower(_sink(session), letters, sink_lock(session.resolved, PAGES), note=letters.note)
 
 
 def _sink(session: Session) -> PublicPages:
@@ -30,7 +33,7 @@ def _sink(session: Session) -> PublicPages:
 
 
 def _letters(session: Session) -> PageLetters:
-    return PageLetters(session.state, session.objects, session.retention)
+    return PageLetters(session.state, session.objects, partial(public_retention, session))
 
 
 def expected_page(session: Session, dataset: str) -> dict[str, str]:

@@ -1,11 +1,11 @@
-"""Pools over an open house: a run takes a slot before it looks at its sources, waits for one if it must, and gives it
-back whatever becomes of it."""
+"""Pools of an installation: a run takes a slot before it reads its sources, waits for one if it must, and gives it back
+however it ends."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from kfm.clock import parse_instant, rfc3339
 from kfm.engine import heartbeat
@@ -19,28 +19,12 @@ from kfm.scheduling.pool_slots import Claim, PoolStatus, SlotRequest, leave, poo
 from kfm.store.process_identity import is_held, this_process
 
 if TYPE_CHECKING:
-    from kfm.app.core.backends import Mode
-    from kfm.clock import Clock
-    from kfm.config import Config
-    from kfm.model.ports import Log, State
+    from kfm.app.core.session import Session
 
 PAUSE_S = 0.2  # between two looks of somebody who waits
 
 
-class Pooled(Protocol):
-    """What is needed of an open house."""
-
-    config: Config
-    mode: Mode
-    clock: Clock
-    log: Log
-    progress: Callable[[str, int, int], None]
-
-    @property
-    def state(self) -> State: ...
-
-
-def pool_of(session: Pooled, trigger: Trigger) -> str:
+def pool_of(session: Session, trigger: Trigger) -> str:
     """Whose slot a run of it takes; empty: none. One that is no longer declared limits nothing."""
     pools = session.config.pools
     if not pools or session.mode != "write" or trigger.kind == "operation":
@@ -51,7 +35,7 @@ def pool_of(session: Pooled, trigger: Trigger) -> str:
 
 
 @contextmanager
-def slot(session: Pooled, trigger: Trigger, ports: Ports, unfinished: Run | None, *, patient: bool) -> Iterator[Ports]:
+def slot(session: Session, trigger: Trigger, ports: Ports, unfinished: Run | None, *, patient: bool) -> Iterator[Ports]:
     """The world of a run that has its slot, if it needs one. Not `patient`: Full where it would have to wait; its place
     is kept for as long as it comes back."""
     pool = pool_of(session, trigger)
@@ -82,7 +66,7 @@ def slot(session: Pooled, trigger: Trigger, ports: Ports, unfinished: Run | None
             session.state.leases.release(taken)
 
 
-def _asking(session: Pooled, pool: str, trigger: Trigger, unfinished: Run | None) -> SlotRequest:
+def _asking(session: Session, pool: str, trigger: Trigger, unfinished: Run | None) -> SlotRequest:
     if trigger.updater_id == "pool":
         raise BadInput("an updater cannot be called pool where there are pools", hint="give it another id")
     key = trigger.trigger_id or (unfinished.run_id if unfinished is not None else "")
@@ -98,7 +82,7 @@ def _asking(session: Pooled, pool: str, trigger: Trigger, unfinished: Run | None
 
 
 def _wait(
-    session: Pooled, asked: SlotRequest, trigger: Trigger, unfinished: Run | None, ports: Ports, *, patient: bool
+    session: Session, asked: SlotRequest, trigger: Trigger, unfinished: Run | None, ports: Ports, *, patient: bool
 ) -> Lease | None:
     """A slot; None: the run was cancelled while it waited, and only ends."""
     lease_ms, waits = ports.settings.lease_ms, False
@@ -120,7 +104,7 @@ def _wait(
     return lease
 
 
-def check_wanted(session: Pooled, trigger: Trigger, unfinished: Run | None) -> None:
+def check_wanted(session: Session, trigger: Trigger, unfinished: Run | None) -> None:
     """Is the unfinished run, or the trigger that was kept, still to be done?"""
     if unfinished is not None:
         now = session.state.runs.get(unfinished.run_id)
@@ -131,18 +115,18 @@ def check_wanted(session: Pooled, trigger: Trigger, unfinished: Run | None) -> N
         raise Conflict("another worker has ended this work meanwhile", hint="nothing is left to do")
 
 
-def _is_cancelled(session: Pooled, unfinished: Run | None) -> bool:
+def _is_cancelled(session: Session, unfinished: Run | None) -> bool:
     if unfinished is None:
         return False
     return session.state.refs.at(f"switch/run/{unfinished.run_id}") not in ("", "open")
 
 
-def claims(session: Pooled, pool: str) -> PoolStatus:
+def claims(session: Session, pool: str) -> PoolStatus:
     """As it is now, whoever of those in it has died meanwhile."""
     return pool_status(session.state.leases.below(f"pool/{pool}"), session.clock.now_ms(), is_held)
 
 
-def shown(session: Pooled, pools: Sequence[str]) -> list[Pool]:
+def shown(session: Session, pools: Sequence[str]) -> list[Pool]:
     now_ms = session.clock.now_ms()
     found = []
     for name in pools:
@@ -172,7 +156,7 @@ def _told(claim: Claim, now_ms: int) -> PoolClaim:
     )
 
 
-def waits(session: Pooled) -> dict[str, list[tuple[int, int]]]:
+def waits(session: Session) -> dict[str, list[tuple[int, int]]]:
     """By dataset, from when to when what is at work or waits had to wait for a slot."""
     found: dict[str, list[tuple[int, int]]] = {}
     for name in session.config.pools:

@@ -1,4 +1,8 @@
-"""Labels, masking policies and custodians' keys of an installation: read here, strictly, and nowhere else."""
+"""Reads labels, masking policies and custodians' keys of an installation, strictly. No other module reads them.
+
+With the keys that are at hand, callers who may read it get encrypted data decrypted. What is published is read from
+`session.objects`, which decrypts nothing.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +14,14 @@ from kfm.config import Resolved
 from kfm.errors import BadInput
 from kfm.model.labels import Labels, read_labels
 from kfm.model.operation_target import LABELS
-from kfm.model.ports import State
+from kfm.model.ports import Objects, State
 from kfm.parsing import documents
 from kfm.parsing.documents import Document
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kfm.app.core.session import Session
     from kfm.crypto.custodian_key import CustodianKey
     from kfm.engine.protected.protection import Protection
     from kfm.model.masks import MaskingPolicy
@@ -28,7 +33,7 @@ _last_read: dict[str, tuple[tuple[object, ...], Labels]] = {}
 
 
 def is_configured(resolved: Resolved) -> bool:
-    """Does kfm.yml speak of protected data at all? Asked by every run, and gone through once."""
+    """Return whether kfm.yml says anything about protected data. Every run asks, so the answer is kept."""
     global _last_asked
     config = resolved.config
     if _last_asked[0] is not config:
@@ -38,7 +43,7 @@ def is_configured(resolved: Resolved) -> bool:
 
 
 def is_needed(resolved: Resolved, state: State) -> bool:
-    """Is anything protected here, by what kfm.yml says, by what was signed, or by what was ever learned?"""
+    """Return whether anything is protected here: by kfm.yml, by signed labels, or by what the state remembers."""
     if is_configured(resolved):
         return True
     with state.reading():
@@ -52,7 +57,7 @@ def protection_of(
     may_be_handled: Callable[[], None],
     unsigned: frozenset[str] = frozenset(),
 ) -> Protection:
-    """What a run of this dataset knows, as the files say now."""
+    """Return the rules about protected data for a run of this dataset, as the files say now."""
     from kfm.engine.protected.protection import Protection
 
     return Protection(
@@ -65,7 +70,7 @@ def protection_of(
 
 
 def labels_of(resolved: Resolved) -> Labels:
-    """As the file says now; read again only if it is another one, as it is asked for with every dataset."""
+    """Return the labels of the file. It is read again only if it changed, because every dataset needs it."""
     path = resolved.config.labels
     if not path:
         return NO_LABELS
@@ -81,7 +86,7 @@ def labels_of(resolved: Resolved) -> Labels:
 
 
 def custodians_of(resolved: Resolved) -> Protection:
-    """Only the keys, for whoever opens what is sealed."""
+    """Return only the keys, for a caller who decrypts."""
     from kfm.engine.protected.protection import Protection
 
     return Protection(
@@ -90,8 +95,29 @@ def custodians_of(resolved: Resolved) -> Protection:
     )
 
 
+def custodian_key_with(session: Session, key_id: str) -> CustodianKey | None:
+    """Return the custodian's key of this id; None if it is not at hand."""
+    if session.custodians is None:
+        session.custodians = custodians_of(session.resolved)
+    return session.custodians.with_id(key_id)
+
+
+def readable_objects(session: Session) -> Objects:
+    """Return the objects for a caller who may read them: encrypted ones are decrypted with the keys at hand."""
+    from kfm.engine.protected.encrypted_objects import OpeningObjects
+
+    return OpeningObjects(session.objects, partial(custodian_key_with, session))
+
+
+def readable_row(session: Session, body: bytes) -> bytes:
+    """Return a row of the state for a caller who may read it: decrypted if it is encrypted."""
+    from kfm.engine.protected.encrypted_objects import plain
+
+    return plain(body, partial(custodian_key_with, session))
+
+
 def policies_of(resolved: Resolved, dataset: str) -> dict[str, MaskingPolicy]:
-    """The masking policies of its sources, by their names."""
+    """Return the masking policies of a dataset's sources, by the names of the sources."""
     declared = resolved.config.datasets.get(dataset)
     masked = {name: source.mask for name, source in (declared.sources if declared else {}).items() if source.mask}
     if not masked:
@@ -104,7 +130,7 @@ def policies_of(resolved: Resolved, dataset: str) -> dict[str, MaskingPolicy]:
 
 
 def custodian_key(resolved: Resolved, name: str) -> CustodianKey:
-    """The key, read from where kfm.yml says it lies; BadInput if nothing is there, or something that is no key."""
+    """Return the key of a custodian, from where kfm.yml says it lies. BadInput if there is none, or no valid key."""
     from kfm.crypto.custodian_key import CustodianKey
 
     found = resolved.config.custodians.get(name)

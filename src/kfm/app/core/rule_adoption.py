@@ -1,21 +1,115 @@
-"""Takes labels and masking policies into force that were written or signed but not yet adopted."""
+"""Takes labels and policies into force that were written or signed and are not in force yet.
+
+Under a key list the first run takes the file of labels, the masking policies and the installation's policies as they
+are. From then on they open only by signatures. Each adoption is an operation of its own, with a receipt.
+
+The file of labels and its ref change one after the other: the next file is written next to it first, and takes its name
+once the ref has moved.
+"""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from kfm.app.core import signed_policies
+from kfm.app.core.keyring import in_force
 from kfm.app.core.label_match import are_right
-from kfm.app.core.labels_in_force import finish, take_first
+from kfm.app.core.labels_in_force import file_of
+from kfm.app.core.run_ports import run_ports
+from kfm.app.core.signed_policies import MASKS, POLICY
+from kfm.engine.run import run
+from kfm.engine.stage_results import Warrant
+from kfm.errors import KfmError
+from kfm.fsio import REAL, failing_as_storage
+from kfm.model.keys import digest
+from kfm.model.operation_target import LABELS
+from kfm.operations.rule_operations import RULED
+from kfm.scheduling.triggers import operation_trigger
 
 if TYPE_CHECKING:
-    from kfm.app.core.keyring import Installed
+    from kfm.app.core.session import Session
+
+ACTOR = "kfm"
 
 
-def adopt_rules(session: Installed, dataset: str) -> None:
-    """Before a run: finish an adoption that was interrupted, then adopt rules that were never in force."""
+def adopt_rules(session: Session, dataset: str) -> None:
+    """Before a run: finish an adoption that was interrupted, then adopt the rules that were never in force. The session
+    keeps the receipts of what was adopted."""
     finish(session)
-    if session.resolved.is_proposal or not are_right(session):  # nobody agreed to a proposal; a slip is not adopted
+    if session.resolved.is_proposal or not are_right(session):  # only agreed rules, and only such without a mistake
         return
-    take_first(session)
-    signed_policies.take_first(session, dataset)
+    _adopt_labels(session)
+    _adopt_policies(session, dataset)
+
+
+def _adopt_labels(session: Session) -> None:
+    """Take the labels into force as they are when they are first used under a key list."""
+    if (
+        not session.resolved.config.labels
+        or session.state.refs.at(LABELS)
+        or session.mode != "write"
+        or in_force(session) is None
+    ):
+        return
+    body = file_of(session)
+    if body:
+        params = {"ref": LABELS, "to": session.objects.put(body), "file": digest(body)}
+        _adopt(session, "labels", "labels", params, "the labels as they are first used", "labels.untaken")
+
+
+def _adopt_policies(session: Session, dataset: str) -> None:
+    """Take each policy into force as it is when it is first used under a key list."""
+    declared = session.resolved.config.datasets.get(dataset)
+    sources = declared.sources if declared is not None else {}
+    refs = [("mask", f"{MASKS}{dataset}/{name}") for name, source in sources.items() if source.mask]
+    refs += [("policy", POLICY)] if session.resolved.config.policy.folder else []
+    missing = [(op, ref) for op, ref in refs if not session.state.refs.at(ref)]
+    if session.mode != "write" or not missing or in_force(session) is None:
+        return
+    for op, ref in missing:
+        params = {"ref": ref, "to": session.objects.put(signed_policies.current(session, ref))}
+        _adopt(session, op, dataset, params, "as it is first used", "rules.untaken")
+
+
+def _adopt(session: Session, op: str, dataset: str, params: dict[str, str], reason: str, failed: str) -> None:
+    updater = RULED[op]()
+    trigger = operation_trigger(updater, dataset, params, session.clock, actor=ACTOR, reason=reason)
+    ports = msgspec.structs.replace(run_ports(session, dataset), authority=lambda *_about: Warrant())
+    try:
+        receipt = run(trigger, updater, ports)
+    except KfmError as problem:  # another worker adopts it just now, or the next run does
+        session.log.event(failed, error=problem)
+        return
+    if receipt.status == "SUCCESS":
+        session.adopted.append(receipt)
+
+
+def finish(session: Session) -> None:
+    """Give the next file of labels its name if its ref has moved and a crash came in between. A file that a person has
+    changed meanwhile stays."""
+    at = session.state.refs.at(LABELS)
+    if (
+        session.mode != "write"
+        or not at
+        or not session.resolved.config.labels
+        or not os.path.lexists(next_label_file(session, at))
+    ):
+        return
+    last = next(iter(session.state.refs.history(LABELS, reverse=True, limit=1)))
+    made = session.state.runs.get(last.run_id)
+    path = os.path.realpath(session.resolved.at(session.resolved.config.labels))
+    untouched = made is not None and made.trigger.params.get("file") == digest(file_of(session))
+    with failing_as_storage("writing the labels"):
+        if untouched:
+            REAL.replace(next_label_file(session, at), path)
+        else:
+            REAL.unlink(next_label_file(session, at))
+        REAL.sync_dir(os.path.dirname(path))
+
+
+def next_label_file(session: Session, at: str) -> str:
+    """Return where the labels of this digest wait until the ref names them."""
+    return f"{os.path.realpath(session.resolved.at(session.resolved.config.labels))}.{at.removeprefix('sha256:')[:16]}"

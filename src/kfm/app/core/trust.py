@@ -9,9 +9,11 @@ from kfm.clock import rfc3339
 from kfm.errors import Denied
 
 if TYPE_CHECKING:
-    from kfm.app.core.keyring import Installed
+    from kfm.clock import Clock
+    from kfm.config import Resolved
     from kfm.crypto.key_list import Keys
     from kfm.crypto.signatures import Signer
+    from kfm.model.ports import State
 
 Purpose = Literal["checkpoint", "attest"]
 
@@ -25,7 +27,7 @@ class Trusted(NamedTuple):
 
 
 def given(public: str) -> Trusted:
-    """A public key as somebody typed it: 32 bytes in hex."""
+    """Return the public key that a caller typed: 32 bytes in hex."""
     from kfm.crypto.signatures import check_public
 
     try:
@@ -36,19 +38,21 @@ def given(public: str) -> Trusted:
 
 
 class Trust:
-    """What an installation signs with and believes. Keys are read when they are needed, and libraries then."""
+    """The keys an installation signs with and believes. A key, and the library for it, is read when it is needed."""
 
-    def __init__(self, session: Installed) -> None:
-        self._session = session
+    def __init__(self, resolved: Resolved, state: State, clock: Clock) -> None:
+        self._resolved = resolved
+        self._state = state
+        self._clock = clock
 
     def key_list(self) -> Keys | None:
-        """The list in force; None where none was ever made."""
-        from kfm.app.core.keyring import in_force
+        """Return the list in force; None if the installation never had one."""
+        from kfm.app.core.key_list_file import key_list_in_force
 
-        return in_force(self._session)
+        return key_list_in_force(self._resolved, self._state)
 
     def believed(self, purpose: Purpose) -> Trusted:
-        """Those of the list, or else the key that signs here, which nobody but the settings vouches for."""
+        """Return the keys of the list; without a list, the key that signs here, for which only the settings vouch."""
         keys = self.key_list()
         if keys is not None:
             listed = [key for key in keys.listed.keys if key.purpose == purpose]
@@ -58,13 +62,13 @@ class Trust:
         return Trusted([self._read(reference).public] if reference else [], [], vouched=False)
 
     def signer(self, purpose: Purpose) -> Signer | None:
-        """The key that signs, if the settings name one; Denied if the key list does not let it."""
+        """Return the key that signs, if the settings name one. Denied if the key list does not list it for this."""
         reference = self.reference(purpose)
         if not reference:
             return None
         signer = self._read(reference)
         keys = self.key_list()
-        if keys is not None and keys.live(signer.key_id, purpose, rfc3339(self._session.clock.now_ms())) is None:
+        if keys is not None and keys.live(signer.key_id, purpose, rfc3339(self._clock.now_ms())) is None:
             raise Denied(
                 f"the key of {reference} is not in the key list for this, or no longer",
                 hint=f"have a key for `{purpose}` put into it: `kfm keys`",
@@ -73,13 +77,13 @@ class Trust:
         return signer
 
     def reference(self, purpose: Purpose) -> str:
-        config = self._session.resolved.config
+        config = self._resolved.config
         return config.ledger.sign_with if purpose == "checkpoint" else config.attest.sign_with
 
     def _read(self, reference: str) -> Signer:
         from kfm.crypto.signatures import Signer
 
-        return Signer(self._session.resolved.secret(reference, os.environ))
+        return Signer(self._resolved.secret(reference, os.environ))
 
 
 class LedgerNotary:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 
 from kfm.app.backfills.backfill_worker import Backfills
+from kfm.app.core.datasets import dataset_config
 from kfm.app.core.session import Session
 from kfm.app.daemon.leader_election import Turn
 from kfm.app.daemon.source_watch import Watch
@@ -67,7 +68,7 @@ class Upkeep:
 
     def lend(self, session: Session) -> None:
         """What authors wrote is loaded once."""
-        session._updaters = self._session._updaters
+        session.updaters = self._session.updaters
 
     def _told(self, about: str, problem: KfmError) -> None:
         """That another has the work just now is no failure to one that looks again."""
@@ -246,7 +247,7 @@ def _is_polled(session: Session) -> Callable[[str, str], bool]:
     scheduled = {each.dataset for each in schedules if each.on != "event" and not each.implied}
 
     def polled(dataset: str, source: str) -> bool:
-        return dataset not in scheduled or session.dataset(dataset).sources[source].poll_s is not None
+        return dataset not in scheduled or dataset_config(session, dataset).sources[source].poll_s is not None
 
     return polled
 

@@ -7,9 +7,13 @@ from functools import partial
 
 import msgspec
 
+from kfm.app.core.datasets import dataset_config
+from kfm.app.core.run_ports import run_ports
 from kfm.app.core.session import Session
 from kfm.app.runs.auto_promotion import following, left
 from kfm.app.runs.event_schedules import asked_by, note_event
+from kfm.app.runs.run_control import fetch_source, resume_runs, run_trigger
+from kfm.app.runs.trigger_request import trigger_updater
 from kfm.clock import parse_instant
 from kfm.engine.receipt_stage import merge
 from kfm.errors import Broken, Full, KfmError, Refused
@@ -67,8 +71,8 @@ class Watch:
 
     def _sources(self, datasets: Sequence[str]) -> Iterator[tuple[str, FetchRequest, int]]:
         for name in datasets:
-            declared = self._session.dataset(name).sources
-            for source_name, (request, _) in self._session.ports(name).sources.items():
+            declared = dataset_config(self._session, name).sources
+            for source_name, (request, _) in run_ports(self._session, name).sources.items():
                 own = declared[source_name].poll_s
                 interval = self._session.config.watch.poll_s if own is None else own
                 if interval and self._polled(name, source_name):
@@ -93,7 +97,7 @@ class Watch:
                 return
             self.busy = True
             try:
-                yield from self._followed(self._session.resume(run_id, tell, patient=False))
+                yield from self._followed(resume_runs(self._session, run_id, tell, patient=False))
             except Refused as problem:  # another worker ended it meanwhile
                 self._session.log.event("run.ended", error=problem)
             self.busy = False
@@ -106,7 +110,7 @@ class Watch:
         session = self._session
         request = msgspec.structs.replace(poll.request, now_ms=session.clock.now_ms())
         try:
-            fetched = session.fetch(request, poll.datasets[0])
+            fetched = fetch_source(session, request, poll.datasets[0])
         except Broken:
             raise
         except KfmError as problem:
@@ -154,7 +158,7 @@ class Watch:
             first, rest = group[0], group[1:]
             try:
                 self.busy = True
-                receipt = session.run(first, session.updater_of(first), patient=False)
+                receipt = run_trigger(session, first, trigger_updater(session, first), patient=False)
             except Broken:
                 raise
             except Full:  # its trigger waits on, and its place is kept
@@ -178,7 +182,7 @@ class Watch:
             meant = (first.window, first.partition)
             same = [each for each in rest if (each.window, each.partition) == meant and not overrides_of(each)]
             for each in same:
-                merged = merge(each, receipt, session.updater_of(each), session.ports(dataset))
+                merged = merge(each, receipt, trigger_updater(session, each), run_ports(session, dataset))
                 if merged is not None:
                     yield merged
             group = [each for each in rest if each not in same]

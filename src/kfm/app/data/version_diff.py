@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kfm.app.core.protection_files import readable_objects
 from kfm.app.data.row_diff import RowDifference, compared, nothing
 from kfm.app.data.row_reader import Unknown, rows_of
 from kfm.app.runs.visibility import Openness
@@ -178,7 +179,7 @@ def compare(
     by = _keys(session, key, before.dataset, after.dataset)
     listed: list[KeyChange] = []
     left = limit
-    for change in changes(session.readable, before.version, after.version):
+    for change in changes(readable_objects(session), before.version, after.version):
         each = _with_rows(session, change, by, left) if may_look else KeyChange(change=change, why=_why(level, look))
         listed.append(each)
         left -= len(each.rows.shown) if each.rows is not None else 0
@@ -232,7 +233,10 @@ def _why(level: Level, look: bool) -> str:
 
 def _with_rows(session: Session, change: Change, by: Callable[[str], tuple[str, ...]], limit: int) -> KeyChange:
     try:
-        sides = [rows_of(session.readable, side) if side is not None else nothing for side in (change.old, change.new)]
+        sides = [
+            rows_of(readable_objects(session), side) if side is not None else nothing
+            for side in (change.old, change.new)
+        ]
         return KeyChange(change=change, rows=compared(sides[0], sides[1], by("/".join(change.key)), limit))
     except Unknown as problem:
         return KeyChange(change=change, why=problem.message)

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kfm import DISTRIBUTION
+from kfm.app.core.protection_files import readable_objects
 from kfm.app.runs.queries import entries_of, exact_key, find_entry, find_version
 from kfm.app.runs.resolve import find_thing
 from kfm.app.stewards.protected_tables import Columns, columns_in, records_of, table_of
@@ -66,7 +67,7 @@ def find(session: Session, what: str, key: str | tuple[str, ...] = "", version: 
         raise BadInput(f"{printable(what)} is nothing that can be read", hint="name a dataset, a version or an object")
     if key:
         raise BadInput(f"{printable(what)} has no entries", hint="leave the key out")
-    plain = ManifestEntry(key=(), digest=thing.digest, size=session.readable.size(thing.digest), media_type="")
+    plain = ManifestEntry(key=(), digest=thing.digest, size=readable_objects(session).size(thing.digest), media_type="")
     return Found("", thing.ref, thing.digest, (plain,))
 
 
@@ -79,7 +80,7 @@ def _version(session: Session, dataset: str, ref: str, version: str, key: str | 
 
 
 def _must_be_there(session: Session, digest: str, what: str) -> None:
-    if not session.readable.has(digest):
+    if not readable_objects(session).has(digest):
         raise Corrupt(
             f"{what} is gone: its bytes are not in the store",
             hint="restore the objects from a backup; `kfm doctor --deep` names all that is missing",
@@ -89,7 +90,7 @@ def _must_be_there(session: Session, digest: str, what: str) -> None:
 def bytes_of(session: Session, found: Found, entry: ManifestEntry) -> bytes:
     """All of it, checked against its digest, or none."""
     _must_be_there(session, entry.digest, f"an object of {found.name} ({entry.digest[:19]})")
-    return session.readable.read(entry.digest)
+    return readable_objects(session).read(entry.digest)
 
 
 def only(found: Found) -> ManifestEntry:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kfm.app.core.actor import default_actor
 from kfm.app.core.backends import folders, place_verdicts
+from kfm.app.core.datasets import dataset_names, dataset_updater
 from kfm.app.core.gates import Gates
-from kfm.app.core.session import Session, load
+from kfm.app.core.protection_files import readable_objects
+from kfm.app.core.run_ports import run_ports
+from kfm.app.core.session import Session, load, open_tables, session_on
+from kfm.app.runs.trigger_request import default_actor
 from kfm.app.stewards.public_repair import compare_all, published_datasets
 from kfm.config import Resolved
 from kfm.engine.code_changes import code_changed
@@ -29,7 +32,7 @@ def diagnose(resolved: Resolved, *, deep: bool = False) -> list[Verdict]:
     if not all(verdict.ok for verdict in found if not verdict.check.endswith((".filesystem", ".updater"))):
         return found
     found += catalog_verdicts(resolved)
-    session = Session(resolved, "write")
+    session = session_on(resolved, "write", open_tables(resolved, "write"))
     try:
         settings = getattr(session.tables, "settings", None)
         if settings is not None:
@@ -119,11 +122,11 @@ def sink_verdicts(session: Session) -> list[Verdict]:
 def code_verdicts(session: Session) -> list[Verdict]:
     """Is the code, or the declaration, what made the version there is now? No failure: it may give the same."""
     found = []
-    for name in session.datasets():
+    for name in dataset_names(session):
         if not session.state.refs.at(f"processed/{name}"):
             continue
         try:
-            updater = session.updater(name)
+            updater = dataset_updater(session, name)
         except KfmError:  # told by its own verdict
             continue
         changed = code_changed(session.state, updater, name)
@@ -156,7 +159,7 @@ def published_verdicts(session: Session, *, unfit: bool = False) -> list[Verdict
     for ref, version in session.state.refs.all("published/"):
         name = ref.partition("/")[2]
         move = RefMove(ref=ref, before=version, after=version)
-        gates = Gates(session.resolved, name, session.ports(name).metadata, session)
+        gates = Gates(session.resolved, name, run_ports(session, name).metadata, session)
         try:
             decision = gates.published(session.state, session.objects, move, asking=asking, read=False)
         except BadInput as problem:
@@ -207,7 +210,7 @@ def verify_everything(session: Session) -> list[Verdict]:
     check_rows = getattr(session.tables, "verify", None)
     rows = check_rows() if check_rows is not None else 0
     wrong = differences(session.state)
-    report = verify(session.state, session.objects, session.readable)
+    report = verify(session.state, session.objects, readable_objects(session))
     check_objects = getattr(session.objects, "verify", None)
     stored = check_objects() if check_objects is not None else report.objects
     return [

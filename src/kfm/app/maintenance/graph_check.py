@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
+from kfm.app.core.backends import sink_lock
 from kfm.app.core.graph_sink import graph_follower, graph_sink, statements
-from kfm.app.core.sink_context import Session, lock_of
+from kfm.app.core.session import Session
 from kfm.delivery.followers import Follower, taking_turns
 from kfm.delivery.public_runs import public_run
 from kfm.model.outbox_messages import Letter
@@ -119,7 +120,9 @@ def _rows(assets: Sequence[Asset]) -> list[dict[str, str]]:
 
 def repair(session: Session) -> None:
     """Takes back what is not as it was told, and tells it again. Whoever dies in between leaves what is found again."""
-    follower = graph_follower(session.resolved, session.state, session.objects, lock_of(session, GraphSink.name))
+    follower = graph_follower(
+        session.resolved, session.state, session.objects, sink_lock(session.resolved, GraphSink.name)
+    )
     with taking_turns(follower, session.clock):
         wrong = compare(session)
         if wrong:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kfm.app.core.datasets import dataset_config
 from kfm.app.runs.due_schedules import shown
 from kfm.app.runs.freshness import freshness
 from kfm.clock import parse_instant, rfc3339
@@ -81,7 +82,7 @@ def _freshness(session: Session) -> Iterator[Metric]:
     yield Metric("kfm_freshness_age_minutes", "gauge", "age of what is public", sorted(ages, key=str))
     deltas = []
     for each in told:
-        said = session.dataset(each.dataset).freshness
+        said = dataset_config(session, each.dataset).freshness
         if said is not None and each.age_min is not None:
             most = length_ms(said.max_age) if said.max_age else None
             delta = each.late_min if most is None else each.age_min - most // MINUTE_MS
@@ -109,7 +110,7 @@ def _artifacts(session: Session) -> Iterator[Metric]:
         if version is None:
             continue
         uris.append(({"dataset": name, "uri": f"kfm://dataset/{name}#{digest}"}, 1.0))
-        if session.dataset(name).metadata().get("sensitivity") == "public":  # of anything else no size is told
+        if dataset_config(session, name).metadata().get("sensitivity") == "public":  # of anything else no size is told
             sizes.append(({"dataset": name}, float(version.size)))
     yield Metric("kfm_artifact_size_bytes", "gauge", "size of the present version", sizes)
     yield Metric("kfm_artifact_uri", "gauge", "the present version, by its address", uris)

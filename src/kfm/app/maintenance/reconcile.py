@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
+from kfm.app.core.protection_files import readable_objects
 from kfm.app.core.session import Session
+from kfm.app.runs.settlement import settle_session
 from kfm.app.stewards.public_repair import check_all, published_datasets, repair_all
 from kfm.errors import Denied, KfmError
 from kfm.model import manifests
@@ -88,10 +90,10 @@ def _storage(session: Session) -> Iterator[Drift]:
         if session.state.ledger.version(dataset, version) is None:
             yield Drift(place="storage", dataset=dataset, what="missing", about=f"record of {version}")
         try:
-            for name in manifests.parts(session.readable, version):
+            for name in manifests.parts(readable_objects(session), version):
                 if not session.objects.has(name):
                     yield Drift(place="storage", dataset=dataset, what="missing", about=name)
-            for entry in manifests.entries(session.readable, version):
+            for entry in manifests.entries(readable_objects(session), version):
                 if not session.objects.has(entry.digest):
                     yield Drift(place="storage", dataset=dataset, what="missing", about=entry.digest)
         except Denied:  # its custodian's key is not at hand: what it consists of is for those who have it to compare
@@ -119,7 +121,7 @@ def repair(session: Session) -> tuple[list[Drift], list[Drift], list[tuple[str, 
             session.tables.put_many("lineage", undrawn)
     problems: list[tuple[str, KfmError]] = []
     try:
-        session.settle(again=True)
+        settle_session(session, again=True)
     except KfmError as problem:
         if not session.undelivered:
             raise

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from kfm.app.core.datasets import dataset_names
 from kfm.app.maintenance.doctor import at_a_glance
 from kfm.app.runs.freshness import check_targets, judged
 from kfm.app.runs.queries import held_sources, worker
@@ -85,7 +86,7 @@ def status(session: Session, datasets: Sequence[str] = ()) -> Status:
     check_targets(session.resolved)
     with session.state.reading():
         look = _Look(session)
-        found = [look.at(name) for name in datasets or session.datasets()]
+        found = [look.at(name) for name in datasets or dataset_names(session)]
         checks = at_a_glance(session)
         wanted = [*_urgent(found, checks), *_asked(session), *_later(found, look.everything_frozen), *_clock(session)]
     return Status(

@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kfm import config
+from kfm.app.core.datasets import dataset_config, dataset_updater
 from kfm.app.previews.git_branches import Repository
+from kfm.app.runs.run_control import run_operation, run_trigger
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.config import DatasetConfig, Resolved
 from kfm.errors import BadInput, Corrupt, Moved, Refused, Sovereignty
 from kfm.model.canonical import canonical
@@ -190,7 +193,7 @@ def building(proposal: Proposal, *, reason: str, actor: str) -> list[Request]:
 
     def request(name: str) -> Request:
         def do(session: Session, _tell: Tell) -> list[Receipt]:
-            return [session.run(_trigger(session, proposal, name, reason, actor))]
+            return [run_trigger(session, _trigger(session, proposal, name, reason, actor))]
 
         return Request(name, do)
 
@@ -200,7 +203,7 @@ def building(proposal: Proposal, *, reason: str, actor: str) -> list[Request]:
 def _trigger(session: Session, proposal: Proposal, name: str, reason: str, actor: str) -> Trigger:
     """Builds of other commits are other work; one that was killed is taken up, and one that is out of date ends."""
     base = proposal.bases[name] = session.state.refs.at(f"processed/{name}")
-    built_from = [session.dataset(name).digest(), session.updater(name).code_hash, base]
+    built_from = [dataset_config(session, name).digest(), dataset_updater(session, name).code_hash, base]
     params = {"preview": proposal.slug, "build": digest(canonical(built_from))[7:39]}
     stale = [
         run
@@ -208,7 +211,7 @@ def _trigger(session: Session, proposal: Proposal, name: str, reason: str, actor
         if preview_of(run.trigger) == proposal.slug and run.trigger.params != params
     ]
     said = reason or f"preview of {proposal.branch}"
-    trigger = session.trigger(name, abandon=bool(stale), reason=said, actor=actor)
+    trigger = new_trigger(session, name, abandon=bool(stale), reason=said, actor=actor)
     return msgspec.structs.replace(trigger, params=params)
 
 
@@ -228,7 +231,7 @@ def write_down(
     at = session.objects.put(canonical(found))
     params = {"branch": proposal.slug, "to": at}
     why = f"preview of {proposal.branch} at {proposal.commit[:12]}"
-    receipt = session.operation("preview", "preview", params, reason=why, actor=actor)
+    receipt = run_operation(session, "preview", "preview", params, reason=why, actor=actor)
     if receipt.status == "SUCCESS":
         kept = {each.dataset for each in found.datasets}
         rest = [ref for ref in below(session, proposal.slug) if ref != "record" and ref.split("/")[1] not in kept]
@@ -250,8 +253,8 @@ def _previewed(session: Session, proposal: Proposal, receipt: Receipt) -> Previe
         base=state.refs.at(f"processed/{name}"),
         published=state.refs.at(f"published/{name}"),
         updater_version=receipt.updater_version,
-        config_hash=session.dataset(name).digest(),
-        code_hash=session.updater(name).code_hash,
+        config_hash=dataset_config(session, name).digest(),
+        code_hash=dataset_updater(session, name).code_hash,
         inputs=tuple(PreviewInput(uri=item.id, digest=item.checksum) for item in receipt.inputs),
         problems=() if good else tuple(note.code for note in receipt.errors) or (receipt.outcome,),
     )
@@ -291,4 +294,4 @@ def below(session: Session, name: str) -> list[str]:
 def sweep(session: Session, name: str, refs: list[str], *, reason: str, actor: str = "") -> Receipt:
     """In one transaction, the record last in name only: all go together, or none."""
     params = {"branch": name, "refs": " ".join(sorted(refs))}
-    return session.operation("sweep", "preview", params, reason=reason, actor=actor)
+    return run_operation(session, "sweep", "preview", params, reason=reason, actor=actor)

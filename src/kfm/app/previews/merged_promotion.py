@@ -10,8 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from kfm.app.core.datasets import dataset_updater
+from kfm.app.core.protection_files import readable_objects
+from kfm.app.core.run_ports import run_ports
 from kfm.app.previews.branch_previews import below, sweep
 from kfm.app.previews.git_branches import Repository
+from kfm.app.runs.run_control import run_operation
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.errors import BadInput, KfmError, Refused
 from kfm.model.names import is_digest
 from kfm.model.preview_records import Preview, PreviewedDataset, slug
@@ -86,7 +91,7 @@ def _of(session: Session, each: PreviewedDataset) -> Iterator[Difference]:
         there = declared.digest() if declared is not None else ""
         yield other("declaration.changed", each.config_hash, there, "its declaration is another one after the merge")
         return
-    if (code := session.updater(name).code_hash) != each.code_hash:
+    if (code := dataset_updater(session, name).code_hash) != each.code_hash:
         yield other("code.changed", each.code_hash, code, "its code is another one after the merge")
         return
     processed, published = state.refs.at(f"processed/{name}"), state.refs.at(f"published/{name}")
@@ -104,7 +109,9 @@ def _sources(session: Session, each: PreviewedDataset) -> Iterator[Difference]:
     from kfm.engine.plan_preview import inputs_now
 
     try:
-        now = inputs_now(session.trigger(each.dataset), session.updater(each.dataset), session.ports(each.dataset))
+        now = inputs_now(
+            new_trigger(session, each.dataset), dataset_updater(session, each.dataset), run_ports(session, each.dataset)
+        )
     except Refused as problem:  # a file that is gone; what does not answer just now is not another one
         yield Difference(
             rule="source.changed",
@@ -132,7 +139,7 @@ def _artifacts(session: Session, each: PreviewedDataset) -> Iterator[Difference]
     """Every byte of what is to be published: the gate reads them too, and this says which digest is meant."""
     from kfm.model import manifests
 
-    readable = session.readable
+    readable = readable_objects(session)
     try:
         session.objects.read(each.version)
         for digest in manifests.parts(readable, each.version):
@@ -184,7 +191,7 @@ def _promoted(
     if session.state.refs.at(f"processed/{each.dataset}") != each.version:
         inputs = str(len(each.inputs))
         taken = {"branch": name, "version": each.version, "base": each.base, "inputs": inputs}
-        yield session.operation("adopt", each.dataset, taken, reason=why, actor=actor)
+        yield run_operation(session, "adopt", each.dataset, taken, reason=why, actor=actor)
 
 
 def is_promoted(session: Session, preview: Preview) -> bool:

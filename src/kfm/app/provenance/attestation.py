@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kfm.app.core.attester import Attester
-from kfm.app.core.session import Session
+from kfm.app.core.session import Session, trust_of
 from kfm.app.core.trust import Trusted
 from kfm.errors import BadInput, Corrupt, KfmError
 from kfm.model import manifests
@@ -39,7 +39,7 @@ def attest(session: Session, dataset: str, version: str) -> list[str]:
     made = session.state.ledger.version(dataset, version)
     if made is None:
         raise BadInput(f"{dataset} has no version {version[:80]}", hint=f"see `kfm refs history processed/{dataset}`")
-    attester = Attester(session.trust, session.config.attest.builder)
+    attester = Attester(trust_of(session), session.config.attest.builder)
     found: list[str] = []
     with session.state.transaction() as tx:
         for receipt in _concerned(session, made):

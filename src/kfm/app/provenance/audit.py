@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from kfm.app.core.session import Session
+from kfm.app.core.classification import protection_for
+from kfm.app.core.session import Session, trust_of
 from kfm.app.core.trust import Trusted
 from kfm.app.runs.queries import find_run
 from kfm.crypto import merkle
@@ -94,7 +95,7 @@ def given_key(key: str) -> tuple[Trusted, list[Verifier]]:
 def verifiers(session: Session, key: str) -> tuple[Trusted, list[Verifier]]:
     if key:
         return given_key(key)
-    keys, origin = session.trust.believed("checkpoint"), session.config.ledger.origin
+    keys, origin = trust_of(session).believed("checkpoint"), session.config.ledger.origin
     return keys, [Verifier(origin, public) for public in keys.public] if origin else []
 
 
@@ -267,7 +268,7 @@ def export(session: Session) -> Iterator[bytes]:
 
 def export_key(session: Session) -> str:
     """What an auditor verifies with: the key in use, as they write it; empty if there is none."""
-    signer = session.trust.signer("checkpoint")
+    signer = trust_of(session).signer("checkpoint")
     return str(Verifier(session.config.ledger.origin, signer.public)) if signer is not None else ""
 
 
@@ -291,7 +292,7 @@ def _openings(session: Session, index: int) -> list[Any]:
         raise Refused(f"entry {index} commits to nothing that could be shown", hint="see its `governed`, if it has one")
     from kfm.crypto.encryption import opened, sealed_by
 
-    protection = session.protection(entry.dataset)
+    protection = protection_for(session, entry.dataset)
     key = protection.with_id(sealed_by(body)) if protection is not None else None
     if key is None:
         raise Denied(f"what entry {index} commits to is sealed", hint="this takes the custodian's key")

@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from kfm.app.core.session import Session, operations
+from kfm.app.core.datasets import dataset_updater
+from kfm.app.core.protection_files import readable_objects
+from kfm.app.core.run_ports import run_ports
+from kfm.app.core.session import Session, open_session
 from kfm.app.runs.resolve import find_thing
+from kfm.app.runs.trigger_request import operations
 from kfm.clock import rfc3339
 from kfm.engine.replay import again, rewind, went_out_from
 from kfm.errors import BadInput, Corrupt, Denied, KfmError, Refused
@@ -54,7 +58,7 @@ class Reproduced(Record, frozen=True):
 
 
 def reproduce(resolved: Resolved, text: str) -> Reproduced:
-    with Session(resolved, "dry") as session:
+    with open_session(resolved, mode="dry") as session:
         run = recorded_run(session, text)
         stored = list(_stored(session, run))
         updater, unloadable = _updater(session, run)
@@ -130,7 +134,7 @@ def _stored(session: Session, run: Run) -> Iterator[Divergence]:
 
 
 def _whole(session: Session, which: str, version: str) -> Iterator[Divergence]:
-    readable = session.readable
+    readable = readable_objects(session)
     try:
         named = [*manifests.parts(readable, version)]
         if which == "version":
@@ -165,7 +169,7 @@ def _updater(session: Session, run: Run) -> tuple[Updater | None, list[Divergenc
         said = f"kfm.yml names no dataset {run.dataset} any more"
         return None, [Divergence(what="configuration", name=run.dataset, message=said)]
     try:
-        return session.updater(run.dataset), []
+        return dataset_updater(session, run.dataset), []
     except KfmError as problem:
         return None, [Divergence(what="code", name=run.updater_id, message=problem.message)]
 
@@ -220,7 +224,7 @@ def _listing(body: bytes | None) -> dict[str, str]:
 def _again(session: Session, run: Run, updater: Updater) -> tuple[Receipt | None, list[Divergence]]:
     rewind(session.tables, session.state, run, rfc3339(session.clock.now_ms()))
     try:
-        receipt = again(run, updater, session.ports(run.dataset), session.readable)
+        receipt = again(run, updater, run_ports(session, run.dataset), readable_objects(session))
     except Denied:
         raise  # without its key nothing can be said
     except KfmError as problem:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
+from kfm.app.core.datasets import public_retention
 from kfm.app.provenance.explain import tell_of
 from kfm.app.runs.policy_checks import THEIRS
 from kfm.app.runs.policy_checks import explain as rules
@@ -350,7 +351,7 @@ def _of_version(session: Session, dataset: str, version: str) -> Iterator[Reason
     if version == published:
         return
     was = [move for move in moves if move.after == version]
-    if was and version in live_versions(moves, session.retention(dataset)):
+    if was and version in live_versions(moves, public_retention(session, dataset)):
         return
     if was:
         after = next((move for move in moves if move.n > was[-1].n), None)

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from kfm.app.core.run_ports import run_ports
+from kfm.app.runs.run_control import run_operation
 from kfm.errors import Broken, Busy, Conflict, Denied, Fenced, KfmError, Moved, Sovereignty
 from kfm.model.records import Decision, Receipt, RefEntry, RefMove, Standing
 
@@ -73,8 +75,8 @@ def promoted(
         check_plainly_public(session, dataset, made)
         check_not_denied(session, dataset, RefMove(ref=f"published/{dataset}", before=public, after=made))
         reason = f"promote: auto, after run {after}" if after else "promote: auto, left by an earlier command"
-        receipt = session.operation(
-            "promote", dataset, {"to": made, "before": public or NOTHING}, reason=reason, actor=ACTOR
+        receipt = run_operation(
+            session, "promote", dataset, {"to": made, "before": public or NOTHING}, reason=reason, actor=ACTOR
         )
     except Broken:
         raise
@@ -120,7 +122,7 @@ def check_not_denied(session: Session, dataset: str, move: RefMove) -> None:
         return
     from kfm.model.zone_requests import Asking
 
-    ports = session.ports(dataset)
+    ports = run_ports(session, dataset)
     asking = Asking(who=ACTOR, what="promote", when_ms=ports.clock.now_ms(), why="promote: auto")
     if receipt.config_hash != ports.config_hash:
         return

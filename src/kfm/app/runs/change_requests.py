@@ -14,6 +14,8 @@ import msgspec
 
 from kfm.app.core.authorization import asked_by, is_about, matter, may_be_done, orders
 from kfm.app.core.keyring import in_force, now, who
+from kfm.app.core.run_ports import run_ports
+from kfm.app.runs.run_control import run_operation
 from kfm.clock import parse_instant, rfc3339
 from kfm.crypto.approvals import Act, Kind, decide, sign_act
 from kfm.crypto.change_request import MAY_COME, Order
@@ -86,10 +88,10 @@ def _do(
     session: Session, operation: str, dataset: str, params: Mapping[str, str], *, reason: str, actor: str
 ) -> Receipt:
     if operation == "labels":
-        from kfm.app.core.labels_in_force import put
+        from kfm.app.runs.label_adoption import adopt_signed_labels
 
-        return put(session, dataset, dict(params), reason=reason, actor=actor)
-    return session.operation(operation, dataset, dict(params), reason=reason, actor=actor)
+        return adopt_signed_labels(session, dataset, dict(params), reason=reason, actor=actor)
+    return run_operation(session, operation, dataset, dict(params), reason=reason, actor=actor)
 
 
 def _asked(
@@ -103,7 +105,7 @@ def _asked(
     reason: str,
 ) -> Order | None:
     """The order that this would be; None if nothing would move, or if others have signed it already."""
-    from kfm.app.core.session import operations
+    from kfm.app.runs.trigger_request import operations
 
     at = now(session)
     updater = operations()[operation]()
@@ -111,7 +113,7 @@ def _asked(
     ref, target = updater.aim(trigger, _Looking(session))
     if ref.content_hash == target:
         return None
-    if (fits := session.ports(dataset).fits) is not None:  # before others are asked to sign it
+    if (fits := run_ports(session, dataset).fits) is not None:  # before others are asked to sign it
         fits(updater.op, trigger)
     wanted = matter(session, updater.op, trigger, RefMove(ref=ref.name, before=ref.content_hash, after=target))
     if any(may_be_done(each, keys, at) and is_about(each, wanted) for each in orders(session)):
@@ -152,7 +154,7 @@ def _keep(session: Session, op: str, order: Order, *, actor: str, reason: str, b
     """`before`: the order as it was when this was made of it. If another has signed since, it is made anew."""
     old = before.digest if before is not None else NOTHING
     params = {"ref": ORDERS + order.request.id, "before": old, "to": session.objects.put(order.body)}
-    return session.operation(op, order.request.dataset, params, actor=actor, reason=reason)
+    return run_operation(session, op, order.request.dataset, params, actor=actor, reason=reason)
 
 
 # -- what others do with it

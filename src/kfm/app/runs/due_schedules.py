@@ -10,6 +10,9 @@ from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
+from kfm.app.core.datasets import dataset_config, dataset_updater
+from kfm.app.runs.run_control import run_operation
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.clock import rfc3339
 from kfm.config.schedule_files import declared
 from kfm.config.upstream_datasets import circle_in, upstreams
@@ -130,7 +133,7 @@ def one(resolved: Resolved, id: str) -> Schedule:
 
 def ask(session: Session, schedule: Schedule, *, actor: str, reason: str) -> Trigger:
     """Ask for a run now, beside the ticks. Durable on return."""
-    asked = session.trigger(schedule.dataset, kind="manual", window=schedule.window, actor=actor, reason=reason)
+    asked = new_trigger(session, schedule.dataset, kind="manual", window=schedule.window, actor=actor, reason=reason)
     return keep(session.state, replace(asked, pool=schedule.pool))
 
 
@@ -274,7 +277,7 @@ class Ticker:
                 continue
             reason = f"schedule {schedule.id}: a newer instant came"
             try:
-                session.operation("freeze", schedule.dataset, {"scope": switch}, reason=reason, actor="kfm up")
+                run_operation(session, "freeze", schedule.dataset, {"scope": switch}, reason=reason, actor="kfm up")
                 session.log.event("run.cancelled", run_id=run_id, schedule=schedule.id)
             except KfmError as problem:  # it goes on, and the newer one waits for it
                 session.log.event("run.uncancelled", run_id=run_id, schedule=schedule.id, error=problem)
@@ -283,7 +286,7 @@ class Ticker:
         return self._next[0][0] if self._next else None
 
     def _asking(self, schedule: Schedule, _now_ms: int) -> Trigger:
-        asked = self._session.trigger(schedule.dataset, kind="schedule", actor="kfm up", window=schedule.window)
+        asked = new_trigger(self._session, schedule.dataset, kind="schedule", actor="kfm up", window=schedule.window)
         return replace(asked, pool=schedule.pool)
 
     def _mark(self, schedule: Schedule) -> str:
@@ -293,11 +296,11 @@ class Ticker:
         from kfm import __version__
 
         session, name = self._session, schedule.dataset
-        updater = session.updater(name)
+        updater = dataset_updater(session, name)
         said = {
             "code": updater.code_hash,
             "version": updater.version,
-            "declared": replace(session.dataset(name), schedule=None, freshness=None),
+            "declared": replace(dataset_config(session, name), schedule=None, freshness=None),
             "kfm": __version__,
             "python": python_version(),
         }

@@ -12,6 +12,8 @@ from weakref import WeakKeyDictionary
 from msgspec.structs import replace
 
 from kfm.app.runs.due_schedules import is_paused, schedules_of
+from kfm.app.runs.settlement import keep_ms
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.model.records import Trigger, TriggerKind
 from kfm.model.schedules import Schedule, Tick
 
@@ -33,14 +35,14 @@ def asked_by(session: Session, dataset: str, kind: TriggerKind, *, actor: str, r
     """What such a fact asks for; None: its schedule is held, and the event passes as an instant would."""
     schedule = on_events(session).get(dataset)
     if schedule is None:
-        return session.trigger(dataset, kind=kind, actor=actor, reason=reason)
+        return new_trigger(session, dataset, kind=kind, actor=actor, reason=reason)
     now_ms = session.clock.now_ms()
     begun = schedule.start_ms is None or now_ms >= schedule.start_ms
     if is_paused(session.state, schedule) or not begun or (schedule.end_ms is not None and now_ms > schedule.end_ms):
         session.log.event("event.passed", schedule=schedule.id)
         return None
     reason = f"schedule {schedule.id}, event: {reason}"
-    asked = session.trigger(dataset, kind="event", actor=actor, reason=reason, window=schedule.window)
+    asked = new_trigger(session, dataset, kind="event", actor=actor, reason=reason, window=schedule.window)
     return replace(asked, pool=schedule.pool)
 
 
@@ -52,4 +54,4 @@ def note_event(session: Session, tx: Tx, trigger: Trigger) -> None:
     now_ms, last = session.clock.now_ms(), session.state.ticks.last(schedule.id)
     at_ms = max(now_ms, last.at_ms + 1 if last is not None else 0)
     tick = Tick(schedule_id=schedule.id, at_ms=at_ms, claimed_ms=now_ms, why="event", trigger_id=trigger.trigger_id)
-    tx.ticks.keep(tick, forget_before_ms=now_ms - session.keep_ms)
+    tx.ticks.keep(tick, forget_before_ms=now_ms - keep_ms(session))

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
+from kfm.app.core.datasets import dataset_names
 from kfm.app.core.session import Session
 from kfm.app.runs.auto_promotion import following, left
+from kfm.app.runs.run_control import resume_runs, run_trigger
+from kfm.app.runs.settlement import settle_session
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.errors import Broken, Conflict, Frozen, KfmError
 from kfm.model.records import Effect, Receipt
 
@@ -86,7 +90,7 @@ def settle(session: Session, outcome: Outcome, audience: Audience, *, all_are_ou
     """Durable, and told to the outside. If only that fails, people must see what was done: again, it is undone."""
     audience.settles()
     try:
-        outcome.effects = session.settle(again=all_are_ours)
+        outcome.effects = settle_session(session, again=all_are_ours)
     except KfmError:
         if not session.undelivered:
             raise
@@ -130,7 +134,7 @@ def _kind_of(code: str) -> type[KfmError]:
 
 def running(dataset: str, **asked: Any) -> Request:
     """A run of a dataset."""
-    return Request(dataset, lambda session, _tell: [session.run(session.trigger(dataset, **asked))])
+    return Request(dataset, lambda session, _tell: [run_trigger(session, new_trigger(session, dataset, **asked))])
 
 
 def moving(operation: str, dataset: str, params: Mapping[str, str], **who: Any) -> Request:
@@ -145,10 +149,10 @@ def resuming(run_id: str = "") -> Request:
 
     def do(session: Session, tell: Tell) -> Iterator[Receipt]:
         if not run_id:
-            yield from session.resume(tell=tell)
-            yield from left(session, session.datasets(), tell)
+            yield from resume_runs(session, tell=tell)
+            yield from left(session, dataset_names(session), tell)
             return
-        for receipt in session.resume(run_id):
+        for receipt in resume_runs(session, run_id):
             yield receipt
             return
         raise Conflict(f"another worker has ended run {run_id} meanwhile", hint="see `kfm runs receipt`")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from kfm.app.core.datasets import dataset_config
 from kfm.app.runs.due_schedules import dependencies, schedules_of
 from kfm.clock import parse_instant, rfc3339
 from kfm.config.upstream_datasets import read_by
@@ -88,7 +89,7 @@ def freshness(session: Session, datasets: Sequence[str]) -> list[Freshness]:
 
     def late_above(name: str) -> list[str]:
         """Of what it reads, the versions themselves say since when there is something to make it of."""
-        read = {other for _, other, _ in read_by(session.dataset(name))}
+        read = {other for _, other, _ in read_by(dataset_config(session, name))}
         return [each for each in above.get(name, ()) if each not in read and is_late(each)]
 
     found = [_of(session, seen, name, now_ms, late_above(name), pooled.get(name, [])) for name in datasets]
@@ -96,7 +97,7 @@ def freshness(session: Session, datasets: Sequence[str]) -> list[Freshness]:
 
 
 def _of(session: Session, seen: _Seen, name: str, now_ms: int, late_above: list[str], pooled: list[Spell]) -> Freshness:
-    said = session.dataset(name).freshness
+    said = dataset_config(session, name).freshness
     target = (said.max_age or f"by {said.by}") if said is not None else ""
     current = seen.public.get(name) or seen.made.get(name)
     made = session.state.ledger.version(name, current) if current else None
@@ -179,7 +180,7 @@ def _read(
 ) -> list[Spell]:
     """Of a dataset that reads others: until one of them has another version there is nothing to make it of. Where it
     reads nothing else, a run that found nothing new says no more than that."""
-    declared = session.dataset(name)
+    declared = dataset_config(session, name)
     run = session.state.runs.get(made.validated_by or made.run_id)
     refs = {f"{said.zone}/{other}" for _, other, said in read_by(declared) if not said.version}
     if not refs or run is None:

@@ -8,9 +8,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from kfm.app.core.actor import default_actor
 from kfm.app.core.gates import Gates, policies_of
+from kfm.app.core.run_ports import run_ports
 from kfm.app.core.session import Session
+from kfm.app.runs.trigger_request import default_actor
 from kfm.config import Resolved
 from kfm.engine.zone_gates import BESIDE
 from kfm.errors import BadInput, Denied, Refused, Sovereignty
@@ -24,7 +25,7 @@ THEIRS = ("care.", "zone.sealed", "zone.usable", "fair.accessible")
 
 
 def gates_of(session: Session, dataset: str) -> Gates:
-    return Gates(session.resolved, dataset, session.ports(dataset).metadata, session)
+    return Gates(session.resolved, dataset, run_ports(session, dataset).metadata, session)
 
 
 def ask_all(session: Session, dataset: str, to: To, version: str = "") -> list[Decision]:
@@ -69,7 +70,7 @@ def explain(session: Session, dataset: str) -> list[Explained]:
     held_by = session.state.runs.get(version.validated_by or version.run_id)
     known = Known(version, ledger.receipt(version.run_id), held_by, ledger.telemetry(version.run_id))
     question = to_published(
-        known, session.ports(dataset).metadata, asking, counted(version), gates.evidence(asking.when_ms, digest)
+        known, run_ports(session, dataset).metadata, asking, counted(version), gates.evidence(asking.when_ms, digest)
     )
     decision = gates.decider().decide(question)
     found = explained(decision, "published", dataset, policies_of(session.resolved))

@@ -5,12 +5,17 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from kfm.app.core.datasets import dataset_updater
+from kfm.app.core.protection_files import readable_objects, readable_row
+from kfm.app.core.run_ports import run_ports
 from kfm.app.core.session import Session
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.errors import BadInput
 from kfm.model.keys import scopes
 from kfm.model.manifests import entries, find
@@ -48,8 +53,8 @@ def preview(session: Session, dataset: str, window: str = "", partition: str = "
     from kfm.engine.plan_preview import preview_plan
 
     name = dataset_id(dataset)
-    trigger = session.trigger(name, window=window, partition=partition)
-    return preview_plan(trigger, session.updater(name), session.ports(name))
+    trigger = new_trigger(session, name, window=window, partition=partition)
+    return preview_plan(trigger, dataset_updater(session, name), run_ports(session, name))
 
 
 def replan(session: Session, dataset: str, inputs: list[SourceRef], window: str = "", partition: str = "") -> str:
@@ -57,8 +62,8 @@ def replan(session: Session, dataset: str, inputs: list[SourceRef], window: str 
     from kfm.engine.plan_preview import plan_hash
 
     name = dataset_id(dataset)
-    trigger = session.trigger(name, window=window, partition=partition)
-    return plan_hash(trigger, session.updater(name), session.ports(name), inputs)
+    trigger = new_trigger(session, name, window=window, partition=partition)
+    return plan_hash(trigger, dataset_updater(session, name), run_ports(session, name), inputs)
 
 
 def find_run(session: Session, text: str) -> str:
@@ -129,7 +134,7 @@ def steps(session: Session, run: Run) -> Iterator[tuple[Step, str, str]]:
     decode = msgspec.json.Decoder(Step).decode_lines
     position = 0
     for n, body in enumerate(
-        map(session.plain, session.state.journal.plan_chunks(run.plan_hash) if run.plan_hash else ())
+        map(partial(readable_row, session), session.state.journal.plan_chunks(run.plan_hash) if run.plan_hash else ())
     ):
         for step in decode(body[body.index(b"\n") + 1 :] if n == 0 else body):
             if position in done or run.status == "COMMITTED":
@@ -164,14 +169,14 @@ def held_sources(session: Session, dataset: str, partition: str | None = None) -
         {**source, "source": part + source["source"]}
         for part, report in reports
         if report
-        for source in msgspec.json.decode(session.readable.read(report))["sources"]
+        for source in msgspec.json.decode(readable_objects(session).read(report))["sources"]
     ]
 
 
 def find_version(session: Session, text: str) -> tuple[str, bool]:
     """The digest that a ref or a digest means, and whether it is a version with entries or plain bytes."""
     if is_digest(text):
-        if not session.readable.has(text):
+        if not readable_objects(session).has(text):
             raise BadInput(f"there is no object {text}", hint="see `kfm refs list`")
         return text, False
     name = check_ref(text)
@@ -184,7 +189,7 @@ def find_version(session: Session, text: str) -> tuple[str, bool]:
 
 
 def entries_of(session: Session, version: str) -> Iterator[ManifestEntry]:
-    return entries(session.readable, version)
+    return entries(readable_objects(session), version)
 
 
 def find_entry(session: Session, version: str, text: str) -> ManifestEntry:
@@ -202,18 +207,18 @@ def _meant(session: Session, version: str, text: str) -> list[ManifestEntry]:
     """A key as it is listed: its parts joined by /, or as JSON, which leaves no doubt."""
     if text.startswith("["):
         try:
-            exact = find(session.readable, version, msgspec.json.decode(text, type=tuple[str, ...]))
+            exact = find(readable_objects(session), version, msgspec.json.decode(text, type=tuple[str, ...]))
         except msgspec.MsgspecError:
             exact = None
         if exact is not None:
             return [exact]
     parts = text.split("/")
     if len(parts) > 6:  # so many ways to read it that looking at every key is quicker
-        return [entry for entry in entries(session.readable, version) if "/".join(entry.key) == text]
+        return [entry for entry in entries(readable_objects(session), version) if "/".join(entry.key) == text]
     ways: list[tuple[str, ...]] = [(parts[0],)]
     for part in parts[1:]:
         ways = [way for made in ways for way in ((*made, part), (*made[:-1], f"{made[-1]}/{part}"))]
-    return [entry for way in ways if (entry := find(session.readable, version, way)) is not None]
+    return [entry for way in ways if (entry := find(readable_objects(session), version, way)) is not None]
 
 
 def exact_key(key: tuple[str, ...]) -> str:

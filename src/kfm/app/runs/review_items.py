@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from kfm.app.core.protection_files import readable_objects
 from kfm.app.core.review_item import Item
 from kfm.app.runs.queries import held_sources
 from kfm.errors import KfmError
@@ -101,7 +102,7 @@ def _difference(session: Session, dataset: str) -> dict[str, str]:
     if not after:
         return {}
     try:
-        said = [each.what for each in changes(session.readable, before, after)]
+        said = [each.what for each in changes(readable_objects(session), before, after)]
         counted = ", ".join(f"{said.count(what)} {what}" for what in ("added", "changed", "removed"))
     except KfmError:
         counted = "not told: what it is sealed with is not at hand"

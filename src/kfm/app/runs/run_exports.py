@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import IO, Any
 
+from kfm.app.core.protection_files import readable_row
 from kfm.app.core.session import Session
 from kfm.config import Resolved
 from kfm.engine.run_journal import SettledPlan
@@ -23,7 +25,12 @@ def wal(session: Session, run_id: str) -> Iterator[WalRecord]:
     if known is None:
         raise Refused(f"no run with a journal is called {run_id[:80]!r}", hint="see `kfm runs list`")
     plan = SettledPlan(
-        plan_hash=known.plan_hash, steps=0, complete=False, has_needs=False, chunks=None, opened=session.plain
+        plan_hash=known.plan_hash,
+        steps=0,
+        complete=False,
+        has_needs=False,
+        chunks=None,
+        opened=partial(readable_row, session),
     )
     steps = itertools.chain.from_iterable(plan.each(session.state)) if known.plan_hash else ()
     return wal_records(known, steps, (segment for segment, _ in session.state.journal.segments(run_id)))

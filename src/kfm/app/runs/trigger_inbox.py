@@ -14,6 +14,9 @@ import msgspec
 
 from kfm.app.core.session import Session
 from kfm.app.runs.event_schedules import asked_by, note_event, on_events
+from kfm.app.runs.run_control import run_trigger
+from kfm.app.runs.settlement import keep_ms
+from kfm.app.runs.trigger_request import trigger_updater
 from kfm.clock import rfc3339
 from kfm.config import Resolved
 from kfm.errors import BadInput, Denied, Refused
@@ -94,7 +97,7 @@ def replay(session: Session, source: str, headers: Sequence[Header], body: bytes
     """Take a request that came while nobody listened: its signature must hold, and its id be known still if it came."""
     hook = hook_of(session.resolved, source)
     try:
-        message = verify(hook, headers, body, session.clock.now_ms(), age_ms=max(session.keep_ms, hook.tolerance_ms))
+        message = verify(hook, headers, body, session.clock.now_ms(), age_ms=max(keep_ms(session), hook.tolerance_ms))
         if triggers.is_past(session.state, message):
             raise Rejected("time.stale")
     except Rejected as refusal:
@@ -149,4 +152,4 @@ def retry(session: Session, trigger_id: str) -> Receipt:
             raise Refused("an operation is not done again", hint="order it anew: `kfm publish`, `kfm rollback` …")
         again = msgspec.structs.replace(ended.trigger, trigger_id="", received_at=rfc3339(session.clock.now_ms()))
         waiting = triggers.keep(session.state, again)
-    return session.run(waiting, session.updater_of(waiting))
+    return run_trigger(session, waiting, trigger_updater(session, waiting))

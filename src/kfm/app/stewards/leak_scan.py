@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kfm.app.core.label_file import read_bytes
+from kfm.app.core.protection_files import custodian_key_with
 from kfm.app.stewards.protected_tables import columns_of, policy_at, secret_at
 from kfm.errors import BadInput, Denied
 from kfm.masking.fingerprints import Fingerprints, Marker, of_stored
@@ -72,7 +73,7 @@ def known_of_state(session: Session) -> list[Known]:
         found[key_id] = found.get(key_id, Fingerprints()) | of_stored(body)
     known = []
     for key_id, prints in found.items():
-        key = session.with_key(key_id)
+        key = custodian_key_with(session, key_id)
         if key is None:
             raise Denied(
                 f"there are fingerprints under key {key_id}, which is not at hand: nothing can be held against them",

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kfm.app.core import label_match
-from kfm.app.core.session import Session
+from kfm.app.core.datasets import public_retention
+from kfm.app.core.session import Session, published_files
+from kfm.app.runs.settlement import settle_session
 from kfm.delivery.public_files import Telling, listed
 from kfm.errors import Frozen, KfmError
 from kfm.model import manifests
@@ -22,25 +24,25 @@ Problems = list[tuple[str, KfmError]]
 def published_datasets(session: Session) -> list[str]:
     """Of which anything is, was or seems to be public, by name."""
     known = {entry.ref.partition("/")[2] for entry in session.state.refs.histories("published/")}
-    return sorted(known | set(session.outside.datasets()))
+    return sorted(known | set(published_files(session).datasets()))
 
 
 def differences(session: Session, dataset: str) -> list[Difference]:
     """Where the outside is not what the refs say: what is missing, altered, or not known to be there at all."""
     moves = list(session.state.refs.history(f"published/{dataset}"))
-    stay = live_versions(moves, session.retention(dataset))
+    stay = live_versions(moves, public_retention(session, dataset))
     expected = {path: digest for path, digest, _ in expected_files(session, dataset)}
     if session.config.pages:
         from kfm.app.core.pages_sink import expected_page
 
         expected |= expected_page(session, dataset)
-    return session.outside.differences(dataset, expected, _gone(dataset, moves, stay))
+    return published_files(session).differences(dataset, expected, _gone(dataset, moves, stay))
 
 
 def expected_files(session: Session, dataset: str) -> Iterator[tuple[str, str, str]]:
     """Every file of a dataset that belongs outside: its path, its digest, and the version it is of."""
     moves = list(session.state.refs.history(f"published/{dataset}"))
-    for version in live_versions(moves, session.retention(dataset)):
+    for version in live_versions(moves, public_retention(session, dataset)):
         for entry in manifests.entries(session.objects, version):
             yield published_path(dataset, version, entry), entry.digest, version
         yield f"{version_path(dataset, version)}.ndjson", listed(session.objects, version)[0], version
@@ -58,7 +60,7 @@ def take_back(session: Session) -> list[dict[str, Any]]:
         return []
     found = recall(session)
     if found:
-        session.settle()
+        settle_session(session)
     return [
         {
             "dataset": one.dataset,
@@ -79,7 +81,7 @@ def repair(session: Session, dataset: str) -> tuple[list[Difference], list[Effec
     """
     found = differences(session, dataset)
     moves = list(session.state.refs.history(f"published/{dataset}"))
-    keep = session.retention(dataset)
+    keep = public_retention(session, dataset)
     telling = Telling(session.state, session.objects, session.publisher, session.log, dataset, moves, keep)
     session.publisher.trace.clear()
     if found:

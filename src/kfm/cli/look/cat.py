@@ -76,8 +76,10 @@ def _list_entries(session: Session, screen: Screen, version: str) -> None:
 def _write_object(session: Session, screen: Screen, digest: str) -> None:
     """Not a byte of what is damaged: it is read once to know, and again to be written."""
 
+    from kfm.app.core.protection_files import readable_objects
+
     def chunks() -> Iterator[bytes]:
-        with session.readable.open(digest) as file:
+        with readable_objects(session).open(digest) as file:
             while chunk := file.read(1 << 20):
                 yield chunk
 

@@ -262,6 +262,7 @@ def runs_cancel(options: argparse.Namespace, screen: Screen) -> int:
     """The switch is set first, so that whoever has the run ends it; then it is ended here, if nobody has it."""
     from kfm.app.runs.execution import Outcome
     from kfm.app.runs.queries import find_run
+    from kfm.app.runs.run_control import resume_runs
     from kfm.cli.operation import operate
     from kfm.cli.run_report import show_runs
 
@@ -279,7 +280,7 @@ def runs_cancel(options: argparse.Namespace, screen: Screen) -> int:
             if now is None or now.status != "RUNNING":
                 break
             with suppress(Conflict):  # whoever has it ends it
-                list(session.resume(run_id))
+                list(resume_runs(session, run_id))
                 break
             session.clock.sleep(0.1)
         receipt = session.state.ledger.receipt(run_id)
@@ -329,9 +330,11 @@ def telemetry_export(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def compact(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.app.runs.settlement import prune_inbox
+
     with opened(options, screen, "write") as session:
         count = session.archive.compact()
-        session.prune(again=True)
+        prune_inbox(session, again=True)
         if screen.json:
             screen.data({"archived_runs": count})
         else:

@@ -11,7 +11,7 @@ from kfm.errors import BadInput
 if TYPE_CHECKING:
     import argparse
 
-    from kfm.app.core.keyring import Made
+    from kfm.app.stewards.key_changes import Made
     from kfm.cli.parser import Parser
 
 
@@ -57,7 +57,8 @@ def arguments(parser: Parser) -> None:
 
 
 def new(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.core.keyring import Wanted, new_key, signer_at
+    from kfm.app.core.keyring import signer_at
+    from kfm.app.stewards.key_changes import Wanted, new_key
 
     said = person(options)
     own = options.purpose in ("checkpoint", "attest")
@@ -85,14 +86,15 @@ def new(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def revoke(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.core import keyring
+    from kfm.app.core.keyring import signer_at
+    from kfm.app.stewards import key_changes
 
     said = person(options)
     if not said["reason"].strip():
         raise BadInput("a key is revoked for a reason", hint="give it with --reason")
-    signers = [keyring.signer_at(path) for path in options.key]
+    signers = [signer_at(path) for path in options.key]
     with opened(options, screen, "write") as session:
-        made = keyring.revoke(session, options.id, signers, **said)
+        made = key_changes.revoke(session, options.id, signers, **said)
     return _told(screen, made)
 
 

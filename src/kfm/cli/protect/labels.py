@@ -193,7 +193,7 @@ def _tell_change(
 
 
 def _tell_copies(options: argparse.Namespace, screen: Screen, made: Change) -> None:
-    from kfm.app.core.labels_in_force import clear_copies
+    from kfm.app.core.label_change import clear_copies
 
     with opened(options, screen, "read") as session:
         copies = clear_copies(session, made.target)

@@ -35,6 +35,7 @@ def arguments(parser: Parser) -> None:
 
 
 def verify(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.app.core.session import trust_of
     from kfm.app.core.trust import given
     from kfm.app.provenance.attestation import is_bundle, verify, verify_bundle, verify_file, worst
 
@@ -42,7 +43,7 @@ def verify(options: argparse.Namespace, screen: Screen) -> int:
     if os.path.isfile(options.what) and not is_bundle(options.what):
         about = options.what
         with opened(options, screen, "read", resolved or settings(options)) as session:
-            keys = given(options.key) if options.key else session.trust.believed("attest")
+            keys = given(options.key) if options.key else trust_of(session).believed("attest")
             checks = verify_file(session, about, keys)
     elif os.path.isfile(options.what):
         with open(options.what, "rb") as file:
@@ -51,13 +52,13 @@ def verify(options: argparse.Namespace, screen: Screen) -> int:
             keys = given(options.key)
         else:
             with opened(options, screen, "read", resolved) as session:
-                keys = session.trust.believed("attest")
+                keys = trust_of(session).believed("attest")
         checks, about = verify_bundle(lines, keys), options.what
     else:
         resolved = resolved or settings(options)
         about = known_dataset(options, screen, resolved, options.what)
         with opened(options, screen, "read", resolved) as session:
-            keys = given(options.key) if options.key else session.trust.believed("attest")
+            keys = given(options.key) if options.key else trust_of(session).believed("attest")
             checks = verify(session, about, _version(session, about, options.of), keys)
     code = worst(checks)
     if screen.json:

@@ -190,6 +190,7 @@ def _keep_up(
 def _following(session: Session, upkeep: Upkeep, tally: Tally) -> Callable[[], None]:
     """Tells sinks, and the outside, what others ran, or what was not heard before. The same trouble is said once."""
     from kfm.app.runs.execution import Undelivered
+    from kfm.app.runs.settlement import settle_session
 
     said: set[tuple[str, str]] = set()
 
@@ -197,7 +198,7 @@ def _following(session: Session, upkeep: Upkeep, tally: Tally) -> Callable[[], N
         if not upkeep.settles():
             return
         try:
-            session.settle()
+            settle_session(session)
         except KfmError:
             if not session.undelivered:
                 raise

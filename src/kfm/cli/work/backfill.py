@@ -73,6 +73,7 @@ def arguments(parser: Parser) -> None:
 def plan(options: argparse.Namespace, screen: Screen) -> int:
     from kfm.app.backfills.backfill_control import marked
     from kfm.app.backfills.backfill_control import plan as planned
+    from kfm.app.core.datasets import dataset_updater
     from kfm.config.backfill_files import one
 
     resolved = settings(options)
@@ -80,7 +81,7 @@ def plan(options: argparse.Namespace, screen: Screen) -> int:
     with opened(options, screen, "read", resolved) as session:
         found = planned(session, backfill)
         names = islice(backfill.partitions(), max(options.limit, 0))
-        shown = list(marked(session, backfill.dataset, session.updater(backfill.dataset), names))
+        shown = list(marked(session, backfill.dataset, dataset_updater(session, backfill.dataset), names))
         told = _told(found)
     listed = [{"partition": name, "state": WORDS[letter]} for letter, name in shown]
     if screen.json:
@@ -141,6 +142,7 @@ def _show(screen: Screen, told: dict[str, Any]) -> None:
 
 def start(options: argparse.Namespace, screen: Screen) -> int:
     from kfm.app.backfills.backfill_control import start as started
+    from kfm.app.runs.settlement import settle_session
     from kfm.config.backfill_files import one
 
     who = person(options)
@@ -151,7 +153,7 @@ def start(options: argparse.Namespace, screen: Screen) -> int:
         tally = Tally(screen)
         found, receipt = started(session, backfill, options.plan, **who)
         if receipt is None:
-            session.settle()
+            settle_session(session)
             screen.say(f"all {found.plan.total} partitions are done: there is nothing to do")
             return _told_status(session, screen, backfill.id, EXIT_CODES["done"])
         _settle(session, tally, [receipt])
@@ -188,9 +190,10 @@ def _work(options: argparse.Namespace, session: Session, screen: Screen, tally: 
     """Until nothing is left to take. What is said of a partition is durable before."""
     from kfm.app.backfills.backfill_control import under_way
     from kfm.app.backfills.backfill_worker import Worker
+    from kfm.app.runs.settlement import settle_session
 
     if options.later:
-        session.settle()
+        settle_session(session)
         screen.say("it waits: `kfm up` works it off")
         return _told_status(session, screen, id, tally.code)
     board = under_way(session, id)

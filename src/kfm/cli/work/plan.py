@@ -24,6 +24,9 @@ def arguments(parser: Parser) -> None:
 
 
 def plan(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.app.core.datasets import dataset_config
+    from kfm.app.runs.trigger_request import new_trigger
+
     window = one_line("--window", options.window)
     partition = one_line("--partition", options.partition)
     resolved = settings(options)
@@ -36,7 +39,7 @@ def plan(options: argparse.Namespace, screen: Screen) -> int:
         except Held as problem:
             raise Held(problem.message, hint=f"`kfm run {name} --dry-run` shows all that would be held") from problem
         if options.check and view.changed:
-            declared = not session.dataset(name).updater
+            declared = not dataset_config(session, name).updater
             raise PlanChanged(
                 f"the plan of {name} changed under the same inputs and version: " + view.diff.replace("\n", ", "),
                 hint="bump its version in the configuration" if declared else "bump the updater's version",
@@ -44,7 +47,7 @@ def plan(options: argparse.Namespace, screen: Screen) -> int:
         if options.check:
             from kfm.cli.plan_check import check_elsewhere
 
-            trigger = session.trigger(name, window=window, partition=partition)
+            trigger = new_trigger(session, name, window=window, partition=partition)
             check_elsewhere(resolved, trigger, view.inputs, view.plan_hash)
         for note in view.warnings:
             screen.say(_about(name, note.message))

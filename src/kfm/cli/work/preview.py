@@ -82,6 +82,7 @@ def arguments(parser: Parser) -> None:
 def preview(options: argparse.Namespace, screen: Screen) -> int:
     from kfm.app.previews.branch_previews import building, proposed, write_down
     from kfm.app.runs.execution import work
+    from kfm.app.runs.settlement import settle_session
 
     resolved, who = settings(options), person(options)
     if options.all and options.dataset:
@@ -95,7 +96,7 @@ def preview(options: argparse.Namespace, screen: Screen) -> int:
         if len(outcome.receipts) < len(proposal.datasets):
             return tally.code or EXIT_CODES["failed"]  # something left no receipt, so nothing is written down
         found, at, receipt = write_down(session, proposal, outcome.receipts, actor=who["actor"])
-        session.settle()
+        settle_session(session)
         if receipt.status == "FAILED" or receipt.outcome == "frozen":
             tally.ended(receipt)
             return tally.code
@@ -171,6 +172,7 @@ def promote(options: argparse.Namespace, screen: Screen) -> int:
     from kfm.app.previews.merged_promotion import differences, finished, promoting
     from kfm.app.previews.pull_request_checks import approved_in, pull_of
     from kfm.app.runs.execution import work
+    from kfm.app.runs.settlement import settle_session
 
     resolved, who = settings(options), person(options)
     signer = signer_of(options, who["reason"])
@@ -189,7 +191,7 @@ def promote(options: argparse.Namespace, screen: Screen) -> int:
         tally = Tally(screen)
         outcome = work(session, promoting(found, signer=signer, days=options.days, **who), tally)
         swept = finished(session, found, actor=who["actor"])
-        session.settle()
+        settle_session(session)
         if screen.json:
             refused: list[Difference] = []
             data = {"preview": at, "refused": refused, "receipts": outcome.receipts, "errors": tally.errors}
@@ -244,9 +246,10 @@ def sweep(options: argparse.Namespace, screen: Screen) -> int:
 
 def _sweep(session: Session, screen: Screen, found: list[Any], who: dict[str, str]) -> list[int]:
     from kfm.app.previews.preview_expiry import swept
+    from kfm.app.runs.settlement import settle_session
 
     tally = Tally(screen)
     for each in found:
         tally.ended(swept(session, each, reason=who["reason"], actor=who["actor"]))
-    session.settle()
+    settle_session(session)
     return [tally.code]

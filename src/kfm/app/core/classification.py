@@ -1,0 +1,134 @@
+"""The rules about protected data in force for a dataset, and how protected its sources and versions are by them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, NoReturn
+
+import msgspec
+
+from kfm.app.core.protection_files import is_needed, protection_of
+from kfm.app.core.source_access import Reach
+from kfm.app.core.source_requests import Declared, declared_of
+from kfm.engine.run_context import Ports
+from kfm.errors import BadInput
+from kfm.model.labels import joined
+from kfm.model.operation_target import REF
+
+if TYPE_CHECKING:
+    from kfm.app.core.session import Session
+    from kfm.engine.protected.protection import Protection
+    from kfm.engine.protected.source_classification import WayIn
+    from kfm.model.labels import Labels
+    from kfm.model.ports import Source
+    from kfm.model.records import SourceRef, Standing
+
+
+def protection_for(session: Session, dataset: str) -> Protection | None:
+    """Return the rules as the files say now; None if nothing here is protected. BadInput if a file is wrong."""
+    if not is_needed(session.resolved, session.state):
+        return None
+    from kfm.app.core.keyring import check_protected
+    from kfm.app.core.labels_in_force import labels_in_force
+    from kfm.app.core.signed_policies import unsigned_masks
+
+    labels, unsigned = labels_in_force(session), unsigned_masks(session, dataset)
+    return protection_of(session.resolved, dataset, labels, partial(check_protected, session), unsigned)
+
+
+def readable_protection(session: Session, dataset: str) -> tuple[Protection | None, BadInput | None]:
+    """Return the rules, or the reason why they cannot be read. A run without them may only take away or close."""
+    try:
+        return protection_for(session, dataset), None
+    except BadInput as problem:
+        return None, problem
+
+
+def declared_settings(session: Session, dataset: str) -> Declared:
+    """Return the settings of a dataset as a run needs them. A session reads them once, and again after a fork."""
+    known = session.declared.get(dataset)
+    if known is None or not known.holds(session.config):
+        known = declared_of(session.resolved, session.config, dataset, dry=session.mode == "dry")
+        session.declared[dataset] = known
+    return known
+
+
+def open_source(session: Session, dataset: str, uri: str) -> Source:
+    """Return the reader of this address, with the secrets, retries and decompression that kfm.yml sets for it."""
+    protection = partial(protection_for, session)
+    reach = Reach(session.resolved, session.clock, session.log, protection, dry=session.mode == "dry")
+    return reach.open(dataset, session.config.datasets.get(dataset), uri)
+
+
+def ports_without_gates(session: Session, dataset: str) -> tuple[Ports, BadInput | None]:
+    """Return what a run of this dataset may see, without the gates that decide about it; and the reason if the rules
+    about protected data cannot be read."""
+    known = declared_settings(session, dataset)
+    protection, unready = readable_protection(session, dataset)
+    ports = Ports(
+        state=session.state,
+        objects=session.objects,
+        clock=session.clock,
+        log=session.log,
+        open_source=partial(open_source, session, dataset),
+        gate=_no_gate,
+        step_gate=_no_gate,
+        settings=known.settings,
+        sources=known.sources,
+        datasets=known.datasets,
+        stands=partial(stands_now, session),
+        request=known.request,
+        metadata=known.metadata,
+        config_hash=known.config_hash,
+        protection=protection,
+        progress=session.progress,
+    )
+    return ports, unready
+
+
+def _no_gate(*_asked: object, **_how: object) -> NoReturn:
+    raise AssertionError("a classification asks no gate")
+
+
+def way_in(session: Session, dataset: str, labels: Labels | None = None) -> WayIn | None:
+    """Return the classification of a dataset's sources, by the labels in force or by these; None if nothing here is
+    protected."""
+    ports, _ = ports_without_gates(session, dataset)
+    if ports.protection is None:
+        return None
+    from kfm.engine.protected.source_classification import WayIn
+
+    rules = ports.protection if labels is None else msgspec.structs.replace(ports.protection, labels=labels)
+    return WayIn(ports, rules, dataset)
+
+
+def stands_now(session: Session, dataset: str, version: str, above: tuple[str, ...] = ()) -> Standing | None:
+    """Return the classification of a version today: that of everything it was made of, other datasets' versions
+    included. None if nothing protects it. `above` are the versions under way, so that a circle ends."""
+    made = session.state.ledger.version(dataset, version)
+    way = way_in(session, dataset) if made is not None and f"{dataset}@{version}" not in above else None
+    if made is None or way is None:
+        return None
+    from kfm.engine.protected.source_classification import aged
+
+    found = [] if made.standing is None else [aged(made.standing, way.today)]
+    found += way.labelled(f"{REF}processed/{dataset}", declared_settings(session, dataset).request.base_dir, "")
+    for ref in _inputs(session, dataset, made.validated_by or made.run_id):
+        if ref.uri.startswith(REF):
+            other = ref.uri.removeprefix(REF).partition("/")[2]
+            its = stands_now(session, other, ref.content_hash, (*above, f"{dataset}@{version}"))
+        else:
+            its = way.stands_now(ref)
+        found += [] if its is None else [its]
+    return joined(found) if found else None
+
+
+def _inputs(session: Session, dataset: str, run_id: str) -> list[SourceRef]:
+    """Return the sources a version was made of; for one made in partitions, those of each partition."""
+    runs, refs = session.state.runs, session.state.refs
+    makers = {run_id: runs.get(run_id)}
+    if (last := makers[run_id]) is not None and last.trigger.partition:
+        for ref, _ in list(refs.all(f"raw/{dataset}/")):
+            for move in refs.history(ref, reverse=True, limit=1):
+                makers[move.run_id] = runs.get(move.run_id)
+    return [ref for run in makers.values() if run is not None for ref in run.inputs]

@@ -1,0 +1,69 @@
+"""Weighs a change of a masking policy or of the installation's policies: what it is, and whose data it is about."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from kfm.app.core.classification import way_in
+from kfm.app.core.signed_policies import MASKS, POLICY, mask_file, masked_source
+from kfm.errors import KfmError
+from kfm.model.masks import ColumnRule, MaskingPolicy, read_policy
+from kfm.parsing import documents
+
+if TYPE_CHECKING:
+    from kfm.app.core.session import Session
+
+COARSER = ("quarter", "year", "decade", "century")
+
+
+class RuleChange(NamedTuple):
+    action: str
+    custodians: list[str]
+
+
+def weigh(session: Session, ref: str, before: str) -> RuleChange:
+    """Return the action that this change is, and the custodians of the data it is about."""
+    if ref == POLICY:
+        return RuleChange("policy.deploy", [])
+    dataset, _, source = ref.removeprefix(MASKS).partition("/")
+    old = _policy(session.objects.read(before)) if before else None
+    new = _policy(mask_file(session.resolved, dataset, source))
+    action = "mask.coarsen" if old is not None and is_coarser(old, new) else "mask.refine"
+    return RuleChange(action, _custodians(session, dataset, source))
+
+
+def _policy(body: bytes) -> MaskingPolicy:
+    if body.lstrip()[:1] == b"{":
+        try:
+            return read_policy(documents.read(body, "the masking policy", json=True))
+        except KfmError:
+            pass  # YAML may begin so too
+    return read_policy(documents.read(body, "the masking policy", json=False))
+
+
+def _custodians(session: Session, dataset: str, source: str) -> list[str]:
+    way = way_in(session, dataset)
+    if way is None:
+        return []
+    uri = masked_source(session.resolved, dataset, source).known_as
+    standing = way.stands(uri, session.resolved.root, "")
+    return list(standing.custodians) if standing is not None else []
+
+
+def is_coarser(old: MaskingPolicy, new: MaskingPolicy) -> bool:
+    """Return whether readers certainly see no more by the new policy; False in any doubt."""
+    plain = {"version": "", "resolution": 0, "columns": {}, "k": 5}
+    if msgspec.structs.replace(old, **plain) != msgspec.structs.replace(new, **plain):
+        return False
+    if new.resolution > old.resolution or new.k < old.k:
+        return False
+    return all(name in old.columns and _says_less(old.columns[name], rule) for name, rule in new.columns.items())
+
+
+def _says_less(old: ColumnRule, new: ColumnRule) -> bool:
+    if (old.kind, old.name, old.step) != (new.kind, new.name, new.step):
+        return False
+    reviewed = new.reviewed_by in ("", old.reviewed_by)
+    return reviewed and set(new.values) <= set(old.values) and COARSER.index(new.to) >= COARSER.index(old.to)

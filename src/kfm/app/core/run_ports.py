@@ -1,0 +1,83 @@
+"""What a run of a dataset may see and must ask: its ports, with the gates of the installation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from kfm.app.core.classification import declared_settings, ports_without_gates
+from kfm.app.core.gates import Gates
+from kfm.app.core.protection_files import is_configured
+from kfm.errors import BadInput
+
+if TYPE_CHECKING:
+    from kfm.app.core.session import Session
+    from kfm.engine.run_context import Attest, Ports
+    from kfm.engine.stage_results import Warrant
+    from kfm.model.records import RefMove, Trigger
+
+UNREADABLE = -1  # the epoch of labels that are not there
+
+
+def run_ports(session: Session, dataset: str) -> Ports:
+    """Return what a run of this dataset may see."""
+    gates = Gates(session.resolved, dataset, declared_settings(session, dataset).metadata, session)
+    epoch = _epoch(gates)  # read before the labels: the commit notices a change in between
+    ports, unready = ports_without_gates(session, dataset)
+    return replace(
+        ports,
+        gate=gates.published,
+        step_gate=gates.step,
+        rules=gates.rules,
+        epoch=epoch,
+        epoch_now=partial(_epoch, gates),
+        fits=_label_check(session, unready),
+        authority=partial(_warrant, session),
+        signed_since=partial(_signed_since, session),
+        attest=_attester(session),
+    )
+
+
+def _epoch(gates: Gates) -> int:
+    """Return the epoch of the labels. If they cannot be read, only a run that takes away or closes goes on, and `fits`
+    says why."""
+    try:
+        return gates.epoch()
+    except BadInput:
+        return UNREADABLE
+
+
+def _label_check(session: Session, unready: BadInput | None) -> Callable[[str, Trigger], None] | None:
+    """Return the check of masks against labels, which comes before anything is run, moved or planned; None where
+    nothing is protected."""
+    if unready is None and not is_configured(session.resolved):
+        return None
+    from kfm.app.core.label_match import check
+
+    return partial(check, session, unready)
+
+
+def _warrant(session: Session, op: str, trigger: Trigger, moves: list[RefMove]) -> Warrant:
+    """Return the authority for an operation. Denied if the keys in force do not give it; without a key list, one
+    person alone may do everything."""
+    from kfm.app.core.authorization import warrant
+
+    return warrant(session, op, trigger, moves)
+
+
+def _signed_since(session: Session, dataset: str, version: str, since: str) -> bool:
+    from kfm.app.core.authorization import signed_since
+
+    return signed_since(session, dataset, version, since)
+
+
+def _attester(session: Session) -> Attest | None:
+    if session.mode != "write" or not session.config.attest.sign_with:
+        return None
+    from kfm.app.core.attester import Attester
+    from kfm.app.core.session import trust_of
+
+    return Attester(trust_of(session), session.config.attest.builder)

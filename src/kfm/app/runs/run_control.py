@@ -1,0 +1,155 @@
+"""Runs triggers and operations, resumes unfinished runs, and fetches a source without a run.
+
+A run is durable once the session is settled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from kfm.app.core.classification import open_source, protection_for
+from kfm.app.core.datasets import dataset_updater
+from kfm.app.core.run_ports import run_ports
+from kfm.app.runs.trigger_request import default_actor, operations, trigger_updater
+from kfm.engine.run import run
+from kfm.errors import Broken, KfmError, Refused
+from kfm.model.preview_records import preview_of
+from kfm.parsing.characters import printable
+from kfm.scheduling.triggers import operation_trigger
+
+if TYPE_CHECKING:
+    from kfm.app.core.session import Session
+    from kfm.engine.run_context import Ports
+    from kfm.model.records import Fetched, FetchRequest, Receipt, Run, Trigger
+    from kfm.model.updater import Updater
+
+Tell = Callable[[str, KfmError], None]
+
+
+def run_trigger(session: Session, trigger: Trigger, updater: Updater | None = None, *, patient: bool = True) -> Receipt:
+    """Run one trigger and return its receipt. Full if it is not `patient` and would have to wait for a slot of a pool.
+
+    Rules that are not in force yet are adopted first, and what they close is recalled.
+    """
+    ports = run_ports(session, trigger.dataset)
+    if session.mode == "write" and (ports.protection is not None or session.config.policy.folder):
+        from kfm.app.core.recall import recall
+        from kfm.app.core.rule_adoption import adopt_rules
+
+        adopt_rules(session, trigger.dataset)
+        if ports.protection is not None:
+            recall(session)
+    return _run(session, trigger, updater or dataset_updater(session, trigger.dataset), ports, patient=patient)
+
+
+def _run(
+    session: Session,
+    trigger: Trigger,
+    updater: Updater,
+    ports: Ports,
+    unfinished: Run | None = None,
+    *,
+    patient: bool = True,
+) -> Receipt:
+    if not session.config.pools:
+        return run(trigger, updater, ports, unfinished)
+    from kfm.app.core.pools import slot
+
+    with slot(session, trigger, ports, unfinished, patient=patient) as ports:
+        return run(trigger, updater, ports, unfinished)
+
+
+def run_operation(
+    session: Session,
+    name: str,
+    dataset: str,
+    params: dict[str, str] | None = None,
+    *,
+    reason: str = "",
+    actor: str = "",
+) -> Receipt:
+    """Run an operation, such as promote, rollback, freeze or thaw, and return its receipt."""
+    updater = operations()[name]()
+    trigger = operation_trigger(
+        updater, dataset, params or {}, session.clock, actor=actor or default_actor(), reason=reason
+    )
+    return run(trigger, updater, run_ports(session, trigger.dataset))
+
+
+def fetch_source(session: Session, request: FetchRequest, dataset: str) -> Fetched:
+    """Fetch a source without a run: its bytes go into the object store, nothing else changes."""
+    from kfm.app.core.label_match import check_all
+
+    check_all(session)
+    opened = open_source(session, dataset, request.uri)
+    known = session.state.inbox.checkpoint(request.uri)
+    protection = protection_for(session, dataset)
+    if protection is None:
+        return opened.fetch(request, known, session.objects)
+    from kfm.engine.protected.source_classification import WayIn
+
+    way = WayIn(run_ports(session, dataset), protection, dataset)
+    fetched = opened.fetch(request, way.checkpoint(request, known), way.objects_for(request))
+    ref = way.came(request, fetched.ref, None)
+    return msgspec.structs.replace(fetched, ref=ref, checkpoint=way.kept(fetched.checkpoint, ref))
+
+
+def resume_runs(
+    session: Session, run_id: str | None = None, tell: Tell | None = None, *, patient: bool = True
+) -> Iterator[Receipt]:
+    """Resume unfinished runs where their journal ends, then run the triggers that a freeze kept; or only this run.
+
+    A run that cannot be resumed (another worker has it, other code planned it) stops no other: `tell` is called with
+    the problem; without `tell`, the first problem is raised at the end. A run that another worker ends meanwhile is
+    left out.
+    """
+    requested = session.state.runs.get(run_id) if run_id is not None else None
+    runs = [requested] if requested is not None and requested.status == "RUNNING" else []
+    if run_id is None:
+        runs = [run for run in session.state.runs.unfinished() if not preview_of(run.trigger)]
+    elif not runs:
+        known = requested is not None or session.state.ledger.receipt(run_id) is not None
+        raise Refused(
+            f"run {run_id[:80]} is not unfinished" if known else f"no run is called {printable(run_id)}",
+            hint="see `kfm runs list`",
+        )
+    problems: list[KfmError] = []
+
+    def keep(_name: str, problem: KfmError) -> None:
+        problems.append(problem)
+
+    for unfinished in runs:
+        yield from _resume(session, unfinished.trigger, unfinished, tell or keep, patient)
+    if run_id is None:
+        resumed = {unfinished.trigger.trigger_id for unfinished in runs}
+        for trigger in list(session.state.inbox.waiting()):
+            if trigger.trigger_id not in resumed:
+                yield from _resume(session, trigger, None, tell or keep, patient)
+    if problems:
+        raise problems[0]
+
+
+def _resume(session: Session, trigger: Trigger, unfinished: Run | None, tell: Tell, patient: bool) -> Iterator[Receipt]:
+    def waits() -> bool:
+        if unfinished is None:
+            return session.state.inbox.kept(trigger) is not None
+        now = session.state.runs.get(unfinished.run_id)
+        return now is not None and now.status == "RUNNING"
+
+    if not waits():
+        return
+    if unfinished is not None:  # read again: another worker may have planned it, and died
+        unfinished = session.state.runs.get(unfinished.run_id)
+    try:
+        updater, ports = trigger_updater(session, trigger), run_ports(session, trigger.dataset)
+        receipt = _run(session, trigger, updater, ports, unfinished, patient=patient)
+    except Broken:
+        raise
+    except KfmError as problem:
+        if waits():
+            tell(unfinished.run_id if unfinished is not None else trigger.dataset, problem)
+    else:
+        yield receipt

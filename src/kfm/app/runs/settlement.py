@@ -1,0 +1,67 @@
+"""Settles a session: makes everything durable, publishes it, and reports it to the sinks that follow the ledger."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from typing import TYPE_CHECKING
+
+from kfm.app.core.datasets import public_retention
+from kfm.app.core.ledger_sinks import tell_sinks
+from kfm.app.core.protection_files import is_configured
+from kfm.delivery.public_files import deliver
+from kfm.errors import KfmError
+from kfm.scheduling.triggers import DAY_MS, prune
+
+if TYPE_CHECKING:
+    from kfm.app.core.session import Session
+    from kfm.model.records import Effect
+
+
+def settle_session(session: Session, *, again: bool = False) -> list[Effect]:
+    """Make everything durable, then publish it. Acknowledge nothing before this returns.
+
+    Returns the changes of the public files since the last time. If it raises and `session.undelivered` is not empty,
+    everything is durable, and only some public files are pending. A sink that follows the ledger never makes it raise;
+    with `again` a sink that did not answer lately is tried, too.
+    """
+    session.undelivered = []
+    session.undelivered = deliver(
+        session.state,
+        session.objects,
+        session.publisher,
+        session.log,
+        sync=session.mode == "write",
+        retention=partial(public_retention, session),
+        waits=cache(partial(_waits, session)),
+    )
+    effects = list(session.publisher.trace)
+    session.publisher.trace.clear()  # a session that stays open must not keep all it ever did
+    prune_inbox(session)
+    if session.mode == "write":
+        session.untold = tell_sinks(session, again=again)
+    if session.undelivered:
+        raise session.undelivered[0][1]
+    return effects
+
+
+def _waits(session: Session) -> bool:
+    """Return whether nothing is added to the public files, because masks and labels do not fit together."""
+    if not is_configured(session.resolved):
+        return False
+    from kfm.app.core.label_match import are_right
+
+    return not are_right(session)
+
+
+def keep_ms(session: Session) -> int:
+    """Return how long the inbox remembers a trigger."""
+    return session.config.keep_days * DAY_MS
+
+
+def prune_inbox(session: Session, *, again: bool = False) -> None:
+    """Drop triggers that are older than the inbox keeps them. A failure is logged and stops nothing else."""
+    if session.mode == "write":
+        try:
+            prune(session.state, session.clock.now_ms(), keep_ms(session), again=again)
+        except KfmError as problem:
+            session.log.event("inbox.unpruned", error=problem)

@@ -36,7 +36,7 @@ def opened(
     resolved: Resolved | None = None,
     events: list[dict[str, Any]] | None = None,
 ) -> Iterator[Session]:
-    """The house of the configuration that was named or found.
+    """The session of the configuration that was named or found. At the end it says which rules a run took into force.
 
     Opening it to write makes the store if there is none: whatever can be wrong with what was typed is
     checked before.
@@ -55,7 +55,14 @@ def opened(
     if screen.is_kfm:
         tell_clock(screen)
     with open_session(resolved, mode=mode, log=log, progress=screen.progress) as session:
-        yield session
+        try:
+            yield session
+        finally:
+            if session.adopted:
+                from kfm.app.core.rule_adoption import adopted_line
+
+                for receipt in session.adopted:
+                    screen.say(adopted_line(session, receipt))
         screen.finish()  # what was said is durable; that closing fails is another matter
 
 

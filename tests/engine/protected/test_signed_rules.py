@@ -37,6 +37,19 @@ def test_every_rule_about_who_must_sign_is_carried_out() -> None:
     assert set(RULES) == set(DOES)
 
 
+def test_the_run_that_takes_rules_into_force_names_the_operations_that_did(site: Kfm) -> None:
+    ran = site("run", "sites")
+    lines = [line for line in ran.err.splitlines() if " came into force, by run " in line]
+    assert [line.partition(" came")[0] for line in lines] == [
+        "the labels of labels.yml",
+        "the masking policy of source sites of sites",
+    ]
+    ids = [line.partition("by run ")[2].partition(";")[0] for line in lines]
+    made = [site("runs", "receipt", each, "--json").data for each in ids]
+    assert [each["job_type"] for each in made] == ["operation.labels", "operation.mask"]
+    assert "came into force" not in site("run", "sites").err, "once"
+
+
 @pytest.mark.parametrize(
     ("was", "will"), [("resolution: 6", "resolution: 7"), ("kind: code, values: [village, camp, mound]", "kind: text")]
 )

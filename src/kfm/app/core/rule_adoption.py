@@ -31,6 +31,7 @@ from kfm.scheduling.triggers import operation_trigger
 
 if TYPE_CHECKING:
     from kfm.app.core.session import Session
+    from kfm.model.records import Receipt
 
 ACTOR = "kfm"
 
@@ -85,6 +86,18 @@ def _adopt(session: Session, op: str, dataset: str, params: dict[str, str], reas
         return
     if receipt.status == "SUCCESS":
         session.adopted.append(receipt)
+
+
+def adopted_line(session: Session, receipt: Receipt) -> str:
+    """Return one line for the operator: which rules this operation took into force."""
+    ref = receipt.moves[0].ref
+    rules = "the policies of this installation"
+    if ref == LABELS:
+        rules = f"the labels of {session.resolved.config.labels}"
+    elif ref.startswith(MASKS):
+        dataset, _, source = ref.removeprefix(MASKS).partition("/")
+        rules = f"the masking policy of source {source} of {dataset}"
+    return f"{rules} came into force, by run {receipt.run_id}; from now on only signatures loosen them"
 
 
 def finish(session: Session) -> None:

@@ -61,9 +61,7 @@ class Session(msgspec.Struct, eq=False, kw_only=True, weakref=True):
     custodians: Protection | None = None  # the custodians' keys, once one was needed
     offered: Order | None = None  # the change request that the caller signed for the operation under way
     undelivered: list[tuple[str, KfmError]] = msgspec.field(default_factory=list)  # by the last settling, by dataset
-    adopted: list[Receipt] = msgspec.field(
-        default_factory=list
-    )  # of labels and policies taken into force, not yet shown
+    adopted: list[Receipt] = msgspec.field(default_factory=list)  # of labels and policies that runs took into force
     untold: list[KfmError] = msgspec.field(default_factory=list)  # by the last settling: sinks that do not go on
 
     def __enter__(self) -> Session:

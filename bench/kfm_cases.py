@@ -439,23 +439,23 @@ def custodian() -> Any:
 
 def seal(n: int, folder: str) -> None:
     """Seals n MiB already in memory."""
-    from kfm.crypto.encryption import sealed, sealed_size
+    from kfm.crypto.encryption import encrypted, encrypted_size
 
     key, chunk = custodian(), os.urandom(1 << 20)
     with Stopwatch() as watch:
-        size = sum(map(len, sealed((chunk for _ in range(n)), key)))
-    assert size == sealed_size(n << 20)
+        size = sum(map(len, encrypted((chunk for _ in range(n)), key)))
+    assert size == encrypted_size(n << 20)
     watch.report(n / 1024)
 
 
 def unseal(n: int, folder: str) -> None:
     """Opens n MiB that were sealed; they are in memory."""
-    from kfm.crypto.encryption import opened, sealed
+    from kfm.crypto.encryption import decrypted, encrypted
 
     key, chunk = custodian(), os.urandom(1 << 20)
-    made = list(sealed((chunk for _ in range(n)), key))
+    made = list(encrypted((chunk for _ in range(n)), key))
     with Stopwatch() as watch:
-        size = sum(map(len, opened(made, {key.key_id: key}.get)))
+        size = sum(map(len, decrypted(made, {key.key_id: key}.get)))
     assert size == n << 20
     watch.report(n / 1024)
 

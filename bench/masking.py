@@ -85,14 +85,14 @@ def main(count: int) -> None:
     key = CustodianKey(Secret(bytes(range(64))))
 
     blocks = [body[at : at + BLOCK] for at in range(0, BYTES, BLOCK)]
-    sealed = list(encryption.sealed(blocks, key))
+    sealed = list(encryption.encrypted(blocks, key))
 
     def seal() -> None:
-        for _ in encryption.sealed(blocks, key):
+        for _ in encryption.encrypted(blocks, key):
             pass
 
     def unseal() -> None:
-        for _ in encryption.opened(sealed, lambda _: key):
+        for _ in encryption.decrypted(sealed, lambda _: key):
             pass
 
     took = in_turns(seal, unseal, lambda: hashlib.sha256(body).digest())

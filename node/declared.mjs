@@ -138,15 +138,15 @@ class Check {
     if (output.partition_by && output.partition_by !== contract.partition_by) {
       this.refuse(
         ["partition_by"],
-        "is not what the contract of its source partitions by",
+        "is not the partition_by of its source's contract",
         "name the same column in the contract's partition_by",
       );
     }
     if (output.window_by && output.window_by !== output.partition_by) {
       this.refuse(
         ["window_by"],
-        "is not what the output is partitioned by",
-        "name the same column in its partition_by: keys outside of it are carried over",
+        "is not the partition_by of the output",
+        "name the same column in partition_by; keys outside the window are carried over",
       );
     }
     if (contract.columns.some((column) => column.name === output.window_by && column.date_format)) {
@@ -158,7 +158,7 @@ class Check {
   format(source, wanted) {
     const at = this.output.format !== null ? ["format"] : [];
     if (wanted === "csv" && source !== "csv" && this.columns === null) {
-      this.refuse(at, `is csv, but nobody says which columns of the ${source} it has`, "add a select");
+      this.refuse(at, `is csv, but no select says which columns of the ${source} it has`, "add a select");
     }
     if (wanted === "geojson" && source === "csv") {
       this.refuse(at, "is geojson, but a csv has no geometry", "use csv, json or ndjson");
@@ -172,14 +172,14 @@ class Check {
     const verbs = verbsOf(step);
     if (step.mask !== null) {
       this.refuse(
-        [...path, "mask"], "asks for masking, which this version does not have", "leave the column out with a select",
+        [...path, "mask"], "requests masking, which this version does not have", "leave the column out with a select",
       );
     }
     if (verbs.length !== 1) {
-      this.refuse(path, verbs.length ? "must be one step" : "says nothing", `give one of ${VERBS.slice(0, -1).join(", ")}`);
+      this.refuse(path, verbs.length ? "must be one step" : "is empty", `give one of ${VERBS.slice(0, -1).join(", ")}`);
     }
     if (step.unfit !== null && verbs[0] !== "cast") {
-      this.refuse([...path, "unfit"], "has no meaning here", "it stands beside cast");
+      this.refuse([...path, "unfit"], "has no meaning here", "use it together with cast");
     }
     this[verbs[0]]([...path, verbs[0]], step);
   }
@@ -192,8 +192,8 @@ class Check {
       if (this.columns !== null && !this.columns.includes(column) && !this.leads(path, column)) {
         this.refuse(
           path,
-          `names the column ${printable(column)}, which is not there any more`,
-          `there are: ${this.columns.map((name) => printable(name)).join(", ")}`,
+          `names the column ${printable(column)}, which does not exist at this step`,
+          `its columns: ${this.columns.map((name) => printable(name)).join(", ")}`,
         );
       }
     }
@@ -273,8 +273,8 @@ class Check {
         if (!there.includes(column)) {
           this.refuse(
             path,
-            `names the column ${printable(column)}, which ${join.source} has not`,
-            `there are: ${there.map((name) => printable(name)).join(", ")}`,
+            `names the column ${printable(column)}, which ${join.source} does not have`,
+            `its columns: ${there.map((name) => printable(name)).join(", ")}`,
           );
         }
       }

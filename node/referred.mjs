@@ -66,21 +66,21 @@ export function checkSecrets(document, at, { uri, headers, query }) {
     document.refuse(
       [...at, "uri"],
       `holds a key in clear, as the parameter ${printable(key, 40)}`,
-      "receipts keep the URL: take it out, and give it by reference under `query:`",
+      "receipts record the URL: move the key to `query:` and write a reference to it",
     );
   }
   for (const [kind, given] of [["headers", headers], ["query", query]]) {
     const seen = new Set();
     for (const [name, reference] of Object.entries(given)) {
       if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$/.test(name) || name.includes("\n") || seen.has(name.toLowerCase())) {
-        document.refuse([...at, kind, name], "is not a name, or is given twice", "use letters, digits, - and _");
+        document.refuse([...at, kind, name], "is not a valid name, or is given twice", "use letters, digits, - and _");
       }
       if (kind === "headers") seen.add(name.toLowerCase());
       checkReference(document, [...at, kind, name], reference);
     }
     const isSafe = /^(?:https:\/\/|http:\/\/(?:127\.0\.0\.1|localhost)(?::[0-9]+)?(?:\/|$))/.test(uri);
     if (Object.keys(given).length && !isSafe) {
-      document.refuse([...at, kind], "would go over the wire in clear, or nowhere", "use an https URL");
+      document.refuse([...at, kind], "would be sent unencrypted, or not at all", "use an https URL");
     }
   }
 }

@@ -216,7 +216,7 @@ export class House {
     const updater = this.updater(id);
     if (!isSemantic(updater.version)) {
       throw new BadInput(`version ${printable(updater.version)} of updater ${id} is not a semantic version`, {
-        hint: 'write one like "1.0.0" (semver.org); what was begun is finished by `kfm resume` before it changes',
+        hint: 'write one like "1.0.0" (semver.org); finish unfinished runs with `kfm resume` before you change it',
       });
     }
     return asked(updater, id, this.clock, { ...said, window, actor: said.actor || this.#actor });

@@ -185,7 +185,7 @@ function* extentBreaks(extent) {
   if (!spans.length) yield ["/extent/temporal/interval", "stac.extent", "there is no list of intervals"];
   for (const [position, span] of spans.entries()) {
     if (!Array.isArray(span) || span.length !== 2 || !inOrder(...span)) {
-      const message = "the interval is not two moments in UTC in their order, or null for an open end";
+      const message = "the interval is not two instants in UTC in order, or null for an open end";
       yield [`/extent/temporal/interval/${position}`, "stac.extent", message];
     }
   }

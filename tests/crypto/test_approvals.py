@@ -8,7 +8,7 @@ from base64 import b64encode
 import msgspec
 import pytest
 
-from kfm.crypto.approvals import RULES, Act, Request, Verdict, decide, sign_act
+from kfm.crypto.approvals import RULES, Act, ApprovalRequest, ApprovalVerdict, decide, sign_act
 from kfm.crypto.key_list import Keys
 from tests.crypto.world import END, FIRST, KAW, LATER, MUSEUM, NOW, STAFF, acts, changed, key, request, signer, trusted
 
@@ -20,8 +20,8 @@ COMMUNITY = ("kim-own", "kai-own")
 
 
 def judged(
-    wanted: Request, signed: list[Act], keys: Keys | None = KEYS, now: str = NOW, used: tuple[str, ...] = ()
-) -> Verdict:
+    wanted: ApprovalRequest, signed: list[Act], keys: Keys | None = KEYS, now: str = NOW, used: tuple[str, ...] = ()
+) -> ApprovalVerdict:
     return decide(wanted, signed, keys, now=now, used=used)
 
 
@@ -164,7 +164,7 @@ def test_a_changed_request_is_approved_by_nobody(change: dict[str, object]) -> N
 
 def test_every_field_of_a_request_counts() -> None:
     tried = {"dataset", "action", "custodian", "subject", "records", "before", "after", "purpose", "expires_at"}
-    assert set(Request.__struct_fields__) == tried | {"created_at", "params", "requester", "id"}
+    assert set(ApprovalRequest.__struct_fields__) == tried | {"created_at", "params", "requester", "id"}
 
 
 def test_what_has_expired_or_lasts_too_long_is_refused() -> None:

@@ -144,7 +144,7 @@ def test_what_they_sign_we_verify() -> None:
     read = verify_envelope(envelope, [OTHER.public, public], VERSION.digest, "https://example.org/says/v1")
     assert read.predicate == {"anything": {"they": "like"}} and read.subject[0].name == "theirs"
     for wrong in ([], [OTHER.public]):
-        with pytest.raises(Denied, match="signed by 0"):
+        with pytest.raises(Denied, match=r"^0 trusted keys"):
             verify_envelope(envelope, wrong, VERSION.digest)
     with pytest.raises(Denied, match="another version"):
         verify_envelope(envelope, [public], digest(b"another version"))
@@ -170,7 +170,7 @@ def test_a_threshold_counts_keys_and_not_signatures() -> None:
     twice["signatures"].append({"sig": twice["signatures"][0]["sig"]})
     body = json.dumps(twice).encode()
     assert verify_envelope(body, [PROVER.public], VERSION.digest)
-    with pytest.raises(Denied, match="signed by 1"):
+    with pytest.raises(Denied, match=r"^1 trusted keys"):
         verify_envelope(body, [PROVER.public, OTHER.public], VERSION.digest, threshold=2)
     both = envelope_of(STATEMENTS["quality"], [PROVER, OTHER])
     assert unwrap(both, PAYLOAD, [PROVER.public, OTHER.public], 2).key_ids == sorted([PROVER.key_id, OTHER.key_id])

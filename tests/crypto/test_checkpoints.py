@@ -40,9 +40,9 @@ def test_a_checkpoint_says_what_was_signed() -> None:
 def test_signatures_of_others_are_passed_over_and_a_bad_one_of_ours_is_not() -> None:
     line = PETERS.rpartition("\n\n")[2]
     assert open_checkpoint(NOTE + line, [OURS]) == HEAD
-    with pytest.raises(Unsigned, match="does not fit"):
+    with pytest.raises(Unsigned, match="does not match"):
         open_checkpoint(NOTE + line, [OURS, Verifier.parsed(PETER)])
-    with pytest.raises(Unsigned, match="no key we trust"):
+    with pytest.raises(Unsigned, match="no trusted key"):
         open_checkpoint(NOTE, [Verifier.parsed(PETER)])
     with pytest.raises(Unsigned):
         open_checkpoint(NOTE, [Verifier(ORIGIN, signer("other").public)])

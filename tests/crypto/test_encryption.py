@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from kfm.crypto import encryption
 from kfm.crypto.custodian_key import CustodianKey, hkdf
-from kfm.crypto.encryption import CHUNK, HEADER, TAG, opened, sealed, sealed_by, sealed_size
+from kfm.crypto.encryption import CHUNK, HEADER, TAG, decrypted, encrypted, encrypted_size, encryption_key_id
 from kfm.errors import BadInput, Corrupt, Denied
 from kfm.model.secret import Secret
 from tests.crypto.world import custodian_key
@@ -32,11 +32,11 @@ def keys(*known: CustodianKey) -> encryption.Keys:
 
 
 def seal(body: bytes, key: CustodianKey = KEY, step: int = 100_003) -> bytes:
-    return b"".join(sealed((body[at : at + step] for at in range(0, len(body), step)), key))
+    return b"".join(encrypted((body[at : at + step] for at in range(0, len(body), step)), key))
 
 
 def unseal(body: bytes, step: int = 70_001) -> bytes:
-    return b"".join(opened((body[at : at + step] for at in range(0, len(body), step)), keys(KEY)))
+    return b"".join(decrypted((body[at : at + step] for at in range(0, len(body), step)), keys(KEY)))
 
 
 def noise(size: int) -> bytes:
@@ -91,17 +91,17 @@ def test_a_chunk_can_be_opened_by_whoever_reads_the_format_alone() -> None:
 def test_what_was_sealed_is_opened_and_sealed_again_is_the_same_bytes(size: int) -> None:
     body = noise(size)
     made = seal(body)
-    assert len(made) == sealed_size(size)
+    assert len(made) == encrypted_size(size)
     assert unseal(made) == body
     assert seal(body, step=CHUNK) == seal(body, step=4 * CHUNK) == made
-    assert sealed_by(made) == KEY.key_id
+    assert encryption_key_id(made) == KEY.key_id
     assert hashlib.sha256(seal(body, OTHER)).digest() != hashlib.sha256(made).digest()
 
 
 @settings(max_examples=tries(60), deadline=None)
 @given(st.lists(st.binary(max_size=3000), max_size=6), st.integers(1, 5000))
 def test_however_it_is_cut_it_is_the_same(blocks: list[bytes], step: int) -> None:
-    made = b"".join(sealed(blocks, KEY))
+    made = b"".join(encrypted(blocks, KEY))
     assert made == seal(b"".join(blocks))
     assert unseal(made, step) == b"".join(blocks)
 
@@ -149,7 +149,9 @@ def test_every_bit_of_a_sealed_file_counts() -> None:
         with pytest.raises((Corrupt, Denied)):
             unseal(bytes(bent))
         known = bytes(bent[:HEADER])
-        assert at >= 128 or sealed_by(known) == "", "of a header that is not ours nobody says whose key it takes"
+        assert at >= 128 or encryption_key_id(known) == "", (
+            "of a header that is not ours nobody says whose key it takes"
+        )
     for size in range(len(made)):
         with pytest.raises((Corrupt, Denied)):
             unseal(made[:size])
@@ -159,10 +161,10 @@ def test_without_the_key_it_is_denied_and_plain_bytes_are_not_taken_for_sealed()
     with pytest.raises(Denied, match=OTHER.key_id):
         unseal(seal(b"x", OTHER))
     with pytest.raises(Denied):  # somebody's keys answer with another key
-        list(opened([seal(b"x", OTHER)], lambda _name: KEY))
+        list(decrypted([seal(b"x", OTHER)], lambda _name: KEY))
     with pytest.raises(Corrupt, match="are not"):
         unseal(b"id,latitude,longitude\n" * 10)
-    assert sealed_by(b"id,latitude,longitude\n" * 10) == sealed_by(b"KFM") == ""
+    assert encryption_key_id(b"id,latitude,longitude\n" * 10) == encryption_key_id(b"KFM") == ""
 
 
 def test_a_key_that_can_be_guessed_is_refused_and_none_is_ever_shown() -> None:
@@ -184,7 +186,7 @@ def test_where_the_library_is_missing_all_is_denied(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(Denied, match="not installed"):
-        encryption.Sealer(KEY)
+        encryption.Encryptor(KEY)
     with pytest.raises(Denied, match="not installed"):
         from kfm.crypto.signatures import is_signed
 

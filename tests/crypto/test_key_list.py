@@ -57,13 +57,13 @@ def test_the_first_list_is_signed_by_its_own_admins_and_then_known_by_its_digest
     assert not keys.is_steward("ada", KAW), "an admin has no data in custody"
     assert keys.live(signer("ledger").key_id, "attest", NOW) is None, "a key is for one thing"
     for wrong in ([], ["sue"], ["mallory"], ["kim-own"]):
-        with pytest.raises(Denied, match="signed by 0"):
+        with pytest.raises(Denied, match=r"^0 admins signed"):
             first_list(signed_list(FIRST, [signer(name) for name in wrong]), NOW)
-    with pytest.raises(Denied, match="signed by 0"):
+    with pytest.raises(Denied, match=r"^0 admins signed"):
         first_list(signed_list(changed(FIRST, "ada", revoked_at=T0), [signer("ada")]), NOW)
-    with pytest.raises(Denied, match="signed by 1"):
+    with pytest.raises(Denied, match=r"^1 admins signed"):
         first_list(signed_list(replace(FIRST, admins=2), [signer("ada")]), NOW)
-    with pytest.raises(Denied, match="not the list"):
+    with pytest.raises(Denied, match="not the key list"):
         known_list(signed_list(replace(FIRST, issued_at=NOW), [signer("ada")]), keys.digest)
     with pytest.raises(Denied):
         first_list(signed_list(replace(FIRST, issued_at=END), [signer("ada")]), NOW)
@@ -72,7 +72,7 @@ def test_the_first_list_is_signed_by_its_own_admins_and_then_known_by_its_digest
 def test_a_byte_changed_after_signing_is_seen() -> None:
     file = json.loads(signed_list(FIRST, [signer("ada")]))
     file["signed"]["people"][2]["roles"] = ["admin"]
-    with pytest.raises(Denied, match="signed by 0"):
+    with pytest.raises(Denied, match=r"^0 admins signed"):
         first_list(json.dumps(file).encode(), NOW)
 
 
@@ -80,25 +80,25 @@ def test_a_byte_changed_after_signing_is_seen() -> None:
     ("what", "change"),
     [
         ("twice", lambda k: replace(k, people=[*k.people, k.people[0]])),
-        ("plain name", lambda k: replace(k, people=[*k.people, Person(id="A b", roles=[])])),
+        ("lower-case letters", lambda k: replace(k, people=[*k.people, Person(id="A b", roles=[])])),
         ("listed twice", lambda k: replace(k, keys=[*k.keys, key("sue", "eve")])),
         ("not listed", lambda k: replace(k, keys=[*k.keys, key("x", "nobody")])),
-        ("nobody's", lambda k: replace(k, keys=[*k.keys, key("x", "sue", "checkpoint")])),
-        ("nobody's", lambda k: replace(k, keys=[*k.keys, key("x")])),
+        ("must not", lambda k: replace(k, keys=[*k.keys, key("x", "sue", "checkpoint")])),
+        ("must not", lambda k: replace(k, keys=[*k.keys, key("x")])),
         ("a time", lambda k: replace(k, keys=[*k.keys, key("x", "sue", valid_until="never")])),
         ("a time", lambda k: replace(k, keys=[*k.keys, key("x", "sue", valid_until="2027-01-01")])),
         ("32 bytes", lambda k: replace(k, keys=[*k.keys, replace(key("x", "sue"), public="00")])),
         ("Ed25519", lambda k: replace(k, keys=[*k.keys, replace(key("x", "sue"), public="01" + "00" * 31)])),
-        ("at least one admin", lambda k: replace(k, admins=0)),
-        ("at least one admin", lambda k: replace(k, admins=3)),
+        ("must be at least 1", lambda k: replace(k, admins=0)),
+        ("must be at least 1", lambda k: replace(k, admins=3)),
         ("threshold", lambda k: custodian(k, KAW, threshold=0)),
         ("threshold", lambda k: custodian(k, KAW, threshold=4)),  # two of the four keys are one person's
         ("threshold", lambda k: custodian(k, MUSEUM, threshold=1)),
         ("not listed as one", lambda k: custodian(k, KAW, community=[signer("sue").key_id])),
-        ("nobody could", lambda k: replace(k, custodians=[*k.custodians, Custodian(id="lone")])),
-        ("who is not listed", lambda k: person(k, "eve", steward_of=["nowhere"])),
-        ("no steward", lambda k: person(k, "olli", steward_of=[MUSEUM])),
-        ("no digest", lambda k: replace(k, previous="yesterday")),
+        ("no one could", lambda k: replace(k, custodians=[*k.custodians, Custodian(id="lone")])),
+        ("that is not listed", lambda k: person(k, "eve", steward_of=["nowhere"])),
+        ("without the role steward", lambda k: person(k, "olli", steward_of=[MUSEUM])),
+        ("not a digest", lambda k: replace(k, previous="yesterday")),
     ],
 )
 def test_a_list_that_is_a_riddle_is_refused(what: str, change: Change) -> None:
@@ -128,7 +128,7 @@ def test_unknown_fields_and_roles_are_refused_and_not_passed_over() -> None:
 def test_a_list_is_followed_by_the_next_and_by_no_other() -> None:
     current = trusted()
     assert after(current, same, "ada").listed.version == 2
-    with pytest.raises(Denied, match="signed by 0"):
+    with pytest.raises(Denied, match=r"^0 admins signed"):
         after(current, same, "sue", "sam", "kim-own", "kai-own")
     for change in (
         lambda k: replace(k, version=3),
@@ -142,7 +142,7 @@ def test_a_list_is_followed_by_the_next_and_by_no_other() -> None:
     with pytest.raises(Denied):  # whose key has ended
         after(trusted(changed(FIRST, "ada", valid_until="2026-03-03T00:00:00.000Z")), same, "ada")
     new_admin: Change = lambda k: replace(person(person(k, "ada", roles=[]), "vic", roles=["admin"]), admins=1)  # noqa: E731
-    with pytest.raises(Denied, match="signed by 0"):  # nobody locks everybody out: the new ones sign too
+    with pytest.raises(Denied, match=r"^0 admins signed"):  # nobody locks everybody out: the new ones sign too
         after(current, lambda k: person(new_admin(k), "amy", roles=[]), "ada")
     assert after(current, new_admin, "ada", "vic")
 

@@ -6,7 +6,7 @@ import hashlib
 
 import msgspec
 
-from kfm.crypto.approvals import Act, Request, sign_act
+from kfm.crypto.approvals import Act, ApprovalRequest, sign_act
 from kfm.crypto.custodian_key import CustodianKey
 from kfm.crypto.key_list import Custodian, Key, KeyList, Keys, Person, Purpose, first_list, signed_list
 from kfm.crypto.signatures import Signer
@@ -92,7 +92,7 @@ def changed(listed: KeyList, name: str, **fields: str) -> KeyList:
     )
 
 
-def request(action: str, **fields: object) -> Request:
+def request(action: str, **fields: object) -> ApprovalRequest:
     plain = {
         "id": "req-1",
         "action": action,
@@ -104,10 +104,10 @@ def request(action: str, **fields: object) -> Request:
         "custodian": MUSEUM,
         "subject": "sha256:" + "ab" * 32,
     }
-    return msgspec.convert({**plain, **fields}, Request)
+    return msgspec.convert({**plain, **fields}, ApprovalRequest)
 
 
-def acts(wanted: Request, *approvers: str, requester: str = "") -> list[Act]:
+def acts(wanted: ApprovalRequest, *approvers: str, requester: str = "") -> list[Act]:
     """The request signed by whoever asks, and approvals with the keys of these names."""
     asked = sign_act("request", wanted, signer(requester or wanted.requester), NOW)
     return [asked, *(sign_act("approve", wanted, signer(name), NOW) for name in approvers)]

@@ -107,7 +107,7 @@ def test_a_dry_run_writes_nothing_and_locks_no_plan(site: Installation) -> None:
 def test_mask_is_refused_in_one_sentence(site: Installation) -> None:
     change(site, "- select: [id, mag]", "- mask: {columns: [id]}")
     told = site.kfm("run", expect=3).err
-    assert "asks for masking, which this version does not have" in told
+    assert "requests masking, which this version does not have" in told
     assert told.count("\n") == 1
 
 

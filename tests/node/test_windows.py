@@ -100,7 +100,7 @@ def test_a_column_that_keys_are_not_made_of_cannot_be_the_window(tmp_path: Path)
     site = Site(tmp_path / "site", files, lambda _n: "python")
     python, node = site.python("run"), site.node("run")
     assert python == node and python.code == 3
-    assert "window_by is not what the output is partitioned by" in python.err
+    assert "window_by is not the partition_by of the output" in python.err
 
 
 def void(_seen: Seen) -> None:

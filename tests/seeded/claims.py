@@ -305,7 +305,7 @@ CLAIMS: dict[str, Bug] = {
     ),
     "D17 specs": Bug(
         "kfm.model.records:WalRecord.phase",
-        "  # where in the walk it was",
+        "  # the phase of the run",
         "  # something",
         f"{PATTERNS}::test_what_a_spec_says_of_records_is_made_of_them",
     ),

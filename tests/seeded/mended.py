@@ -55,7 +55,7 @@ MENDED: dict[str, Bug] = {
     ),
     "force waives the deletion budget": Bug(
         "kfm.model.run_overrides:deletions_allowed",
-        "EVERY_DELETION if _meant_all(trigger) else",
+        "EVERY_DELETION if _forces_everything(trigger) else",
         "EVERY_DELETION if trigger.force else",
         "tests/cli/test_overrides.py::test_force_runs_again_and_waives_no_deletion_budget",
     ),

@@ -1,6 +1,6 @@
-"""What is proved with keys: sealed bytes, signed acts, the ledger's tree and its checkpoints, signed envelopes.
+"""Encryption, signed approvals, the Merkle tree of the ledger with its checkpoints, and signed envelopes.
 
-Pure: no file, no clock, no chance. Keys, times and salts are handed in; where a key is asked for by reference,
-`kfm.secret_references` reads it. The one library is `cryptography`, imported when it is needed: without it, all is
-denied.
+The modules are pure: the caller passes keys, times and salts; no file, clock or randomness is used here.
+`kfm.secret_references` reads keys that are given by reference. The only library is `cryptography`, imported on use;
+without it everything is denied.
 """

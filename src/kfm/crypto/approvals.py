@@ -1,11 +1,11 @@
-"""Acts: a request, the signatures under it, and whether they suffice.
+"""Approvals: a request, the signatures under it, and whether they suffice.
 
-Making things safer takes one person. Making them less safe takes two stewards of that custodian who are different
-people, neither of them the one who asks; and the community's own keys, where there is a community. All sign the digest
-of the one exact request: another word in it, and nothing is signed. It expires within a week, and is used once.
+One person may make things safer. To make them less safe, two stewards of that custodian must approve, who are different
+people and not the requester; if the data has a community, its own keys must sign too. All sign the digest of the exact
+request: a changed word invalidates every signature. A request expires within a week and is used once.
 
-Pure: the caller hands in the list in force, the time, and the requests that were used. It asks again inside the commit
-only whether the list is still the same (`Verdict.keys`) and the request still unused.
+The functions are pure: the caller passes the key list in force, the time, and the used requests. Inside the commit the
+caller checks only that the list is still the same (`ApprovalVerdict.keys`) and the request still unused.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ LONGEST = timedelta(days=7)
 Kind = Literal["request", "approve", "reject"]
 
 
-class Request(Record, frozen=True):
-    """What somebody wants to be done, in full: nothing that matters may lie outside of it."""
+class ApprovalRequest(Record, frozen=True):
+    """A request for an action, in full: everything that matters is in it."""
 
     id: str
     action: str
@@ -37,11 +37,11 @@ class Request(Record, frozen=True):
     purpose: str
     created_at: str
     expires_at: str
-    custodian: str = ""  # empty: the data are public; of several, with a space between them, each is asked
+    custodian: str = ""  # empty: the data is public; several are separated by spaces, and each must approve
     subject: str = ""  # digest of the version, label file or policy it is about
-    records: list[str] = []  # ids, if it is about some only
-    before: str = ""  # level, label or ref now
-    after: str = ""  # and then
+    records: list[str] = []  # ids, if it is about single records
+    before: str = ""  # the level, label or ref now
+    after: str = ""  # the level, label or ref afterwards
     params: dict[str, str] = {}
 
     @property
@@ -60,46 +60,46 @@ class Act(Record, frozen=True):
     signature: str = ""  # base64
 
 
-class Verdict(Record, frozen=True):
-    """Reasons are rule ids, never values; on a yes, who approved."""
+class ApprovalVerdict(Record, frozen=True):
+    """The decision about a request. Reasons are rule ids, never values; `people` approved it if it is allowed."""
 
     allow: bool
     action: str
     request: str
-    keys: str  # digest of the list it was judged by; empty: there is none
+    keys: str  # digest of the key list that was used; empty: none
     reasons: list[str] = []
     people: list[str] = []
 
 
-class Rule(NamedTuple):
-    """Who may ask, and who else must agree."""
+class ApprovalRule(NamedTuple):
+    """Who may request an action, and who else must approve it."""
 
     ask: frozenset[Role]
-    approvals: int = 0  # of stewards, or of `approvers`
+    approvals: int = 0  # count of approvals by stewards, or by `approvers`
     approvers: Role = "steward"
-    guarded: int = 0  # of stewards, where the data have a custodian
-    community: bool = False  # also the community's keys, where there is one
-    a_steward: bool = False  # one of all who signed must be one
+    guarded: int = 0  # count of approvals by stewards if the data has a custodian
+    community: bool = False  # the community's keys must sign too, if there is one
+    a_steward: bool = False  # one of the signers must be a steward
 
 
 _OPERATOR = frozenset[Role]({"operator"})
 _STEWARD = frozenset[Role]({"steward"})
 _KEEPERS = frozenset[Role]({"operator", "steward"})
-_LESS_SAFE = Rule(_KEEPERS, approvals=2, guarded=2, community=True)
-_STEP_UP = Rule(_OPERATOR, approvals=1, guarded=2, community=True)
+_LESS_SAFE = ApprovalRule(_KEEPERS, approvals=2, guarded=2, community=True)
+_STEP_UP = ApprovalRule(_OPERATOR, approvals=1, guarded=2, community=True)
 
-RULES: dict[str, Rule] = {
-    # safer, or as safe as before: one
-    "freeze": Rule(frozenset({"operator", "steward", "admin"})),
-    "withdraw": Rule(_KEEPERS),
-    "label.tighten": Rule(_STEWARD),
-    "mask.coarsen": Rule(_STEWARD),
-    # somebody else agrees
+RULES: dict[str, ApprovalRule] = {
+    # safer, or as safe as before: one person
+    "freeze": ApprovalRule(frozenset({"operator", "steward", "admin"})),
+    "withdraw": ApprovalRule(_KEEPERS),
+    "label.tighten": ApprovalRule(_STEWARD),
+    "mask.coarsen": ApprovalRule(_STEWARD),
+    # another person approves
     "promote": _STEP_UP,
     "rollback": _STEP_UP,
-    "thaw": Rule(frozenset({"operator", "steward"}), approvals=1, approvers="operator", a_steward=True),
-    "policy.deploy": Rule(frozenset({"admin"}), approvals=1, approvers="admin"),
-    # less safe: two, and the community
+    "thaw": ApprovalRule(frozenset({"operator", "steward"}), approvals=1, approvers="operator", a_steward=True),
+    "policy.deploy": ApprovalRule(frozenset({"admin"}), approvals=1, approvers="admin"),
+    # less safe: two people and the community
     "label.lower": _LESS_SAFE,
     "mask.refine": _LESS_SAFE,
     "consent.renew": _LESS_SAFE,
@@ -107,11 +107,17 @@ RULES: dict[str, Rule] = {
 
 
 def _message(act: Act) -> bytes:
-    told = {"kind": act.kind, "request": act.request, "request_id": act.request_id, "key": act.key, "at": act.signed_at}
-    return pae(TYPE, canonical(told))
+    content = {
+        "kind": act.kind,
+        "request": act.request,
+        "request_id": act.request_id,
+        "key": act.key,
+        "at": act.signed_at,
+    }
+    return pae(TYPE, canonical(content))
 
 
-def sign_act(kind: Kind, request: Request, signer: Signer, now: str) -> Act:
+def sign_act(kind: Kind, request: ApprovalRequest, signer: Signer, now: str) -> Act:
     act = Act(kind=kind, request=request.digest, request_id=request.id, key=signer.key_id, signed_at=now)
     return Act(
         kind=kind,
@@ -123,8 +129,11 @@ def sign_act(kind: Kind, request: Request, signer: Signer, now: str) -> Act:
     )
 
 
-def decide(request: Request, acts: Iterable[Act], keys: Keys | None, *, now: str, used: Collection[str]) -> Verdict:
-    """Whether it may be done. `used` holds the ids of requests that were done or refused for good."""
+def decide(
+    request: ApprovalRequest, acts: Iterable[Act], keys: Keys | None, *, now: str, used: Collection[str]
+) -> ApprovalVerdict:
+    """Return whether the request is allowed. `used` holds the ids of requests that were executed or finally
+    rejected."""
     people: set[str] = set()
     named = request.custodian.split()
     rule = RULES.get(request.action)
@@ -133,7 +142,7 @@ def decide(request: Request, acts: Iterable[Act], keys: Keys | None, *, now: str
         reasons.append("action.unknown")
     elif keys is None:
         if request.custodian or rule is _LESS_SAFE:
-            reasons.append("keys.none")  # single-user: public data only
+            reasons.append("keys.none")  # without a key list only public data may be handled
     elif request.custodian != " ".join(named) or not set(named) <= set(keys.custodians):
         reasons.append("custodian.unknown")
     else:
@@ -143,7 +152,7 @@ def decide(request: Request, acts: Iterable[Act], keys: Keys | None, *, now: str
             found = signed.reasons + _missing(request, custodian, rule, keys, signed)
             reasons += [reason for reason in found if reason not in reasons]
             people |= signed.approved | signed.community
-    return Verdict(
+    return ApprovalVerdict(
         allow=not reasons,
         action=request.action,
         request=request.digest,
@@ -153,8 +162,8 @@ def decide(request: Request, acts: Iterable[Act], keys: Keys | None, *, now: str
     )
 
 
-def not_counted(request: Request, act: Act, before: Iterable[Act], keys: Keys, now: str) -> list[str]:
-    """Why a signature under a request would count for nothing, whatever else is signed. Empty: it counts."""
+def not_counted(request: ApprovalRequest, act: Act, before: Iterable[Act], keys: Keys, now: str) -> list[str]:
+    """Return the reasons why a signature under this request can never count; empty if it counts."""
     reasons = _about(request, now, ())
     rule = RULES.get(request.action)
     key = _good_key(act, request, keys, now)
@@ -175,7 +184,7 @@ def not_counted(request: Request, act: Act, before: Iterable[Act], keys: Keys, n
     return reasons
 
 
-def _about(request: Request, now: str, used: Collection[str]) -> list[str]:
+def _about(request: ApprovalRequest, now: str, used: Collection[str]) -> list[str]:
     reasons = []
     if not all(map(WHEN.match, (request.created_at, request.expires_at, now))):
         return ["request.times"]
@@ -194,15 +203,16 @@ def _about(request: Request, now: str, used: Collection[str]) -> list[str]:
     return reasons
 
 
-class _Signed(NamedTuple):
+class _Signers(NamedTuple):
     asked: bool
-    approved: set[str]  # people, with keys for acts
-    community: set[str]  # people, with keys of this community
-    reasons: list[str]  # what ends it, whoever agrees
+    approved: set[str]  # people who signed with keys for acts
+    community: set[str]  # people who signed with keys of this community
+    reasons: list[str]  # reasons that no approval can overcome
 
 
-def _signed_by(request: Request, whose: str, acts: Iterable[Act], keys: Keys, now: str) -> _Signed:
-    """Who said what. A signature that is not good is as if it were not there: else anyone could stop anything."""
+def _signed_by(request: ApprovalRequest, whose: str, acts: Iterable[Act], keys: Keys, now: str) -> _Signers:
+    """Return who requested, approved and rejected. An invalid signature is ignored, or else anyone could block
+    anything."""
     asked = False
     approved: set[str] = set()
     community: set[str] = set()
@@ -223,11 +233,12 @@ def _signed_by(request: Request, whose: str, acts: Iterable[Act], keys: Keys, no
             asked |= key.purpose == "act" and key.person == request.requester
         elif key.person != request.requester:
             (community if belongs else approved).add(key.person)
-    return _Signed(asked, approved, community, sorted(set(reasons)))
+    return _Signers(asked, approved, community, sorted(set(reasons)))
 
 
-def _good_key(act: Act, request: Request, keys: Keys, now: str) -> Key | None:
-    """The key of an act over exactly this request, that may be used now and might be then."""
+def _good_key(act: Act, request: ApprovalRequest, keys: Keys, now: str) -> Key | None:
+    """Return the key of a valid act over exactly this request, if the key is valid now and was when it signed; else
+    None."""
     key = keys.live(act.key, "act", now) or keys.live(act.key, "community", now)
     if key is None or act.request != request.digest or act.request_id != request.id:
         return None
@@ -240,7 +251,7 @@ def _good_key(act: Act, request: Request, keys: Keys, now: str) -> Key | None:
     return key if is_signed(bytes.fromhex(key.public), raw, _message(act)) else None
 
 
-def _missing(request: Request, whose: str, rule: Rule, keys: Keys, signed: _Signed) -> list[str]:
+def _missing(request: ApprovalRequest, whose: str, rule: ApprovalRule, keys: Keys, signed: _Signers) -> list[str]:
     reasons = []
     if not signed.asked:
         reasons.append("requester.unsigned")
@@ -263,7 +274,7 @@ def _missing(request: Request, whose: str, rule: Rule, keys: Keys, signed: _Sign
     return reasons
 
 
-def _counted(rule: Rule, keys: Keys, signed: _Signed, stewards: set[str]) -> set[str]:
+def _counted(rule: ApprovalRule, keys: Keys, signed: _Signers, stewards: set[str]) -> set[str]:
     if rule.approvers == "steward":
         return stewards
     return {person for person in signed.approved if keys.has_role(person, rule.approvers)} | (

@@ -1,4 +1,4 @@
-"""Orders: a request, who signed it, and what became of it. Bytes like all others: a changed order is another one."""
+"""Change requests: a request, its signatures and its state. They are immutable: a changed one has another digest."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from kfm.crypto.approvals import Act, Request
+from kfm.crypto.approvals import Act, ApprovalRequest
 from kfm.errors import Corrupt
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
@@ -14,14 +14,14 @@ from kfm.model.records import Record
 from kfm.parsing.strict_json import decode
 
 OrderState = Literal["open", "used", "rejected", "expired"]
-# What is missing may still come; whatever else is said against a request, it never becomes right.
+# These reasons may go away as people sign; every other reason against a request is final.
 MAY_COME = frozenset({"approvals.too-few", "approvals.no-steward", "community.too-few"})
 
 
 class Order(Record, frozen=True):
-    """`state` says what became of it: only an open one can be signed, or used."""
+    """A change request. Only one in the state `open` can be signed or used."""
 
-    request: Request
+    request: ApprovalRequest
     acts: list[Act] = []
     state: OrderState = "open"
 
@@ -42,12 +42,12 @@ class Order(Record, frozen=True):
 
 def read_order(body: bytes) -> Order:
     try:
-        return msgspec.convert(decode(body, "an order"), Order)
+        return msgspec.convert(decode(body, "a change request"), Order)
     except msgspec.ValidationError as problem:
-        raise Corrupt("an order cannot be read", hint="restore the state from a copy") from problem
+        raise Corrupt("a change request cannot be read", hint="restore the state from a copy") from problem
 
 
-def identified(request: Request) -> Request:
-    """With an id that follows from all the rest of it."""
+def identified(request: ApprovalRequest) -> ApprovalRequest:
+    """Return the request with an id derived from all its other fields."""
     plain = msgspec.structs.replace(request, id="")
     return msgspec.structs.replace(plain, id=digest(canonical(plain)).removeprefix("sha256:")[:16])

@@ -28,13 +28,13 @@ _MOST_SIGNATURES = 100
 
 
 class Unsigned(Denied):
-    """A note that no key we trust has signed, or that one of them has not signed so."""
+    """No trusted key signed the note, or the signature of a trusted key does not match."""
 
     code = "note.unsigned"
 
 
 class TreeHead(Record, frozen=True):
-    """What a checkpoint says: the ledger of this name had so many entries, and this was their root."""
+    """The content of a checkpoint: the ledger of this name had `size` entries with this root."""
 
     origin: str
     size: int
@@ -42,7 +42,7 @@ class TreeHead(Record, frozen=True):
 
 
 class Verifier:
-    """A name and a public key that a note may be signed with."""
+    """A name and a public key that may sign a note."""
 
     __slots__ = ("hint", "name", "public")
 
@@ -52,7 +52,7 @@ class Verifier:
         self.hint = hashlib.sha256(name.encode() + b"\n" + _ED25519 + public).digest()[:4]
 
     def __str__(self) -> str:
-        """As others write it: name+hint+key, the one text an auditor needs."""
+        """Return name+hint+key, the standard text that an auditor needs."""
         return f"{self.name}+{self.hint.hex()}+{b64encode(_ED25519 + self.public).decode()}"
 
     @classmethod
@@ -64,17 +64,19 @@ class Verifier:
             found = cls(name, raw[1:])
             if found.hint.hex() == hint:
                 return found
-        raise BadInput("that is no verifier key", hint="it looks like name+1234abcd+AQ…")
+        raise BadInput("the text is not a verifier key", hint="it looks like name+1234abcd+AQ…")
 
 
 def checked_name(name: str) -> str:
     if not _NAME.match(name):
-        raise BadInput("a note's key has no usable name", hint="use one like kfm.example.org/ledger, without spaces")
+        raise BadInput(
+            "the key of a note has no valid name", hint="use one like kfm.example.org/ledger, without spaces"
+        )
     return name
 
 
 def sign_note(text: str, name: str, *signers: Signer) -> str:
-    """The text, which ends with a line end, and below it a signature of each."""
+    """Return the text, which must end with a line end, and below it one signature per signer."""
     _check_text(text)
     lines = []
     for signer in signers:
@@ -85,57 +87,67 @@ def sign_note(text: str, name: str, *signers: Signer) -> str:
 
 def _check_text(text: str) -> None:
     if not text.endswith("\n") or any(ord(c) < 32 and c != "\n" for c in text):
-        raise BadInput("a note ends with a line end and holds no other control character", hint="see signed-note")
+        raise BadInput(
+            "a note must end with a line end and hold no other control character",
+            hint="see the C2SP signed-note specification",
+        )
 
 
 def open_note(note: str, verifiers: Iterable[Verifier]) -> str:
-    """The text, if one of the verifiers signed it. Signatures of others are passed over; a bad one of ours is not."""
+    """Return the text if one of the verifiers signed it. Raise Unsigned if none did, or if the signature of a verifier
+    does not match; signatures of unknown keys are skipped."""
     known = {(each.name, each.hint): each for each in verifiers}
     text, mark, below = note.rpartition("\n\n")
     text += "\n"
     lines = below.split("\n")
     if len(note) > _MOST or not mark or lines.pop() != "" or not 0 < len(lines) <= _MOST_SIGNATURES:
-        raise Unsigned("that is no signed note", hint="it ends with a blank line and lines of signatures")
+        raise Unsigned("the text is not a signed note", hint="it must end with a blank line and lines of signatures")
     try:
         _check_text(text)
         body = text.encode()
     except (BadInput, UnicodeEncodeError):
-        raise Unsigned("that is no signed note", hint="it holds control characters, or half a pair") from None
+        raise Unsigned(
+            "the text is not a signed note", hint="it holds control characters, or half a surrogate pair"
+        ) from None
     signed = False
     for line in lines:
         found = _LINE.match(line)
         raw = _decoded(found[2]) if found else b""
         if found is None or len(raw) < 5:
-            raise Unsigned("a line of signatures of a note is not one", hint="take the note as it was written")
+            raise Unsigned("a signature line of a note is malformed", hint="use the note exactly as it was written")
         verifier = known.get((found[1], raw[:4]))
         if verifier is not None:
             if not is_signed(verifier.public, raw[4:], body):
-                raise Unsigned(f"the signature of {verifier.name} does not fit the note", hint="it was changed")
+                raise Unsigned(
+                    f"the signature of {verifier.name} does not match the note",
+                    hint="the note was changed: get it again from its origin",
+                )
             signed = True
     if not signed:
-        raise Unsigned("no key we trust has signed the note", hint="give the key of whoever did")
+        raise Unsigned("no trusted key signed the note", hint="add the key of its signer")
     return text
 
 
 def sign_checkpoint(head: TreeHead, signer: Signer) -> str:
-    """The name of the key is the name of the ledger, as in other logs."""
+    """Return the signed checkpoint. The key has the name of the ledger, as in other transparency logs."""
     root = b64encode(bytes.fromhex(head.root)).decode()
     return sign_note(f"{checked_name(head.origin)}\n{head.size}\n{root}\n", head.origin, signer)
 
 
 def open_checkpoint(note: str, verifiers: Iterable[Verifier], origin: str = "") -> TreeHead:
-    """What a signed checkpoint says. One of another ledger is refused; lines below the root are others' extensions."""
+    """Return the content of a signed checkpoint. Raise Unsigned if it is not signed, not a checkpoint, or of another
+    ledger; lines below the root are extensions and are ignored."""
     lines = open_note(note, verifiers).split("\n")
     root = _decoded(lines[2]) if len(lines) > 3 else b""
     if len(lines) < 4 or not lines[0] or not _SIZE.match(lines[1]) or len(root) != HASH:
-        raise Unsigned("a signed note is no checkpoint", hint="it says a name, a size and a root")
+        raise Unsigned("a signed note is not a checkpoint", hint="a checkpoint holds a name, a size and a root")
     if origin and lines[0] != origin:
-        raise Unsigned("a checkpoint is of another ledger", hint="look at its first line")
+        raise Unsigned("a checkpoint belongs to another ledger", hint="its first line names the ledger")
     return TreeHead(origin=lines[0], size=int(lines[1]), root=root.hex())
 
 
 def _decoded(text: str) -> bytes:
-    """Base64 in its one form; empty if it is not."""
+    """Return the bytes of canonical base64; empty if it is not."""
     try:
         raw = b64decode(text, validate=True)
     except ValueError:

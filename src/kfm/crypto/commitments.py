@@ -1,8 +1,8 @@
-"""Salted commitments: an entry of the ledger names what it does not show, so that it can be shown later.
+"""Salted commitments: a ledger entry commits to values that it does not show, so that they can be shown later.
 
 A commitment is SHA-256 over a salt of 32 bytes, the name of the field and the canonical form of its value. Without the
-salt the value cannot be guessed and tried; with both, anyone can check that it is what was written then. The salt comes
-from the custodian's key, the run and the field: the same run written again after a crash is the same bytes.
+salt nobody can guess the value; with both, anyone can check that it is the value of that time. The salt is derived from
+the custodian's key, the run and the field, so a run that is written again after a crash gives the same bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 class Opening(Record, frozen=True):
-    """What shows a committed field: kept sealed, given to whom the custodian admits."""
+    """The salt and value that open a commitment. It is stored encrypted; the custodian decides who gets it."""
 
     name: str
     salt: str  # hex
@@ -34,13 +34,13 @@ class Opening(Record, frozen=True):
 
 def commitment(name: str, salt: bytes, value: Any) -> str:
     assert len(salt) == 32
-    told = name.encode()
-    body = _DOMAIN + salt + len(told).to_bytes(4, "big") + told + canonical(value)
+    label = name.encode()
+    body = _DOMAIN + salt + len(label).to_bytes(4, "big") + label + canonical(value)
     return "sha256:" + hashlib.sha256(body).hexdigest()
 
 
 def is_opened(shown: Opening, committed: Mapping[str, str]) -> bool:
-    """Whether this is what the entry committed to."""
+    """Return whether this salt and value match the commitment in the entry."""
     try:
         salt = bytes.fromhex(shown.salt)
     except ValueError:
@@ -51,9 +51,9 @@ def is_opened(shown: Opening, committed: Mapping[str, str]) -> bool:
 def concealed(
     entry: T, names: Iterable[str], key: CustodianKey, run_id: str
 ) -> tuple[T, dict[str, str], list[Opening]]:
-    """The entry with these fields empty, the commitments to what was in them, and what opens each.
+    """Return the entry with these fields empty, the commitments to their values, and the openings.
 
-    A field that is empty anyway is committed to as well: that it was empty is not public either.
+    Empty fields are committed to as well, because it is not public either that they were empty.
     """
     committed: dict[str, str] = {}
     openings: list[Opening] = []

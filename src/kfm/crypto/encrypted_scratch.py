@@ -1,8 +1,8 @@
-"""Scratch that nobody can read: a file without a name whose bytes are enciphered under a key that is never kept.
+"""Encrypted scratch files: a file without a name, encrypted under a key that is never stored.
 
-For what a restricted run lays aside because it does not fit into memory. AES-XTS, as disks are enciphered: a piece is
-read and written by itself, wherever it lies. It keeps bytes from being read by whoever gets the disk, not from being
-changed by whoever writes to it: the file is gone with the process that made it.
+A restricted run uses one for data that does not fit into memory. The cipher is AES-XTS, as for disks: each piece is
+read and written by itself. It protects against a person who reads the disk, not against one who writes to it; the file
+disappears with the process.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ PIECE = 1 << 14
 _BUFFER = 1 << 17
 
 
-def sealed_scratch(file: BinaryIO) -> BinaryIO:
-    """The same file, as it is to be used: written and read anywhere, sealed below. `file` is unbuffered and empty."""
-    return io.BufferedRandom(_Sealed(file), _BUFFER)
+def encrypted_file(file: BinaryIO) -> BinaryIO:
+    """Return an object that reads and writes clear bytes and encrypts them into `file`, which is unbuffered and
+    empty."""
+    return io.BufferedRandom(_EncryptedFile(file), _BUFFER)
 
 
-class _Sealed(io.RawIOBase):
+class _EncryptedFile(io.RawIOBase):
     def __init__(self, file: BinaryIO) -> None:
         try:
             from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -63,7 +64,7 @@ class _Sealed(io.RawIOBase):
         return count
 
     def write(self, data: Any) -> int:
-        """As much as fits into one piece; who writes through a buffer is asked again for the rest."""
+        """Write as much as fits into one piece; the buffer above calls again for the rest."""
         number, within = divmod(self._at, PIECE)
         said = memoryview(data).cast("B")[: PIECE - within]
         piece = bytearray(self._piece(number))
@@ -75,14 +76,14 @@ class _Sealed(io.RawIOBase):
         return len(said)
 
     def _piece(self, number: int) -> bytes:
-        """A whole piece in clear; zeros where nothing was written."""
+        """Return a whole piece in clear; zeros if nothing was written there."""
         if number * PIECE >= self._size:
             return bytes(PIECE)
         self._file.seek(number * PIECE)
         body = bytearray()
         while len(body) < PIECE and (more := self._file.read(PIECE - len(body))):
             body += more
-        if len(body) < PIECE:  # a gap that was sought over
+        if len(body) < PIECE:  # a gap that a seek skipped
             return bytes(PIECE)
         return bytes(self._cipher(number).decryptor().update(bytes(body)))
 

@@ -1,4 +1,4 @@
-"""DSSE: bytes of a type, and signatures over both. What the attestations, the key list and every signed act use."""
+"""DSSE envelopes: typed bytes and signatures over both. Attestations, the key list and every signed act use them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_SIGNATURES = 100
 
 
 class Signature(msgspec.Struct, frozen=True, kw_only=True):
-    """Others may write more fields (a certificate, say); they say nothing to us."""
+    """One signature. Other tools may add fields, such as a certificate; KFM ignores them."""
 
     sig: str  # base64
     keyid: str = ""
@@ -24,59 +24,61 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     payload: str  # base64
-    payloadType: str  # as others call it
+    payloadType: str  # the name that DSSE gives it
     signatures: list[Signature]
 
 
-class Signed(Record, frozen=True):
-    """An envelope that was checked: its bytes, and the ids of the keys that signed them."""
+class VerifiedEnvelope(Record, frozen=True):
+    """A verified envelope: its bytes, and the ids of the keys that signed them."""
 
     body: bytes
     key_ids: list[str]
 
 
 def pae(kind: str, body: bytes) -> bytes:
-    """What is signed: no bytes of one type can be read as bytes of another."""
-    told = kind.encode()
-    return b"DSSEv1 %d %b %d %b" % (len(told), told, len(body), body)
+    """Return the bytes to sign. Their type is part of them, so bytes of one type are never valid as another."""
+    label = kind.encode()
+    return b"DSSEv1 %d %b %d %b" % (len(label), label, len(body), body)
 
 
 def wrap(kind: str, body: bytes, signers: Iterable[Signer]) -> bytes:
-    """An envelope, in canonical JSON."""
+    """Return an envelope as canonical JSON. Raise BadInput without a signer."""
     message = pae(kind, body)
     signatures = [Signature(keyid=each.key_id, sig=_text(each.sign(message))) for each in signers]
     if not signatures:
-        raise BadInput("an envelope is to be made without a key", hint="give one that may attest")
+        raise BadInput("an envelope needs at least one key", hint="give a key that may attest")
     return canonical(Envelope(payload=_text(body), payloadType=kind, signatures=signatures))
 
 
-def unwrap(envelope: bytes, kind: str, keys: Iterable[bytes], threshold: int = 1) -> Signed:
-    """The bytes, if they are of the type asked for and so many different keys of these signed them.
+def unwrap(envelope: bytes, kind: str, keys: Iterable[bytes], threshold: int = 1) -> VerifiedEnvelope:
+    """Return the bytes if they have this type and at least `threshold` of these keys signed them.
 
-    `keyid` is only a hint, as DSSE has it: a signature without one, or with the name another tool gives the key, is
-    tried with every key.
+    Raise BadInput or Denied otherwise. `keyid` is only a hint in DSSE: a signature without one, or with another tool's
+    name for the key, is tried with every key.
     """
     try:
         found = msgspec.json.decode(envelope, type=Envelope)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        raise BadInput("that is no envelope", hint="it is JSON with payload, payloadType and signatures") from None
+        raise BadInput(
+            "the bytes are not an envelope", hint="an envelope is JSON with payload, payloadType and signatures"
+        ) from None
     if found.payloadType != kind:
-        raise Denied("an envelope holds another type than was asked for", hint="look at its payloadType")
+        raise Denied("an envelope holds another type than expected", hint="its payloadType names the type")
     body = _bytes(found.payload)
     given = {key_id(public): public for public in keys}
     signed = _signed_by(found.signatures, pae(kind, body), given)
     if threshold < 1 or len(signed) < threshold:
         raise Denied(
-            f"an envelope is signed by {len(signed)} of the keys we trust, and it takes {max(threshold, 1)}",
-            hint="look for who signed it, and whether it was changed",
+            f"{len(signed)} trusted keys signed an envelope; {max(threshold, 1)} are required",
+            hint="check who signed it and whether it was changed",
         )
-    return Signed(body=body, key_ids=sorted(signed))
+    return VerifiedEnvelope(body=body, key_ids=sorted(signed))
 
 
 def _signed_by(signatures: list[Signature], message: bytes, given: Mapping[str, bytes]) -> set[str]:
     if len(signatures) > _MOST_SIGNATURES:
         raise BadInput(
-            f"an envelope has more than {_MOST_SIGNATURES} signatures", hint="leave those out that say nothing"
+            f"an envelope has more than {_MOST_SIGNATURES} signatures", hint="remove signatures that are not needed"
         )
     signed: set[str] = set()
     for each in signatures:
@@ -91,8 +93,10 @@ def _text(body: bytes) -> str:
 
 
 def _bytes(text: str) -> bytes:
-    """Base64, in the standard or the URL's alphabet: DSSE lets both be written."""
+    """Decode base64 in the standard or the URL alphabet: DSSE allows both."""
     try:
         return b64decode(text.replace("-", "+").replace("_", "/"), validate=True)
     except ValueError:
-        raise BadInput("an envelope holds something that is no base64", hint="take it as it was written") from None
+        raise BadInput(
+            "a field of an envelope is not base64", hint="use the envelope exactly as it was written"
+        ) from None

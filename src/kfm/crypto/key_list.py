@@ -1,13 +1,13 @@
-"""`keys.json`: who is who, which keys are whose, what each is for and until when; signed by the admins.
+"""`keys.json`: people, their roles, their keys with purpose and validity, and custodians; signed by the admins.
 
     {"signed": {"version": 2, "previous": "sha256:…", "people": […], "keys": […], "custodians": […]},
      "signatures": [{"keyid": "…", "sig": "…"}]}
 
-The first list is signed by the admins it names, and from then on the state holds its digest. Every later one names the
-one before it and is signed by the admins of both. That alone does not let an admin become a steward: whatever would let
-more people decide about a custodian's data is also signed by the community's keys, or, where there is no community, by
-two of its stewards, as the list before it has them; by the one there is, as long as it has only one, who alone can
-decide nothing. Keys are never taken out, only revoked; a revoked one stays so.
+The admins named in the first list sign it, and the state then holds its digest. Every later list names the one before
+it, and the admins of both sign it. An admin cannot become a steward this way: a list that lets more people decide
+about a custodian's data also needs the community's keys, or, without a community, two of the stewards in the list
+before. If that list has only one steward, this one signs, although one alone can decide nothing. Keys are never
+removed, only revoked, and a revoked key stays revoked.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ from kfm.parsing.strict_json import decode
 
 TYPE = "application/vnd.kfm.keys+json"
 Role = Literal["viewer", "operator", "steward", "admin"]
-Purpose = Literal["act", "community", "checkpoint", "attest"]  # one per key: no signature can stand for another
+Purpose = Literal[
+    "act", "community", "checkpoint", "attest"
+]  # one per key, so that a signature for one purpose is never valid for another
 TWO = 2
 WHEN = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z\Z")
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9._@-]{0,61}[a-z0-9])?\Z")
@@ -47,7 +49,7 @@ class Key(Record, frozen=True):
     purpose: Purpose
     valid_from: str
     valid_until: str
-    person: str = ""  # whose it is; empty: of the installation, which signs checkpoints and attestations
+    person: str = ""  # the owner; empty: the installation, which signs checkpoints and attestations
     revoked_at: str = ""
 
     @property
@@ -60,23 +62,23 @@ class Key(Record, frozen=True):
 
 class Custodian(Record, frozen=True):
     id: str
-    seal_keys: list[str] = []  # ids of the keys its bytes may be sealed with, the one in use first
+    seal_keys: list[str] = []  # ids of the keys its bytes may be encrypted with, the one in use first
     community: list[str] = []  # ids of the community's own keys
-    threshold: int = 0  # how many people of the community it takes
+    threshold: int = 0  # how many people of the community must sign
 
 
 class KeyList(Record, frozen=True):
     version: int
     previous: str  # digest of the list before it; empty: the first
     issued_at: str
-    admins: int  # how many of them sign the next list
+    admins: int  # how many admins must sign the next list
     people: list[Person]
     keys: list[Key]
     custodians: list[Custodian] = []
 
 
 class Keys:
-    """A list that was found good. Nothing else makes one but the functions below."""
+    """A verified key list. Only the functions below create one."""
 
     def __init__(self, listed: KeyList, body: bytes) -> None:
         self.listed = listed
@@ -86,12 +88,12 @@ class Keys:
         self.custodians = {each.id: each for each in listed.custodians}
 
     def live(self, key: str, purpose: Purpose, now: str) -> Key | None:
-        """The key of this id, if it is for this and may be used now."""
+        """Return the key of this id if it has this purpose and is valid now; else None."""
         found = self.keys.get(key)
         return found if found is not None and found.purpose == purpose and found.is_live(now) else None
 
     def is_steward(self, person: str, custodian: str) -> bool:
-        """Of this custodian; of any, where the data have none."""
+        """Return whether the person is a steward of this custodian, or of any if the data has no custodian."""
         found = self.people.get(person)
         return found is not None and "steward" in found.roles and (not custodian or custodian in found.steward_of)
 
@@ -101,7 +103,7 @@ class Keys:
 
 
 def signed_list(listed: KeyList, signers: Iterable[Signer]) -> bytes:
-    """A list to be written to a file; whether it is accepted is for `first_list` and `next_list` to say."""
+    """Return a key list as the bytes of its file; `first_list` and `next_list` decide whether it is accepted."""
     body = canonical(listed)
     message = pae(TYPE, body)
     signatures = [
@@ -112,45 +114,47 @@ def signed_list(listed: KeyList, signers: Iterable[Signer]) -> bytes:
 
 
 def read_list(file: bytes) -> tuple[Keys, bytes]:
-    """What a file says, and the bytes that were signed: whether they were signed by those who must is not asked."""
+    """Return the list in a file and the signed bytes, without checking the signatures."""
     keys, _, body = _read(file)
     return keys, body
 
 
 def first_list(file: bytes, now: str) -> Keys:
-    """Trust on first use: the caller writes the digest into the state, and asks for it from then on."""
+    """Return the first list of an installation if its admins signed it; raise Denied otherwise. It is trusted on first
+    use: the caller stores its digest in the state and requires it from then on."""
     keys, signatures, body = _read(file)
     if keys.listed.version != 1 or keys.listed.previous or keys.listed.issued_at > now:
-        raise _no("the first key list is version 1, names none before it, and is not of the future")
+        raise _no("the first key list must be version 1, name no list before it, and not be from the future")
     _check_admins(keys, _good(keys, signatures, body, now))
     return keys
 
 
 def known_list(file: bytes, known: str) -> Keys:
-    """The list whose digest the state holds; its signatures were checked when it came."""
+    """Return the list with the digest in the state; its signatures were checked when it was accepted. Raise Denied if
+    the file holds another list."""
     keys, _, _ = _read(file)
     if keys.digest != known:
-        raise Denied(
-            "keys.json is not the list that is in force", hint="restore it, or add the next one with `kfm keys`"
-        )
+        raise Denied("keys.json is not the key list in force", hint="restore it, or add the next one with `kfm keys`")
     return keys
 
 
 def next_list(current: Keys, file: bytes, now: str) -> Keys:
-    """The list that follows, if all who must have signed it did."""
+    """Return the next list if all required people signed it; raise Denied otherwise."""
     after, signatures, body = _read(file)
     old, new = current.listed, after.listed
     if new.version != old.version + 1 or new.previous != current.digest:
         raise _no("the key list does not follow the one in force")
     if not old.issued_at <= new.issued_at <= now:
-        raise _no("the key list is older than the one in force, or of the future")
+        raise _no("the key list is older than the one in force, or from the future")
     good = _good(current, signatures, body, now)
     _check_admins(current, good)
     _check_admins(after, _good(after, signatures, body, now))
     _check_kept(current, after)
     for custodian in old.custodians:
         if _loosened(current, after, custodian) and not _consented(current, custodian, good):
-            raise _no(f"more people would decide about data of {custodian.id}, and it did not sign that")
+            raise _no(
+                f"the list lets more people decide about data of {custodian.id}, and {custodian.id} did not sign it"
+            )
     return after
 
 
@@ -158,12 +162,12 @@ def _read(file: bytes) -> tuple[Keys, list[Signature], bytes]:
     plain = decode(file, "keys.json")
     try:
         if not isinstance(plain, dict) or set(plain) != {"signed", "signatures"}:
-            raise BadInput("keys.json is no signed list", hint="it has `signed` and `signatures`")
+            raise BadInput("keys.json is not a signed list", hint="it must have `signed` and `signatures`")
         listed = msgspec.convert(plain["signed"], KeyList)
         signatures = msgspec.convert(plain["signatures"], list[Signature])
     except msgspec.ValidationError as problem:
         place = str(problem).rpartition(" - at ")[2] or "a field"
-        raise BadInput(f"keys.json: {place} is not what it should be", hint="correct it") from None
+        raise BadInput(f"keys.json: {place} is not valid", hint="correct it") from None
     _check_list(listed)
     body = canonical(plain["signed"])
     return Keys(listed, body), signatures, body
@@ -178,13 +182,13 @@ def _bad(what: str) -> BadInput:
 
 
 def _check_list(listed: KeyList) -> None:
-    """That it is one list and not a riddle: each name once, each reference to something, all times in the one form."""
+    """Raise BadInput unless each name occurs once, each reference has a target, and all times have the one form."""
     for what, names in (
         ("a person", [each.id for each in listed.people]),
         ("a custodian", [each.id for each in listed.custodians]),
     ):
         if not all(map(_NAME.match, names)):
-            raise _bad(f"{what} has no plain name, made of lower-case letters, digits and - _ @ . alone")
+            raise _bad(f"{what} has a name with characters other than lower-case letters, digits and - _ @ .")
         if len(set(names)) != len(names):
             raise _bad(f"{what} is listed twice")
     times = [listed.issued_at]
@@ -194,26 +198,26 @@ def _check_list(listed: KeyList) -> None:
         check_public(bytes.fromhex(key.public))
         times += [key.valid_from, key.valid_until, *([key.revoked_at] if key.revoked_at else [])]
         if key.person not in {"", *(each.id for each in listed.people)}:
-            raise _bad("a key is of somebody who is not listed")
+            raise _bad("a key belongs to a person who is not listed")
         if bool(key.person) != (key.purpose in ("act", "community")):
-            raise _bad("keys for acts are a person's, keys for checkpoints and attestations nobody's")
+            raise _bad("a key for acts must have a person; a key for checkpoints or attestations must not")
     if not all(map(WHEN.match, times)):
         raise _bad("a time is not written as 2026-01-31T00:00:00.000Z")
     if len({key.public for key in listed.keys}) != len(listed.keys):
         raise _bad("a public key is listed twice")
     if listed.previous and not is_digest(listed.previous):
-        raise _bad("`previous` is no digest")
+        raise _bad("`previous` is not a digest")
     _check_people(listed)
 
 
 def _check_people(listed: KeyList) -> None:
     custodians = {each.id for each in listed.custodians}
     if any(set(person.steward_of) - custodians for person in listed.people):
-        raise _bad("somebody is a steward of a custodian who is not listed")
+        raise _bad("a person is a steward of a custodian that is not listed")
     if any(person.steward_of and "steward" not in person.roles for person in listed.people):
-        raise _bad("somebody has data in custody and is no steward")
+        raise _bad("a person has `steward_of` without the role steward")
     if not 1 <= listed.admins <= sum("admin" in person.roles for person in listed.people):
-        raise _bad("it takes at least one admin, and not more than there are")
+        raise _bad("`admins` must be at least 1 and at most the count of admins")
     owners = {key.id: key.person for key in listed.keys if key.purpose == "community"}
     for each in listed.custodians:
         if set(each.community) - set(owners):
@@ -221,13 +225,13 @@ def _check_people(listed: KeyList) -> None:
         members = {owners[key] for key in each.community}
         reachable = range(1, len(members) + 1) if members else range(1)
         if each.threshold not in reachable:
-            raise _bad(f"the threshold of {each.id} is not one its community can reach")
+            raise _bad(f"the threshold of {each.id} is larger than its community, or 0")
         if not members and not any(each.id in person.steward_of for person in listed.people):
-            raise _bad(f"{each.id} has neither a community nor a steward: nobody could ever answer for its data")
+            raise _bad(f"{each.id} has neither a community nor a steward, so no one could decide about its data")
 
 
 def _good(keys: Keys, signatures: list[Signature], body: bytes, now: str) -> dict[str, Key]:
-    """The live keys that signed, as this list has them."""
+    """Return the valid keys of this list that signed these bytes."""
     message = pae(TYPE, body)
     found = {}
     for each in signatures:
@@ -251,7 +255,7 @@ def _people(good: dict[str, Key], purpose: Purpose) -> set[str]:
 def _check_admins(keys: Keys, good: dict[str, Key]) -> None:
     signed = sum(keys.has_role(person, "admin") for person in _people(good, "act"))
     if signed < keys.listed.admins:
-        raise _no(f"the key list is signed by {signed} of its admins, and it takes {keys.listed.admins}")
+        raise _no(f"{signed} admins signed the key list; {keys.listed.admins} are required")
 
 
 def _check_kept(current: Keys, after: Keys) -> None:
@@ -266,13 +270,13 @@ def _check_kept(current: Keys, after: Keys) -> None:
     if set(current.custodians) - set(after.custodians):
         raise _no("a custodian is missing from the next list")
     for custodian in current.custodians:
-        # Else an admin could take out the stewards first, and appoint others where nobody is left to be asked.
+        # Otherwise an admin could remove the stewards first and then appoint others without their approval.
         if len(_stewards(after, custodian)) < min(TWO, len(_stewards(current, custodian))):
-            raise _no(f"{custodian} would be left without the stewards who are asked")
+            raise _no(f"{custodian} would have no steward left to approve changes")
 
 
 def _deciders(keys: Keys, custodian: str) -> set[str]:
-    """The keys that count for a custodian as its stewards'."""
+    """Return the ids of the keys that act as stewards of a custodian."""
     return {name for name, key in keys.keys.items() if key.purpose == "act" and keys.is_steward(key.person, custodian)}
 
 
@@ -283,7 +287,7 @@ def _stewards(keys: Keys, custodian: str) -> set[str]:
 def _loosened(current: Keys, after: Keys, old: Custodian) -> bool:
     new = after.custodians[old.id]
     fewer = new.threshold < old.threshold
-    # Also the first keys of a community: whoever has them consents to the next list in its place.
+    # Also the first keys of a community: their holders approve the next list on its behalf.
     more = bool(set(new.community) - set(old.community))
     return fewer or more or bool(_deciders(after, old.id) - _deciders(current, old.id))
 

@@ -1,4 +1,4 @@
-"""Whether a ledger is whole: its chain, its tree, and the checkpoints signed over it.
+"""Verifies a ledger: its chain, its tree, and the checkpoints signed over it.
 
 The export is one JSON document in which every entry is a line of its own, byte for byte the leaf of the tree:
 
@@ -7,8 +7,8 @@ The export is one JSON document in which every entry is a line of its own, byte 
     {…}
     ]}
 
-The chain finds what was changed inside; the checkpoints find what was cut off, or written anew from some place on.
-Entries that no checkpoint covers are not called good.
+The chain reveals changes inside the ledger. The checkpoints reveal entries that were cut off, or rewritten from some
+index on. Entries that no checkpoint covers do not count as verified.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Kind = Literal["intact", "tampered", "forked", "unsigned", "unverifiable"]
 EXIT: dict[Kind, int] = {"intact": 0, "tampered": 65, "forked": 66, "unsigned": 67, "unverifiable": 68}
 
 
-class Found(NamedTuple):
-    """What verification found; `first_bad` is the first entry that is not good, 0 if that cannot be told."""
+class LedgerResult(NamedTuple):
+    """The result of a verification; `first_bad` is the first invalid entry, 0 if it is unknown."""
 
     kind: Kind
     why: str
@@ -50,12 +50,12 @@ _encode = msgspec.json.Encoder().encode
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
-class Unreadable(ValueError):
-    """An export that is not in its one form."""
+class NoLedgerExport(ValueError):
+    """The export does not have its canonical form."""
 
 
 def export_lines(origin: str, leaves: Iterable[bytes], checkpoints: Sequence[str]) -> Iterator[bytes]:
-    """The export, piece by piece; each leaf is the bytes of its row."""
+    """Yield the export piece by piece; each leaf is the bytes of its row."""
     head = _encode(_Head(format=FORMAT, origin=origin, checkpoints=list(checkpoints), entries=[]))
     yield head.removesuffix(b"]}")
     comma = b"\n"
@@ -73,14 +73,15 @@ class _Head(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 def read_export(lines: Iterable[bytes]) -> tuple[str, list[str], Iterator[bytes]]:
-    """The origin, the checkpoints and the leaves. Lines are as a file gives them, each with its end."""
+    """Return the origin, the checkpoints and the leaves. Lines are as a file yields them, with their ends. Raise
+    NoLedgerExport."""
     rest = iter(lines)
     try:
         head = msgspec.json.decode(next(rest, b"").removesuffix(b"\n") + b"]}", type=_Head)
     except _UNREADABLE:
-        raise Unreadable("its first line is not that of a ledger") from None
+        raise NoLedgerExport("its first line is not that of a ledger export") from None
     if head.entries:
-        raise Unreadable("its first line is not that of a ledger")
+        raise NoLedgerExport("its first line is not that of a ledger export")
     return head.origin, head.checkpoints, _leaves(rest)
 
 
@@ -89,65 +90,71 @@ def _leaves(rest: Iterator[bytes]) -> Iterator[bytes]:
     for line in rest:
         if line == b"]}\n":
             if more or next(rest, None) is not None:
-                raise Unreadable("its end is not that of a ledger")
+                raise NoLedgerExport("its last line is not that of a ledger export")
             return
         if more is False:
-            raise Unreadable("there is no comma between two entries")
+            raise NoLedgerExport("a comma between two entries is missing")
         more = line.endswith(b",\n")
         yield line[:-2] if more else line.removesuffix(b"\n")
-    raise Unreadable("it has no end")
+    raise NoLedgerExport("its last line is missing")
 
 
-def verify_export(lines: Iterable[bytes], verifiers: Sequence[Verifier], held: Sequence[str] = ()) -> Found:
-    """Verify an export, with the checkpoints in it and those that somebody held elsewhere."""
+def verify_export(lines: Iterable[bytes], verifiers: Sequence[Verifier], held: Sequence[str] = ()) -> LedgerResult:
+    """Verify an export with the checkpoints in it and those that a third party keeps elsewhere."""
     try:
         origin, checkpoints, leaves = read_export(lines)
         return verify_leaves(leaves, [open_checkpoint(note, verifiers, origin) for note in (*held, *checkpoints)])
-    except Unreadable as problem:
-        return Found("tampered", str(problem))
+    except NoLedgerExport as problem:
+        return LedgerResult("tampered", str(problem))
     except Unsigned as problem:
-        return Found("unsigned", problem.message)
+        return LedgerResult("unsigned", problem.message)
 
 
-def verify_leaves(leaves: Iterable[bytes], heads: Iterable[TreeHead], noted: Frontier | None = None) -> Found:
-    """Verify entries against checkpoints whose signatures were checked, and against what the state noted of the tree,
-    which covers nothing."""
+def verify_leaves(leaves: Iterable[bytes], heads: Iterable[TreeHead], noted: Frontier | None = None) -> LedgerResult:
+    """Verify entries against checkpoints with verified signatures, and against the tree that the state stored, which
+    covers no entry by itself."""
     wanted: dict[int, set[str]] = {}
     for head in heads:
         wanted.setdefault(head.size, set()).add(head.root)
     for size in sorted(wanted):
         if len(wanted[size]) > 1:
-            return Found("forked", f"two checkpoints of {size} entries differ")
+            return LedgerResult("forked", f"two checkpoints of {size} entries differ")
     tree = Frontier()
     append, sha256 = tree.append, hashlib.sha256
     before, count, covered = GENESIS, 0, 0
     if 0 in wanted and wanted[0] != {tree.root().hex()}:
-        return Found("forked", "a checkpoint of no entries has another root")
+        return LedgerResult("forked", "a checkpoint of an empty ledger has another root")
     for leaf in leaves:
         count += 1
         try:
             link = _decode_link(leaf)
         except _UNREADABLE:
-            return Found("tampered", f"entry {count} cannot be read", count - 1, first_bad=count)
+            return LedgerResult("tampered", f"entry {count} cannot be read", count - 1, first_bad=count)
         if link.index != count or link.prev != before:
-            return Found("tampered", f"entry {count} does not follow the one before it", count - 1, first_bad=count)
+            return LedgerResult(
+                "tampered", f"entry {count} does not follow the one before it", count - 1, first_bad=count
+            )
         before = "sha256:" + sha256(leaf).hexdigest()
         append(sha256(b"\0" + leaf).digest())
         if count in wanted:
             if tree.root().hex() not in wanted[count]:
-                why = f"entries {covered + 1} to {count} are not those of the checkpoint of {count}"
-                return Found("forked", why, count, first_bad=covered + 1)
+                why = f"entries {covered + 1} to {count} do not match the checkpoint of {count}"
+                return LedgerResult("forked", why, count, first_bad=covered + 1)
             covered = count
         if noted is not None and count == noted.size and tree.peaks != noted.peaks:
-            return Found("tampered", f"entries up to {count} are not those of the tree", count, first_bad=covered + 1)
+            return LedgerResult(
+                "tampered", f"entries up to {count} do not match the tree", count, first_bad=covered + 1
+            )
     root = tree.root().hex()
     whole = max([*wanted, noted.size if noted is not None else 0], default=0)
     if whole > count:
         what = "a checkpoint" if whole in wanted else "the tree"
-        return Found("forked", f"{what} is of {whole} entries, and there are {count}", count, root, count + 1)
+        return LedgerResult(
+            "forked", f"{what} covers {whole} entries, and the ledger has {count}", count, root, count + 1
+        )
     if not wanted:
-        return Found("unverifiable", "there is no checkpoint", count, root, 0, 0, before)
+        return LedgerResult("unverifiable", "there is no checkpoint", count, root, 0, 0, before)
     if covered < count:
-        why = f"entries {covered + 1} to {count} are covered by no checkpoint"
-        return Found("unverifiable", why, count, root, covered + 1, covered, before)
-    return Found("intact", f"{count} entries", count, root, 0, covered, before)
+        why = f"no checkpoint covers entries {covered + 1} to {count}"
+        return LedgerResult("unverifiable", why, count, root, covered + 1, covered, before)
+    return LedgerResult("intact", f"{count} entries", count, root, 0, covered, before)

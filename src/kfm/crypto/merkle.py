@@ -1,8 +1,8 @@
 """The Merkle tree of RFC 6962 over the ledger's leaves, and its proofs.
 
-A leaf's hash is SHA-256(0 | leaf), a node's SHA-256(1 | left | right). Leaves are numbered from 0 here; ledger entries
-from 1. A tree's root says what all its leaves are; a proof says that a leaf is among them, or that a smaller tree is
-the beginning of a larger one, in a few hashes.
+The hash of a leaf is SHA-256(0 | leaf), that of a node SHA-256(1 | left | right). Leaves are numbered from 0 here,
+ledger entries from 1. The root commits to all leaves; a proof of a few hashes shows that a leaf is among them, or that
+a smaller tree is the beginning of a larger one.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def node_hash(left: bytes, right: bytes) -> bytes:
 
 
 class Frontier:
-    """A growing tree: its size, and the roots of the whole subtrees it consists of, the largest first.
+    """A growing tree: its size, and the roots of its complete subtrees, the largest first.
 
-    All that a commit needs to add a leaf and name the new root: one row of 8 + 32 bytes for each 1 in the size,
+    A commit needs only this to add a leaf and name the new root: one row of 8 bytes plus 32 for each 1 bit of the size,
     written in the transaction that writes the leaf.
     """
 
@@ -58,12 +58,12 @@ class Frontier:
     def unpacked(cls, body: bytes) -> Frontier:
         size = int.from_bytes(body[:8], "big")
         if len(body) != 8 + HASH * size.bit_count():
-            raise Corrupt("the ledger's tree does not fit its size", hint="see `kfm doctor --deep`")
+            raise Corrupt("the stored tree of the ledger does not match its size", hint="see `kfm doctor --deep`")
         return cls(size, (body[at : at + HASH] for at in range(8, len(body), HASH)))
 
 
 def _folded(hashes: Sequence[bytes]) -> bytes:
-    """Roots of subtrees, the largest first, as one."""
+    """Return the root over roots of subtrees, the largest first."""
     root = hashes[-1]
     for left in reversed(hashes[:-1]):
         root = node_hash(left, root)
@@ -71,7 +71,7 @@ def _folded(hashes: Sequence[bytes]) -> bytes:
 
 
 def root_of(hashes: Sequence[bytes]) -> bytes:
-    """The root of a tree, given the hashes of all its leaves."""
+    """Return the root of a tree from the hashes of all its leaves."""
     if not hashes:
         return EMPTY
     level = list(hashes)
@@ -85,7 +85,7 @@ def root_of(hashes: Sequence[bytes]) -> bytes:
 
 
 def inclusion_proof(hashes: Sequence[bytes], index: int) -> list[bytes]:
-    """That leaf `index` is in the tree of these leaves: the siblings on its way up."""
+    """Return the proof that leaf `index` is in this tree: the sibling hashes on its way to the root."""
     assert 0 <= index < len(hashes)
     proof = []
     level = list(hashes)
@@ -102,7 +102,7 @@ def inclusion_proof(hashes: Sequence[bytes], index: int) -> list[bytes]:
 
 
 def consistency_proof(hashes: Sequence[bytes], old: int) -> list[bytes]:
-    """That the tree of the first `old` leaves is the beginning of the tree of all of them."""
+    """Return the proof that the tree of the first `old` leaves is the beginning of this tree."""
     assert 0 < old <= len(hashes)
     return _subproof(hashes, old, whole=True)
 
@@ -118,7 +118,7 @@ def _subproof(hashes: Sequence[bytes], old: int, *, whole: bool) -> list[bytes]:
 
 
 def is_included(leaf: bytes, index: int, size: int, proof: Sequence[bytes], root: bytes) -> bool:
-    """Whether the proof shows the leaf of this hash at this place (RFC 9162, 2.1.3.2)."""
+    """Return whether the proof shows that the leaf with this hash is at this index (RFC 9162, 2.1.3.2)."""
     if not 0 <= index < size or not _hashes_only((leaf, root, *proof)):
         return False
     at, last, made = index, size - 1, leaf
@@ -136,7 +136,7 @@ def is_included(leaf: bytes, index: int, size: int, proof: Sequence[bytes], root
 
 
 def is_beginning(old: int, new: int, old_root: bytes, new_root: bytes, proof: Sequence[bytes]) -> bool:
-    """Whether the proof shows that the old tree is the beginning of the new one (RFC 9162, 2.1.4.2)."""
+    """Return whether the proof shows that the old tree is the beginning of the new one (RFC 9162, 2.1.4.2)."""
     if not 0 < old <= new or not _hashes_only((old_root, new_root, *proof)):
         return False
     if old == new:

@@ -1,4 +1,4 @@
-"""Ed25519: who signs, and whether a signature is theirs."""
+"""Ed25519 signatures: signing and verification."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 PUBLIC_SIZE = SEED_SIZE = 32
 SIGNATURE_SIZE = 64
 
-# Points of small order: under such a key one signature fits many messages. The sign bit is left out.
+# Points of small order: under such a key one signature is valid for many messages. Without the sign bit.
 _WEAK = frozenset(
     bytes.fromhex(text)
     for text in (
@@ -30,9 +30,11 @@ _WEAK = frozenset(
 
 
 def missing(problem: ImportError) -> Denied:
-    """What is said where the library is not there: nothing is let through unproved."""
+    """Return the error for a missing library: without it nothing is allowed."""
     name = problem.name or "cryptography"
-    return Denied("keys cannot be used: cryptography is not installed", hint="install it with KFM", module=name)
+    return Denied(
+        "keys cannot be used: the library cryptography is not installed", hint="install it with KFM", module=name
+    )
 
 
 def _library() -> Any:
@@ -44,14 +46,14 @@ def _library() -> Any:
 
 
 def key_id(public: bytes) -> str:
-    """What a public key is called: the SHA-256 of its 32 bytes, in hex."""
+    """Return the id of a public key: the SHA-256 of its 32 bytes, in hex."""
     return hashlib.sha256(public).hexdigest()
 
 
 def check_public(public: bytes) -> bytes:
     plain = public[:-1] + bytes([public[-1] & 0x7F]) if public else b""
     if len(public) != PUBLIC_SIZE or plain in _WEAK:
-        raise BadInput("a public key is not one of Ed25519", hint="make a key with `kfm keys new`")
+        raise BadInput("a public key is not a valid Ed25519 key", hint="make a key with `kfm keys new`")
     return public
 
 
@@ -61,7 +63,7 @@ class Signer:
     __slots__ = ("_key", "key_id", "public")
 
     def __init__(self, seed: Secret) -> None:
-        """`seed` is the 32 bytes of RFC 8032, or these in hex, as a file holds them."""
+        """`seed` is the 32 bytes of RFC 8032, or their hexadecimal form, as in a key file."""
         self._key: Ed25519PrivateKey = _library().Ed25519PrivateKey.from_private_bytes(_seed_of(seed))
         self.public: bytes = self._key.public_key().public_bytes_raw()
         self.key_id = key_id(self.public)
@@ -81,12 +83,14 @@ def _seed_of(seed: Secret) -> bytes:
         except ValueError:
             value = b""
     if len(value) != SEED_SIZE:
-        raise BadInput("a signing key is not 32 bytes, nor these in hex", hint="make a key with `kfm keys new`")
+        raise BadInput(
+            "a signing key is neither 32 bytes nor 64 hexadecimal digits", hint="make a key with `kfm keys new`"
+        )
     return value
 
 
 def is_signed(public: bytes, signature: bytes, message: bytes) -> bool:
-    """Whether the holder of the key signed exactly these bytes. Anything odd is a no."""
+    """Return whether the holder of the key signed exactly these bytes; malformed keys and signatures give False."""
     library = _library()
     from cryptography.exceptions import InvalidSignature
 

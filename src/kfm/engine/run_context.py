@@ -124,9 +124,9 @@ class Ports(Struct):
 
         if self.seal is None:
             return tempfile.TemporaryFile()
-        from kfm.crypto.encrypted_scratch import sealed_scratch
+        from kfm.crypto.encrypted_scratch import encrypted_file
 
-        return sealed_scratch(tempfile.TemporaryFile(buffering=0))
+        return encrypted_file(tempfile.TemporaryFile(buffering=0))
 
 
 SIGNED = ("keys", "request", "approve", "reject", "expire")  # operations on the key list and on orders

@@ -1,1 +1,1 @@
-"""The nouns, their canonical bytes, and the ports: no I/O, no clock."""
+"""The records, their canonical bytes, and the ports. Nothing here does I/O or reads a clock."""

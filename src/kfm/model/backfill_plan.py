@@ -1,4 +1,4 @@
-"""Backfills: parts of a dataset that are to be made, as declared; the plan of one; and how far it has come."""
+"""Backfills: the plan of the partitions to build, and its progress."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Which = Literal["needed", "missing", "all"]
 Round = Literal["all", "missing", "failed"]
 Kind = Literal["hour", "day", "week", "month", "year", "tile", "cell", "station", "release", "name"]
 
-PREFIX = "backfill."  # how the ids of its triggers begin
-CHUNK = 1000  # partitions that lie together
+PREFIX = "backfill."  # the start of the ids of its triggers
+CHUNK = 1000  # partitions in one stored list
 
-# How a partition stands when it is planned, and what became of it: a letter each.
+# The status of a partition when it is planned, and its result: one character each.
 MISSING, STALE, DONE = "+", "~", "="
 FLYING, MADE, SAME, HELD, FAILED, DENIED, CANCELLED = "*", "d", "u", "h", "f", "x", "c"
 WORDS = {
@@ -33,10 +33,10 @@ BAD = HELD + FAILED + DENIED + CANCELLED
 
 
 class BackfillPlan(Record, frozen=True):
-    """What a backfill will do, whole: its digest is what is shown, what is started and what is executed."""
+    """Everything that a backfill will do. People are shown, and workers execute, the plan with exactly this digest."""
 
     backfill: str
-    n: int  # how often its ref had moved before: the same partitions again are another plan
+    n: int  # the count of earlier moves of its ref, so that the same partitions again are another plan
     dataset: str
     updater: str
     updater_version: str
@@ -45,17 +45,17 @@ class BackfillPlan(Record, frozen=True):
     kind: Kind
     which: Which
     downstream: Downstream
-    after: list[str]  # schedules that are told of it
+    after: list[str]  # schedules that run after it
     pool: str
     gates: str  # digest of the policies
     label_epoch: int
-    counts: dict[str, int]  # how many are missing, stale and done
+    counts: dict[str, int]  # the count of missing, stale and done partitions
     total: int
-    chunks: list[str]  # digests of the lists of partitions, `CHUNK` lines each: a letter and the name
+    chunks: list[str]  # digests of the lists of partitions, `CHUNK` lines each: a status character and the name
 
 
 class Flight(Record, frozen=True):
-    """A partition that somebody took, until its result is noted."""
+    """A partition that a worker took and whose result is not recorded yet."""
 
     trigger_id: str
     partition: str
@@ -64,17 +64,17 @@ class Flight(Record, frozen=True):
 
 
 class Progress(Record, frozen=True):
-    """How far a plan has come: the cursor, and what is beside it."""
+    """How far a plan has come: the cursor and the partitions at work."""
 
     plan: str
     total: int
-    at: int = 0  # the position that is looked at next
+    at: int = 0  # the next position to take
     round: int = 1
     which: Round = "all"
     flying: dict[str, Flight] = {}  # by position
-    counts: dict[str, int] = {}  # by the letter of the result
-    changed: bool = False  # something was made since downstream was told
-    asked: int = 0  # runs that were asked for downstream
+    counts: dict[str, int] = {}  # by the character of the result
+    changed: bool = False  # a version was made since downstream schedules were notified
+    asked: int = 0  # runs that were requested downstream
 
 
 def trigger_id(plan: BackfillPlan, round_: int, position: int) -> str:

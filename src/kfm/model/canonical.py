@@ -1,15 +1,14 @@
-"""Canonical JSON: one value, one sequence of bytes (RFC 8785). Its reader is parsing/strict_json.py.
+"""Canonical JSON: one value, one sequence of bytes (RFC 8785). parsing/strict_json.py reads it.
 
-Every digest in the house is taken over these bytes, so nothing is repaired on the way: a value without
-an exact JSON form (NaN, an integer that a double cannot hold, half a surrogate pair) is refused with
-its place. Integers may reach 2^53 either way: RFC 8785 knows only doubles, and each of these is one.
+Every digest is taken over these bytes, so nothing is repaired on the way: a value without an exact JSON form (NaN, an
+integer that a double cannot hold, half a surrogate pair) is refused with its place. Integers may go up to 2^53 in both
+directions: RFC 8785 has only doubles, and each of these is one.
 
-msgspec's sorted encoder writes exactly the canonical bytes of most values, twenty times faster than
-Python can. Three things it writes otherwise: some floats (1.0, -0.0, 1e21, NaN), types that JSON does
-not have (bytes, sets, dates), and the order of keys where one has a character past U+FFFF and another
-one in U+E000..U+FFFF. `all_plain` and `_same_order` recognise the values that hold none of these, whole
-floats apart, which `_without_points` mends in the bytes; `exact_form` rewrites the others until msgspec
-writes them right, or says what is wrong and where.
+msgspec's sorted encoder writes the canonical bytes of most values, twenty times faster than Python code. Three things
+it writes differently: some floats (1.0, -0.0, 1e21, NaN), types that JSON does not have (bytes, sets, dates), and the
+order of keys if one has a character above U+FFFF and another one in U+E000..U+FFFF. `all_plain` and `_same_order`
+recognise values without these, except whole floats, which `_without_points` corrects in the bytes. `exact_form`
+rewrites all other values until msgspec writes them correctly, or reports what is wrong and where.
 """
 
 from __future__ import annotations
@@ -26,15 +25,19 @@ _encode_as_is = msgspec.json.Encoder().encode
 
 
 def canonical(value: Any) -> bytes:
-    """The one form of a value: keys in UTF-16 order, no space, numbers as ECMAScript writes them.
+    """Return the canonical form: keys in UTF-16 order, no spaces, numbers as ECMAScript writes them.
 
-    Lists and tuples are arrays, records are objects. Negative zero is written as 0.
+    Lists and tuples become arrays, records become objects, negative zero becomes 0. Raise BadInput if there is no such
+    form.
     """
     whole: list[float] = []
     if all_plain((value,), MAX_DEPTH, whole):
         try:
             body = _encode_sorted(value)
-        except (UnicodeEncodeError, TypeError):  # half a surrogate pair, or a key that is not text: where?
+        except (
+            UnicodeEncodeError,
+            TypeError,
+        ):  # half a surrogate pair, or a key that is not text; the slow path finds the place
             body = b""
         if whole:
             body = _without_points(body, len(whole))
@@ -51,7 +54,7 @@ def canonical(value: Any) -> bytes:
 
 
 def of_texts(value: list[Any]) -> bytes:
-    """The same of what is known to hold texts, small whole numbers and lists of them: nothing is looked at twice."""
+    """Return the canonical form of texts, small integers and lists of them, without the checks of `canonical`."""
     try:
         body = _encode_sorted(value)
     except UnicodeEncodeError:
@@ -60,14 +63,14 @@ def of_texts(value: list[Any]) -> bytes:
 
 
 def _is_crowded(value: Any) -> bool:
-    """Whether an object in it has more keys than msgspec can sort without running out of its stack."""
+    """Return whether an object in it has more keys than msgspec can sort on its stack."""
     if isinstance(value, dict):
         return len(value) > CROWD or any(map(_is_crowded, value.values()))
     return isinstance(value, list) and any(map(_is_crowded, value))
 
 
 def is_plain(value: Any) -> bool:
-    """Whether msgspec's sorted encoder writes the canonical form, provided that it writes nothing but ASCII."""
+    """Return whether msgspec's sorted encoder writes the canonical form, provided that its output is ASCII."""
     whole: list[float] = []
     return all_plain((value,), MAX_DEPTH, whole) and not whole
 
@@ -78,20 +81,21 @@ def encode_record(record: msgspec.Struct) -> bytes:
 
 
 def _without_points(body: bytes, whole: int) -> bytes:
-    """12.0 as 12. Empty if more looks like a whole float than there are: then some of it is text."""
+    """Write 12.0 as 12. Return nothing if more places look like a whole float than there are: some are then inside
+    texts."""
     cut, count = re.subn(rb"\.0(?=[,\]}])", b"", body)
     return cut if count == whole else b""
 
 
 def _same_order(body: bytes) -> bool:
-    """Whether UTF-8 and UTF-16 sort all keys alike: not so only where both of two kinds of characters occur."""
+    """Return whether UTF-8 and UTF-16 sort all keys alike: they differ only if characters of both ranges occur."""
     if b"\xee" not in body and b"\xef" not in body:  # U+E000..U+FFFF
         return True
-    return not any(lead in body for lead in (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4"))  # past U+FFFF
+    return not any(lead in body for lead in (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4"))  # above U+FFFF
 
 
 def _ordered(value: Any) -> Any:
-    """The same with every object's keys in UTF-16 order."""
+    """Return the value with the keys of every object in UTF-16 order."""
     if isinstance(value, dict):
         return {key: _ordered(value[key]) for key in sorted(value, key=lambda key: key.encode("utf-16-be"))}
     return [_ordered(item) for item in value] if isinstance(value, list) else value

@@ -1,13 +1,13 @@
-"""A connector: the five words in which a source speaks, said as an updater, so that it takes the one walk.
+"""A connector: an updater written as five methods. The engine runs it like every other updater.
 
-    discover   what the source offers just now      inputs()
-    acquire    the bytes of it, pinned              inputs()
-    transform  what is made of them, by key         plan(), perform()
-    validate   whether that may be published        the last step
-    publish    the version that comes of it         at the commit
+    discover   lists what the source offers now           called by inputs()
+    acquire    pins its bytes                             called by inputs()
+    transform  lists the outputs by key                   called by plan() and perform()
+    validate   decides whether they may be published      is the last step
+    publish    may refuse the version or add metadata     is called at the commit
 
-Nothing here runs by itself: the walk calls what an updater has, and that calls these. Dry runs, kills, receipts,
-lineage and gates are therefore those of every other run.
+The engine calls the methods of an updater, and these call the five. So dry runs, resumed runs, receipts, lineage and
+gates work as in every other run.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 
 
 class Capabilities(msgspec.Struct, frozen=True):
-    """What a source offers just now."""
+    """What a source offers now."""
 
-    sources: tuple[str, ...]  # names of kfm.yml, URLs or paths: what acquire() pins
-    partitions: tuple[str, ...] = ()  # the parts it can be asked for; empty: only the whole
-    complete: bool = False  # what is listed is all there is
+    sources: tuple[str, ...]  # names in kfm.yml, URLs or paths that acquire() pins
+    partitions: tuple[str, ...] = ()  # the partitions that can be requested; empty: only the whole
+    complete: bool = False  # the list holds everything that the source has
 
 
 class RawManifest(msgspec.Struct, frozen=True):
-    """What was acquired: each source pinned to its bytes, those that discover() read among them, in their order."""
+    """The acquired sources, each pinned to its bytes, in order; those that discover() read are among them."""
 
     sources: tuple[SourceRef, ...]
 
     def named(self, name: str) -> SourceRef:
-        """By its name in kfm.yml, or by its address."""
+        """Return the source with this name in kfm.yml or this address. Raise Refused if there is none."""
         for ref in self.sources:
             if name in (ref.name, ref.uri):
                 return ref
@@ -49,27 +49,27 @@ class RawManifest(msgspec.Struct, frozen=True):
 
 
 class WorkArtifacts(msgspec.Struct, frozen=True):
-    """What is to be made, by key, and how: a function of what perform() of an updater reads. Each becomes a step of
-    its own, so that a killed run makes only what is missing."""
+    """The outputs to build: for each key, a function from a Reader to an Output. Each becomes a step of its own, so a
+    resumed run builds only what is missing."""
 
     artifacts: Mapping[Key, Make]
-    complete: bool = False  # as in Plan: a key that is not here any more is a deletion
+    complete: bool = False  # as in Plan: a key that is no longer here is deleted
 
     @staticmethod
     def name(key: Key) -> str:
-        """The step that makes it: by this name validate() reads it."""
+        """Return the id of the step that builds this key; validate() reads the output by this id."""
         return "work/" + "/".join(key)
 
 
 class Check(msgspec.Struct, frozen=True):
-    """One thing that was looked at. Its id goes into messages: never make it from data."""
+    """One check. Messages show its id, so the author must not build the id from data."""
 
     id: str  # letters, digits, `-`, `_`, `.`
     passed: bool
 
 
 class ValidationReport(msgspec.Struct, frozen=True):
-    """What validate() found. One check that failed, or no check at all, and nothing is published."""
+    """The result of validate(). If a check failed, or there is no check, nothing is published."""
 
     checks: tuple[Check, ...]
 
@@ -79,7 +79,7 @@ class ValidationReport(msgspec.Struct, frozen=True):
 
 
 class DatasetVersionRef(msgspec.Struct, frozen=True):
-    """A version that is published, by its digest; with what is said of it besides."""
+    """A published version by its digest, with additional metadata."""
 
     dataset: str
     version: str
@@ -87,7 +87,8 @@ class DatasetVersionRef(msgspec.Struct, frozen=True):
 
 
 class Context:
-    """What a connector is handed beside its own results. What a stage does not have, it refuses by name."""
+    """What a method of a connector may use besides its arguments. A property that its stage does not have raises
+    Refused."""
 
     __slots__ = ("_given", "_stage")
 
@@ -97,58 +98,61 @@ class Context:
 
     def _get(self, name: str) -> Any:
         if name not in self._given:
-            raise Refused(f"{self._stage}() has no {name}", hint="see the guide to connectors for who has what")
+            raise Refused(f"{self._stage}() has no {name}", hint="the guide to connectors lists what each method has")
         return self._given[name]
 
     @property
     def trigger(self) -> Trigger:
-        """discover, acquire: who asked, and for what."""
+        """For discover and acquire: the request."""
         found: Trigger = self._get("trigger")
         return found
 
     @property
     def sources(self) -> Sources:
-        """discover, acquire: pins sources, and reads what was pinned."""
+        """For discover and acquire: pins sources and reads pinned ones."""
         found: Sources = self._get("sources")
         return found
 
     @property
     def read(self) -> Reader:
-        """validate: the sources and, by `work.name(key)`, what was made."""
+        """For validate: reads the sources and, by `work.name(key)`, the outputs."""
         found: Reader = self._get("read")
         return found
 
     @property
     def version(self) -> DatasetVersion:
-        """publish: what is about to be committed."""
+        """For publish: the version that is about to be committed."""
         found: DatasetVersion = self._get("version")
         return found
 
 
 class Connector(Updater):
-    """Write `discover`, `transform` and `validate`; `acquire` pins what was discovered, and `publish` lets the version
-    be what the walk made. `version` changes whenever one of them would answer differently for the same inputs."""
+    """Implement `discover`, `transform` and `validate`. By default `acquire` pins what was discovered, and `publish`
+    accepts the version as built. Change `version` whenever a method would give another result for the same inputs."""
 
-    _known: tuple[tuple[SourceRef, ...], WorkArtifacts] | None = None  # what transform() last made, and of what
+    _known: tuple[tuple[SourceRef, ...], WorkArtifacts] | None = (
+        None  # the last inputs of transform(), and its result for them
+    )
 
     def discover(self, ctx: Context) -> Capabilities:
-        """What the source offers. It may pin a listing and read it; that is then an input as well."""
+        """Return what the source offers. A listing that this pins and reads also becomes an input."""
         raise NotImplementedError
 
     def acquire(self, ctx: Context, plan: Capabilities) -> RawManifest:
-        """The bytes. Nothing is acquired but through `ctx.sources`."""
+        """Return the pinned sources. Bytes can only be acquired through `ctx.sources`."""
         return RawManifest(tuple(ctx.sources.pin(source) for source in plan.sources))
 
     def transform(self, ctx: Context, manifest: RawManifest) -> WorkArtifacts:
-        """Pure, as plan(): which keys there will be, and a function that makes each."""
+        """Return the keys and a function that builds each. It must be pure, like plan()."""
         raise NotImplementedError
 
     def validate(self, ctx: Context, work: WorkArtifacts) -> ValidationReport:
-        """Everything that was made, looked at before any of it counts. It may be called again."""
+        """Check all outputs before any of them is published. The engine may call it again."""
         raise NotImplementedError
 
     def publish(self, ctx: Context, work: WorkArtifacts, report: ValidationReport) -> DatasetVersionRef:  # noqa: ARG002
-        """The last word: it may say more in `metadata`, or raise Refused. The ref moves after it, in the commit."""
+        """Return the version, with more `metadata` if wanted, or raise Refused. The ref moves after it, in the
+        commit."""
         return DatasetVersionRef(ctx.version.dataset, ctx.version.digest)
 
     # -- as an updater
@@ -179,7 +183,7 @@ class Connector(Updater):
             what = f"{len(failed)} of {len(report.checks)} checks failed" if failed else "it checked nothing"
             raise Refused(
                 f"validate() of {self.id}: {what}" + (f": {', '.join(failed[:10])}" if failed else ""),
-                hint="look at the source; nothing was published",
+                hint="check the source; nothing was published",
                 discreet=f"validate() of {self.id}: {what}",
             )
         return Output.json({"checks": [{"id": check.id, "passed": check.passed} for check in report.checks]})
@@ -187,18 +191,20 @@ class Connector(Updater):
     def conclude(
         self, version: DatasetVersion, inputs: Sequence[SourceRef], made: Callable[[str], bytes]
     ) -> DatasetVersion:
-        report = msgspec.json.decode(made(VALIDATE), type=ValidationReport)  # as it was found, also by a killed run
+        report = msgspec.json.decode(
+            made(VALIDATE), type=ValidationReport
+        )  # the stored result, also if a killed run wrote it
         said = self.publish(Context("publish", version=version), self._work(inputs), report)
         _check_type("publish", said, DatasetVersionRef)
         if (said.dataset, said.version) != (version.dataset, version.digest):
             raise Refused(
-                f"publish() of {self.id} names another version than the one that was made",
-                hint="give the dataset and digest of ctx.version",
+                f"publish() of {self.id} names a version that this run did not make",
+                hint="return the dataset and digest of ctx.version",
             )
         return msgspec.structs.replace(version, metadata={**version.metadata, **said.metadata})
 
     def _work(self, inputs: Sequence[SourceRef]) -> WorkArtifacts:
-        """What transform() makes of these; asked once for all steps of a run."""
+        """Return the result of transform() for these inputs; it is called once for all steps of a run."""
         inputs, known = tuple(inputs), self._known
         if known is None or known[0] != inputs:
             work = self.transform(Context("transform"), RawManifest(inputs))
@@ -210,7 +216,7 @@ class Connector(Updater):
 
 
 class _Kept:
-    """The Sources of a connector: it remembers what was pinned, since all of that is an input."""
+    """Wraps the Sources of a connector and remembers what was pinned: all of it is an input."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
@@ -227,14 +233,17 @@ class _Kept:
 
 def _check_type(method: str, found: object, wanted: type[object]) -> None:
     if type(found) is not wanted:
-        raise Refused(f"{method}() gave something that is no {wanted.__name__}", hint=f"return {wanted.__name__}(…)")
+        raise Refused(f"{method}() did not return a {wanted.__name__}", hint=f"return {wanted.__name__}(…)")
 
 
 def _check_report(report: ValidationReport) -> None:
     _check_type(VALIDATE, report, ValidationReport)
     for check in report.checks:
         if type(check) is not Check or type(check.passed) is not bool or not _is_plain(check.id):
-            raise Refused("a check of validate() has no plain id or no answer", hint='write Check("rows", True)')
+            raise Refused(
+                "a check of validate() has no plain id, or its result is not true or false",
+                hint='write Check("rows", True)',
+            )
 
 
 def _is_plain(text: object) -> bool:

@@ -1,7 +1,7 @@
-"""Rows of a table as text: comma-separated, `\\n` at the end of each, quotes only where they are needed.
+"""Rows of a table as text: separated by commas, ended by `\\n`, quoted only where necessary.
 
 A field is quoted if it holds a comma, a quote or a line ending; quotes inside are doubled. A row of one
-empty field is `""`, so that it is not a blank line. Equal rows are equal bytes, in any language.
+empty field is `""`, so that it is not a blank line. Equal rows give equal bytes in every language.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ Columns = Sequence[Sequence[str]]
 
 
 class Block:
-    """Some rows of a table, as text, lines, rows or columns: each is made from another when it is asked for.
+    """Some rows of a table, as text, lines, rows or columns; each form is built from another on first use.
 
-    All rows have `width` fields, and there is at least one. Lines are in the form above, without endings.
+    All rows have `width` fields, and there is at least one row. Lines have the form above, without line endings.
     """
 
     __slots__ = ("_columns", "_lines", "_rows", "_text", "size", "width")
@@ -31,7 +31,7 @@ class Block:
         rows: list[list[str]] | None = None,
         text: str | None = None,
     ) -> None:
-        """`text`: the lines joined by `\\n`, none of which has a quote."""
+        """`text`: the lines joined by `\\n`; none of them has a quote."""
         self.width = width
         self.size = size
         self._columns = columns
@@ -41,7 +41,7 @@ class Block:
 
     @classmethod
     def of_lines(cls, lines: list[str], width: int) -> Block:
-        """From lines in the form above."""
+        """Return a block of lines in the form above."""
         block = cls(width, len(lines))
         block._lines = lines
         return block
@@ -70,30 +70,30 @@ class Block:
     @property
     def rows(self) -> list[list[str]]:
         if self._rows is None:
-            columns = self.columns  # which may come from rows
+            columns = self.columns  # may set `_rows`
             self._rows = self._rows or list(map(list, zip(*columns, strict=True)))
         return self._rows
 
     def given_text(self) -> str | None:
-        """The lines joined by `\\n`, if they are so and none has a quote."""
+        """Return the lines joined by `\\n` if the block has this form, in which no line has a quote."""
         return self._text
 
     def given_lines(self) -> list[str] | None:
-        """The lines, if they only have to be told apart."""
+        """Return the lines if the block has them or its text only has to be split."""
         if self._lines is None and self._text is not None:
             self._lines = self._text.split("\n")
         return self._lines
 
 
 class Table(NamedTuple):
-    """A table as it is read: the names of its columns, and its rows block by block."""
+    """The column names of a table, and its rows in blocks."""
 
     names: Sequence[str]
     blocks: Iterator[Block]
 
 
 def holds_rows(media_type: str, body: bytes) -> bool:
-    """Whether an output that a declaration made has rows, or only what stands around them."""
+    """Return whether the output of a declared updater has rows, rather than only a header or an empty list."""
     if media_type == "application/vnd.apache.parquet":
         footer = footer_of(body)
         return footer is None or footer.rows > 0
@@ -103,15 +103,15 @@ def holds_rows(media_type: str, body: bytes) -> bool:
     for line in body.split(b"\n"):
         end += len(line) + 1
         quotes += line.count(b'"')
-        if not quotes % 2:  # here the header ends: a line end inside quotes is one of a name
+        if not quotes % 2:  # the header ends here: a line end inside quotes belongs to a name
             break
     return end < len(body)
 
 
 def separated(text: str, delimiter: str, width: int) -> Columns | None:
-    """The columns of lines joined by `\\n` in which there is neither a quote nor a blank line; None if a line
-    has more or fewer than `width` fields."""
-    # The line endings become fields of their own: all must lie where the rows end.
+    """Return the columns of lines joined by `\\n` without quotes or blank lines; None if a line does not have
+    `width` fields."""
+    # The line endings become fields of their own: each must be at the end of a row.
     spread = text.replace("\n", f"{delimiter}\n{delimiter}")
     flat = spread.split(delimiter)
     stride = width + 1
@@ -123,14 +123,14 @@ def separated(text: str, delimiter: str, width: int) -> Columns | None:
 
 
 def parsed(lines: Iterable[str]) -> list[list[str]]:
-    """Lines in the form above as rows; a line ending inside quotes is within one line."""
+    """Return the rows of lines in the form above; a line ending inside quotes is part of its line."""
     import csv
 
     return list(csv.reader([line + "\n" for line in lines], strict=True))
 
 
 def lines_of(columns: Columns, size: int) -> list[str]:
-    """Columns as lines. Only columns that hold a sign are looked at field by field."""
+    """Return the lines of columns. Only columns that contain special characters are checked field by field."""
     shown = [_quoted(column) for column in columns]
     if len(shown) == 1:
         return [field or '""' for field in shown[0]]

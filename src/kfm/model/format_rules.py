@@ -1,6 +1,6 @@
-"""What a file of a geographic format must say of itself, beside its columns: a contract with more in it.
+"""Checks of a file in a geographic format beyond its columns: a data contract with more fields.
 
-It is a record of its own, so that a contract that expects nothing has the digest it always had.
+It is a record of its own, so that a contract without such checks keeps its digest.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from kfm.model.source_formats import COLUMNAR, GRIDS
 from kfm.model.transform_config import GEOMETRIES, Expected, ExpectedVariable
 from kfm.parsing.characters import printable
 
-GEOGRAPHIC = (*COLUMNAR, *GRIDS)  # formats that may say where they lie
-# Degrees on the globe, within two metres of each other: the boxes of catalogs are taken from them.
+GEOGRAPHIC = (*COLUMNAR, *GRIDS)  # formats with a location
+# Coordinate systems in degrees that agree within two metres; catalogs take their boxes from these.
 DEGREES = ("EPSG:4326", "OGC:CRS84", "EPSG:4979", "OGC:CRS84H", "EPSG:4269", "EPSG:4258")
-LONGITUDE_FIRST = ("EPSG:4326", "OGC:CRS84")  # one to GeoParquet, whose positions are always x, y
+LONGITUDE_FIRST = ("EPSG:4326", "OGC:CRS84")  # the same to GeoParquet, in which positions are always x, y
 
 
 class ExpectingContract(DataContract, frozen=True):
-    """A data contract of a source that says more of itself than its columns."""
+    """A data contract with checks beyond columns."""
 
     expect: Expected = Expected()
 
@@ -40,7 +40,7 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z|\.\.")
 
 
 def problem_of(expect: Expected, form: str) -> tuple[str, str, str] | None:
-    """What cannot be meant: the key, what is wrong with it, and what to do."""
+    """Return the key, the problem and the cure of the first check that makes no sense; None if all do."""
     if form in GRIDS and expect.geometry is not msgspec.UNSET:
         return "geometry", "has no meaning for this format", f"it is for {', '.join(COLUMNAR)}"
     if form not in GRIDS:
@@ -52,7 +52,7 @@ def problem_of(expect: Expected, form: str) -> tuple[str, str, str] | None:
         if not slash or not (_MOMENT.fullmatch(start) and _MOMENT.fullmatch(end)) or start == end == "..":
             return (
                 "time",
-                "is not two moments in UTC",
+                "is not two instants in UTC",
                 'write "2026-01-01T00:00:00Z/2026-12-31T23:59:59Z", or .. for one',
             )
         if ".." not in (start, end) and start > end:
@@ -64,7 +64,7 @@ def problem_of(expect: Expected, form: str) -> tuple[str, str, str] | None:
         seen.add(variable.name)
     authority, colon, code = expect.crs.partition(":")
     if expect.crs and not (colon and authority.isalnum() and authority.isascii() and code.isalnum() and code.isascii()):
-        return "crs", "is not an authority and a code", "write EPSG:4326, or another one"
+        return "crs", "is not an authority and a code", "write a code such as EPSG:4326"
     if expect.bbox:
         if len(expect.bbox) != 4 or not all(map(isfinite, expect.bbox)):
             return "bbox", "must hold four numbers", "west, south, east, north"
@@ -72,7 +72,7 @@ def problem_of(expect: Expected, form: str) -> tuple[str, str, str] | None:
         if west > east or south > north:
             return "bbox", "has its sides the wrong way round", "west, south, east, north"
     if expect.geometry is not msgspec.UNSET and (not expect.geometry or not set(expect.geometry) <= set(GEOMETRIES)):
-        return "geometry", "names no kind of geometry, or one that is not known", f"use {', '.join(GEOMETRIES)}"
+        return "geometry", "names no kind of geometry, or an unknown one", f"use {', '.join(GEOMETRIES)}"
     return None
 
 
@@ -82,11 +82,11 @@ def _variable_problem(variable: ExpectedVariable, seen: set[str]) -> tuple[str, 
         return f"names {name} twice", "name each variable once"
     bounds = [bound for bound in (variable.minimum, variable.maximum) if bound is not None]
     if not all(map(isfinite, bounds)):
-        return f"bounds {name} by what is no number", "write numbers, or leave them out"
+        return f"has a bound of {name} that is not a number", "write numbers, or leave them out"
     if len(bounds) == 2 and bounds[0] > bounds[1]:
         return f"has a minimum of {name} above its maximum", "swap them"
     if variable.dimensions and variable.shape and len(variable.dimensions) != len(variable.shape):
-        return f"gives {name} more or fewer dimensions than its shape has", "say as many of each"
+        return f"gives {name} more or fewer dimensions than its shape has", "give as many of each"
     return None
 
 

@@ -1,4 +1,4 @@
-"""JSON Schemas of the records, for validators and other languages. `make schemas` keeps them in schemas/."""
+"""Generates JSON Schemas of the records for validators and other languages. `make schemas` writes them to schemas/."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def generate() -> dict[str, dict[str, Any]]:
-    """A schema for every record, by its name in file names: dataset-version for DatasetVersion."""
+    """Return a schema for every record, by its file name: dataset-version for DatasetVersion."""
     return {name: schema_of(kind, name) for name, kind in kinds().items()}
 
 
 def kinds() -> dict[str, type[records.Record]]:
-    """Every record class there is, by the name of its schema."""
+    """Return every record class by the name of its schema."""
     found = [kind for kind in vars(records).values() if isinstance(kind, type) and issubclass(kind, records.Record)]
     return {dashed(kind.__name__): kind for kind in found if kind is not records.Record}
 
 
 def exported() -> dict[str, type[records.Record]]:
-    """What is in the artifacts of a run beside records, what has a schema under a name that others know, and what
-    stewards write."""
+    """Return the other records with a schema: those in the artifacts of a run, those with a well-known schema name, and
+    those that stewards write."""
     return {
         "run-line": artifact_lines.RunLine,
         "event-line": artifact_lines.EventLine,
@@ -38,12 +38,12 @@ def exported() -> dict[str, type[records.Record]]:
 
 
 def schema_of(kind: type[msgspec.Struct], name: str) -> dict[str, Any]:
-    """One document that needs no other: what the record refers to is among its definitions.
+    """Return a self-contained schema: records that it refers to are among its definitions.
 
     The number in `$id` changes when an instance that was valid no longer is.
     """
     _, components = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
-    definitions = msgspec.json.decode(msgspec.json.encode(components))  # a default of () as the [] it is in JSON
+    definitions = msgspec.json.decode(msgspec.json.encode(components))  # turns a default of () into the [] of JSON
     for definition in definitions.values():
         definition["description"] = " ".join(definition.get("description", "").replace("``", "`").split())
         if not definition["description"]:

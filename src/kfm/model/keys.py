@@ -1,4 +1,4 @@
-"""Digests and the keys everything is known by. Pure."""
+"""Digests, and the keys that identify runs, claims and outputs. All functions are pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kfm.model.canonical import canonical, of_texts
 from kfm.model.operation_target import TARGET
 from kfm.model.records import SourceRef, Trigger
 
-GENESIS = "sha256:" + "0" * 64  # what the first link of any chain names as the one before it
+GENESIS = "sha256:" + "0" * 64  # the predecessor that the first entry of a chain names
 
 
 def digest(body: bytes) -> str:
@@ -18,10 +18,10 @@ def digest(body: bytes) -> str:
 
 
 def run_key(source_url: str, etag: str, window: str, pipeline_version: str, partition: str = "") -> str:
-    """sha256(source_url|etag|window|pipeline_version), with `\\` and `|` escaped inside a field; a partition, if one
-    is meant, is a fifth.
+    """Return sha256(source_url|etag|window|pipeline_version), with `\\` and `|` escaped inside a field; a partition, if
+    given, is the fifth field.
 
-    Ordinary values hash exactly as the formula reads; no two different tuples read the same.
+    Values without these characters hash exactly as the formula reads; different tuples never give the same text.
     """
     fields = (source_url, etag, window, pipeline_version, *_named(partition))
     joined = "|".join(fields)
@@ -32,12 +32,13 @@ def run_key(source_url: str, etag: str, window: str, pipeline_version: str, part
     except UnicodeEncodeError:
         raise BadInput(
             "the source, its validator, the window or the version holds half a surrogate pair",
-            hint="remove it: it is no character",
+            hint="remove it: it is not a character",
         ) from None
 
 
 def run_key_of(inputs: Iterable[SourceRef], window: str, version: str, partition: str = "") -> str:
-    """The run key of several sources: their URLs and validators, each list joined by line ends, which neither holds."""
+    """Return the run key of several sources: their URLs and their validators, each list joined by line ends, which
+    neither contains."""
     refs = list(inputs)
     return run_key(
         "\n".join(r.uri for r in refs),
@@ -49,16 +50,16 @@ def run_key_of(inputs: Iterable[SourceRef], window: str, version: str, partition
 
 
 def input_hash(inputs: Iterable[SourceRef]) -> str:
-    """What was read, by content: validators have no part in it. The target of an operation is told with its ref, as it
-    was before it was an input: the same order is the same work for every version of the program."""
-    told: list[list[object]] = []
+    """Return the digest of the content of all inputs, without validators. The target of an operation is hashed together
+    with its ref, so that the same operation has the same hash in every version of the program."""
+    parts: list[list[object]] = []
     for r in inputs:
-        if told and r.uri.startswith(TARGET):
-            told[-1][2] = [r.content_hash]
+        if parts and r.uri.startswith(TARGET):
+            parts[-1][2] = [r.content_hash]
         else:
-            told.append([r.uri, r.content_hash, list(r.partition), r.contract_hash])
-    named = any(part[2] for part in told)  # by an author, who may have given anything
-    return digest(canonical(told) if named else of_texts(told))
+            parts.append([r.uri, r.content_hash, list(r.partition), r.contract_hash])
+    named = any(part[2] for part in parts)  # partitions come from the author and may be any value
+    return digest(canonical(parts) if named else of_texts(parts))
 
 
 def claim_key(
@@ -70,32 +71,33 @@ def claim_key(
     params: dict[str, str],
     partition: str = "",
 ) -> str:
-    """What a run is about: two triggers with the same claim key ask for the same effect."""
+    """Return the key of the work: two triggers with the same claim key request the same effect."""
     about = ["claim/1", updater_id, version, dataset, window, inputs, params, *_named(partition)]
     return hashlib.sha256(canonical(about) if params else of_texts(about)).hexdigest()
 
 
 def _named(partition: str) -> list[str]:
-    """Only what is not the whole dataset is told in a key: those of the whole are as they were before partitions."""
+    """Return the partition as an extra field of a key, or nothing for the whole dataset, whose keys thus stay
+    unchanged."""
     return [partition] if partition else []
 
 
 def scopes(updater_id: str, dataset: str, partition: str = "") -> list[str]:
-    """What a lease may be on, the narrower first: a partition of a dataset, or the whole of it."""
+    """Return the scopes that a lease may be on, the narrower first: a partition of a dataset, or all of it."""
     whole = f"{updater_id}/{dataset}"
     return [f"{whole}/{partition}", whole] if partition else [whole]
 
 
 def run_id(claim: str, n: int) -> str:
-    """The n-th run of a claim, as a UUID (version 8): the same however often it is computed."""
+    """Return the id of the n-th run of a claim as a UUID (version 8); it is always the same."""
     return _uuid(of_texts(["run/1", claim, n]))
 
 
 def correlation_id(trigger: Trigger) -> str:
-    """Of a request that has no id of its own: what was asked for, and when. Not of chance, so that every runner
-    gives the same, however often others were killed before it."""
-    asked = [trigger.updater_id, trigger.dataset, trigger.window, trigger.params, trigger.received_at]
-    value = ["correlation/1", *asked, *_named(trigger.partition)]
+    """Return the id of a request without an id of its own, from its content and time. It is not random, so that every
+    runner and every resumed run derives the same."""
+    request = [trigger.updater_id, trigger.dataset, trigger.window, trigger.params, trigger.received_at]
+    value = ["correlation/1", *request, *_named(trigger.partition)]
     return _uuid(canonical(value) if trigger.params else of_texts(value))
 
 
@@ -106,5 +108,5 @@ def _uuid(body: bytes) -> str:
 
 
 def output_key(updater_id: str, version: str, business_key: tuple[str, ...], content_hash: str) -> str:
-    """One logical output: N retries make one of it."""
+    """Return the key of one logical output: repeated attempts have the same key."""
     return digest(canonical([updater_id, version, list(business_key), content_hash]))

@@ -1,8 +1,9 @@
 """Labels: who decides about data, and how much of it the public may see.
 
-A label belongs to a dataset, a source address, exact bytes or one record, and to everything made of them. `standing_of`
-turns what a steward wrote into what it means on a day, `joined` gives what holds for something made of several inputs.
-Both only ever close: a word nobody knows, a missing label and a consent that ran out all mean less, never more.
+A label applies to a dataset, a source address, exact bytes or one record, and to everything made of them. `standing_of`
+turns a steward's label into a classification on a given day; `joined` returns the classification of something made of
+several inputs. Both only close: an unknown word, a missing label and an expired consent all mean less access, never
+more.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from kfm.parsing.dates import is_date
 from kfm.parsing.documents import Document
 from kfm.parsing.record_shape import into
 
-# Every word of the vocabulary is written here and nowhere else, from open to closed; `make schemas` gives it to the
-# policies. `generalised` leaves only through masking; `restricted` is used under its custodian's key and never
-# published; `closed` is not used at all.
+# Every word of the vocabulary is defined here only, from open to closed; `make schemas` passes it to the policies.
+# `generalised` data is published only through masking; `restricted` data is used under its custodian's key and
+# never published; `closed` data is not used at all.
 LEVELS: tuple[Level, ...] = ("public", "generalised", "restricted", "closed")
 PUBLISHABLE: tuple[Level, ...] = LEVELS[:2]
 USABLE: tuple[Level, ...] = LEVELS[:3]
@@ -37,13 +38,12 @@ ACCESS: dict[str, Level] = {
     "restricted": "restricted",
     "closed": "closed",
 }
-# The twenty TK and ten BC labels of Local Contexts, by the code and the name on them, and what follows for the public
-# from the text that each has before a community makes it its own:
-# - public: it speaks of credit, partners, trade or a consent that is in order, and lets everybody look;
-# - generalised: it asks for care, or for an agreement first;
-# - restricted: it says that the material is not for the public, is for a group, a season or a purpose, or was made
-#   without consent;
-# - closed: it says secret or sacred.
+# The twenty TK and ten BC labels of Local Contexts by code, with their names and the level that follows from the
+# standard text of each, before a community adapts it:
+# - public: it is about credit, partners, trade or a valid consent, and lets everyone see the material;
+# - generalised: it requires care, or an agreement first;
+# - restricted: the material is not for the public, is for a group, a season or a purpose, or was made without consent;
+# - closed: the material is secret or sacred.
 COMMUNITY: dict[str, tuple[str, Level]] = {
     "TK A": ("Attribution", "public"),
     "TK CL": ("Clan", "restricted"),
@@ -77,17 +77,17 @@ COMMUNITY: dict[str, tuple[str, Level]] = {
     "BC NC": ("Non-Commercial", "public"),
 }
 _COMMUNITY: dict[str, Level] = {code: level for code, (_, level) in COMMUNITY.items()}
-_PAST = "0001-01-01"  # the last day of a consent whose last day cannot be read
+_PAST = "0001-01-01"  # stands for a last day of consent that is not a date
 
 _Word = Annotated[str, Meta(max_length=200)]
 
 
 class LabelTarget(Record, frozen=True):
-    """What a label is on. Exactly one of these is given."""
+    """What a label applies to: exactly one of these."""
 
-    dataset: Annotated[_Word, Meta(description="all that this dataset reads and makes")] = ""
-    source: Annotated[_Word, Meta(description="an address, whichever dataset reads it")] = ""
-    bytes_: Annotated[_Word, Meta(description="sha256:… of exact bytes, wherever they come from")] = msgspec.field(
+    dataset: Annotated[_Word, Meta(description="everything that this dataset reads and makes")] = ""
+    source: Annotated[_Word, Meta(description="a source address, in every dataset that reads it")] = ""
+    bytes_: Annotated[_Word, Meta(description="sha256:… of exact bytes from any source")] = msgspec.field(
         default="", name="bytes"
     )
     record: Annotated[_Word, Meta(description="one record, by its public id")] = ""
@@ -98,28 +98,32 @@ class LabelTarget(Record, frozen=True):
 
 
 class Label(Record, frozen=True):
-    """What a steward says of one thing. A word that is not known means the most restrictive one."""
+    """A steward's statement about one target. An unknown word counts as the most restrictive one."""
 
-    of: Annotated[LabelTarget, Meta(description="what it is on")]
+    of: Annotated[LabelTarget, Meta(description="what it applies to")]
     sensitivity: Annotated[_Word, Meta(description=", ".join(LEVELS))]
     care: Annotated[_Word, Meta(description=", ".join(CARE))]
-    custodian: Annotated[_Word, Meta(description="whose key seals it and makes its public ids")] = ""
-    authority: Annotated[_Word, Meta(description="who decides about it, such as a nation's preservation office")] = ""
+    custodian: Annotated[
+        _Word, Meta(description="the custodian whose key encrypts the data and derives its public ids")
+    ] = ""
+    authority: Annotated[
+        _Word, Meta(description="the authority that decides about it, such as a nation's preservation office")
+    ] = ""
     community_labels: Annotated[
         tuple[_Word, ...], Meta(description="TK and BC labels of Local Contexts, by their codes: TK CS")
     ] = ()
     access_rights: Annotated[_Word, Meta(description=", ".join(ACCESS))] = "open"
     public_resolution: Annotated[
         Annotated[int, Meta(ge=COARSEST, le=FINEST)] | None,
-        Meta(description="the H3 resolution the public may see; needed where it is not public"),
+        Meta(description="the H3 resolution the public may see; required unless the level is public"),
     ] = None
     expires: Annotated[
-        _Word, Meta(description="the last day of the consent, such as 2027-06-30; then it is closed")
+        _Word, Meta(description="the last day of the consent, such as 2027-06-30; after it the data is closed")
     ] = ""
 
 
 class Labels(Record, frozen=True):
-    """A file of labels."""
+    """A label file."""
 
     version: Literal[1]
     labels: tuple[Label, ...] = ()
@@ -129,23 +133,24 @@ UNLABELLED = Standing(level="restricted", care="sacred", access="closed", rules=
 
 
 def read_labels(document: Document) -> Labels:
-    """A file of labels, strictly. An unknown word of a vocabulary is not refused here: `standing_of` closes for it."""
+    """Return the labels of a document. Raise BadInput if it is not valid; unknown words of a vocabulary are accepted
+    here, and `standing_of` treats them as closed."""
     found = into(document, Labels)
     for index, label in enumerate(found.labels):
         at = ("labels", index)
         if len(label.of.given()) != 1:
-            document.refuse((*at, "of"), "names not exactly one thing", "give one of dataset, source, bytes, record")
+            document.refuse((*at, "of"), "must name exactly one target", "give one of dataset, source, bytes, record")
         if label.expires and not is_date(label.expires):
-            document.refuse((*at, "expires"), "is no day", "write it as 2027-06-30")
+            document.refuse((*at, "expires"), "is not a date", "write it as 2027-06-30")
     return found
 
 
 def standing_of(label: Label | None, today: str) -> Standing:
-    """What a label means on a day (`2026-11-16`)."""
+    """Return the classification that a label gives on a day (`2026-11-16`)."""
     if label is None:
         return UNLABELLED
     if not is_date(today):
-        raise BadInput("the day that labels are read on is no date", hint="give it as 2026-11-16")
+        raise BadInput("the day for the labels is not a date", hint="give it as 2026-11-16")
     found: list[tuple[Level, str]] = [
         _meaning(SENSITIVITY, label.sensitivity, "label.sensitivity"),
         _meaning(CARE, label.care, "label.care"),
@@ -176,7 +181,8 @@ def standing_of(label: Label | None, today: str) -> Standing:
 
 
 def joined(standings: Iterable[Standing]) -> Standing:
-    """What holds for something made of all these: the most closed level, the coarsest resolution, everybody's say."""
+    """Return the classification of something made of all these: the most closed level, the coarsest resolution, and all
+    custodians and authorities."""
     every = list(standings)
     if not every:
         return UNLABELLED
@@ -197,21 +203,22 @@ def joined(standings: Iterable[Standing]) -> Standing:
 def standing_of_source(
     labels: Labels, *, dataset: str, source: str, digest: str, today: str, declared: Level | None = None
 ) -> Standing:
-    """What holds for a source that a dataset reads: its label, that of its address and that of its bytes together,
-    and `declared`, the `sensitivity` in the dataset's own settings.
+    """Return the classification of a source that a dataset reads, from the labels on the dataset, the address and the
+    bytes, and from `declared`, the `sensitivity` in the dataset's settings.
 
-    So a dataset that says public labels a source nobody labelled, and never one whose address or bytes are known as
-    something else, under whatever name it is declared.
+    So a dataset declared public makes an unlabelled source public, but never a source whose address or bytes have
+    another label.
     """
-    asked = {"dataset": dataset, "source": source, "bytes": digest}
-    found = [standing_of(one, today) for one in labels.labels if _is_on(one.of, asked)]
+    subject = {"dataset": dataset, "source": source, "bytes": digest}
+    found = [standing_of(one, today) for one in labels.labels if _is_on(one.of, subject)]
     if declared is not None:
         found.append(Standing(level=declared, rules=() if declared == "public" else ("dataset.sensitivity",)))
     return _complete(joined(found))
 
 
 def _complete(standing: Standing) -> Standing:
-    """The settings can say generalised; whose key and which resolution, only a label can."""
+    """Restrict a generalised classification without a custodian or a resolution: settings can declare the level, but
+    only a label names the key and the resolution."""
     if standing.level != "generalised":
         return standing
     lacks = [rule for rule, said in _NEEDED.items() if getattr(standing, said) in (None, ())]
@@ -224,13 +231,13 @@ _NEEDED = {"label.custodian-missing": "custodians", "label.resolution-missing": 
 
 
 def standing_of_record(labels: Labels, record: str, around: Standing, today: str) -> Standing:
-    """What holds for one record inside something that stands as `around` says."""
+    """Return the classification of one record inside data classified as `around`."""
     own = [standing_of(one, today) for one in labels.labels if _is_on(one.of, {"record": record})]
     return joined([around, *own])
 
 
 def loosens(before: Standing, after: Standing) -> bool:
-    """Does the public, or anybody, get more by this change? Then one person alone may not make it."""
+    """Return whether a change gives anyone more access. One person alone may not make such a change."""
     if LEVELS.index(after.level) < LEVELS.index(before.level):
         return True
     if any(words.index(new) < words.index(old) for words, old, new in _words(before, after)):
@@ -254,7 +261,7 @@ def _words(before: Standing, after: Standing) -> Iterator[tuple[list[str], str, 
 
 
 def _last(words: dict[str, Level], said: Iterable[str]) -> str:
-    """The most closed of these words; one that nobody knows is the last there is."""
+    """Return the most closed of these words; an unknown word counts as the last."""
     order = list(words)
     return order[max(order.index(one) if one in words else len(order) - 1 for one in said)]
 
@@ -267,7 +274,7 @@ def _union(parts: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(sorted({item for part in parts for item in part}))
 
 
-def _is_on(target: LabelTarget, asked: dict[str, str]) -> bool:
+def _is_on(target: LabelTarget, subject: dict[str, str]) -> bool:
     given = target.given()
-    # A target that names several things or none was never read from a file; it counts as on all that it names.
-    return any(asked.get(name) == value for name, value in given.items())
+    # `read_labels` refuses a target that names several things or none; here it applies to all that it names.
+    return any(subject.get(name) == value for name, value in given.items())

@@ -1,4 +1,4 @@
-"""What of a run are edges of the graph: one rule for whoever writes it or holds it against the receipts."""
+"""Which facts of a run are edges of the lineage graph: one rule for writing the graph and for checking it."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ Edge = tuple[str, str]  # the address and the digest of what was read
 
 
 class Use(NamedTuple):
-    """Somebody read this."""
+    """A run that read this address."""
 
     address: str
     digest: str
-    number: int  # of the run, in the ledger
+    number: int  # of the run in the ledger
     run_id: str
 
 
 def used(inputs: Iterable[Item], moves: Sequence[RefMove], *, made: bool) -> list[Edge]:
-    """What a run that committed read, once each and in its order; `made`: it made a version.
+    """Return what a committed run read, once each and in order; `made` says whether it made a version.
 
-    Where the ref of an operation was before is not used by it: what stands there now is not made of that. Nor does
-    anything come of what moved neither a processed nor a published ref.
+    An operation does not use the version its ref pointed to before: the new version is not made of it. A run that moved
+    neither a processed nor a published ref has no edges.
     """
     if not made and not any(move.ref.startswith(("processed/", "published/")) for move in moves):
         return []
@@ -35,19 +35,19 @@ def used(inputs: Iterable[Item], moves: Sequence[RefMove], *, made: bool) -> lis
 
 
 def used_by(receipt: Receipt) -> list[Edge]:
-    """The same, out of the receipt; nothing unless it committed."""
+    """Return the same from the receipt; empty unless the run committed."""
     if receipt.status != "SUCCESS":
         return []
     return used(receipt.inputs, receipt.moves, made=bool(made_by(receipt)))
 
 
 def made_by(receipt: Receipt) -> str:
-    """The digest of the version that it made, also where that was there already; empty: none."""
+    """Return the digest of the version that the run made, even if it existed already; empty if it made none."""
     return next((item.checksum for item in receipt.outputs if item.kind == "dataset"), "")
 
 
 def version_named(address: str, digest: str) -> tuple[str, str] | None:
-    """The dataset and the digest of a version that was read; None: it was something else."""
+    """Return the dataset and digest of a version that was read; None if it was something else."""
     zone, _, dataset = address.removeprefix(REF).partition("/")
     if address.startswith(DATASET):
         return address.removeprefix(DATASET), digest

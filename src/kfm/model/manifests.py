@@ -1,12 +1,12 @@
-"""What a version consists of: how its manifest is cut into parts, and how it is read, over any object store.
+"""The manifest of a version: how it is split into parts and how it is read, over any object store.
 
-A manifest is a sorted sequence of entries, a canonical line each. Up to `WHOLE` of them are one object, whose
-digest is the version. More are cut into parts; the lines that name the parts, in their order, are cut in the same
-way, until one part is left, the root. A part closes with the first line, from its `LEAST`th on, whose key says so,
-at the latest with its `MOST`th: the cuts are a function of the sorted keys alone. So equal content is an equal
-tree whatever its history, and another value under the same key moves no cut.
+A manifest is a sorted sequence of entries, one canonical line each. Up to `WHOLE` entries form one object, and its
+digest is the version. More entries are split into parts; the lines that name the parts are split in the same way, until
+one part, the root, is left. A part ends at the first line, from its `LEAST`th line on, whose key hash is below a limit,
+and at the latest at its `MOST`th line. The splits depend only on the sorted keys. So equal content gives an equal tree
+whatever its history, and a new value under an existing key moves no split.
 
-Versions of before parts were known are one object of any length, and are read as such for ever.
+Older versions are one object of any length and stay readable.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ import msgspec
 from kfm.model.ports import Objects
 from kfm.model.records import ManifestEntry, ManifestPart
 
-WHOLE = 128  # entries that are one object, whatever their keys say
-LEAST = 16  # lines a part has at least, the last of its level excepted
-MOST = 128  # and at most
-ODDS = 16  # of 256: how often a key closes its part
-NAMES_PARTS = b'{"depth":'  # how every line of a part begins that names parts; no entry does
+WHOLE = 128  # up to this many entries form one object, whatever their keys
+LEAST = 16  # fewest lines of a part, except the last of its level
+MOST = 128  # most lines of a part
+ODDS = 16  # of 256 keys, this many end their part
+NAMES_PARTS = b'{"depth":'  # the start of every line that names a part; no entry begins so
 PIECE = 1 << 20
 
 Key = tuple[str, ...]
@@ -38,12 +38,14 @@ decode_parts = msgspec.json.Decoder(ManifestPart).decode_lines
 
 
 def closes(key: Key, level: int) -> bool:
-    """Whether a line of this key closes its part; each level of the tree asks another byte of the key's digest."""
+    """Return whether a line with this key ends its part. Each level of the tree uses another byte of the key's
+    digest."""
     return sha256(_encode(key)).digest()[level % 32] < ODDS
 
 
 def entries(objects: Objects, version: str) -> Iterator[ManifestEntry]:
-    """All of them, sorted by key; Corrupt at the latest when all are read, if the bytes are not those named."""
+    """Yield all entries, sorted by key. Raise Corrupt, at the latest at the end, if the bytes do not match their
+    digest."""
     with objects.open(version) as file:
         first = file.readline()
         if not first.startswith(NAMES_PARTS):
@@ -57,18 +59,19 @@ def entries(objects: Objects, version: str) -> Iterator[ManifestEntry]:
 
 
 def entries_of(objects: Objects, version: str, partition: str) -> Iterator[ManifestEntry]:
-    """The entries of a partition, whose keys begin with its name: they lie side by side, and no others are read."""
+    """Yield the entries of a partition: its name is the first part of their keys. Only the parts that hold them are
+    read."""
     named = named_parts(objects, version)
-    lines = entries(objects, version) if named is None else _beside(objects, named, partition)
+    lines = entries(objects, version) if named is None else _entries_near(objects, named, partition)
     return (entry for entry in lines if entry.key[0] == partition)
 
 
-def _beside(objects: Objects, named: list[ManifestPart], first: str) -> Iterator[ManifestEntry]:
-    """The entries of the parts that may hold keys beginning so."""
+def _entries_near(objects: Objects, named: list[ManifestPart], first: str) -> Iterator[ManifestEntry]:
+    """Yield the entries of all parts that may hold keys with this first text."""
     for part in named[bisect_left(named, (first,), key=key_of) :]:
         body = objects.read(part.digest)
         if part.depth:
-            yield from _beside(objects, decode_parts(body), first)
+            yield from _entries_near(objects, decode_parts(body), first)
         else:
             yield from decode_entries(body)
         if part.key[0] > first:
@@ -76,7 +79,7 @@ def _beside(objects: Objects, named: list[ManifestPart], first: str) -> Iterator
 
 
 def find(objects: Objects, version: str, key: Key) -> ManifestEntry | None:
-    """The entry of a key, if the version has it: reads the path to it, and nothing else."""
+    """Return the entry of a key, or None. Only the parts on the way to it are read."""
     named = named_parts(objects, version)
     if named is None:
         return next((entry for entry in entries(objects, version) if entry.key == key), None)
@@ -91,14 +94,14 @@ def find(objects: Objects, version: str, key: Key) -> ManifestEntry | None:
 
 
 def named_parts(objects: Objects, name: str) -> list[ManifestPart] | None:
-    """What a part names, if it names parts; None if its lines are entries."""
+    """Return the parts that an object names; None if its lines are entries."""
     with objects.open(name) as file:
         first = file.readline()
         return decode_parts(first + file.read()) if first.startswith(NAMES_PARTS) else None
 
 
 def larger(objects: Objects, version: str, size: int) -> Iterator[ManifestEntry]:
-    """The entries whose bytes are more than this. Parts that can have none, being less in all, are not read."""
+    """Yield the entries of more than `size` bytes. Parts that are smaller in total are not read."""
     named = named_parts(objects, version)
     if named is None:
         yield from (entry for entry in entries(objects, version) if entry.size > size)
@@ -111,7 +114,7 @@ def larger(objects: Objects, version: str, size: int) -> Iterator[ManifestEntry]
 
 
 def parts(objects: Objects, version: str) -> Iterator[str]:
-    """The digests of the objects that the manifest itself is made of, each before those it names."""
+    """Yield the digests of the objects that the manifest consists of, each before those it names."""
     yield version
     for part in named_parts(objects, version) or ():
         yield from _below(objects, part)
@@ -133,7 +136,8 @@ def _leaves(objects: Objects, body: bytes) -> Iterator[ManifestPart]:
 
 
 def listing(objects: Objects, version: str) -> Iterator[bytes]:
-    """A line an entry, sorted by key, in pieces: what is published beside the files of a version."""
+    """Yield the listing in pieces: one line per entry, sorted by key. It is published next to the files of a
+    version."""
     named = named_parts(objects, version)
     if named is not None:
         for part in named:
@@ -146,7 +150,7 @@ def listing(objects: Objects, version: str) -> Iterator[bytes]:
 
 
 class Change(NamedTuple):
-    """What became of a key between two versions."""
+    """A key that differs between two versions."""
 
     key: Key
     what: Literal["added", "changed", "removed"]
@@ -155,8 +159,8 @@ class Change(NamedTuple):
 
 
 def changes(objects: Objects, before: str, after: str) -> Iterator[Change]:
-    """How the second version differs from the first, sorted by key; an empty name is a version of nothing. Reads only
-    parts that the two do not share, so it costs what changed and not what there is."""
+    """Yield the differences between two versions, sorted by key; an empty name is an empty version. Only parts that the
+    two do not share are read, so the cost depends on what changed."""
     if before == after:
         return
     old, new = _Side(objects, before), _Side(objects, after)
@@ -166,7 +170,7 @@ def changes(objects: Objects, before: str, after: str) -> Iterator[Change]:
             if a.digest == b.digest:
                 old.step()
                 new.step()
-            else:  # the higher one, else the one that ends first: the other may begin after it
+            else:  # open the higher one, or else the one that ends first: the other may begin after it
                 (old if (-a.depth, a.key) <= (-b.depth, b.key) else new).open()
         elif isinstance(a, ManifestPart):
             if not isinstance(b, ManifestEntry) or b.key > old.passed:
@@ -197,8 +201,7 @@ def changes(objects: Objects, before: str, after: str) -> Iterator[Change]:
 
 
 class _Side:
-    """A tree from its first line to its last, opened only where someone asks. All that is still to come has keys
-    after `passed`."""
+    """A cursor over one tree that opens parts only when needed. All keys that follow are greater than `passed`."""
 
     def __init__(self, objects: Objects, version: str) -> None:
         self._objects = objects
@@ -211,13 +214,13 @@ class _Side:
         self._go_on()
 
     def step(self) -> None:
-        """Past the next one, and all that is below it."""
+        """Move past the next line and everything below it."""
         assert self.next is not None
         self.passed = self.next.key
         self._go_on()
 
     def open(self) -> None:
-        """The part that is next gives way to its lines."""
+        """Replace the next part by its lines."""
         assert isinstance(self.next, ManifestPart)
         body = self._objects.read(self.next.digest)
         self._open.append(iter(decode_parts(body) if self.next.depth else decode_entries(body)))

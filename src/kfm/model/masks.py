@@ -1,7 +1,7 @@
-"""The masking policy: what of a protected record the public may see. A file that a steward writes and reviews.
+"""The masking policy: which parts of a protected record the public may see. A steward writes and reviews this file.
 
-Columns are published by name and by nothing else. What a column is decides what may leave: a code of a closed list, a
-number in steps, a date as its year or coarser, a text that somebody reviewed.
+Only columns named here are published. The kind of a column decides in which form: a code from a closed list, a number
+in steps, a date as its year or coarser, a text that a named person reviewed.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from kfm.parsing.documents import Document, Path
 from kfm.parsing.record_shape import into
 
 SMALLEST_K = 5
-FARTHEST = 3_000_000  # metres; beyond it a location says nothing
-# Columns that the masked record has of its own; a column of the source is never published under one of these names.
+FARTHEST = 3_000_000  # metres; a less accurate location carries no information
+# Columns that masking itself writes; a column of the source is never published under one of these names.
 OWN = (
     "id", "cell", "resolution", "geometry", "bbox", "centroid", "georeferenceAccuracy",
     "coordinateUncertaintyInMeters", "dataGeneralizations", "informationWithheld",
 )  # fmt: skip
-# Names under which a value would be taken for a place or for the source's own key by those who read Darwin Core.
+# Names that readers of Darwin Core take for a place or for the key of the source.
 PLACES = frozenset(
     {
         "lat", "latitude", "decimallatitude", "verbatimlatitude", "lon", "long", "lng", "longitude", "decimallongitude",
@@ -37,47 +37,47 @@ _Metres = Annotated[float, Meta(ge=0, le=FARTHEST)]
 
 
 class AccuracyClass(Record, frozen=True):
-    """How well a source knows its places, in a word and in metres."""
+    """How accurate a source's locations are, in a word and in metres."""
 
     name: Annotated[str, Meta(pattern="^[a-z][a-z -]{0,39}$", description="point, section, county, …; published")]
-    metres: Annotated[_Metres, Meta(description="how far from the given point the place may be")]
+    metres: Annotated[_Metres, Meta(description="the place may be this far from the given point")]
 
 
 class Accuracy(Record, frozen=True):
-    """The accuracy that the source itself states: one for all records, or by a column."""
+    """The accuracy that the source itself states: one for all records, or one per value of a column."""
 
     all: Annotated[AccuracyClass | None, Meta(description="the same for every record")] = None
-    column: Annotated[str, Meta(description="the column that states it; a value not listed: no location")] = ""
-    classes: Annotated[dict[str, AccuracyClass], Meta(description="value of that column: what it means")] = {}
+    column: Annotated[
+        str, Meta(description="the column that states it; a record with an unlisted value gets no location")
+    ] = ""
+    classes: Annotated[dict[str, AccuracyClass], Meta(description="value of that column: the accuracy it means")] = {}
 
 
 class Location(Record, frozen=True):
-    """Where a record has its place, in degrees of WGS 84: two columns, or the point of a feature."""
+    """The location of a record in degrees of WGS 84: two columns, or the point of a feature."""
 
-    accuracy: Annotated[Accuracy, Meta(description="as the source states it; no cell is finer than this")]
-    latitude: Annotated[str, Meta(description="its column")] = ""
-    longitude: Annotated[str, Meta(description="its column")] = ""
-    geometry: Annotated[bool, Meta(description="true: the Point of a GeoJSON feature; nothing else is understood")] = (
-        False
-    )
+    accuracy: Annotated[Accuracy, Meta(description="as the source states it; no published cell is finer")]
+    latitude: Annotated[str, Meta(description="the column")] = ""
+    longitude: Annotated[str, Meta(description="the column")] = ""
+    geometry: Annotated[
+        bool, Meta(description="true: the Point of a GeoJSON feature; other geometries are not supported")
+    ] = False
 
 
 class ColumnRule(Record, frozen=True):
-    """How one column is published. What does not fit its kind is withheld."""
+    """How one column is published. A value that does not fit its kind is withheld."""
 
-    kind: Annotated[Literal["code", "number", "date", "text"], Meta(description="what the column holds")]
-    name: Annotated[str, Meta(max_length=1000, description="its public name; default: its own")] = ""
-    values: Annotated[
-        tuple[str, ...], Meta(description="of a code: the values that may be published, all others not")
-    ] = ()
+    kind: Annotated[Literal["code", "number", "date", "text"], Meta(description="the kind of its values")]
+    name: Annotated[str, Meta(max_length=1000, description="its public name; default: the column's name")] = ""
+    values: Annotated[tuple[str, ...], Meta(description="code: the only values that may be published")] = ()
     step: Annotated[
-        Annotated[float, Meta(gt=0)] | None, Meta(description="of a number: it is published as a multiple of this")
+        Annotated[float, Meta(gt=0)] | None, Meta(description="number: published as a multiple of this")
     ] = None
     to: Annotated[
-        Literal["quarter", "year", "decade", "century"], Meta(description="of a date: how coarse it becomes")
+        Literal["quarter", "year", "decade", "century"], Meta(description="date: the published precision")
     ] = "year"
     reviewed_by: Annotated[
-        str, Meta(max_length=200, description="of a text: who read all of it; without a name it is withheld")
+        str, Meta(max_length=200, description="text: the person who read all of it; without a name it is withheld")
     ] = ""
 
 
@@ -85,15 +85,18 @@ class MaskingPolicy(Record, frozen=True):
     """What the public may see of the records of one source."""
 
     id: Annotated[str, Meta(pattern="^[a-z0-9][a-z0-9-]{0,62}$", description="its name in receipts and reasons")]
-    version: Annotated[str, Meta(min_length=1, max_length=40, description="change it whenever it changes")]
-    namespace: Annotated[_Name, Meta(description="what the record ids are unique in; part of every public id")]
+    version: Annotated[str, Meta(min_length=1, max_length=40, description="change it with every change of the policy")]
+    namespace: Annotated[
+        _Name, Meta(description="the namespace in which record ids are unique; part of every public id")
+    ]
     record_id: Annotated[_Name, Meta(description="the column that identifies a record; never published")]
     resolution: Annotated[
-        Annotated[int, Meta(ge=COARSEST, le=FINEST)], Meta(description="the H3 resolution; a label may make it coarser")
+        Annotated[int, Meta(ge=COARSEST, le=FINEST)],
+        Meta(description="the H3 resolution of published cells; a label may make it coarser"),
     ]
-    location: Annotated[Location, Meta(description="where a record has its place")]
+    location: Annotated[Location, Meta(description="the location of a record")]
     columns: Annotated[
-        dict[str, ColumnRule], Meta(description="columns that are published; all others are withheld")
+        dict[str, ColumnRule], Meta(description="the columns that are published; all others are withheld")
     ] = {}
     k: Annotated[
         Annotated[int, Meta(ge=SMALLEST_K)], Meta(description="counts below this are suppressed in aggregates")
@@ -101,7 +104,7 @@ class MaskingPolicy(Record, frozen=True):
 
 
 def read_policy(document: Document) -> MaskingPolicy:
-    """A masking policy, strictly: also what the types alone cannot say."""
+    """Return the masking policy of a document. Raise BadInput for anything that is not valid."""
     found = into(document, MaskingPolicy)
     for path, what, hint in faults(found):
         document.refuse(path, what, hint)
@@ -112,7 +115,7 @@ _Fault = tuple[Path, str, str]
 
 
 def faults(policy: MaskingPolicy) -> Iterator[_Fault]:
-    """What is wrong with a policy although every field of it is right."""
+    """Yield the problems of a policy that the types of its fields do not exclude."""
     yield from _of_location(policy.location)
     place = policy.location
     never = {policy.record_id, place.latitude, place.longitude, place.accuracy.column, "geometry", "bbox"} - {""}
@@ -121,15 +124,19 @@ def faults(policy: MaskingPolicy) -> Iterator[_Fault]:
         at: Path = ("columns", column)
         public = rule.name or column
         if column in never:
-            yield at, "is the key or the place of a record", "take it out: it is never published"
+            yield at, "is the key or the location of a record", "remove it: it is never published"
         if public in OWN or public.lower().replace("_", "") in PLACES:
-            yield at, "would be published under a name of a place or of the record itself", "give it another name"
+            yield (
+                at,
+                "would be published under a name that means a location or the record itself",
+                "give it another name",
+            )
         if public in seen:
             yield at, "has the public name of another column", "give it another"
         seen.add(public)
         for field, kind in (("values", "code"), ("step", "number"), ("reviewed_by", "text")):
             if getattr(rule, field) and rule.kind != kind:
-                yield (*at, field), f"is only for a {kind}", f"take it out, or make the column a {kind}"
+                yield (*at, field), f"is only for a {kind}", f"remove it, or make the column a {kind}"
         if rule.kind == "code" and not rule.values:
             yield at, "is a code without values", "list the values that may be published"
 
@@ -137,9 +144,9 @@ def faults(policy: MaskingPolicy) -> Iterator[_Fault]:
 def _of_location(location: Location) -> Iterator[_Fault]:
     columns = bool(location.latitude) + bool(location.longitude)
     if columns == 1 or (columns == 2) == location.geometry:
-        yield ("location",), "names no place, or two", "give latitude and longitude, or geometry: true"
+        yield ("location",), "names no location, or two", "give latitude and longitude, or geometry: true"
     accuracy = location.accuracy
     if (accuracy.all is None) == (not accuracy.column):
         yield ("location", "accuracy"), "is not stated once", "give all, or column and classes"
     if bool(accuracy.column) != bool(accuracy.classes):
-        yield ("location", "accuracy"), "needs column and classes together", "say what each value means"
+        yield ("location", "accuracy"), "needs column and classes together", "give the accuracy that each value means"

@@ -1,4 +1,4 @@
-"""Names that may become keys, refs and file names. Anything else is refused, not repaired."""
+"""Names that may become keys, refs and file names. Other names are refused and never repaired."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ _RESERVED = {"con", "prn", "aux", "nul", "conin$", "conout$", "clock$"} | {
     f"{device}{digit}" for device in ("com", "lpt") for digit in range(10)
 }
 _NOT_IN_FILE_NAMES = frozenset('\\:*?"<>|')
-# Printable as Unicode has it, yet nothing is seen: two names with and without one look the same.
+# Printable by Unicode but invisible: two names that differ only in one of these look the same.
 _UNSEEN = "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 
 
 def check_id(text: str, what: str) -> str:
-    """An updater or dataset id: lower case letters, digits, dot, dash, underscore; 63 at most."""
+    """Return an updater or dataset id: at most 63 lower-case letters, digits, dots, dashes and underscores.
+
+    Raise BadInput otherwise.
+    """
     if not _ID.match(text) or ".." in text or _is_device(text):
         raise BadInput(
             f"{what} {printable(text)} is not a valid name",
@@ -41,7 +44,8 @@ def check_ref(text: str) -> str:
 
 
 def check_partition(text: str) -> str:
-    """A part of a dataset, such as a day, a tile or a station: what a part of a ref may be."""
+    """Return the name of a partition, such as a day, a tile or a station. Raise BadInput if a ref could not contain
+    it."""
     if not _REF.match(f"raw/{text}") or "/" in text or ".." in text or _is_device(text):
         raise BadInput(
             f"partition {printable(text)} is not a valid name",
@@ -56,7 +60,7 @@ def is_digest(text: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def dataset_id(dataset: str) -> str:
-    """The id inside kfm://dataset/<id>; a bare id is accepted too."""
+    """Return the id in kfm://dataset/<id>; a bare id is accepted too. Raise BadInput."""
     return check_id(dataset.removeprefix(_DATASET), "dataset")
 
 
@@ -65,7 +69,7 @@ def dataset_uri(dataset: str) -> str:
 
 
 def check_path(text: str) -> str:
-    """A relative path below a root that every file system keeps as it is: each part a safe file name."""
+    """Return a relative path that every file system stores unchanged. Raise BadInput otherwise."""
     if len(text) > 1000 or not all(map(is_file_name, text.split("/"))):
         raise BadInput(
             f"{printable(text)} is not a safe relative path",
@@ -75,10 +79,10 @@ def check_path(text: str) -> str:
 
 
 def is_file_name(text: str) -> bool:
-    """Whether this may be one part of a path: not hidden, at most 200 bytes, and no file system would read
-    it as another name (reserved ones, other normal forms of Unicode, a dot or space at its end).
+    """Return whether this may be one part of a path: not hidden, at most 200 bytes, and no file system reads it as
+    another name (reserved names, other normal forms of Unicode, a dot or space at the end).
 
-    Letter case is left alone: whoever writes names that others chose must not write two that differ in it.
+    Case is not checked: a caller that writes names chosen by others must not write two that differ only in case.
     """
     return (
         is_printable(text)
@@ -93,7 +97,7 @@ def is_file_name(text: str) -> bool:
 
 
 def is_semantic(text: str) -> bool:
-    """Whether this is a semantic version as semver.org 2.0.0 writes them: 1.2.0, 1.2.0-rc.1, 1.2.0+build.5."""
+    """Return whether this is a semantic version (semver.org 2.0.0): 1.2.0, 1.2.0-rc.1, 1.2.0+build.5."""
     core, plus, build = text.partition("+")  # by hand: a pattern takes longer to compile than a run can spare
     core, dash, before = core.partition("-")
     numbers, marks = core.split("."), before.split(".") if dash else []
@@ -111,11 +115,11 @@ def _is_mark(part: str) -> bool:
 
 
 def is_identifier(text: str) -> bool:
-    """Whether code may have such a name. Of characters past ASCII it is not asked which of them are letters: that
-    depends on the version of Unicode, and a name that is none is not found."""
+    """Return whether code may have such a name. Characters beyond ASCII are all accepted, because which of them are
+    letters depends on the version of Unicode; a name that does not exist is not found anyway."""
     if text.isascii():
         return text.isidentifier()
-    # Letters, digits and "_", told by what of ASCII is none of them: large sets take long to compile.
+    # Letters, digits and "_", as the complement of the other ASCII characters: large sets compile slowly.
     named = re.match(r"[^\x00-@\[-^`{-\x7f][^\x00-/:-@\[-^`{-\x7f]*\Z", text)
     return named is not None and is_printable(text)
 
@@ -127,5 +131,5 @@ def _is_device(text: str) -> bool:
 def _has_one_form(text: str) -> bool:
     from unicodedata import combining, is_normalized
 
-    # NFKC leaves neither a second spelling of a letter nor one of a dot, slash or digit.
+    # NFKC has one spelling of each letter, dot, slash and digit.
     return is_normalized("NFKC", text) and not combining(text[0]) and not re.search(_UNSEEN, text)

@@ -1,4 +1,4 @@
-"""What a sink is told, and what the state remembers of a sink that follows the ledger."""
+"""The messages to a sink, and what the state stores about a sink that follows the ledger."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from kfm.model.records import Record
 
 
 class Letter(Record, frozen=True):
-    """One thing for a sink to make so. It may come twice, and late: `index` tells what counts."""
+    """One message to a sink. It may arrive twice or late: `index` decides which message is newer."""
 
-    index: int  # of the entry of the ledger it is about: what is older never overwrites what is newer
+    index: int  # of its ledger entry: an older message never overwrites a newer one
     run_id: str
     dataset: str
-    key: str  # what it is about, the same whenever it is told: a path, the id of a run
-    body: Any  # as the sink's grammar says it; None: it is gone
+    key: str  # the subject, the same in every repetition: a path or the id of a run
+    body: Any  # the document in the sink's format; None: it was removed
 
 
 class Stopped(Record, frozen=True):
-    """Why a sink does not go on, and when it is tried again. There is none of one that goes on."""
+    """Why a sink is stopped, and when it is tried again. A sink that works has none."""
 
-    tries: int  # in a row that failed
-    since: str  # when the first of them did
+    tries: int  # consecutive failures
+    since: str  # when the first of them happened
     not_before: int  # ms since 1970
     code: str
     message: str
 
 
 class DeadLetter(Record, frozen=True):
-    """A run that a sink will not be told of: it refused, or what there is to say cannot be read. Nothing of what was
-    to be said is kept here; it is made again from the ledger."""
+    """A run that a sink will not receive, because it refused the message or the message cannot be built. The content is
+    not stored here; it is built again from the ledger."""
 
     index: int
     run_id: str

@@ -1,7 +1,7 @@
-"""The ports: what the engine asks of the world, at the height of intent.
+"""The ports: what the engine needs from storage, sources and publishers, in the engine's terms.
 
-Each has several implementations behind one contract suite; a dry run is the same engine
-over ports that hold nothing writable.
+Each port has several implementations that pass one contract suite. A dry run is the same engine over ports that cannot
+write.
 """
 
 from __future__ import annotations
@@ -36,14 +36,13 @@ from kfm.model.records import (
 )
 from kfm.model.schedules import Tick
 
-INLINE_MAX = 64 * 1024  # objects up to this size live in the state and share its commit
+INLINE_MAX = 64 * 1024  # objects up to this size are stored in the state and commit with it
 
 
 class Tables(Protocol):
-    """Sorted byte maps with one transaction: the little a backend must know.
+    """Sorted tables of bytes with one transaction: all that a backend must implement.
 
-    Everything that has a meaning (claims, fencing, write-once) is written once above it,
-    in store/state.py, and is therefore the same over every backend.
+    store/state.py builds claims, fencing and write-once rules on it once, so that they are the same over every backend.
     """
 
     def get(self, table: str, key: str) -> bytes | None: ...
@@ -53,19 +52,20 @@ class Tables(Protocol):
     ) -> Iterator[tuple[str, bytes]]: ...
 
     def reading(self) -> AbstractContextManager[object]:
-        """Around several reads that belong together, and no transaction: a backend may answer all from one look."""
+        """A context for several reads that belong together; a backend may serve all of them from one snapshot. No
+        transaction may begin inside."""
 
     def begin(self, durable: bool = True) -> None:
-        """Take the write lock; Busy if another process keeps it.
+        """Take the write lock. Raise Busy if another process keeps it.
 
-        durable: after `commit` these writes and all earlier ones survive a power cut. Otherwise they
-        are visible at once and become durable with the next durable commit.
+        durable: after `commit` these writes and all earlier ones survive a power cut. Otherwise they are visible at
+        once and become durable with the next durable commit.
         """
 
     def put(self, table: str, key: str, value: bytes) -> None: ...
 
     def add(self, table: str, key: str, value: bytes) -> bool:
-        """Write a row unless there is one of this key; False if there is."""
+        """Write a row unless the key has one; return False if it has."""
 
     def put_many(self, table: str, rows: Iterable[tuple[str, bytes]]) -> None: ...
 
@@ -76,25 +76,25 @@ class Tables(Protocol):
     def rollback(self) -> None: ...
 
     def foreign(self) -> int:
-        """Inside a transaction: a number that has changed if another process or connection has written."""
+        """Inside a transaction: return a number that changes whenever another process or connection writes."""
 
     def close(self) -> None: ...
 
 
 class Lock(Protocol):
-    """Taken by one holder at a time, among all processes; given back by the system when the holder dies."""
+    """A lock that one holder among all processes has at a time; the system releases it when the holder dies."""
 
     def take(self) -> bool:
-        """False if another keeps it: nobody waits here. OSError if the place does not let us."""
+        """Return False at once if another holder has it. Raise OSError if the lock file cannot be opened."""
 
     def release(self) -> None: ...
 
     def close(self) -> None:
-        """Gives it back, and forgets the file until it is taken again."""
+        """Release the lock, and close the file until it is taken again."""
 
 
 class Refs(Protocol):
-    """What is current, and the history of every move."""
+    """The current value of every ref, and the history of its moves."""
 
     def at(self, name: str) -> str: ...
 
@@ -110,10 +110,10 @@ class RefsTx(Refs, Protocol):
 
 
 class Journal(Protocol):
-    """The journals of runs and their plans."""
+    """The journals of runs, and their plans."""
 
     def segments(self, run_id: str) -> Iterator[tuple[Segment, str]]:
-        """In order, each with its digest; Corrupt where the chain does not hold."""
+        """Yield the segments in order, each with its digest. Raise Corrupt if the chain is broken."""
 
     def plan_chunks(self, plan_hash: str) -> Iterator[bytes]: ...
 
@@ -131,25 +131,25 @@ class JournalTx(Journal, Protocol):
 
 
 class Notary(Protocol):
-    """Signs heads of the ledger, in the transaction that appends to it."""
+    """Signs heads of the ledger in the transaction that appends to it."""
 
     @property
     def every(self) -> int:
-        """So many entries without a signed head above them make one due."""
+        """The number of entries after which the ledger needs a new signed head."""
 
     def sign(self, size: int, root: bytes) -> str:
-        """A signed note. Raises where it may not or cannot be signed: then nothing is appended."""
+        """Return a signed note. Raise if it cannot be signed: then nothing is appended."""
 
 
 class Ledger(Protocol):
-    """A receipt for every run, chained; its telemetry; the versions it made."""
+    """The receipts of all runs as a hash chain, with their telemetry and the versions they made."""
 
     def version(self, dataset: str, version: str) -> DatasetVersion | None: ...
 
     def receipt(self, run_id: str) -> Receipt | None: ...
 
     def receipt_body(self, run_id: str) -> bytes | None:
-        """The receipt as it was stored, which its ledger entry vouches for: an older one has fewer fields."""
+        """Return the receipt as stored; the ledger entry holds its digest. An older receipt has fewer fields."""
 
     def telemetry(self, run_id: str) -> RunTelemetry | None: ...
 
@@ -158,32 +158,31 @@ class Ledger(Protocol):
     def entry(self, index: int) -> LedgerEntry | None: ...
 
     def entries_of(self, dataset: str, *, before: int = 0) -> Iterator[LedgerEntry]:
-        """Of the runs of one dataset, the last that ended first, or the last before an index; nothing of the others is
-        read."""
+        """Yield the entries of one dataset's runs, newest first, or those before an index; others are not read."""
 
     def links(self, *, after: int = 0) -> Iterator[tuple[LedgerEntry, str]]:
-        """Each entry with the digest of its stored bytes, which the next one names."""
+        """Yield each entry with the digest of its stored bytes, which the next entry names."""
 
     def head(self) -> str: ...
 
     def leaves(self, *, after: int = 0) -> Iterator[bytes]:
-        """The entries to the byte, as the tree over them has them."""
+        """Yield the stored bytes of each entry, which are the leaves of the Merkle tree."""
 
     def checkpoints(self, *, after: int = 0) -> Iterator[tuple[int, str]]:
-        """The signed heads with their sizes, the smallest first."""
+        """Yield the signed heads with their sizes, the smallest first."""
 
     def attestations(self, version: str) -> Iterator[tuple[str, bytes]]:
-        """What was signed about a version, given as the dataset, @ and its digest: the keys and the envelopes."""
+        """Yield the key and envelope of each attestation of a version, which is named by dataset, @ and digest."""
 
 
 class LedgerTx(Ledger, Protocol):
     def keep_version(self, version: DatasetVersion) -> None: ...
 
     def append(self, receipt: Receipt, *, op: str, governed: Governed | None = None, key: Any = None) -> None:
-        """`key` is the custodian's, for what `governed` withholds."""
+        """Append a receipt. `key` is the custodian's key; it encrypts the fields that `governed` withholds."""
 
     def next_index(self) -> int:
-        """The index the next ledger entry of this transaction will have."""
+        """Return the index that the next ledger entry of this transaction will have."""
 
     def keep_telemetry(self, telemetry: RunTelemetry) -> None: ...
 
@@ -193,28 +192,28 @@ class LedgerTx(Ledger, Protocol):
 
 
 class Lineage(Protocol):
-    """The embedded graph: the way back from things to the runs that read or made them."""
+    """The embedded graph: from data back to the runs that read or made it."""
 
     def users(self, address: str, digest: str = "") -> Iterator[Use]:
-        """Runs that read this; without a digest, whatever was there."""
+        """Yield the runs that read this address; with a digest, only those that read these bytes."""
 
     def makers(self, dataset: str, version: str) -> Iterator[str]:
-        """Every run that made this version, the first one first."""
+        """Yield every run that made this version, the first one first."""
 
 
 class LineageTx(Lineage, Protocol):
     def keep(self, run_id: str, edges: Iterable[Edge]) -> None:
-        """What the run that this transaction ends has read, by address and digest."""
+        """Store what the run that this transaction ends has read, by address and digest."""
 
 
 class Inbox(Protocol):
-    """What arrives: triggers, deliveries, what is known of each source."""
+    """Incoming triggers and deliveries, and the last fetch of each source."""
 
     def waiting(self, dataset: str = "") -> Iterator[Trigger]:
-        """In the order in which they came; of one dataset, nothing of the others is read."""
+        """Yield the waiting triggers in order of arrival; for one dataset, the others are not read."""
 
     def kept(self, trigger: Trigger) -> Trigger | None:
-        """As it lies in the inbox; None once a run of it has ended."""
+        """Return the trigger as stored in the inbox; None once a run of it has ended."""
 
     def ended(self, trigger_id: str) -> EndedTrigger | None: ...
 
@@ -227,10 +226,10 @@ class Inbox(Protocol):
     def is_empty(self) -> bool: ...
 
     def pruned_at(self) -> int:
-        """When rows that are old were looked for last."""
+        """Return when old rows were last removed."""
 
     def dropped_until(self) -> int:
-        """Ids of messages that were sent before this may have been dropped; 0: none was."""
+        """Return the time before which ids of deliveries may have been dropped; 0: none was dropped."""
 
     def checkpoint(self, uri: str) -> Checkpoint | None: ...
 
@@ -254,43 +253,43 @@ class InboxTx(Inbox, Protocol):
 
 
 class Outbox(Protocol):
-    """How far each sink has followed the ledger, and what it has to tell."""
+    """How far each sink has followed the ledger, and which datasets are pending for it."""
 
     def cursor(self, sink: str) -> int:
-        """The index of the last ledger entry that this sink has followed."""
+        """Return the index of the last ledger entry that this sink has processed."""
 
     def due(self, sink: str) -> Iterator[str]:
-        """The datasets of which it has something to tell, by name."""
+        """Yield the datasets that are pending for this sink, by name."""
 
     def told(self, sink: str, dataset: str) -> Told | None: ...
 
     def acknowledge(self, sink: str, told: Mapping[str, Told]) -> None:
-        """So much was told of these datasets. One that has moved on meanwhile stays due."""
+        """Record that the sink was notified of these datasets. A dataset that moved meanwhile stays pending."""
 
     def stopped(self, sink: str) -> Stopped | None:
-        """Why it does not go on; None: it does."""
+        """Return why the sink is stopped; None if it is not."""
 
     def dead(self, sink: str) -> Iterator[DeadLetter]:
-        """What it will not be told of, the oldest first."""
+        """Yield its dead letters, the oldest first."""
 
     def note(self, sink: str, of: str) -> bytes | None:
-        """What a sink's follower keeps for itself."""
+        """Return a note that the sink's follower stored for itself."""
 
     def notes(self, sink: str) -> Iterator[tuple[str, bytes]]: ...
 
     def waiting(self, sink: str) -> Iterator[int]:
-        """The entries of the ledger that wait for a thaw, by index."""
+        """Yield the indexes of the ledger entries that wait for a thaw."""
 
 
 class OutboxTx(Outbox, Protocol):
     def advance(self, sink: str, index: int) -> None:
-        """The sink has followed the ledger up to here. Only ever forward: a slow process undoes nothing."""
+        """Move the sink's cursor to this index. It never goes back, so a slow process undoes nothing."""
 
     def owe(self, sink: str, dataset: str) -> None:
-        """The sink has something to tell of this dataset."""
+        """Mark this dataset as pending for the sink."""
 
     def keep_told(self, told: Told, sink: str, dataset: str) -> None:
-        """Only ever forward."""
+        """Store how far the sink has reported this dataset. It never goes back."""
 
     def keep_note(self, sink: str, of: str, body: bytes) -> None: ...
 
@@ -303,14 +302,14 @@ class OutboxTx(Outbox, Protocol):
     def wait(self, sink: str, index: int) -> None: ...
 
     def clear(self, sink: str, index: int) -> None:
-        """This entry neither waits nor is dead any more: it was told."""
+        """Remove this entry from the waiting and the dead ones, because the sink has received it."""
 
 
 class Orders(Protocol):
-    """What one person alone may not do, each as it stands now."""
+    """The change requests, each with its current approvals: actions that one person alone may not take."""
 
     def all(self) -> Iterator[tuple[str, bytes]]:
-        """The digest of each request, and the order."""
+        """Yield the digest of each request, and the stored change request."""
 
 
 class OrdersTx(Orders, Protocol):
@@ -318,15 +317,15 @@ class OrdersTx(Orders, Protocol):
 
 
 class Ticks(Protocol):
-    """The instants of schedules that were claimed."""
+    """The claimed instants of schedules."""
 
     def last(self, schedule_id: str) -> Tick | None: ...
 
     def of(self, schedule_id: str, *, limit: int = -1) -> Iterator[Tick]:
-        """Newest first."""
+        """Yield the ticks of a schedule, newest first."""
 
     def newest(self) -> Tick | None:
-        """Claimed last, of all there are."""
+        """Return the tick that was claimed last, over all schedules."""
 
 
 class TicksTx(Ticks, Protocol):
@@ -334,7 +333,7 @@ class TicksTx(Ticks, Protocol):
 
 
 class Leases(Protocol):
-    """Who is at work on what."""
+    """Which worker works on which scope."""
 
     def acquire(self, scope: str, holder: str, ttl_ms: int) -> Lease: ...
 
@@ -343,7 +342,7 @@ class Leases(Protocol):
     def of(self, scope: str) -> Lease | None: ...
 
     def below(self, scope: str) -> Iterator[Lease]:
-        """Of everything whose name begins with it and a slash, given back or not."""
+        """Yield the leases of all scopes below this one, released or not."""
 
 
 class LeasesTx(Leases, Protocol):
@@ -354,24 +353,24 @@ class LeasesTx(Leases, Protocol):
     def release(self, lease: Lease) -> None: ...
 
     def forget(self, lease: Lease) -> None:
-        """As if it had never been: whoever believes to hold it is fenced off."""
+        """Delete the lease: a worker that still believes it has it is fenced off."""
 
     def check(self, lease: Lease) -> None:
-        """Fenced if it was taken over."""
+        """Raise Fenced if another worker took over the lease."""
 
 
 class Runs(Protocol):
-    """Runs: claimed, unfinished, ended."""
+    """The runs: claimed, unfinished and ended."""
 
     def get(self, run_id: str) -> Run | None: ...
 
     def unfinished(self, dataset: str = "") -> Iterator[Run]:
-        """Claimed and not ended; of one dataset, nothing of the others is read."""
+        """Yield the runs that were claimed and have not ended; for one dataset, the others are not read."""
 
     def claimed(self, claim_key: str) -> Run | None: ...
 
     def ids(self, beginning: str) -> Iterator[str]:
-        """Of all runs that were claimed or have a receipt, those that begin so; of some, twice."""
+        """Yield the ids with this beginning, of all runs that were claimed or have a receipt; some occur twice."""
 
 
 class RunsTx(Runs, Protocol):
@@ -381,7 +380,7 @@ class RunsTx(Runs, Protocol):
 
 
 class Protected(Protocol):
-    """What is known of protected data, whatever a file of labels says later."""
+    """What is known of protected data; it stays in force whatever the label file says later."""
 
     def is_empty(self) -> bool: ...
 
@@ -407,7 +406,7 @@ class ProtectedTx(Protected, Protocol):
 
 
 class Tx(Protocol):
-    """Writes of one transaction. All or nothing; refused as a whole when the lease is stale."""
+    """The writes of one transaction: all or nothing, and refused as a whole if the lease is stale."""
 
     @property
     def refs(self) -> RefsTx: ...
@@ -445,11 +444,11 @@ class Tx(Protocol):
     def objects(self, rows: Iterable[tuple[str, bytes]]) -> None: ...
 
     def touch(self) -> None:
-        """Write something, so that the commit is one."""
+        """Write a row, so that the commit is durable."""
 
 
 class State(Protocol):
-    """What must not be lost: one port, one transaction."""
+    """The durable state: one port with one transaction."""
 
     @property
     def refs(self) -> Refs: ...
@@ -487,13 +486,14 @@ class State(Protocol):
     def transaction(
         self, lease: Lease | None = None, *, durable: bool = True, switches: Sequence[str] = ()
     ) -> AbstractContextManager[Tx]:
-        """All or nothing. With a lease: refused (Fenced) if it was taken over. With switches: Frozen if one is set."""
+        """Begin a transaction: all or nothing. Raise Fenced if the lease was taken over, and Frozen if one of the
+        freeze flags `switches` is set."""
 
     def reading(self) -> AbstractContextManager[object]:
-        """Around reads that belong together: cheaper, and no transaction may begin inside."""
+        """A context for reads that belong together: cheaper. No transaction may begin inside."""
 
     def sync(self) -> None:
-        """Make every commit so far durable."""
+        """Make all commits so far durable."""
 
     def inline_object(self, name: str) -> bytes | None: ...
 
@@ -503,18 +503,18 @@ class State(Protocol):
 
 
 class Objects(Protocol):
-    """Immutable bytes by digest. Small ones live in the state, large ones in files."""
+    """Immutable bytes by digest. Small objects are in the state, large ones in files."""
 
     def put(self, body: bytes) -> str:
-        """Store durably and return `sha256:<hex>`."""
+        """Store the bytes durably and return `sha256:<hex>`."""
 
     def put_stream(self, chunks: Iterable[bytes]) -> tuple[str, int]:
-        """Store durably without holding it in memory; returns digest and size."""
+        """Store a stream durably without loading it into memory; return digest and size."""
 
     def stage(self) -> Staging: ...
 
     def read(self, digest: str) -> bytes:
-        """All bytes, checked against the digest; Corrupt if they differ."""
+        """Return all bytes. Raise Corrupt if they do not match the digest."""
 
     def open(self, digest: str) -> BinaryIO: ...
 
@@ -524,7 +524,7 @@ class Objects(Protocol):
 
 
 class Staging(Protocol):
-    """A stream on its way into the store: harmless until `commit`, gone after `abort`."""
+    """A stream on its way into the store: it has no effect before `commit` and is removed by `abort`."""
 
     def write(self, chunk: bytes) -> None: ...
 
@@ -534,32 +534,33 @@ class Staging(Protocol):
 
 
 class Source(Protocol):
-    """Reads one kind of outside (http, file) into the object store, within limits."""
+    """Fetches one kind of source (http, file) into the object store, within limits."""
 
     def fetch(self, request: FetchRequest, known: Checkpoint | None, objects: Objects) -> Fetched: ...
 
 
 class Outside(Protocol):
-    """What was published, to be looked at."""
+    """Reads what was published."""
 
     def datasets(self) -> list[str]:
-        """Of which anything is there, as far as that can be told."""
+        """Return the datasets with published files, as far as they can be recognised."""
 
     def differences(self, dataset: str, expected: Mapping[str, str], gone: Sequence[str]) -> list[Difference]:
-        """What is not as expected, by path and digest; `gone` are folders that should not be there."""
+        """Return the differences from the expected paths and digests; the folders in `gone` must not exist."""
 
 
 class Publisher(Outside, Protocol):
-    """The only way anything outside changes. A noop publisher keeps the same trace."""
+    """The only way to change anything outside. A noop publisher records the same trace."""
 
     def write_file(self, path: str, digest: str, size: int, key: str, body: Iterable[bytes]) -> None:
-        """`body` is read only if there is something to write, in the turn in which it is written."""
+        """Write a file. `body` is read, under the publisher's lock, only if the file must be written."""
 
     def remove_file(self, path: str, key: str, check: Callable[[], None]) -> None:
-        """One that is gone already is no error. `check` is asked in the turn in which it is removed."""
+        """Remove a file; a missing file is no error. `check` is called under the publisher's lock before the
+        removal."""
 
     def remove_rest(self, folder: str, check: Callable[[], None]) -> None:
-        """Whatever still lies in the folder of a version whose files were removed, and the folder itself."""
+        """Remove everything left in the folder of a version whose files were removed, and the folder itself."""
 
     def emit_event(self, event: dict[str, Any], key: str) -> None: ...
 
@@ -568,27 +569,27 @@ class Publisher(Outside, Protocol):
     def publish_release(self, name: str, files: list[str], key: str) -> None: ...
 
     def noop_guard(self) -> bool:
-        """True if this publisher changes nothing."""
+        """Return True if this publisher changes nothing."""
 
     @property
     def trace(self) -> list[Effect]: ...
 
 
 class Sink(Protocol):
-    """A place that is told of runs: a catalog, a graph, somebody who takes events. It knows nothing of the ledger."""
+    """A receiver of messages about runs: a catalog, a graph, an event endpoint. It knows nothing of the ledger."""
 
     @property
     def name(self) -> str: ...
 
     def send(self, letters: Sequence[Letter]) -> None:
-        """Make all of it so, or raise: then any part may have been, and all of it comes again.
+        """Apply all messages, or raise: then some may have been applied, and all of them are sent again.
 
-        Refused: it will never take one of these. Anything else: it may take them later.
+        Refused: the sink will never accept one of them. Any other error: it may accept them later.
         """
 
 
 class Log(Protocol):
-    """One line per fact. What is bound once is on every line after."""
+    """Writes one line per fact. Bound fields are on every later line."""
 
     def event(self, name: str, **fields: object) -> None: ...
 

@@ -1,7 +1,7 @@
-"""Previews: what a branch would make, put beside what there is, under `preview/<branch>/`.
+"""Previews: what a branch would build, stored next to the real data under `preview/<branch>/`.
 
-A run of a preview is a run like any other, with the branch among the parameters of its trigger; only its refs and its
-lease are its own. What was built is written down in one record, whose digest is what people approve.
+A preview run is a run like any other, with the branch among the parameters of its trigger; only its refs and its lease
+are separate. One record lists what was built, and people approve the digest of this record.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ _MARKED = pattern(r".*-[0-9a-f]{12}\Z")
 
 
 class PreviewInput(Record, frozen=True):
-    """What was read. Of what is protected, the digest of the sealed bytes."""
+    """One input. The digest of protected data is that of the encrypted bytes."""
 
     uri: str
     digest: str
 
 
 class PreviewedDataset(Record, frozen=True):
-    """What a branch makes of one dataset, from what, and where the refs were then."""
+    """What a branch builds for one dataset, from which inputs, and where the refs were then."""
 
     dataset: str
     run_id: str
-    version: str  # the digest of what was made; empty: nothing was, and `problems` says why
-    base: str  # the processed version that it was made from, and is to follow
-    published: str  # the published one that it is to follow
+    version: str  # the digest of the version it built; empty: none, and `problems` says why
+    base: str  # the processed version that it is based on and will replace
+    published: str  # the published version that it will replace
     updater_version: str
     config_hash: str  # of its declaration
     code_hash: str  # of its updater
@@ -40,31 +40,33 @@ class PreviewedDataset(Record, frozen=True):
 
 
 class Preview(Record, frozen=True):
-    """All that a branch makes. No instant is in it: the same again is the same digest, and stays approved."""
+    """Everything that a branch builds. It contains no time: the same build again has the same digest and stays
+    approved."""
 
     branch: str
     commit: str
     datasets: tuple[PreviewedDataset, ...]
-    removed: tuple[str, ...] = ()  # datasets that the branch does not declare any more
+    removed: tuple[str, ...] = ()  # datasets that the branch no longer declares
     format: int = 1
 
 
 def slug(branch: str) -> str:
-    """A branch as part of a ref: itself if it can be, else what can be of it and a digest; no two share one."""
+    """Return the branch as part of a ref: unchanged if possible, else its valid characters and a digest. No two
+    branches share one."""
     if _PLAIN.match(branch) and ".." not in branch and not _MARKED.match(branch):
         from kfm.errors import BadInput
         from kfm.model.names import check_partition
 
         try:
             return check_partition(branch)
-        except BadInput:  # the name of a device
+        except BadInput:  # a reserved device name
             pass
     plain = re.sub(r"[^A-Za-z0-9_-]+", "-", branch)[:40].strip("-_")
     return f"{plain or 'branch'}-{hashlib.sha256(branch.encode()).hexdigest()[:12]}"
 
 
 def preview_of(trigger: Trigger) -> str:
-    """The preview that a run is of, as in its refs; empty: none."""
+    """Return the preview that a run belongs to, as in its refs; empty if none."""
     return "" if trigger.kind == "operation" else trigger.params.get("preview", "")
 
 
@@ -74,7 +76,8 @@ def zone_ref(zone: str, name: str, trigger: Trigger) -> str:
 
 
 def params_of_work(trigger: Trigger) -> dict[str, str]:
-    """Without what tells two builds of one preview apart: the later takes the place of the one before."""
+    """Return the parameters without those that distinguish two builds of one preview: the later build replaces the
+    earlier."""
     return {"preview": preview} if (preview := preview_of(trigger)) else trigger.params
 
 
@@ -83,5 +86,5 @@ def record_ref(preview: str) -> str:
 
 
 def is_made(ref: str) -> bool:
-    """Does this ref lead to a version that a preview made?"""
+    """Return whether this ref points to a version that a preview built."""
     return ref.startswith(PREVIEW) and ref.split("/")[2:3] == ["processed"]

@@ -1,4 +1,4 @@
-"""Hides what looks like a secret. A second line of defence: the first is that secrets are only referred to."""
+"""Hides text that looks like a secret. It is a second defence: first of all, secrets are only referred to."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def redacted(value: Any, name: str = "") -> Any:
-    """A plain value with secret texts replaced by `***`; references (env:NAME, file:PATH) stay readable."""
+    """Return a plain value with secret texts replaced by `***`; references (env:NAME, file:PATH) stay readable."""
     if isinstance(value, dict):
         return {key: redacted(item, str(key)) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -27,7 +27,7 @@ def redacted(value: Any, name: str = "") -> Any:
 
 
 def redacted_url(text: str) -> str:
-    """A URL without user, password and the values of secret-looking query parameters; other text as it is."""
+    """Return a URL without user, password and the values of secret-looking query parameters; other text unchanged."""
     scheme, mark, rest = text.partition("://")
     if not mark:
         return text
@@ -45,5 +45,5 @@ def _parameter(pair: str) -> str:
 
 
 def is_key(name: str) -> bool:
-    """Is a query parameter of this name likely to be a secret?"""
+    """Return whether a query parameter of this name is probably a secret."""
     return is_secret_name(name) or name.lower().replace("-", "_") in _QUERY

@@ -1,5 +1,5 @@
-"""Rules that a person sets aside for one run. Each is asked for by its own flag, with a reason, and stands in
-the receipt and the ledger."""
+"""Rules that a person overrides for one run. Each needs its own flag and a reason; the receipt and the ledger record
+it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ EVERY_DELETION = 2**53 - 1
 
 
 def overrides_of(trigger: Trigger) -> list[Override]:
-    """What a trigger sets aside."""
+    """Return the rules that a trigger overrides."""
     found = []
     if trigger.force:
         found.append(Override(rule="force"))
@@ -22,21 +22,21 @@ def overrides_of(trigger: Trigger) -> list[Override]:
 
 
 def abandons_unfinished(trigger: Trigger) -> bool:
-    return trigger.abandon or _meant_all(trigger)
+    return trigger.abandon or _forces_everything(trigger)
 
 
 def deletions_allowed(trigger: Trigger) -> int:
-    """So many keys may go whatever the deletion budget says."""
-    return EVERY_DELETION if _meant_all(trigger) else trigger.allow_deletions or 0
+    """Return how many keys may be deleted beyond the deletion budget."""
+    return EVERY_DELETION if _forces_everything(trigger) else trigger.allow_deletions or 0
 
 
 def check_reason(trigger: Trigger) -> None:
-    """Nothing is set aside without a reason."""
+    """Raise Refused if a rule is overridden without a reason."""
     found = overrides_of(trigger)
     if found and not trigger.reason.strip():
         raise Refused(f"--{found[0].rule} needs a reason", hint="add --reason; it goes into the ledger")
 
 
-def _meant_all(trigger: Trigger) -> bool:
-    """A trigger from before the three were told apart, when `force` meant each of them."""
+def _forces_everything(trigger: Trigger) -> bool:
+    """Return whether the trigger is of an older format in which `force` meant all three overrides."""
     return trigger.force and trigger.allow_deletions is None

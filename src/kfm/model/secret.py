@@ -1,4 +1,4 @@
-"""A secret that cannot be shown by accident."""
+"""A secret that code cannot show by accident."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ SHORTEST = 32  # bytes; a shorter one can be guessed
 
 
 class Secret:
-    """Bytes that no repr, text, log line or JSON encoder gives away; `reveal` is the one way to them."""
+    """Bytes that no repr, text, log line or JSON encoder reveals; only `reveal` returns them."""
 
     __slots__ = ("_value",)
 
@@ -24,4 +24,4 @@ class Secret:
     __str__ = __repr__
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a secret is not written down")
+        raise TypeError("a secret cannot be pickled")

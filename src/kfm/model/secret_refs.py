@@ -1,4 +1,5 @@
-"""Secrets of a source: referred to in the configuration, shown as references, and never in clear in a URL."""
+"""Secrets of a source: the configuration holds references, output shows references, and no URL holds a secret in
+clear."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ _HEX = frozenset("0123456789abcdefABCDEF")
 
 
 def key_in_clear(uri: str) -> str:
-    """The name of the first query parameter of a URL that looks like a key and has a value; empty if none does."""
+    """Return the name of the first query parameter that looks like a key and has a value; empty if none does."""
     if "://" not in uri:
         return ""
     query = uri.partition("#")[0].partition("?")[2]
@@ -26,12 +27,12 @@ def key_in_clear(uri: str) -> str:
 
 
 def percent(body: bytes) -> str:
-    """Percent-encoded, so that it can stand anywhere in a URL."""
+    """Return the bytes percent-encoded, so that they may be anywhere in a URL."""
     return "".join(chr(c) if chr(c) in _UNRESERVED else f"%{c:02X}" for c in body)
 
 
 def decoded(text: str) -> str:
-    """Percent-encoding undone, a character a byte."""
+    """Undo percent-encoding, one character per byte."""
     head, *rest = text.split("%")
     return head + "".join(
         chr(int(p[:2], 16)) + p[2:] if _HEX.issuperset(p[:2]) and len(p) > 1 else f"%{p}" for p in rest
@@ -39,7 +40,7 @@ def decoded(text: str) -> str:
 
 
 def with_query(uri: str, pairs: Iterable[tuple[str, str]]) -> str:
-    """More parameters, of which names and values are percent-encoded already; without the fragment."""
+    """Add parameters, already percent-encoded, to a URL and drop its fragment."""
     base = uri.partition("#")[0]
     more = "&".join(f"{name}={value}" for name, value in pairs)
     mark = "" if not more or base.endswith(("?", "&")) else "&" if "?" in base else "?"
@@ -47,12 +48,12 @@ def with_query(uri: str, pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def referring(uri: str, headers: Mapping[str, str], query: Mapping[str, str]) -> str:
-    """What a source is known by: its URL, and where the secrets lie that it is asked with."""
+    """Return the recorded name of a source: its URL with references to the secrets of its query and headers."""
     if not headers and not query:
         return uri
     shown = with_query(uri, ((percent(name.encode()), _braced(query[name])) for name in sorted(query)))
-    asked = {name.lower(): _braced(reference) for name, reference in headers.items()}
-    return shown + ("#" + "&".join(f"{name}={asked[name]}" for name in sorted(asked)) if asked else "")
+    in_headers = {name.lower(): _braced(reference) for name, reference in headers.items()}
+    return shown + ("#" + "&".join(f"{name}={in_headers[name]}" for name in sorted(in_headers)) if in_headers else "")
 
 
 def _braced(reference: str) -> str:
@@ -63,12 +64,12 @@ def _braced(reference: str) -> str:
 def check_secrets(
     document: Document, path: Path, uri: str, headers: Mapping[str, str], query: Mapping[str, str]
 ) -> None:
-    """No key in the URL, and nothing but references beside it."""
+    """Raise BadInput if the URL holds a key, or if headers and query hold anything but references."""
     if key := key_in_clear(uri):
         document.refuse(
             (*path, "uri"),
             f"holds a key in clear, as the parameter {printable(key, 40)}",
-            "receipts keep the URL: take it out, and give it by reference under `query:`",
+            "receipts record the URL: move the key to `query:` and write a reference to it",
         )
 
     for kind, given in (("headers", headers), ("query", query)):
@@ -76,12 +77,12 @@ def check_secrets(
         for name, reference in given.items():
             here: Path = (*path, kind, name)
             if not re.match(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}\Z", name) or name.lower() in seen:
-                document.refuse(here, "is not a name, or is given twice", "use letters, digits, - and _")
+                document.refuse(here, "is not a valid name, or is given twice", "use letters, digits, - and _")
             if kind == "headers":
                 seen.add(name.lower())
             check_reference(document, here, reference)
         if given and not re.match(r"https://|http://(?:127\.0\.0\.1|localhost)(?::[0-9]+)?(?:/|\Z)", uri):
-            document.refuse((*path, kind), "would go over the wire in clear, or nowhere", "use an https URL")
+            document.refuse((*path, kind), "would be sent unencrypted, or not at all", "use an https URL")
 
 
 def check_reference(document: Document, path: Path, reference: str) -> None:

@@ -1,7 +1,7 @@
-"""A refresh described in the configuration alone: which source, which steps, what comes out.
+"""A refresh described only in the configuration: its source, its steps and its outputs.
 
-The records are what `kfm.yml` may say; `check_outputs` is what their types alone cannot say. What each
-step does, to the byte, is in docs/reference/transforms.md.
+The records are what `kfm.yml` may contain; `check_outputs` checks what their types cannot express.
+docs/reference/transforms.md defines each step byte for byte.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ GEOMETRIES = (
     "Point", "LineString", "Polygon", "MultiPoint", "MultiLineString", "MultiPolygon", "GeometryCollection",
 )  # fmt: skip
 VERBS = ("select", "rename", "cast", "filter", "sort", "deduplicate", "join", "mask")
-# Of a feature these are its own members; every other column is one of its properties.
+# These are members of a GeoJSON feature itself; every other column is one of its properties.
 FEATURE_MEMBERS = ("id", "geometry", "bbox")
 ITEM_MEMBERS = (*FEATURE_MEMBERS, "collection", "links", "assets", "stac_version", "stac_extensions")
 
@@ -37,138 +37,141 @@ _Columns = tuple[_Column, ...]
 
 
 class ExpectedVariable(Record, frozen=True):
-    """A variable of a grid: a band, the messages of one element, an array."""
+    """A variable of a grid: a band, the messages of one GRIB2 element, or an array."""
 
     name: Annotated[
-        _Column, Meta(description="of a band its description, or its number; of GRIB2 its element; in groups a/b")
+        _Column, Meta(description="a band's description or number; in GRIB2 the element; inside groups a/b")
     ]
     dtype: Annotated[str, Meta(max_length=20, description="as numpy writes it, such as float32 or uint8")] = ""
     units: Annotated[str, Meta(max_length=100, description="as the file writes them, such as K or kg/(m^2)")] = ""
     dimensions: Annotated[
-        tuple[str, ...], Meta(description="their names in order; y, x of a band, message, y, x of GRIB2")
+        tuple[str, ...], Meta(description="their names in order: y, x for a band; message, y, x for GRIB2")
     ] = ()
-    shape: Annotated[tuple[int, ...], Meta(description="how many values each dimension has")] = ()
-    nodata: Annotated[float | None, Meta(description="the value that marks what is not known")] = None
-    minimum: Annotated[float | None, Meta(description="of all values but those that are not known")] = None
-    maximum: Annotated[float | None, Meta(description="of all values but those that are not known")] = None
-    required: Annotated[bool, Meta(description="it must be there")] = False
+    shape: Annotated[tuple[int, ...], Meta(description="the count of values of each dimension")] = ()
+    nodata: Annotated[float | None, Meta(description="the value that marks missing data")] = None
+    minimum: Annotated[float | None, Meta(description="of all values that are not missing")] = None
+    maximum: Annotated[float | None, Meta(description="of all values that are not missing")] = None
+    required: Annotated[bool, Meta(description="the variable must exist")] = False
     mode: Annotated[
-        Literal["freeze", "evolve"], Meta(description="what does not fit holds the source, or is noted only")
+        Literal["freeze", "evolve"],
+        Meta(description="a variable that does not fit quarantines the source (freeze), or is only noted (evolve)"),
     ] = "freeze"
 
 
 class Expected(Record, frozen=True):
-    """What is looked at beside the columns."""
+    """Checks of a source beyond its columns."""
 
     crs: Annotated[
         str, Meta(max_length=100, description="authority and code of the coordinate system, such as EPSG:4326")
     ] = ""
     bbox: Annotated[
         tuple[float, ...],
-        Meta(
-            description="west, south, east, north in its coordinates: a row with a position outside is held, or a grid"
-        ),
+        Meta(description="west, south, east, north in its coordinates; a row, or a grid, outside is quarantined"),
     ] = ()
     bands: Annotated[
-        Annotated[int, Meta(ge=1)] | msgspec.UnsetType, Meta(description="grids: how many variables there are")
+        Annotated[int, Meta(ge=1)] | msgspec.UnsetType, Meta(description="grids: the count of variables")
     ] = msgspec.UNSET
     time: Annotated[
-        str | msgspec.UnsetType, Meta(description="grids: two moments in UTC with / between, within which all lies")
+        str | msgspec.UnsetType,
+        Meta(description="grids: two instants in UTC separated by /; all times must lie between them"),
     ] = msgspec.UNSET
     variables: Annotated[
         tuple[ExpectedVariable, ...] | msgspec.UnsetType, Meta(description="grids: the variables that are checked")
     ] = msgspec.UNSET
     geometry: Annotated[
         tuple[str, ...] | msgspec.UnsetType,
-        Meta(description="kinds of geometries, such as [Polygon, MultiPolygon]: a row with another one is held"),
+        Meta(
+            description="kinds of geometries, such as [Polygon, MultiPolygon]; a row with another kind is quarantined"
+        ),
     ] = msgspec.UNSET
 
 
 class FilterConfig(Record, frozen=True):
-    """Keeps the rows of which all that is said here is true."""
+    """Keeps the rows that meet every condition given here."""
 
-    column: Annotated[_Column, Meta(description="the column that is looked at")]
-    equals: Annotated[Scalar | None, Meta(description="the value, read as what is written here is")] = None
-    not_equals: Annotated[Scalar | None, Meta(description="any other value, and none")] = None
+    column: Annotated[_Column, Meta(description="the column that the conditions test")]
+    equals: Annotated[Scalar | None, Meta(description="equal to this; the value is read with the type of this one")] = (
+        None
+    )
+    not_equals: Annotated[Scalar | None, Meta(description="any other value, or no value")] = None
     in_: Annotated[tuple[Scalar, ...], Meta(description="one of these")] = msgspec.field(default=(), name="in")
-    above: Annotated[Bound | None, Meta(description="more than this; texts in the order of their characters")] = None
+    above: Annotated[Bound | None, Meta(description="more than this; texts compare character by character")] = None
     below: Annotated[Bound | None, Meta(description="less than this")] = None
     at_least: Annotated[Bound | None, Meta(description="this or more")] = None
     at_most: Annotated[Bound | None, Meta(description="this or less")] = None
-    matches: Annotated[
-        str, Meta(description="the whole text, where * is any text and ? any character; \\* is a star itself")
-    ] = ""
-    blank: Annotated[bool | None, Meta(description="true: there is no value; false: there is one")] = None
+    matches: Annotated[str, Meta(description="the whole text matches; * is any text, ? any character, \\* a star")] = ""
+    blank: Annotated[bool | None, Meta(description="true: no value; false: a value")] = None
 
 
 class SortConfig(Record, frozen=True):
     """One column to sort by."""
 
-    column: Annotated[_Column, Meta(description="numbers by size, then texts by their characters; blank ones last")]
-    descending: Annotated[bool, Meta(description="the largest first; blank ones last all the same")] = False
+    column: Annotated[_Column, Meta(description="numbers by size, then texts by character, then blanks")]
+    descending: Annotated[bool, Meta(description="largest first; blanks are still last")] = False
 
 
 class DeduplicateConfig(Record, frozen=True):
-    """Leaves one row of all that have the same key."""
+    """Keeps one row of all rows with the same key."""
 
-    by: Annotated[_Columns, Meta(description="the columns that are the key; a row that has none of it stays")]
-    keep: Annotated[Literal["first", "last"], Meta(description="which of the rows stays, in its place")] = "first"
+    by: Annotated[_Columns, Meta(description="the columns of the key; a row whose key is blank stays")]
+    keep: Annotated[Literal["first", "last"], Meta(description="which of the rows stays, at its position")] = "first"
 
 
 class JoinConfig(Record, frozen=True):
     """Adds columns of another source, looked up by key."""
 
-    source: Annotated[_Column, Meta(description="where to look; its rows are held in memory")]
-    on: Annotated[dict[str, str], Meta(description="column of the row: column of that source; texts must be equal")]
+    source: Annotated[_Column, Meta(description="the source with the columns to add; its rows must fit into memory")]
+    on: Annotated[dict[str, str], Meta(description="column of the row: column of that source; the texts must be equal")]
     add: Annotated[_Columns, Meta(description="columns of that source that are added to the row")]
     missing: Annotated[
         Literal["keep", "drop", "refuse"],
-        Meta(description="a row whose key is not there: keep it with blanks, drop it, or refuse the whole"),
+        Meta(description="a row whose key is not found: keep it with blanks, drop it, or refuse the whole output"),
     ] = "keep"
 
 
 class StepConfig(Record, frozen=True):
-    """One step. Exactly one of its keys is given, and `unfit` beside `cast` only."""
+    """One step: exactly one of its keys, and `unfit` only together with `cast`."""
 
     select: Annotated[
-        _Columns, Meta(description="only these columns, in this order; of JSON also /a/pointer into a record")
+        _Columns, Meta(description="only these columns, in this order; in JSON also /a/pointer into a record")
     ] = ()
     rename: Annotated[dict[str, str], Meta(description="old name: new name")] = {}
     cast: Annotated[dict[str, CastType], Meta(description="column: text, integer, number or boolean")] = {}
     unfit: Annotated[
         Literal["refuse", "blank", "drop"] | None,
-        Meta(description="beside cast: what happens to a value that does not fit; default: the whole is refused"),
+        Meta(description="with cast: what happens to a value that does not fit; default: the output is refused"),
     ] = None
-    filter: Annotated[FilterConfig | None, Meta(description="only the rows that fit")] = None
+    filter: Annotated[FilterConfig | None, Meta(description="keeps only the rows that meet the conditions")] = None
     sort: Annotated[
-        tuple[str | SortConfig, ...], Meta(description="by these columns, the first before the second; stable")
+        tuple[str | SortConfig, ...],
+        Meta(description="by these columns, the first before the second; rows with equal keys keep their order"),
     ] = ()
-    deduplicate: Annotated[DeduplicateConfig | None, Meta(description="one row of each key")] = None
-    join: Annotated[JoinConfig | None, Meta(description="columns of another source, by key")] = None
-    mask: Annotated[Any, Meta(description="kept for masking, which this version does not have: it is refused")] = None
+    deduplicate: Annotated[DeduplicateConfig | None, Meta(description="keeps one row per key")] = None
+    join: Annotated[JoinConfig | None, Meta(description="adds columns of another source, by key")] = None
+    mask: Annotated[Any, Meta(description="reserved for masking; this version refuses it")] = None
 
     def verbs(self) -> list[str]:
         return [verb for verb in VERBS if getattr(self, verb) not in (None, (), {})]
 
 
 class OutputConfig(Record, frozen=True):
-    """One output: rows of a source, taken through the steps."""
+    """One output: the rows of a source after the steps."""
 
-    from_: Annotated[_Column, Meta(description="the source whose rows it is made of")] = msgspec.field(name="from")
+    from_: Annotated[_Column, Meta(description="the source of its rows")] = msgspec.field(name="from")
     steps: Annotated[tuple[StepConfig, ...], Meta(description="in this order")] = ()
-    format: Annotated[OutputFormat | None, Meta(description="default: that of the source; of stac it is json")] = None
+    format: Annotated[OutputFormat | None, Meta(description="default: the format of the source; json for stac")] = None
     partition_by: Annotated[
-        str, Meta(description="an output for each value of this column, which must be the contract's partition_by")
+        str, Meta(description="one output for each value of this column, which must be the contract's partition_by")
     ] = ""
     window_by: Annotated[
         str,
         Meta(
-            description="the column `--window` goes by, which must be the partition_by: its values are days, months, "
-            "years or moments, in ISO 8601"
+            description="the column that `--window` filters by, which must be the partition_by; its values are days, "
+            "months, years or instants, in ISO 8601"
         ),
     ] = ""
     allow_empty: Annotated[
-        bool, Meta(description="false: it is held if it had rows in the version before and would have none now")
+        bool, Meta(description="false: the run is held if the output had rows in the version before and has none now")
     ] = False
 
     def format_from(self, source: str) -> OutputFormat:
@@ -178,7 +181,7 @@ class OutputConfig(Record, frozen=True):
 
 
 def check_window(dataset: str, outputs: Mapping[str, OutputConfig]) -> None:
-    """Refuses a window for a dataset that declares an output without saying which column it goes by."""
+    """Raise BadInput if `--window` is given for a dataset with an output that declares no window_by."""
     for name in sorted(outputs):
         if not outputs[name].window_by:
             raise BadInput(
@@ -188,7 +191,7 @@ def check_window(dataset: str, outputs: Mapping[str, OutputConfig]) -> None:
 
 
 def declaration(value: Any) -> Any:
-    """What was declared, as plain values: the same however it was written, and without what was left out."""
+    """Return a declaration as plain values without defaults: the same however it was written."""
     if isinstance(value, Record):
         value = msgspec.to_builtins(value)
     if isinstance(value, dict):
@@ -200,8 +203,8 @@ def declaration(value: Any) -> Any:
 
 
 def glob_parts(pattern: str) -> list[list[str]] | None:
-    """The texts between the stars, each cut at its question marks; None if a backslash stands before anything
-    but `*`, `?` and itself."""
+    """Return the texts between the stars, each split at its question marks; None if a backslash comes before anything
+    but `*`, `?` and a backslash."""
     parts = [[""]]
     at = 0
     while at < len(pattern):
@@ -226,13 +229,13 @@ def sort_keys(step: StepConfig) -> list[SortConfig]:
     return [SortConfig(column=key) if isinstance(key, str) else key for key in step.sort]
 
 
-# ------------------------------------------------------------------- what the types alone cannot say
+# ------------------------------------------------------------------- checks that the types cannot express
 
 
 def check_outputs(
     document: Document, path: Path, outputs: Mapping[str, OutputConfig], sources: Mapping[str, DataContract]
 ) -> None:
-    """Refuses what cannot work, at its place in the file."""
+    """Raise BadInput, with the place in the file, for outputs that cannot work."""
     used: set[str] = set()
     for name in sorted(outputs):
         output = outputs[name]
@@ -251,8 +254,8 @@ def check_outputs(
 
 
 class _Check:
-    """One output. Follows the columns through the steps as far as they are known: from a `select` on, or
-    where the contract names the columns of a table without a header."""
+    """Checks one output. It follows the columns through the steps once they are known: after a `select`, or if the
+    contract names the columns of a table without a header."""
 
     def __init__(
         self, document: Document, path: Path, output: OutputConfig, sources: Mapping[str, DataContract]
@@ -289,7 +292,7 @@ class _Check:
                     self._refuse(
                         (key,),
                         f"has no meaning for {contract.format}, which has no rows",
-                        "take it out: a grid is published whole",
+                        "remove it: a grid is published whole",
                     )
             return
         if contract.format == "csv" and not contract.header:
@@ -298,11 +301,11 @@ class _Check:
         for number, step in enumerate(output.steps):
             self._step(("steps", number), step)
         if output.partition_by and output.partition_by != contract.partition_by:
-            self._refuse(("partition_by",), "is not what the contract of its source partitions by",
+            self._refuse(("partition_by",), "is not the partition_by of its source's contract",
                          "name the same column in the contract's partition_by")  # fmt: skip
         if output.window_by and output.window_by != output.partition_by:
-            self._refuse(("window_by",), "is not what the output is partitioned by",
-                         "name the same column in its partition_by: keys outside of it are carried over")  # fmt: skip
+            self._refuse(("window_by",), "is not the partition_by of the output",
+                         "name the same column in partition_by; keys outside the window are carried over")  # fmt: skip
         if any(column.name == output.window_by and column.date_format for column in contract.columns):
             self._refuse(("window_by",), "names a column with a date_format", "only ISO 8601 is read here")
         self._format(contract.format, output.format_from(contract.format))
@@ -310,43 +313,45 @@ class _Check:
     def _format(self, source: str, wanted: str) -> None:
         at: Path = ("format",) if self._output.format is not None else ()
         if wanted == "csv" and source != "csv" and self._columns is None:
-            self._refuse(at, f"is csv, but nobody says which columns of the {source} it has", "add a select")
+            self._refuse(at, f"is csv, but no select says which columns of the {source} it has", "add a select")
         if wanted == "geojson" and source == "csv":
             self._refuse(at, "is geojson, but a csv has no geometry", "use csv, json or ndjson")
         joined = [self._sources[step.join.source].format for step in self._output.steps if step.join is not None]
         if wanted in VECTORS and (self._output.steps or self._output.partition_by):
-            self._refuse(at, f"has no format, and steps do not write {wanted}", "say format: parquet, geojson or csv")
+            self._refuse(at, f"has no format, and steps do not write {wanted}", "write format: parquet, geojson or csv")
         if wanted == "parquet" and not {source, *joined} <= {"csv", *COLUMNAR}:
-            self._refuse(at, "is parquet, but the columns of its sources have no types", "make it of csv or parquet")
+            self._refuse(
+                at, "is parquet, but the columns of its sources have no types", "use sources in csv or parquet"
+            )
         if wanted == "geojson" and source == "parquet":
-            self._refuse(at, "is geojson, but geometries of parquet are not read as such", "use parquet")
+            self._refuse(at, "is geojson, but KFM does not read geometries from parquet", "use parquet")
         if wanted == "geojson" and self._columns is not None and "geometry" not in self._columns:
             self._refuse(at, "is geojson, but its columns have no geometry", "add geometry to the select")
 
     def _step(self, path: Path, step: StepConfig) -> None:
         verbs = step.verbs()
         if step.mask is not None:
-            self._refuse((*path, "mask"), "asks for masking, which this version does not have",
+            self._refuse((*path, "mask"), "requests masking, which this version does not have",
                          "leave the column out with a select")  # fmt: skip
         if len(verbs) != 1:
-            self._refuse(path, "must be one step" if verbs else "says nothing", f"give one of {', '.join(VERBS[:-1])}")
+            self._refuse(path, "must be one step" if verbs else "is empty", f"give one of {', '.join(VERBS[:-1])}")
         if step.unfit is not None and verbs != ["cast"]:
-            self._refuse((*path, "unfit"), "has no meaning here", "it stands beside cast")
+            self._refuse((*path, "unfit"), "has no meaning here", "use it together with cast")
         getattr(self, "_" + verbs[0])((*path, verbs[0]), step)
 
     def _known(self, path: Path, columns: list[str] | tuple[str, ...]) -> None:
-        """Each once, none empty, and each there, as far as that is known."""
+        """Refuse a column that is empty, repeated, or (if the columns are known) missing."""
         seen: set[str] = set()
         for column in columns:
             if not column or column in seen:
                 self._refuse(path, "names a column twice, or none", "name each column once")
             seen.add(column)
             if self._columns is not None and column not in self._columns and not self._leads(path, column):
-                self._refuse(path, f"names the column {printable(column)}, which is not there any more",
-                             f"there are: {', '.join(map(printable, self._columns))}")  # fmt: skip
+                self._refuse(path, f"names the column {printable(column)}, which does not exist at this step",
+                             f"its columns: {', '.join(map(printable, self._columns))}")  # fmt: skip
 
     def _leads(self, path: Path, column: str) -> bool:
-        """Whether this is a pointer that a select may follow: only data can tell where it leads."""
+        """Return whether this is a JSON pointer in a select: whether it leads anywhere depends on the data."""
         return path[-1] == "select" and self._pointers and column.startswith("/")
 
     def _select(self, path: Path, step: StepConfig) -> None:
@@ -406,8 +411,8 @@ class _Check:
             there = [column.name for column in contract.columns]
             for column in (*theirs, *join.add):
                 if column not in there:
-                    self._refuse(path, f"names the column {printable(column)}, which {join.source} has not",
-                                 f"there are: {', '.join(map(printable, there))}")  # fmt: skip
+                    self._refuse(path, f"names the column {printable(column)}, which {join.source} does not have",
+                                 f"its columns: {', '.join(map(printable, there))}")  # fmt: skip
         if self._columns is not None:
             for name in join.add:
                 if name in self._columns:

@@ -1,4 +1,4 @@
-"""What an author writes, and what the walk hands to it."""
+"""The interface between an author's updater and the engine."""
 
 from __future__ import annotations
 
@@ -23,20 +23,22 @@ from kfm.model.records import (
 )
 from kfm.parsing.characters import is_printable, printable
 
-Read = int | str | tuple[str, ...]  # an input by position or name, a needed step by id, or a name and a key of it
+Read = (
+    int | str | tuple[str, ...]
+)  # an input by position or name, a needed step by id, or an input's name with one of its keys
 
 
 class Output(msgspec.Struct, frozen=True):
-    """What a step gives: bytes (or a stream of them), their media type, and where and when they are about.
+    """The output of a step: bytes (or a stream of them), their media type, and the place and time they are about.
 
-    What is not given is read from the bytes of GeoJSON (`application/geo+json`) and STAC items up to 1 MiB.
+    For GeoJSON (`application/geo+json`) and STAC items up to 1 MiB, missing fields are read from the bytes.
     """
 
     body: bytes | Iterable[bytes]
     media_type: str = "application/octet-stream"
-    rows: int | None = None  # 0: it holds none, which is held back if the version before had some; None: not counted
-    bbox: Sequence[float] | None = None  # west, south, east, north in degrees; with heights six numbers
-    datetime: str | None = None  # RFC 3339 in UTC, or an interval start/end, .. where it is open
+    rows: int | None = None  # 0: none, which holds the run if the version before had rows; None: not counted
+    bbox: Sequence[float] | None = None  # west, south, east, north in degrees; six numbers with heights
+    datetime: str | None = None  # RFC 3339 in UTC, or an interval start/end with .. for an open side
     stac_id: str | None = None
 
     @classmethod
@@ -45,7 +47,7 @@ class Output(msgspec.Struct, frozen=True):
 
     @classmethod
     def json(cls, value: Any, media_type: str = "application/json") -> Output:
-        """Canonical JSON (RFC 8785), so that equal values are equal bytes."""
+        """Return canonical JSON (RFC 8785), so that equal values give equal bytes."""
         return cls(canonical(value), media_type)
 
     @classmethod
@@ -54,7 +56,7 @@ class Output(msgspec.Struct, frozen=True):
 
     @classmethod
     def csv(cls, rows: Iterable[dict[str, Any]], columns: Sequence[str] | None = None) -> Output:
-        """Comma-separated with `\\n`. Columns in the order given, else in the order of the first row."""
+        """Return CSV with commas and `\\n`. The columns are in the given order, else in the order of the first row."""
         import csv
 
         lines: list[str] = []
@@ -72,8 +74,8 @@ class Output(msgspec.Struct, frozen=True):
 
 
 class _Lines:
-    """Takes lines from a csv writer. They end in `\\r\\n` there, because until Python 3.13 a lone `\\r` in a
-    field is quoted only then; here they end in `\\n`."""
+    """Collects the lines of a csv writer and ends them with `\\n`. The writer must end them with `\\r\\n`, because
+    before Python 3.13 it quotes a lone `\\r` in a field only then."""
 
     def __init__(self, lines: list[str]) -> None:
         self._lines = lines
@@ -83,12 +85,11 @@ class _Lines:
 
 
 class Plan:
-    """A DAG of steps. `steps` may be a generator: a plan of a million steps is never held whole.
+    """A DAG of steps. `steps` may be a generator, so that a plan of a million steps is never in memory at once.
 
-    complete: the steps cover everything the dataset should hold, so a key that an earlier version
-    had and this plan has not is a deletion. It counts only if every input was sealed, and only
-    within the deletion budget. Otherwise absent keys are carried over. Of a run of a partition it speaks of
-    that partition alone: keys that begin with another text are carried over whatever it says.
+    complete: the steps cover everything the dataset should hold, so a key that only the earlier version has is deleted.
+    It counts only if every input is complete, and only within the deletion budget. Otherwise missing keys are carried
+    over. In a run of a partition it applies to that partition alone: keys of other partitions are carried over.
     """
 
     __slots__ = ("complete", "steps")
@@ -99,7 +100,7 @@ class Plan:
 
 
 class Sources(Protocol):
-    """Handed to `inputs`: pins sources to their bytes."""
+    """Passed to `inputs`: pins sources to their bytes."""
 
     def pin(
         self,
@@ -111,72 +112,73 @@ class Sources(Protocol):
         complete: bool | None = None,
         expect_hash: str = "",
     ) -> SourceRef:
-        """Fetch a URL, a file path or a source named in the configuration; hashed on the way."""
+        """Fetch a URL, a file path or a source named in the configuration, and hash it on the way."""
 
     def names(self) -> list[str]:
-        """Of the sources that the configuration has for this dataset, sorted."""
+        """Return the names of the sources that the configuration has for this dataset, sorted."""
 
     def bytes(self, ref: SourceRef) -> bytes:
-        """Of a listing that was pinned here, what it says: up to 16 MiB, before its contract was asked. Return the
-        ref among the inputs, or a change of it goes unseen. Nothing that is restricted is read this way."""
+        """Return the bytes of a pinned listing, up to 16 MiB, before its contract is checked. The updater must return
+        the ref among its inputs, or a change of the listing goes unnoticed. Restricted data cannot be read this way."""
 
     def ref(self, name: str) -> SourceRef:
-        """Pin the version a ref points to, e.g. processed/noaa-stations; empty content_hash if there is none."""
+        """Pin the version that a ref points to, such as processed/noaa-stations; content_hash is empty if there is
+        none."""
 
     def history(self, name: str) -> list[RefEntry]:
-        """Where a ref has been, oldest first."""
+        """Return the moves of a ref, oldest first."""
 
 
 class Reader(Protocol):
-    """Handed to `perform`: the accepted bytes of the inputs and of the steps it needs. What is read is named by its
+    """Passed to `perform`: reads the accepted bytes of the inputs and the outputs of needed steps. An input is named by
     position or name, a key of a dataset by both: `read.csv(("tops", "KS"))`."""
 
     @property
     def inputs(self) -> Sequence[SourceRef]: ...
 
     def bytes(self, source: Read) -> bytes:
-        """Whole, checked against its digest. An input by position or name, or a needed step by id."""
+        """Return all bytes, checked against their digest. `source` is an input by position or name, or a needed step by
+        id."""
 
     def open(self, source: Read) -> BinaryIO:
-        """The same as a stream, checked when it was read to its end."""
+        """Return the same bytes as a stream, which checks the digest at its end."""
 
     def original(self, source: int | str) -> BinaryIO:
-        """The file as it came, of a format of shapes: what is accepted of it is GeoParquet, which the others here read.
-        Refused if a row or value of it was held back."""
+        """Return the file as fetched, for a vector format; the other methods read its accepted rows as GeoParquet.
+        Raise Refused if a row or value of it was quarantined."""
 
     def text(self, source: Read) -> str:
-        """Whole, in the encoding of the source's contract."""
+        """Return the whole text, decoded by the source's contract."""
 
     def csv(
         self, source: Read, *, delimiter: str | None = None, encoding: str | None = None
     ) -> Iterator[dict[str, str]]:
-        """Row by row, by the names of the columns. Delimiter, encoding and, where there is no header, the
-        names are those of the source's contract unless given."""
+        """Yield the rows by column name. Delimiter, encoding and, without a header, the names come from the source's
+        contract unless given."""
 
     def json(self, source: Read) -> Any:
-        """Whole, read strictly: a key twice, NaN or half a surrogate pair is refused."""
+        """Return the parsed document. Raise Refused for a repeated key, NaN or half a surrogate pair."""
 
     def ndjson(self, source: Read) -> Iterator[Any]:
-        """Line by line, each read strictly; blank lines are passed over."""
+        """Yield the parsed lines, each read as strictly as `json`; blank lines are skipped."""
 
     def table(self, source: Read) -> Table:
-        """The names of the columns of a csv, and its rows block by block: for what is too large for `csv`."""
+        """Return the column names of a csv and its rows in blocks: for files that are too large for `csv`."""
 
     def records(self, source: Read, root: str = "", *, alone: bool = False) -> Iterator[Any]:
-        """The records of a list in a JSON document, one by one, each read strictly: the list in the member
-        `root`, or the list at the top. A document without such a list is the one record, under a `root`
-        only if it may stand `alone`."""
+        """Yield the records of a list in a JSON document, one by one: the list in the member `root`, or the list at the
+        top. A document without such a list is one record; with a `root` it must allow that with `alone`."""
 
     def keys(self, source: int | str) -> Iterator[tuple[str, ...]]:
-        """Of an input that is a version of a dataset: its keys, sorted."""
+        """Yield the keys of an input that is a dataset version, sorted."""
 
     def scratch(self) -> BinaryIO:
-        """A file for what does not fit into memory; it has no name and is gone when it is closed. A dry run
-        gets memory instead: it writes nothing."""
+        """Return a temporary file without a name, which disappears when it is closed. A dry run gets memory instead,
+        because it writes nothing."""
 
 
 def check_updater(updater: Updater) -> Updater:
-    """Whether the fields of an author's updater are what every record and path made from them needs."""
+    """Return the updater. Raise BadInput if one of its fields cannot be used in records and paths."""
     for name in ("id", "version", "op", "job_type"):
         value: object = getattr(updater, name)
         if type(value) is not str or len(value) > 100 or not is_printable(value):
@@ -191,7 +193,7 @@ def check_updater(updater: Updater) -> Updater:
         raise _wrong(updater, "retry_on", "a tuple of exceptions")
     if updater.lease_by not in ("dataset", "partition"):
         raise _wrong(updater, "lease_by", '"dataset" or "partition"')
-    for name in ("op", "job_type"):  # they become part of a path
+    for name in ("op", "job_type"):  # these become part of a path
         if not is_file_name(getattr(updater, name)):
             raise _wrong(updater, name, "a plain name")
     if not updater.version:
@@ -201,12 +203,12 @@ def check_updater(updater: Updater) -> Updater:
 
 
 def check_version(updater: Updater) -> None:
-    """Whether a new run may be asked for under this version. Not asked when it is loaded: what an earlier program
-    began under another one is finished."""
+    """Raise BadInput if a new run may not start under this version. Loading does not check it, so that a run begun
+    under another version can be finished."""
     if not is_semantic(updater.version):
         raise BadInput(
             f"version {printable(updater.version)} of updater {updater.id} is not a semantic version",
-            hint='write one like "1.0.0" (semver.org); what was begun is finished by `kfm resume` before it changes',
+            hint='write one like "1.0.0" (semver.org); finish unfinished runs with `kfm resume` before you change it',
         )
 
 
@@ -219,46 +221,48 @@ def _wrong(updater: Updater, name: str, wanted: str) -> BadInput:
 
 
 class Updater:
-    """Everything that changes anything. Write `inputs`, a pure `plan`, and `perform`; the rest is right as it is, and
-    may be overridden. Whoever does: intents are durable before effects, and one transaction commits.
+    """The base class of everything that changes data. Implement `inputs`, a pure `plan`, and `perform`; the other
+    methods have defaults. In every case intents are durable before effects, and one transaction commits.
 
-    `version` changes whenever plan() or perform() would answer differently for the same inputs.
+    Change `version` whenever plan() or perform() would give another result for the same inputs.
     """
 
     id: str = ""  # lower-case letters, digits, `-`, `_`, `.`; empty: the name of the dataset
-    version: str = ""  # required, a semantic version: changes whenever it would answer differently
-    dataset: str = ""  # what it makes; as the configuration says
+    version: str = ""  # required: a semantic version that changes with the results
+    dataset: str = ""  # the dataset it makes; set by the configuration
     op: str = "ingest"  # the verb in ledgers and receipts
-    job_type: str = "ingest.pull_source"  # under which its receipts lie
-    code_hash: str = ""  # of what it is made of, by whoever loaded it; empty: not known
-    code_listing: bytes = b""  # what that is the digest of: modules and packages by name; empty: what is declared
-    declared: bool = False  # the configuration says what it does, so a plan that changed is noticed without a run
+    job_type: str = "ingest.pull_source"  # the folder of its receipts
+    code_hash: str = ""  # digest of its code, set by the loader; empty: unknown
+    code_listing: bytes = b""  # the modules and packages behind that digest; empty: a declared updater
+    declared: bool = False  # the configuration defines it, so a changed plan is noticed without a run
     moves_only: bool = False  # an operation: its plan moves refs and makes no version of its own
-    slo_target_latency_ms: int = 900_000  # within which a run should be done
-    retries: int = 0  # how often a step is tried again; only after Unavailable, or what `retry_on` names
-    backoff_s: float = 1.0  # before the first of these; twice as long before each next, up to a minute
-    retry_on: tuple[type[Exception], ...] = ()  # what perform() may raise that passes by itself
-    lease_by: str = "dataset"  # or "partition": runs of different partitions may be at work at once
+    slo_target_latency_ms: int = 900_000  # the target latency of a run
+    retries: int = 0  # how often a step is repeated after Unavailable or an exception in `retry_on`
+    backoff_s: float = 1.0  # the wait before the first repeat; it doubles each time, up to a minute
+    retry_on: tuple[type[Exception], ...] = ()  # exceptions of perform() that are temporary
+    lease_by: str = "dataset"  # or "partition": runs of different partitions may run at once
 
     def inputs(self, trigger: Trigger, sources: Sources) -> list[SourceRef]:
-        """What is read, each pinned to its bytes."""
+        """Return the inputs, each pinned to its bytes."""
         raise NotImplementedError
 
     def plan(self, inputs: Sequence[SourceRef]) -> Plan:
-        """Pure: the same inputs give the same steps, byte for byte; no clock, files, network, chance, environment."""
+        """Return the steps. It is pure: the same inputs give the same steps byte for byte, without clock, files,
+        network, randomness or environment."""
         raise NotImplementedError
 
     def perform(self, step: Step, read: Reader) -> Output:
-        """One step. It may be called again for the same step, and then gives the same bytes."""
+        """Return the output of one step. The engine may call it again for the same step, and it must return the same
+        bytes."""
         raise NotImplementedError
 
     def execute(self, step: Step, read: Reader) -> Output:
-        """Around every perform(): for what all steps have in common. The same holds for it."""
+        """Wraps every perform(), for what all steps have in common. The rules of perform() apply."""
         return self.perform(step, read)
 
     def upsert(self, version: DatasetVersion) -> DatasetVersion:
-        """The last word on a version before it is committed. It may say more in `metadata`, or raise Refused: then
-        nothing is. Called again if the commit has to be."""
+        """Return the version before it is committed, with more `metadata` if wanted, or raise Refused to commit
+        nothing. The engine calls it again if it repeats the commit."""
         return version
 
     def conclude(
@@ -267,18 +271,18 @@ class Updater:
         inputs: Sequence[SourceRef],  # noqa: ARG002
         made: Callable[[str], bytes],  # noqa: ARG002
     ) -> DatasetVersion:
-        """Around every upsert(): with what was read, and with what the steps gave, by their ids. The same holds."""
+        """Wraps every upsert(), with the inputs and, by step id, the outputs. The rules of upsert() apply."""
         return self.upsert(version)
 
     def lineage(self, inputs: Sequence[Item]) -> Sequence[Item]:
-        """What the version was made of: all that was read, and whatever else there is to name, such as a model."""
+        """Return what the version was made of: all inputs, and anything else to name, such as a model."""
         return inputs
 
     def telemetry(self, measured: RunTelemetry) -> RunTelemetry:
-        """What the run cost. It may say what energy it took: `energy_kwh`, `co2e_g`, `energy_method`. Should be quick;
-        if it raises, what was measured is kept as it is."""
+        """Return the telemetry of the run, for example with energy: `energy_kwh`, `co2e_g`, `energy_method`. It should
+        be quick; if it raises, the measured values are kept."""
         return measured
 
     def kept(self, trigger: Trigger, inputs: Sequence[SourceRef]) -> Trigger:  # noqa: ARG002
-        """The trigger as it waits for a thaw: an operation keeps the move it was to make, others look again."""
+        """Return the trigger to store until a thaw: an operation keeps the move it planned, others plan again."""
         return trigger

@@ -1,4 +1,4 @@
-"""A step up a zone, as it is asked about before it is taken: who asks, and what is there."""
+"""A request to move data up one zone, as a policy gate receives it before the move."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kfm.model.records import DatasetVersion, Decision, Record, RefMove, Run, So
 
 
 class Asking(Record, frozen=True):
-    """Who asks for what, when, and why."""
+    """Who requests what, when and why."""
 
     who: str
     what: str
@@ -20,18 +20,18 @@ class Asking(Record, frozen=True):
 
 
 class StepUp(Record, frozen=True):
-    """What a run has in its hands before Work or Processed. Nothing of it is committed yet."""
+    """A run's inputs or version before the zone Work or Processed. Nothing of it is committed yet."""
 
     to: Literal["work", "processed"]
     subject: str  # the digest of the inputs, or of the version
     asking: Asking
     run: Run
     inputs: list[SourceRef]
-    version: DatasetVersion | None = None  # that it made; none before Work
+    version: DatasetVersion | None = None  # the version it made; None before Work
 
     @property
     def standing(self) -> Standing | None:
-        """Of all it is made of; none: nobody says anything of any."""
+        """The classification of everything it is made of; None if no label or setting classifies any of it."""
         if self.version is not None:
             return self.version.standing
         known = [source.standing for source in self.inputs if source.standing is not None]
@@ -39,10 +39,10 @@ class StepUp(Record, frozen=True):
 
 
 class Gate(Protocol):
-    """Before Published: about bytes that are committed."""
+    """The gate before the zone Published; it decides about committed bytes."""
 
     def __call__(self, state: State, objects: Objects, move: RefMove, *, asking: Asking) -> Decision: ...
 
 
 StepGate = Callable[[StepUp], Decision]
-Rules = Callable[[], tuple[str, int]]  # the digest of the policies and the epoch of the labels, as they are now
+Rules = Callable[[], tuple[str, int]]  # returns the current digest of the policies and epoch of the labels

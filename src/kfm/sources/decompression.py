@@ -156,10 +156,10 @@ class _ScratchStore:
         if not self._in_memory and isinstance(self.file, io.BytesIO) and self.file.tell() + len(chunk) > IN_MEMORY:
             import tempfile
 
-            from kfm.crypto.encrypted_scratch import sealed_scratch
+            from kfm.crypto.encrypted_scratch import encrypted_file
 
             small = self.file
-            self.file = sealed_scratch(tempfile.TemporaryFile(buffering=0))  # noqa: SIM115
+            self.file = encrypted_file(tempfile.TemporaryFile(buffering=0))  # noqa: SIM115
             self.file.write(small.getvalue())
             small.close()
         self.file.write(chunk)

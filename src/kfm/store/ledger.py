@@ -160,11 +160,11 @@ class LedgerTx(Ledger):
         if key is None:
             return msgspec.structs.replace(entry, governed=said, **dict.fromkeys(said.withheld, ""))
         from kfm.crypto.commitments import concealed
-        from kfm.crypto.encryption import sealed
+        from kfm.crypto.encryption import encrypted
 
         entry, committed, openings = concealed(entry, said.withheld, key, entry.run_id)
         body = canonical(msgspec.to_builtins(openings))
-        self._tables.put("ledger_private", f"{entry.index:012d}", b"".join(sealed([body], key)))
+        self._tables.put("ledger_private", f"{entry.index:012d}", b"".join(encrypted([body], key)))
         said = msgspec.structs.replace(said, committed=committed, sealed_with=key.key_id)
         return msgspec.structs.replace(entry, governed=said)
 

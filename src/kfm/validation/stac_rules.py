@@ -192,7 +192,7 @@ def _extent(extent: dict[str, Any]) -> Iterator[Break]:
         yield "/extent/temporal/interval", "stac.extent", "there is no list of intervals"
     for position, span in enumerate(spans):
         if type(span) is not list or len(span) != 2 or not _in_order(*span):
-            message = "the interval is not two moments in UTC in their order, or null for an open end"
+            message = "the interval is not two instants in UTC in order, or null for an open end"
             yield f"/extent/temporal/interval/{position}", "stac.extent", message
 
 

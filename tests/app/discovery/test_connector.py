@@ -151,7 +151,7 @@ WRONG = {
     "transform() gives no artifacts": ("return WorkArtifacts({", "return ({", "transform() gave something"),
     "a key that is a text": ("{(ref.uri.split", "{str(ref.uri.split", "is not a tuple of texts"),
     "validate() checks nothing": (f"({CHECKS})", "()", "it checked nothing"),
-    "an answer that is no bool": ('Check("rows.some", bool(texts))', 'Check("rows.some", texts)', "no answer"),
+    "an answer that is no bool": ('Check("rows.some", bool(texts))', 'Check("rows.some", texts)', "not true or false"),
     "an id made of data": ('Check("rows.some"', "Check(texts[0]", "no plain id"),
     "publish() names another version": ("ctx.version.digest, said", '"sha256:" + "0" * 64, said', "another version"),
     "publish() changes the licence": ('said = {"checks"', LICENSE, "sensitivity or license"),

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from kfm.crypto.encrypted_scratch import PIECE, sealed_scratch
+from kfm.crypto.encrypted_scratch import PIECE, encrypted_file
 from kfm.engine import manifest_builder
 from tests.cli.conftest import Kfm
 from tests.engine.protected.conftest import IDS, UPDATERS, dataset, hits, installation, label, labels
@@ -88,7 +88,7 @@ def test_sealed_scratch_is_a_file_like_any_other() -> None:
     below = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed with what is above it
     rng = random.Random(5)
     plain = io.BytesIO()
-    with sealed_scratch(below) as sealed:
+    with encrypted_file(below) as sealed:
         for _ in range(300):
             at = rng.randrange(len(plain.getvalue()) + 1)
             body = bytes([rng.randrange(256)]) * rng.choice((1, 100, PIECE, 3 * PIECE + 7))

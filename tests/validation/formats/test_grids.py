@@ -256,7 +256,7 @@ def test_what_is_cloud_optimized() -> None:
     ("expect", "told"),
     [
         ("{bands: 0}", "bands"),
-        ("{time: yesterday}", "is not two moments in UTC"),
+        ("{time: yesterday}", "is not two instants in UTC"),
         ('{time: "2026-02-01T00:00:00Z/2026-01-01T00:00:00Z"}', "ends before it begins"),
         ("{variables: [{name: a}, {name: a}]}", "names 'a' twice"),
         ("{variables: [{name: a, minimum: 2, maximum: 1}]}", "above its maximum"),

@@ -162,7 +162,7 @@ def test_the_other_runner_says_that_it_does_not_read_it(place: Path, form: str) 
 REFUSED = {
     "steps without a format": ("{from: week}", "{from: week, steps: [{sort: [id]}]}", "steps do not write flatgeobuf"),
     "a kind that is none": ("geometry: [Point]", "geometry: [Blob]", "names no kind of geometry"),
-    "csv without columns": ("{from: week}", "{from: week, format: csv}", "nobody says which columns"),
+    "csv without columns": ("{from: week}", "{from: week, format: csv}", "no select says which columns"),
 }
 
 

@@ -16,7 +16,7 @@ from kfm.app.core.labels_in_force import check_untouched, labels_in_force, read_
 from kfm.app.core.session import Session
 from kfm.app.core.signed_policies import current
 from kfm.clock import parse_instant
-from kfm.crypto.approvals import Request, decide, not_counted
+from kfm.crypto.approvals import ApprovalRequest, decide, not_counted
 from kfm.crypto.change_request import MAY_COME, Order, identified, read_order
 from kfm.crypto.key_list import Keys, first_list, next_list
 from kfm.engine.run_context import RULED, SIGNED
@@ -66,13 +66,13 @@ def warrant(session: Session, op: str, trigger: Trigger, moves: list[RefMove]) -
     )
 
 
-def matter(session: Session, op: str, trigger: Trigger, move: RefMove) -> Request:
+def matter(session: Session, op: str, trigger: Trigger, move: RefMove) -> ApprovalRequest:
     """What would be done, as a request has it; nobody asks for it yet."""
     if op in RULED:
         return _ruled(session, op, trigger, move)
     action = "withdraw" if op == "rollback" and not move.after else op
     protects = op in ("promote", "rollback")
-    return Request(
+    return ApprovalRequest(
         id="",
         action=action,
         requester="",
@@ -88,7 +88,7 @@ def matter(session: Session, op: str, trigger: Trigger, move: RefMove) -> Reques
     )
 
 
-def _ruled(session: Session, op: str, trigger: Trigger, move: RefMove) -> Request:
+def _ruled(session: Session, op: str, trigger: Trigger, move: RefMove) -> ApprovalRequest:
     """A change of rules, weighed as they are now: bound to the file that it was made from, too."""
     from kfm.app.core.label_change import weigh as weigh_labels
     from kfm.app.core.mask_change import weigh as weigh_rule
@@ -103,7 +103,7 @@ def _ruled(session: Session, op: str, trigger: Trigger, move: RefMove) -> Reques
         if digest(current(session, move.ref)) != move.after:
             raise Denied("it was changed since this was signed", hint="look at it, and ask anew", rule="rules.changed")
         action, whose = weigh_rule(session, move.ref, move.before)
-    return Request(
+    return ApprovalRequest(
         id="",
         action=action,
         requester="",
@@ -147,7 +147,7 @@ def labelled(session: Session, dataset: str) -> Standing | None:
     )
 
 
-def is_about(order: Order, wanted: Request) -> bool:
+def is_about(order: Order, wanted: ApprovalRequest) -> bool:
     return all(getattr(order.request, name) == getattr(wanted, name) for name in MATTER)
 
 
@@ -193,7 +193,7 @@ def signed_since(session: Session, dataset: str, subject: str, since: str) -> bo
     return False
 
 
-def _orders_for(session: Session, wanted: Request) -> Iterator[Order]:
+def _orders_for(session: Session, wanted: ApprovalRequest) -> Iterator[Order]:
     """What was signed right now first, then what others signed before and nobody used."""
     if session.offered is not None and is_about(session.offered, wanted):
         yield session.offered
@@ -269,7 +269,7 @@ def may_be_done(order: Order, keys: Keys, at: str) -> bool:
     return order.state == "open" and decide(order.request, order.acts, keys, now=at, used=()).allow
 
 
-def asked_by(wanted: Request, person: str, purpose: str, at: str, until: str) -> Request:
+def asked_by(wanted: ApprovalRequest, person: str, purpose: str, at: str, until: str) -> ApprovalRequest:
     """The request, by a person, for a time."""
     return identified(
         msgspec.structs.replace(wanted, requester=person, purpose=purpose, created_at=at, expires_at=until)

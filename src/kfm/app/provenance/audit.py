@@ -16,7 +16,7 @@ from kfm.app.core.trust import Trusted
 from kfm.app.runs.queries import find_run
 from kfm.crypto import merkle
 from kfm.crypto.checkpoints import TreeHead, Unsigned, Verifier, open_checkpoint
-from kfm.crypto.ledger_verify import EXIT, Found, Kind, export_lines, read_export, verify_export, verify_leaves
+from kfm.crypto.ledger_verify import EXIT, Kind, LedgerResult, export_lines, read_export, verify_export, verify_leaves
 from kfm.delivery.public_files import export_checkpoints
 from kfm.errors import BadInput, Corrupt, Denied, KfmError, Refused
 from kfm.model.keys import GENESIS, digest
@@ -70,7 +70,7 @@ def audit(session: Session, key: str = "", held: Sequence[str] = ()) -> Audit:
         try:
             heads, passed_over = _opened(notes, keys, names)
         except Unsigned as problem:
-            return _told(Found("unsigned", problem.message), 0, keys, names)
+            return _told(LedgerResult("unsigned", problem.message), 0, keys, names)
         return _told(_followed(session, heads), len(heads), keys, names, passed_over)
 
 
@@ -133,7 +133,7 @@ def read_note(path: str) -> str:
         raise BadInput(f"the checkpoint {path} cannot be read: {why}", hint="look at the path") from None
 
 
-def _followed(session: Session, heads: list[TreeHead]) -> Found:
+def _followed(session: Session, heads: list[TreeHead]) -> LedgerResult:
     ledger = session.state.ledger
     noted = session.tables.get("ledger_tree", "frontier")
     try:
@@ -143,14 +143,14 @@ def _followed(session: Session, heads: list[TreeHead]) -> Found:
         if found.size and not vouched.by(session.tables.scan("receipts")):
             _name_the_first(session)
     except _Spoiled as problem:
-        return Found("tampered", str(problem), problem.index - 1, first_bad=problem.index)
+        return LedgerResult("tampered", str(problem), problem.index - 1, first_bad=problem.index)
     except Corrupt as problem:
-        return Found("tampered", problem.message)
+        return LedgerResult("tampered", problem.message)
     if found.kind not in ("intact", "unverifiable"):
         return found
     if (ledger.head() or GENESIS) != found.head or session.state.counters().get("ledger", 0) != found.size:
         why = f"the ledger has {found.size} entries, and they do not end where it should"
-        return Found("tampered", why, found.size, found.root, found.size + 1)
+        return LedgerResult("tampered", why, found.size, found.root, found.size + 1)
     every = session.config.ledger.every if session.config.ledger.sign_with else 0
     if found.kind == "unverifiable" and heads and found.size - found.covered < every:
         why = f"{found.size} entries; the last {found.size - found.covered} are younger than the last checkpoint"
@@ -213,7 +213,9 @@ def _numbers(marks: bytearray) -> set[int]:
     return set(array("Q", bytes(marks)))
 
 
-def _told(found: Found, checkpoints: int, keys: Trusted, names: Sequence[Verifier], passed_over: int = 0) -> Audit:
+def _told(
+    found: LedgerResult, checkpoints: int, keys: Trusted, names: Sequence[Verifier], passed_over: int = 0
+) -> Audit:
     return Audit(
         verdict=found.kind,
         why=found.why,
@@ -290,13 +292,13 @@ def _openings(session: Session, index: int) -> list[Any]:
     body, entry = session.state.ledger.private(index), next(session.state.ledger.entries(after=index - 1, limit=1))
     if body is None:
         raise Refused(f"entry {index} commits to nothing that could be shown", hint="see its `governed`, if it has one")
-    from kfm.crypto.encryption import opened, sealed_by
+    from kfm.crypto.encryption import decrypted, encryption_key_id
 
     protection = protection_for(session, entry.dataset)
-    key = protection.with_id(sealed_by(body)) if protection is not None else None
+    key = protection.with_id(encryption_key_id(body)) if protection is not None else None
     if key is None:
         raise Denied(f"what entry {index} commits to is sealed", hint="this takes the custodian's key")
-    found: list[Any] = msgspec.json.decode(b"".join(opened([body], protection.with_id)))  # type: ignore[union-attr]
+    found: list[Any] = msgspec.json.decode(b"".join(decrypted([body], protection.with_id)))  # type: ignore[union-attr]
     return found
 
 

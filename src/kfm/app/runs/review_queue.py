@@ -10,7 +10,7 @@ from kfm.app.core.authorization import orders
 from kfm.app.core.review_item import Item
 from kfm.app.runs.change_requests import DOES, standing
 from kfm.app.runs.review_items import gate_items, held_items
-from kfm.crypto.approvals import Request
+from kfm.crypto.approvals import ApprovalRequest
 from kfm.engine.run_context import RULED
 from kfm.errors import BadInput
 from kfm.model.names import is_digest
@@ -47,7 +47,7 @@ def order_items(session: Session) -> Iterator[Item]:
         )
 
 
-def _difference(session: Session, request: Request) -> dict[str, list[dict[str, str]]]:
+def _difference(session: Session, request: ApprovalRequest) -> dict[str, list[dict[str, str]]]:
     """Of a change of rules, the lines that it changes."""
     if request.action not in DOES or DOES[request.action] not in RULED:
         return {}

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
 from kfm.crypto.custodian_key import CustodianKey
-from kfm.crypto.encryption import HEADER, Keys, Opener, Sealer, opened, sealed, sealed_by
+from kfm.crypto.encryption import HEADER, Decryptor, Encryptor, Keys, decrypted, encrypted, encryption_key_id
 from kfm.model.ports import Objects, Staging
 from kfm.model.secret import Secret
 
@@ -28,7 +28,7 @@ class Seal:
         self.keys = keys
 
     def sealed(self, body: bytes) -> bytes:
-        return b"".join(sealed([body], self.key))
+        return b"".join(encrypted([body], self.key))
 
     def opened(self, body: bytes) -> bytes:
         """As it is, if it is not sealed."""
@@ -40,7 +40,7 @@ class Seal:
 
 
 def plain(body: bytes, keys: Keys) -> bytes:
-    return b"".join(opened([body], keys)) if sealed_by(body[:HEADER]) else body
+    return b"".join(decrypted([body], keys)) if encryption_key_id(body[:HEADER]) else body
 
 
 def sealed_with(objects: Objects, digest: str) -> str:
@@ -48,7 +48,7 @@ def sealed_with(objects: Objects, digest: str) -> str:
     if not objects.has(digest):
         return ""
     with objects.open(digest) as file:
-        return sealed_by(file.read(HEADER))
+        return encryption_key_id(file.read(HEADER))
 
 
 class OpeningObjects:
@@ -74,7 +74,7 @@ class OpeningObjects:
     def open(self, digest: str) -> BinaryIO:
         file = self._objects.open(digest)
         head = file.read(HEADER)
-        if not sealed_by(head):
+        if not encryption_key_id(head):
             if not file.seekable():
                 return io.BufferedReader(_Pieces(_all(head, file), file), BLOCK)
             file.seek(0)
@@ -102,7 +102,7 @@ class SealedObjects(OpeningObjects):
         return self._objects.put(self._seal.sealed(body))
 
     def put_stream(self, chunks: Iterable[bytes]) -> tuple[str, int]:
-        return self._objects.put_stream(sealed(chunks, self._seal.key))
+        return self._objects.put_stream(encrypted(chunks, self._seal.key))
 
     def stage(self) -> Staging:
         return SealedStaging(self._objects.stage(), self._seal.key, self._told)
@@ -111,7 +111,7 @@ class SealedObjects(OpeningObjects):
 class SealedStaging:
     def __init__(self, inner: Staging, key: CustodianKey, told: Callable[[str, str], None] | None) -> None:
         self._inner = inner
-        self._sealer = Sealer(key)
+        self._sealer = Encryptor(key)
         self._told = told
         self._hash = hashlib.sha256()
 
@@ -155,7 +155,7 @@ class ScreenedStaging:
         self._where = where
         self._waiting = waiting
         self._key = CustodianKey(Secret(os.urandom(64)))
-        self._sealer = Sealer(self._key)
+        self._sealer = Encryptor(self._key)
         self._hash = hashlib.sha256()
 
     def write(self, chunk: bytes) -> None:
@@ -179,7 +179,7 @@ class ScreenedStaging:
 
     def _pieces(self) -> Iterator[bytes]:
         self._waiting.seek(0)
-        return opened(_blocks(self._waiting), lambda _key_id: self._key)
+        return decrypted(_blocks(self._waiting), lambda _key_id: self._key)
 
     def abort(self) -> None:
         self._waiting.close()
@@ -197,7 +197,7 @@ def _all(head: bytes, file: BinaryIO) -> Iterator[bytes]:
 
 
 def _opened(head: bytes, file: BinaryIO, keys: Keys) -> Iterator[bytes]:
-    opener = Opener(keys)
+    opener = Decryptor(keys)
     yield from opener.update(head)
     for block in _blocks(file):
         yield from opener.update(block)

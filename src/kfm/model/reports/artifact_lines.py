@@ -1,4 +1,4 @@
-"""What the artifacts of a run consist of, line by line; projections/artifacts.py writes them, schemas/ says so."""
+"""The lines of the artifacts of a run. projections/artifacts.py writes them; schemas/ describes them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class RunLine(Record, frozen=True):
 
 
 class EventLine(Record, frozen=True, forbid_unknown_fields=False):
-    """A line of `event_log.jsonl`: a fact. These fields are on every line, null where they do not apply; each kind of
-    event has more of its own."""
+    """A line of `event_log.jsonl`: one fact. These fields are on every line, null where they do not apply; each kind of
+    event adds fields of its own."""
 
     seq: int
     dry_run: bool
-    event: str  # noun.past_participle
+    event: str  # such as run.started
     timestamp: str
     service: str
     job_type: str | None
@@ -36,11 +36,11 @@ class EventLine(Record, frozen=True, forbid_unknown_fields=False):
     policy_label: str | None
     status: str | None
     duration_ms: int | None
-    error: Any  # what went wrong: its code and message
+    error: Any  # the code and message of the error
 
 
 class SourceMetadata(Record, frozen=True):
-    uri: str  # with references where secrets go
+    uri: str  # with references in place of secrets
     etag: str
     last_modified: str
     content_hash: str

@@ -1,4 +1,4 @@
-"""Datasets and what they are made of, as they are declared and as they stand."""
+"""Datasets and the datasets they are made of, as declared and as they are now."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ STANDS: tuple[Stands, ...] = ("current", "above", "behind", "rolled back", "with
 
 
 class Dependency(Record, frozen=True):
-    """One dataset comes of another."""
+    """One dataset depends on another."""
 
     of: str
     to: str
-    how: How  # it reads its versions, or only comes after them
+    how: How  # it reads its versions, or only runs after them
     source: str = ""  # the name of the source that reads it
     zone: str = ""
-    pinned: str = ""  # the version that kfm.yml names; empty: the newest is read
-    made_of: str = ""  # the version that the current one was made of; empty: none, or it may not be told
-    now: str = ""  # where the ref is that is read
+    pinned: str = ""  # the version that kfm.yml names; empty: it reads the newest
+    made_of: str = ""  # the version that the current one was made of; empty: none, or not public
+    now: str = ""  # the current value of the ref that it reads
     stands: Stands = "current"
-    since: str = ""  # when it came to stand so
-    says: str = ""  # for people; empty: all is well
+    since: str = ""  # when it got this status
+    says: str = ""  # a sentence for people; empty: current
 
 
 class Asset(Record, frozen=True):
-    """One dataset."""
+    """One dataset and its status."""
 
     dataset: str
     stands: Stands
-    version: str  # the current one; empty: there is none, or it may not be told
+    version: str  # the current version; empty: none, or not public
     made_at: str
-    level: str  # how open it is, with all that it is made of; `unsaid`: nobody says that it may be public
-    when: str  # what asks for it
-    outside: int  # sources that are no datasets
+    level: str  # how open it is, including its inputs; `unsaid`: nothing declares it public
+    when: str  # what requests its runs
+    outside: int  # count of sources that are not datasets
 
 
 class AssetGraph(Record, frozen=True):
-    assets: list[Asset]  # each after what it is made of
+    assets: list[Asset]  # each after the datasets it is made of
     dependencies: list[Dependency]

@@ -1,4 +1,4 @@
-"""What was found at a catalog of somebody else: nouns, and the names that are made for them. No I/O."""
+"""Records of what was discovered in a foreign catalog, and names for it. No I/O."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ class Page(Record, frozen=True):
 
 
 class Offer(Record, frozen=True):
-    """A file that a catalog speaks of. It was not fetched."""
+    """A file that a catalog lists. It was not fetched."""
 
-    name: str  # what its source would be called
+    name: str  # the name its source would have
     uri: str
     media_type: str = ""
     size: int | None = None
-    digest: str = ""  # sha256:<hex>, if the catalog says so
+    digest: str = ""  # sha256:<hex>, if the catalog gives one
     status: Literal["new", "changed", "known"] = "new"
-    source: str = ""  # of which dataset and source it is known: dataset/source
+    source: str = ""  # the dataset/source that already has it
 
 
 class Finding(Record, frozen=True):
-    """What would be a dataset here: a collection of STAC, a dataset of DCAT, a folder."""
+    """A possible dataset: a STAC collection, a DCAT dataset, or a folder."""
 
     id: str
     kind: CatalogKind
-    page: str  # the document that says so
+    page: str  # the document that describes it
     title: str
     description: str
     license: str
@@ -50,21 +50,21 @@ class Finding(Record, frozen=True):
     interval: tuple[str | None, ...]
     offers: list[Offer]
     status: Status = "new"
-    dataset: str = ""  # the one of kfm.yml that has it; empty: none does
+    dataset: str = ""  # the dataset of kfm.yml that has it; empty: none
 
 
 class Discovery(Record, frozen=True):
-    """What a look at a catalog gave."""
+    """The result of reading one catalog."""
 
     source: str
     kind: CatalogKind
     findings: list[Finding]
     pages: list[Page]
-    skipped: dict[str, int]  # links that were not followed or not taken, by the reason
+    skipped: dict[str, int]  # count of skipped links by reason
 
 
 def words(value: object, limit: int) -> str:
-    """Foreign text as one printable line; empty if it is none."""
+    """Return foreign text as one printable line; empty if it is not text."""
     if not isinstance(value, str):
         return ""
     line = " ".join("".join(c if is_printable(c) else " " for c in value[: 4 * limit]).split())
@@ -72,13 +72,13 @@ def words(value: object, limit: int) -> str:
 
 
 def slug(text: str, limit: int = 50) -> str:
-    """A name of ours made of somebody else's: lower case, digits and dashes. Empty: there is nothing in it."""
+    """Return a dataset name made from a foreign title: lower-case letters, digits and dashes; empty if none remain."""
     kept = "".join(c if c.isascii() and c.isalnum() else "-" for c in text.lower())
     return "-".join(part for part in kept.split("-") if part)[:limit].strip("-")
 
 
 def named(text: str, about: str, taken: Collection[str]) -> str:
-    """A name that is free and valid; where it is not, with a few digits of what it is about."""
+    """Return a valid name that is not taken; if necessary with a few digits of a digest of `about`."""
     plain = slug(text)
     mark = digest(about.encode())[7:13]
     for name in (plain, f"{plain}-{mark}".strip("-"), f"found-{mark}", f"found-{digest(about.encode())[7:39]}"):
@@ -87,4 +87,4 @@ def named(text: str, about: str, taken: Collection[str]) -> str:
                 return check_id(name, "dataset")
         except BadInput:
             continue
-    raise BadInput("a name for what was found is taken", hint="rename the dataset of that name in kfm.yml")
+    raise BadInput("the name for a discovered dataset is taken", hint="rename the dataset of that name in kfm.yml")

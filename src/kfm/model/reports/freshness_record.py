@@ -1,4 +1,4 @@
-"""How old a dataset is, how old it may be, and whom the minutes are owed to."""
+"""How old a dataset is, how old it may be, and which causes its age has."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Verdict = Literal["fresh", "late", "never", "no target"]
 
 
 class Freshness(Record, frozen=True):
-    """Of one dataset at one instant. The minutes of all causes together are its age."""
+    """The freshness of one dataset at one instant. The minutes of all causes add up to its age."""
 
     dataset: str
     verdict: Verdict
-    as_of: str  # when the run ended that made what is public now; empty: nothing is
+    as_of: str  # when the run that made the public version ended; empty: nothing is public
     age_min: int | None
-    target: str  # as declared; empty: none is
-    late_min: int  # beyond the target; 0: it is not late
-    blame: dict[str, int]  # minutes by cause, the most first
+    target: str  # as declared; empty: none
+    late_min: int  # beyond the target; 0: not late
+    blame: dict[str, int]  # minutes by cause, largest first

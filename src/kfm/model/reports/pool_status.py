@@ -1,4 +1,4 @@
-"""Pools as they are told: who has a slot, and who waits for one."""
+"""The status of pools: which runs have a slot and which wait."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from kfm.model.records import Record
 
 
 class PoolClaim(Record, frozen=True):
-    """One that has a slot, or waits."""
+    """A run that has a slot or waits for one."""
 
     dataset: str
     partition: str  # empty: the whole dataset
     slot: int | None  # None: it waits
     since: str  # when it took the slot, or began to wait
     waited_ms: int  # before it took the slot, or until now
-    priority: Literal["normal", "low"]  # low: all others go first
-    process: str  # host and number
+    priority: Literal["normal", "low"]  # low: all other runs go first
+    process: str  # host and process id
 
 
 class Pool(Record, frozen=True):
-    """How one stands. Who waits is in the order in which it comes."""
+    """The status of one pool. Waiting runs are in the order in which they will get a slot."""
 
     pool: str
     slots: int

@@ -1,4 +1,4 @@
-"""The report on a preview, as data: what `kfm preview report` tells, and what its Markdown and JUnit are made of."""
+"""The report on a preview as data: `kfm preview report` shows it, and its Markdown and JUnit files are made from it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kfm.model.records import Record
 
 
 class Check(Record, frozen=True):
-    """One gate, and what it says."""
+    """One gate and its decision."""
 
     name: str
     passed: bool
@@ -17,7 +17,7 @@ class Check(Record, frozen=True):
 
 
 class DatasetReport(Record, frozen=True):
-    """Nothing here is more than would be public."""
+    """One dataset of the report. It contains only facts that would be public."""
 
     dataset: str
     run_id: str
@@ -26,10 +26,10 @@ class DatasetReport(Record, frozen=True):
     published: str
     updater_version: str
     checks: tuple[Check, ...]
-    counts: dict[str, int]  # empty: nobody's to know
-    settings: tuple[str, ...]  # how the declaration differs
-    catalog: tuple[str, ...]  # how what is said of it differs
-    keys: tuple[str, ...]  # how what is public would differ
+    counts: dict[str, int]  # empty: protected
+    settings: tuple[str, ...]  # differences of the declaration
+    catalog: tuple[str, ...]  # differences of its catalog entry
+    keys: tuple[str, ...]  # differences of the public files
     more_keys: int
     lines: tuple[str, ...]
     bbox: tuple[float, ...]
@@ -46,5 +46,5 @@ class Proposed(Record, frozen=True):
     datasets: tuple[DatasetReport, ...]
     removed: tuple[str, ...]
     exit_code: int
-    notes: tuple[str, ...] = ()  # sections of kfm.yml that the branch changes too
+    notes: tuple[str, ...] = ()  # other sections of kfm.yml that the branch changes
     format: int = 1

@@ -154,7 +154,9 @@ def test_the_declaration_in_the_reference_is_a_configuration(tmp_path: Path) -> 
 
 
 _INLINE = re.compile(r"`((?:KFM_\w+=\S+ )*)kfm ([^`|]+)`")
-PAGES = [ROOT / name for name in repository_files() if name.endswith(".md") and name != "docs/performance.md"]
+# Their texts name commands as they were at the time they tell of.
+OF_THEIR_TIME = {"docs/performance.md", "CHANGELOG.md"}
+PAGES = [ROOT / name for name in repository_files() if name.endswith(".md") and name not in OF_THEIR_TIME]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

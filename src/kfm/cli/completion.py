@@ -9,6 +9,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from kfm.app.runs.due_schedules import schedules_of
+from kfm.cli.session import opened, settings
+
 if TYPE_CHECKING:
     from kfm.cli.render import Screen
 
@@ -34,14 +37,10 @@ def names(options: argparse.Namespace, screen: Screen, kind: str) -> Iterator[st
 
 
 def _names(options: argparse.Namespace, screen: Screen, kind: str) -> Iterator[str]:
-    from kfm.cli.session import opened, settings
-
     resolved = settings(options)
     if kind == "datasets":
         yield from sorted(resolved.config.datasets)
     elif kind == "schedules":
-        from kfm.app.runs.due_schedules import schedules_of
-
         yield from (schedule.id for schedule in schedules_of(resolved))
     else:
         with opened(options, screen, "read", resolved) as session:

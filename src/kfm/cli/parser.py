@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from kfm.cli import DEFAULTS
 from kfm.cli.commands import ALIASES, GROUPS, KNOWN, load, meant
 from kfm.errors import EXIT_CODES, KfmError
+from kfm.parsing.characters import printable
 
 if TYPE_CHECKING:
     from kfm.cli.render import Screen
@@ -137,7 +138,6 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
             return
-        from kfm.parsing.characters import printable
         from kfm.parsing.record_shape import nearest
 
         known = [str(choice) for choice in action.choices]
@@ -204,7 +204,6 @@ def _command_at(argv: list[str]) -> int:
 
 def _unknown(words: list[str]) -> Usage:
     """Names the command that does what an unknown word means, or the one that is spelled like it."""
-    from kfm.parsing.characters import printable
     from kfm.parsing.record_shape import nearest
 
     if by_meaning := meant(words):
@@ -216,7 +215,6 @@ def _unknown(words: list[str]) -> Usage:
 
 
 def _unrecognized(parser: argparse.ArgumentParser, command: str | None, unknown: list[str]) -> Usage:
-    from kfm.parsing.characters import printable
     from kfm.parsing.record_shape import nearest
 
     flags = {flag.lstrip("-").replace("-", "_"): flag for flag in _flags(parser)}

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from kfm.app.core.session import open_session
+from kfm.app.runs.queries import replan
 from kfm.errors import KfmError, PlanImpure
 from kfm.model.records import Record, SourceRef, Trigger
 
@@ -93,8 +95,6 @@ def _read(body: bytes) -> Answer:
 def main() -> None:
     """The other process: a question on stdin, its answer on stdout."""
     from kfm import config
-    from kfm.app.core.session import open_session
-    from kfm.app.runs.queries import replan
 
     out, sys.stdout = sys.stdout, sys.stderr  # what an updater prints is no answer
     asked = msgspec.json.decode(sys.stdin.buffer.read(), type=Question)

@@ -15,6 +15,8 @@ from kfm.cli import DEFAULTS
 from kfm.cli.commands import load
 from kfm.cli.parser import EXIT_TEXT, Usage
 from kfm.errors import EXIT_CODES
+from kfm.parsing.characters import printable
+from kfm.parsing.record_shape import nearest
 
 
 class Flag(NamedTuple):
@@ -173,8 +175,6 @@ class _Typed:
         key = name.removeprefix("--").replace("-", "_")
         if flag.takes == "nothing":
             if equals:
-                from kfm.parsing.characters import printable
-
                 self._refuse(f"argument {name}: ignored explicit argument {printable(text)}")
             self.found[key] = True
             return
@@ -191,9 +191,6 @@ class _Typed:
             self.plain.append(word)
             return
         if word not in known:
-            from kfm.parsing.characters import printable
-            from kfm.parsing.record_shape import nearest
-
             close = nearest(word, list(known))
             hint = f"did you mean {close}?" if close else ""
             self._refuse(f"{self._door()} has no command {printable(word, 40)}", hint)
@@ -220,9 +217,6 @@ class _Typed:
             self.found["handler"] = getattr(load(command), name)
 
     def _unrecognized(self) -> NoReturn:
-        from kfm.parsing.characters import printable
-        from kfm.parsing.record_shape import nearest
-
         flags = {flag.name.removeprefix("--").replace("-", "_"): flag.name for flag in FLAGS[self.scope]}
         flags["help"] = "--help"
         words = [word.partition("=")[0].lstrip("-") for word in self.unknown if word.startswith("-")]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
+from kfm import config
 from kfm.app.core import input_checks
 from kfm.app.core.input_checks import one_line as one_line
 from kfm.cli.render import Screen
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 
 def settings(options: argparse.Namespace) -> Resolved:
-    from kfm import config
-
     return config.load(options.config, os.environ)
 
 

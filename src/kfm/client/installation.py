@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING
 
 from kfm.app.core import input_checks
 from kfm.app.core.session import Mode, Session, open_session
+from kfm.app.data import version_reader
+from kfm.app.maintenance.status import status
+from kfm.app.provenance.explain import explain
 from kfm.app.runs import execution, queries
 from kfm.app.runs.visibility import plainly_public
 from kfm.client.answer_records import Explained, Overview, Planned, Ran, Refs, shown_as
@@ -92,8 +95,6 @@ class Installation(Shown):
 
     def status(self, *datasets: str) -> Overview:
         """How these datasets stand, or all; what to do next; and what a doctor sees without touching anything."""
-        from kfm.app.maintenance.status import status
-
         resolved = self._settings()
         said = [input_checks.known_dataset(resolved, input_checks.one_line("dataset", name)) for name in datasets]
         with self._opened("read", resolved) as session:
@@ -112,16 +113,12 @@ class Installation(Shown):
 
     def explain(self, thing: str) -> Explained:
         """How a dataset, version, file, ref, object or run came to be."""
-        from kfm.app.provenance.explain import explain
-
         with self._opened("read") as session:
             return shown_as(Explained, explain(session, input_checks.one_line("thing", thing, 4096))[0])
 
     def read(self, dataset: str, key: str | tuple[str, ...] = "", *, version: str = "", ref: str = "") -> Reading:
         """What is published of a dataset, else what is processed; or a version of it, by its digest or the start of it;
         or what a ref is at, `processed` or `published`. With a key one entry, as `kfm cat` takes it or as a tuple."""
-        from kfm.app.data import version_reader
-
         if isinstance(key, tuple):
             key = tuple(input_checks.one_line("a part of the key", part, 4096) for part in key)
         else:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from kfm.app.data import version_reader
+from kfm.app.data import frames, version_reader
 from kfm.client.display import Shown, short
 
 if TYPE_CHECKING:
@@ -69,29 +69,21 @@ class Reading(Shown):
 
     def polars(self, *, text: bool = False) -> polars.DataFrame:
         """Of CSV a column is of numbers where that loses nothing, and with `text` never."""
-        from kfm.app.data import frames
-
         with self._opened() as session:
             return frames.polars(session, self._found, text=text)
 
     def pandas(self, *, text: bool = False) -> pandas.DataFrame:
         """The same for pandas."""
-        from kfm.app.data import frames
-
         with self._opened() as session:
             return frames.pandas(session, self._found, text=text)
 
     def geopandas(self) -> geopandas.GeoDataFrame:
         """Of GeoJSON or GeoParquet."""
-        from kfm.app.data import frames
-
         with self._opened() as session:
             return frames.geopandas(session, self._found)
 
     def xarray(self) -> xarray.Dataset:
         """Of NetCDF, GeoTIFF, GRIB2 or Zarr; of a table by way of pandas."""
-        from kfm.app.data import frames
-
         with self._opened() as session:
             return frames.xarray(session, self._found)
 

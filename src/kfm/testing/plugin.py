@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-if TYPE_CHECKING:
-    from kfm.testing.trial import Trial
+from kfm.testing.trial import Trial
 
 
 @pytest.fixture
@@ -21,8 +20,6 @@ def kfm_updater(
     made: list[Trial] = []
 
     def make(what: Any, **said: Any) -> Trial:
-        from kfm.testing.trial import Trial
-
         said.setdefault("near", str(request.path.parent))
         made.append(Trial(what, str(tmp_path_factory.mktemp("kfm")), **said))
         return made[-1]

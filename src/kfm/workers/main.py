@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 
+from kfm.errors import EXIT_CODES
+
 USAGE = "usage: python -m workers run [--concurrency N] | run-job TYPE --dataset kfm://dataset/ID\n"
 
 
 def main(argv: list[str]) -> int:
-    from kfm.errors import EXIT_CODES
-
     if argv and argv[0] in ("-h", "--help"):
         sys.stdout.write(USAGE)
         return EXIT_CODES["done"]

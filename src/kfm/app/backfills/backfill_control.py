@@ -7,8 +7,11 @@ from itertools import islice
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
+from kfm.app.backfills.backfill_worker import Telling, is_alive, is_set
 from kfm.app.core.datasets import dataset_config, dataset_updater
+from kfm.app.core.gates import policies_of
 from kfm.app.core.run_ports import run_ports
+from kfm.app.runs.due_schedules import schedules_of
 from kfm.app.runs.run_control import run_operation
 from kfm.app.runs.trigger_request import new_trigger
 from kfm.clock import parse_instant
@@ -64,9 +67,6 @@ class Stand(NamedTuple):
 
 def plan(session: Session, backfill: Backfill) -> Planned:
     """What it would do now. In a house that is open to write, the plan is stored."""
-    from kfm.app.core.gates import policies_of
-    from kfm.app.runs.due_schedules import schedules_of
-
     resolved, said = session.resolved, backfill.said
     updater = dataset_updater(session, backfill.dataset)
     first = next(backfill.partitions(), None)
@@ -192,8 +192,6 @@ def start(
 
 def cancel(session: Session, id: str, *, actor: str, reason: str) -> Receipt:
     """No further partition begins; those at work come to their end."""
-    from kfm.app.backfills.backfill_worker import Telling
-
     board = under_way(session, id)
     receipt = run_operation(
         session, "backfill", board.plan.dataset, {"backfill": id, "to": "nothing"}, actor=actor, reason=reason
@@ -265,8 +263,6 @@ def _stand(session: Session, id: str, dataset: str, limit: int) -> Stand:
 
 
 def _state(session: Session, board: BackfillProgress, progress: Progress, *, is_there: bool) -> str:
-    from kfm.app.backfills.backfill_worker import is_alive, is_set
-
     if not is_there:
         return "cancelled"
     if board.is_over(progress):

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from kfm.app.core.datasets import dataset_config, dataset_updater
 from kfm.app.runs.auto_promotion import promoted
+from kfm.app.runs.due_schedules import schedules_of
 from kfm.app.runs.run_control import resume_runs, run_trigger
 from kfm.app.runs.trigger_request import new_trigger, trigger_updater
 from kfm.clock import rfc3339
@@ -50,8 +51,6 @@ class Telling:
         self._asked: list[Trigger] = []
         if plan.downstream == "suppress" or not plan.after:
             return
-        from kfm.app.runs.due_schedules import schedules_of
-
         for schedule in schedules_of(session.resolved):
             if schedule.id in plan.after and not is_paused(session.state, schedule):
                 asked = new_trigger(

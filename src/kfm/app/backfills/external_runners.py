@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
+from kfm.app.runs.due_schedules import schedules_of
 from kfm.errors import BadInput
 from kfm.model.secret import SHORTEST
 from kfm.projections import github_workflow, runner_files
+from kfm.scheduling.schedule_ticks import is_cron
+from kfm.scheduling.wake_times import no_closer, wakes, within_the_hour
 
 if TYPE_CHECKING:
     from kfm.config import Resolved
@@ -73,8 +76,6 @@ def texts(resolved: Resolved, kind: Kind) -> dict[str, str]:
         body = runner_files.argo(place, crons) if kind == "argo" else runner_files.tekton(place, crons)
         return {FILES[kind][0]: body}
     if kind == "cron":
-        from kfm.scheduling.wake_times import within_the_hour
-
         return {FILES[kind][0]: runner_files.cron(place, [within_the_hour(found).cron()])}
     service, timer = FILES[kind]
     return {
@@ -85,8 +86,6 @@ def texts(resolved: Resolved, kind: Kind) -> dict[str, str]:
 
 def notes(resolved: Resolved, kind: Kind) -> Iterator[str]:
     """What somebody should know who uses this runner."""
-    from kfm.app.runs.due_schedules import schedules_of
-
     for schedule in schedules_of(resolved):
         if schedule.catch_up == "none" and schedule.cron:
             yield f"schedule {schedule.id} has catch_up: none: what this runner begins more than 90 s late does not run"
@@ -140,10 +139,6 @@ def check(resolved: Resolved, kinds: Sequence[Kind], env: Mapping[str, str]) -> 
 
 
 def _wakes(resolved: Resolved) -> list[Wake]:
-    from kfm.app.runs.due_schedules import schedules_of
-    from kfm.scheduling.schedule_ticks import is_cron
-    from kfm.scheduling.wake_times import wakes
-
     every = resolved.config.runners.every
     if not is_cron(every):
         raise BadInput(
@@ -157,8 +152,6 @@ def _wakes(resolved: Resolved) -> list[Wake]:
 
 
 def _for_github(found: Sequence[Wake]) -> list[str]:
-    from kfm.scheduling.wake_times import no_closer
-
     return [no_closer(each, GITHUB_MIN).cron() for each in found]
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 from kfm.clock import Clock, from_environment
 from kfm.config import Resolved
 from kfm.model.ports import Lock, Log, Objects, Publisher, State, Tables
+from kfm.telemetry.log import EventLog, Sink, human, jsonl, tracebacks
 
 if TYPE_CHECKING:
     from kfm.store.filesystem_check import Verdict
@@ -113,8 +114,6 @@ def open_log(
 ) -> Log:
     """Return a log that writes events as lines to a stream, for people or for programs, and into a list for the
     artifacts. `causes` gets the traceback of what an author's code raised, with the values in it."""
-    from kfm.telemetry.log import EventLog, Sink, human, jsonl, tracebacks
-
     sinks: list[Sink] = [] if events is None else [events.append]
     if stream is not None:
         sinks.append(human(stream) if lines == "human" else jsonl(stream))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from kfm.app.core.protection_files import labels_of
 from kfm.clock import rfc3339
 from kfm.config import Resolved
 from kfm.errors import BadInput
@@ -125,7 +126,6 @@ class Gates:
 
     def _standing(self, now_ms: int) -> Standing | None:
         from kfm.app.core.labels_in_force import labels_in_force
-        from kfm.app.core.protection_files import labels_of
 
         today = rfc3339(now_ms)[:10]
         labels = labels_in_force(self._session) if self._session is not None else labels_of(self._resolved)

@@ -9,6 +9,7 @@ from kfm.config.upstream_datasets import in_order
 from kfm.errors import BadInput
 from kfm.model.names import dataset_id
 from kfm.parsing.characters import is_printable, printable
+from kfm.parsing.record_shape import nearest
 
 if TYPE_CHECKING:
     from kfm.config import Resolved
@@ -59,8 +60,6 @@ def known_dataset(resolved: Resolved, text: str) -> str:
     with open_session(resolved, mode="read") as session:
         if any(session.state.refs.at(f"{zone}/{name}") for zone in ("processed", "published", "switch/dataset")):
             return name
-    from kfm.parsing.record_shape import nearest
-
     close = nearest(name, known)
     raise BadInput(
         f"there is no dataset {printable(name)}",

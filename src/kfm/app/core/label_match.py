@@ -18,6 +18,7 @@ from kfm.model.labels import Label, Labels
 from kfm.model.names import is_digest
 from kfm.model.records import Trigger
 from kfm.parsing import documents
+from kfm.parsing.record_shape import nearest
 
 if TYPE_CHECKING:
     from kfm.app.core.session import Session
@@ -229,8 +230,6 @@ def _matches_nothing(session: Session, labels: Labels, index: int) -> BadInput:
 
 
 def _close(value: str, known: list[str]) -> str:
-    from kfm.parsing.record_shape import nearest
-
     alike = [one for one in known if one.casefold() == value.casefold()]
     return alike[0] if alike else nearest(value, known)
 

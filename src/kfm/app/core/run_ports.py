@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from kfm.app.core.classification import declared_settings, ports_without_gates
 from kfm.app.core.gates import Gates
 from kfm.app.core.protection_files import is_configured
+from kfm.app.core.session import trust_of
 from kfm.errors import BadInput
 
 if TYPE_CHECKING:
@@ -78,6 +79,5 @@ def _attester(session: Session) -> Attest | None:
     if session.mode != "write" or not session.config.attest.sign_with:
         return None
     from kfm.app.core.attester import Attester
-    from kfm.app.core.session import trust_of
 
     return Attester(trust_of(session), session.config.attest.builder)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kfm.config.s3_settings import BucketConfig
 from kfm.errors import Denied, KfmError
 from kfm.model.ports import Source
 from kfm.model.secret import Secret
@@ -91,7 +92,6 @@ class Reach:
         return self._resolved.secret(reference, env=os.environ, shortest=1)
 
     def _store(self, bucket: str) -> S3Store:
-        from kfm.config.s3_settings import BucketConfig
         from kfm.sources.s3 import S3Keys, S3Store
 
         said = self._resolved.config.s3.get(bucket, BucketConfig())

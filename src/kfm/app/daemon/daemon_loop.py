@@ -17,7 +17,8 @@ from kfm.app.core.datasets import dataset_config
 from kfm.app.core.session import Session
 from kfm.app.daemon.leader_election import Turn
 from kfm.app.daemon.source_watch import Watch
-from kfm.app.runs.due_schedules import Ticker, read_again
+from kfm.app.previews.preview_expiry import DAYS, old, swept
+from kfm.app.runs.due_schedules import Ticker, read_again, schedules_of
 from kfm.config.schedule_files import stamp
 from kfm.errors import BadInput, Broken, Busy, KfmError
 from kfm.model.ports import Log
@@ -161,8 +162,6 @@ class Upkeep:
         self._swept_at = now
         if not list(self._session.state.refs.all(PREVIEW)):
             return
-        from kfm.app.previews.preview_expiry import DAYS, old, swept
-
         for each in old(self._session, DAYS, by_age=True):
             if not self._goes_on():
                 return
@@ -241,8 +240,6 @@ class Beside(threading.Thread):
 
 def _is_polled(session: Session) -> Callable[[str, str], bool]:
     """A dataset that has a schedule is looked at by it; of its sources only those that say so are polled beside."""
-    from kfm.app.runs.due_schedules import schedules_of
-
     schedules = schedules_of(session.resolved)
     scheduled = {each.dataset for each in schedules if each.on != "event" and not each.implied}
 

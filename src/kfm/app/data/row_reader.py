@@ -8,6 +8,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from kfm.errors import BadInput, KfmError
+from kfm.parsing.strict_json import decode
 
 if TYPE_CHECKING:
     from kfm.model.ports import Objects
@@ -113,8 +114,6 @@ def _feature(body: bytes) -> Row:
 
 
 def _record(body: bytes) -> Row:
-    from kfm.parsing.strict_json import decode
-
     try:
         value = decode(body, "a record")
     except KfmError:  # it would quote what it read

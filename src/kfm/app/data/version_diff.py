@@ -14,12 +14,13 @@ from kfm.app.data.row_reader import Unknown, rows_of
 from kfm.app.runs.visibility import Openness
 from kfm.clock import parse_instant
 from kfm.errors import BadInput, Denied
-from kfm.model.labels import PUBLISHABLE, Level
+from kfm.model.labels import LEVELS, PUBLISHABLE, Level
 from kfm.model.manifests import Change, changes
 from kfm.model.names import check_ref, dataset_id, is_digest
 from kfm.model.records import Record, RefEntry
 from kfm.parsing.characters import printable
 from kfm.parsing.dates import is_date
+from kfm.parsing.record_shape import nearest
 
 if TYPE_CHECKING:
     from kfm.app.core.session import Session
@@ -80,8 +81,6 @@ def _named(session: Session, text: str) -> Point:
     name = dataset_id(name)
     zone = zone or "processed"
     if name not in session.config.datasets and not any(session.state.refs.at(f"{each}/{name}") for each in ZONES):
-        from kfm.parsing.record_shape import nearest
-
         close = nearest(name, sorted(session.config.datasets))
         raise BadInput(f"there is no dataset {printable(name)}", hint=f"did you mean {close}?" if close else HINT)
     return Point(dataset=name, zone=zone, version="")
@@ -222,8 +221,6 @@ def _level(session: Session, before: Point, after: Point) -> Level:
         found.append(openness.level(point.dataset, version))
         if point.version and version is None:
             found.append("restricted")  # nobody knows how it came here
-    from kfm.model.labels import LEVELS
-
     return max(found, key=LEVELS.index)
 
 

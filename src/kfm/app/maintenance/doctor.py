@@ -7,8 +7,10 @@ from collections import Counter
 from kfm.app.core.backends import folders, place_verdicts
 from kfm.app.core.datasets import dataset_names, dataset_updater
 from kfm.app.core.gates import Gates
+from kfm.app.core.ledger_sinks import how_far
 from kfm.app.core.protection_files import readable_objects
 from kfm.app.core.run_ports import run_ports
+from kfm.app.core.schema_store import LACKING, is_installed
 from kfm.app.core.session import Session, load, open_tables, session_on
 from kfm.app.runs.trigger_request import default_actor
 from kfm.app.stewards.public_repair import compare_all, published_datasets
@@ -94,8 +96,6 @@ def updater_verdicts(resolved: Resolved) -> list[Verdict]:
 
 def catalog_verdicts(resolved: Resolved) -> list[Verdict]:
     """Where a catalog is declared, nothing is published unless it can be held against its schemas."""
-    from kfm.app.core.schema_store import LACKING, is_installed
-
     if not resolved.config.catalog or is_installed():
         return []
     found = "jsonschema-rs is not installed: nothing can be promoted"
@@ -104,8 +104,6 @@ def catalog_verdicts(resolved: Resolved) -> list[Verdict]:
 
 def sink_verdicts(session: Session) -> list[Verdict]:
     """Who follows the ledger and does not go on, or has refused something for good."""
-    from kfm.app.core.ledger_sinks import how_far
-
     found = []
     for each in how_far(session):
         told = []

@@ -6,13 +6,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
+from kfm.app.core.ledger_sinks import how_far
 from kfm.app.core.protection_files import readable_objects
 from kfm.app.core.session import Session
 from kfm.app.runs.settlement import settle_session
 from kfm.app.stewards.public_repair import check_all, published_datasets, repair_all
 from kfm.errors import Denied, KfmError
 from kfm.model import manifests
+from kfm.model.lineage_edges import made_by
 from kfm.model.records import Record
+from kfm.store.lineage_index import rows_of
 
 Place = Literal["storage", "public", "catalog", "graph", "sink"]
 
@@ -68,9 +71,6 @@ def _untold(session: Session) -> Iterator[Drift]:
 
 def _undrawn(session: Session) -> Iterator[tuple[str, str, bytes]]:
     """Of the embedded graph, what receipts say and it does not: the dataset, and the row."""
-    from kfm.model.lineage_edges import made_by
-    from kfm.store.lineage_index import rows_of
-
     for entry in session.state.ledger.entries():
         receipt = session.state.ledger.receipt(entry.run_id)
         if receipt is None:
@@ -103,8 +103,6 @@ def _storage(session: Session) -> Iterator[Drift]:
 
 
 def _behind(session: Session) -> Iterator[Drift]:
-    from kfm.app.core.ledger_sinks import how_far
-
     for each in how_far(session):
         if each.lag > each.waiting:
             yield Drift(place="sink", dataset="", what="behind", about=each.name)

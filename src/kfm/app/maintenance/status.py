@@ -10,8 +10,10 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from kfm.app.core.authorization import orders
 from kfm.app.core.datasets import dataset_names
 from kfm.app.maintenance.doctor import at_a_glance
+from kfm.app.runs.change_requests import standing
 from kfm.app.runs.freshness import check_targets, judged
 from kfm.app.runs.queries import held_sources, worker
 from kfm.app.runs.visibility import Openness
@@ -191,9 +193,6 @@ def _urgent(found: list[DatasetStatus], checks: list[Verdict]) -> Iterator[NextS
 
 
 def _asked(session: Session) -> Iterator[NextStep]:
-    from kfm.app.core.authorization import orders
-    from kfm.app.runs.change_requests import standing
-
     if any(standing(session, order).state in ("open", "approved") for order in orders(session)):
         yield NextStep(command="kfm review list", why="a request waits for a person")
 

@@ -15,9 +15,13 @@ from kfm.app.core.protection_files import readable_objects
 from kfm.app.core.run_ports import run_ports
 from kfm.app.previews.branch_previews import below, sweep
 from kfm.app.previews.git_branches import Repository
+from kfm.app.runs.change_requests import operate
+from kfm.app.runs.execution import Request
 from kfm.app.runs.run_control import run_operation
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.engine.plan_preview import inputs_now
 from kfm.errors import BadInput, KfmError, Refused
+from kfm.model import manifests
 from kfm.model.names import is_digest
 from kfm.model.preview_records import Preview, PreviewedDataset, slug
 from kfm.model.records import Receipt, Record
@@ -26,7 +30,7 @@ from kfm.operations.ref_moves import NOTHING
 if TYPE_CHECKING:
     from kfm.app.core.keyring import Signer
     from kfm.app.core.session import Session
-    from kfm.app.runs.execution import Request, Tell
+    from kfm.app.runs.execution import Tell
 
 
 class Difference(Record, frozen=True):
@@ -106,8 +110,6 @@ def _of(session: Session, each: PreviewedDataset) -> Iterator[Difference]:
 
 def _sources(session: Session, each: PreviewedDataset) -> Iterator[Difference]:
     """Of what is protected, the digests are of sealed bytes."""
-    from kfm.engine.plan_preview import inputs_now
-
     try:
         now = inputs_now(
             new_trigger(session, each.dataset), dataset_updater(session, each.dataset), run_ports(session, each.dataset)
@@ -137,8 +139,6 @@ def _sources(session: Session, each: PreviewedDataset) -> Iterator[Difference]:
 
 def _artifacts(session: Session, each: PreviewedDataset) -> Iterator[Difference]:
     """Every byte of what is to be published: the gate reads them too, and this says which digest is meant."""
-    from kfm.model import manifests
-
     readable = readable_objects(session)
     try:
         session.objects.read(each.version)
@@ -163,8 +163,6 @@ def _artifacts(session: Session, each: PreviewedDataset) -> Iterator[Difference]
 
 def promoting(preview: Preview, *, signer: Signer | None, days: int, reason: str, actor: str) -> list[Request]:
     """For each dataset: published as it was approved, and then what is processed is that too."""
-    from kfm.app.runs.execution import Request
-
     name = slug(preview.branch)
     why = reason or f"merged from {preview.branch} at {preview.commit[:12]}"
 
@@ -180,8 +178,6 @@ def promoting(preview: Preview, *, signer: Signer | None, days: int, reason: str
 def _promoted(
     session: Session, name: str, each: PreviewedDataset, why: str, signer: Signer | None, days: int, actor: str
 ) -> Iterator[Receipt]:
-    from kfm.app.runs.change_requests import operate
-
     if session.state.refs.at(f"published/{each.dataset}") != each.version:
         params = {"to": each.version, "before": each.published or NOTHING}
         receipt = operate(session, "promote", each.dataset, params, signer=signer, days=days, reason=why, actor=actor)

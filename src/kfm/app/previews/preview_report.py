@@ -14,10 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from kfm.app.core.catalogs import letters_of
 from kfm.app.runs.policy_checks import ask_all, exit_code
+from kfm.app.stewards.leak_scan import known_of_state
 from kfm.clock import rfc3339
 from kfm.config import Resolved
 from kfm.config.setting_values import leaves
+from kfm.delivery.catalog_content import around
+from kfm.delivery.public_runs import public_run
 from kfm.errors import Denied, KfmError
 from kfm.masking.masked_run import may_be_named
 from kfm.model import manifests
@@ -27,6 +31,7 @@ from kfm.model.records import DatasetVersion, Decision, RefEntry
 from kfm.model.redaction import redacted
 from kfm.model.reports.preview_findings import Check, DatasetReport, Proposed
 from kfm.parsing.documents import dotted
+from kfm.projections.preview_report_text import junit, markdown, picture
 
 if TYPE_CHECKING:
     from kfm.app.core.session import Session
@@ -45,7 +50,6 @@ def made(
 ) -> tuple[Proposed, dict[str, bytes]]:
     """The report, and the files that it is in; all of it held against what is protected."""
     from kfm.model.canonical import canonical
-    from kfm.projections.preview_report_text import junit, markdown, picture
 
     said = reported(session, here, proposal, preview, at)
     files = {
@@ -243,16 +247,12 @@ def _read(session: Session, entry: Any) -> list[str] | None:
 
 
 def _extent(session: Session, each: PreviewedDataset) -> tuple[float, ...]:
-    from kfm.delivery.catalog_content import around
-
     declared = session.config.datasets[each.dataset].extent
     return around(session.objects, each.version)[0] or (declared.bbox if declared is not None else ())
 
 
 def _inputs(session: Session, each: PreviewedDataset) -> Iterator[str]:
     """As the public record of the run has them."""
-    from kfm.delivery.public_runs import public_run
-
     for entry in session.state.ledger.entries_of(each.dataset):
         if entry.run_id == each.run_id:
             for read in public_run(session.state, session.objects, entry, parts=False).inputs:
@@ -266,7 +266,6 @@ def _inputs(session: Session, each: PreviewedDataset) -> Iterator[str]:
 def _catalog(session: Session, each: PreviewedDataset) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What the catalog would say otherwise, and where a schema says no to it."""
     from kfm.app.core.catalog_validation import check
-    from kfm.app.core.catalogs import letters_of
 
     letters, moves = letters_of(session), list(session.state.refs.history(f"published/{each.dataset}"))
     last = RefEntry(
@@ -317,7 +316,6 @@ def held_against(session: Session, texts: dict[str, bytes]) -> None:
     """Denied if one of these shows what is known to be protected; nothing is said of what it was."""
     if session.state.protected.is_empty():
         return
-    from kfm.app.stewards.leak_scan import known_of_state
     from kfm.masking.leak_scanner import scan
 
     for known in known_of_state(session):

@@ -6,15 +6,17 @@ import os
 from typing import TYPE_CHECKING
 
 from kfm.app.previews.git_branches import Repository
+from kfm.app.previews.merged_promotion import Difference
 from kfm.config import Resolved
 from kfm.errors import BadInput
 from kfm.model.preview_records import Preview
+from kfm.projections.preview_report_text import MARK
+from kfm.sinks.http_transport import HttpTransport
+from kfm.sinks.pull_requests import PullRequests
 
 if TYPE_CHECKING:
     from kfm.app.core.session import Session
-    from kfm.app.previews.merged_promotion import Difference
     from kfm.model.reports.preview_findings import Proposed
-    from kfm.sinks.pull_requests import PullRequests
 
 CHECK = "kfm preview"
 
@@ -29,9 +31,6 @@ class Pull:
 
 def requests_of(resolved: Resolved) -> PullRequests:
     """The repository that pull requests are in: the one that is named, or that is published to."""
-    from kfm.sinks.http_transport import HttpTransport
-    from kfm.sinks.pull_requests import PullRequests
-
     said = resolved.config.github
     scheme, _, target = resolved.config.publish.partition(":")
     repository = said.repository or (target if scheme == "github" else "")
@@ -53,8 +52,6 @@ def pull_of(resolved: Resolved, number: int) -> Pull:
 
 def tell(pull: Pull, said: Proposed, text: str) -> None:
     """The report as a comment, and the verdict as a check and a status on exactly the commit that was previewed."""
-    from kfm.projections.preview_report_text import MARK
-
     title = {"success": "every gate says yes", "failure": "a gate says no"}.get(said.conclusion, "nothing to judge")
     requests = pull.requests
     requests.comment(pull.number, MARK, text)
@@ -65,8 +62,6 @@ def tell(pull: Pull, said: Proposed, text: str) -> None:
 
 def approved_in(pull: Pull, session: Session, preview: Preview, at: str) -> tuple[bool, list[Difference]]:
     """Was it merged, into what is checked out here; and what of the approval is not about this preview."""
-    from kfm.app.previews.merged_promotion import Difference
-
     shown = pull.requests.show(pull.number)
     head, merge = str(shown["head"]["sha"]), str(shown.get("merge_commit_sha") or "")
     merged = shown.get("merged") is True and bool(merge) and Repository(session.resolved.root).is_merged(merge)

@@ -13,6 +13,8 @@ from msgspec.structs import replace
 from kfm.app.core.attester import Attester
 from kfm.app.core.session import Session, trust_of
 from kfm.app.core.trust import Trusted
+from kfm.app.provenance.audit import included
+from kfm.crypto.envelopes import unwrap
 from kfm.errors import BadInput, Corrupt, KfmError
 from kfm.model import manifests
 from kfm.model.keys import digest
@@ -184,8 +186,6 @@ def _statement(
 
 def _ledgered(session: Session, runs: Mapping[str, str]) -> Iterator[Check]:
     """The entries of these runs: the receipt they name, and that a signed head covers them."""
-    from kfm.app.provenance.audit import included
-
     for run_id, attested in runs.items():
         entry, state, found = included(session, run_id)
         body = session.state.ledger.receipt_body(run_id)
@@ -198,7 +198,6 @@ def _ledgered(session: Session, runs: Mapping[str, str]) -> Iterator[Check]:
 
 def verify_bundle(lines: Iterable[bytes], keys: Trusted) -> list[Check]:
     """Envelopes from a file, one a line: who signed them, and about what."""
-    from kfm.crypto.envelopes import unwrap
     from kfm.projections.attestations import PAYLOAD
     from kfm.projections.attestations import InTotoStatement as Read
 

@@ -11,6 +11,7 @@ from kfm.model.labels import PUBLISHABLE
 from kfm.model.operation_target import REF
 from kfm.model.records import DatasetVersion, RefEntry
 from kfm.model.reports.dataset_dependencies import STANDS, Asset, AssetGraph, Dependency, Stands
+from kfm.projections import dependency_tree
 
 if TYPE_CHECKING:
     from kfm.app.core.session import Session
@@ -154,8 +155,6 @@ def _left(session: Session, ref: str, version: str) -> RefEntry | None:
 
 
 def written(found: AssetGraph, form: str) -> str:
-    from kfm.projections import dependency_tree
-
     return {"text": dependency_tree.as_text, "mermaid": dependency_tree.chart, "html": dependency_tree.page}[form](
         found
     )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from kfm.app.runs.resolve import Thing, datasets, find_thing
 from kfm.delivery.public_runs import entry_of, public_run
 from kfm.errors import BadInput, Corrupt, KfmError
+from kfm.fsio import Fs, failing_as_storage, write_apart
 from kfm.model import manifests
 from kfm.model.lineage_edges import ZONES
 from kfm.model.names import is_digest
@@ -50,8 +51,6 @@ def written(told: Explanation, runs: list[PublicRun], form: str) -> str:
 
 def write_page(path: str, text: str) -> str:
     """Into a file, whole or not at all; returns where it is."""
-    from kfm.fsio import Fs, failing_as_storage, write_apart
-
     fs, where = Fs(), os.path.abspath(path)
     if os.path.isdir(where) or os.path.islink(where):
         raise BadInput(f"{printable(path)} is a folder or a link", hint="name a file")

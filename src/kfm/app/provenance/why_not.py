@@ -16,6 +16,7 @@ from kfm.app.runs.policy_checks import THEIRS
 from kfm.app.runs.policy_checks import explain as rules
 from kfm.app.runs.queries import held_sources, worker
 from kfm.app.runs.resolve import Thing, find_thing
+from kfm.app.runs.review_queue import order_items
 from kfm.clock import rfc3339
 from kfm.delivery.public_runs import entry_of, public_run
 from kfm.errors import EXIT_CODES, KfmError, Refused
@@ -234,8 +235,6 @@ def _held(session: Session, dataset: str) -> Iterator[Reason]:
 
 
 def _orders(session: Session, dataset: str) -> Iterator[Reason]:
-    from kfm.app.runs.review_queue import order_items
-
     for item in order_items(session):
         if item.dataset == dataset and item.state in ("open", "approved"):
             missing = f"; missing: {', '.join(item.missing)}" if item.missing else ""

@@ -15,6 +15,7 @@ from kfm.app.core.run_ports import run_ports
 from kfm.app.runs.run_control import run_operation
 from kfm.errors import Broken, Busy, Conflict, Denied, Fenced, KfmError, Moved, Sovereignty
 from kfm.model.records import Decision, Receipt, RefEntry, RefMove, Standing
+from kfm.model.zone_requests import Asking
 
 if TYPE_CHECKING:
     from kfm.app.core.session import Session
@@ -120,8 +121,6 @@ def check_not_denied(session: Session, dataset: str, move: RefMove) -> None:
     receipt = _last_denied(session, dataset)
     if receipt is None:
         return
-    from kfm.model.zone_requests import Asking
-
     ports = run_ports(session, dataset)
     asking = Asking(who=ACTOR, what="promote", when_ms=ports.clock.now_ms(), why="promote: auto")
     if receipt.config_hash != ports.config_hash:

@@ -17,8 +17,10 @@ from kfm.engine.zone_gates import BESIDE
 from kfm.errors import BadInput, Denied, Refused, Sovereignty
 from kfm.model.records import Decision, RefMove
 from kfm.model.zone_requests import Asking, StepUp
+from kfm.policy.policy_bundle import SHIPPED, read_files
 from kfm.policy.rule_report import Explained as Explained
 from kfm.policy.rule_report import Tested as Tested
+from kfm.policy.rule_report import explained, tested
 
 To = Literal["processed", "published"]
 THEIRS = ("care.", "zone.sealed", "zone.usable", "fair.accessible")
@@ -60,7 +62,6 @@ def explain(session: Session, dataset: str) -> list[Explained]:
     from kfm.app.core.catalog_gate import faults, rules_asked
     from kfm.policy.checksums import counted
     from kfm.policy.question_builder import Known, to_published
-    from kfm.policy.rule_report import explained
 
     digest = session.state.refs.at(f"processed/{dataset}")
     version = session.state.ledger.version(dataset, digest) if digest else None
@@ -120,9 +121,6 @@ def own_tests(resolved: Resolved) -> tuple[str, list[Tested]]:
     """The tests beside an installation's own policies: by `opa` if it is there, else in this process."""
     import shutil
 
-    from kfm.policy.policy_bundle import read_files
-    from kfm.policy.rule_report import tested
-
     folder = resolved.config.policy.folder
     if not folder:
         raise Refused("this installation has no policies of its own", hint="name their folder: `policy: {folder: …}`")
@@ -131,8 +129,6 @@ def own_tests(resolved: Resolved) -> tuple[str, list[Tested]]:
     opa = shutil.which("opa")
     if opa is None:
         return "embedded", tested(policies, own)
-    from kfm.policy.policy_bundle import SHIPPED
-
     command = [opa, "test", "--format=json", SHIPPED, resolved.at(folder)]
     done = subprocess.run(command, capture_output=True, timeout=300, check=False)
     try:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from kfm.app.runs.queries import find_run
 from kfm.errors import BadInput
 from kfm.model.lineage_edges import ZONES
+from kfm.model.manifests import entries
 from kfm.model.names import dataset_id, is_digest
 from kfm.model.operation_target import REF
 from kfm.parsing.characters import printable
@@ -144,7 +145,6 @@ def _below(text: str, root: str) -> Iterator[str]:
 
 
 def _entry_at(session: Session, dataset: str, version: str, path: str) -> str:
-    from kfm.model.manifests import entries
     from kfm.projections.artifacts import published_path
 
     for entry in entries(session.objects, version):

@@ -15,6 +15,8 @@ from kfm.engine.run_journal import SettledPlan
 from kfm.errors import Refused
 from kfm.model.canonical import canonical
 from kfm.model.records import Effect, Receipt, TelemetryBundle, WalRecord
+from kfm.projections import artifacts
+from kfm.projections.artifacts import version_path
 
 
 def wal(session: Session, run_id: str) -> Iterator[WalRecord]:
@@ -54,8 +56,6 @@ def artifacts_of(
     session: Session, receipts: list[Receipt], effects: list[Effect], events: list[dict[str, Any]]
 ) -> dict[str, bytes]:
     """The artifacts of these runs, by file name."""
-    from kfm.projections import artifacts
-
     dry = session.mode == "dry"
     inputs = {r.run_id: known.inputs for r in receipts if (known := session.state.runs.get(r.run_id)) is not None}
     return {
@@ -101,8 +101,6 @@ def write_file(path: str, body: Iterable[bytes]) -> int:
 
 def published_folder(session: Session, dataset: str, version: str) -> str:
     """Where the files of a published version are; empty if they are not written as files."""
-    from kfm.projections.artifacts import version_path
-
     scheme, place = session.resolved.location(session.config.publish)
     return os.path.join(place, *version_path(dataset, version).split("/")) if scheme == "file" else ""
 

@@ -17,7 +17,7 @@ from kfm.app.runs.event_schedules import asked_by, note_event, on_events
 from kfm.app.runs.run_control import run_trigger
 from kfm.app.runs.settlement import keep_ms
 from kfm.app.runs.trigger_request import trigger_updater
-from kfm.clock import rfc3339
+from kfm.clock import from_environment, rfc3339
 from kfm.config import Resolved
 from kfm.errors import BadInput, Denied, Refused
 from kfm.model.records import Receipt, Trigger
@@ -111,8 +111,6 @@ def replay(session: Session, source: str, headers: Sequence[Header], body: bytes
 
 def judge(resolved: Resolved, source: str, headers: Sequence[Header], body: bytes) -> dict[str, Any]:
     """Would the door take this request now? Says why not to whoever holds the configuration; changes nothing."""
-    from kfm.clock import from_environment
-
     try:
         message = verify(hook_of(resolved, source), headers, body, from_environment().now_ms())
     except Rejected as refusal:
@@ -129,8 +127,6 @@ def judge(resolved: Resolved, source: str, headers: Sequence[Header], body: byte
 
 def signed_headers(scheme: Scheme, secret: Secret, body: bytes, message_id: str = "") -> dict[str, str]:
     """What a sender gives with this body, now."""
-    from kfm.clock import from_environment
-
     if scheme == "kfm":
         return {"X-KFM-Signature": signature("kfm", secret, body)}
     if scheme == "github":

@@ -17,6 +17,8 @@ import msgspec
 from kfm.app.core.label_file import File, said, scalar
 from kfm.app.stewards.label_report import holds
 from kfm.errors import BadInput, KfmError
+from kfm.fsio import Fs, failing_as_storage, write_apart
+from kfm.model.keys import digest
 from kfm.model.labels import (
     ACCESS,
     CARE,
@@ -30,6 +32,7 @@ from kfm.model.labels import (
     standing_of,
 )
 from kfm.model.names import is_digest
+from kfm.model.operation_target import LABELS
 from kfm.parsing import documents
 from kfm.parsing.characters import is_printable, printable
 from kfm.parsing.dates import is_date
@@ -108,9 +111,6 @@ def _told_of(session: Session, of: dict[str, str]) -> str:
 
 def params_of(session: Session, made: Change) -> dict[str, str]:
     """The operation that brings it into force, where there is a key list."""
-    from kfm.model.keys import digest
-    from kfm.model.operation_target import LABELS
-
     return {"ref": LABELS, "to": session.objects.put(made.after), "file": digest(made.before or EMPTY)}
 
 
@@ -122,8 +122,6 @@ def make_ready(made: Change) -> None:
 
 def write(made: Change) -> None:
     """Durably, under the file's own mode."""
-    from kfm.fsio import Fs, failing_as_storage, write_apart
-
     fs = Fs()
     mode = os.stat(made.path).st_mode & 0o777 if os.path.exists(made.path) else 0o644
     where = os.path.realpath(made.path)

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kfm.app.core.label_file import File, LabelAt
+from kfm.app.core.labels_in_force import labels_in_force
+from kfm.engine.protected.source_classification import address as plainly
+from kfm.engine.protected.source_classification import aged
 from kfm.errors import BadInput
 from kfm.model.labels import (
     COMMUNITY,
@@ -49,8 +52,6 @@ class Shown(msgspec.Struct, frozen=True):
 
 def shown(session: Session, wanted: str, today: str) -> list[Shown]:
     """Every source of a dataset, of all datasets without a name, or all that read one address."""
-    from kfm.app.core.labels_in_force import labels_in_force
-
     file, labels = File(session.resolved), labels_in_force(session)
     wanted_ones = _sources(session.config.datasets, wanted)
     return [_shown(session, file, labels, dataset, source, today) for dataset, source in wanted_ones]
@@ -125,9 +126,6 @@ def holds(session: Session, labels: Labels, dataset: str, address: str, declared
 
 def remembered(session: Session, address: str, today: str) -> Standing | None:
     """How protected an address is known to be, whatever a file says now."""
-    from kfm.engine.protected.source_classification import address as plainly
-    from kfm.engine.protected.source_classification import aged
-
     found = session.state.protected.standing(f"source/{plainly(address, session.resolved.root)}") if address else None
     return None if found is None else aged(found, today)
 

@@ -10,9 +10,13 @@ import msgspec
 
 from kfm.app.core.label_file import read_bytes
 from kfm.app.stewards.protected_tables import Columns, columns_of, labels_at, policy_at, secret_at
+from kfm.crypto.custodian_key import CustodianKey
+from kfm.engine.protected.protection import public_ids
 from kfm.errors import BadInput
+from kfm.fsio import Fs, failing_as_storage, write_apart
 from kfm.masking.leak_scanner import Hidden, over_masked
 from kfm.masking.mask import Prepared, mask_columns, prepare
+from kfm.masking.mask_map import picture
 from kfm.masking.public_record import WITHHELD, PublicRecord, properties
 from kfm.model.labels import Standing, standing_of_source
 from kfm.model.masks import MaskingPolicy
@@ -79,9 +83,6 @@ class Previewed:
             )
         self.standing = _standing(body, file, labels, dataset, today)
         self.throw_away = not key
-        from kfm.crypto.custodian_key import CustodianKey
-        from kfm.engine.protected.protection import public_ids
-
         secret = public_ids(CustodianKey(secret_at(key, env) if key else Secret(os.urandom(SHORTEST))))
         self.prepared = prepare(self.policy, _lent(self.standing), secret)
         self.records = mask_columns(self.table, self.prepared)
@@ -112,8 +113,6 @@ class Previewed:
         )
 
     def picture(self) -> str:
-        from kfm.masking.mask_map import picture
-
         shown = [
             point
             for row, one in enumerate(self.records)
@@ -182,8 +181,6 @@ def _point(table: Columns, policy: MaskingPolicy, row: int) -> tuple[float, floa
 
 def write_picture(path: str, text: str, resolved: Resolved | None) -> None:
     """For its owner alone, and never where others look."""
-    from kfm.fsio import Fs, failing_as_storage, write_apart
-
     fs = Fs()
     where = check_picture(path, resolved)
     with failing_as_storage("writing the picture"):

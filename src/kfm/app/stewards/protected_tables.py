@@ -15,7 +15,9 @@ from kfm.model.secret import SHORTEST, Secret
 from kfm.parsing import documents
 from kfm.parsing.characters import printable
 from kfm.parsing.documents import Document
+from kfm.parsing.strict_json import decode
 from kfm.secret_references import read_reference
+from kfm.validation.text_rows import read_table
 
 Columns = dict[str, Sequence[Any]]
 FORMATS = {".csv": ",", ".tsv": "\t", ".json": "", ".geojson": "", ".ndjson": "", ".jsonl": ""}
@@ -65,8 +67,6 @@ def columns_of(body: bytes, path: str) -> Columns:
 def table_of(body: bytes, where: str, layout: Layout) -> Columns:
     import io
 
-    from kfm.validation.text_rows import read_table
-
     names, blocks = read_table(io.BytesIO(body), layout, where)
     if len(set(names)) != len(names):
         raise BadInput(f"{where} has two columns of one name", hint="name each column once")
@@ -79,8 +79,6 @@ def table_of(body: bytes, where: str, layout: Layout) -> Columns:
 
 def records_of(body: bytes, where: str, *, lines: bool) -> list[dict[str, Any]]:
     """The records of a document, or of its lines; of features what they say, in one."""
-    from kfm.parsing.strict_json import decode
-
     if lines:
         numbered = enumerate(body.splitlines(), 1)
         records = [decode(line, f"{where}, line {number}") for number, line in numbered if line.strip()]

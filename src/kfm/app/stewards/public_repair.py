@@ -7,6 +7,7 @@ from typing import Any
 
 from kfm.app.core import label_match
 from kfm.app.core.datasets import public_retention
+from kfm.app.core.protection_files import is_configured
 from kfm.app.core.session import Session, published_files
 from kfm.app.runs.settlement import settle_session
 from kfm.delivery.public_files import Telling, listed
@@ -53,7 +54,6 @@ def expected_files(session: Session, dataset: str) -> Iterator[tuple[str, str, s
 def take_back(session: Session) -> list[dict[str, Any]]:
     """What labels close today is withdrawn, and the outside told at once. Of each dataset: why, how many versions were
     public, how many files are outside that should not be, and where it had been published."""
-    from kfm.app.core.protection_files import is_configured
     from kfm.app.core.recall import recall
 
     if not is_configured(session.resolved) and session.state.protected.is_empty():

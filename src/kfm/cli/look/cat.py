@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from kfm.app.core.protection_files import readable_objects
 from kfm.app.runs.queries import (
     entries_of,
     exact_key,
@@ -75,8 +76,6 @@ def _list_entries(session: Session, screen: Screen, version: str) -> None:
 
 def _write_object(session: Session, screen: Screen, digest: str) -> None:
     """Not a byte of what is damaged: it is read once to know, and again to be written."""
-
-    from kfm.app.core.protection_files import readable_objects
 
     def chunks() -> Iterator[bytes]:
         with readable_objects(session).open(digest) as file:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kfm.cli.render import Screen
+from kfm.app.core.catalogs import build as build_all
+from kfm.cli.render import Screen, short
+from kfm.cli.session import known_dataset, opened, settings
+from kfm.errors import EXIT_CODES, BadInput, Refused
 
 if TYPE_CHECKING:
     import argparse
@@ -62,9 +65,6 @@ def arguments(parser: Parser) -> None:
 
 
 def build(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.core.catalogs import build as build_all
-    from kfm.cli.session import opened
-
     with opened(options, screen, "read") as session:
         found = build_all(session, options.out)
         if screen.json:
@@ -77,9 +77,6 @@ def build(options: argparse.Namespace, screen: Screen) -> int:
 def show(options: argparse.Namespace, screen: Screen) -> int:
     from kfm.app.core.catalogs import items
     from kfm.app.core.catalogs import show as shown
-    from kfm.cli.render import short
-    from kfm.cli.session import known_dataset, opened, settings
-    from kfm.errors import BadInput
 
     resolved = settings(options)
     if options.items and not options.dataset:
@@ -101,8 +98,6 @@ def show(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _show_one(screen: Screen, found: list[Any]) -> None:
-    from kfm.cli.render import short
-
     current = found[0]
     said = [(name, current[name]) for name in ("id", "title", "description", "license", "version") if name in current]
     items = sum(1 for link in current["links"] if link["rel"] == "item")
@@ -117,7 +112,6 @@ def _show_one(screen: Screen, found: list[Any]) -> None:
 
 def validate(options: argparse.Namespace, screen: Screen) -> int:
     from kfm.app.core.catalog_validation import validate as check
-    from kfm.errors import BadInput, Refused
 
     counts = {"valid": 0, "unchecked": 0, "broken": 0}
     told = []
@@ -156,8 +150,6 @@ def validate(options: argparse.Namespace, screen: Screen) -> int:
 
 def discover(options: argparse.Namespace, screen: Screen) -> int:
     from kfm.app.previews.catalog_discovery import discover as look
-    from kfm.cli.session import opened, settings
-    from kfm.errors import EXIT_CODES, BadInput
 
     if not 1 <= options.pages <= 100_000:
         raise BadInput("--pages must be a number from 1 to 100000", hint="leave it out for the usual bound")

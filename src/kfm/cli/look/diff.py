@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from kfm.app.data.version_diff import check_may_compare, compare, counted_only
 from kfm.cli.look.cat import shown_key
 from kfm.cli.render import Screen, clean, short, size
 from kfm.cli.session import opened
@@ -51,8 +52,6 @@ def arguments(parser: Parser) -> None:
 
 
 def diff(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.data.version_diff import check_may_compare, compare, counted_only
-
     if options.b is not None and (options.leaves is not None or options.to is not None):
         raise BadInput("--from and --to go with one dataset", hint="give A and B, or one of them and --from or --to")
     key = tuple(name for name in options.key.split(",") if name)

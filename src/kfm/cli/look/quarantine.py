@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kfm.app.core.datasets import dataset_config
 from kfm.app.runs.queries import (
     held_sources,
 )
@@ -27,8 +28,6 @@ def arguments(parser: Parser) -> None:
 
 def held(options: argparse.Namespace, screen: Screen) -> int:
     """What is in quarantine, and why; with --rows the rows themselves."""
-    from kfm.app.core.datasets import dataset_config
-
     name = dataset_id(options.dataset)
     with opened(options, screen, "read") as session:
         sources = held_sources(session, name)

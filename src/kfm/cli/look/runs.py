@@ -261,7 +261,6 @@ def receipts_show(options: argparse.Namespace, screen: Screen) -> int:
 def runs_cancel(options: argparse.Namespace, screen: Screen) -> int:
     """The switch is set first, so that whoever has the run ends it; then it is ended here, if nobody has it."""
     from kfm.app.runs.execution import Outcome
-    from kfm.app.runs.queries import find_run
     from kfm.app.runs.run_control import resume_runs
     from kfm.cli.operation import operate
     from kfm.cli.run_report import show_runs
@@ -293,7 +292,6 @@ def runs_cancel(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def wal_export(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.runs.queries import find_run
     from kfm.app.runs.run_exports import export_wal
 
     with opened(options, screen, "read") as session:

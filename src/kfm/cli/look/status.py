@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kfm.app.maintenance.status import status as look
+from kfm.cli.render import clean, span
+from kfm.cli.session import known_dataset, opened, settings
+from kfm.errors import EXIT_CODES
+
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
@@ -33,10 +38,6 @@ def arguments(parser: Parser) -> None:
 
 
 def status(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.maintenance.status import status as look
-    from kfm.cli.session import known_dataset, opened, settings
-    from kfm.errors import EXIT_CODES
-
     resolved = settings(options)
     names = list(dict.fromkeys(known_dataset(options, screen, resolved, name) for name in options.dataset))
     with opened(options, screen, "read", resolved) as session:
@@ -55,8 +56,6 @@ def _is_wrong(found: Status) -> bool:
 
 
 def _tell(screen: Screen, found: Status, *, everything: bool) -> None:
-    from kfm.cli.render import clean
-
     listed = found.datasets if everything or len(found.datasets) <= SHOWN else _loudest(found.datasets)
     if found.datasets:
         screen.table(
@@ -118,8 +117,6 @@ def _version(each: DatasetStatus) -> str:
 
 
 def _age(each: DatasetStatus) -> str:
-    from kfm.cli.render import span
-
     return span(each.age_min)
 
 
@@ -130,8 +127,6 @@ def _public(each: DatasetStatus) -> str:
 
 
 def _words(each: DatasetStatus) -> Iterator[str]:
-    from kfm.cli.render import span
-
     if each.is_failing:
         yield each.last_outcome
     if each.late_min:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kfm.app.maintenance.doctor import diagnose
 from kfm.cli.render import Screen
 from kfm.cli.session import settings
 from kfm.errors import EXIT_CODES
@@ -21,8 +22,6 @@ def arguments(parser: Parser) -> None:
 
 
 def doctor(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.maintenance.doctor import diagnose
-
     resolved = settings(options)
     verdicts = diagnose(resolved, deep=options.deep)
     accepted = options.i_accept or resolved.config.accept_weak_storage

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kfm.app.core.input_checks import one_line
+from kfm.app.core.ledger_sinks import how_far, retry
+from kfm.cli.session import opened
+from kfm.errors import EXIT_CODES
+
 if TYPE_CHECKING:
     import argparse
 
@@ -23,10 +28,6 @@ def arguments(parser: Parser) -> None:
 
 
 def sinks(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.core.ledger_sinks import how_far
-    from kfm.cli.session import opened
-    from kfm.errors import EXIT_CODES
-
     if options.what:
         return _retry(options, screen)
     with opened(options, screen, "read") as session:
@@ -64,11 +65,6 @@ def sinks(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _retry(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.core.input_checks import one_line
-    from kfm.app.core.ledger_sinks import how_far, retry
-    from kfm.cli.session import opened
-    from kfm.errors import EXIT_CODES
-
     name = one_line("NAME", options.sink)
     with opened(options, screen, "write") as session:
         problems = retry(session, name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kfm.app.core.keyring import in_force, now, signer_at
 from kfm.cli.render import Screen
 from kfm.cli.session import code_of, opened, person
 from kfm.errors import BadInput
@@ -57,7 +58,6 @@ def arguments(parser: Parser) -> None:
 
 
 def new(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.core.keyring import signer_at
     from kfm.app.stewards.key_changes import Wanted, new_key
 
     said = person(options)
@@ -86,7 +86,6 @@ def new(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def revoke(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.core.keyring import signer_at
     from kfm.app.stewards import key_changes
 
     said = person(options)
@@ -112,8 +111,6 @@ def _told(screen: Screen, made: Made) -> int:
 
 
 def listing(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.core.keyring import in_force, now
-
     with opened(options, screen, "read") as session:
         keys = in_force(session)
         at = now(session)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kfm.app.core.input_checks import one_line
+from kfm.app.core.labels_in_force import is_as_signed
 from kfm.cli.render import Screen
 from kfm.cli.session import Tally, opened, person, today
-from kfm.errors import EXIT_CODES, BadInput
+from kfm.errors import EXIT_CODES, BadInput, Denied
 
 if TYPE_CHECKING:
     import argparse
@@ -50,7 +51,6 @@ def arguments(parser: Parser) -> None:
 
 
 def show(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.core.labels_in_force import is_as_signed
     from kfm.app.stewards.label_report import shown, unused
 
     with opened(options, screen, "read") as session:
@@ -213,8 +213,6 @@ def _take_back(options: argparse.Namespace, screen: Screen) -> list[dict[str, An
 
 
 def _needs_two(made: Change) -> None:
-    from kfm.errors import Denied
-
     raise Denied(
         f"by this label more would be seen of {made.looser[0]} than before: that takes two stewards of the custodian, "
         "and its community where there is one",

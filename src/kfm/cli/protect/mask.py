@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from kfm.app.core.signed_policies import MASKS, masked_source
+from kfm.app.stewards.leak_scan import denied, known_of_file, known_of_state, scanned
+from kfm.app.stewards.mask_preview import Previewed, check_picture, write_picture
 from kfm.cli.operation import deploy
 from kfm.cli.render import Screen, clean
 from kfm.cli.session import known_dataset, opened, settings, today
@@ -77,8 +80,6 @@ def arguments(parser: Parser) -> None:
 
 
 def mask_preview(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.stewards.mask_preview import Previewed, check_picture, write_picture
-
     resolved = _installation(options)
     if options.out:
         check_picture(options.out, resolved)
@@ -153,8 +154,6 @@ def _tell(screen: Screen, preview: Preview) -> None:
 
 
 def leaks_scan(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.stewards.leak_scan import denied, known_of_file, scanned
-
     if options.against:
         if not options.mask:
             raise BadInput("--against needs --mask", hint="the masking policy says which columns are ids and places")
@@ -181,8 +180,6 @@ def leaks_scan(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _known_of_state(options: argparse.Namespace, screen: Screen) -> list[Known]:
-    from kfm.app.stewards.leak_scan import known_of_state
-
     if options.mask or options.key:
         raise BadInput(
             "--mask and --key are for --against", hint="what this installation knows is under keys that kfm.yml names"
@@ -208,8 +205,6 @@ def _installation(options: argparse.Namespace) -> Resolved | None:
 
 
 def mask(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.core.signed_policies import MASKS, masked_source
-
     resolved = settings(options)
     name = known_dataset(options, screen, resolved, options.dataset)
     masked_source(resolved, name, options.source)

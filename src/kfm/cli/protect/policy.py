@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kfm.app.runs.policy_checks import ask_all, check_file, exit_code, explain, is_file, own_tests, policies_in_force
 from kfm.cli.operation import deploy
 from kfm.cli.render import Screen
 from kfm.cli.session import known_dataset, opened, settings
@@ -55,8 +56,6 @@ def arguments(parser: Parser) -> None:
 
 
 def gates_run(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.runs.policy_checks import ask_all, exit_code
-
     resolved = settings(options)
     name = known_dataset(options, screen, resolved, options.dataset)
     with opened(options, screen, "dry", resolved) as session:
@@ -66,8 +65,6 @@ def gates_run(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def policy_check(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.runs.policy_checks import ask_all, check_file, exit_code, is_file, policies_in_force
-
     resolved = settings(options)
     if options.what is None:
         found = policies_in_force(resolved)
@@ -90,8 +87,6 @@ def policy_check(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def policy_explain(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.runs.policy_checks import explain
-
     resolved = settings(options)
     name = known_dataset(options, screen, resolved, options.dataset)
     with opened(options, screen, "dry", resolved) as session:
@@ -107,8 +102,6 @@ def policy_explain(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def policy_test(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.runs.policy_checks import own_tests
-
     engine, found = own_tests(settings(options))
     if screen.json:
         screen.data({"engine": engine, "tests": found})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kfm.cli.prove.verify import VERSION, _version
 from kfm.cli.render import Screen
 from kfm.cli.session import known_dataset, opened, settings
+from kfm.errors import Refused
 
 if TYPE_CHECKING:
     import argparse
@@ -25,7 +26,6 @@ def arguments(parser: Parser) -> None:
 def attest(options: argparse.Namespace, screen: Screen) -> int:
     from kfm.app.provenance.attestation import attest, bundle
     from kfm.app.runs.run_exports import write_file
-    from kfm.errors import Refused
 
     resolved = settings(options)
     name = known_dataset(options, screen, resolved, options.dataset)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from kfm.app.provenance.audit import EXPORT, consistency, export, export_key, prove, sign_head
 from kfm.cli.render import Screen
 from kfm.cli.session import opened, settings
 
@@ -84,23 +85,18 @@ def audit_verify(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def audit_prove(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.provenance.audit import prove
-
     with opened(options, screen, "read") as session:
         screen.data(prove(session, options.entry, openings=options.open))
     return 0
 
 
 def audit_consistency(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.provenance.audit import consistency
-
     with opened(options, screen, "read") as session:
         screen.data(consistency(session, options.old, options.new))
     return 0
 
 
 def audit_export(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.provenance.audit import EXPORT, export, export_key, sign_head
     from kfm.app.runs.run_exports import write_file
 
     resolved = settings(options)

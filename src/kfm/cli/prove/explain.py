@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kfm.app.provenance.explain import explain as gather
+from kfm.app.provenance.explain import write_page, written
 from kfm.cli.render import Screen, clean
 from kfm.cli.session import opened
 from kfm.errors import EXIT_CODES
@@ -34,9 +36,6 @@ def arguments(parser: Parser) -> None:
 
 
 def explain(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.provenance.explain import explain as gather
-    from kfm.app.provenance.explain import write_page, written
-
     form = "json" if screen.json and options.format == "text" else options.format
     with opened(options, screen, "read") as session:
         told, runs = gather(session, options.thing)

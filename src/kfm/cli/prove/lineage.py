@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kfm.cli.render import clean
+from kfm.errors import BadInput
+
 if TYPE_CHECKING:
     import argparse
 
@@ -57,7 +60,6 @@ def graph(options: argparse.Namespace, screen: Screen) -> int:
     from kfm.app.provenance.dependency_graph import graph as drawn
     from kfm.app.provenance.dependency_graph import written
     from kfm.app.provenance.explain import write_page
-    from kfm.cli.render import clean
     from kfm.cli.session import known_dataset, opened, settings
 
     resolved = settings(options)
@@ -90,9 +92,7 @@ def downstream(options: argparse.Namespace, screen: Screen) -> int:
 
 def _asked(options: argparse.Namespace, screen: Screen, direction: Direction) -> int:
     from kfm.app.provenance.lineage import lineage, tree
-    from kfm.cli.render import clean
     from kfm.cli.session import opened
-    from kfm.errors import BadInput
 
     if options.depth and not (options.depth.isascii() and options.depth.isdigit() and 0 < int(options.depth) < 10**6):
         raise BadInput("--depth is not a number of runs", hint="give one from 1 on, e.g. --depth 2")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kfm.app.provenance.reproduce import reproduce as do
 from kfm.cli.render import Screen, short
 from kfm.cli.session import settings
 from kfm.errors import EXIT_CODES
@@ -27,8 +28,6 @@ def arguments(parser: Parser) -> None:
 
 
 def reproduce(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.provenance.reproduce import reproduce as do
-
     done = do(settings(options), options.thing)
     if screen.json:
         screen.data(done)

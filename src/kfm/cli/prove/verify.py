@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from kfm.app.core.session import trust_of
+from kfm.app.core.trust import given
 from kfm.cli.render import Screen
 from kfm.cli.session import known_dataset, opened, settings
 from kfm.errors import BadInput
@@ -35,8 +37,6 @@ def arguments(parser: Parser) -> None:
 
 
 def verify(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.core.session import trust_of
-    from kfm.app.core.trust import given
     from kfm.app.provenance.attestation import is_bundle, verify, verify_bundle, verify_file, worst
 
     resolved = None if options.key else settings(options)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kfm.app.provenance.why_not import exit_code
+from kfm.app.provenance.why_not import why_not as wonder
 from kfm.cli.prove.explain import THING
 from kfm.cli.render import Screen
 from kfm.cli.session import opened
@@ -29,9 +31,6 @@ def arguments(parser: Parser) -> None:
 
 
 def why_not(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.provenance.why_not import exit_code
-    from kfm.app.provenance.why_not import why_not as wonder
-
     with opened(options, screen, "dry") as session:
         told = wonder(session, options.thing)
     if screen.json:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kfm.app.core.keyring import signer_at
+from kfm.app.runs.change_requests import sign
+from kfm.app.runs.review_queue import items
 from kfm.cli.render import Screen
 from kfm.cli.run_report import show_runs, tell_moves
 from kfm.cli.session import Tally, opened, person
@@ -43,8 +46,6 @@ def arguments(parser: Parser) -> None:
 
 
 def listing(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.runs.review_queue import items
-
     with opened(options, screen, "read") as session:
         found = items(session, everything=options.all)
     if screen.json:
@@ -95,8 +96,6 @@ def reject(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _sign(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.core.keyring import signer_at
-    from kfm.app.runs.change_requests import sign
     from kfm.app.runs.execution import Request, work
 
     said = person(options)

@@ -5,7 +5,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from kfm import config
+from kfm.app.backfills import external_runners
+from kfm.app.runs.run_exports import github_workflow
 from kfm.cli.render import Screen
+from kfm.cli.session import settings
+from kfm.errors import EXIT_CODES
 
 if TYPE_CHECKING:
     import argparse
@@ -45,9 +50,6 @@ def arguments(parser: Parser) -> None:
 
 
 def write(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.backfills import external_runners
-    from kfm.cli.session import settings
-
     resolved = settings(options)
     for note in external_runners.notes(resolved, options.kind):
         screen.say(note)
@@ -66,10 +68,6 @@ def write(options: argparse.Namespace, screen: Screen) -> int:
 def check(options: argparse.Namespace, screen: Screen) -> int:
     import os
 
-    from kfm.app.backfills import external_runners
-    from kfm.cli.session import settings
-    from kfm.errors import EXIT_CODES
-
     found = external_runners.check(settings(options), options.kind, os.environ)
     if screen.json:
         screen.data([_plain(each) for each in found])
@@ -86,8 +84,5 @@ def _plain(each: Any) -> dict[str, str]:
 
 
 def workflow_github(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm import config
-    from kfm.app.runs.run_exports import github_workflow
-
     screen.text(github_workflow(config.load(options.config, os.environ), options.cron))
     return 0

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kfm.app.runs.due_schedules import is_overdue, schedules_of
 from kfm.cli.render import Screen, span
 from kfm.cli.session import known_dataset, opened, person, settings
-from kfm.clock import parse_instant, rfc3339
+from kfm.clock import from_environment, parse_instant, rfc3339
 from kfm.errors import EXIT_CODES, BadInput
 from kfm.parsing.characters import printable
 from kfm.parsing.record_shape import nearest
@@ -130,8 +131,6 @@ def schedule_list(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _dead_man(options: argparse.Namespace, found: list[Shown], now_ms: int) -> int:
-    from kfm.app.runs.due_schedules import is_overdue
-
     dead = options.check and any(is_overdue(each, now_ms) for each in found)
     return EXIT_CODES["refused" if dead else "done"]
 
@@ -159,7 +158,6 @@ def schedule_show(options: argparse.Namespace, screen: Screen) -> int:
 
 def schedule_next(options: argparse.Namespace, screen: Screen) -> int:
     from kfm.app.runs.due_schedules import instants, one, schedules_of
-    from kfm.clock import from_environment
 
     resolved = settings(options)
     schedules = [one(resolved, options.schedule)] if options.schedule else schedules_of(resolved)
@@ -183,8 +181,6 @@ def schedule_next(options: argparse.Namespace, screen: Screen) -> int:
 
 def schedule_check(options: argparse.Namespace, screen: Screen) -> int:
     """What is wrong raises; what is right is told, with what it would change."""
-    from kfm.app.runs.due_schedules import schedules_of
-
     resolved = settings(options)
     schedules = schedules_of(resolved)
     with opened(options, screen, "read", resolved) as session:

@@ -10,6 +10,9 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from kfm.app.core.session import open_session
+from kfm.app.daemon.daemon_loop import Beside, Upkeep
+from kfm.app.runs.execution import Outcome, Undelivered
 from kfm.cli import Stopped
 from kfm.cli.listener import secured, server_module, tell_listening, teller
 from kfm.cli.parser import address
@@ -22,7 +25,6 @@ if TYPE_CHECKING:
     import argparse
 
     from kfm.app.core.session import Session
-    from kfm.app.daemon.daemon_loop import Upkeep
     from kfm.cli.parser import Parser
     from kfm.config import Resolved
     from kfm.model.records import Receipt
@@ -95,10 +97,6 @@ class Patience:
 
 def up(options: argparse.Namespace, screen: Screen) -> int:
     """Until SIGTERM or Ctrl-C. What it is told meanwhile is durable before it says so."""
-    from kfm.app.core.session import open_session
-    from kfm.app.daemon.daemon_loop import Beside, Upkeep
-    from kfm.app.runs.execution import Outcome
-
     resolved = settings(options)
     names = [known_dataset(options, screen, resolved, name) for name in options.dataset]
     names = names or sorted(resolved.config.datasets)
@@ -189,7 +187,6 @@ def _keep_up(
 
 def _following(session: Session, upkeep: Upkeep, tally: Tally) -> Callable[[], None]:
     """Tells sinks, and the outside, what others ran, or what was not heard before. The same trouble is said once."""
-    from kfm.app.runs.execution import Undelivered
     from kfm.app.runs.settlement import settle_session
 
     said: set[tuple[str, str]] = set()

@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from kfm.cli.parser import build
 from kfm.cli.render import Screen
 from kfm.errors import BadInput
+from kfm.parsing import record_shape
+from kfm.parsing.characters import printable
+from kfm.parsing.documents import dotted
 
 if TYPE_CHECKING:
     import argparse
@@ -32,7 +36,6 @@ def arguments(parser: Parser) -> None:
 
 def config_show(options: argparse.Namespace, screen: Screen) -> int:
     from kfm import config
-    from kfm.parsing.documents import dotted
 
     resolved = config.load(options.config, os.environ)
     origins = dict(resolved.origins)
@@ -61,7 +64,6 @@ def _text(value: object) -> str:
 
 def completion(options: argparse.Namespace, screen: Screen) -> int:
     from kfm.cli.completion import SHELLS, names, script
-    from kfm.cli.parser import build
 
     if options.shell in SHELLS:
         screen.text(script(options.shell, build()))
@@ -75,8 +77,6 @@ def schema(options: argparse.Namespace, screen: Screen) -> int:
     """The schema of the configuration or of a record; without a name, the names."""
     from kfm import config
     from kfm.model import json_schemas
-    from kfm.parsing import record_shape
-    from kfm.parsing.characters import printable
 
     kinds = {**json_schemas.kinds(), **json_schemas.exported()}
     known = ["config", *sorted([*kinds, "backfills", "schedules"])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kfm.cli.parser import parse
 from kfm.cli.render import Screen
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ def arguments(parser: Parser) -> None:
 def help_(options: argparse.Namespace, screen: Screen) -> int:
     import contextlib
     import io
-
-    from kfm.cli.parser import parse
 
     text = io.StringIO()
     with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):

@@ -6,7 +6,10 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
+from kfm import config
+from kfm.app.core.schema_store import LACKING, is_installed
 from kfm.cli.render import Screen
+from kfm.cli.start import init_templates as templates
 from kfm.errors import BadInput
 
 if TYPE_CHECKING:
@@ -122,9 +125,6 @@ def arguments(parser: Parser) -> None:
 
 def files(template: str = "python") -> dict[str, str]:
     """What is written, by path. Where no catalog could be checked none is declared: nothing could be published."""
-    from kfm.app.core.schema_store import LACKING, is_installed
-    from kfm.cli.start import init_templates as templates
-
     head, mark, declared = CONFIG.partition("datasets:\n")
     written = {
         "python": (mark + declared, {name: text for name, text in FILES.items() if name != "kfm.yml"}),
@@ -144,9 +144,6 @@ def around(folder: str, template: str) -> dict[str, str]:
     import json
     import shutil
     import sys
-
-    from kfm import config
-    from kfm.cli.start import init_templates as templates
 
     dataset = {"geojson": "wells", "stac": "scenes"}.get(template, "rain-gauges")
     command = shutil.which("kfm") or f"{sys.executable} -m kfm"

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kfm.cli.session import settings
+from kfm.cli.start.init import write_all
+from kfm.cli.start.new_templates import KINDS as WRITTEN
+from kfm.errors import BadInput
+from kfm.model.names import check_id
+
 if TYPE_CHECKING:
     import argparse
 
@@ -26,10 +32,6 @@ def arguments(parser: Parser) -> None:
 
 
 def new(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.cli.session import settings
-    from kfm.cli.start.init import write_all
-    from kfm.cli.start.new_templates import KINDS as WRITTEN
-
     resolved = settings(options)
     names = _names(options.name)
     module, test, declared = (text.format(**names) for text in WRITTEN[options.kind])
@@ -50,9 +52,6 @@ def _names(name: str) -> dict[str, str]:
     """What the parts are called: `rain-gauges` is the class RainGauges in updaters/rain_gauges.py."""
     import keyword
     import sys
-
-    from kfm.errors import BadInput
-    from kfm.model.names import check_id
 
     check_id(name, "dataset")
     words = name.replace("-", " ").replace("_", " ").replace(".", " ").split()

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kfm.app.core.datasets import dataset_config
 from kfm.app.core.input_checks import one_line
+from kfm.app.runs.queries import preview
+from kfm.app.runs.trigger_request import new_trigger
 from kfm.cli.render import Screen, clean
 from kfm.cli.session import _about, known_dataset, opened, settings
 from kfm.errors import Held, PlanChanged
@@ -24,15 +27,10 @@ def arguments(parser: Parser) -> None:
 
 
 def plan(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.core.datasets import dataset_config
-    from kfm.app.runs.trigger_request import new_trigger
-
     window = one_line("--window", options.window)
     partition = one_line("--partition", options.partition)
     resolved = settings(options)
     name = known_dataset(options, screen, resolved, options.dataset)
-    from kfm.app.runs.queries import preview
-
     with opened(options, screen, "dry", resolved) as session:
         try:
             view = preview(session, name, window, partition)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from kfm.app.previews.branch_previews import building, find, previews, proposed, write_down
 from kfm.cli.operation import signer_of
 from kfm.cli.render import Screen, short
 from kfm.cli.run_report import show_runs, tell_moves
@@ -80,7 +81,6 @@ def arguments(parser: Parser) -> None:
 
 
 def preview(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.previews.branch_previews import building, proposed, write_down
     from kfm.app.runs.execution import work
     from kfm.app.runs.settlement import settle_session
 
@@ -119,8 +119,6 @@ def _told(found: Any) -> dict[str, Any]:
 
 
 def listing(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.previews.branch_previews import previews
-
     with opened(options, screen, "read") as session:
         found = list(previews(session))
         if screen.json:
@@ -136,7 +134,6 @@ def listing(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def report(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.previews.branch_previews import find, proposed
     from kfm.app.previews.preview_report import made
     from kfm.app.previews.pull_request_checks import pull_of, tell
 
@@ -168,7 +165,6 @@ def report(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def promote(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.previews.branch_previews import find
     from kfm.app.previews.merged_promotion import differences, finished, promoting
     from kfm.app.previews.pull_request_checks import approved_in, pull_of
     from kfm.app.runs.execution import work

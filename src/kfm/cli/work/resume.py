@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kfm.app.runs.execution import resuming, work
+from kfm.app.runs.queries import find_run
 from kfm.cli.render import Screen
 from kfm.cli.run_report import (
     show_delivered,
@@ -24,14 +26,10 @@ def arguments(parser: Parser) -> None:
 
 
 def resume(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.runs.execution import resuming, work
-
     resolved = settings(options)
     run_id = ""
     if options.run is not None:
         with opened(options, screen, "read", resolved) as session:
-            from kfm.app.runs.queries import find_run
-
             run_id = find_run(session, options.run)
     with opened(options, screen, "write", resolved) as session:
         tally = Tally(screen)

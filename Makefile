@@ -31,11 +31,11 @@ test: lint node-packages ## lint, then every test that is not marked long
 	@$(PY) -m compileall -q src tests  # once, or every command the tests start would do it
 	@$(PYTEST) -m "not long"
 
-test-long: lint node-packages ## lint, then every test there is; what they tried goes into build/promises
-	@rm -rf build/promises
-	@$(PYTEST) -m "long or not long"
+test-long: lint node-packages ## lint, then every test of PART=name, or of all parts; what they tried goes into build/promises
+	@$(PY) -m compileall -q src tests
+	@$(PY) -m tests.project.parts --workers $(WORKERS) $(PART)
 
-promises: $(STAMP) ## write docs/promises.md, the table of what was tried, after make test-long
+promises: $(STAMP) ## take the last runs of make test-long into docs/promises.md, the table of what was tried
 	@$(PY) -m tests.project.promises
 
 lint: $(STAMP) ## style, types, who may import whom, and what is banned

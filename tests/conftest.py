@@ -13,9 +13,13 @@ from typing import Any
 import pytest
 
 from tests import sampling
-from tests.project import recording
+from tests.project import parts, recording
 
 _recorder = recording.Recorder()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--part", choices=[*parts.PARTS], help="the part of the long suite that this run is")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -29,8 +33,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest looks at the marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     sampling.try_one_of_two(items)
+    if config.option.part:
+        items[:] = [item for item in items if parts.PARTS[config.option.part].holds(item.nodeid)]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    recording.current = item
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -67,7 +78,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     ended = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
     if ended and recording.ours() and recording.leaves_nothing_out(session.config.option, list(session.config.args)):
-        _recorder.write_down()
+        _recorder.write_down(session.config.option.part)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

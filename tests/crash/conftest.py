@@ -47,20 +47,9 @@ def scratch(warm: None, tmp_path: Path) -> Iterator[str]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """What a test counted goes with its report, so that it is told wherever it ran."""
+    """Numbers that a test counted go with its report, from any worker."""
     before = counts.so_far()
     try:
         return (yield)
     finally:
-        for kind, n in sorted((counts.so_far() - before).items()):
-            item.user_properties.append(("counted", (f"crash {kind}", n)))
-
-
-def pytest_sessionfinish() -> None:
-    counts.write_down()
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    said = counts.line()
-    if said:
-        terminalreporter.write_line(said)
+        counts.record(before)

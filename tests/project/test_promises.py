@@ -1,4 +1,4 @@
-"""The table of promises says what was tried, in which run, and does not flatter."""
+"""The table of promises shows what was tried, at which commit and on which day, and does not flatter."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.crash import counts
 from tests.power import tally
-from tests.project import promises, recording
+from tests.project import parts, promises, recording
 from tests.project.bans import ROOT
 from tests.seeded.bugs import BUGS
 from tests.seeded.claims import CLAIMS
@@ -19,19 +20,22 @@ from tests.seeded.claims import CLAIMS
 GUARANTEES = "| **Crash** | it holds | | `pytest tests/crash/test_kills.py tests/power` |\n"
 
 
-def result(session: str = "one", **more: Any) -> dict[str, Any]:
-    run = {"session": session, "commit": "c" * 40, "changed": False, "finished": "2026-01-01T00:00:00Z"}
-    numbers = {"passed": 3, "failed": 0, "skipped": 0, "counted": {}}
-    return {**run, "python": "3.11.7", "system": "Linux x86_64", **numbers, **more}
+def run(**more: Any) -> dict[str, Any]:
+    when = {"commit": "c" * 40, "changed": False, "finished": "2026-01-01T00:00:00Z", "minutes": 1.5}
+    return {**when, "python": "3.11.7", "system": "Linux x86_64", "files": {}, **more}
 
 
-def part(**more: Any) -> dict[str, Any]:
-    return {"counts": {"seeded_bugs": 3}, "failures": 0, "test": "tests/power/test_simulated.py", **more}
+def numbers(**more: Any) -> dict[str, Any]:
+    return {"passed": 3, "failed": 0, "skipped": 0, "differences": 0, "counted": {}, "seeds": [], **more}
 
 
-def rows(results: dict[str, Any], suites: dict[str, Any] | None = None) -> list[list[str]]:
-    text = promises.page(GUARANTEES, results, suites or {})
+def rows(**runs: dict[str, Any]) -> list[list[str]]:
+    text = promises.page(GUARANTEES, {"parts": {name.replace("_", "-"): one for name, one in runs.items()}})
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if "| [tests/" in line]
+
+
+KILLS = "tests/crash/test_kills.py"
+POWER = [file for file in parts.test_files() if file.startswith("tests/power/")]
 
 
 def test_every_promise_of_the_page_names_tests_that_exist() -> None:
@@ -56,132 +60,161 @@ def test_of_every_promise_each_test_is_known_to_notice_a_bug() -> None:
     assert {test for test in named if test not in tried} == {STANDS_IN, PLANTS, *NOT_YET}
 
 
-def test_a_suite_that_counts_says_in_which_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tally, "FOLDER", tmp_path)
-    tally.tally("any", "first", (0, 3), tries=5)
-    body = promises.suites_in(tmp_path)["any"]
-    (part,) = [part for _, part in promises.parts_of({"any": body}, "tests/project/test_promises.py")]
-    assert part["counts"] == {"tries": 5} and part["seeds"] == [0, 3] and body["session"] == tally.SESSION
-    assert (ROOT / promises.KILLS).is_file()
+def test_numbers_that_a_test_counts_go_with_its_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    item = SimpleNamespace(user_properties=[])
+    monkeypatch.setattr(recording, "current", item)
+    tally.tally("any", "first", (0, 3), 1, kept_rows=5)
+    assert item.user_properties == [("counted", ("kept rows", 5)), ("failures", 1), ("seeds", (0, 2))]
+    item.user_properties.clear()
+    before = counts.so_far()
+    counts.seed(7)
+    counts.add("singles", 2)
+    counts.add("differences")
+    counts.record(before)
+    found = [("seeds", (7, 7)), ("failures", 1), ("counted", ("crash singles", 2))]
+    assert item.user_properties == found
 
 
-def test_the_numbers_of_a_run_are_told_with_its_seeds_and_its_commit() -> None:
-    results = {
-        "tests/crash/test_kills.py": result(counted={"crash singles": 281}),
-        "tests/power/test_simulated.py": result(),
-        "tests/power/test_published.py": result(passed=1),
-        "tests/power/test_real_cuts.py": result(passed=1),
-    }
-    suites = {
-        "crash": {"session": "one", "counts": {"singles": 281}, "failures": 0, "seeds": [1, 2, 3, 9]},
-        "power-simulated": {"session": "one", "parts": {"a": part(seeds=[0, 2000]), "b": part(seeds=[])}},
-    }
-    kills, power = rows(results, suites)
-    power[2] = power[2].replace(", **tests/power/test_sqlite_cuts.py not run**", "")
-    assert kills[0] == "Crash" and kills[2:] == ["3 tests, 281 crash singles", "1-3, 9", "0", "c" * 12]
-    assert power[2:] == ["5 tests, 6 seeded bugs", "0-1999", "0", "c" * 12]
+def test_the_numbers_of_a_run_are_shown_with_its_seeds_its_commit_and_its_day() -> None:
+    power = {file: numbers(passed=1, counted={"cuts": 2}, seeds=[[0, 9], [20, 20]]) for file in POWER}
+    kills, cuts = rows(
+        kills_1=run(files={KILLS: numbers(counted={"crash singles": 200}, seeds=[[1, 2], [9, 9]])}),
+        kills_2=run(files={KILLS: numbers(counted={"crash singles": 81}, seeds=[[3, 3]])}),
+        **{f"power_{n}": run(changed=True, files=power if n == 1 else {}) for n in (1, 2, 3)},
+    )
+    assert kills[0] == "Crash"
+    assert kills[2:] == ["6 tests, 281 crash singles", "1-3, 9", "0", f"{'c' * 12} 2026-01-01"]
+    number = len(POWER)
+    assert cuts[2:] == [f"{number} tests, {2 * number} cuts", "0-9, 20", "0", f"{'c' * 12}+ 2026-01-01"]
 
 
-def test_failures_skips_and_what_was_not_run_are_told() -> None:
-    kills, power = rows({"tests/crash/test_kills.py": result(failed=2, skipped=1)})
-    assert kills[2] == "5 tests, **1 skipped**" and kills[4] == "**2**"
+def test_failures_skips_and_tests_that_were_not_run_are_shown() -> None:
+    kills, power = rows(kills_1=run(files={KILLS: numbers(failed=2, skipped=1, differences=4)}))
+    assert kills[2] == "5 tests, **1 skipped**, **part kills-2 not run**" and kills[4] == "**6**"
     assert power[2:] == ["**not run**", "", "", ""]
-    assert "files not run**" in rows({"tests/power/test_simulated.py": result()})[1][2]
-    assert rows({"tests/crash/test_kills.py": result()}, {"crash": {
-        "session": "one", "counts": {}, "failures": 4, "seeds": []}})[0][4] == "**4**"  # fmt: skip
+    assert "files not run**" in rows(power_1=run(files={POWER[0]: numbers()}))[1][2]
 
 
-def test_numbers_of_another_run_are_left_out_and_that_is_said() -> None:
-    suites = {"crash": {"session": "two", "counts": {"singles": 9}, "failures": 0, "seeds": [7]}}
-    kills, _ = rows({"tests/crash/test_kills.py": result()}, suites)
-    assert kills[2] == "3 tests, the numbers of crash are of another run and left out" and kills[3] == ""
-
-
-def test_the_page_says_which_run_it_is_from() -> None:
-    one = promises.page(GUARANTEES, {"tests/a.py": result(), "tests/b.py": result()}, {})
-    assert "From one run of the tests:" in one
-    assert f"| 2026-01-01T00:00:00Z | {'c' * 12} | 3.11.7 | Linux x86_64 | 2 | 6 | 0 | 0 |" in one
-    two = promises.page(GUARANTEES, {"tests/a.py": result(), "tests/b.py": result("two", changed=True)}, {})
-    assert "**Not from one run, but from 2**" in two and f"{'c' * 12} with uncommitted changes" in two
-    assert "No run is recorded" in promises.page(GUARANTEES, {}, {})
+def test_the_page_lists_the_last_run_of_every_part() -> None:
+    text = promises.page(
+        GUARANTEES, {"parts": {"store": run(files={"tests/a.py": numbers(), "tests/b.py": numbers()})}}
+    )
+    assert f"| store | 2026-01-01T00:00:00Z | {'c' * 12} | 1.5 | 3.11.7 | Linux x86_64 | 2 | 6 | 0 | 0 |" in text
+    for name in parts.PARTS:
+        assert name == "store" or f"| {name} | **not run** |" in text
 
 
 @pytest.mark.parametrize(
     ("option", "arguments", "whole"),
     [
-        ({}, [], True),
-        ({"markexpr": "long or not long"}, ["tests/engine"], True),
-        ({"markexpr": "not long"}, [], False),
-        ({"keyword": "crash"}, [], False),
-        ({"collectonly": True}, [], False),
-        ({}, ["tests/a.py::test_one"], False),
+        ({}, None, True),
+        ({"part": None}, None, False),
+        ({"markexpr": "not long"}, None, False),
+        ({"keyword": "crash"}, None, False),
+        ({"collectonly": True}, None, False),
+        ({}, [KILLS + "::test_one"], False),
+        ({}, [], False),
     ],
 )
-def test_only_a_run_that_leaves_nothing_out_is_kept(option: dict[str, Any], arguments: list[str], whole: bool) -> None:
-    asked = SimpleNamespace(**{"markexpr": "", "keyword": "", "collectonly": False, **option})
-    assert recording.leaves_nothing_out(asked, arguments) is whole
+def test_only_a_run_of_a_whole_part_is_recorded(option: dict[str, Any], arguments: Any, whole: bool) -> None:
+    given = {"markexpr": parts.EVERYTHING, "keyword": "", "collectonly": False, "part": "kills-1", **option}
+    assert recording.leaves_nothing_out(SimpleNamespace(**given), [KILLS] if arguments is None else arguments) is whole
 
 
-def report(nodeid: str, when: str = "call", outcome: str = "passed", counted: Any = ()) -> Any:
-    return SimpleNamespace(nodeid=nodeid, when=when, outcome=outcome, user_properties=counted, testrun_uid="uid")
+def report(nodeid: str, when: str = "call", outcome: str = "passed", said: Any = ()) -> Any:
+    return SimpleNamespace(nodeid=nodeid, when=when, outcome=outcome, user_properties=said)
 
 
-def test_a_run_is_written_over_the_files_it_ran_and_no_others(tmp_path: Path) -> None:
-    file = tmp_path / "promises" / "results.json"
-    file.parent.mkdir()
-    file.write_text(json.dumps({"tests/a.py": result("before"), "tests/b.py": result("before")}))
+def test_a_run_writes_the_file_of_its_part_and_no_other(tmp_path: Path) -> None:
+    folder = tmp_path / "promises"
+    folder.mkdir()
+    (folder / "store.json").write_text(json.dumps(run()))
     recorder = recording.Recorder()
     recorder.hear(report("tests/a.py::x", "setup"))
-    recorder.hear(report("tests/a.py::x", counted=[("counted", ("kills", 2)), ("other", 1)]))
-    recorder.hear(report("tests/a.py::y", counted=[("counted", ("kills", 3))]))
+    recorder.hear(report("tests/a.py::x", said=[("counted", ("kills", 2)), ("other", 1), ("seeds", (4, 9))]))
+    recorder.hear(report("tests/a.py::y", said=[("counted", ("kills", 3)), ("seeds", (1, 3))]))
+    recorder.hear(report("tests/a.py::y", "teardown", said=[("counted", ("kills", 3))]))
+    recorder.hear(report("tests/a.py::v", outcome="failed", said=[("failures", 2), ("counted", ("kills", 9))]))
     recorder.hear(report("tests/a.py::z", "setup", "failed"))
     recorder.hear(report("tests/a.py::w", "setup", "skipped"))
-    recorder.write_down(file)
-    found = recording.read(file)
-    a = found["tests/a.py"]
-    assert (a["passed"], a["failed"], a["skipped"], a["counted"]) == (2, 1, 1, {"kills": 5})
-    assert a["session"] == "uid" and re.fullmatch(r"[0-9a-f]{40}", a["commit"])
-    assert found["tests/b.py"]["session"] == "before"
+    recorder.write_down("kills-1", folder)
+    found = recording.read(folder / "kills-1.json")
+    assert found["files"] == {
+        "tests/a.py": numbers(passed=2, failed=2, skipped=1, differences=2, counted={"kills": 5}, seeds=[[1, 9]])
+    }
+    assert re.fullmatch(r"[0-9a-f]{40}", found["commit"]) and found["finished"].endswith("Z")
+    assert recording.read(folder / "store.json") == run()
 
 
-def test_the_page_in_the_repository_is_one_this_code_made() -> None:
-    text = promises.PAGE.read_text(encoding="utf-8")
-    assert text.startswith(promises.NOTICE)
-    assert "| promise | test | count | seeds | failures | commit |" in text
-    assert ("No run is recorded" in text) is not ("| finished | commit |" in text)  # it says which run, or that none is
+def test_a_run_of_one_part_leaves_the_rows_of_others_as_they_are(tmp_path: Path) -> None:
+    before = run(commit="a" * 40, finished="2025-01-01T00:00:00Z")
+    crash, power = {KILLS: numbers()}, {file: numbers() for file in POWER}
+    kept = {"parts": {"kills-1": {**before, "files": crash}, "power-1": {**before, "files": power}}}
+    (tmp_path / "kills-1.json").write_text(json.dumps(run(files=crash)))
+    (tmp_path / "unknown.json").write_text(json.dumps(run(files=crash)))
+    now, taken = promises.take(kept, tmp_path)
+    assert taken == ["kills-1"] and set(now["parts"]) == {"kills-1", "power-1"}
+    assert promises.row(KILLS, now).age == f"{'c' * 12} 2026-01-01"
+    assert promises.row("tests/power", now) == promises.row("tests/power", kept)
+    assert promises.row("tests/power", now).age == f"{'a' * 12} 2025-01-01"
+    older = {"parts": {"kills-1": run(finished="2027-01-01T00:00:00Z", files=crash)}}
+    assert promises.take(older, tmp_path)[1] == []  # a run that is older than the one that is kept
 
 
-def test_the_page_tells_of_every_promise_and_test_of_the_guarantees_and_of_no_other() -> None:
+def test_a_row_from_before_the_parts_stays_until_a_part_tells_of_its_test(tmp_path: Path) -> None:
+    earlier = promises.Row("9 tests", "", "0", "b 2025-01-01")
+    kept = {"earlier": {KILLS: earlier._asdict(), "tests/power": earlier._asdict()}}
+    assert promises.row(KILLS, kept) == earlier
+    (tmp_path / "kills-1.json").write_text(json.dumps(run(files={KILLS: numbers()})))
+    now, _ = promises.take(kept, tmp_path)
+    assert promises.row(KILLS, now).count == "3 tests, **part kills-2 not run**"
+    assert promises.row("tests/power", now) == earlier and list(now["earlier"]) == ["tests/power"]
+
+
+def test_a_run_of_a_part_that_went_counts_until_parts_of_today_have_run(tmp_path: Path) -> None:
+    kept = {"parts": {"gone": run(files={KILLS: numbers(passed=9)})}}
+    assert promises.row(KILLS, kept).count.startswith("9 tests")
+    assert "gone" in promises.take(kept, tmp_path)[0]["parts"]
+    (tmp_path / "kills-2.json").write_text(json.dumps(run(files={KILLS: numbers()})))
+    now, _ = promises.take(kept, tmp_path)
+    assert list(now["parts"]) == ["kills-2"] and promises.row(KILLS, now).count.startswith("3 tests")
+
+
+def test_the_page_in_the_repository_is_the_one_that_this_code_writes() -> None:
+    assert promises.PAGE.read_text(encoding="utf-8") == promises.current(), "run `make schemas`"
+
+
+def test_the_page_has_a_row_for_every_promise_and_test_of_the_guarantees_and_no_other() -> None:
     guaranteed = promises.promised(promises.GUARANTEES.read_text(encoding="utf-8"))
-    written = list(promises.tried(promises.PAGE.read_text(encoding="utf-8")))
+    written = promises.tried(promises.PAGE.read_text(encoding="utf-8"))
     assert written == [(promise, path) for promise, tests in guaranteed for path in tests], "run `make schemas`"
 
 
-def test_a_promise_that_came_or_went_is_put_right_and_nothing_is_claimed_for_it() -> None:
-    results = {"tests/crash/test_kills.py": result(), "tests/gone.py": result()}
-    written = promises.page("| **Crash** | a | | `pytest tests/crash/test_kills.py tests/gone.py` |\n", results, {})
-    assert (
-        promises.refitted("| **Crash** | a | | `pytest tests/crash/test_kills.py tests/gone.py` |\n", written)
-        == written
-    )
-    today = "| **New** | b | | `pytest tests/power` |\n| **Crash** | a | | `pytest tests/crash/test_kills.py` |\n"
-    found = promises.refitted(today, written)
-    assert list(promises.tried(found)) == [("New", "tests/power"), ("Crash", "tests/crash/test_kills.py")]
-    kept = promises.tried(written)[("Crash", "tests/crash/test_kills.py")]
-    assert found.endswith(f"| New | [tests/power](../tests/power) | {promises.NOT_RUN} |  |  |  |\n{kept}\n")
-    assert found.partition("| New")[0] == written.partition("| Crash")[0]
+def test_every_test_file_is_in_a_part_and_every_path_of_a_part_holds_tests() -> None:
+    files = parts.test_files()
+    assert len(files) > 300 and [file for file in files if not parts.family_of(file)] == []
+    for family, (shares, paths) in parts.TABLE.items():
+        assert shares >= 1 and family in {part.family for part in parts.PARTS.values()}
+        for path in paths:
+            assert [f for f in files if f == path or (f.startswith(path + "/") and parts.family_of(f) == family)], path
 
 
-def test_a_row_of_which_the_last_run_says_nothing_stays_with_its_run() -> None:
-    guarantees = "| **Crash** | a | | `pytest tests/a.py tests/b.py` |\n"
-    earlier = {**result(), "commit": "a" * 40, "finished": "2025-01-01T00:00:00Z"}
-    first = promises.page(guarantees, {"tests/a.py": earlier, "tests/b.py": earlier}, {})
-    second = promises.page(guarantees, {"tests/b.py": result("two")}, {}, first)
-    assert "**Not from one run, but from 2**" in second
-    kept, new = promises.tried(second).values()
-    assert kept == promises.tried(first)[("Crash", "tests/a.py")] and kept.endswith(f"| {'a' * 12} |")
-    assert new.endswith(f"| {'c' * 12} |")
-    assert second.index("2025-01-01T00:00:00Z") < second.index("2026-01-01T00:00:00Z")
-    assert promises.page(guarantees, {"tests/b.py": result("two")}, {}, second) == second
-    third = promises.page(guarantees, {"tests/a.py": result("three"), "tests/b.py": result("three")}, {}, second)
-    assert "From one run of the tests:" in third and "a" * 12 not in third
+def test_a_file_is_in_the_part_that_names_it_before_the_part_of_its_folder() -> None:
+    assert parts.family_of(KILLS) == "kills" and parts.family_of("tests/crash/test_stops.py") == "crash"
+    assert parts.family_of("tests/elsewhere/test_any.py") is None
+
+
+def test_every_test_is_in_exactly_one_share_of_its_part() -> None:
+    for shares in (1, 2, 6):
+        cut = [parts.Part(f"any-{n}", "any", n, shares) for n in range(1, shares + 1)]
+        held = [[part.holds(f"{KILLS}::test_one[{n}]") for part in cut] for n in range(600)]
+        assert all(sum(one) == 1 for one in held)
+        assert all(sum(column) > 400 / shares for column in zip(*held, strict=True))
+
+
+def test_a_family_stands_for_its_shares_and_an_unknown_part_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert [part.name for part in parts.chosen(["kills", "store"])] == ["kills-1", "kills-2", "store"]
+    assert parts.chosen([]) == list(parts.PARTS.values())
+    assert parts.main(["kill"]) == 2 and "there is no part 'kill'" in capsys.readouterr().err
+    assert parts.main(["--list"]) == 0 and "seeded-1" in capsys.readouterr().out
+    assert parts.command(parts.PARTS["kills-2"], 2)[-3:] == ["--part", "kills-2", KILLS]

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from kfm import __version__
+from kfm.cli.commands import ALIASES, GROUPS, MEANT
 from kfm.cli.completion import script
-from kfm.cli.parser import COMMANDS, EXIT_TEXT, build
+from kfm.cli.parser import COMMANDS, EXIT_TEXT, Usage, build, parse
 from kfm.errors import EXIT_CODES
 
 from .conftest import Kfm
@@ -40,6 +41,47 @@ def test_every_promised_command_is_there() -> None:
 
 def test_the_list_of_commands_is_the_one_the_parser_has() -> None:
     assert {path[0] for path in ALL} == COMMANDS
+
+
+def test_the_help_has_at_most_forty_commands_in_groups_of_at_most_ten(kfm: Kfm) -> None:
+    assert len(COMMANDS) <= 40
+    lines = kfm("--help").out.splitlines()
+    for group in GROUPS:
+        assert 0 < len(group.commands) <= 10
+        at = lines.index(f"{group.title}:")
+        for line, command in zip(lines[at + 1 :], group.commands, strict=False):
+            assert line.split(maxsplit=1) == [command.name, command.summary] and len(line) <= 80
+
+
+def test_a_word_of_another_tool_or_an_older_spelling_is_answered_with_the_command_that_does_it(kfm: Kfm) -> None:
+    assert not set(MEANT) & (COMMANDS | set(ALIASES))
+    for words, command in MEANT.items():
+        answer = kfm(*words.split())
+        assert (answer.code, answer.out) == (2, "")
+        assert answer.err == f"kfm: kfm has no command '{words.split()[0]}'; use kfm {command}\n"
+    for words, command in (
+        ("datasets", "status"), ("log", "runs list"), ("history", "refs history REF"), ("undo", "rollback DATASET"),
+        ("versions", "refs history published/DATASET"), ("receipts list", "runs receipts"),
+        ("receipts show last", "runs receipt RUN"), ("check", "config check, or kfm doctor"),
+    ):  # fmt: skip
+        assert kfm(*words.split()).err.endswith(f"use kfm {command}\n")
+    assert "see `kfm reconcile --help`" in kfm("publish", "--check").err
+
+
+def test_every_command_that_is_suggested_can_be_typed() -> None:
+    for command in {each for text in MEANT.values() for each in text.split(", or kfm ") if "any command" not in each}:
+        if command.startswith("config check"):
+            continue
+        try:
+            parse(command.split())
+        except Usage as problem:
+            assert "are required" in problem.message, command
+
+
+def test_another_name_of_a_command_means_the_same() -> None:
+    for other, name in ALIASES.items():
+        rest = ["verify", "a"] if name == "webhooks" else ["a"]
+        assert vars(parse([other, *rest])) == vars(parse([name, *rest]))
 
 
 @pytest.mark.parametrize("path", ALL, ids=" ".join)

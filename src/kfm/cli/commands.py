@@ -63,7 +63,7 @@ GROUPS = (
         "publish and take back",
         "release",
         (
-            Command("publish", "Publish the processed version of a dataset, if every gate allows it"),
+            Command("publish", "Publish the processed version of a dataset, if every gate allows"),
             Command("rollback", "Move a ref back to an earlier version, or withdraw it"),
             Command("freeze", "Stop everything, or one dataset, before its next effect"),
             Command("thaw", "Allow work again that was frozen"),
@@ -74,7 +74,7 @@ GROUPS = (
         "schedule",
         "schedule",
         (
-            Command("up", "Run the installation: schedules, polling, webhooks, triggers, sinks"),
+            Command("up", "Run the installation: schedules, polling, webhooks, triggers"),
             Command("schedule", "Show, check and pause schedules; freshness and pools"),
             Command("triggers", "List, retry and watch for requests to run"),
             Command("webhooks", "Receive, check, sign and replay webhook requests"),
@@ -138,7 +138,7 @@ MEANT = {
     "leaks": "mask scan PATH",
     "graph": "lineage graph",
     "schema": "config schema",
-    "completion": "config completion SHELL",
+    "completion": "config completion bash",
     "approve": "review approve ID",
     "build": "run",
     "cancel": "runs cancel RUN",

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, NoReturn, TextIO
 from kfm.errors import StorageFailed
 from kfm.parsing.characters import escaped
 
+Cells = Sequence[Sequence[str]]
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34"}
 _WORDS = {
     "SUCCESS": "green", "COMMITTED": "green", "DONE": "green", "done": "green", "ok": "green", "open": "green",
@@ -107,17 +108,19 @@ class Screen:
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]], *, width: int = 0) -> None:
         """Aligned columns under a header; an empty table is only its header, so that scripts see the same shape.
 
-        On a terminal it fits: what is too wide goes on in the next line, within its column. Elsewhere a row is a line,
-        unless a `width` is given.
+        On a terminal, or with a `width`, the table fits: digests and instants are shortened, empty columns dropped,
+        cells continue in the next line, or each row is stacked as lines of name and value. No word and no digest is
+        ever broken. Elsewhere a row is a line.
         """
-        cells = [[clean(cell) or "-" for cell in row] for row in rows]
-        widths = [
-            max(len(name), *(len(row[i]) for row in cells)) if cells else len(name) for i, name in enumerate(columns)
-        ]
+        cells: Cells = [[clean(cell) or "-" for cell in row] for row in rows]
+        names: Sequence[str] = [name.upper() for name in columns]
         room = self.width() or width
-        if room:
-            widths = _fitted(columns, cells, widths, room)
-        heads = "  ".join(name.upper().ljust(w) for name, w in zip(columns, widths, strict=True)).rstrip()
+        fitted = _fitted(names, cells, room) if room and cells else (names, cells, _widths(names, cells))
+        if fitted is None:
+            self._stacked(names, cells, room)
+            return
+        names, cells, widths = fitted
+        heads = "  ".join(name.ljust(w) for name, w in zip(names, widths, strict=True)).rstrip()
         self.line(self._paint(heads, "bold"))
         for row in cells:
             parts = [_wrapped(cell, width) for cell, width in zip(row, widths, strict=True)]
@@ -127,6 +130,20 @@ class Screen:
                     self._word(cell, piece.ljust(width)) for cell, piece, width in zip(row, line, widths, strict=True)
                 ]
                 self.line("  ".join(padded).rstrip())
+
+    def _stacked(self, names: Sequence[str], cells: Sequence[Sequence[str]], room: int) -> None:
+        """Each row as lines of name and value, with an empty line between two rows."""
+        longest = max(map(len, names))
+        for n, row in enumerate(cells):
+            if n:
+                self.line()
+            for name, cell in zip(names, row, strict=True):
+                if cell == "-":
+                    continue
+                first, *rest = _wrapped(cell, max(room - longest - 2, 20))
+                self.line(f"{self._paint(name.ljust(longest), 'bold')}  {self._word(cell, first)}")
+                for piece in rest:
+                    self.line(" " * (longest + 2) + piece)
 
     def width(self) -> int:
         """How many columns a table may have; 0: as many as it needs."""
@@ -232,33 +249,75 @@ def _unwritten(problem: OSError) -> NoReturn:
     raise StorageFailed(f"cannot write to stdout: {why}", hint=hint) from problem
 
 
-def _fitted(columns: Sequence[str], cells: Sequence[Sequence[str]], widths: list[int], room: int) -> list[int]:
-    """Narrower, the widest first, until all fit; none below its header. At first words stay whole, short ones and ids;
-    what is still too wide is broken wherever it must be."""
-    widths = list(widths)
-    words = [max((len(word) for row in cells for word in row[i].split()), default=0) for i in range(len(columns))]
-    excess = sum(widths) + 2 * (len(widths) - 1) - room
-    for least in (words, [0] * len(words)):
-        floors = [max(len(name), min(word, 12), 4) for name, word in zip(columns, least, strict=True)]
-        while excess > 0 and any(width > floor for width, floor in zip(widths, floors, strict=True)):
-            widest = max((i for i in range(len(widths)) if widths[i] > floors[i]), key=lambda i: widths[i])
-            widths[widest] -= 1
-            excess -= 1
-    return widths
+def _fitted(names: Sequence[str], cells: Cells, room: int) -> tuple[Sequence[str], Cells, list[int]] | None:
+    """Columns, cells and widths of a table that fits; None if it fits in no way. It loses as little as it can."""
+    ways = [(names, cells), *_shorter(names, cells)]
+    for some, rows in ways:
+        widths = _widths(some, rows)
+        if _total(widths) <= room:
+            return some, rows, widths
+    for some, rows in ways:
+        widths = _widths(some, rows)
+        floors = [
+            max([len(name), *(len(piece) for row in rows for piece in _pieces(row[i]))]) for i, name in enumerate(some)
+        ]
+        if _total(floors) <= room:
+            while _total(widths) > room:
+                widest = max((i for i in range(len(widths)) if widths[i] > floors[i]), key=lambda i: widths[i])
+                widths[widest] -= 1
+            return some, rows, widths
+    return None
+
+
+def _widths(names: Sequence[str], cells: Cells) -> list[int]:
+    return [max([len(name), *(len(row[i]) for row in cells)]) for i, name in enumerate(names)]
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + 2 * (len(widths) - 1)
+
+
+def _shorter(names: Sequence[str], cells: Cells) -> Iterator[tuple[Sequence[str], Cells]]:
+    """The same table with short digests and instants, then without the name of the algorithm, then without columns
+    that are empty."""
+    import re
+
+    def changed(pattern: str, by: str, table: Cells) -> Cells:
+        compiled = re.compile(pattern)
+        return [[compiled.sub(by, cell) for cell in row] for row in table]
+
+    brief = changed(r"\b(sha256:[0-9a-f]{12})[0-9a-f]{52}\b", r"\1", cells)
+    brief = changed(r"\b(\d{4}-\d\d-\d\dT\d\d:\d\d):\d\d(?:\.\d+)?Z", r"\1Z", brief)
+    yield names, brief
+    brief = changed(r"\bsha256:(?=[0-9a-f]{12}\b)", "", brief)
+    yield names, brief
+    kept = [i for i in range(len(names)) if any(row[i] != "-" for row in brief)]
+    yield [names[i] for i in kept], [[row[i] for i in kept] for row in brief]
+
+
+def _pieces(text: str) -> list[str]:
+    """What a cell may be broken into: words, and the parts of a list, a path or an address."""
+    pieces, start = [], 0
+    for at, mark in enumerate(text):
+        if mark == " " or (mark in ",/;&?" and at + 1 < len(text) and text[at + 1] != " "):
+            pieces.append(text[start : at + 1])
+            start = at + 1
+    return [piece.rstrip() if piece.strip() else piece for piece in [*pieces, text[start:]]]
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """In pieces of at most this width: at spaces, else behind what divides a name, else wherever it must be."""
-    pieces = []
-    while len(text) > width:
-        at = text.rfind(" ", 0, width + 1)
-        if at <= 0:
-            at = max(text.rfind(mark, 0, width) + 1 for mark in "/,-_.:")
-        if at <= 0:
-            at = width
-        pieces.append(text[:at].rstrip())
-        text = text[at:].lstrip()
-    return [*pieces, text]
+    """The text in lines of at most this width; a piece that is longer stays whole."""
+    if len(text) <= width:
+        return [text]
+    lines, at, end = [""], 0, 0
+    for piece in _pieces(text):
+        at = text.index(piece, end) if piece else end
+        gap, end = text[end:at], at + len(piece)
+        if lines[-1] and len(lines[-1]) + len(gap) + len(piece) > width:
+            lines.append(piece)
+        else:
+            lines[-1] += gap + piece
+    return lines
 
 
 def _columns(stream: TextIO) -> int:

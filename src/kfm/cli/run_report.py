@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 CHANGES = ("added", "changed", "removed", "keys")  # of the keys of a version, and how many it has
-FINDINGS = ("source", "column", "rule", "times", "rows", "what")
+FINDINGS = ("source", "column", "rule", "times", "line", "what")
 
 
 def show_runs(

@@ -107,7 +107,7 @@ def mask_preview(options: argparse.Namespace, screen: Screen) -> int:
 
 def _tables(screen: Screen, preview: Preview, key: str) -> None:
     screen.table(
-        ("row", "record", "point", "public id", "cell", "accuracy", "metres"),
+        ("line", "record", "point", "public id", "cell", "accuracy", "metres"),
         [
             (
                 one.row,

@@ -74,7 +74,8 @@ def show(options: argparse.Namespace, screen: Screen) -> int:
     for name, rows in found.more.items():
         if isinstance(rows, list) and rows:
             screen.line()
-            screen.table(tuple(rows[0]), [tuple(row.values()) for row in rows])
+            columns = ("line" if column == "rows" else column for column in rows[0])
+            screen.table(tuple(columns), [tuple(row.values()) for row in rows])
             screen.say(f"{len(rows)} {name}")
     return 0
 

@@ -279,7 +279,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a frozen switch is not looked at": Bug(
         "kfm.store.state:StoredState._check_open",
-        'if value not in ("", "open"):',
+        "if refs.is_frozen(value):",
         'if value == "never":',
         "tests/store/test_state.py",
     ),

@@ -419,7 +419,7 @@ CLAIMS: dict[str, Bug] = {
     ),
     "W5": Bug(
         "kfm.engine.upsert:is_publishing",
-        'return move.ref.startswith("published/") and bool(move.after)',
+        "return move.ref.startswith(refs.PUBLISHED) and bool(move.after)",
         "return not move.ref",
         f"{WALK}::test_promotion_without_one_line_of_the_checklist_is_denied",
     ),
@@ -533,7 +533,7 @@ CLAIMS: dict[str, Bug] = {
     ),
     "P8": Bug(
         "kfm.store.state:StoredState._check_open",
-        'if value not in ("", "open"):',
+        "if refs.is_frozen(value):",
         'if value == "frozen":',
         f"{STATE}::test_whatever_is_not_plainly_open_is_frozen",
     ),

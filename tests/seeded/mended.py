@@ -13,7 +13,7 @@ WIRE = "tests/api/test_wire.py"
 MENDED: dict[str, Bug] = {
     "what is frozen is delivered": Bug(
         "kfm.delivery.public_files:Telling._check",
-        'if self._state.refs.at(switch) not in ("", "open"):',
+        "if refs.is_frozen(self._state.refs.at(switch)):",
         "if False:",
         "tests/node/test_frozen_deliveries.py::test_what_was_committed_before_a_freeze_waits_for_the_thaw",
     ),

@@ -14,7 +14,7 @@ PROMOTION: dict[str, Bug] = {
     "O8 by pull request": Bug(
         "kfm.app.previews.merged_promotion:_promoted",
         '        params = {"to": each.version, ',
-        '        params = {"to": session.state.refs.at(f"processed/{each.dataset}"), ',
+        '        params = {"to": session.state.refs.at(refs.processed(each.dataset)), ',
         "tests/app/previews/test_merge_is_promotion.py::test_a_branch_is_previewed_reported_mended_merged_and_promoted",
     ),
     "O8 or nothing": Bug(

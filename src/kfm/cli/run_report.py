@@ -9,6 +9,7 @@ from kfm.app.core.input_checks import one_line
 from kfm.cli.render import Screen, short, size
 from kfm.cli.session import Tally
 from kfm.errors import BadInput, KfmError
+from kfm.model import refs
 from kfm.model.records import Receipt
 from kfm.parsing.characters import printable
 
@@ -100,7 +101,7 @@ def _frozen(last: RefEntry | None, dataset: str) -> str:
     if last is None:
         return "it was frozen; its trigger is kept: `kfm resume`"
     why = f" ({last.reason})" if last.reason else ""
-    thaw = "kfm thaw" if last.ref == "switch/global" else f"kfm thaw {dataset}"
+    thaw = "kfm thaw" if last.ref == refs.switch("global") else f"kfm thaw {dataset}"
     return f"frozen since {last.ts[:16]}Z by {last.actor}{why}; its trigger is kept: `{thaw}`, then `kfm resume`"
 
 
@@ -202,12 +203,12 @@ def tell_moves(session: Session, screen: Screen, receipt: Receipt) -> None:
     if receipt.outcome == "unchanged":
         screen.say("nothing moved: it is there already")
     for move in receipt.moves:
-        if move.ref.startswith("orders/"):
+        if move.ref.startswith(refs.ORDERS):
             _tell_order(screen, receipt, move.ref.partition("/")[2])
             continue
         name = short if screen.err.isatty() else str  # whole for a program, and in the receipt
         screen.say(f"{move.ref}: {name(move.before) or 'nothing'} → {name(move.after) or 'nothing'}")
-        if not move.ref.startswith("published/"):
+        if not move.ref.startswith(refs.PUBLISHED):
             continue
         after, before = (v and published_folder(session, receipt.dataset, v) for v in (move.after, move.before))
         if after:

@@ -21,7 +21,7 @@ from kfm.config.schedule_settings import ScheduleConfig
 from kfm.config.setting_values import ID_PATTERN, Text
 from kfm.config.upstream_datasets import read_by
 from kfm.errors import BadInput
-from kfm.model import names
+from kfm.model import names, refs
 from kfm.model.records import Record
 from kfm.model.schedules import Schedule
 from kfm.parsing import documents, record_shape, yaml_scalars
@@ -153,18 +153,17 @@ def declared(resolved: Resolved) -> list[Schedule]:
 
 def _follow(resolved: Resolved, name: str, dataset: DatasetConfig, found: dict[str, Schedule]) -> None:
     """A dataset that reads others follows their versions, unless a schedule says when it is made."""
-    read = {(other, f"{said.zone}/{other}") for _, other, said in read_by(dataset) if not said.version}
+    read = {(other, refs.in_zone(said.zone, other)) for _, other, said in read_by(dataset) if not said.version}
     others = tuple(sorted({other for other, _ in read}))
     own = [each for each in found.values() if each.dataset == name]
     for each in own:
         if each.after and set(each.after) <= set(others):
-            refs = tuple(sorted(ref for other, ref in read if other in each.after))
-            found[each.id] = replace(each, reads=refs)
+            found[each.id] = replace(each, reads=tuple(sorted(ref for other, ref in read if other in each.after)))
     if read and not own:
         id = name if name not in found else f"{name}.reads"
         place = resolved.document.place(("datasets", name, "sources"))
-        refs = tuple(sorted(ref for _, ref in read))
-        found[id] = Schedule(id=id, dataset=name, cron="", after=others, reads=refs, implied=True, place=place)
+        reads = tuple(sorted(ref for _, ref in read))
+        found[id] = Schedule(id=id, dataset=name, cron="", after=others, reads=reads, implied=True, place=place)
 
 
 def _check_declared(

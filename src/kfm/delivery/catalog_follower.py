@@ -10,6 +10,7 @@ from kfm.delivery.catalog_content import Catalogued, Cataloguing, Changes, Docum
 from kfm.delivery.catalog_proofs import Proofs
 from kfm.delivery.followers import is_frozen
 from kfm.delivery.public_files import concerned
+from kfm.model import refs
 from kfm.model.canonical import canonical
 from kfm.model.outbox_messages import Letter
 from kfm.model.ports import Objects, State, Tx
@@ -75,7 +76,7 @@ class CatalogLetters:
         self._done = {}
 
     def of(self, dataset: str, proofs: Proofs | None = None) -> Cataloguing:
-        moves = list(self._state.refs.history(f"published/{dataset}"))
+        moves = list(self._state.refs.history(refs.published(dataset)))
         if is_frozen(self._state, dataset):  # what takes away is told; what came after it waits for the thaw
             moves = moves[: max((move.n for move in moves if not move.after), default=0)]
         return self.at(dataset, moves, proofs)
@@ -85,7 +86,7 @@ class CatalogLetters:
         now, known = self.of(dataset), _decode(self._state.outbox.note(CATALOG, dataset))
         if known is None or now.standing == known.standing or not is_frozen(self._state, dataset):
             return now
-        moves = list(self._state.refs.history(f"published/{dataset}"))
+        moves = list(self._state.refs.history(refs.published(dataset)))
         for end in range(len(moves), 0, -1):
             then = self.at(dataset, moves[:end])
             if then.standing == known.standing:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from kfm.clock import Clock, rfc3339
 from kfm.errors import Busy, Corrupt, Frozen, KfmError, Refused, Unavailable
+from kfm.model import refs
 from kfm.model.outbox_messages import DeadLetter, Letter, Stopped
 from kfm.model.ports import Lock, Log, Sink, State, Tx
 from kfm.model.public_run import PublicRun
@@ -243,8 +244,8 @@ class _Following:
 
 
 def is_frozen(state: State, dataset: str) -> bool:
-    return any(state.refs.at(ref) not in ("", "open") for ref in ("switch/global", f"switch/dataset/{dataset}"))
+    return any(refs.is_frozen(state.refs.at(ref)) for ref in refs.switches(dataset))
 
 
 def _withdraws(entry: LedgerEntry) -> bool:
-    return any(move.ref.startswith("published/") and not move.after for move in entry.moves)
+    return any(move.ref.startswith(refs.PUBLISHED) and not move.after for move in entry.moves)

@@ -10,6 +10,7 @@ import msgspec
 from kfm.delivery.catalog_content import Cataloguing
 from kfm.delivery.followers import is_frozen
 from kfm.delivery.public_files import concerned
+from kfm.model import refs
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
 from kfm.model.outbox_messages import Letter
@@ -80,7 +81,7 @@ class PageLetters:
         return found
 
     def _of(self, dataset: str) -> tuple[Paged, bytes | None]:
-        moves = list(self._state.refs.history(f"published/{dataset}"))
+        moves = list(self._state.refs.history(refs.published(dataset)))
         if is_frozen(self._state, dataset):  # what takes away is told; what came after it waits for the thaw
             moves = moves[: max((move.n for move in moves if not move.after), default=0)]
         found = Cataloguing(self._state, self._objects, PLACES, dataset, moves, self._retention(dataset))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from kfm.errors import Corrupt, Frozen, KfmError, Moved
-from kfm.model import manifests
+from kfm.model import manifests, refs
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest, output_key
 from kfm.model.ports import Log, Objects, Publisher, State, Tx
@@ -42,7 +42,7 @@ def deliver(
     """
     with state.transaction(durable=sync) as tx:
         newest = follow(state, tx)
-        due = [(dataset, list(state.refs.history(f"published/{dataset}"))) for dataset in state.outbox.due(PUBLIC)]
+        due = [(dataset, list(state.refs.history(refs.published(dataset)))) for dataset in state.outbox.due(PUBLIC)]
     problems: list[tuple[str, KfmError]] = []
     done: dict[str, Told] = {}
     try:
@@ -81,7 +81,7 @@ def follow(state: State, tx: Tx) -> int:
 
 def concerned(entry: LedgerEntry) -> set[str]:
     """Also by an operation that found all as it should be: it is to be so outside, too."""
-    found = {move.ref.partition("/")[2] for move in entry.moves if move.ref.startswith("published/")}
+    found = {refs.parse(move.ref).dataset for move in entry.moves if move.ref.startswith(refs.PUBLISHED)}
     if entry.op_type in ("promote", "rollback") and entry.outcome in ("noop", "unchanged"):
         found.add(entry.dataset)
     return found
@@ -207,8 +207,8 @@ class Telling:
         yield from body
 
     def _check(self) -> None:
-        for switch in ("switch/global", f"switch/dataset/{self._dataset}"):
-            if self._state.refs.at(switch) not in ("", "open"):
+        for switch in refs.switches(self._dataset):
+            if refs.is_frozen(self._state.refs.at(switch)):
                 raise Frozen(f"{self._dataset} is frozen", hint="what was committed is kept; a thaw publishes it")
         if self._waits():
             raise Frozen(f"{self._dataset} waits: masks and labels do not fit together", hint="`kfm doctor` tells more")
@@ -216,7 +216,7 @@ class Telling:
 
     def _check_last(self) -> None:
         """A slow process must not publish again what was withdrawn meanwhile, nor remove what is published again."""
-        for last in self._state.refs.history(f"published/{self._dataset}", reverse=True, limit=1):
+        for last in self._state.refs.history(refs.published(self._dataset), reverse=True, limit=1):
             if last.n != len(self._moves):
                 raise Moved(f"{last.ref} has moved on", hint="whoever moved it tells the outside")
 

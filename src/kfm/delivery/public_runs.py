@@ -9,7 +9,7 @@ from kfm.engine.protected.source_classification import address
 from kfm.errors import Corrupt
 from kfm.masking.masked_run import Known, may_be_named
 from kfm.masking.masked_run import public_run as told
-from kfm.model import manifests
+from kfm.model import manifests, refs
 from kfm.model.manifests import Change, Key
 from kfm.model.names import is_digest
 from kfm.model.ports import Objects, State
@@ -65,7 +65,7 @@ def _known(state: State, objects: Objects, receipt: Receipt) -> Known:
 
 def _versions(state: State, receipt: Receipt) -> tuple[DatasetVersion | None, DatasetVersion | None]:
     made = next((item.checksum for item in receipt.outputs if item.kind == "dataset"), "")
-    move = next((move for move in receipt.moves if move.ref.startswith(("processed/", "published/"))), None)
+    move = next((move for move in receipt.moves if move.ref.startswith(refs.VERSIONS)), None)
     after, before = (made or (move.after if move else "")), (move.before if move else made)
     if move is not None and not after:  # a withdrawal speaks of what it takes away
         after = before
@@ -83,13 +83,13 @@ def _is_preview(receipt: Receipt) -> bool:
 
 
 def _there(state: State, dataset: str) -> DatasetVersion | None:
-    at = state.refs.at(f"processed/{dataset}")
+    at = state.refs.at(refs.processed(dataset))
     return state.ledger.version(dataset, at) if at else None
 
 
 def _changes(objects: Objects, receipt: Receipt, made: str, known: Known) -> Iterator[Change]:
     """From what was there before, as far as that may be named; of a version under a key nobody can read the parts."""
-    move = next((move for move in receipt.moves if move.ref.startswith("processed/")), None)
+    move = next((move for move in receipt.moves if move.ref.startswith(refs.PROCESSED)), None)
     before = move.before if move is not None else made
     if known.version is not None and _is_preview(receipt):
         before = known.version.supersedes
@@ -107,7 +107,7 @@ def _restored(state: State, objects: Objects, entry: LedgerEntry, known: Known) 
     earlier = map(_stands, state.ledger.entries_of(dataset, before=entry.index))
     before = next((version for version in earlier if version), "")
     went_on = any(
-        move.ref.startswith("processed/") and (move.before, move.after) == (before, now) for move in entry.moves
+        move.ref.startswith(refs.PROCESSED) and (move.before, move.after) == (before, now) for move in entry.moves
     )
     if before in ("", now) or went_on:
         return
@@ -120,8 +120,8 @@ def _restored(state: State, objects: Objects, entry: LedgerEntry, known: Known) 
 
 def _stands(entry: LedgerEntry) -> str:
     """The version of its dataset that a run made current or public; empty: none."""
-    refs = (f"processed/{entry.dataset}", f"published/{entry.dataset}")
-    return next((move.after for move in reversed(entry.moves) if move.ref in refs and move.after), "")
+    names = (refs.processed(entry.dataset), refs.published(entry.dataset))
+    return next((move.after for move in reversed(entry.moves) if move.ref in names and move.after), "")
 
 
 def _homes(state: State, objects: Objects, dataset: str, version: str, keys: set[Key]) -> dict[Key, str]:

@@ -17,7 +17,7 @@ from kfm.engine.run_context import RunContext
 from kfm.engine.stage_results import Acquired, Duplicate, Fresh, Keys, Resume, Stopped, Tenure
 from kfm.engine.telemetry_stage import measure_superseded
 from kfm.errors import Broken, Conflict, Corrupt, Frozen, KfmError, Moved, PlanDrift
-from kfm.model import manifests
+from kfm.model import manifests, refs
 from kfm.model.keys import claim_key, input_hash, run_id, run_key_of, scopes
 from kfm.model.ports import INLINE_MAX, Objects, Tx
 from kfm.model.preview_records import params_of_work, preview_of, zone_ref
@@ -51,7 +51,7 @@ def look(context: RunContext, keys: Keys) -> tuple[Run | None, bool, bool]:
         is_other = (done is None or done.code_hash != updater.code_hash) and code_changed(
             state, updater, context.dataset, trigger.partition, keys.claim_key
         )
-        is_open = done is not None and all(state.refs.at(switch) in ("", "open") for switch in context.switches)
+        is_open = done is not None and not any(refs.is_frozen(state.refs.at(switch)) for switch in context.switches)
     return done, is_other, is_open
 
 
@@ -207,7 +207,7 @@ def scope_of(context: RunContext) -> str:
     narrow = context.updater.lease_by == "partition"
     scope = scopes(context.updater.id, context.dataset, context.trigger.partition if narrow else "")[0]
     preview = preview_of(context.trigger)
-    return f"preview/{preview}/{scope}" if preview else scope  # it is in nobody's way
+    return refs.preview(preview, scope) if preview else scope  # it is in nobody's way
 
 
 def rivals(context: RunContext) -> Iterator[Run]:

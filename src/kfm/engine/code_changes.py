@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kfm.engine.partition_base import last_of_claim
+from kfm.model import refs
 from kfm.model.ports import State
 from kfm.model.records import ErrorNote, Run
 from kfm.model.updater import Updater
@@ -16,7 +17,7 @@ def code_changed(state: State, updater: Updater, dataset: str, partition: str = 
         last = _last_of(state, dataset, partition, claim)
         made_by = last.code_hash if last is not None else ""
     else:
-        current = state.refs.at(f"processed/{dataset}") if updater.code_hash else ""
+        current = state.refs.at(refs.processed(dataset)) if updater.code_hash else ""
         version = state.ledger.version(dataset, current) if current else None
         last, made_by = None, version.code_hash if version is not None else ""
     if not updater.code_hash or made_by in ("", updater.code_hash):
@@ -31,7 +32,7 @@ def _last_of(state: State, dataset: str, partition: str, claim: str) -> Run | No
     done = state.runs.claimed(claim)
     if done is not None and done.status == "COMMITTED":
         return done
-    for move in state.refs.history(f"raw/{dataset}/{partition}/0", reverse=True, limit=1):
+    for move in state.refs.history(refs.raw(f"{dataset}/{partition}", 0), reverse=True, limit=1):
         return last_of_claim(state, move.run_id)
     return None
 

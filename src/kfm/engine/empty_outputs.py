@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kfm.engine.run_context import RunContext
 from kfm.errors import Held
+from kfm.model import refs
 from kfm.model.csv_format import holds_rows
 from kfm.model.manifests import find
 from kfm.model.ports import INLINE_MAX
@@ -14,7 +15,7 @@ from kfm.parsing.characters import printable
 def check_emptied(context: RunContext, step: Step) -> None:
     """For a step whose output holds no rows: the version there is now may hold none under its key either."""
     objects = context.ports.objects
-    current = context.ports.state.refs.at(f"processed/{context.dataset}")
+    current = context.ports.state.refs.at(refs.processed(context.dataset))
     before = find(objects, current, step.key) if current and step.key is not None else None
     if before is None:
         return

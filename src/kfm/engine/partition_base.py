@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import zip_longest
 
 from kfm.errors import Corrupt
+from kfm.model import refs
 from kfm.model.manifests import entries_of
 from kfm.model.ports import INLINE_MAX, Objects, State
 from kfm.model.records import DatasetVersion, Run, SourceRef
@@ -16,9 +17,9 @@ UNHELD, CLOSED = "unheld/", "closed/"
 def maker(state: State, objects: Objects, dataset: str, partition: str, source: int = 0) -> Run | None:
     """The run that made what the partition is now, as whoever brought the bytes of its source knows; if what that run
     made was taken back, the one before whose keys stand."""
-    current = state.refs.at(f"processed/{dataset}")
+    current = state.refs.at(refs.processed(dataset))
     latest: Run | None = None
-    for move in state.refs.history(f"raw/{dataset}/{partition}/{source}", reverse=True, limit=MOVES):
+    for move in state.refs.history(refs.raw(f"{dataset}/{partition}", source), reverse=True, limit=MOVES):
         run = last_of_claim(state, move.run_id)
         if run is None:
             continue
@@ -50,7 +51,7 @@ def is_same(objects: Objects, one: str, other: str, partition: str) -> bool:
 def holds_still(state: State, objects: Objects, run: Run) -> bool:
     """Other partitions may have moved the ref since: is what this run made in the version as it was? Not so if it
     was held against contracts and is marked as if it were not."""
-    current, partition = state.refs.at(f"processed/{run.dataset}"), run.trigger.partition
+    current, partition = state.refs.at(refs.processed(run.dataset)), run.trigger.partition
     if not current or not is_same(objects, current, run.version_digest, partition):
         return False
     version = state.ledger.version(run.dataset, current)

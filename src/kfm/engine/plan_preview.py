@@ -11,6 +11,7 @@ from kfm.engine.plan import make
 from kfm.engine.quarantine import quarantine
 from kfm.engine.run_context import Ports, RunContext
 from kfm.errors import PlanImpure
+from kfm.model import refs
 from kfm.model.keys import input_hash
 from kfm.model.records import ErrorNote, SourceRef, Step, Trigger
 from kfm.model.updater import Updater
@@ -90,6 +91,6 @@ def _earlier(context: RunContext, claim_key: str) -> tuple[str, str]:
     locked = state.journal.locked_plan(claim_key)
     if locked is not None:
         return "locked", locked
-    current = state.refs.at(f"processed/{context.dataset}")
+    current = state.refs.at(refs.processed(context.dataset))
     version = state.ledger.version(context.dataset, current) if current else None
     return ("last", version.plan_hash) if version is not None else ("nothing", "")

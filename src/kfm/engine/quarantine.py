@@ -16,6 +16,7 @@ from kfm.engine.partition_base import maker
 from kfm.engine.run_context import RunContext
 from kfm.engine.stage_results import Acquired, Inspected
 from kfm.errors import Denied, Held, Refused
+from kfm.model import refs
 from kfm.model.canonical import canonical
 from kfm.model.operation_target import REF
 from kfm.model.ports import Objects
@@ -80,7 +81,7 @@ def rows_before(context: RunContext, ref: SourceRef, i: int) -> int:
     state, partition = context.ports.state, context.trigger.partition
     run = maker(state, context.ports.objects, context.dataset, partition, i) if partition else None
     if not partition:
-        current = state.refs.at(f"processed/{context.dataset}")
+        current = state.refs.at(refs.processed(context.dataset))
         version = state.ledger.version(context.dataset, current) if current else None
         run = state.runs.get(version.validated_by or version.run_id) if version is not None else None
     for before in run.inputs if run is not None else ():

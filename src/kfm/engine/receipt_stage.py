@@ -13,6 +13,7 @@ from kfm.engine.run_context import Ports, RunContext, correlated, is_public
 from kfm.engine.stage_results import NOTHING_MADE, Acquired, Assembled, Duplicate, Reached, Stopped
 from kfm.engine.telemetry_stage import measure, measure_merged
 from kfm.errors import Cancelled, Denied, Held, KfmError, Sovereignty
+from kfm.model import refs
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
 from kfm.model.keys import run_id as make_run_id
@@ -39,7 +40,7 @@ _TOLD = frozenset(("processed", "published", "switch", "orders", "keys", "rules"
 
 
 def outcome_of(made: Assembled) -> str:
-    moved = any(move.ref.partition("/")[0] in _TOLD for move in made.moves)
+    moved = any(refs.parse(move.ref).zone in _TOLD for move in made.moves)
     return "done" if moved else "unchanged"
 
 
@@ -253,12 +254,12 @@ def input_items(updater: Updater, dataset: str, inputs: list[SourceRef]) -> list
 
 def _item(source: SourceRef) -> Item:
     ref = source.uri.removeprefix(REF) if source.uri.startswith(REF) else ""
-    zone = ref.partition("/")[0] or "raw"
+    zone = refs.parse(ref).zone or "raw"
     return Item(kind="ref" if ref else "uri", id=source.uri, checksum=source.content_hash, zone=zone)
 
 
 def zones_out(moves: list[RefMove]) -> list[str]:
-    return list(dict.fromkeys(move.ref.partition("/")[0] for move in moves))
+    return list(dict.fromkeys(refs.parse(move.ref).zone for move in moves))
 
 
 def zones_in(context: RunContext, inputs: list[SourceRef]) -> list[str]:
@@ -270,7 +271,7 @@ def output_items(context: RunContext, made: Assembled) -> list[Item]:
     if made.version is not None:
         checksum = made.version.digest
         return [Item(kind="dataset", id=dataset_uri(context.dataset), checksum=checksum, zone="processed")]
-    return [Item(kind="ref", id=move.ref, checksum=move.after, zone=move.ref.partition("/")[0]) for move in made.moves]
+    return [Item(kind="ref", id=move.ref, checksum=move.after, zone=refs.parse(move.ref).zone) for move in made.moves]
 
 
 def receipt_of(

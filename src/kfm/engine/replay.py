@@ -9,6 +9,7 @@ import msgspec
 from kfm.engine.run import run as walk_through
 from kfm.engine.run_context import Ports
 from kfm.errors import Refused
+from kfm.model import refs
 from kfm.model.operation_target import REF
 from kfm.model.ports import Objects, State, Tables
 from kfm.model.preview_records import preview_of
@@ -73,11 +74,11 @@ class RecordedSource:
 def rewind(tables: Tables, state: State, run: Run, ts: str) -> None:
     """The scratch state as the run found it: refs that it read and moved are where they were, nobody else is at work,
     and no switch is set, as nothing that is done here is an effect. Only ever over a view that keeps writes apart."""
-    before = f"processed/{run.dataset}"
+    before = refs.processed(run.dataset)
     moved = {move.ref: move.before for move in run.moves}
     wanted = {ref.uri.removeprefix(REF): ref.content_hash for ref in run.inputs if ref.uri.startswith(REF)}
     wanted |= {before: went_out_from(state, run) if preview_of(run.trigger) else moved.get(before, run.version_digest)}
-    wanted |= {switch: "open" for switch, _ in state.refs.all("switch/")}
+    wanted |= {switch: "open" for switch, _ in state.refs.all(refs.SWITCH)}
     with state.transaction(durable=False) as tx:
         for ref, at in wanted.items():
             now = state.refs.at(ref)

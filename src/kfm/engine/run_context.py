@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from kfm.clock import Clock, rfc3339
 from kfm.engine.stage_results import Reached, Wanted, Warrant
 from kfm.errors import Conflict
+from kfm.model import refs
 from kfm.model.keys import correlation_id
 from kfm.model.ports import Log, Objects, Source, State, Tx
 from kfm.model.preview_records import zone_ref
@@ -212,11 +213,11 @@ class RunContext(Struct):
         """Those that can stop this run."""
         if heeds_no_switch(self.updater, self.trigger):
             return ()
-        return "switch/global", f"switch/dataset/{self.dataset}"
+        return refs.switches(self.dataset)
 
     def switches_of(self, run_id: str) -> tuple[str, ...]:
         """And the one by which somebody ends this very run."""
-        return (*self.switches, f"switch/run/{run_id}")
+        return (*self.switches, refs.switch("run", run_id))
 
     def __post_init__(self) -> None:
         self.trigger = correlated(self.trigger)

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from kfm.engine.run_journal import Journal, SettledPlan
 from kfm.engine.step_results import Done, Results
+from kfm.model import refs
 from kfm.model.records import (
     Checkpoint,
     DataContract,
@@ -35,7 +36,7 @@ class Wanted(Struct, frozen=True):
 
     @property
     def ref(self) -> str:
-        return f"{self.zone}/{self.dataset}"
+        return refs.in_zone(self.zone, self.dataset)
 
 
 class Acquired(Struct, frozen=True):

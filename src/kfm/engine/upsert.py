@@ -16,6 +16,7 @@ from kfm.engine.run_context import RunContext
 from kfm.engine.stage_results import Assembled, Executed, Planned, Warrant
 from kfm.engine.zone_gates import admit_to_processed, admit_to_published, is_yes, still_holds, still_labelled
 from kfm.errors import Denied, Moved
+from kfm.model import refs
 from kfm.model.ports import Tx
 from kfm.model.preview_records import preview_of, zone_ref
 from kfm.model.records import DatasetVersion, RefMove, Run, Standing
@@ -46,7 +47,7 @@ def assemble(context: RunContext, planned: Planned, executed: Executed) -> Assem
         check_made(context, planned, executed)
     context.ports.progress("commit", 0, 0)
     partition = context.trigger.partition
-    before = context.ports.state.refs.at(f"processed/{context.dataset}")
+    before = context.ports.state.refs.at(refs.processed(context.dataset))
     sealed = plan.complete and bool(inputs) and all(source.complete for source in inputs)
     kept = carried_from(context, before)
     made, rows, tally = write_manifest(context, planned, executed.results, kept, sealed)
@@ -196,4 +197,4 @@ def upsert(context: RunContext, run: Run, made: Assembled, tx: Tx) -> None:
 
 
 def is_publishing(move: RefMove) -> bool:
-    return move.ref.startswith("published/") and bool(move.after)
+    return move.ref.startswith(refs.PUBLISHED) and bool(move.after)

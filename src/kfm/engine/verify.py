@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kfm.errors import Corrupt, Denied
-from kfm.model import manifests
+from kfm.model import manifests, refs
 from kfm.model.keys import GENESIS, digest
 from kfm.model.names import is_digest
 from kfm.model.ports import Objects, State
@@ -32,12 +32,12 @@ def verify(state: State, objects: Objects, readable: Objects | None = None) -> R
     for name, target in state.refs.all():
         if is_digest(target):
             _object(objects, target, seen)
-            if name.startswith(("processed/", "published/")) or is_made(name):
+            if name.startswith(refs.VERSIONS) or is_made(name):
                 version(target)
     for entry in state.refs.histories():  # also where no ref leads any more: it can be rolled back to
         if is_digest(entry.after):
             _object(objects, entry.after, seen)
-            if entry.ref.startswith(("processed/", "published/")):
+            if entry.ref.startswith(refs.VERSIONS):
                 version(entry.after)
     return Report(entries=entries, objects=len(seen), closed=len(closed))
 

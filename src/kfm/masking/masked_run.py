@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from kfm.model import refs
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
 from kfm.model.labels import joined
@@ -105,7 +106,7 @@ def public_run(
     stood, each with its version. Neither is read where keys are protected."""
     standing = standing_of(entry, receipt, known)
     public = standing.level == "public"
-    moves = tuple(move for move in receipt.moves if move.ref.startswith(("processed/", "published/")))
+    moves = tuple(move for move in receipt.moves if move.ref.startswith(refs.VERSIONS))
     moved = moves[0] if moves else None
     made = next((item.checksum for item in receipt.outputs if item.kind == "dataset"), "")
     named = standing.publishable() and may_be_named(known.version)
@@ -189,7 +190,7 @@ def _input(receipt: Receipt, at: int, standing: Standing, known: Known) -> Publi
     source = _source(item, at, known)
     own = source.standing if source is not None else None
     level: Level = own.level if own is not None else "public" if standing.level == "public" else standing.level
-    if item.kind == "dataset" or item.id.startswith((REF + "processed/", REF + "published/", REF + "switch/")):
+    if item.kind == "dataset" or item.id.startswith((REF + refs.PROCESSED, REF + refs.PUBLISHED, REF + refs.SWITCH)):
         # A name out of the configuration. Its digest is that of the version, which is sealed where it must be.
         return PublicInput(kind=item.kind, id=item.id, checksum=item.checksum, level=level)
     sealed = item.checksum in known.sealed or bool(source is not None and source.sealed_with)
@@ -247,7 +248,7 @@ def _labels(standing: Standing) -> PublicLabels:
 def _metadata(moved: RefMove | None, public: bool, known: Known) -> dict[str, object]:
     """As declared. What is written of data that is not plainly public is told once the gate has read it, too."""
     record = known.version or known.run
-    published = moved is not None and moved.ref.startswith("published/")
+    published = moved is not None and moved.ref.startswith(refs.PUBLISHED)
     return (
         dict(record.metadata) if record is not None and (public or (published and may_be_named(known.version))) else {}
     )

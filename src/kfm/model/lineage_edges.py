@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from kfm.model import refs
 from kfm.model.operation_target import REF
 from kfm.model.records import Item, Receipt, RefMove
 
@@ -28,7 +29,7 @@ def used(inputs: Iterable[Item], moves: Sequence[RefMove], *, made: bool) -> lis
     An operation does not use the version its ref pointed to before: the new version is not made of it. A run that moved
     neither a processed nor a published ref has no edges.
     """
-    if not made and not any(move.ref.startswith(("processed/", "published/")) for move in moves):
+    if not made and not any(move.ref.startswith(refs.VERSIONS) for move in moves):
         return []
     own = set() if made else {REF + move.ref for move in moves}
     return list(dict.fromkeys((item.id, item.checksum) for item in inputs if item.id not in own))

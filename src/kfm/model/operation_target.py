@@ -9,7 +9,6 @@ from typing import NamedTuple
 from kfm.model.records import SourceRef
 
 REF = "kfm://ref/"
-LABELS = "rules/labels"  # the ref that points to the signed label file
 TARGET = "kfm://target/"
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import re
 
+from kfm.model import refs
 from kfm.model.records import Record, Trigger
 from kfm.parsing.lazy_regex import pattern
 
-PREVIEW = "preview/"
 _PLAIN = pattern(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,58}[A-Za-z0-9_-])?\Z")
 _MARKED = pattern(r".*-[0-9a-f]{12}\Z")
 
@@ -72,7 +72,7 @@ def preview_of(trigger: Trigger) -> str:
 
 def zone_ref(zone: str, name: str, trigger: Trigger) -> str:
     preview = preview_of(trigger)
-    return f"{PREVIEW}{preview}/{zone}/{name}" if preview else f"{zone}/{name}"
+    return refs.preview(preview, refs.in_zone(zone, name)) if preview else refs.in_zone(zone, name)
 
 
 def params_of_work(trigger: Trigger) -> dict[str, str]:
@@ -82,9 +82,10 @@ def params_of_work(trigger: Trigger) -> dict[str, str]:
 
 
 def record_ref(preview: str) -> str:
-    return f"{PREVIEW}{preview}/record"
+    return refs.preview(preview, "record")
 
 
 def is_made(ref: str) -> bool:
     """Return whether this ref points to a version that a preview built."""
-    return ref.startswith(PREVIEW) and ref.split("/")[2:3] == ["processed"]
+    inner = refs.parse(ref).previewed
+    return inner is not None and inner.zone == "processed"

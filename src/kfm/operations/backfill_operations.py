@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from kfm.errors import Refused
+from kfm.model import refs
 from kfm.model.names import check_id, is_digest
 from kfm.model.operation_target import Aim
 from kfm.model.records import Trigger
 from kfm.model.updater import Sources
 from kfm.operations.ref_moves import NOTHING, MoveUpdater
-
-REF = "backfill/"  # and its name
 
 
 class Backfilling(MoveUpdater):
@@ -24,7 +23,7 @@ class Backfilling(MoveUpdater):
         target = trigger.params.get("to", "")
         if target != NOTHING and not is_digest(target):
             raise Refused("no plan is named", hint="use `kfm backfill start`")
-        ref = sources.ref(REF + check_id(trigger.params.get("backfill", ""), "backfill"))
+        ref = sources.ref(refs.backfill(check_id(trigger.params.get("backfill", ""), "backfill")))
         return Aim(ref, "" if target == NOTHING else target)
 
 

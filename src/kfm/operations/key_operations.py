@@ -7,14 +7,12 @@ decided by the authority that the walk asks before its commit, never here.
 from __future__ import annotations
 
 from kfm.errors import Refused
+from kfm.model import refs
 from kfm.model.names import is_digest
 from kfm.model.operation_target import Aim
 from kfm.model.records import Trigger
 from kfm.model.updater import Sources
 from kfm.operations.ref_moves import MoveUpdater
-
-LIST = "keys/list"
-ORDERS = "orders/"
 
 
 class Signed(MoveUpdater):
@@ -22,7 +20,8 @@ class Signed(MoveUpdater):
 
     def aim(self, trigger: Trigger, sources: Sources) -> Aim:
         ref, target = trigger.params.get("ref", ""), trigger.params.get("to", "")
-        if not is_digest(target) or not (ref == LIST or ref.startswith(ORDERS)) or (ref == LIST) != (self.op == "keys"):
+        right = ref == refs.KEY_LIST if self.op == "keys" else ref.startswith(refs.ORDERS)
+        if not right or not is_digest(target):
             raise Refused("nothing that was signed is named", hint="use `kfm keys` and `kfm review`")
         return Aim(sources.ref(ref), target)
 

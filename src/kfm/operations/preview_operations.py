@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from kfm.errors import Moved, Refused
+from kfm.model import refs
 from kfm.model.names import check_partition, dataset_id, is_digest
 from kfm.model.operation_target import TARGET, Aim, aiming
-from kfm.model.preview_records import PREVIEW, record_ref
+from kfm.model.preview_records import record_ref
 from kfm.model.records import RefMove, SourceRef, Step, Trigger
 from kfm.model.updater import Plan, Sources
 from kfm.operations.ref_moves import MoveUpdater
@@ -61,9 +62,9 @@ class Adopt(_Together):
 
     def aims(self, trigger: Trigger, sources: Sources) -> Iterable[Aim]:
         name, said = dataset_id(trigger.dataset), trigger.params
-        zone = PREVIEW + check_partition(said.get("branch", ""))
+        branch = check_partition(said.get("branch", ""))
         version, base = said.get("version", ""), said.get("base", "")
-        made, processed = sources.ref(f"{zone}/processed/{name}"), sources.ref(f"processed/{name}")
+        made, processed = sources.ref(refs.preview(branch, refs.processed(name))), sources.ref(refs.processed(name))
         if processed.content_hash == version and not made.content_hash:
             return [Aim(processed, version)]  # done before
         if made.content_hash != version or not is_digest(version):
@@ -79,11 +80,11 @@ class Adopt(_Together):
             )
         found = [Aim(processed, version), Aim(made, "")]
         for number in range(int(said.get("inputs", "0"))):
-            raw = sources.ref(f"{zone}/raw/{name}/{number}")
+            raw = sources.ref(refs.preview(branch, refs.raw(name, number)))
             if raw.content_hash:
-                found += [Aim(sources.ref(f"raw/{name}/{number}"), raw.content_hash), Aim(raw, "")]
-        held = sources.ref(f"{zone}/quarantine/{name}")
-        kept = sources.ref(f"quarantine/{name}")
+                found += [Aim(sources.ref(refs.raw(name, number)), raw.content_hash), Aim(raw, "")]
+        held = sources.ref(refs.preview(branch, refs.quarantine(name)))
+        kept = sources.ref(refs.quarantine(name))
         if held.content_hash != kept.content_hash:
             found.append(Aim(kept, held.content_hash))
         return [*found, Aim(held, "")] if held.content_hash else found
@@ -97,11 +98,11 @@ class Sweep(_Together):
     job_type = "operation.sweep"
 
     def aims(self, trigger: Trigger, sources: Sources) -> Iterable[Aim]:
-        zone = PREVIEW + check_partition(trigger.params.get("branch", ""))
+        branch = check_partition(trigger.params.get("branch", ""))
         names = trigger.params.get("refs", "").split()
         if not names:
             raise Refused("nothing is named that could be swept", hint="use `kfm preview sweep`")
-        return [Aim(sources.ref(f"{zone}/{name}"), "") for name in names]
+        return [Aim(sources.ref(refs.preview(branch, name)), "") for name in names]
 
 
 PREVIEWED: dict[str, type[MoveUpdater]] = {kind.op: kind for kind in (Propose, Adopt, Sweep)}

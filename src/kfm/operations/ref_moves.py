@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from kfm.errors import BadInput, Moved, Refused
+from kfm.model import refs
 from kfm.model.names import check_id, dataset_id, is_digest
 from kfm.model.operation_target import Aim, aim_of, aiming
 from kfm.model.records import RefEntry, RefMove, SourceRef, Step, Trigger
@@ -61,11 +62,11 @@ class Promote(MoveUpdater):
 
     def aim(self, trigger: Trigger, sources: Sources) -> Aim:
         name = dataset_id(trigger.dataset)
-        target = trigger.params.get("to") or sources.ref(f"processed/{name}").content_hash
+        target = trigger.params.get("to") or sources.ref(refs.processed(name)).content_hash
         if not target:
             raise Refused(f"{name} has no processed version to promote", hint=f"run it first: `kfm run {name}`")
         _check_digest(target)
-        return Aim(sources.ref(f"published/{name}"), target)
+        return Aim(sources.ref(refs.published(name)), target)
 
 
 class Rollback(MoveUpdater):
@@ -82,8 +83,8 @@ class Rollback(MoveUpdater):
 
     def aim(self, trigger: Trigger, sources: Sources) -> Aim:
         name = dataset_id(trigger.dataset)
-        ref = trigger.params.get("ref") or f"published/{name}"
-        if ref not in (f"published/{name}", f"processed/{name}"):
+        ref = trigger.params.get("ref") or refs.published(name)
+        if ref not in (refs.published(name), refs.processed(name)):
             raise Refused(f"{ref} is not a ref of {name} that can be rolled back")
         entries = sources.history(ref)
         if not entries:
@@ -100,7 +101,7 @@ class Rollback(MoveUpdater):
                 + f"to withdraw it altogether: `kfm rollback {name} --to nothing`",
             )
         if target == NOTHING:
-            if not ref.startswith("published/"):
+            if not ref.startswith(refs.PUBLISHED):
                 raise Refused(f"{ref} is not published, so it cannot be withdrawn")
             return Aim(sources.ref(ref), "")
         _check_digest(target)
@@ -112,7 +113,7 @@ class Rollback(MoveUpdater):
 def _rolled_back_already(name: str, entries: Sequence[RefEntry]) -> Refused:
     """The hint is what to type: forward again by name, or further back if there is anything."""
     last = entries[-1]
-    ref = "" if last.ref.startswith("published/") else f" --ref {last.ref}"
+    ref = "" if last.ref.startswith(refs.PUBLISHED) else f" --ref {last.ref}"
     what = "to go forward again" if last.before else "to withdraw it again"
     return Refused(
         f"{last.ref} was rolled back already, from {last.before or 'nothing'} to {last.after or 'nothing'}",
@@ -133,9 +134,9 @@ class Freeze(MoveUpdater):
         name = trigger.params.get("scope") or trigger.dataset
         kind, slash, rest = name.partition("/")
         if slash and kind in ("schedule", "run", "backfill"):
-            switch = f"switch/{kind}/{check_id(rest, kind)}"
+            switch = refs.switch(kind, check_id(rest, kind))
         else:
-            switch = "switch/global" if name == "global" else f"switch/dataset/{dataset_id(name)}"
+            switch = refs.switch("global") if name == "global" else refs.switch("dataset", dataset_id(name))
         return Aim(sources.ref(switch), self.target)
 
 

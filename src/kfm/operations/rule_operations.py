@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from kfm.errors import Refused
+from kfm.model import refs
 from kfm.model.names import is_digest
-from kfm.model.operation_target import LABELS, Aim
+from kfm.model.operation_target import Aim
 from kfm.model.records import Trigger
 from kfm.model.updater import Sources
 from kfm.operations.ref_moves import MoveUpdater
-
-MASKS = "rules/mask/"  # and the dataset and the source
-POLICY = "rules/policy"
 
 
 class Ruling(MoveUpdater):
@@ -32,7 +30,7 @@ class Labelling(Ruling):
     id = "kfm-labels"
     op = "labels"
     job_type = "operation.labels"
-    ref = LABELS
+    ref = refs.LABELS
 
 
 class Masking(Ruling):
@@ -41,7 +39,7 @@ class Masking(Ruling):
     id = "kfm-mask"
     op = "mask"
     job_type = "operation.mask"
-    ref = MASKS
+    ref = refs.MASKS
 
 
 class Deploying(Ruling):
@@ -50,7 +48,7 @@ class Deploying(Ruling):
     id = "kfm-policy"
     op = "policy"
     job_type = "operation.policy"
-    ref = POLICY
+    ref = refs.POLICY
 
 
 RULED: dict[str, type[MoveUpdater]] = {kind.op: kind for kind in (Labelling, Masking, Deploying)}

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from kfm.errors import KfmError
-from kfm.model import records
+from kfm.model import records, refs
 from kfm.model.names import is_digest
 from kfm.model.ports import Objects, State
 from kfm.model.records import DatasetVersion, Receipt, RefMove
@@ -55,7 +55,7 @@ def promotion_gate(
     of what is about to be published; otherwise only whether it is there.
     """
     point = decider or embedded()
-    dataset = move.ref.partition("/")[2]
+    dataset = refs.parse(move.ref).dataset
     try:
         version = state.ledger.version(dataset, move.after)
         receipt = state.ledger.receipt(version.run_id) if version is not None else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from kfm.model import refs
 from kfm.model.records import RefEntry
 
 ALL = -1  # keep all superseded versions
@@ -34,7 +35,7 @@ def live_versions(moves: Iterable[RefEntry], keep: int = ALL) -> list[str]:
 def pointer_of(move: RefEntry) -> dict[str, Any]:
     """Return the content of `current.json` after a move. `seq` counts the moves, so that a sink ignores older ones."""
     return {
-        "dataset": move.ref.partition("/")[2],
+        "dataset": refs.parse(move.ref).dataset,
         "version": move.after,
         "before": move.before,
         "run_id": move.run_id,

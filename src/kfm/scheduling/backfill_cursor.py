@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kfm.errors import Conflict, Corrupt
+from kfm.model import refs
 from kfm.model.backfill_plan import (
     BAD,
     CANCELLED,
@@ -86,7 +87,7 @@ def result_of(receipt: Receipt) -> str | None:
 
 
 def is_new(receipt: Receipt) -> bool:
-    ref = f"processed/{receipt.dataset}"
+    ref = refs.processed(receipt.dataset)
     return any(move.ref == ref and move.after != move.before for move in receipt.moves)
 
 
@@ -103,8 +104,8 @@ class BackfillProgress:
         self._state = state
         self.digest = digest
         self.plan = read_plan(objects, digest)
-        self.ref = f"backfill/{self.plan.backfill}"
-        self.switch = f"switch/{self.ref}"
+        self.ref = refs.backfill(self.plan.backfill)
+        self.switch = refs.switch("backfill", self.plan.backfill)
         self.lines = lru_cache(maxsize=4)(lambda n: objects.read(self.plan.chunks[n]).decode().splitlines())
 
     # -- reading

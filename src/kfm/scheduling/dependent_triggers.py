@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from kfm.clock import parse_instant
+from kfm.model import refs
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest, scopes
 from kfm.model.operation_target import REF
@@ -44,7 +45,7 @@ def only_backfills_moved(state: State, last: Tick | None, refs: Iterable[str]) -
 
 
 def _moved(state: State, ref: str, read: int) -> bool:
-    for entry in state.ledger.entries_of(ref.partition("/")[2]):
+    for entry in state.ledger.entries_of(refs.parse(ref).dataset):
         if entry.index <= read:
             return False
         moved = any(move.ref == ref and move.after != move.before for move in entry.moves)
@@ -55,7 +56,7 @@ def _moved(state: State, ref: str, read: int) -> bool:
 
 def made_of(state: State, dataset: str) -> dict[str, str]:
     """Return the upstream versions of the current version by ref; {} if it was built by partitions."""
-    current = state.refs.at(f"processed/{dataset}")
+    current = state.refs.at(refs.processed(dataset))
     version = state.ledger.version(dataset, current) if current else None
     run = state.runs.get(version.validated_by or version.run_id) if version is not None else None
     if run is None or run.trigger.partition:
@@ -98,12 +99,12 @@ class DependencyGraph:
         """Say whether work is pending upstream, so that the set of versions would change again soon. Frozen and paused
         datasets, and work that waits for too long, do not count.
         """
-        if state.refs.at("switch/global") not in ("", "open"):
+        if refs.is_frozen(state.refs.at(refs.switch("global"))):
             return False
         return any(self._comes(state, name, now_ms) for name in self.above(dataset))
 
     def _comes(self, state: State, name: str, now_ms: int) -> bool:
-        if state.refs.at(f"switch/dataset/{name}") not in ("", "open"):
+        if refs.is_frozen(state.refs.at(refs.switch("dataset", name))):
             return False
         for trigger in state.inbox.waiting(name):
             since = parse_instant(trigger.received_at, "a trigger") if trigger.received_at else 0
@@ -122,4 +123,4 @@ def is_paused(state: State, schedule: Schedule) -> bool:
     """Say whether a schedule is paused by its declaration or by its freeze flag. A flag with any value but `open`
     pauses it.
     """
-    return schedule.paused or state.refs.at(f"switch/schedule/{schedule.id}") not in ("", "open")
+    return schedule.paused or refs.is_frozen(state.refs.at(refs.switch("schedule", schedule.id)))

@@ -13,6 +13,7 @@ from typing import Protocol
 import msgspec
 
 from kfm.errors import KfmError, Refused
+from kfm.model import refs
 from kfm.model.ports import State, Tx
 from kfm.model.records import Checkpoint, Fetched, FetchRequest, Trigger
 
@@ -155,7 +156,7 @@ def note(
 
 
 def _has(state: State, dataset: str, content_hash: str) -> bool:
-    return any(digest == content_hash for _, digest in state.refs.all(f"raw/{dataset}/"))
+    return any(digest == content_hash for _, digest in state.refs.all(f"{refs.RAW}{dataset}/"))
 
 
 def _mark(dataset: str, uri: str, of: Checkpoint) -> Checkpoint:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from kfm.clock import rfc3339
 from kfm.errors import KfmError, Refused
+from kfm.model import refs
 from kfm.model.ports import State, Tx
 from kfm.model.records import Receipt, Trigger, TriggerKind
 from kfm.model.schedules import ASKING, Schedule, Tick, Why
@@ -228,7 +229,7 @@ def is_newer(state: State, dataset: str, read: int) -> bool:
     for entry in state.ledger.entries_of(dataset):
         if entry.index <= read:
             return False
-        moved = any(move.ref == f"processed/{dataset}" and move.after != move.before for move in entry.moves)
+        moved = any(move.ref == refs.processed(dataset) and move.after != move.before for move in entry.moves)
         if moved and not is_of_backfill(state, entry):
             return True
     return False

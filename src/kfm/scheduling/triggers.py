@@ -7,9 +7,10 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from kfm.clock import Clock, rfc3339
+from kfm.model import refs
 from kfm.model.names import check_id, dataset_id
 from kfm.model.ports import State, Tx
-from kfm.model.preview_records import PREVIEW, preview_of
+from kfm.model.preview_records import preview_of
 from kfm.model.records import KEEP_MS, Delivery, EndedTrigger, LedgerEntry, Trigger, TriggerKind
 from kfm.model.updater import Updater
 
@@ -68,7 +69,7 @@ def operation_trigger(
 
 def is_of_preview(state: State, entry: LedgerEntry) -> bool:
     """Say whether a ledger entry is a run of a branch preview, which says nothing about the installation."""
-    if any(move.ref.startswith(PREVIEW) for move in entry.moves):
+    if any(move.ref.startswith(refs.PREVIEW) for move in entry.moves):
         return True
     run = state.runs.get(entry.run_id)
     return run is not None and bool(preview_of(run.trigger))

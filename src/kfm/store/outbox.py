@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from kfm.model import refs
 from kfm.model.outbox_messages import DeadLetter, Stopped
 from kfm.model.records import Told
 from kfm.store.codec import Noun, exact
@@ -57,7 +58,7 @@ class OutboxTx(Outbox):
         known = self.told(sink, dataset)
         if known is None or known.moves < told.moves or (known.moves == told.moves and known != told):
             self._tables.put("outbox", f"told/{sink}/{dataset}", exact(told))
-        last = next(self._state.refs.history(f"published/{dataset}", reverse=True, limit=1), None)
+        last = next(self._state.refs.history(refs.published(dataset), reverse=True, limit=1), None)
         if last is None or last.n <= told.moves:
             self._tables.delete("outbox", f"due/{sink}/{dataset}")
 

@@ -13,6 +13,7 @@ from typing import Literal
 from weakref import WeakKeyDictionary
 
 from kfm.errors import Cancelled, Frozen
+from kfm.model import refs
 from kfm.model.ports import Notary, Tables
 from kfm.model.records import Lease
 from kfm.store.change_request_table import Orders, OrdersTx
@@ -85,12 +86,12 @@ class StoredState:
     def _check_open(self, switches: Sequence[str]) -> None:
         for switch in switches:
             value = self.refs.at(switch)
-            if value not in ("", "open"):  # whatever is not plainly open is frozen
-                if switch.startswith("switch/run/"):
+            if refs.is_frozen(value):  # whatever is not plainly open is frozen
+                if switch.startswith(refs.RUN_SWITCH):
                     said = next(iter(self.refs.history(switch, reverse=True, limit=1)), None)
                     raise Cancelled(f"the run was cancelled by {said.actor if said else 'somebody'}")
-                name = switch.removeprefix("switch/").removeprefix("dataset/")
-                thaw = "kfm thaw" if switch == "switch/global" else f"kfm thaw {name}"
+                name = switch.removeprefix(refs.SWITCH).removeprefix("dataset/")
+                thaw = "kfm thaw" if switch == refs.switch("global") else f"kfm thaw {name}"
                 raise Frozen(f"{name} is frozen", hint=f"see `kfm refs history {switch}`; `{thaw}` opens it")
 
     def _check_fence(self, lease: Lease) -> None:

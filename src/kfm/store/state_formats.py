@@ -12,6 +12,7 @@ from collections.abc import Callable
 import msgspec
 
 from kfm.errors import Refused
+from kfm.model import refs
 from kfm.model.lineage_edges import made_by
 from kfm.model.ports import Tables
 from kfm.model.records import Receipt
@@ -29,8 +30,8 @@ def _follow_the_ledger(tables: Tables) -> None:
         tables.delete("outbox", key)
     told: dict[str, int] = {}
     owed: set[str] = set()
-    for key, body in tables.scan("history", "published/"):
-        name, _, n = key.removeprefix("published/").rpartition("@")
+    for key, body in tables.scan("history", refs.PUBLISHED):
+        name, _, n = key.removeprefix(refs.PUBLISHED).rpartition("@")
         if name in waiting and msgspec.json.decode(body)["run_id"] == waiting[name]:
             owed.add(name)
         if name not in owed:

@@ -12,6 +12,7 @@ from kfm.app.core.session import Mode, Session
 from kfm.app.runs.run_control import run_trigger
 from kfm.app.runs.settlement import settle_session
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.model import refs
 from kfm.model.manifests import entries
 from kfm.model.records import Receipt
 from kfm.model.updater import Updater, check_updater
@@ -67,6 +68,6 @@ class Room:
         return receipt
 
     def made(self, session: Session, receipt: Receipt) -> Made:
-        version = session.state.refs.at(f"processed/{self.dataset}")
+        version = session.state.refs.at(refs.processed(self.dataset))
         found = {"/".join(entry.key): entry.digest for entry in entries(session.objects, version)} if version else {}
         return Made(version, receipt.plan_hash, receipt.outcome, receipt.input_hash, found)

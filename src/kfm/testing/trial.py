@@ -15,6 +15,7 @@ from kfm.app.runs.queries import replan
 from kfm.app.runs.run_control import resume_runs
 from kfm.app.runs.settlement import settle_session
 from kfm.errors import BadInput, KfmError
+from kfm.model import refs
 from kfm.model.manifests import entries
 from kfm.model.names import dataset_id
 from kfm.model.records import Receipt
@@ -138,7 +139,7 @@ class Trial:
         self._room.clear()
         with self._room.open() as session:
             self._succeeded("a run", self._room.run(session))
-            version = session.state.refs.at(f"processed/{self.dataset}")
+            version = session.state.refs.at(refs.processed(self.dataset))
             return {
                 "/".join(entry.key): session.objects.read(entry.digest) for entry in entries(session.objects, version)
             }

@@ -17,6 +17,7 @@ from kfm.app.runs.trigger_request import new_trigger
 from kfm.clock import parse_instant
 from kfm.config.backfill_files import Backfill, declared
 from kfm.errors import BadInput, Conflict, Refused
+from kfm.model import refs
 from kfm.model.backfill_plan import BAD, CHUNK, DONE, MISSING, STALE, WORDS, BackfillPlan, Progress, Round
 from kfm.model.keys import claim_key, digest
 from kfm.model.manifests import entries, entries_of
@@ -71,7 +72,7 @@ def plan(session: Session, backfill: Backfill) -> Planned:
     updater = dataset_updater(session, backfill.dataset)
     first = next(backfill.partitions(), None)
     new_trigger(session, backfill.dataset, partition=first or "")  # whatever is wrong with the updater is told here
-    last = next(iter(session.state.refs.history(f"backfill/{backfill.id}", reverse=True, limit=1)), None)
+    last = next(iter(session.state.refs.history(refs.backfill(backfill.id), reverse=True, limit=1)), None)
     header = BackfillPlan(
         backfill=backfill.id,
         n=last.n if last is not None else 0,
@@ -114,7 +115,7 @@ class _Look:
         self._objects = session.objects
         self._dataset = dataset
         self._updater = updater
-        self._version = session.state.refs.at(f"processed/{dataset}")
+        self._version = session.state.refs.at(refs.processed(dataset))
         self._asked = 0
         self._all: set[str] | None = None
 
@@ -122,7 +123,7 @@ class _Look:
         if not self._version:
             return MISSING
         there = self._is_there(name)
-        last = next(iter(self._state.refs.history(f"raw/{self._dataset}/{name}/0", reverse=True, limit=1)), None)
+        last = next(iter(self._state.refs.history(refs.raw(f"{self._dataset}/{name}", 0), reverse=True, limit=1)), None)
         if last is None:
             return DONE if there else MISSING  # it reads no source: nobody knows by what it was made
         run = self._state.runs.get(last.run_id)
@@ -212,14 +213,14 @@ def again(session: Session, id: str, which: Round | None) -> BackfillProgress:
 
 def board_of(session: Session, id: str) -> BackfillProgress | None:
     """None: it was not started, or it was cancelled."""
-    at = session.state.refs.at(f"backfill/{check_id(id, 'backfill')}")
+    at = session.state.refs.at(refs.backfill(check_id(id, "backfill")))
     return BackfillProgress(session.state, session.objects, at) if at else None
 
 
 def under_way(session: Session, id: str) -> BackfillProgress:
     board = board_of(session, id)
     if board is None:
-        known = [name.partition("/")[2] for name, _ in session.state.refs.all("backfill/")]
+        known = [refs.parse(name).rest for name, _ in session.state.refs.all(refs.BACKFILL)]
         close = nearest(id, sorted(known))
         hint = f"did you mean {close}?" if close else f"start it: `kfm backfill start {printable(id)}`"
         raise Refused(f"backfill {printable(id)} is not under way", hint=hint)
@@ -232,8 +233,8 @@ def under_way(session: Session, id: str) -> BackfillProgress:
 def stands(session: Session, id: str = "", *, limit: int = 50) -> list[Stand]:
     """Of one, or of all that are declared or were ever started."""
     known = {each.id: each.dataset for each in declared(session.resolved)}
-    for entry in session.state.refs.histories("backfill/"):
-        known.setdefault(entry.ref.partition("/")[2], "")
+    for entry in session.state.refs.histories(refs.BACKFILL):
+        known.setdefault(refs.parse(entry.ref).rest, "")
     if id and id not in known:
         close = nearest(id, sorted(known))
         hint = f"did you mean {close}?" if close else f"declare it in a file in {session.config.backfills}"
@@ -242,7 +243,7 @@ def stands(session: Session, id: str = "", *, limit: int = 50) -> list[Stand]:
 
 
 def _stand(session: Session, id: str, dataset: str, limit: int) -> Stand:
-    last = next(iter(session.state.refs.history(f"backfill/{id}", reverse=True, limit=1)), None)
+    last = next(iter(session.state.refs.history(refs.backfill(id), reverse=True, limit=1)), None)
     if last is None:
         return Stand(id, dataset, "not started", None, "", {}, 0, 0, "", "", [])
     at = last.after or last.before

@@ -17,6 +17,7 @@ from kfm.app.runs.run_control import resume_runs, run_trigger
 from kfm.app.runs.trigger_request import new_trigger, trigger_updater
 from kfm.clock import rfc3339
 from kfm.errors import Broken, Conflict, Frozen, Full, KfmError, PlanDrift
+from kfm.model import refs
 from kfm.model.backfill_plan import FAILED, BackfillPlan, Flight
 from kfm.model.records import Lease, Receipt, Trigger
 from kfm.scheduling.backfill_cursor import BackfillProgress, is_new, result_of
@@ -228,7 +229,7 @@ class Backfills:
 
     def turn(self) -> Iterator[Receipt]:
         self.more = False
-        for ref, digest in list(self._session.state.refs.all("backfill/")):
+        for ref, digest in list(self._session.state.refs.all(refs.BACKFILL)):
             if self._wait.get(digest, 0) > self._session.clock.monotonic() or is_set(self._session, ref):
                 continue
             if not self._goes_on():
@@ -269,4 +270,4 @@ class Backfills:
 
 def is_set(session: Session, ref: str) -> bool:
     """Is the switch of this backfill set?"""
-    return session.state.refs.at(f"switch/{ref}") not in ("", "open")
+    return refs.is_frozen(session.state.refs.at(refs.SWITCH + ref))

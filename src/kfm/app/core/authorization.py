@@ -22,11 +22,10 @@ from kfm.crypto.key_list import Keys, first_list, next_list
 from kfm.engine.run_context import RULED, SIGNED
 from kfm.engine.stage_results import Warrant
 from kfm.errors import BadInput, Corrupt, Denied
+from kfm.model import refs
 from kfm.model.keys import digest
 from kfm.model.labels import joined, standing_of_source
-from kfm.model.operation_target import LABELS
 from kfm.model.records import RefMove, Standing, Trigger
-from kfm.operations.key_operations import LIST, ORDERS
 from kfm.operations.preview_operations import PREVIEWED
 from kfm.operations.ref_moves import NOTHING
 
@@ -136,7 +135,7 @@ def custodians(session: Session, dataset: str, move: RefMove) -> list[str]:
 
 def labelled(session: Session, dataset: str) -> Standing | None:
     """What the file of labels says of a dataset and all its sources; None if there is no such file."""
-    if not session.resolved.config.labels and not session.state.refs.at(LABELS):
+    if not session.resolved.config.labels and not session.state.refs.at(refs.LABELS):
         return None
     declared = session.resolved.config.datasets.get(dataset)
     addresses = [source.known_as for source in declared.sources.values()] if declared is not None else []
@@ -155,7 +154,7 @@ def orders(session: Session) -> Iterator[Order]:
     """All there are, as they stand now."""
     with session.state.reading():  # one look: another may sign meanwhile
         found = [read_order(body) for _, body in session.state.orders.all()]
-        moved = [each for each in found if session.state.refs.at(ORDERS + each.request.id) != each.digest]
+        moved = [each for each in found if session.state.refs.at(refs.order(each.request.id)) != each.digest]
     if moved:
         raise Corrupt(f"order {moved[0].request.id} is not what was signed", hint="restore the state from a copy")
     yield from found
@@ -209,14 +208,14 @@ def _lowering(session: Session, using: Warrant, move: RefMove) -> Warrant:
 
 def _using(session: Session, order: Order, keys: Keys) -> Warrant:
     used = order.became("used")
-    ref = ORDERS + order.request.id
+    ref = refs.order(order.request.id)
     before = "" if order is session.offered else order.digest
     move = RefMove(ref=ref, before=before, after=used.digest)
     return Warrant(
         moves=[move],
         rows=[(used.digest, used.body)],
         orders=[(used.request.digest, used.body)],
-        held={LIST: keys.digest},
+        held={refs.KEY_LIST: keys.digest},
     )
 
 
@@ -237,14 +236,14 @@ def _signing(session: Session, op: str, keys: Keys | None, move: RefMove) -> War
     old = read_order(session.objects.read(move.before)) if move.before else None
     new = read_order(session.objects.read(move.after))
     reasons = _against(op, old, new, keys, now(session))
-    if move.ref != ORDERS + new.request.id or identified(new.request) != new.request:
+    if move.ref != refs.order(new.request.id) or identified(new.request) != new.request:
         reasons.append("request.changed")
     if reasons:
         raise Denied(
             f"{op} of order {new.request.id} counts for nothing: {'; '.join(reasons)}",
             hint="docs/guides/keys.md says what each of these means",
         )
-    return Warrant(orders=[(new.request.digest, new.body)], held={LIST: keys.digest})
+    return Warrant(orders=[(new.request.digest, new.body)], held={refs.KEY_LIST: keys.digest})
 
 
 def _against(op: str, old: Order | None, new: Order, keys: Keys, at: str) -> list[str]:

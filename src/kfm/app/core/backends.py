@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from kfm.clock import Clock, from_environment
 from kfm.config import Resolved
+from kfm.model import refs
 from kfm.model.ports import Lock, Log, Objects, Publisher, State, Tables
 from kfm.telemetry.log import EventLog, Sink, human, jsonl, tracebacks
 
@@ -83,7 +84,7 @@ def open_public(resolved: Resolved, state: State) -> Publisher:
 
 def _is_latest(state: State, pointer: Mapping[str, Any]) -> bool:
     """Return whether the published ref moved last to what this pointer names."""
-    last = state.refs.history(f"published/{pointer['dataset']}", reverse=True, limit=1)
+    last = state.refs.history(refs.published(pointer["dataset"]), reverse=True, limit=1)
     return [(entry.run_id, entry.after) for entry in last] == [(pointer["run_id"], pointer["version"])]
 
 

@@ -14,6 +14,7 @@ from kfm.app.core.session import Session
 from kfm.clock import rfc3339
 from kfm.delivery.public_runs import entry_of
 from kfm.errors import Corrupt, KfmError, Unavailable
+from kfm.model import refs
 from kfm.model.lineage_edges import made_by, used_by, version_named
 from kfm.model.records import Decision, LedgerEntry, RefEntry, RefMove
 
@@ -50,7 +51,7 @@ def held_against(session: Session, decision: Decision, move: RefMove, now_ms: in
 
 def faults(session: Session, move: RefMove, now_ms: int) -> list[Fault]:
     """What stands against the move, of either kind the first few."""
-    dataset = move.ref.partition("/")[2]
+    dataset = refs.parse(move.ref).dataset
     found = list(islice(_graph(session, (dataset, move.after)), MOST))
     if session.resolved.config.catalog:
         found += islice(_catalog(session, move, now_ms), MOST)
@@ -80,7 +81,7 @@ def _documents(session: Session, move: RefMove, now_ms: int) -> Iterator[Fault]:
     from kfm.app.core.catalog_validation import check, inside
     from kfm.app.core.catalogs import foretold
 
-    dataset = move.ref.partition("/")[2]
+    dataset = refs.parse(move.ref).dataset
     moves = list(session.state.refs.history(move.ref))
     if not moves or moves[-1].after != move.after:
         moves.append(_as_if(move, len(moves) + 1, now_ms))

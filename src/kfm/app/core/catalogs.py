@@ -16,6 +16,7 @@ from kfm.delivery.catalog_content import Catalogued, Changes, roots
 from kfm.delivery.catalog_follower import CATALOG, CatalogLetters
 from kfm.delivery.followers import Follower, taking_turns
 from kfm.errors import BadInput
+from kfm.model import refs
 from kfm.model.keys import digest
 from kfm.model.outbox_messages import Letter
 from kfm.model.public_run import Places
@@ -63,7 +64,7 @@ def _places(session: Session, folder: str) -> Places:
 
 def datasets(session: Session) -> list[str]:
     """Of which anything was ever published, by name."""
-    return sorted({entry.ref.partition("/")[2] for entry in session.state.refs.histories("published/")})
+    return sorted({refs.parse(entry.ref).dataset for entry in session.state.refs.histories(refs.PUBLISHED)})
 
 
 def build(session: Session, folder: str = "") -> dict[str, int]:

@@ -12,6 +12,7 @@ from kfm.app.core.source_access import Reach
 from kfm.app.core.source_requests import Declared, declared_of
 from kfm.engine.run_context import Ports
 from kfm.errors import BadInput
+from kfm.model import refs
 from kfm.model.labels import joined
 from kfm.model.operation_target import REF
 
@@ -125,10 +126,10 @@ def stands_now(session: Session, dataset: str, version: str, above: tuple[str, .
 
 def _inputs(session: Session, dataset: str, run_id: str) -> list[SourceRef]:
     """Return the sources a version was made of; for one made in partitions, those of each partition."""
-    runs, refs = session.state.runs, session.state.refs
+    runs, state_refs = session.state.runs, session.state.refs
     makers = {run_id: runs.get(run_id)}
     if (last := makers[run_id]) is not None and last.trigger.partition:
-        for ref, _ in list(refs.all(f"raw/{dataset}/")):
-            for move in refs.history(ref, reverse=True, limit=1):
+        for ref, _ in list(state_refs.all(f"{refs.RAW}{dataset}/")):
+            for move in state_refs.history(ref, reverse=True, limit=1):
                 makers[move.run_id] = runs.get(move.run_id)
     return [ref for run in makers.values() if run is not None for ref in run.inputs]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kfm.errors import BadInput
+from kfm.model import refs
 from kfm.model.names import dataset_id
 from kfm.updaters.updater_loader import at_work
 
@@ -49,5 +50,5 @@ def is_public_version(session: Session, dataset: str, version: str) -> bool:
     """Return whether the files of this version belong into the public folder."""
     from kfm.projections.live_versions import live_versions
 
-    moves = session.state.refs.history(f"published/{dataset}")
+    moves = session.state.refs.history(refs.published(dataset))
     return version in live_versions(moves, public_retention(session, dataset))

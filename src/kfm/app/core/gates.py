@@ -12,8 +12,8 @@ from kfm.app.core.protection_files import labels_of
 from kfm.clock import rfc3339
 from kfm.config import Resolved
 from kfm.errors import BadInput
+from kfm.model import refs
 from kfm.model.labels import joined, standing_of
-from kfm.model.operation_target import LABELS
 from kfm.model.ports import Objects, State
 from kfm.model.records import Decision, RefMove, Standing
 from kfm.model.zone_requests import Asking, StepUp
@@ -71,7 +71,7 @@ class Gates:
 
     def decider(self) -> Decider:
         if self._decider is None:
-            if self._session is not None and self._session.state.refs.at("rules/policy"):
+            if self._session is not None and self._session.state.refs.at(refs.POLICY):
                 from kfm.app.core.signed_policies import check_policies
 
                 check_policies(self._session)
@@ -91,7 +91,7 @@ class Gates:
                 known = hashlib.sha256(file.read())
         except OSError:
             raise BadInput(f"labels at {path} cannot be read", hint="correct the path in kfm.yml") from None
-        signed = self._session.state.refs.at(LABELS) if self._session is not None else ""
+        signed = self._session.state.refs.at(refs.LABELS) if self._session is not None else ""
         if signed and signed != "sha256:" + known.hexdigest():
             known.update(signed.encode())
         return int.from_bytes(known.digest()[:6], "big") + 1

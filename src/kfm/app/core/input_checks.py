@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kfm.config.upstream_datasets import in_order
 from kfm.errors import BadInput
+from kfm.model import refs
 from kfm.model.names import dataset_id
 from kfm.parsing.characters import is_printable, printable
 from kfm.parsing.record_shape import nearest
@@ -58,7 +59,9 @@ def known_dataset(resolved: Resolved, text: str) -> str:
     from kfm.app.core.session import open_session
 
     with open_session(resolved, mode="read") as session:
-        if any(session.state.refs.at(f"{zone}/{name}") for zone in ("processed", "published", "switch/dataset")):
+        if any(
+            session.state.refs.at(refs.in_zone(zone, name)) for zone in ("processed", "published", "switch/dataset")
+        ):
             return name
     close = nearest(name, known)
     raise BadInput(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kfm.crypto.key_list import Keys, known_list
 from kfm.errors import Denied, KfmError
-from kfm.operations.key_operations import LIST
+from kfm.model import refs
 
 if TYPE_CHECKING:
     from kfm.config import Resolved
@@ -22,7 +22,7 @@ def key_list_in_force(resolved: Resolved, state: State) -> Keys | None:
 
     Denied if the file is missing or is another list: a list that was once made cannot be switched off.
     """
-    known = state.refs.at(LIST)
+    known = state.refs.at(refs.KEY_LIST)
     file = resolved.at(FILE)
     if not known:
         if os.path.lexists(file):

@@ -14,6 +14,7 @@ from kfm.app.core.labels_in_force import labels_in_force, read_bytes
 from kfm.app.core.protection_files import NO_LABELS, is_configured, labels_of
 from kfm.engine.run_context import SIGNED
 from kfm.errors import BadInput, Corrupt
+from kfm.model import refs
 from kfm.model.labels import Label, Labels
 from kfm.model.names import is_digest
 from kfm.model.records import Trigger
@@ -166,7 +167,7 @@ def _was_known(session: Session, label: Label) -> bool:
     state = session.state
     if label.of.dataset:
         return any(
-            True for zone in _KNOWN_IN for _ in state.refs.history(f"{zone}/{label.of.dataset}", limit=1)
+            True for zone in _KNOWN_IN for _ in state.refs.history(refs.in_zone(zone, label.of.dataset), limit=1)
         )  # fmt: skip
     from kfm.engine.protected.source_classification import address, meant
 

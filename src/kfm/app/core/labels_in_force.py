@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from kfm.app.core.protection_files import NO_LABELS, labels_of
 from kfm.errors import BadInput, Denied, KfmError
+from kfm.model import refs
 from kfm.model.keys import digest
 from kfm.model.labels import Labels, read_labels
-from kfm.model.operation_target import LABELS
 from kfm.parsing import documents
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def file_of(session: Session) -> bytes:
 def labels_in_force(session: Session) -> Labels:
     """Return the labels of the file together with those that were signed; in a preview also those that the branch
     proposes. A label counts if only one of them has it."""
-    at = session.state.refs.at(LABELS)
+    at = session.state.refs.at(refs.LABELS)
     found = labels_of(session.resolved) if not at or session.resolved.config.labels else NO_LABELS
     if at:
         found = _and(_as_signed(session, at), found)
@@ -56,7 +56,7 @@ def _and(labels: Labels, others: Labels) -> Labels:
 
 def is_as_signed(session: Session) -> bool:
     """Return whether the file is the one in force; also True if none was ever signed."""
-    at = session.state.refs.at(LABELS)
+    at = session.state.refs.at(refs.LABELS)
     return not at or digest(file_of(session)) == at
 
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from kfm.app.core.classification import way_in
-from kfm.app.core.signed_policies import MASKS, POLICY, mask_file, masked_source
+from kfm.app.core.signed_policies import mask_file, masked_source
 from kfm.errors import KfmError
+from kfm.model import refs
 from kfm.model.masks import ColumnRule, MaskingPolicy, read_policy
 from kfm.parsing import documents
 
@@ -25,9 +26,9 @@ class RuleChange(NamedTuple):
 
 def weigh(session: Session, ref: str, before: str) -> RuleChange:
     """Return the action that this change is, and the custodians of the data it is about."""
-    if ref == POLICY:
+    if ref == refs.POLICY:
         return RuleChange("policy.deploy", [])
-    dataset, _, source = ref.removeprefix(MASKS).partition("/")
+    dataset, _, source = ref.removeprefix(refs.MASKS).partition("/")
     old = _policy(session.objects.read(before)) if before else None
     new = _policy(mask_file(session.resolved, dataset, source))
     action = "mask.coarsen" if old is not None and is_coarser(old, new) else "mask.refine"

@@ -12,6 +12,7 @@ from kfm.engine import heartbeat
 from kfm.engine.run_context import Ports
 from kfm.engine.stage_results import Tenure
 from kfm.errors import BadInput, Conflict, Full, KfmError
+from kfm.model import refs
 from kfm.model.keys import correlation_id, digest
 from kfm.model.records import Lease, Run, Trigger
 from kfm.model.reports.pool_status import Pool, PoolClaim
@@ -118,7 +119,7 @@ def check_wanted(session: Session, trigger: Trigger, unfinished: Run | None) -> 
 def _is_cancelled(session: Session, unfinished: Run | None) -> bool:
     if unfinished is None:
         return False
-    return session.state.refs.at(f"switch/run/{unfinished.run_id}") not in ("", "open")
+    return refs.is_frozen(session.state.refs.at(refs.switch("run", unfinished.run_id)))
 
 
 def claims(session: Session, pool: str) -> PoolStatus:

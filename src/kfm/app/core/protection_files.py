@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kfm.config import Resolved
 from kfm.errors import BadInput
+from kfm.model import refs
 from kfm.model.labels import Labels, read_labels
-from kfm.model.operation_target import LABELS
 from kfm.model.ports import Objects, State
 from kfm.parsing import documents
 from kfm.parsing.documents import Document
@@ -47,7 +47,7 @@ def is_needed(resolved: Resolved, state: State) -> bool:
     if is_configured(resolved):
         return True
     with state.reading():
-        return not state.protected.is_empty() or bool(state.refs.at(LABELS))
+        return not state.protected.is_empty() or bool(state.refs.at(refs.LABELS))
 
 
 def protection_of(

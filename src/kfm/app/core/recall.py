@@ -18,6 +18,7 @@ from kfm.engine.protected.source_classification import PUBLIC, is_more_closed
 from kfm.engine.run import run
 from kfm.engine.stage_results import Warrant
 from kfm.errors import Broken, KfmError
+from kfm.model import refs
 from kfm.operations.ref_moves import Rollback
 from kfm.projections.live_versions import live_versions as still_public
 from kfm.scheduling.triggers import operation_trigger
@@ -42,7 +43,7 @@ def recall(session: Session) -> list[Recalled]:
     """Withdraw every dataset that is more protected today than when it was published. The public files go when the
     session settles."""
     found = []
-    for ref, at in list(session.state.refs.all("published/")):
+    for ref, at in list(session.state.refs.all(refs.PUBLISHED)):
         dataset = ref.partition("/")[2]
         public = still_public(session.state.refs.history(ref), public_retention(session, dataset)) if at else []
         rules = _closed_since(session, dataset, public)

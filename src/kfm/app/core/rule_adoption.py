@@ -19,13 +19,12 @@ from kfm.app.core.keyring import in_force
 from kfm.app.core.label_match import are_right
 from kfm.app.core.labels_in_force import file_of
 from kfm.app.core.run_ports import run_ports
-from kfm.app.core.signed_policies import MASKS, POLICY
 from kfm.engine.run import run
 from kfm.engine.stage_results import Warrant
 from kfm.errors import KfmError
 from kfm.fsio import REAL, failing_as_storage
+from kfm.model import refs
 from kfm.model.keys import digest
-from kfm.model.operation_target import LABELS
 from kfm.operations.rule_operations import RULED
 from kfm.scheduling.triggers import operation_trigger
 
@@ -50,14 +49,14 @@ def _adopt_labels(session: Session) -> None:
     """Take the labels into force as they are when they are first used under a key list."""
     if (
         not session.resolved.config.labels
-        or session.state.refs.at(LABELS)
+        or session.state.refs.at(refs.LABELS)
         or session.mode != "write"
         or in_force(session) is None
     ):
         return
     body = file_of(session)
     if body:
-        params = {"ref": LABELS, "to": session.objects.put(body), "file": digest(body)}
+        params = {"ref": refs.LABELS, "to": session.objects.put(body), "file": digest(body)}
         _adopt(session, "labels", "labels", params, "the labels as they are first used", "labels.untaken")
 
 
@@ -65,8 +64,8 @@ def _adopt_policies(session: Session, dataset: str) -> None:
     """Take each policy into force as it is when it is first used under a key list."""
     declared = session.resolved.config.datasets.get(dataset)
     sources = declared.sources if declared is not None else {}
-    refs = [("mask", f"{MASKS}{dataset}/{name}") for name, source in sources.items() if source.mask]
-    refs += [("policy", POLICY)] if session.resolved.config.policy.folder else []
+    refs = [("mask", refs.mask(dataset, name)) for name, source in sources.items() if source.mask]
+    refs += [("policy", refs.POLICY)] if session.resolved.config.policy.folder else []
     missing = [(op, ref) for op, ref in refs if not session.state.refs.at(ref)]
     if session.mode != "write" or not missing or in_force(session) is None:
         return
@@ -92,10 +91,10 @@ def adopted_line(session: Session, receipt: Receipt) -> str:
     """Return one line for the operator: which rules this operation took into force."""
     ref = receipt.moves[0].ref
     rules = "the policies of this installation"
-    if ref == LABELS:
+    if ref == refs.LABELS:
         rules = f"the labels of {session.resolved.config.labels}"
-    elif ref.startswith(MASKS):
-        dataset, _, source = ref.removeprefix(MASKS).partition("/")
+    elif ref.startswith(refs.MASKS):
+        dataset, _, source = ref.removeprefix(refs.MASKS).partition("/")
         rules = f"the masking policy of source {source} of {dataset}"
     return f"{rules} came into force, by run {receipt.run_id}; from now on only signatures loosen them"
 
@@ -103,7 +102,7 @@ def adopted_line(session: Session, receipt: Receipt) -> str:
 def finish(session: Session) -> None:
     """Give the next file of labels its name if its ref has moved and a crash came in between. A file that a person has
     changed meanwhile stays."""
-    at = session.state.refs.at(LABELS)
+    at = session.state.refs.at(refs.LABELS)
     if (
         session.mode != "write"
         or not at
@@ -111,7 +110,7 @@ def finish(session: Session) -> None:
         or not os.path.lexists(next_label_file(session, at))
     ):
         return
-    last = next(iter(session.state.refs.history(LABELS, reverse=True, limit=1)))
+    last = next(iter(session.state.refs.history(refs.LABELS, reverse=True, limit=1)))
     made = session.state.runs.get(last.run_id)
     path = os.path.realpath(session.resolved.at(session.resolved.config.labels))
     untouched = made is not None and made.trigger.params.get("file") == digest(file_of(session))

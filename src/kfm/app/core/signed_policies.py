@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kfm.errors import BadInput, Denied
+from kfm.model import refs
 from kfm.model.keys import digest
-from kfm.operations.rule_operations import MASKS as MASKS
-from kfm.operations.rule_operations import POLICY as POLICY
 from kfm.parsing import documents
 
 if TYPE_CHECKING:
@@ -54,14 +53,14 @@ def unsigned_masks(session: Session, dataset: str) -> frozenset[str]:
     declared = session.resolved.config.datasets.get(dataset)
     found = set()
     for name, source in (declared.sources if declared is not None else {}).items():
-        at = session.state.refs.at(f"{MASKS}{dataset}/{name}") if source.mask else ""
+        at = session.state.refs.at(refs.mask(dataset, name)) if source.mask else ""
         if at and digest(mask_file(session.resolved, dataset, name)) != at:
             found.add(name)
     return frozenset(found)
 
 
 def check_policies(session: Session) -> None:
-    at = session.state.refs.at(POLICY)
+    at = session.state.refs.at(refs.POLICY)
     if at and digest(own_policies(session.resolved)) != at:
         raise Denied(
             "the policies of this installation are not those that were signed",
@@ -72,7 +71,7 @@ def check_policies(session: Session) -> None:
 
 def current(session: Session, ref: str) -> bytes:
     """Return the file, or the policies, that the ref names, with its present bytes."""
-    if ref == POLICY:
+    if ref == refs.POLICY:
         return own_policies(session.resolved)
-    dataset, _, source = ref.removeprefix(MASKS).partition("/")
+    dataset, _, source = ref.removeprefix(refs.MASKS).partition("/")
     return mask_file(session.resolved, dataset, source)

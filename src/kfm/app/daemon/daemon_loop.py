@@ -21,8 +21,8 @@ from kfm.app.previews.preview_expiry import DAYS, old, swept
 from kfm.app.runs.due_schedules import Ticker, read_again, schedules_of
 from kfm.config.schedule_files import stamp
 from kfm.errors import BadInput, Broken, Busy, KfmError
+from kfm.model import refs
 from kfm.model.ports import Log
-from kfm.model.preview_records import PREVIEW
 from kfm.model.records import Receipt
 
 FILES_MS = 5_000  # between two looks at the files of schedules
@@ -160,7 +160,7 @@ class Upkeep:
         if self._swept_at is not None and 0 <= (now - self._swept_at) * 1000 < SWEEP_MS:
             return
         self._swept_at = now
-        if not list(self._session.state.refs.all(PREVIEW)):
+        if not list(self._session.state.refs.all(refs.PREVIEW)):
             return
         for each in old(self._session, DAYS, by_age=True):
             if not self._goes_on():

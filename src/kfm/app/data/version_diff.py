@@ -14,6 +14,7 @@ from kfm.app.data.row_reader import Unknown, rows_of
 from kfm.app.runs.visibility import Openness
 from kfm.clock import parse_instant
 from kfm.errors import BadInput, Denied
+from kfm.model import refs
 from kfm.model.labels import LEVELS, PUBLISHABLE, Level
 from kfm.model.manifests import Change, changes
 from kfm.model.names import check_ref, dataset_id, is_digest
@@ -76,7 +77,7 @@ def _named(session: Session, text: str) -> Point:
     zone, slash, name = text.rpartition("/")
     if slash:
         check_ref(text)
-        if not text.startswith((*(f"{zone}/" for zone in ZONES), "preview/")):
+        if not text.startswith((*(f"{zone}/" for zone in ZONES), refs.PREVIEW)):
             raise BadInput(f"{printable(text)} is no ref of a dataset", hint=HINT)
     name = dataset_id(name)
     zone = zone or "processed"
@@ -87,7 +88,7 @@ def _named(session: Session, text: str) -> Point:
 
 
 def _now(session: Session, zone: str, name: str) -> Point:
-    for move in session.state.refs.history(f"{zone}/{name}", reverse=True, limit=1):
+    for move in session.state.refs.history(refs.in_zone(zone, name), reverse=True, limit=1):
         return Point(dataset=name, zone=zone, version=move.after)  # empty: it was withdrawn
     raise BadInput(f"{name} has no {zone} version", hint=f"see `kfm refs list {zone}/`")
 
@@ -106,7 +107,9 @@ def _which(session: Session, point: Point, text: str) -> Point:
     if is_date(text[:10]):
         return Point(dataset=name, zone=point.zone, version=_at(session, point, text))
     moves = [
-        move for zone in dict.fromkeys((point.zone, *ZONES)) for move in session.state.refs.history(f"{zone}/{name}")
+        move
+        for zone in dict.fromkeys((point.zone, *ZONES))
+        for move in session.state.refs.history(refs.in_zone(zone, name))
     ]
     return Point(dataset=name, zone=point.zone, version=version_of(name, moves, text))
 
@@ -136,7 +139,7 @@ def _at(session: Session, point: Point, text: str) -> str:
         parse_instant(f"{text}T00:00:00Z", "the day") + DAY_MS - 1 if len(text) == 10 else parse_instant(text, "@")
     )
     version = ""
-    for move in session.state.refs.history(f"{point.zone}/{point.dataset}"):
+    for move in session.state.refs.history(refs.in_zone(point.zone, point.dataset)):
         if parse_instant(move.ts, "a move") > until_ms:
             break
         version = move.after
@@ -154,7 +157,7 @@ def _owner(session: Session, text: str) -> Point:
     for zone in ZONES:
         for move in session.state.refs.histories(f"{zone}/"):
             if move.after.startswith(start):
-                those.add((move.ref.partition("/")[2], zone, move.after))
+                those.add((refs.parse(move.ref).dataset, zone, move.after))
     names = {name for name, _, _ in those}
     if len(names) == 1 and len({version for _, _, version in those}) == 1:
         name, zone, version = sorted(those)[0]
@@ -278,7 +281,7 @@ def _together(told: list[RowDifference]) -> RowDifference:
 def superseded(session: Session, point: Point) -> Point:
     """Where the ref was before it came to this version, the last time it did."""
     for zone in dict.fromkeys((point.zone, *ZONES)):
-        for move in session.state.refs.history(f"{zone}/{point.dataset}", reverse=True):
+        for move in session.state.refs.history(refs.in_zone(zone, point.dataset), reverse=True):
             if move.after == point.version:
                 return Point(dataset=point.dataset, zone=zone, version=move.before)
     return Point(dataset=point.dataset, zone=point.zone, version="")

@@ -18,6 +18,7 @@ from kfm.config import Resolved
 from kfm.engine.code_changes import code_changed
 from kfm.engine.verify import verify
 from kfm.errors import BadInput, KfmError
+from kfm.model import refs
 from kfm.model.records import Decision, RefMove
 from kfm.model.updater import check_version
 from kfm.model.zone_requests import Asking
@@ -121,7 +122,7 @@ def code_verdicts(session: Session) -> list[Verdict]:
     """Is the code, or the declaration, what made the version there is now? No failure: it may give the same."""
     found = []
     for name in dataset_names(session):
-        if not session.state.refs.at(f"processed/{name}"):
+        if not session.state.refs.at(refs.processed(name)):
             continue
         try:
             updater = dataset_updater(session, name)
@@ -154,8 +155,8 @@ def published_verdicts(session: Session, *, unfit: bool = False) -> list[Verdict
     """Would what is published pass the gate today? A dataset may have been restricted since."""
     found = []
     asking = Asking(who=default_actor(), what="look", when_ms=session.clock.now_ms(), why="doctor")
-    for ref, version in session.state.refs.all("published/"):
-        name = ref.partition("/")[2]
+    for ref, version in session.state.refs.all(refs.PUBLISHED):
+        name = refs.parse(ref).dataset
         move = RefMove(ref=ref, before=version, after=version)
         gates = Gates(session.resolved, name, run_ports(session, name).metadata, session)
         try:

@@ -11,6 +11,7 @@ from kfm.app.runs.due_schedules import shown
 from kfm.app.runs.freshness import freshness
 from kfm.clock import parse_instant, rfc3339
 from kfm.delivery.public_runs import public_run
+from kfm.model import refs
 from kfm.projections.signals import Metric, RunFacts, exposition, final_state, signals
 from kfm.scheduling.freshness_rules import length_ms
 from kfm.scheduling.pool_slots import pool_status
@@ -105,7 +106,7 @@ def _pools(session: Session) -> Iterator[Metric]:
 def _artifacts(session: Session) -> Iterator[Metric]:
     sizes, uris = [], []
     for name in sorted(session.config.datasets):
-        digest = session.state.refs.at(f"published/{name}") or session.state.refs.at(f"processed/{name}")
+        digest = session.state.refs.at(refs.published(name)) or session.state.refs.at(refs.processed(name))
         version = session.state.ledger.version(name, digest) if digest else None
         if version is None:
             continue

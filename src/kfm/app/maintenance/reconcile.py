@@ -12,7 +12,7 @@ from kfm.app.core.session import Session
 from kfm.app.runs.settlement import settle_session
 from kfm.app.stewards.public_repair import check_all, published_datasets, repair_all
 from kfm.errors import Denied, KfmError
-from kfm.model import manifests
+from kfm.model import manifests, refs
 from kfm.model.lineage_edges import made_by
 from kfm.model.records import Record
 from kfm.store.lineage_index import rows_of
@@ -84,7 +84,7 @@ def _undrawn(session: Session) -> Iterator[tuple[str, str, bytes]]:
 def _storage(session: Session) -> Iterator[Drift]:
     """Every ref leads to a version with a record, all of whose objects are there."""
     for ref, version in session.state.refs.all():
-        zone, _, dataset = ref.partition("/")
+        zone, dataset = refs.parse(ref)
         if zone not in ("processed", "published") or not version:
             continue
         if session.state.ledger.version(dataset, version) is None:

@@ -18,6 +18,7 @@ from kfm.app.runs.freshness import check_targets, judged
 from kfm.app.runs.queries import held_sources, worker
 from kfm.app.runs.visibility import Openness
 from kfm.clock import parse_instant, rfc3339
+from kfm.model import refs
 from kfm.model.labels import PUBLISHABLE, Level
 from kfm.model.records import DatasetVersion, LedgerEntry, Record
 from kfm.model.reports.freshness_record import Verdict as Fresh
@@ -109,14 +110,14 @@ class _Look:
         self.session = session
         self.now_ms = session.clock.now_ms()
         self.openness = Openness(session)
-        self.public = _by_name(state.refs.all("published/"))
-        self.made = _by_name(state.refs.all("processed/"))
-        held = (ref.split("/")[1] for ref, report in state.refs.all("quarantine/") if report)
+        self.public = _by_name(state.refs.all(refs.PUBLISHED))
+        self.made = _by_name(state.refs.all(refs.PROCESSED))
+        held = (refs.parse(ref).dataset for ref, report in state.refs.all(refs.QUARANTINE) if report)
         self.held = frozenset(held)
         self.frozen = frozenset(
-            name for name, at in _by_name(state.refs.all("switch/dataset/")).items() if at != "open"
+            name for name, at in _by_name(state.refs.all(refs.DATASET_SWITCH)).items() if at != "open"
         )
-        self.everything_frozen = state.refs.at("switch/global") not in ("", "open")
+        self.everything_frozen = refs.is_frozen(state.refs.at(refs.switch("global")))
         self.waiting = Counter(trigger.dataset for trigger in state.inbox.waiting())
         self.undelivered = frozenset(state.outbox.due("publish"))
         self.at_work: Counter[str] = Counter()

@@ -22,12 +22,12 @@ from kfm.app.runs.run_control import run_operation, run_trigger
 from kfm.app.runs.trigger_request import new_trigger
 from kfm.config import DatasetConfig, Resolved
 from kfm.errors import BadInput, Corrupt, Moved, Refused, Sovereignty
+from kfm.model import refs
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
 from kfm.model.labels import LEVELS
 from kfm.model.names import dataset_id
 from kfm.model.preview_records import (
-    PREVIEW,
     Preview,
     PreviewedDataset,
     PreviewInput,
@@ -202,7 +202,7 @@ def building(proposal: Proposal, *, reason: str, actor: str) -> list[Request]:
 
 def _trigger(session: Session, proposal: Proposal, name: str, reason: str, actor: str) -> Trigger:
     """Builds of other commits are other work; one that was killed is taken up, and one that is out of date ends."""
-    base = proposal.bases[name] = session.state.refs.at(f"processed/{name}")
+    base = proposal.bases[name] = session.state.refs.at(refs.processed(name))
     built_from = [dataset_config(session, name).digest(), dataset_updater(session, name).code_hash, base]
     params = {"preview": proposal.slug, "build": digest(canonical(built_from))[7:39]}
     stale = [
@@ -250,8 +250,8 @@ def _previewed(session: Session, proposal: Proposal, receipt: Receipt) -> Previe
         dataset=name,
         run_id=(made.validated_by or made.run_id) if made is not None else receipt.run_id,
         version=version,
-        base=state.refs.at(f"processed/{name}"),
-        published=state.refs.at(f"published/{name}"),
+        base=state.refs.at(refs.processed(name)),
+        published=state.refs.at(refs.published(name)),
         updater_version=receipt.updater_version,
         config_hash=dataset_config(session, name).digest(),
         code_hash=dataset_updater(session, name).code_hash,
@@ -280,14 +280,14 @@ def read(session: Session, at: str) -> Preview:
 
 def previews(session: Session) -> Iterator[tuple[str, Preview, str, str]]:
     """Every one there is: its name in refs, its record, its digest, and when it was built."""
-    for ref, at in list(session.state.refs.all(PREVIEW)):
+    for ref, at in list(session.state.refs.all(refs.PREVIEW)):
         if at and ref.endswith("/record") and ref.count("/") == 2:
             last = next(iter(session.state.refs.history(ref, reverse=True, limit=1)))
             yield ref.split("/")[1], read(session, at), at, last.ts
 
 
 def below(session: Session, name: str) -> list[str]:
-    zone = f"{PREVIEW}{name}/"
+    zone = refs.preview(name, "")
     return [ref.removeprefix(zone) for ref, at in list(session.state.refs.all(zone)) if at]
 
 

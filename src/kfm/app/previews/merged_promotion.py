@@ -21,7 +21,7 @@ from kfm.app.runs.run_control import run_operation
 from kfm.app.runs.trigger_request import new_trigger
 from kfm.engine.plan_preview import inputs_now
 from kfm.errors import BadInput, KfmError, Refused
-from kfm.model import manifests
+from kfm.model import manifests, refs
 from kfm.model.names import is_digest
 from kfm.model.preview_records import Preview, PreviewedDataset, slug
 from kfm.model.records import Receipt, Record
@@ -98,7 +98,7 @@ def _of(session: Session, each: PreviewedDataset) -> Iterator[Difference]:
     if (code := dataset_updater(session, name).code_hash) != each.code_hash:
         yield other("code.changed", each.code_hash, code, "its code is another one after the merge")
         return
-    processed, published = state.refs.at(f"processed/{name}"), state.refs.at(f"published/{name}")
+    processed, published = state.refs.at(refs.processed(name)), state.refs.at(refs.published(name))
     if processed not in (each.base, each.version):
         yield other("base.moved", each.base, processed, f"processed/{name} has moved since it was previewed")
     if published not in (each.published, each.version):
@@ -178,13 +178,13 @@ def promoting(preview: Preview, *, signer: Signer | None, days: int, reason: str
 def _promoted(
     session: Session, name: str, each: PreviewedDataset, why: str, signer: Signer | None, days: int, actor: str
 ) -> Iterator[Receipt]:
-    if session.state.refs.at(f"published/{each.dataset}") != each.version:
+    if session.state.refs.at(refs.published(each.dataset)) != each.version:
         params = {"to": each.version, "before": each.published or NOTHING}
         receipt = operate(session, "promote", each.dataset, params, signer=signer, days=days, reason=why, actor=actor)
         yield receipt
         if receipt.status != "SUCCESS" or receipt.job_type != "operation.promote":
             return  # refused, frozen, or asked for: others must agree first
-    if session.state.refs.at(f"processed/{each.dataset}") != each.version:
+    if session.state.refs.at(refs.processed(each.dataset)) != each.version:
         inputs = str(len(each.inputs))
         taken = {"branch": name, "version": each.version, "base": each.base, "inputs": inputs}
         yield run_operation(session, "adopt", each.dataset, taken, reason=why, actor=actor)
@@ -192,7 +192,7 @@ def _promoted(
 
 def is_promoted(session: Session, preview: Preview) -> bool:
     return all(
-        session.state.refs.at(f"{zone}/{each.dataset}") == each.version
+        session.state.refs.at(refs.in_zone(zone, each.dataset)) == each.version
         for each in preview.datasets
         for zone in ("published", "processed")
     )

@@ -24,7 +24,7 @@ from kfm.delivery.catalog_content import around
 from kfm.delivery.public_runs import public_run
 from kfm.errors import Denied, KfmError
 from kfm.masking.masked_run import may_be_named
-from kfm.model import manifests
+from kfm.model import manifests, refs
 from kfm.model.manifests import Change
 from kfm.model.preview_records import Preview, PreviewedDataset
 from kfm.model.records import DatasetVersion, Decision, RefEntry
@@ -267,9 +267,9 @@ def _catalog(session: Session, each: PreviewedDataset) -> tuple[tuple[str, ...],
     """What the catalog would say otherwise, and where a schema says no to it."""
     from kfm.app.core.catalog_validation import check
 
-    letters, moves = letters_of(session), list(session.state.refs.history(f"published/{each.dataset}"))
+    letters, moves = letters_of(session), list(session.state.refs.history(refs.published(each.dataset)))
     last = RefEntry(
-        ref=f"published/{each.dataset}",
+        ref=refs.published(each.dataset),
         n=len(moves) + 1,
         before=each.published,
         after=each.version,

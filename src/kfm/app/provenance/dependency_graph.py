@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kfm.app.runs.due_schedules import dependencies, schedules_of
 from kfm.config.upstream_datasets import above, metadata_of, read_by
+from kfm.model import refs
 from kfm.model.labels import PUBLISHABLE
 from kfm.model.operation_target import REF
 from kfm.model.records import DatasetVersion, RefEntry
@@ -60,7 +61,7 @@ def _ordered(names: list[str], upstream: Mapping[str, set[str]]) -> list[str]:
 
 
 def _current(session: Session, name: str) -> DatasetVersion | None:
-    at = session.state.refs.at(f"processed/{name}")
+    at = session.state.refs.at(refs.processed(name))
     return session.state.ledger.version(name, at) if at else None
 
 
@@ -103,7 +104,7 @@ def _of(
     made = {(ref.name, ref.uri): ref.content_hash for ref in run.inputs} if run is not None else {}
     for source, other, said in read_by(session.config.datasets[name]):
         read.add(other)
-        ref = f"{said.zone}/{other}"
+        ref = refs.in_zone(said.zone, other)
         was = made.get((source, REF + ref), "")
         stands, since, says = _stands(session, ref, other, was, said.version) if version is not None else _never(name)
         may_tell = levels.get(other) in PUBLISHABLE
@@ -141,7 +142,7 @@ def _stands(session: Session, ref: str, other: str, was: str, pinned: str) -> tu
     if was != now:
         what = f"kfm.yml names another version of {other}" if pinned else f"{other} has a newer version"
         return "behind", left.ts if left is not None else "", what
-    public = f"published/{other}"
+    public = refs.published(other)
     taken = _left(session, public, was)
     if taken is not None and taken.op == "rollback" and session.state.refs.at(public) != was:
         return "withdrawn", taken.ts, f"the version of {other} it was made of was taken back from the public"

@@ -15,7 +15,7 @@ from kfm.app.runs.resolve import Thing, datasets, find_thing
 from kfm.delivery.public_runs import entry_of, public_run
 from kfm.errors import BadInput, Corrupt, KfmError
 from kfm.fsio import Fs, failing_as_storage, write_apart
-from kfm.model import manifests
+from kfm.model import manifests, refs
 from kfm.model.lineage_edges import ZONES
 from kfm.model.names import is_digest
 from kfm.model.public_run import PublicInput, PublicRun
@@ -146,12 +146,12 @@ def _first_with(session: Session, dataset: str, version: str, digest: str) -> st
 
 def _of_object(session: Session, digest: str) -> str:
     """By what leads to it now: an entry of a current version, or a source as it was read last."""
-    for ref, at in session.state.refs.all("raw/"):
+    for ref, at in session.state.refs.all(refs.RAW):
         if at == digest:
             last = next(iter(session.state.refs.history(ref, reverse=True, limit=1)))
             return last.run_id
     for name in datasets(session):
-        for version in dict.fromkeys(session.state.refs.at(f"{zone}/{name}") for zone in ZONES):
+        for version in dict.fromkeys(session.state.refs.at(refs.in_zone(zone, name)) for zone in ZONES):
             if not version:
                 continue
             try:
@@ -225,7 +225,7 @@ def _version_with(session: Session, dataset: str, start: str, path: str, digest:
 
 
 def _published(session: Session, dataset: str, version: str) -> PublicRun | None:
-    for move in session.state.refs.history(f"published/{dataset}", reverse=True):
+    for move in session.state.refs.history(refs.published(dataset), reverse=True):
         if move.after == version:
             return _told(session, move.run_id)
     return None

@@ -20,7 +20,7 @@ from kfm.app.runs.trigger_request import operations
 from kfm.clock import rfc3339
 from kfm.engine.replay import again, rewind, went_out_from
 from kfm.errors import BadInput, Corrupt, Denied, KfmError, Refused
-from kfm.model import manifests
+from kfm.model import manifests, refs
 from kfm.model.operation_target import REF
 from kfm.model.ports import Objects
 from kfm.model.preview_records import preview_of
@@ -125,7 +125,7 @@ def _stored(session: Session, run: Run) -> Iterator[Divergence]:
                 said = "is missing" if missing else "has other bytes than were recorded"
                 what: What = "object" if missing else "input"
                 yield Divergence(what=what, name=name, message=f"input {name} ({digest}) {said}", recorded=digest)
-    before = next((move.before for move in run.moves if move.ref == f"processed/{run.dataset}"), "")
+    before = next((move.before for move in run.moves if move.ref == refs.processed(run.dataset)), "")
     if preview_of(run.trigger):
         before = went_out_from(session.state, run)
     for which, version in (("before", before), ("version", run.version_digest)):

@@ -20,6 +20,7 @@ from kfm.app.runs.review_queue import order_items
 from kfm.clock import rfc3339
 from kfm.delivery.public_runs import entry_of, public_run
 from kfm.errors import EXIT_CODES, KfmError, Refused
+from kfm.model import refs
 from kfm.model.public_run import PublicRun
 from kfm.model.records import Receipt, Record, RefEntry, Run
 from kfm.projections.live_versions import live_versions
@@ -116,8 +117,8 @@ def _of_dataset(session: Session, thing: Thing, dataset: str) -> Iterator[Reason
 
 
 def _switches(session: Session, dataset: str) -> Iterator[Reason]:
-    for ref, scope in (("switch/global", ""), (f"switch/dataset/{dataset}", dataset)):
-        if session.state.refs.at(ref) not in ("", "open"):
+    for ref, scope in ((refs.switch("global"), ""), (refs.switch("dataset", dataset), dataset)):
+        if refs.is_frozen(session.state.refs.at(ref)):
             last = next(iter(session.state.refs.history(ref, reverse=True, limit=1)))
             what = f"{scope or 'everything'} is frozen, by {last.actor}"
             do = f"kfm thaw {scope} --reason …".replace("  ", " ")
@@ -185,7 +186,7 @@ def _of_run(session: Session, run_id: str) -> Iterator[Reason]:
 
 
 def _nothing_new(session: Session, receipt: Receipt) -> str:
-    at = session.state.refs.at(f"processed/{receipt.dataset}")
+    at = session.state.refs.at(refs.processed(receipt.dataset))
     if receipt.outcome == "unchanged":
         return "the last run made exactly what was there already"
     changed = any(note.code == "code.changed" for note in receipt.warnings)
@@ -213,7 +214,7 @@ def _error(told: PublicRun, receipt: Receipt) -> str:
 
 
 def _held(session: Session, dataset: str) -> Iterator[Reason]:
-    if not any(True for _ in session.state.refs.all(f"quarantine/{dataset}")):
+    if not any(True for _ in session.state.refs.all(refs.quarantine(dataset))):
         return
     try:
         sources = held_sources(session, dataset)
@@ -246,8 +247,8 @@ def _orders(session: Session, dataset: str) -> Iterator[Reason]:
 
 
 def _unpublished(session: Session, dataset: str) -> Iterator[Reason]:
-    made, public = (session.state.refs.at(f"{zone}/{dataset}") for zone in ("processed", "published"))
-    history = list(session.state.refs.history(f"published/{dataset}", reverse=True, limit=1))
+    made, public = (session.state.refs.at(refs.in_zone(zone, dataset)) for zone in ("processed", "published"))
+    history = list(session.state.refs.history(refs.published(dataset), reverse=True, limit=1))
     if history and not public:
         yield _withdrawn(dataset, history[0])
     if not made or made == public:
@@ -345,8 +346,8 @@ def _outdated(session: Session, dataset: str) -> Iterator[Reason]:
 
 
 def _of_version(session: Session, dataset: str, version: str) -> Iterator[Reason]:
-    moves = list(session.state.refs.history(f"published/{dataset}"))
-    processed, published = (session.state.refs.at(f"{zone}/{dataset}") for zone in ("processed", "published"))
+    moves = list(session.state.refs.history(refs.published(dataset)))
+    processed, published = (session.state.refs.at(refs.in_zone(zone, dataset)) for zone in ("processed", "published"))
     if version == published:
         return
     was = [move for move in moves if move.after == version]
@@ -362,7 +363,7 @@ def _of_version(session: Session, dataset: str, version: str) -> Iterator[Reason
     if version == processed:
         yield from _unpublished(session, dataset)
         return
-    for move in session.state.refs.history(f"processed/{dataset}", reverse=True):
+    for move in session.state.refs.history(refs.processed(dataset), reverse=True):
         if move.before == version:
             said = f"{version[:19]} was never public: {move.op} put {move.after[:19] or 'nothing'} in its place"
             do = f"kfm rollback {dataset} --ref processed/{dataset} --to {version[7:23]} --reason …"

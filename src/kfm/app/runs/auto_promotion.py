@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from kfm.app.core.run_ports import run_ports
 from kfm.app.runs.run_control import run_operation
 from kfm.errors import Broken, Busy, Conflict, Denied, Fenced, KfmError, Moved, Sovereignty
+from kfm.model import refs
 from kfm.model.records import Decision, Receipt, RefEntry, RefMove, Standing
 from kfm.model.zone_requests import Asking
 
@@ -61,10 +62,9 @@ def promoted(
     declared = session.config.datasets.get(dataset)
     if declared is None or declared.promote != "auto" or session.resolved.is_proposal:
         return
-    refs = session.state.refs
-    made, public = refs.at(f"processed/{dataset}"), refs.at(f"published/{dataset}")
-    switches = (refs.at("switch/global"), refs.at(f"switch/dataset/{dataset}"))
-    if not made or made == public or any(at not in ("", "open") for at in switches):
+    at = session.state.refs.at
+    made, public = at(refs.processed(dataset)), at(refs.published(dataset))
+    if not made or made == public or any(refs.is_frozen(at(flag)) for flag in refs.switches(dataset)):
         return
     from kfm.operations.ref_moves import NOTHING
 
@@ -74,7 +74,7 @@ def promoted(
             note(dataset, f"not published by itself: {who.actor} took it back; `kfm publish {dataset}` publishes it")
             return
         check_plainly_public(session, dataset, made)
-        check_not_denied(session, dataset, RefMove(ref=f"published/{dataset}", before=public, after=made))
+        check_not_denied(session, dataset, RefMove(ref=refs.published(dataset), before=public, after=made))
         reason = f"promote: auto, after run {after}" if after else "promote: auto, left by an earlier command"
         receipt = run_operation(
             session, "promote", dataset, {"to": made, "before": public or NOTHING}, reason=reason, actor=ACTOR
@@ -154,7 +154,7 @@ def _is_closed(said: Standing | None) -> bool:
 
 def taken_back(session: Session, dataset: str, version: str) -> RefEntry | None:
     """Who took this version back, or went back when it was there already, and nobody has put it there since."""
-    entries = list(session.state.refs.history(f"published/{dataset}"))
+    entries = list(session.state.refs.history(refs.published(dataset)))
     position = max((at for at, entry in enumerate(entries) if entry.op != "promote"), default=-1)
     if position < 0:
         return None
@@ -168,7 +168,7 @@ def taken_back(session: Session, dataset: str, version: str) -> RefEntry | None:
 
 def _is_newer(session: Session, dataset: str, version: str, than: RefEntry) -> bool:
     """Did the ref of what is processed come to this version after that? The ledger says what came after what."""
-    moved = next(iter(session.state.refs.history(f"processed/{dataset}", reverse=True, limit=1)), None)
+    moved = next(iter(session.state.refs.history(refs.processed(dataset), reverse=True, limit=1)), None)
     if moved is None or moved.after != version or moved.ts < than.ts:
         return False
     for entry in session.state.ledger.entries_of(dataset):

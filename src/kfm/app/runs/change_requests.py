@@ -23,9 +23,9 @@ from kfm.crypto.key_list import Keys
 from kfm.crypto.signatures import Signer
 from kfm.engine.run_context import RULED
 from kfm.errors import BadInput, Denied, Moved, Refused
+from kfm.model import refs
 from kfm.model.operation_target import REF
 from kfm.model.records import Receipt, RefEntry, RefMove, SourceRef
-from kfm.operations.key_operations import ORDERS
 from kfm.operations.ref_moves import NOTHING
 from kfm.parsing.characters import printable
 from kfm.scheduling.triggers import DAY_MS, operation_trigger
@@ -153,7 +153,7 @@ class _Looking:
 def _keep(session: Session, op: str, order: Order, *, actor: str, reason: str, before: Order | None = None) -> Receipt:
     """`before`: the order as it was when this was made of it. If another has signed since, it is made anew."""
     old = before.digest if before is not None else NOTHING
-    params = {"ref": ORDERS + order.request.id, "before": old, "to": session.objects.put(order.body)}
+    params = {"ref": refs.order(order.request.id), "before": old, "to": session.objects.put(order.body)}
     return run_operation(session, op, order.request.dataset, params, actor=actor, reason=reason)
 
 
@@ -211,7 +211,7 @@ def carry_out(session: Session, order: Order) -> Iterator[Receipt]:
         return
     operation = DOES[request.action]
     if operation in ("freeze", "thaw"):
-        params = {"scope": request.params["ref"].removeprefix("switch/").removeprefix("dataset/")}
+        params = {"scope": request.params["ref"].removeprefix(refs.SWITCH).removeprefix("dataset/")}
     elif operation in RULED:
         params = {"to": request.after, "before": request.before, **request.params}
     else:

@@ -17,6 +17,7 @@ from kfm.clock import rfc3339
 from kfm.config.schedule_files import declared
 from kfm.config.upstream_datasets import circle_in, upstreams
 from kfm.errors import BadInput, KfmError
+from kfm.model import refs
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
 from kfm.model.records import Trigger
@@ -273,7 +274,7 @@ class Ticker:
         session = self._session
         for run_id in older_runs(session.state, schedule):
             switch = f"run/{run_id}"
-            if session.state.refs.at(f"switch/{switch}") not in ("", "open"):
+            if refs.is_frozen(session.state.refs.at(refs.SWITCH + switch)):
                 continue
             reason = f"schedule {schedule.id}: a newer instant came"
             try:

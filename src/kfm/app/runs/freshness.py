@@ -11,8 +11,9 @@ from kfm.app.runs.due_schedules import dependencies, schedules_of
 from kfm.clock import parse_instant, rfc3339
 from kfm.config.upstream_datasets import read_by
 from kfm.errors import BadInput
+from kfm.model import refs
 from kfm.model.operation_target import REF
-from kfm.model.preview_records import PREVIEW, preview_of
+from kfm.model.preview_records import preview_of
 from kfm.model.records import DatasetVersion, LedgerEntry, RefEntry
 from kfm.model.reports.freshness_record import Freshness, Verdict
 from kfm.scheduling.freshness_rules import MINUTE_MS, EndedRun, Spell, blame, deadline_ms, length_ms, spells
@@ -47,16 +48,16 @@ class _Seen:
 
     def __init__(self, session: Session, now_ms: int) -> None:
         state = session.state
-        self.public = {ref.partition("/")[2]: digest for ref, digest in state.refs.all("published/")}
-        self.made = {ref.partition("/")[2]: digest for ref, digest in state.refs.all("processed/")}
-        self.previewed = any(True for _ in state.refs.histories(PREVIEW))  # also one that was swept since
+        self.public = {refs.parse(ref).dataset: digest for ref, digest in state.refs.all(refs.PUBLISHED)}
+        self.made = {refs.parse(ref).dataset: digest for ref, digest in state.refs.all(refs.PROCESSED)}
+        self.previewed = any(True for _ in state.refs.histories(refs.PREVIEW))  # also one that was swept since
         self.spells: dict[str, list[Spell]] = {}
         moves: dict[str, list[RefEntry]] = {}
-        for entry in (*state.refs.histories("switch/global@"), *state.refs.histories("switch/dataset/")):
+        for entry in (*state.refs.histories(refs.switch("global") + "@"), *state.refs.histories(refs.DATASET_SWITCH)):
             moves.setdefault(entry.ref, []).append(entry)
-        self.always = list(_frozen(moves.pop("switch/global", []), now_ms))
+        self.always = list(_frozen(moves.pop(refs.switch("global"), []), now_ms))
         for ref, entries in moves.items():
-            self._add(ref.removeprefix("switch/dataset/"), *_frozen(entries, now_ms))
+            self._add(ref.removeprefix(refs.DATASET_SWITCH), *_frozen(entries, now_ms))
         waiting: dict[str, int] = {}
         for trigger in state.inbox.waiting():
             if trigger.received_at:
@@ -149,7 +150,7 @@ def _spells(session: Session, seen: _Seen, name: str, since_ms: int, now_ms: int
 
 
 def _made(entry: LedgerEntry, name: str) -> bool:
-    return any(move.ref == f"processed/{name}" and move.after != move.before for move in entry.moves)
+    return any(move.ref == refs.processed(name) and move.after != move.before for move in entry.moves)
 
 
 def _frozen(moves: Iterable[RefEntry], now_ms: int) -> Iterator[Spell]:
@@ -182,13 +183,13 @@ def _read(
     reads nothing else, a run that found nothing new says no more than that."""
     declared = dataset_config(session, name)
     run = session.state.runs.get(made.validated_by or made.run_id)
-    refs = {f"{said.zone}/{other}" for _, other, said in read_by(declared) if not said.version}
-    if not refs or run is None:
+    read = {refs.in_zone(said.zone, other) for _, other, said in read_by(declared) if not said.version}
+    if not read or run is None:
         return told
     was = {ref.uri.removeprefix(REF): ref.content_hash for ref in run.inputs}
-    if len(refs) == len(declared.sources):
+    if len(read) == len(declared.sources):
         told = [each if each.cause != "source late" else each._replace(cause="upstream late") for each in told]
-    news = [at_ms for ref in refs if (at_ms := _left(session, ref, was.get(ref, ""))) is not None]
+    news = [at_ms for ref in read if (at_ms := _left(session, ref, was.get(ref, ""))) is not None]
     return [*told, Spell(since_ms, max(min(news, default=now_ms), since_ms), "upstream late")]
 
 

@@ -15,6 +15,7 @@ from kfm.app.runs.trigger_request import default_actor
 from kfm.config import Resolved
 from kfm.engine.zone_gates import BESIDE
 from kfm.errors import BadInput, Denied, Refused, Sovereignty
+from kfm.model import refs
 from kfm.model.records import Decision, RefMove
 from kfm.model.zone_requests import Asking, StepUp
 from kfm.policy.policy_bundle import SHIPPED, read_files
@@ -32,7 +33,7 @@ def gates_of(session: Session, dataset: str) -> Gates:
 
 def ask_all(session: Session, dataset: str, to: To, version: str = "") -> list[Decision]:
     """Every gate on the way up to a zone, about the version there is now, or about another."""
-    digest = version or session.state.refs.at(f"processed/{dataset}")
+    digest = version or session.state.refs.at(refs.processed(dataset))
     made = session.state.ledger.version(dataset, digest) if digest else None
     run = session.state.runs.get(made.validated_by or made.run_id) if made is not None else None
     if made is None or run is None:
@@ -44,7 +45,7 @@ def ask_all(session: Session, dataset: str, to: To, version: str = "") -> list[D
     ]
     found = [gates.step(step) for step in steps]
     if to == "published":
-        move = RefMove(ref=f"published/{dataset}", before=session.state.refs.at(f"published/{dataset}"), after=digest)
+        move = RefMove(ref=refs.published(dataset), before=session.state.refs.at(refs.published(dataset)), after=digest)
         found.append(gates.published(session.state, session.objects, move, asking=asking))
     return found
 
@@ -63,7 +64,7 @@ def explain(session: Session, dataset: str) -> list[Explained]:
     from kfm.policy.checksums import counted
     from kfm.policy.question_builder import Known, to_published
 
-    digest = session.state.refs.at(f"processed/{dataset}")
+    digest = session.state.refs.at(refs.processed(dataset))
     version = session.state.ledger.version(dataset, digest) if digest else None
     if version is None:
         raise Refused(f"{dataset} has no processed version", hint=f"run it first: `kfm run {dataset}`")
@@ -75,7 +76,7 @@ def explain(session: Session, dataset: str) -> list[Explained]:
     )
     decision = gates.decider().decide(question)
     found = explained(decision, "published", dataset, policies_of(session.resolved))
-    move = RefMove(ref=f"published/{dataset}", before=session.state.refs.at(f"published/{dataset}"), after=digest)
+    move = RefMove(ref=refs.published(dataset), before=session.state.refs.at(refs.published(dataset)), after=digest)
     broken = {fault.rule: fault.reason for fault in reversed(faults(session, move, asking.when_ms))}
     return found + [_beside(rule, asks, broken.get(rule, ""), dataset) for rule, asks in rules_asked(session).items()]
 

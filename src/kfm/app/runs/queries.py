@@ -17,6 +17,7 @@ from kfm.app.core.run_ports import run_ports
 from kfm.app.core.session import Session
 from kfm.app.runs.trigger_request import new_trigger
 from kfm.errors import BadInput
+from kfm.model import refs
 from kfm.model.keys import scopes
 from kfm.model.manifests import entries, find
 from kfm.model.names import check_ref, dataset_id, is_digest
@@ -158,7 +159,7 @@ def ref_history(session: Session, ref: str) -> list[RefEntry]:
 def held_sources(session: Session, dataset: str, partition: str | None = None) -> list[dict[str, Any]]:
     """The report on each source of which something is held back now; in a dry run, would be. Of one partition, or
     of the dataset and all its partitions: then the names of theirs begin with the partition's."""
-    ref = f"quarantine/{dataset}"
+    ref = refs.quarantine(dataset)
     if partition is not None:
         reports = [("", session.state.refs.at(f"{ref}/{partition}" if partition else ref))]
     else:
@@ -185,7 +186,7 @@ def find_version(session: Session, text: str) -> tuple[str, bool]:
         raise BadInput(f"there is no ref {printable(name)}", hint="see `kfm refs list`")
     if not is_digest(target):
         raise BadInput(f"{name} is a switch; it is {target}", hint=f"see `kfm refs history {name}`")
-    return target, name.startswith(("processed/", "published/"))
+    return target, name.startswith(refs.VERSIONS)
 
 
 def entries_of(session: Session, version: str) -> Iterator[ManifestEntry]:
@@ -272,21 +273,21 @@ def _asks(trigger: Trigger) -> str:
     asked, params = trigger.updater_id.removeprefix("kfm-"), trigger.params
     if "before" not in params:
         return asked
-    ref = params.get("ref") or f"published/{trigger.dataset}"
+    ref = params.get("ref") or refs.published(trigger.dataset)
     return f"{asked} {ref} from {params['before']} to {params['to']}"
 
 
 def version_of(session: Session, receipt: Receipt) -> str:
     """What it made or moved; of a run that had nothing to do, what is there."""
     if receipt.outcome == "noop":
-        return session.state.refs.at(f"processed/{receipt.dataset}")
+        return session.state.refs.at(refs.processed(receipt.dataset))
     kinds = ("dataset", "ref")
     return next((item.checksum for kind in kinds for item in receipt.outputs if item.kind == kind), "")
 
 
 def frozen_by(session: Session, dataset: str) -> RefEntry | None:
     """The freeze that stops a dataset, if there is one: its own, or that of everything."""
-    for switch in ("switch/global", f"switch/dataset/{dataset}"):
+    for switch in refs.switches(dataset):
         if session.state.refs.at(switch) == "frozen":
             return next(session.state.refs.history(switch, reverse=True, limit=1))
     return None

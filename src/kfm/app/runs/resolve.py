@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kfm.app.runs.queries import find_run
 from kfm.errors import BadInput
+from kfm.model import refs
 from kfm.model.lineage_edges import ZONES
 from kfm.model.manifests import entries
 from kfm.model.names import dataset_id, is_digest
@@ -39,7 +40,7 @@ class Thing(NamedTuple):
 def datasets(session: Session) -> list[str]:
     """Every dataset that the configuration names or that a ref speaks of, by name."""
     zones = [f"{zone}/" for zone in ZONES]
-    held = {ref.partition("/")[2] for zone in zones for ref, _ in session.state.refs.all(zone)}
+    held = {refs.parse(ref).dataset for zone in zones for ref, _ in session.state.refs.all(zone)}
     return sorted({*session.config.datasets, *held})
 
 
@@ -58,14 +59,14 @@ def find_thing(session: Session, text: str) -> Thing:
 def current(session: Session, dataset: str) -> tuple[str, str]:
     """The ref that speaks for a dataset, and the version it is at."""
     for zone in ZONES:
-        if version := session.state.refs.at(f"{zone}/{dataset}"):
-            return f"{zone}/{dataset}", version
+        if version := session.state.refs.at(refs.in_zone(zone, dataset)):
+            return refs.in_zone(zone, dataset), version
     return "", ""
 
 
 def _dataset(session: Session, text: str) -> Thing | None:
     name = text.removeprefix("kfm://dataset/")
-    known = name in session.config.datasets or any(session.state.refs.at(f"{zone}/{name}") for zone in ZONES)
+    known = name in session.config.datasets or any(session.state.refs.at(refs.in_zone(zone, name)) for zone in ZONES)
     if not known and not _ended(session, name):
         return None
     ref, version = current(session, name)
@@ -178,8 +179,10 @@ def _run(session: Session, text: str) -> Thing:
 
 def _unknown(session: Session, text: str) -> BadInput:
     known = datasets(session)
-    refs = [f"{zone}/{name}" for zone in ZONES for name in known if session.state.refs.at(f"{zone}/{name}")]
-    close = nearest(text.removeprefix("kfm://dataset/"), known) or nearest(text, refs)
+    names = [
+        refs.in_zone(zone, name) for zone in ZONES for name in known if session.state.refs.at(refs.in_zone(zone, name))
+    ]
+    close = nearest(text.removeprefix("kfm://dataset/"), known) or nearest(text, names)
     return BadInput(
         f"nothing here is called {printable(text)}",
         hint=f"did you mean {close}?"

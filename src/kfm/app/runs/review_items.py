@@ -10,6 +10,7 @@ from kfm.app.core.protection_files import readable_objects
 from kfm.app.core.review_item import Item
 from kfm.app.runs.queries import held_sources
 from kfm.errors import KfmError
+from kfm.model import refs
 from kfm.model.manifests import changes
 from kfm.model.records import Receipt
 
@@ -26,7 +27,7 @@ def held_items(session: Session) -> Iterator[Item]:
             continue
         rows, held = (sum(one[field] for one in sources) for field in ("rows", "held_rows"))
         whole = [one["source"] for one in sources if one["held"]]
-        last = next(iter(session.state.refs.history(f"quarantine/{name}", reverse=True, limit=1)), None)
+        last = next(iter(session.state.refs.history(refs.quarantine(name), reverse=True, limit=1)), None)
         yield Item(
             kind="held",
             id=f"held-{name}",
@@ -98,7 +99,7 @@ def _against(receipt: Receipt) -> list[dict[str, str]]:
 
 def _difference(session: Session, dataset: str) -> dict[str, str]:
     """What is published, what would take its place, and in how many keys they differ."""
-    before, after = (session.state.refs.at(f"{zone}/{dataset}") or "" for zone in ("published", "processed"))
+    before, after = (session.state.refs.at(refs.in_zone(zone, dataset)) or "" for zone in ("published", "processed"))
     if not after:
         return {}
     try:

@@ -10,6 +10,7 @@ from kfm.app.core.protection_files import NO_LABELS, is_needed
 from kfm.clock import rfc3339
 from kfm.config.upstream_datasets import above, most_closed, upstreams
 from kfm.errors import BadInput
+from kfm.model import refs
 from kfm.model.labels import Labels, Level, standing_of_source
 from kfm.model.lineage_edges import ZONES
 from kfm.model.records import DatasetVersion
@@ -82,7 +83,7 @@ def plainly_public(session: Session, datasets: Iterable[str]) -> frozenset[str]:
         return frozenset()
     found = []
     for name in set(datasets):
-        at = [state.refs.at(f"{zone}/{name}") for zone in ZONES]
+        at = [state.refs.at(refs.in_zone(zone, name)) for zone in ZONES]
         if openness.is_public(name, *(state.ledger.version(name, version) for version in at if version)):
             found.append(name)
     return frozenset(found)

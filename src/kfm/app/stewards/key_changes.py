@@ -22,9 +22,9 @@ from kfm.crypto.key_list import Custodian, Key, KeyList, Person, Purpose, Role, 
 from kfm.crypto.signatures import SEED_SIZE, Signer, check_public
 from kfm.errors import BadInput
 from kfm.fsio import REAL, failing_as_storage, write_apart
+from kfm.model import refs
 from kfm.model.records import Receipt
 from kfm.model.secret import Secret
-from kfm.operations.key_operations import LIST
 from kfm.parsing.characters import printable
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def _with(listed: KeyList | None, key: Key, wanted: Wanted, at: str, previous: s
 def _follow(session: Session, file: bytes, *, actor: str, reason: str) -> Receipt:
     """Bring a list into force if everyone who must has signed it. The ledger records a refusal, too."""
     keys, body = read_list(file)
-    params = {"ref": LIST, "to": session.objects.put(body), "file": session.objects.put(file)}
+    params = {"ref": refs.KEY_LIST, "to": session.objects.put(body), "file": session.objects.put(file)}
     if params["to"] != keys.digest:
         raise AssertionError("a list is known by the digest of its body")
     next_to, place = session.resolved.at(next_file(keys.digest)), session.resolved.at(FILE)

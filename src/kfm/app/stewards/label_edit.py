@@ -18,6 +18,7 @@ from kfm.app.core.label_file import File, said, scalar
 from kfm.app.stewards.label_report import holds
 from kfm.errors import BadInput, KfmError
 from kfm.fsio import Fs, failing_as_storage, write_apart
+from kfm.model import refs
 from kfm.model.keys import digest
 from kfm.model.labels import (
     ACCESS,
@@ -32,7 +33,6 @@ from kfm.model.labels import (
     standing_of,
 )
 from kfm.model.names import is_digest
-from kfm.model.operation_target import LABELS
 from kfm.parsing import documents
 from kfm.parsing.characters import is_printable, printable
 from kfm.parsing.dates import is_date
@@ -111,7 +111,7 @@ def _told_of(session: Session, of: dict[str, str]) -> str:
 
 def params_of(session: Session, made: Change) -> dict[str, str]:
     """The operation that brings it into force, where there is a key list."""
-    return {"ref": LABELS, "to": session.objects.put(made.after), "file": digest(made.before or EMPTY)}
+    return {"ref": refs.LABELS, "to": session.objects.put(made.after), "file": digest(made.before or EMPTY)}
 
 
 def make_ready(made: Change) -> None:

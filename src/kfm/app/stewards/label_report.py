@@ -12,6 +12,7 @@ from kfm.app.core.labels_in_force import labels_in_force
 from kfm.engine.protected.source_classification import address as plainly
 from kfm.engine.protected.source_classification import aged
 from kfm.errors import BadInput
+from kfm.model import refs
 from kfm.model.labels import (
     COMMUNITY,
     Labels,
@@ -133,7 +134,7 @@ def remembered(session: Session, address: str, today: str) -> Standing | None:
 def _made(session: Session, dataset: str) -> dict[str, Level]:
     found: dict[str, Level] = {}
     for zone in ("processed", "published"):
-        version = session.state.ledger.version(dataset, session.state.refs.at(f"{zone}/{dataset}") or "")
+        version = session.state.ledger.version(dataset, session.state.refs.at(refs.in_zone(zone, dataset)) or "")
         if version is not None and version.standing is not None:
             found[zone] = version.standing.level
     return found

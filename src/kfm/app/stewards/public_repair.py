@@ -12,7 +12,7 @@ from kfm.app.core.session import Session, published_files
 from kfm.app.runs.settlement import settle_session
 from kfm.delivery.public_files import Telling, listed
 from kfm.errors import Frozen, KfmError
-from kfm.model import manifests
+from kfm.model import manifests, refs
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
 from kfm.model.records import Difference, Effect, RefEntry
@@ -24,13 +24,13 @@ Problems = list[tuple[str, KfmError]]
 
 def published_datasets(session: Session) -> list[str]:
     """Of which anything is, was or seems to be public, by name."""
-    known = {entry.ref.partition("/")[2] for entry in session.state.refs.histories("published/")}
+    known = {entry.ref.partition("/")[2] for entry in session.state.refs.histories(refs.PUBLISHED)}
     return sorted(known | set(published_files(session).datasets()))
 
 
 def differences(session: Session, dataset: str) -> list[Difference]:
     """Where the outside is not what the refs say: what is missing, altered, or not known to be there at all."""
-    moves = list(session.state.refs.history(f"published/{dataset}"))
+    moves = list(session.state.refs.history(refs.published(dataset)))
     stay = live_versions(moves, public_retention(session, dataset))
     expected = {path: digest for path, digest, _ in expected_files(session, dataset)}
     if session.config.pages:
@@ -42,7 +42,7 @@ def differences(session: Session, dataset: str) -> list[Difference]:
 
 def expected_files(session: Session, dataset: str) -> Iterator[tuple[str, str, str]]:
     """Every file of a dataset that belongs outside: its path, its digest, and the version it is of."""
-    moves = list(session.state.refs.history(f"published/{dataset}"))
+    moves = list(session.state.refs.history(refs.published(dataset)))
     for version in live_versions(moves, public_retention(session, dataset)):
         for entry in manifests.entries(session.objects, version):
             yield published_path(dataset, version, entry), entry.digest, version
@@ -80,7 +80,7 @@ def repair(session: Session, dataset: str) -> tuple[list[Difference], list[Effec
     Frozen: what does not belong there is removed, and the rest waits.
     """
     found = differences(session, dataset)
-    moves = list(session.state.refs.history(f"published/{dataset}"))
+    moves = list(session.state.refs.history(refs.published(dataset)))
     keep = public_retention(session, dataset)
     telling = Telling(session.state, session.objects, session.publisher, session.log, dataset, moves, keep)
     session.publisher.trace.clear()

@@ -12,6 +12,7 @@ from kfm.cli.look.cat import _write_object
 from kfm.cli.render import Screen
 from kfm.cli.run_report import FINDINGS, finding_rows
 from kfm.cli.session import opened
+from kfm.model import refs
 from kfm.model.names import dataset_id
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def held(options: argparse.Namespace, screen: Screen) -> int:
     name = dataset_id(options.dataset)
     with opened(options, screen, "read") as session:
         sources = held_sources(session, name)
-        if not sources and not any(True for _ in session.state.refs.history(f"quarantine/{name}")):
+        if not sources and not any(True for _ in session.state.refs.history(refs.quarantine(name))):
             dataset_config(session, name)  # refused if there is no such dataset
         if options.rows:
             for source in sources:

@@ -9,6 +9,7 @@ from kfm.app.core.labels_in_force import is_as_signed
 from kfm.cli.render import Screen
 from kfm.cli.session import Tally, opened, person, today
 from kfm.errors import EXIT_CODES, BadInput, Denied
+from kfm.model import refs
 
 if TYPE_CHECKING:
     import argparse
@@ -127,7 +128,7 @@ def change(options: argparse.Namespace, screen: Screen) -> int:
             raise BadInput("there is no key list to sign by", hint="leave out --key, or make a list: `kfm keys new`")
         if made.looser and not listed:
             _needs_two(made)
-        published = any(at for _, at in session.state.refs.all("published/"))
+        published = any(at for _, at in session.state.refs.all(refs.PUBLISHED))
     done = _Done(changed=made.changes and not options.dry_run)
     if done.changed and listed:
         done = _signed(options, screen, made, said)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from kfm.app.core.signed_policies import MASKS, masked_source
+from kfm.app.core.signed_policies import masked_source
 from kfm.app.stewards.leak_scan import denied, known_of_file, known_of_state, scanned
 from kfm.app.stewards.mask_preview import Previewed, check_picture, write_picture
 from kfm.cli.operation import deploy
 from kfm.cli.render import Screen, clean
 from kfm.cli.session import known_dataset, opened, settings, today
 from kfm.errors import EXIT_CODES, BadInput
+from kfm.model import refs
 
 if TYPE_CHECKING:
     import argparse
@@ -208,4 +209,4 @@ def mask(options: argparse.Namespace, screen: Screen) -> int:
     resolved = settings(options)
     name = known_dataset(options, screen, resolved, options.dataset)
     masked_source(resolved, name, options.source)
-    return deploy(options, screen, resolved, "mask", name, f"{MASKS}{name}/{options.source}")
+    return deploy(options, screen, resolved, "mask", name, refs.mask(name, options.source))

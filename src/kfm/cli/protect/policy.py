@@ -9,6 +9,7 @@ from kfm.cli.operation import deploy
 from kfm.cli.render import Screen
 from kfm.cli.session import known_dataset, opened, settings
 from kfm.errors import EXIT_CODES
+from kfm.model import refs
 
 if TYPE_CHECKING:
     import argparse
@@ -126,7 +127,5 @@ def _show(screen: Screen, decisions: list[Decision]) -> None:
 
 
 def policy(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.core.signed_policies import POLICY
-
     resolved = settings(options)
-    return deploy(options, screen, resolved, "policy", "policy", POLICY)
+    return deploy(options, screen, resolved, "policy", "policy", refs.POLICY)

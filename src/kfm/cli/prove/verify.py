@@ -10,6 +10,7 @@ from kfm.app.core.trust import given
 from kfm.cli.render import Screen
 from kfm.cli.session import known_dataset, opened, settings
 from kfm.errors import BadInput
+from kfm.model import refs
 from kfm.parsing.characters import printable
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def verify(options: argparse.Namespace, screen: Screen) -> int:
 
 def _version(session: Session, dataset: str, text: str) -> str:
     """What was asked for, or what is published, or else what is processed."""
-    for ref in (f"published/{dataset}", f"processed/{dataset}"):
+    for ref in (refs.published(dataset), refs.processed(dataset)):
         if not text and session.state.refs.at(ref):
             return session.state.refs.at(ref)
     if not text:

@@ -8,6 +8,7 @@ from kfm.cli.operation import operate_on_dataset
 from kfm.cli.render import Screen
 from kfm.cli.session import opened
 from kfm.errors import BadInput
+from kfm.model import refs
 from kfm.model.names import check_ref, dataset_id, is_digest
 from kfm.parsing.characters import printable
 
@@ -63,7 +64,7 @@ def _version_meant(options: argparse.Namespace, screen: Screen, text: str) -> st
         raise BadInput(
             f"{printable(text)} is not a digest", hint="give sha256:… or the start of it, see `kfm refs history REF`"
         )
-    ref = options.ref or f"published/{dataset_id(options.dataset)}"
+    ref = options.ref or refs.published(dataset_id(options.dataset))
     with opened(options, screen, "read") as session:
         known = {entry.after for entry in session.state.refs.history(ref)} - {""}
     found = [digest for digest in known if digest.startswith(f"sha256:{start}")]

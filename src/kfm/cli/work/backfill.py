@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kfm.cli.render import Screen, short
 from kfm.cli.session import Tally, opened, person, settings
 from kfm.errors import EXIT_CODES, Conflict
+from kfm.model import refs
 from kfm.model.backfill_plan import WORDS
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ def start(options: argparse.Namespace, screen: Screen) -> int:
             return _told_status(session, screen, backfill.id, tally.code)
         if not screen.json:
             _show(screen, _told(found))
-        if not session.state.refs.at(f"backfill/{backfill.id}"):
+        if not session.state.refs.at(refs.backfill(backfill.id)):
             raise Conflict(f"backfill {backfill.id} was cancelled meanwhile", hint="start it anew")
         return _work(options, session, screen, tally, backfill.id)
 

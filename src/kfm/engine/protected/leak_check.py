@@ -19,6 +19,7 @@ from kfm.engine.stage_results import Executed, Planned
 from kfm.errors import Denied
 from kfm.masking.fingerprints import Fingerprints, Marker, of_stored
 from kfm.masking.leak_scanner import Report, one_cell, scan
+from kfm.model import refs
 from kfm.model.canonical import canonical
 from kfm.model.manifests import entries
 from kfm.model.records import DatasetVersion, Decision, RefMove, Standing
@@ -90,7 +91,7 @@ def check_came(ports: Ports, dataset: str, pieces: Iterable[bytes]) -> None:
 
 def check_published(context: RunContext, move: RefMove) -> None:
     """A version on its way out: how it stands, every byte of it, its names and what is said of it."""
-    dataset = move.ref.partition("/")[2]
+    dataset = refs.parse(move.ref).dataset
     version = context.ports.state.ledger.version(dataset, move.after)
     if version is None:
         return  # the gate says so
@@ -136,7 +137,7 @@ def _refuse(
 
 def _was_looked_at(context: RunContext, move: RefMove) -> bool:
     """Have those who must signed for this very version since it was first held for them to look at?"""
-    dataset, ledger = move.ref.partition("/")[2], context.ports.state.ledger
+    dataset, ledger = refs.parse(move.ref).dataset, context.ports.state.ledger
     first = ""
     for entry in ledger.entries_of(dataset):  # the newest first
         receipt = ledger.receipt(entry.run_id)

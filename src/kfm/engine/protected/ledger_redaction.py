@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kfm.engine.run_context import Ports
 from kfm.errors import KfmError
+from kfm.model import refs
 from kfm.model.names import is_digest
 from kfm.model.ports import Tx
 from kfm.model.records import Governed, Receipt, Standing
@@ -37,7 +38,7 @@ def append(ports: Ports, receipt: Receipt, op: str, standing: Standing | None, t
 def _standing_of(dataset: str, tx: Tx) -> Standing | None:
     """Of an operation, and of a run that ended before it had looked: that of what is there."""
     for zone in ("processed", "published"):
-        version = tx.ledger.version(dataset, tx.refs.at(f"{zone}/{dataset}"))
+        version = tx.ledger.version(dataset, tx.refs.at(refs.in_zone(zone, dataset)))
         if version is not None and version.standing is not None:
             return version.standing
     return None

@@ -24,6 +24,7 @@ from kfm.masking.first_cells import learned, to_withdraw
 from kfm.masking.leak_scanner import over_masked
 from kfm.masking.mask import Prepared, mask, mask_columns, prepare
 from kfm.masking.public_record import PublicRecord, feature, in_public_order, properties
+from kfm.model import refs
 from kfm.model.csv_format import line_of
 from kfm.model.labels import standing_of_record
 from kfm.model.masks import MaskingPolicy
@@ -157,8 +158,8 @@ def learn(context: RunContext, ref: SourceRef, contract: DataContract | None, ro
 def _is_public(context: RunContext, standing: Standing) -> bool:
     """Does any version of this custodian's stand outside?"""
     state = context.ports.state
-    for ref, _ in state.refs.all("published/"):
-        dataset = ref.partition("/")[2]
+    for ref, _ in state.refs.all(refs.PUBLISHED):
+        dataset = refs.parse(ref).dataset
         for version in still_public(state.refs.history(ref)):
             made = state.ledger.version(dataset, version)
             its = made.standing.custodians if made is not None and made.standing is not None else ()

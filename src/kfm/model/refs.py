@@ -1,0 +1,101 @@
+"""The names of refs: one function for each form, `parse` for the way back.
+
+A ref is `zone/name`. The zone of a freeze flag is `switch`; it is set unless it says nothing or `open`. All refs of a
+preview lie below `preview/BRANCH/`, under the names they have outside it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+RAW, QUARANTINE, PROCESSED, PUBLISHED = "raw/", "quarantine/", "processed/", "published/"
+VERSIONS = (PROCESSED, PUBLISHED)  # zones whose refs lead to versions of datasets
+PREVIEW, BACKFILL, ORDERS, SWITCH = "preview/", "backfill/", "orders/", "switch/"
+DATASET_SWITCH, RUN_SWITCH = "switch/dataset/", "switch/run/"
+KEY_LIST = "keys/list"  # the key list in force
+LABELS = "rules/labels"  # the file of labels as it was signed
+MASKS = "rules/mask/"
+POLICY = "rules/policy"  # the policies that an installation adds
+
+
+class RefName(NamedTuple):
+    zone: str  # `preview` for every ref of a preview
+    rest: str
+
+    @property
+    def dataset(self) -> str:
+        """The dataset of a ref in a zone of data, or of a freeze flag; empty for any other ref."""
+        if self.zone in ("raw", "quarantine", "processed", "published"):
+            return self.rest.partition("/")[0]
+        if self.zone == "preview":
+            inner = self.previewed
+            return inner.dataset if inner is not None else ""
+        kind, _, name = self.rest.partition("/")
+        return name if (self.zone, kind) == ("switch", "dataset") else ""
+
+    @property
+    def previewed(self) -> RefName | None:
+        """The name that a ref of a preview would have outside it; None for any other ref, and for its record."""
+        name = self.rest.partition("/")[2] if self.zone == "preview" else ""
+        return parse(name) if "/" in name else None
+
+
+def parse(ref: str) -> RefName:
+    zone, _, rest = ref.partition("/")
+    return RefName(zone, rest)
+
+
+def in_zone(zone: str, name: str) -> str:
+    return f"{zone}/{name}"
+
+
+def raw(name: str, number: int | str) -> str:
+    """The bytes of one source. `name` is a dataset, or `dataset/partition`."""
+    return f"raw/{name}/{number}"
+
+
+def quarantine(name: str) -> str:
+    """The report on rows that did not pass. `name` is a dataset, or `dataset/partition`."""
+    return f"quarantine/{name}"
+
+
+def processed(dataset: str) -> str:
+    return f"processed/{dataset}"
+
+
+def published(dataset: str) -> str:
+    return f"published/{dataset}"
+
+
+def preview(branch: str, ref: str) -> str:
+    """A ref inside a preview. `branch` is written as `preview_records.slug` gives it."""
+    return f"preview/{branch}/{ref}"
+
+
+def backfill(name: str) -> str:
+    return f"backfill/{name}"
+
+
+def order(request: str) -> str:
+    """A change request with its signatures so far."""
+    return f"orders/{request}"
+
+
+def mask(dataset: str, source: str) -> str:
+    """The masking policy of a source as it was signed."""
+    return f"rules/mask/{dataset}/{source}"
+
+
+def switch(kind: str, name: str = "") -> str:
+    """The freeze flag of everything (`global`), or of one dataset, schedule, backfill or run."""
+    return f"switch/{kind}/{name}" if name else f"switch/{kind}"
+
+
+def switches(dataset: str) -> tuple[str, str]:
+    """The freeze flags that stop all work on a dataset."""
+    return "switch/global", f"switch/dataset/{dataset}"
+
+
+def is_frozen(flag: str) -> bool:
+    """Whether a freeze flag with this content is set."""
+    return flag not in ("", "open")

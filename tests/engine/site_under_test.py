@@ -17,7 +17,7 @@ from kfm.engine.run_context import Ports, Settings
 from kfm.model.keys import digest
 from kfm.model.records import Checkpoint, Fetched, FetchRequest, Receipt, SourceRef, Step, Trigger
 from kfm.model.updater import Output, Plan, Reader, Sources, Updater
-from kfm.operations.ref_moves import OPERATIONS
+from kfm.operations.registry import operations
 from kfm.policy.policy_gate import promotion_gate, step_gate
 from kfm.store.memory import MemoryTables
 from kfm.store.objects import DryObjects
@@ -104,7 +104,7 @@ class MemorySite:
         return run(trigger, updater, self.ports)
 
     def operate(self, name: str, dataset: str = "demo", **params: str) -> Receipt:
-        updater = OPERATIONS[name]()
+        updater = operations()[name]()
         trigger = Trigger(kind="operation", updater_id=updater.id, dataset=dataset, params=params, actor="test")
         return run(trigger, updater, self.ports)
 

@@ -16,7 +16,7 @@ from kfm.engine.run import run
 from kfm.errors import Frozen
 from kfm.model.records import Receipt, Step
 from kfm.model.updater import Output, Reader, Updater
-from kfm.operations.ref_moves import OPERATIONS
+from kfm.operations.registry import operations
 from kfm.store.memory import MemoryTables
 from tests.engine.site_under_test import Lines, MemorySite
 from tests.sampling import sampled
@@ -135,7 +135,7 @@ class Histories(RuleBasedStateMachine):
         return action()
 
     def operate(self, moment: Moment | None, name: str, dataset: str = "demo", **params: str) -> Receipt:
-        updater = OPERATIONS[name]()
+        updater = operations()[name]()
         return self.done(self.despite(moment, updater, lambda: self.site.operate(name, dataset, **params)))
 
     def note_version(self) -> None:

@@ -13,7 +13,7 @@ from kfm.app.runs.run_control import run_operation
 from kfm.cli.main import main
 from kfm.model.keys import input_hash
 from kfm.model.records import SourceRef, Trigger
-from kfm.operations.ref_moves import MoveUpdater
+from kfm.operations.move_updater import MoveUpdater
 from tests.engine.tiles import PARTS, Counted, Power, Site, rows
 
 

@@ -12,7 +12,7 @@ from kfm import config
 from kfm.app.core.session import open_session
 from kfm.app.runs.run_control import run_operation
 from kfm.model.records import Receipt
-from kfm.operations.ref_moves import OPERATIONS
+from kfm.operations.registry import operations
 from kfm.scheduling.triggers import operation_trigger
 from tests.node.sites import Site, declared
 
@@ -136,7 +136,7 @@ def test_an_operation_kept_without_its_move_is_not_guessed_at(site: Rain) -> Non
     site.becomes("1")
     two = site.becomes("20")
     with open_session(config.load(str(site.folder / "kfm.yml"), {})) as session:
-        trigger = operation_trigger(OPERATIONS["rollback"](), "rain", {}, session.clock, actor="a", reason="r")
+        trigger = operation_trigger(operations()["rollback"](), "rain", {}, session.clock, actor="a", reason="r")
         with session.state.transaction() as tx:
             tx.inbox.keep(trigger)
     assert site.resumed(3) == [("kfm-rollback", "failed", "refused")]

@@ -33,7 +33,7 @@ from kfm.model.records import (
 )
 from kfm.model.updater import Output, Plan, Updater
 from kfm.model.zone_requests import Asking, StepUp
-from kfm.operations.ref_moves import OPERATIONS
+from kfm.operations.registry import operations
 from kfm.store.state import StoredState
 from kfm.telemetry.log import NullLog
 from tests.store.compared import compared
@@ -162,11 +162,11 @@ class Installation:
         name, _, rest = item.partition(" ")
         if name == "ingest":
             return Trigger(kind="manual", updater_id=Gauges.id, dataset=DATASET, window=f"day-{rest[0]}", reason=item)
-        operation = OPERATIONS[name]
+        operation = operations()[name]
         return Trigger(kind="operation", updater_id=operation.id, dataset=DATASET, reason=item)
 
     def _updater(self, trigger: Trigger) -> Updater:
-        for operation in OPERATIONS.values():
+        for operation in operations().values():
             if operation.id == trigger.updater_id:
                 return operation()
         return self.gauges()

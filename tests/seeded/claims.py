@@ -310,7 +310,7 @@ CLAIMS: dict[str, Bug] = {
         f"{PATTERNS}::test_what_a_spec_says_of_records_is_made_of_them",
     ),
     "D17 checklists": Bug(
-        "kfm.operations.ref_moves:Freeze.target",
+        "kfm.operations.freeze:Freeze.target",
         'target = "frozen"',
         'target = "open"',
         "tests/project/test_guides.py::test_a_guide_works_as_written[canary]",
@@ -353,7 +353,7 @@ CLAIMS: dict[str, Bug] = {
     ),
     "O13 what is not signed is not done": Bug(
         "kfm.engine.upsert:assemble",
-        "context.ports.authority(context.updater.op, context.trigger, moves) if moves else Warrant()",
+        "context.ports.authority(context.updater, context.trigger, moves) if moves else Warrant()",
         "Warrant()",
         f"{TWO}::test_a_name_proves_nothing",
     ),
@@ -490,13 +490,13 @@ CLAIMS: dict[str, Bug] = {
         "tests/crypto/test_attestations.py::test_what_we_sign_the_libraries_of_in_toto_verify_and_read",
     ),
     "P1": Bug(
-        "kfm.operations.ref_moves:MoveUpdater.moves_only",
+        "kfm.operations.move_updater:MoveUpdater.moves_only",
         "    moves_only = True\n",
         "    moves_only = False\n",
         f"{TYPED}::test_rollback_and_rollback_forward_bring_back_the_same_bytes",
     ),
     "P2": Bug(
-        "kfm.operations.ref_moves:Rollback.aim",
+        "kfm.operations.rollback:Rollback.aim",
         "entries[-1].before",
         "entries[-1].after",
         f"{TYPED}::test_rollback_and_rollback_forward_bring_back_the_same_bytes",

@@ -18,8 +18,8 @@ MENDED: dict[str, Bug] = {
         "tests/node/test_frozen_deliveries.py::test_what_was_committed_before_a_freeze_waits_for_the_thaw",
     ),
     "a freeze stops a withdrawal": Bug(
-        "kfm.engine.run_context:heeds_no_switch",
-        'trigger.params.get("to") == "nothing"',
+        "kfm.operations.rollback:Rollback.takes_away",
+        'trigger.params.get("to") == NOTHING',
         "False",
         "tests/node/test_frozen_deliveries.py::test_no_freeze_stops_a_withdrawal",
     ),
@@ -133,7 +133,7 @@ MENDED: dict[str, Bug] = {
         "tests/api/test_forgotten.py::test_what_is_past_its_time_is_dropped_and_no_replay_of_it_begins_a_run",
     ),
     "a rollback that is repeated undoes itself": Bug(
-        "kfm.operations.ref_moves:Rollback.aim",
+        "kfm.operations.rollback:Rollback.aim",
         "        if not target and entries[-1].op == self.op:\n",
         "        if False:\n",
         "tests/engine/test_rollback_repeated.py"

@@ -49,7 +49,7 @@ PROMISED: dict[str, Bug] = {
         "tests/engine/test_heartbeat.py::test_a_lease_that_was_given_back_is_not_renewed",
     ),
     "an operation that waits is decided when it is done": Bug(
-        "kfm.operations.ref_moves:MoveUpdater.kept",
+        "kfm.operations.move_updater:MoveUpdater.kept",
         "        return msgspec.structs.replace(trigger, params={**trigger.params, **pinned})\n",
         "        return trigger\n",
         "tests/node/test_kept_operations.py",

@@ -247,7 +247,7 @@ def input_items(updater: Updater, dataset: str, inputs: list[SourceRef]) -> list
     ref, target = aim_of(inputs) if inputs else (None, "")
     items = [_item(ref)] if ref is not None else []
     if is_digest(target):
-        zone = "processed" if updater.op == "promote" else items[0].zone
+        zone = updater.source_zone or items[0].zone
         items.append(Item(kind="dataset", id=dataset_uri(dataset), checksum=target, zone=zone))
     return items
 

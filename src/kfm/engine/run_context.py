@@ -50,11 +50,11 @@ class Settings(Struct, frozen=True):
 
 
 class Authority(Protocol):
-    def __call__(self, op: str, trigger: Trigger, moves: list[RefMove], /) -> Warrant:
+    def __call__(self, updater: Updater, trigger: Trigger, moves: list[RefMove], /) -> Warrant:
         """May this operation be done, by the keys there are? Denied if not."""
 
 
-def _one_person(_op: str, _trigger: Trigger, _moves: list[RefMove]) -> Warrant:
+def _one_person(_updater: Updater, _trigger: Trigger, _moves: list[RefMove]) -> Warrant:
     """There is no key list: whoever sits here may do it."""
     return Warrant()
 
@@ -97,7 +97,7 @@ class Ports(Struct):
     epoch: int = 0  # of the labels that the run was handed
     epoch_now: Callable[[], int] | None = None  # and as they are when it commits
     progress: Callable[[str, int, int], None] = _silent
-    fits: Callable[[str, Trigger], None] | None = None  # raises where masks and labels do not fit together
+    fits: Callable[[Updater, Trigger], None] | None = None  # raises where masks and labels do not fit together
     authority: Authority = _one_person
     signed_since: Callable[[str, str, str], bool] = _nobody  # for a version of a dataset, after a time, by all who must
     protection: Protection | None = None  # None: nothing here is protected
@@ -130,17 +130,7 @@ class Ports(Struct):
         return encrypted_file(tempfile.TemporaryFile(buffering=0))
 
 
-SIGNED = ("keys", "request", "approve", "reject", "expire")  # operations on the key list and on orders
-RULED = ("labels", "mask", "policy")  # on rules that people sign
 WORDS = 200  # characters of an author's exception that are kept
-
-
-def heeds_no_switch(updater: Updater, trigger: Trigger) -> bool:
-    """Freeze and thaw work the switches; keys, signatures and rules change no data. A withdrawal only takes away: what
-    must not be public goes, frozen or not; and a backfill can always be ended."""
-    return updater.op in ("freeze", "thaw", *SIGNED, *RULED) or (
-        updater.op in ("rollback", "backfill") and trigger.params.get("to") == "nothing"
-    )
 
 
 def words_of(context: RunContext, problem: BaseException) -> str:
@@ -211,7 +201,7 @@ class RunContext(Struct):
     @property
     def switches(self) -> tuple[str, ...]:
         """Those that can stop this run."""
-        if heeds_no_switch(self.updater, self.trigger):
+        if not self.updater.heeds_freeze or self.updater.takes_away(self.trigger):
             return ()
         return refs.switches(self.dataset)
 

@@ -30,7 +30,7 @@ def assemble(context: RunContext, planned: Planned, executed: Executed) -> Assem
     moves = list(executed.moves)
     if context.updater.moves_only:
         decisions = [admit_to_published(context, move) for move in moves if is_publishing(move)]
-        warrant = context.ports.authority(context.updater.op, context.trigger, moves) if moves else Warrant()
+        warrant = context.ports.authority(context.updater, context.trigger, moves) if moves else Warrant()
         moves += warrant.moves
         return Assembled(
             moves,

@@ -220,7 +220,23 @@ def _wrong(updater: Updater, name: str, wanted: str) -> BadInput:
     return BadInput(f"updater {type(updater).__name__}: its {name} is not {wanted}", hint="correct it in its class")
 
 
-class Updater:
+class RunTraits:
+    """How the engine treats a run. Operations describe themselves here; an author of an updater changes nothing."""
+
+    heeds_freeze: bool = True  # a freeze flag stops it
+    needs_labels: bool = True  # it is refused while masks and labels do not fit together
+    source_zone: str = ""  # the zone of the version that a ref is moved to; empty: that of the ref itself
+
+    def takes_away(self, trigger: Trigger) -> bool:  # noqa: ARG002
+        """Return whether this run only withdraws or cancels: then neither a freeze nor missing labels stop it."""
+        return False
+
+    def asks_gates(self, trigger: Trigger) -> bool:  # noqa: ARG002
+        """Return whether this run passes a gate, so that it needs the policies and the key to attest with."""
+        return True
+
+
+class Updater(RunTraits):
     """The base class of everything that changes data. Implement `inputs`, a pure `plan`, and `perform`; the other
     methods have defaults. In every case intents are durable before effects, and one transaction commits.
 

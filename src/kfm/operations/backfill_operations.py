@@ -8,7 +8,7 @@ from kfm.model.names import check_id, is_digest
 from kfm.model.operation_target import Aim
 from kfm.model.records import Trigger
 from kfm.model.updater import Sources
-from kfm.operations.ref_moves import NOTHING, MoveUpdater
+from kfm.operations.move_updater import NOTHING, MoveUpdater
 
 
 class Backfilling(MoveUpdater):
@@ -18,6 +18,11 @@ class Backfilling(MoveUpdater):
     id = "kfm-backfill"
     op = "backfill"
     job_type = "operation.backfill"
+    approval = "none"  # a person who may run a dataset may run its parts
+
+    def takes_away(self, trigger: Trigger) -> bool:
+        """A backfill can always be cancelled."""
+        return trigger.params.get("to") == NOTHING
 
     def aim(self, trigger: Trigger, sources: Sources) -> Aim:
         target = trigger.params.get("to", "")
@@ -25,6 +30,3 @@ class Backfilling(MoveUpdater):
             raise Refused("no plan is named", hint="use `kfm backfill start`")
         ref = sources.ref(refs.backfill(check_id(trigger.params.get("backfill", ""), "backfill")))
         return Aim(ref, "" if target == NOTHING else target)
-
-
-BACKFILLING: dict[str, type[MoveUpdater]] = {Backfilling.op: Backfilling}

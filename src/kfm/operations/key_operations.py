@@ -1,7 +1,7 @@
 """The key list and what is signed with its keys: operations that move a ref to bytes that were put into the store.
 
 `keys/list` is at the list in force, `orders/ID` at a request with its signatures so far. That a move is a right one is
-decided by the authority that the walk asks before its commit, never here.
+decided by the authority that a run asks before its commit, never here.
 """
 
 from __future__ import annotations
@@ -12,15 +12,20 @@ from kfm.model.names import is_digest
 from kfm.model.operation_target import Aim
 from kfm.model.records import Trigger
 from kfm.model.updater import Sources
-from kfm.operations.ref_moves import MoveUpdater
+from kfm.operations.move_updater import Approval, MoveUpdater
 
 
 class Signed(MoveUpdater):
-    """From where the ref was when somebody signed, to what was signed."""
+    """Moves a ref from where it was when the change was signed, to the bytes that were signed."""
+
+    heeds_freeze = False
+    needs_labels = False
+    approval: Approval = "signature"
+    ref = refs.ORDERS  # which it moves; one that ends with a slash, any below it
 
     def aim(self, trigger: Trigger, sources: Sources) -> Aim:
         ref, target = trigger.params.get("ref", ""), trigger.params.get("to", "")
-        right = ref == refs.KEY_LIST if self.op == "keys" else ref.startswith(refs.ORDERS)
+        right = ref.startswith(self.ref) if self.ref.endswith("/") else ref == self.ref
         if not right or not is_digest(target):
             raise Refused("nothing that was signed is named", hint="use `kfm keys` and `kfm review`")
         return Aim(sources.ref(ref), target)
@@ -32,10 +37,12 @@ class Listing(Signed):
     id = "kfm-keys"
     op = "keys"
     job_type = "operation.keys"
+    approval = "key-list"
+    ref = refs.KEY_LIST
 
 
 class Asking(Signed):
-    """Somebody asks for what takes others too."""
+    """A person requests a change that others must sign too."""
 
     id = "kfm-request"
     op = "request"
@@ -55,11 +62,8 @@ class Rejecting(Signed):
 
 
 class Expiring(Signed):
-    """The time of a request is over: nobody signs it any more."""
+    """The time of a request is over: it takes no more signatures."""
 
     id = "kfm-expire"
     op = "expire"
     job_type = "operation.expire"
-
-
-SIGNED: dict[str, type[MoveUpdater]] = {kind.op: kind for kind in (Listing, Asking, Approving, Rejecting, Expiring)}

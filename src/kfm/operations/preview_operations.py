@@ -12,7 +12,7 @@ from kfm.model.operation_target import TARGET, Aim, aiming
 from kfm.model.preview_records import record_ref
 from kfm.model.records import RefMove, SourceRef, Step, Trigger
 from kfm.model.updater import Plan, Sources
-from kfm.operations.ref_moves import MoveUpdater
+from kfm.operations.move_updater import MoveUpdater
 
 
 class Propose(MoveUpdater):
@@ -21,6 +21,7 @@ class Propose(MoveUpdater):
     id = "kfm-preview"
     op = "preview"
     job_type = "operation.preview"
+    approval = "none"  # nothing public moves; so it is with the others here
 
     def aim(self, trigger: Trigger, sources: Sources) -> Aim:
         name, target = check_partition(trigger.params.get("branch", "")), trigger.params.get("to", "")
@@ -30,7 +31,9 @@ class Propose(MoveUpdater):
 
 
 class _Together(MoveUpdater):
-    """Several moves in one transaction. What they begin from is in the order itself, or is nothing's business."""
+    """Several moves in one transaction. The trigger names where they begin, or it does not matter."""
+
+    approval = "none"
 
     def inputs(self, trigger: Trigger, sources: Sources) -> list[SourceRef]:
         return [each for ref, target in self.aims(trigger, sources) for each in aiming(ref, target)]
@@ -59,6 +62,7 @@ class Adopt(_Together):
     id = "kfm-adopt"
     op = "adopt"
     job_type = "operation.adopt"
+    counts_as_ingest = True
 
     def aims(self, trigger: Trigger, sources: Sources) -> Iterable[Aim]:
         name, said = dataset_id(trigger.dataset), trigger.params
@@ -96,6 +100,7 @@ class Sweep(_Together):
     id = "kfm-sweep"
     op = "sweep"
     job_type = "operation.sweep"
+    needs_labels = False
 
     def aims(self, trigger: Trigger, sources: Sources) -> Iterable[Aim]:
         branch = check_partition(trigger.params.get("branch", ""))
@@ -103,6 +108,3 @@ class Sweep(_Together):
         if not names:
             raise Refused("nothing is named that could be swept", hint="use `kfm preview sweep`")
         return [Aim(sources.ref(refs.preview(branch, name)), "") for name in names]
-
-
-PREVIEWED: dict[str, type[MoveUpdater]] = {kind.op: kind for kind in (Propose, Adopt, Sweep)}

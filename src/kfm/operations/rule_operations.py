@@ -8,13 +8,15 @@ from kfm.model.names import is_digest
 from kfm.model.operation_target import Aim
 from kfm.model.records import Trigger
 from kfm.model.updater import Sources
-from kfm.operations.ref_moves import MoveUpdater
+from kfm.operations.move_updater import MoveUpdater
 
 
 class Ruling(MoveUpdater):
     """One text is followed by the next. Who must have signed it is for the authority to say."""
 
-    ref = ""  # which it moves; one that ends with a stroke, any below it
+    heeds_freeze = False
+    approval = "rules"
+    ref = ""  # which it moves; one that ends with a slash, any below it
 
     def aim(self, trigger: Trigger, sources: Sources) -> Aim:
         ref, target = trigger.params.get("ref", ""), trigger.params.get("to", "")
@@ -49,6 +51,3 @@ class Deploying(Ruling):
     op = "policy"
     job_type = "operation.policy"
     ref = refs.POLICY
-
-
-RULED: dict[str, type[MoveUpdater]] = {kind.op: kind for kind in (Labelling, Masking, Deploying)}

@@ -19,43 +19,41 @@ from kfm.clock import parse_instant
 from kfm.crypto.approvals import ApprovalRequest, decide, not_counted
 from kfm.crypto.change_request import MAY_COME, Order, identified, read_order
 from kfm.crypto.key_list import Keys, first_list, next_list
-from kfm.engine.run_context import RULED, SIGNED
 from kfm.engine.stage_results import Warrant
 from kfm.errors import BadInput, Corrupt, Denied
 from kfm.model import refs
 from kfm.model.keys import digest
 from kfm.model.labels import joined, standing_of_source
 from kfm.model.records import RefMove, Standing, Trigger
-from kfm.operations.preview_operations import PREVIEWED
-from kfm.operations.ref_moves import NOTHING
+from kfm.model.updater import Updater
+from kfm.operations.move_updater import NOTHING, MoveUpdater
 
 # What a request is about; the rest of it is who asks, why and when.
 MATTER = ("action", "dataset", "custodian", "subject", "records", "before", "after", "params")
 
 
-def warrant(session: Session, op: str, trigger: Trigger, moves: list[RefMove]) -> Warrant:
+def warrant(session: Session, updater: Updater, trigger: Trigger, moves: list[RefMove]) -> Warrant:
     """Denied unless the keys in force let it be done."""
-    if op in PREVIEWED:  # they move nothing that is public
+    assert isinstance(updater, MoveUpdater), "only operations are approved"
+    if updater.approval == "none":
         return Warrant()
-    if op == "keys":
+    if updater.approval == "key-list":
         return _listing(session, trigger, moves[0])
-    if op == "backfill":  # whoever may run a dataset may run its parts
-        return Warrant()
     keys = in_force(session)
-    if op in SIGNED:
-        return _signing(session, op, keys, moves[0])
+    if updater.approval == "signature":
+        return _signing(session, updater.op, keys, moves[0])
     if keys is None:
-        if op in RULED:
+        if updater.approval == "rules":
             raise Denied("there is no key list to sign by", hint="make one: `kfm keys new --person NAME --role admin`")
         return Warrant()
-    wanted = matter(session, op, trigger, moves[0])
+    wanted = matter(session, updater, trigger, moves[0])
     at = now(session)
     refused: list[str] = []
     for order in _orders_for(session, wanted):
         verdict = decide(order.request, order.acts, keys, now=at, used=())
         if verdict.allow:
             using = _using(session, order, keys)
-            return _lowering(session, using, moves[0]) if op == "labels" else using
+            return _lowering(session, using, moves[0]) if moves[0].ref == refs.LABELS else using
         refused += [f"{order.request.id}: {reason}" for reason in verdict.reasons]
     raise Denied(
         f"{wanted.action} of {wanted.dataset} is signed by nobody who may do it"
@@ -65,21 +63,19 @@ def warrant(session: Session, op: str, trigger: Trigger, moves: list[RefMove]) -
     )
 
 
-def matter(session: Session, op: str, trigger: Trigger, move: RefMove) -> ApprovalRequest:
+def matter(session: Session, updater: MoveUpdater, trigger: Trigger, move: RefMove) -> ApprovalRequest:
     """What would be done, as a request has it; nobody asks for it yet."""
-    if op in RULED:
-        return _ruled(session, op, trigger, move)
-    action = "withdraw" if op == "rollback" and not move.after else op
-    protects = op in ("promote", "rollback")
+    if updater.approval == "rules":
+        return _ruled(session, trigger, move)
     return ApprovalRequest(
         id="",
-        action=action,
+        action=updater.action(move),
         requester="",
         dataset=trigger.dataset,
         purpose="",
         created_at="",
         expires_at="",
-        custodian=" ".join(custodians(session, trigger.dataset, move)) if protects else "",
+        custodian=" ".join(custodians(session, trigger.dataset, move)) if updater.asks_custodians else "",
         subject=move.after,
         before=move.before or NOTHING,
         after=move.after or NOTHING,
@@ -87,13 +83,13 @@ def matter(session: Session, op: str, trigger: Trigger, move: RefMove) -> Approv
     )
 
 
-def _ruled(session: Session, op: str, trigger: Trigger, move: RefMove) -> ApprovalRequest:
+def _ruled(session: Session, trigger: Trigger, move: RefMove) -> ApprovalRequest:
     """A change of rules, weighed as they are now: bound to the file that it was made from, too."""
     from kfm.app.core.label_change import weigh as weigh_labels
     from kfm.app.core.mask_change import weigh as weigh_rule
 
     params = {"ref": move.ref}
-    if op == "labels":
+    if move.ref == refs.LABELS:
         params["file"] = trigger.params.get("file", "")
         check_untouched(session, params["file"])
         found = weigh_labels(session, read_bytes(session.objects.read(move.after)))

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kfm.app.core.labels_in_force import labels_in_force, read_bytes
 from kfm.app.core.protection_files import NO_LABELS, is_configured, labels_of
-from kfm.engine.run_context import SIGNED
 from kfm.errors import BadInput, Corrupt
 from kfm.model import refs
 from kfm.model.labels import Label, Labels
 from kfm.model.names import is_digest
 from kfm.model.records import Trigger
+from kfm.model.updater import Updater
 from kfm.parsing import documents
 from kfm.parsing.record_shape import nearest
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from kfm.config import Resolved
     from kfm.config.source_settings import SourceConfig
 
-# What moves nothing that anybody sees, or takes it away.
-_ALWAYS = ("freeze", "sweep", *SIGNED)
 _KNOWN_IN = ("raw", "processed", "published")
 _last_right: tuple[object, ...] = ()
 
@@ -40,18 +38,19 @@ class Masked(NamedTuple):
     source: SourceConfig
 
 
-def check(session: Session, unready: BadInput | None, op: str, trigger: Trigger) -> None:
+def check(session: Session, unready: BadInput | None, updater: Updater, trigger: Trigger) -> None:
     """BadInput unless masks and labels fit together, or this only takes away or closes. `unready`: what kept the rules
     about protected data from being read when the run was handed them."""
-    if op in _ALWAYS or (op in ("rollback", "backfill") and trigger.params.get("to") == "nothing"):
+    if not updater.needs_labels or updater.takes_away(trigger):
         return
-    labels = _to_come(session, trigger) if op == "labels" else None
-    if op == "labels" and labels is None:
+    moved = trigger.params.get("ref", "") if updater.moves_only else ""
+    labels = _to_come(session, trigger) if moved == refs.LABELS else None
+    if moved == refs.LABELS and labels is None:
         return
-    if op == "mask" and unready is None and _is_coarser(session, trigger):
+    if moved.startswith(refs.MASKS) and unready is None and _is_coarser(session, trigger):
         return
     check_all(session, labels)
-    if unready is not None and op != "labels":
+    if unready is not None and moved != refs.LABELS:
         raise unready
 
 

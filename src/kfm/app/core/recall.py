@@ -19,7 +19,7 @@ from kfm.engine.run import run
 from kfm.engine.stage_results import Warrant
 from kfm.errors import Broken, KfmError
 from kfm.model import refs
-from kfm.operations.ref_moves import Rollback
+from kfm.operations.rollback import Rollback
 from kfm.projections.live_versions import live_versions as still_public
 from kfm.scheduling.triggers import operation_trigger
 

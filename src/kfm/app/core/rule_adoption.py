@@ -25,7 +25,7 @@ from kfm.errors import KfmError
 from kfm.fsio import REAL, failing_as_storage
 from kfm.model import refs
 from kfm.model.keys import digest
-from kfm.operations.rule_operations import RULED
+from kfm.operations.registry import operations
 from kfm.scheduling.triggers import operation_trigger
 
 if TYPE_CHECKING:
@@ -64,9 +64,9 @@ def _adopt_policies(session: Session, dataset: str) -> None:
     """Take each policy into force as it is when it is first used under a key list."""
     declared = session.resolved.config.datasets.get(dataset)
     sources = declared.sources if declared is not None else {}
-    refs = [("mask", refs.mask(dataset, name)) for name, source in sources.items() if source.mask]
-    refs += [("policy", refs.POLICY)] if session.resolved.config.policy.folder else []
-    missing = [(op, ref) for op, ref in refs if not session.state.refs.at(ref)]
+    wanted = [("mask", refs.mask(dataset, name)) for name, source in sources.items() if source.mask]
+    wanted += [("policy", refs.POLICY)] if session.resolved.config.policy.folder else []
+    missing = [(op, ref) for op, ref in wanted if not session.state.refs.at(ref)]
     if session.mode != "write" or not missing or in_force(session) is None:
         return
     for op, ref in missing:
@@ -75,7 +75,7 @@ def _adopt_policies(session: Session, dataset: str) -> None:
 
 
 def _adopt(session: Session, op: str, dataset: str, params: dict[str, str], reason: str, failed: str) -> None:
-    updater = RULED[op]()
+    updater = operations()[op]()
     trigger = operation_trigger(updater, dataset, params, session.clock, actor=ACTOR, reason=reason)
     ports = msgspec.structs.replace(run_ports(session, dataset), authority=lambda *_about: Warrant())
     try:

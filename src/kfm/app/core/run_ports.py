@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kfm.engine.run_context import Attest, Ports
     from kfm.engine.stage_results import Warrant
     from kfm.model.records import RefMove, Trigger
+    from kfm.model.updater import Updater
 
 UNREADABLE = -1  # the epoch of labels that are not there
 
@@ -51,7 +52,7 @@ def _epoch(gates: Gates) -> int:
         return UNREADABLE
 
 
-def _label_check(session: Session, unready: BadInput | None) -> Callable[[str, Trigger], None] | None:
+def _label_check(session: Session, unready: BadInput | None) -> Callable[[Updater, Trigger], None] | None:
     """Return the check of masks against labels, which comes before anything is run, moved or planned; None where
     nothing is protected."""
     if unready is None and not is_configured(session.resolved):
@@ -61,12 +62,12 @@ def _label_check(session: Session, unready: BadInput | None) -> Callable[[str, T
     return partial(check, session, unready)
 
 
-def _warrant(session: Session, op: str, trigger: Trigger, moves: list[RefMove]) -> Warrant:
+def _warrant(session: Session, updater: Updater, trigger: Trigger, moves: list[RefMove]) -> Warrant:
     """Return the authority for an operation. Denied if the keys in force do not give it; without a key list, one
     person alone may do everything."""
     from kfm.app.core.authorization import warrant
 
-    return warrant(session, op, trigger, moves)
+    return warrant(session, updater, trigger, moves)
 
 
 def _signed_since(session: Session, dataset: str, version: str, since: str) -> bool:

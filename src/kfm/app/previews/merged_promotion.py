@@ -25,7 +25,7 @@ from kfm.model import manifests, refs
 from kfm.model.names import is_digest
 from kfm.model.preview_records import Preview, PreviewedDataset, slug
 from kfm.model.records import Receipt, Record
-from kfm.operations.ref_moves import NOTHING
+from kfm.operations.move_updater import NOTHING
 
 if TYPE_CHECKING:
     from kfm.app.core.keyring import Signer

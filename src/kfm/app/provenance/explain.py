@@ -19,6 +19,7 @@ from kfm.model import manifests, refs
 from kfm.model.lineage_edges import ZONES
 from kfm.model.names import is_digest
 from kfm.model.public_run import PublicInput, PublicRun
+from kfm.operations.registry import operations
 from kfm.parsing.characters import printable
 from kfm.projections.artifacts import published_path
 from kfm.projections.explanation import Explanation as Explanation
@@ -236,9 +237,11 @@ def _last_good(session: Session, dataset: str) -> PublicRun | None:
     for number, entry in enumerate(session.state.ledger.entries_of(dataset)):
         if number >= LOOKED_AT:
             return None
-        if entry.outcome in ("done", "unchanged", "noop") and entry.op_type not in _OPERATIONS:
+        if entry.outcome in ("done", "unchanged", "noop") and _counts_as_ingest(entry.op_type):
             return public_run(session.state, session.objects, entry, parts=False)
     return None
 
 
-_OPERATIONS = frozenset({"promote", "rollback", "freeze", "thaw", "keys", "request", "approve", "reject", "expire"})
+def _counts_as_ingest(op: str) -> bool:
+    kind = operations().get(op)
+    return kind is None or kind.counts_as_ingest

@@ -16,7 +16,6 @@ from kfm.app.core.protection_files import readable_objects
 from kfm.app.core.run_ports import run_ports
 from kfm.app.core.session import Session, open_session
 from kfm.app.runs.resolve import find_thing
-from kfm.app.runs.trigger_request import operations
 from kfm.clock import rfc3339
 from kfm.engine.replay import again, rewind, went_out_from
 from kfm.errors import BadInput, Corrupt, Denied, KfmError, Refused
@@ -26,6 +25,7 @@ from kfm.model.ports import Objects
 from kfm.model.preview_records import preview_of
 from kfm.model.records import Receipt, Record, Run, SourceRef
 from kfm.model.updater import Updater
+from kfm.operations.registry import operations
 
 if TYPE_CHECKING:
     from kfm.config import Resolved

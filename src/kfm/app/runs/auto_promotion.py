@@ -66,7 +66,7 @@ def promoted(
     made, public = at(refs.processed(dataset)), at(refs.published(dataset))
     if not made or made == public or any(refs.is_frozen(at(flag)) for flag in refs.switches(dataset)):
         return
-    from kfm.operations.ref_moves import NOTHING
+    from kfm.operations.move_updater import NOTHING
 
     try:
         who = taken_back(session, dataset, made)

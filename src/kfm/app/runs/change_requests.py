@@ -21,12 +21,12 @@ from kfm.crypto.approvals import Act, Kind, decide, sign_act
 from kfm.crypto.change_request import MAY_COME, Order
 from kfm.crypto.key_list import Keys
 from kfm.crypto.signatures import Signer
-from kfm.engine.run_context import RULED
 from kfm.errors import BadInput, Denied, Moved, Refused
 from kfm.model import refs
 from kfm.model.operation_target import REF
 from kfm.model.records import Receipt, RefEntry, RefMove, SourceRef
-from kfm.operations.ref_moves import NOTHING
+from kfm.operations.move_updater import NOTHING
+from kfm.operations.registry import operations
 from kfm.parsing.characters import printable
 from kfm.scheduling.triggers import DAY_MS, operation_trigger
 
@@ -105,8 +105,6 @@ def _asked(
     reason: str,
 ) -> Order | None:
     """The order that this would be; None if nothing would move, or if others have signed it already."""
-    from kfm.app.runs.trigger_request import operations
-
     at = now(session)
     updater = operations()[operation]()
     trigger = operation_trigger(updater, dataset, dict(params), session.clock, actor="", reason=reason)
@@ -114,8 +112,8 @@ def _asked(
     if ref.content_hash == target:
         return None
     if (fits := run_ports(session, dataset).fits) is not None:  # before others are asked to sign it
-        fits(updater.op, trigger)
-    wanted = matter(session, updater.op, trigger, RefMove(ref=ref.name, before=ref.content_hash, after=target))
+        fits(updater, trigger)
+    wanted = matter(session, updater, trigger, RefMove(ref=ref.name, before=ref.content_hash, after=target))
     if any(may_be_done(each, keys, at) and is_about(each, wanted) for each in orders(session)):
         return None
     until = rfc3339(parse_instant(at, "now") + days * DAY_MS)
@@ -212,7 +210,7 @@ def carry_out(session: Session, order: Order) -> Iterator[Receipt]:
     operation = DOES[request.action]
     if operation in ("freeze", "thaw"):
         params = {"scope": request.params["ref"].removeprefix(refs.SWITCH).removeprefix("dataset/")}
-    elif operation in RULED:
+    elif operations()[operation].approval == "rules":
         params = {"to": request.after, "before": request.before, **request.params}
     else:
         params = {"to": request.after, "before": request.before}

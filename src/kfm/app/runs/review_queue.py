@@ -11,9 +11,9 @@ from kfm.app.core.review_item import Item
 from kfm.app.runs.change_requests import DOES, standing
 from kfm.app.runs.review_items import gate_items, held_items
 from kfm.crypto.approvals import ApprovalRequest
-from kfm.engine.run_context import RULED
 from kfm.errors import BadInput
 from kfm.model.names import is_digest
+from kfm.operations.registry import operations
 from kfm.parsing.characters import printable
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def order_items(session: Session) -> Iterator[Item]:
 
 def _difference(session: Session, request: ApprovalRequest) -> dict[str, list[dict[str, str]]]:
     """Of a change of rules, the lines that it changes."""
-    if request.action not in DOES or DOES[request.action] not in RULED:
+    if request.action not in DOES or operations()[DOES[request.action]].approval != "rules":
         return {}
     bodies = [session.objects.read(at) if is_digest(at) else b"" for at in (request.before, request.after)]
     old, new = (body.decode("utf-8", "replace").splitlines() for body in bodies)

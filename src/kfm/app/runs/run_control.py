@@ -13,10 +13,11 @@ import msgspec
 from kfm.app.core.classification import open_source, protection_for
 from kfm.app.core.datasets import dataset_updater
 from kfm.app.core.run_ports import run_ports
-from kfm.app.runs.trigger_request import default_actor, operations, trigger_updater
+from kfm.app.runs.trigger_request import default_actor, trigger_updater
 from kfm.engine.run import run
 from kfm.errors import Broken, KfmError, Refused
 from kfm.model.preview_records import preview_of
+from kfm.operations.registry import operations
 from kfm.parsing.characters import printable
 from kfm.scheduling.triggers import operation_trigger
 

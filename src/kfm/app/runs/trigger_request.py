@@ -12,6 +12,7 @@ from kfm.model.names import check_partition, dataset_id
 from kfm.model.preview_records import preview_of
 from kfm.model.transform_config import check_window
 from kfm.model.updater import check_version
+from kfm.operations.registry import operations
 from kfm.parsing.characters import is_printable
 from kfm.scheduling.triggers import update_trigger
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from kfm.app.core.session import Session
     from kfm.model.records import Trigger, TriggerKind
     from kfm.model.updater import Updater
-    from kfm.operations.ref_moves import MoveUpdater
 
 
 def new_trigger(
@@ -77,17 +77,6 @@ def default_actor() -> str:
         if name and is_printable(name) and len(name) <= 1000:
             return name
     return f"uid:{os.getuid()}"
-
-
-def operations() -> dict[str, type[MoveUpdater]]:
-    """Return every operation, by its name."""
-    from kfm.operations.backfill_operations import BACKFILLING
-    from kfm.operations.key_operations import SIGNED
-    from kfm.operations.preview_operations import PREVIEWED
-    from kfm.operations.ref_moves import OPERATIONS
-    from kfm.operations.rule_operations import RULED
-
-    return {**OPERATIONS, **SIGNED, **RULED, **BACKFILLING, **PREVIEWED}
 
 
 def trigger_updater(session: Session, trigger: Trigger) -> Updater:

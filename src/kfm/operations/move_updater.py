@@ -1,0 +1,78 @@
+"""The base of all operations: updaters whose plan moves refs and that have nothing to perform."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from kfm.errors import BadInput, Moved, Refused
+from kfm.model.names import is_digest
+from kfm.model.operation_target import Aim, aim_of, aiming
+from kfm.model.records import RefMove, SourceRef, Step, Trigger
+from kfm.model.updater import Output, Plan, Reader, Sources, Updater
+
+NOTHING = "nothing"
+
+# Whose signatures an operation needs once there is a key list: none; those on the next key list; one on a change
+# request; those on a change of rules, which cannot be made without a key list; those on a change request.
+Approval = Literal["none", "key-list", "signature", "rules", "request"]
+
+
+class MoveUpdater(Updater):
+    """Plans one move: from where the ref is to its target. Both are inputs.
+
+    An operation describes itself by its attributes, so that neither the engine nor the app knows it by name.
+    """
+
+    version = "1.0.0"
+    moves_only = True
+    approval: Approval = "request"
+    asks_custodians: bool = False  # the custodians of the data have a say in it
+    counts_as_ingest: bool = False  # it makes the current version, as a run of the dataset does
+
+    def inputs(self, trigger: Trigger, sources: Sources) -> list[SourceRef]:
+        ref, target = self.aim(trigger, sources)
+        before = trigger.params.get("before")
+        if before is None and trigger.trigger_id:
+            raise Refused("it is not known any more what this was to move", hint="order it anew")
+        if before is not None and before != (ref.content_hash or NOTHING):
+            raise Moved(
+                f"{ref.name} has moved since this was ordered",
+                hint=f"look at `kfm refs history {ref.name}`, and order it anew if it is still wanted",
+            )
+        return aiming(ref, target)
+
+    def aim(self, trigger: Trigger, sources: Sources) -> Aim:
+        """The ref to move, and where it shall go."""
+        raise NotImplementedError
+
+    def kept(self, trigger: Trigger, inputs: Sequence[SourceRef]) -> Trigger:
+        """What was ordered is decided when it is ordered: done later, it is this move or none."""
+        ref, target = aim_of(inputs)
+        pinned = {"before": ref.content_hash or NOTHING, "to": target or NOTHING}
+        return msgspec.structs.replace(trigger, params={**trigger.params, **pinned})
+
+    def takes_away(self, trigger: Trigger) -> bool:  # noqa: ARG002
+        return False
+
+    def asks_gates(self, trigger: Trigger) -> bool:  # noqa: ARG002
+        return False
+
+    def action(self, move: RefMove) -> str:  # noqa: ARG002
+        """What a change request for this move is called."""
+        return self.op
+
+    def plan(self, inputs: Sequence[SourceRef]) -> Plan:
+        ref, target = aim_of(inputs)
+        move = RefMove(ref=ref.name, before=ref.content_hash, after=target)
+        return Plan([Step(id=f"move-{ref.name}", move=move)] if target != ref.content_hash else [])
+
+    def perform(self, step: Step, read: Reader) -> Output:  # noqa: ARG002
+        raise Refused("a move has nothing to perform")
+
+
+def check_digest(text: str) -> None:
+    if not is_digest(text):
+        raise BadInput("the version is not a digest", hint="a digest looks like sha256:<64 hex digits>")

@@ -1,0 +1,31 @@
+"""Every operation there is, by its name."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kfm.operations.move_updater import MoveUpdater
+
+
+@cache
+def operations() -> Mapping[str, type[MoveUpdater]]:
+    """The classes are imported when they are first asked for: most commands need none."""
+    from kfm.operations.backfill_operations import Backfilling
+    from kfm.operations.freeze import Freeze, Thaw
+    from kfm.operations.key_operations import Approving, Asking, Expiring, Listing, Rejecting
+    from kfm.operations.preview_operations import Adopt, Propose, Sweep
+    from kfm.operations.promotion import Promote
+    from kfm.operations.rollback import Rollback
+    from kfm.operations.rule_operations import Deploying, Labelling, Masking
+
+    kinds: tuple[type[MoveUpdater], ...] = (
+        *(Promote, Rollback, Freeze, Thaw),
+        *(Listing, Asking, Approving, Rejecting, Expiring),
+        *(Labelling, Masking, Deploying),
+        *(Backfilling, Propose, Adopt, Sweep),
+    )
+    return {kind.op: kind for kind in kinds}

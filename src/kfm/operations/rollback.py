@@ -1,0 +1,78 @@
+"""Roll back: a ref returns to a version that it had before, or is withdrawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kfm.errors import Refused
+from kfm.model import refs
+from kfm.model.names import dataset_id
+from kfm.model.operation_target import Aim
+from kfm.model.records import RefEntry, RefMove, Trigger
+from kfm.model.updater import Sources
+from kfm.operations.move_updater import NOTHING, MoveUpdater, check_digest
+
+
+class Rollback(MoveUpdater):
+    """Undo the last move of a ref, or move it to a version it had before.
+
+    A rollback that names no version never undoes another rollback: the same request again, after a kill past its
+    commit, would publish what it took back. A caller who wants to go further back, or forward again, names the version.
+    `nothing` withdraws the ref, and is named too.
+    """
+
+    id = "kfm-rollback"
+    op = "rollback"
+    job_type = "operation.rollback"
+    asks_custodians = True
+
+    def takes_away(self, trigger: Trigger) -> bool:
+        return trigger.params.get("to") == NOTHING
+
+    def asks_gates(self, trigger: Trigger) -> bool:
+        """Only a version that becomes public passes a gate."""
+        ref = trigger.params.get("ref", "")
+        return not self.takes_away(trigger) and (not ref or ref.startswith(refs.PUBLISHED))
+
+    def action(self, move: RefMove) -> str:
+        return self.op if move.after else "withdraw"
+
+    def aim(self, trigger: Trigger, sources: Sources) -> Aim:
+        name = dataset_id(trigger.dataset)
+        ref = trigger.params.get("ref") or refs.published(name)
+        if ref not in (refs.published(name), refs.processed(name)):
+            raise Refused(f"{ref} is not a ref of {name} that can be rolled back")
+        entries = sources.history(ref)
+        if not entries:
+            raise Refused(f"{ref} has no history to go back to", hint="see `kfm refs list`")
+        target = trigger.params.get("to")
+        if not target and entries[-1].op == self.op:
+            raise _rolled_back_already(name, entries)
+        target = target or entries[-1].before
+        if not target:
+            withdrawn = any(entry.before for entry in entries)
+            raise Refused(
+                f"{ref} was withdrawn before this version" if withdrawn else f"{ref} had no version before this one",
+                hint=(f"name the version, see `kfm refs history {ref}`; " if withdrawn else "")
+                + f"to withdraw it altogether: `kfm rollback {name} --to nothing`",
+            )
+        if target == NOTHING:
+            if not ref.startswith(refs.PUBLISHED):
+                raise Refused(f"{ref} is not published, so it cannot be withdrawn")
+            return Aim(sources.ref(ref), "")
+        check_digest(target)
+        if all(target not in (entry.before, entry.after) for entry in entries):
+            raise Refused(f"{ref} was never at {target}", hint=f"see `kfm refs history {ref}`")
+        return Aim(sources.ref(ref), target)
+
+
+def _rolled_back_already(name: str, entries: Sequence[RefEntry]) -> Refused:
+    """The hint is what to type: forward again by name, or further back if there is anything."""
+    last = entries[-1]
+    ref = "" if last.ref.startswith(refs.PUBLISHED) else f" --ref {last.ref}"
+    what = "to go forward again" if last.before else "to withdraw it again"
+    return Refused(
+        f"{last.ref} was rolled back already, from {last.before or 'nothing'} to {last.after or 'nothing'}",
+        hint=f"{what}: `kfm rollback {name}{ref} --to {last.before[:23] or 'nothing'}`; "
+        f"any other version is named with --to as well, see `kfm refs history {last.ref}`",
+    )

@@ -325,53 +325,6 @@ def test_ci_goes_on_to_make_test_when_there_is_no_apt(tmp_path: Path) -> None:
     assert "absent: python3 python3-venv git gcc libc6-dev g++ strace" in answer.stderr
 
 
-def test_ci_installs_what_is_absent_where_it_may(tmp_path: Path) -> None:
-    answer = ci_run(tmp_path, **{"id": "echo 0", "apt-get": f'echo "$*" >>{tmp_path}/asked', "strace": "exit 0"})
-    assert answer.returncode == 0
-    update, install, *_node = (tmp_path / "asked").read_text().splitlines()
-    assert "update" in update
-    assert {"python3-venv", "git", "gcc"} <= set(install.split())
-    assert "strace" not in install.split()
-    assert answer.stdout.splitlines()[-1] == "make test with CI=true"
-
-
-def test_ci_leaves_the_machine_alone_without_root(tmp_path: Path) -> None:
-    answer = ci_run(tmp_path, **{"id": "echo 1000", "apt-get": f'echo "$*" >>{tmp_path}/asked'})
-    assert answer.returncode == 0
-    assert not (tmp_path / "asked").exists()
-
-
-def test_ci_gets_a_go_where_there_is_none_and_lets_it_fetch_a_newer_one(tmp_path: Path) -> None:
-    asked = tmp_path / "asked"
-    apt, make = f'echo "$*" >>{asked}', 'echo "$1 by Go ${GOTOOLCHAIN:-as it is}"'
-    answer = ci_run(tmp_path / "without", **{"id": "echo 0", "apt-get": apt, "make": make})
-    assert "golang-go" in asked.read_text()
-    assert "tools by Go auto" in answer.stdout
-    asked.unlink()
-    answer = ci_run(tmp_path / "with", **{"id": "echo 0", "apt-get": apt, "make": make, "go": "exit 0"})
-    assert "golang-go" not in asked.read_text()
-    assert "tools by Go as it is" in answer.stdout
-
-
-def test_ci_gets_java_and_maven_where_one_is_absent(tmp_path: Path) -> None:
-    asked = tmp_path / "asked"
-    fakes = {"id": "echo 0", "apt-get": f'echo "$*" >>{asked}'}
-    ci_run(tmp_path / "without", **fakes)
-    assert "openjdk-17-jdk-headless" in asked.read_text() and "maven" in asked.read_text()
-    asked.unlink()
-    ci_run(tmp_path / "old", **{**fakes, "apt-get": f'echo "$*" >>{asked}; case "$*" in *openjdk-17*) exit 100; esac'})
-    assert "default-jdk-headless" in asked.read_text()
-    asked.unlink()
-    ci_run(tmp_path / "with", **fakes, java="exit 0", mvn="exit 0")
-    assert "jdk" not in asked.read_text() and "maven" not in asked.read_text()
-
-
-def test_ci_goes_on_to_the_tests_when_their_tools_could_not_be_built(tmp_path: Path) -> None:
-    answer = ci_run(tmp_path, id="echo 1000", make='echo "make $1"; [ "$1" = test ]')
-    assert (answer.returncode, answer.stdout) == (0, "make tools\nmake test\n")
-    assert "going on without" in answer.stderr
-
-
 def test_ci_goes_on_when_the_mirror_is_down_and_fails_when_make_does(tmp_path: Path) -> None:
     answer = ci_run(tmp_path, **{"id": "echo 0", "apt-get": "exit 100", "make": "exit 2"})
     assert "could not install" in answer.stderr

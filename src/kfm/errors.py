@@ -45,6 +45,7 @@ class KfmError(Exception):
 
     code: ClassVar[str] = "error"
     exit_code: ClassVar[int] = 1
+    others: tuple[KfmError, ...] = ()  # more mistakes of the same configuration, reported after this one
 
     def __init__(self, message: str, *, hint: str = "", discreet: str = "", **fields: str | int | None) -> None:
         """`discreet` is the message without names that an author may have made from data, such as step ids and keys."""

@@ -276,7 +276,7 @@ def _where(problem: BaseException) -> str:
 
 
 def _tell(screen: Screen, problem: KfmError) -> int:
-    """One line for people; with --json the same for machines."""
+    """A line for people, and one for each other mistake of the configuration; with --json the same for machines."""
     import contextlib
 
     from kfm.errors import StorageFailed
@@ -284,8 +284,12 @@ def _tell(screen: Screen, problem: KfmError) -> int:
     with contextlib.suppress(OSError, StorageFailed):  # stderr is left
         if screen.json:
             fields = {name: value for name, value in problem.fields.items() if value is not None}
-            screen.data({"error": {"code": problem.code, "message": problem.message, "hint": problem.hint, **fields}})
-    screen.fail(str(problem))
+            error: dict[str, Any] = {"code": problem.code, "message": problem.message, "hint": problem.hint, **fields}
+            if problem.others:
+                error["others"] = [{"code": o.code, "message": o.message, "hint": o.hint} for o in problem.others]
+            screen.data({"error": error})
+    for each in (problem, *problem.others):
+        screen.fail(str(each))
     return int(problem.exit_code)
 
 

@@ -12,7 +12,7 @@ from kfm import config
 from kfm.app.core import input_checks
 from kfm.app.core.input_checks import one_line as one_line
 from kfm.cli.render import Screen
-from kfm.errors import EXIT_CODES, KfmError
+from kfm.errors import EXIT_CODES, BadInput, KfmError
 
 if TYPE_CHECKING:
     import argparse
@@ -24,7 +24,13 @@ if TYPE_CHECKING:
 
 
 def settings(options: argparse.Namespace) -> Resolved:
-    return config.load(options.config, os.environ)
+    """The configuration that was named or found. BadInput if it has mistakes, with all of them."""
+    try:
+        return config.load(options.config, os.environ)
+    except BadInput as problem:
+        from kfm.app.maintenance.config_check import with_others
+
+        raise with_others(problem, options.config, os.environ) from None
 
 
 @contextmanager

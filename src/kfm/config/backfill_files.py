@@ -174,7 +174,7 @@ def declared(resolved: Resolved) -> list[Backfill]:
     found: dict[str, Backfill] = {}
     for document, file in _files(resolved):
         for id, said in file.backfills.items():
-            _check(document, id, said, resolved, found.get(id))
+            _check(document, id, said, resolved, found[id].place if id in found else "")
             found[id] = Backfill(id, names.dataset_id(said.dataset), said, document, resolved)
     return [found[id] for id in sorted(found)]
 
@@ -188,27 +188,67 @@ def one(resolved: Resolved, id: str) -> Backfill:
     return known[id]
 
 
-def _check(document: Document, id: str, said: BackfillConfig, resolved: Resolved, other: Backfill | None) -> None:
-    """What the types alone cannot say."""
+def files_of(resolved: Resolved) -> list[str]:
+    """The files of backfills, as messages name them; none where the folder cannot be read."""
+    try:
+        return [f"{resolved.config.backfills}/{name}" for name in _names(resolved)]
+    except BadInput:
+        return []
+
+
+def mistakes_of(resolved: Resolved) -> list[BadInput]:
+    """Every mistake of the backfills of an installation; of the keys of one backfill the first."""
+    from kfm.parsing.document_recovery import read_all
+
+    places: dict[str, str] = {}
+    try:
+        files = _names(resolved)
+    except BadInput as problem:
+        return [problem]
+    mistakes: list[BadInput] = []
+    for name in files:
+        where = f"{resolved.config.backfills}/{name}"
+        try:
+            body = _body(os.path.join(resolved.at(resolved.config.backfills), name), where)
+        except BadInput as problem:
+            mistakes.append(problem)
+            continue
+        document = read_all(body, where, json=name.endswith(".json"))
+        with document:
+            for id, said in _as_file(document).backfills.items():
+                before = len(document.collect())
+                with document:
+                    _check(document, id, said, resolved, places.get(id, ""))
+                places[id] = document.place(("backfills", id))
+                with document:
+                    if len(document.collect()) == before:
+                        Backfill(id, names.dataset_id(said.dataset), said, document, resolved).check()
+        mistakes += document.collect()
+    return mistakes
+
+
+def _check(document: Document, id: str, said: BackfillConfig, resolved: Resolved, other: str) -> None:
+    """What the types alone cannot say. `other` is the place of a backfill of the same name, if there is one."""
     path: Path = ("backfills", id)
     try:
         names.check_id(id, "backfill")
         known = names.dataset_id(said.dataset) in resolved.config.datasets
     except BadInput as error:
-        document.refuse(path, f"is refused: {error.message}", error.hint)
+        raise document.mistake(path, f"is refused: {error.message}", error.hint) from None
     if not known:
         close = record_shape.nearest(said.dataset, sorted(resolved.config.datasets))
         hint = f"did you mean {close}?" if close else "name one of kfm.yml"
         document.refuse((*path, "dataset"), "names no dataset of kfm.yml", hint)
-    if resolved.config.datasets[names.dataset_id(said.dataset)].updater is None:
+    elif resolved.config.datasets[names.dataset_id(said.dataset)].updater is None:
         document.refuse(
             (*path, "dataset"),
             "is declared in kfm.yml and made whole",
             "partitions are for updaters that look at trigger.partition",
         )
-    if other is not None:
-        document.refuse(path, f"is declared in {other.place} already", "give one of the two another name")
-    check_pool(document, (*path, "pool"), said.pool, resolved.config.pools)
+    if other:
+        document.refuse(path, f"is declared in {other} already", "give one of the two another name")
+    with document:
+        check_pool(document, (*path, "pool"), said.pool, resolved.config.pools)
     _check_partitions(document, (*path, "partitions"), said.partitions)
 
 
@@ -225,24 +265,32 @@ def _check_partitions(document: Document, path: Path, said: PartitionsConfig) ->
             document.refuse(path, "needs either keys or file", "list the keys, or name a file with one on each line")
 
 
-def _files(resolved: Resolved) -> Iterator[tuple[Document, BackfillFile]]:
+def _names(resolved: Resolved) -> list[str]:
     folder = resolved.at(resolved.config.backfills)
     try:
-        here = sorted(name for name in os.listdir(folder) if name.endswith((".yml", ".yaml", ".json")))
+        return sorted(name for name in os.listdir(folder) if name.endswith((".yml", ".yaml", ".json")))
     except FileNotFoundError:
-        return
+        return []
     except OSError as error:
         raise BadInput(
             f"the folder of backfills cannot be read: {(error.strerror or '').lower()}",
             hint="look at `backfills` in kfm.yml",
         ) from None
-    for name in here:
+
+
+def _files(resolved: Resolved) -> Iterator[tuple[Document, BackfillFile]]:
+    folder = resolved.at(resolved.config.backfills)
+    for name in _names(resolved):
         where = f"{resolved.config.backfills}/{name}"
         document = documents.read(_body(os.path.join(folder, name), where), where, json=name.endswith(".json"))
-        if not isinstance(document.value, dict):
-            found = yaml_scalars.kind(document.value)
-            document.refuse((), f"must be a mapping, found {found}", "see `kfm config schema backfills`")
-        yield document, record_shape.into(document, BackfillFile)
+        yield document, _as_file(document)
+
+
+def _as_file(document: Document) -> BackfillFile:
+    if not isinstance(document.value, dict):
+        found = yaml_scalars.kind(document.value)
+        raise document.mistake((), f"must be a mapping, found {found}", "see `kfm config schema backfills`")
+    return record_shape.into(document, BackfillFile)
 
 
 def _body(path: str, where: str) -> bytes:

@@ -165,12 +165,15 @@ def check(config: Config, document: Document) -> None:
         check_folder(document, ("read_from", index), folder)
     check_pools(document, config.pools)
     for name, dataset in config.datasets.items():
-        check_dataset(document, ("datasets", name), dataset)
-        check_pool(document, ("datasets", name, "pool"), dataset.pool, config.pools)
+        with document:
+            check_dataset(document, ("datasets", name), dataset)
+        with document:
+            check_pool(document, ("datasets", name, "pool"), dataset.pool, config.pools)
     check_reads(document, config.datasets)
     check_promotions(document, config.datasets)
     for name, hook in config.webhooks.items():
-        check_webhook(document, ("webhooks", name), hook, config.datasets)
+        with document:
+            check_webhook(document, ("webhooks", name), hook, config.datasets)
 
 
 def _is_taken(config: Config) -> bool:
@@ -191,7 +194,7 @@ def _check_location(document: Document, key: str, url: str, schemes: tuple[str, 
     known = " or ".join(name if name in ("memory", "noop") else f"{name}:PATH" for name in schemes)
     if scheme not in schemes or not (colon or scheme in ("memory", "noop")):
         document.refuse((key,), "names no store this version has", f"use {known}")
-    if scheme in ("memory", "noop"):
+    elif scheme in ("memory", "noop"):
         if rest:
             document.refuse((key,), f"has text after {scheme}:", "nothing belongs there")
     elif not rest.strip("/.") or not is_printable(rest) or (rest.startswith("//") and not rest.startswith("///")):

@@ -97,20 +97,32 @@ class Resolved:
 
 def load(path: str | None, env: Mapping[str, str]) -> Resolved:
     """Read the file (KFM_CONFIG, or the nearest one upward, if none is named) and apply the environment."""
-    path = path or env.get("KFM_CONFIG") or _find(os.getcwd(), env)
-    where = _shown_path(path)
-    document = documents.read(_read(path, where), where, json=path.endswith(".json"))
+    path = named(path, env)
+    where = shown_path(path)
+    return resolve(documents.read(read_file(path, where), where, json=path.endswith(".json")), path, env)
+
+
+def named(path: str | None, env: Mapping[str, str]) -> str:
+    """The path of the file that is meant."""
+    return path or env.get("KFM_CONFIG") or _find(os.getcwd(), env)
+
+
+def resolve(document: Document, path: str, env: Mapping[str, str]) -> Resolved:
+    """The document, with the environment over it, as what is in force. BadInput at the first mistake; from a document
+    that collects mistakes, the configuration as it may have been meant."""
     if not isinstance(document.value, dict):
         found = yaml_scalars.kind(document.value)
-        document.refuse((), f"must be a mapping, found {found}", "`kfm init` writes an example")
+        raise document.mistake((), f"must be a mapping, found {found}", "`kfm init` writes an example")
     if document.value.get("kfm", 1) not in (1, True) and isinstance(document.value["kfm"], int):
         document.refuse(("kfm",), "is a newer format than this version reads", "install a newer kfm, or write kfm: 1")
+        document.assumed.add(("kfm",))
     overrides = sorted(name for name in env if name.startswith("KFM_") and not _is_reserved(name))
     with _learning:
         for name in overrides:
             from kfm.parsing import environment
 
-            environment.apply(document, Config, name, env[name], fixed=("kfm", "$schema"))
+            with document:
+                environment.apply(document, Config, name, env[name], fixed=("kfm", "$schema"))
     config = checked(document)
     return Resolved(config, os.path.abspath(path), document)
 
@@ -131,7 +143,7 @@ def file_in(folder: str) -> str:
     """The file of the installation in a folder; none above it is looked for."""
     found = _here(folder, folder)
     if not found:
-        raise BadInput(f"there is no kfm.yml in {_shown_path(folder)}", hint="write one with `kfm init`")
+        raise BadInput(f"there is no kfm.yml in {shown_path(folder)}", hint="write one with `kfm init`")
     return found
 
 
@@ -172,16 +184,16 @@ def _check_owner(folder: str, path: str, shown: str, env: Mapping[str, str]) -> 
         ours.add(int(behind))
     if not {os.lstat(folder).st_uid, os.lstat(path).st_uid, os.stat(path).st_uid} <= ours:
         raise BadInput(
-            f"{_shown_path(shown)}, in a folder above, belongs to somebody else",
+            f"{shown_path(shown)}, in a folder above, belongs to somebody else",
             hint="it names code that would be run as you: if you trust it, name it with --config",
         )
 
 
-def _shown_path(path: str) -> str:
+def shown_path(path: str) -> str:
     return path if is_printable(path) and len(path) <= 200 else printable(path)
 
 
-def _read(path: str, where: str) -> bytes:
+def read_file(path: str, where: str) -> bytes:
     import stat
 
     try:

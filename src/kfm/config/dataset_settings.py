@@ -102,15 +102,17 @@ class DatasetConfig(Record, frozen=True):
 
 def check_dataset(document: Document, path: Path, dataset: DatasetConfig) -> None:
     name = str(path[-1])
-    try:
-        names.check_id(name, "dataset")
-    except BadInput as error:
-        raise BadInput(f"{document.place(path)}: {error.message}", hint=error.hint, key="datasets") from None
+    with document:
+        try:
+            names.check_id(name, "dataset")
+        except BadInput as error:
+            raise BadInput(f"{document.place(path)}: {error.message}", hint=error.hint, key="datasets") from None
     if name == "global":
         document.refuse(path, "cannot be told from the switch over all datasets", "call it something else")
     _check_work(document, path, dataset)
     if dataset.extent is not None:
-        _check_extent(document, (*path, "extent"), dataset.extent)
+        with document:
+            _check_extent(document, (*path, "extent"), dataset.extent)
     for key, source in dataset.sources.items():
         check_source(document, (*path, "sources", key), source)
     if dataset.outputs:
@@ -122,7 +124,7 @@ def _check_work(document: Document, path: Path, dataset: DatasetConfig) -> None:
     if dataset.updater is None:
         if not dataset.outputs:
             document.refuse(path, "has neither an updater nor outputs", "add updater: file.py:Class, or outputs")
-        if not dataset.version:
+        elif not dataset.version:
             document.refuse(path, "has outputs and no version", 'add a line like version: "1.0.0"')
         if len(dataset.version) > 100 or not is_printable(dataset.version):
             document.refuse((*path, "version"), "is not a short printable text", 'write one like "1.0.0"')
@@ -145,7 +147,7 @@ def _check_extent(document: Document, path: Path, extent: Extent) -> None:
     box = extent.bbox
     if box:
         if len(box) != 4:
-            document.refuse((*path, "bbox"), "must hold four numbers", "west, south, east, north")
+            raise document.mistake((*path, "bbox"), "must hold four numbers", "west, south, east, north")
         west, south, east, north = box
         if not (-180 <= west <= 180 and -180 <= east <= 180 and -90 <= south <= north <= 90):
             document.refuse((*path, "bbox"), "is not on the globe", "west, south, east, north in degrees")

@@ -42,5 +42,5 @@ def check_github(document: Document, publish: str, github: GitHubConfig) -> None
         local = re.match(r"http://(?:127\.0\.0\.1|localhost)(?::[0-9]+)?(?:/|\Z)", url)
         if not re.match(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[A-Za-z0-9._/-]*)?\Z", url) or url.endswith("/"):
             document.refuse(("github", key), "is not an address", "write https://api.github.com")
-        if url.startswith("http://") and not local:
+        elif url.startswith("http://") and not local:
             document.refuse(("github", key), "is not encrypted", "a token goes there: use https")

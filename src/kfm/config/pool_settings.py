@@ -18,12 +18,12 @@ Slots = Annotated[int, Meta(ge=1, le=10_000)]
 
 def check_pools(document: Document, pools: Mapping[str, int]) -> None:
     for name in pools:
-        try:
-            names.check_id(name, "pool")
-        except BadInput as error:
-            raise BadInput(
-                f"{document.place(('pools', name))}: {error.message}", hint=error.hint, key="pools"
-            ) from None
+        with document:
+            try:
+                names.check_id(name, "pool")
+            except BadInput as error:
+                place = document.place(("pools", name))
+                raise BadInput(f"{place}: {error.message}", hint=error.hint, key="pools") from None
 
 
 def check_pool(document: Document, path: Path, said: str, pools: Mapping[str, int]) -> None:

@@ -143,12 +143,65 @@ def declared(resolved: Resolved) -> list[Schedule]:
     for document, file in _files(resolved):
         for id, said in file.schedules.items():
             path: Path = ("schedules", id)
-            _check_declared(document, path, said, resolved.config.datasets, found.get(id))
+            _check_declared(document, path, said, resolved.config.datasets, found[id].place if id in found else "")
             check_pool(document, (*path, "pool"), said.pool, resolved.config.pools)
             found[id] = schedule_of(id, names.dataset_id(said.dataset), said, document.place(path))
     for name, dataset in resolved.config.datasets.items():
         _follow(resolved, name, dataset, found)
     return [found[id] for id in sorted(found)]
+
+
+def files_of(resolved: Resolved) -> list[str]:
+    """The files of schedules, as messages name them; none where the folder cannot be read."""
+    try:
+        return [f"{resolved.config.schedules}/{name}" for name in _names(resolved.at(resolved.config.schedules))]
+    except BadInput:
+        return []
+
+
+def mistakes_of(resolved: Resolved) -> tuple[list[BadInput], list[Schedule]]:
+    """Every mistake of the schedules of an installation, and the schedules without one. The document of the
+    configuration collects mistakes from here on."""
+    from kfm.parsing.document_recovery import read_all
+
+    found: list[Schedule] = []
+    datasets, places = resolved.config.datasets, dict[str, str]()
+
+    def check_one(document: Document, path: Path, said: ScheduleConfig, id: str, dataset: str) -> None:
+        before = len(document.collect())
+        with document:
+            if isinstance(said, DeclaredSchedule):
+                _check_declared(document, path, said, datasets, places.get(id, ""))
+            else:
+                check_schedule(document, path, said)
+        with document:
+            check_pool(document, (*path, "pool"), said.pool, resolved.config.pools)
+        places[id] = document.place(path)
+        if len(document.collect()) == before:
+            found.append(schedule_of(id, names.dataset_id(dataset), said, places[id]))
+
+    mistakes = resolved.document.collect()
+    for name, dataset in datasets.items():
+        if dataset.schedule is not None:
+            check_one(resolved.document, ("datasets", name, "schedule"), dataset.schedule, name, name)
+    mistakes = list(mistakes)
+    try:
+        files = _names(resolved.at(resolved.config.schedules))
+    except BadInput as problem:
+        return [*mistakes, problem], found
+    for name in files:
+        where = f"{resolved.config.schedules}/{name}"
+        try:
+            body = _body(os.path.join(resolved.at(resolved.config.schedules), name), where)
+        except BadInput as problem:
+            mistakes.append(problem)
+            continue
+        document = read_all(body, where, json=name.endswith(".json"))
+        with document:
+            for id, said in _as_file(document).schedules.items():
+                check_one(document, ("schedules", id), said, id, said.dataset)
+        mistakes += document.collect()
+    return mistakes, found
 
 
 def _follow(resolved: Resolved, name: str, dataset: DatasetConfig, found: dict[str, Schedule]) -> None:
@@ -167,19 +220,20 @@ def _follow(resolved: Resolved, name: str, dataset: DatasetConfig, found: dict[s
 
 
 def _check_declared(
-    document: Document, path: Path, said: DeclaredSchedule, datasets: Mapping[str, Any], other: Schedule | None
+    document: Document, path: Path, said: DeclaredSchedule, datasets: Mapping[str, Any], other: str
 ) -> None:
+    """`other` is the place of a schedule of the same name, if there is one."""
     try:
         names.check_id(str(path[-1]), "schedule")
         known = names.dataset_id(said.dataset) in datasets
     except BadInput as error:
-        document.refuse(path, f"is refused: {error.message}", error.hint)
+        raise document.mistake(path, f"is refused: {error.message}", error.hint) from None
     if not known:
         close = record_shape.nearest(said.dataset, sorted(datasets))
         hint = f"did you mean {close}?" if close else "name one of kfm.yml"
         document.refuse((*path, "dataset"), "names no dataset of kfm.yml", hint)
-    if other is not None:
-        document.refuse(path, f"is declared in {other.place} already", "give one of the two another name")
+    if other:
+        document.refuse(path, f"is declared in {other} already", "give one of the two another name")
     check_schedule(document, path, said)
 
 
@@ -214,11 +268,14 @@ def _files(resolved: Resolved) -> Iterator[tuple[Document, ScheduleFile]]:
     for name in _names(folder):
         where = f"{resolved.config.schedules}/{name}"
         document = documents.read(_body(os.path.join(folder, name), where), where, json=name.endswith(".json"))
-        if not isinstance(document.value, dict):
-            document.refuse(
-                (), f"must be a mapping, found {yaml_scalars.kind(document.value)}", "see `kfm config schema schedules`"
-            )
-        yield document, record_shape.into(document, ScheduleFile)
+        yield document, _as_file(document)
+
+
+def _as_file(document: Document) -> ScheduleFile:
+    if not isinstance(document.value, dict):
+        found = yaml_scalars.kind(document.value)
+        raise document.mistake((), f"must be a mapping, found {found}", "see `kfm config schema schedules`")
+    return record_shape.into(document, ScheduleFile)
 
 
 def _body(path: str, where: str) -> bytes:

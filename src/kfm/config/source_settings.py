@@ -108,7 +108,8 @@ def check_source(document: Document, path: Path, source: SourceConfig) -> None:
         document.refuse(path, "is not a name for a source", "use a short plain name")
     if bool(source.uri) == bool(source.dataset):
         document.refuse(path, "needs one of uri and dataset", "write uri: https://… or dataset: NAME")
-    _check_kind(document, path, source)
+    else:
+        _check_kind(document, path, source)
     uri = source.uri
     if not is_printable(uri) or uri != uri.strip():
         document.refuse((*path, "uri"), "holds a space or control character at an edge", "use a plain URL or path")
@@ -140,7 +141,7 @@ def check_source(document: Document, path: Path, source: SourceConfig) -> None:
         if source.data_contract().format not in format_rules.GEOGRAPHIC:
             hint = f"it is for {', '.join(format_rules.GEOGRAPHIC)}"
             document.refuse((*path, "expect"), "has no meaning for this format", hint)
-        if problem := format_rules.problem_of(source.expect, source.data_contract().format):
+        elif problem := format_rules.problem_of(source.expect, source.data_contract().format):
             document.refuse((*path, "expect", problem[0]), problem[1], problem[2])
 
 

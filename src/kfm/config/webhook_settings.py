@@ -36,10 +36,11 @@ class WebhookConfig(Record, frozen=True):
 
 
 def check_webhook(document: Document, path: Path, hook: WebhookConfig, datasets: Container[str]) -> None:
-    try:
-        names.check_id(str(path[-1]), "webhook")
-    except BadInput as error:
-        raise BadInput(f"{document.place(path)}: {error.message}", hint=error.hint, key="webhooks") from None
+    with document:
+        try:
+            names.check_id(str(path[-1]), "webhook")
+        except BadInput as error:
+            raise BadInput(f"{document.place(path)}: {error.message}", hint=error.hint, key="webhooks") from None
     for index, name in enumerate(hook.datasets):
         if name not in datasets:
             document.refuse((*path, "datasets", index), "names no dataset of this file", "correct it")

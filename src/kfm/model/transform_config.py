@@ -240,11 +240,13 @@ def check_outputs(
     for name in sorted(outputs):
         output = outputs[name]
         here: Path = (*path, "outputs", name)
-        try:
-            names.check_id(name, "output")
-        except BadInput as error:
-            raise BadInput(f"{document.place(here)}: {error.message}", hint=error.hint, key="outputs") from None
-        _Check(document, here, output, sources).all()
+        with document:
+            try:
+                names.check_id(name, "output")
+            except BadInput as error:
+                raise BadInput(f"{document.place(here)}: {error.message}", hint=error.hint, key="outputs") from None
+        with document:
+            _Check(document, here, output, sources).all()
         used |= {output.from_, *(step.join.source for step in output.steps if step.join is not None)}
     for name in sorted(sources):
         if name not in used:
@@ -274,8 +276,8 @@ class _Check:
         contract = self._sources.get(name)
         if contract is None:
             known = ", ".join(sorted(self._sources)) or "none"
-            self._refuse(path, "names no source of this dataset", f"its sources: {known}")
-            raise AssertionError
+            hint = f"its sources: {known}"
+            raise self._document.mistake((*self._path, *path), "names no source of this dataset", hint)
         if contract.format in GRIDS and path == ("from",):
             return contract
         if contract.format not in TABULAR:
@@ -334,7 +336,9 @@ class _Check:
             self._refuse((*path, "mask"), "requests masking, which this version does not have",
                          "leave the column out with a select")  # fmt: skip
         if len(verbs) != 1:
-            self._refuse(path, "must be one step" if verbs else "is empty", f"give one of {', '.join(VERBS[:-1])}")
+            what = "must be one step" if verbs else "is empty"
+            self._refuse(path, what, f"give one of {', '.join(VERBS[:-1])}")
+            return
         if step.unfit is not None and verbs != ["cast"]:
             self._refuse((*path, "unfit"), "has no meaning here", "use it together with cast")
         getattr(self, "_" + verbs[0])((*path, verbs[0]), step)

@@ -9,7 +9,7 @@ fraction is an integer: `1.0` equals `1`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from kfm.errors import BadInput
 from kfm.parsing.characters import printable
@@ -20,6 +20,7 @@ from kfm.parsing.yaml_scalars import whole
 
 if TYPE_CHECKING:
     import re
+    from types import TracebackType
 
 MAX_BYTES = 4 << 20
 
@@ -27,15 +28,36 @@ Path = tuple[str | int, ...]
 
 
 class Document:
-    """A value parsed from the file `where`, with the position of each part."""
+    """A value parsed from the file `where`, with the position of each part.
 
-    __slots__ = ("_place", "moved", "value", "where")
+    The first mistake is raised. After `collect()` every mistake is kept in `mistakes` instead, and the check goes on:
+    `with document:` keeps what is raised inside, so that the next part is still checked.
+    """
+
+    __slots__ = ("_place", "assumed", "mistakes", "moved", "renamed", "value", "where")
 
     def __init__(self, value: Any, where: str, place: Callable[[Path], tuple[int, int] | None]) -> None:
         self.value = value
         self.where = where
         self.moved: dict[Path, str] = {}  # parts that another place set, such as an environment variable
+        self.mistakes: list[BadInput] | None = None
+        self.assumed: set[Path] = set()  # parts whose values are stand-ins for mistakes that were reported
+        self.renamed: dict[Path, str] = {}  # parts that the file calls by another, misspelled key
         self._place = place
+
+    def collect(self) -> list[BadInput]:
+        """From here on mistakes are kept in the list that is returned, and not raised."""
+        self.mistakes = [] if self.mistakes is None else self.mistakes
+        return self.mistakes
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _kind: object, problem: BaseException | None, _trace: TracebackType | None) -> bool:
+        if self.mistakes is None or not isinstance(problem, BadInput):
+            return False
+        self.keep(problem)
+        return True
 
     def place(self, path: Path) -> str:
         """Return `kfm.yml:7:3` for this part, or for the nearest part around it that has a position."""
@@ -45,14 +67,41 @@ class Document:
         return f"{self.where}:{line}:{column}"
 
     def position(self, path: Path) -> tuple[int, int]:
+        if self.renamed:
+            path = tuple(self.renamed.get(path[: n + 1], part) for n, part in enumerate(path))
         for length in range(len(path), -1, -1):
             found = self._place(path[:length])
             if found:
                 return found
         return 1, 1
 
-    def refuse(self, path: Path, what: str, hint: str = "") -> NoReturn:
-        raise BadInput(f"{self.place(path)}: {dotted(path)} {what}", hint=hint, key=dotted(path))
+    def refuse(self, path: Path, what: str, hint: str = "") -> None:
+        """Raises BadInput at the place of the part; where mistakes are collected, keeps it and returns."""
+        problem = self.mistake(path, what, hint)
+        if self.mistakes is None:
+            raise problem
+        self.keep(problem)
+
+    def mistake(self, path: Path, what: str, hint: str = "") -> BadInput:
+        """The error to raise where nothing after it can be checked."""
+        return BadInput(f"{self.place(path)}: {dotted(path)} {what}", hint=hint, key=dotted(path))
+
+    def keep(self, problem: BadInput) -> None:
+        """Adds a mistake: each once, and none that only follows from a part that is assumed."""
+        mistakes = self.collect()
+        if not self._follows(problem) and all(problem.message != known.message for known in mistakes):
+            mistakes.append(problem)
+
+    def _follows(self, problem: BadInput) -> bool:
+        """It is about an assumed part, or about the mapping around one and speaks of that part."""
+        key = str(problem.fields.get("key", ""))
+        return bool(key) and any(
+            not path
+            or key == dotted(path)
+            or key.startswith((f"{dotted(path)}.", f"{dotted(path)}["))
+            or (key == dotted(path[:-1]) and str(path[-1]) in f"{problem.message} {problem.hint}")
+            for path in self.assumed
+        )
 
 
 def dotted(path: Path) -> str:

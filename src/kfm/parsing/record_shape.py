@@ -6,9 +6,10 @@ msgspec converts. Only if it refuses does this module look for the place of the 
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -18,25 +19,54 @@ from kfm.parsing.partial_structs import convert_partial
 from kfm.parsing.yaml_scalars import kind
 
 T = TypeVar("T")
-_Problem = tuple[Path, str, str]
 _ADD = "add it"
 
 
+class Problem(NamedTuple):
+    """What is wrong with one part of a value, and what belongs there."""
+
+    path: Path
+    what: str
+    hint: str
+    wanted: Any = None  # the type, as msgspec describes it; None of an unknown key
+    meant: str = ""  # the key or the word that was likely meant; the name of a key that is missing
+
+    @property
+    def is_missing(self) -> bool:
+        """Its path is that of the mapping which lacks the key."""
+        return self.hint == _ADD
+
+
 def into(document: Document, type_: type[T]) -> T:
-    """Return the document as `type_`. Raise BadInput for the first problem in the file."""
+    """The document as `type_`. BadInput for the first problem in the file; where the document collects mistakes, all
+    of them are kept, and stand-ins take the place of the parts that are wrong."""
     with contextlib.suppress(msgspec.ValidationError):
         return convert_partial(document.value, type_)
     try:
         return msgspec.convert(document.value, type_, strict=True)
     except msgspec.ValidationError as error:
-        wanted: Any = type_
-        found = _problems(described(wanted), document.value, ())
-        # A misspelled key explains a missing one, so missing keys are reported last.
-        problems = sorted(found, key=lambda problem: (problem[2] == _ADD, document.position(problem[0])))
-        if not problems:
-            raise BadInput(f"{document.where}: {str(error).splitlines()[0]}") from None
-        path, what, hint = problems[0]
-        raise BadInput(f"{document.place(path)}: {what}", hint=hint, key=dotted(path)) from None
+        if document.mistakes is not None:
+            from kfm.parsing.record_repair import repaired
+
+            return repaired(document, type_)
+        problems = problems_of(document, type_)
+        raise (refusal(document, problems[0]) if problems else without_place(document, error)) from None
+
+
+def problems_of(document: Document, type_: Any) -> list[Problem]:
+    """All that keeps the document from being a `type_`, in the order of the file. A misspelled key explains a missing
+    one, so what is missing comes last."""
+    found = _problems(described(type_), document.value, ())
+    return sorted(found, key=lambda problem: (problem.is_missing, document.position(problem.path)))
+
+
+def refusal(document: Document, problem: Problem) -> BadInput:
+    return BadInput(f"{document.place(problem.path)}: {problem.what}", hint=problem.hint, key=dotted(problem.path))
+
+
+def without_place(document: Document, error: msgspec.ValidationError) -> BadInput:
+    """What msgspec refused for a reason that is not described here."""
+    return BadInput(f"{document.where}: {str(error).splitlines()[0]}", hint="correct it there")
 
 
 @lru_cache(maxsize=4)
@@ -56,10 +86,12 @@ def nearest(name: str, known: list[str]) -> str:
     return found[0] if found else ""
 
 
-def unknown_key(path: Path, known: list[str]) -> _Problem:
-    close = nearest(str(path[-1]), known)
-    listed = "known here: " + ", ".join(known)
-    return path, f"unknown key {dotted(path)}", f"did you mean {close}?" if close else listed
+def unknown_key(path: Path, known: list[str], value: Any) -> Problem:
+    from kfm.parsing.synonyms import key_meant, line
+
+    close = key_meant(str(path[-1]), known) or nearest(str(path[-1]), known)
+    hint = f"did you mean {close}? write {line(close, value)}" if close else "known here: " + ", ".join(known)
+    return Problem(path, f"unknown key {dotted(path)}", hint, meant=close)
 
 
 def bare(info: Any) -> Any:
@@ -75,31 +107,31 @@ def bare(info: Any) -> Any:
     return info
 
 
-def _problems(info: Any, value: Any, path: Path) -> Iterator[_Problem]:
+def _problems(info: Any, value: Any, path: Path) -> Iterator[Problem]:
     from msgspec import inspect
 
     if value is None and _nullable(info):
         return
     info = _intended_type(bare(info), value)
     if isinstance(info, inspect.UnionType):
-        yield _wrong(path, " or ".join(_TYPE_NAMES[kind] for kind in _TYPE_NAMES if _offers(info, kind)), value)
+        yield _wrong(path, " or ".join(_TYPE_NAMES[kind] for kind in _TYPE_NAMES if _offers(info, kind)), value, info)
         return
     if isinstance(info, inspect.StructType):
         yield from _struct_problems(info, value, path)
     elif isinstance(info, inspect.DictType):
         if not isinstance(value, dict):
-            yield _wrong(path, "a mapping", value)
+            yield _wrong(path, "a mapping", value, info)
             return
         for key, item in value.items():
             yield from _problems(info.value_type, item, (*path, key))
     elif isinstance(info, (inspect.VarTupleType, inspect.ListType)):
         if not isinstance(value, list):
-            yield _wrong(path, "a list", value)
+            yield _wrong(path, "a list", value, info)
             return
         if info.min_length and len(value) < info.min_length:
-            yield path, f"{dotted(path)} is empty", "give it a value"
+            yield Problem(path, f"{dotted(path)} is empty", "give it a value", info)
         if info.max_length is not None and len(value) > info.max_length:
-            yield path, f"{dotted(path)} holds more than {info.max_length}", "remove some"
+            yield Problem(path, f"{dotted(path)} holds more than {info.max_length}", "remove some", info)
         for index, item in enumerate(value):
             yield from _problems(info.item_type, item, (*path, index))
     elif not isinstance(info, inspect.AnyType):
@@ -143,55 +175,69 @@ def _nullable(info: Any) -> bool:
     )
 
 
-def _struct_problems(info: Any, value: Any, path: Path) -> Iterator[_Problem]:
+def _struct_problems(info: Any, value: Any, path: Path) -> Iterator[Problem]:
     if not isinstance(value, dict):
-        yield _wrong(path, "a mapping", value)
+        yield _wrong(path, "a mapping", value, info)
         return
     known = {field.encode_name: field for field in info.fields}
     for key, item in value.items():
         if key in known:
             yield from _problems(known[key].type, item, (*path, key))
         else:
-            yield unknown_key((*path, key), list(known))
+            yield unknown_key((*path, key), list(known), item)
     for name, field in known.items():
         if field.required and name not in value:
-            yield path, f"{dotted((*path, name))} is missing", _ADD
+            yield Problem(path, f"{dotted((*path, name))} is missing", _ADD, field.type, name)
 
 
-def _scalar_problems(info: Any, value: Any, path: Path) -> Iterator[_Problem]:
+def _scalar_problems(info: Any, value: Any, path: Path) -> Iterator[Problem]:
     from msgspec import inspect
 
     if isinstance(info, inspect.LiteralType):
         if value not in info.values or isinstance(value, bool):
-            listed = ", ".join(str(v) for v in info.values)
-            if isinstance(value, str) and isinstance(info.values[0], str):
-                close = nearest(value, [str(v) for v in info.values])
-                yield path, f"{dotted(path)} is not one of {listed}", f"did you mean {close}?" if close else ""
-            else:
-                yield path, f"{dotted(path)} must be one of {listed}; found {kind(value)}", ""
+            yield _not_a_choice(path, value, info)
     elif isinstance(info, inspect.BoolType):
         if not isinstance(value, bool):
-            yield _wrong(path, "true or false", value)
+            yield _wrong(path, "true or false", value, info)
     elif isinstance(info, inspect.IntType):
         if isinstance(value, bool) or not isinstance(value, int):
-            yield _wrong(path, "an integer", value)
+            yield _wrong(path, "an integer", value, info)
         else:
             yield from _range_problems(info, value, path)
     elif isinstance(info, inspect.FloatType):
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            yield _wrong(path, "a number", value)
+            yield _wrong(path, "a number", value, info)
         else:
             yield from _range_problems(info, value, path)
     elif isinstance(info, inspect.StrType):
         if not isinstance(value, str):
-            yield _wrong(path, "text", value)
+            yield _wrong(path, "text", value, info)
         elif info.min_length and len(value) < info.min_length:
-            yield path, f"{dotted(path)} is empty", "give it a value"
+            yield Problem(path, f"{dotted(path)} is empty", "give it a value", info)
         elif info.max_length is not None and len(value) > info.max_length:
-            yield path, f"{dotted(path)} is longer than {info.max_length} characters", ""
+            yield Problem(path, f"{dotted(path)} is longer than {info.max_length} characters", "shorten it", info)
+        elif info.pattern is not None and not re.search(info.pattern, value):
+            yield Problem(path, f"{dotted(path)} does not match {info.pattern}", "write it so that it does", info)
 
 
-def _range_problems(info: Any, value: float, path: Path) -> Iterator[_Problem]:
+def _not_a_choice(path: Path, value: Any, info: Any) -> Problem:
+    """A word, or something else, where one of several words belongs."""
+    from kfm.parsing.synonyms import cadence_line, word_meant
+
+    choices = [str(choice) for choice in info.values]
+    listed, key = ", ".join(choices), str(path[-1]) if path else ""
+    if not isinstance(value, str) or not isinstance(info.values[0], str):
+        hint = f"write {key}: {choices[0]}" if len(choices) == 1 else "write one of them"
+        return Problem(path, f"{dotted(path)} must be one of {listed}; found {kind(value)}", hint, info)
+    if key == "cadence" and (other := cadence_line(value)):
+        return Problem(path, f"{dotted(path)} is not one of {listed}", f"write {other} instead of cadence", info)
+    close = word_meant(value, choices) or nearest(value, choices)
+    line = f" write {key}: {close}" if path and isinstance(path[-1], str) else ""
+    hint = f"did you mean {close}?{line}" if close else "write one of them"
+    return Problem(path, f"{dotted(path)} is not one of {listed}", hint, info, close)
+
+
+def _range_problems(info: Any, value: float, path: Path) -> Iterator[Problem]:
     bounds = [
         ("at least", info.ge, info.ge is None or value >= info.ge),
         ("more than", info.gt, info.gt is None or value > info.gt),
@@ -200,12 +246,16 @@ def _range_problems(info: Any, value: float, path: Path) -> Iterator[_Problem]:
     ]
     if not all(kept for _, _, kept in bounds):
         wanted = " and ".join(f"{words} {_figure(bound)}" for words, bound, _ in bounds if bound is not None)
-        yield path, f"{dotted(path)} must be {wanted}", ""
+        yield Problem(path, f"{dotted(path)} must be {wanted}", "write a number in this range", info)
 
 
-def _wrong(path: Path, expected: str, value: Any) -> _Problem:
-    hint = ""
-    if value is None:
+def _wrong(path: Path, expected: str, value: Any, info: Any) -> Problem:
+    from kfm.parsing.synonyms import schedule_line
+
+    hint = f"write {expected} there"
+    if path and path[-1] == "schedule" and (better := schedule_line("schedule", value)):
+        hint = f"write {better}"
+    elif value is None:
         hint = "give it a value or leave the key out"
     elif expected == "text" and isinstance(value, (int, float)):
         hint = "put it in quotes"
@@ -215,7 +265,9 @@ def _wrong(path: Path, expected: str, value: Any) -> _Problem:
         hint = "write it without quotes, units or separators"
     elif expected == "a list":
         hint = "write it as [one, two]"
-    return path, f"{dotted(path)}: expected {expected}, found {kind(value)}", hint
+    elif expected == "a mapping":
+        hint = "write its keys below it, each on a line of its own, indented by two spaces"
+    return Problem(path, f"{dotted(path)}: expected {expected}, found {kind(value)}", hint, info)
 
 
 def _figure(bound: float) -> str:

@@ -66,6 +66,12 @@ def are_right(session: Session) -> bool:
 
 def problems(session: Session, labels: Labels | None = None) -> Iterator[BadInput]:
     """Everything that does not fit, each with its cure."""
+    for _, problem in mistakes(session, labels):
+        yield problem
+
+
+def mistakes(session: Session, labels: Labels | None = None) -> Iterator[tuple[Masked | None, BadInput]]:
+    """The same, with the source whose mask lacks a label; None where the label is the mistake."""
     global _last_right
     if not is_configured(session.resolved):
         return
@@ -74,7 +80,7 @@ def problems(session: Session, labels: Labels | None = None) -> Iterator[BadInpu
         holding = labels if labels is not None else labels_in_force(session)
         written = labels if labels is not None else _written(session)
     except BadInput as problem:
-        yield _unreadable(masked, problem)
+        yield None, _unreadable(masked, problem)
         return
     asked = (session.resolved.config, session.resolved.tree, holding, written)
     if len(asked) == len(_last_right) and all(one is other for one, other in zip(asked, _last_right, strict=True)):
@@ -83,10 +89,10 @@ def problems(session: Session, labels: Labels | None = None) -> Iterator[BadInpu
     for each in masked:
         if not _is_labelled(session, each, holding):
             found = True
-            yield _without_label(session, each, written)
+            yield each, _without_label(session, each, written)
     for index in _on_nothing(session, written):
         found = True
-        yield _matches_nothing(session, written, index)
+        yield None, _matches_nothing(session, written, index)
     if not found:
         _last_right = asked
 
@@ -242,7 +248,7 @@ def _line(each: Masked) -> str:
 
 
 def _at(session: Session, labels: Labels, index: int) -> str:
-    """File and line of a label; of one that does not lie in the file, whose it would be."""
+    """Where a label is; the name of the file for one that is not in it."""
     from kfm.app.core.label_file import File
 
     name = session.resolved.config.labels or "the file of labels"
@@ -251,7 +257,7 @@ def _at(session: Session, labels: Labels, index: int) -> str:
     except (BadInput, Corrupt):
         return name
     at: Iterable[int] = (n for n, label in enumerate(file.labels.labels) if label == labels.labels[index])
-    return next((file.at(n).at for n in at), name)
+    return next((file.document.place(("labels", n, "of")) for n in at), name)
 
 
 def _scalar(text: str) -> str:

@@ -73,30 +73,36 @@ def read_again(resolved: Resolved) -> list[Schedule]:
 
 def _checked(resolved: Resolved) -> list[Schedule]:
     found = declared(resolved)
-    for schedule in found:
+    for problem in mistakes_in(resolved, found):
+        raise problem
+    return found
+
+
+def mistakes_in(resolved: Resolved, schedules: Sequence[Schedule]) -> Iterator[BadInput]:
+    """Every schedule that means nothing: times that never come, datasets that are not there, circles."""
+    for schedule in schedules:
         if zone(schedule.timezone) is None:
-            raise BadInput(
+            yield BadInput(
                 f"{schedule.place}: there is no time zone {printable(schedule.timezone)}",
                 hint="write one like America/Chicago, or UTC",
             )
         if schedule.cron and not is_cron(schedule.cron):
-            raise BadInput(
+            yield BadInput(
                 f"{schedule.place}: {printable(schedule.cron)} is no time that ever comes",
                 hint="cron has five fields: minute, hour, day, month, weekday, such as 30 6 * * mon",
             )
-    check_after(resolved, found)
+    yield from _after_mistakes(resolved, schedules)
     events: dict[str, Schedule] = {}
-    for schedule in found:
+    for schedule in schedules:
         if schedule.on == "event" and (other := events.setdefault(schedule.dataset, schedule)) is not schedule:
-            raise BadInput(
+            yield BadInput(
                 f"{schedule.place}: {schedule.dataset} has a schedule on: event already, {other.id}",
                 hint="leave one of the two out: an event asks for one run",
             )
-    return found
 
 
-def check_after(resolved: Resolved, schedules: Sequence[Schedule]) -> None:
-    """What others come after is a dataset, and none comes after itself, however far around."""
+def _after_mistakes(resolved: Resolved, schedules: Sequence[Schedule]) -> Iterator[BadInput]:
+    """Names in `after` that are no datasets, and datasets that come after themselves, however far around."""
     known = resolved.config.datasets
     for schedule in schedules:
         for name in (*schedule.after, *schedule.of):
@@ -104,11 +110,11 @@ def check_after(resolved: Resolved, schedules: Sequence[Schedule]) -> None:
                 close = nearest(name, sorted(known))
                 hint = f"did you mean {close}?" if close else "name one of kfm.yml"
                 word = "after" if schedule.after else "of"
-                raise BadInput(f"{schedule.place}: {word} names no dataset {printable(name)}", hint=hint)
+                yield BadInput(f"{schedule.place}: {word} names no dataset {printable(name)}", hint=hint)
     circle = circle_in(dependencies(resolved, schedules))
-    if circle:
-        place = next(each.place for each in schedules if each.dataset in circle and each.after)
-        raise BadInput(
+    place = next((each.place for each in schedules if each.dataset in circle and each.after), "")
+    if place:
+        yield BadInput(
             f"{place}: {' comes after '.join(circle)}: nothing of it could ever begin",
             hint="take one of them out of `after`",
         )

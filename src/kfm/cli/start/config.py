@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 def arguments(parser: Parser) -> None:
     shown = parser.command("show", config_show, "Show the settings and where each comes from")
     shown.add_argument("--resolved", action="store_true", help="defaults too, not only what was set")
+    parser.command("check", config_check, "List all mistakes of kfm.yml and of the files it names")
     schemas = parser.command("schema", schema, "Write a JSON Schema to stdout, or list their names")
     schemas.add_argument("name", nargs="?", metavar="NAME", help="e.g. config or receipt")
     completed = parser.command(
@@ -34,10 +35,26 @@ def arguments(parser: Parser) -> None:
     completed.add_argument("shell", choices=shells, metavar="SHELL", help="bash, zsh or fish; or a kind of names")
 
 
+def config_check(options: argparse.Namespace, screen: Screen) -> int:
+    """0 and one line if there is no mistake; else a line for each, with its place and its cure, and 3."""
+    from kfm.app.maintenance.config_check import check
+
+    report = check(options.config, os.environ)
+    if screen.json:
+        mistakes = [each._asdict() for each in report.mistakes]
+        screen.data({"path": report.path, "files": report.files, "mistakes": mistakes})
+    for mistake in () if screen.json else report.mistakes:
+        screen.fail(str(mistake))
+    if not report.mistakes and not screen.json:
+        screen.line(f"no mistakes in {', '.join(report.files)}")
+    return BadInput.exit_code if report.mistakes else 0
+
+
 def config_show(options: argparse.Namespace, screen: Screen) -> int:
     from kfm import config
+    from kfm.cli import session
 
-    resolved = config.load(options.config, os.environ)
+    resolved = session.settings(options)
     origins = dict(resolved.origins)
     values = {dotted(path): value for path, value in config.leaves(resolved.shown(), ())}
     for key in values:

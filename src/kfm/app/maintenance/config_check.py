@@ -1,0 +1,236 @@
+"""`kfm config check`: all mistakes of kfm.yml and of the files it names, each with its place and its cure.
+
+No updater is run, no source is fetched and nothing is written. A configuration with mistakes is read as it may have
+been meant, so that the files it names are checked too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from kfm.config import config_loader
+from kfm.config.config_loader import Resolved
+from kfm.config.config_mistakes import mistakes_of
+from kfm.errors import BadInput, KfmError
+from kfm.parsing.documents import Document, Path, dotted
+
+ENVIRONMENT = "environment"  # the file of a mistake in a variable
+_PLACE = re.compile(r"(?P<file>[^\n]+?):(?P<line>[0-9]+)(?::(?P<column>[0-9]+))?: ")
+
+
+class Mistake(NamedTuple):
+    """One mistake: where it is, what is wrong, and what to do. `key` is empty where no single key is meant."""
+
+    file: str
+    line: int
+    column: int
+    key: str
+    message: str
+    hint: str
+    code: str
+
+    def __str__(self) -> str:
+        place = "" if self.file == ENVIRONMENT else f"{self.file}:{self.line}:{self.column}: "
+        return f"{place}{self.message}; {self.hint}"
+
+
+class Report(NamedTuple):
+    """The file that was checked, the files it names, and all mistakes of them: first that which `kfm run` would report
+    alone, then the others in the order of the files."""
+
+    path: str
+    files: list[str]
+    mistakes: list[Mistake]
+
+
+def check(path: str | None, env: Mapping[str, str]) -> Report:
+    """Checks kfm.yml and every file it names. Raises nothing for what is wrong with them."""
+    first: BadInput | None = None
+    found: list[BadInput] = []
+    try:
+        resolved: Resolved | None = config_loader.load(path, env)
+    except BadInput as problem:
+        first = problem
+        found, resolved = mistakes_of(path, env)
+    where = config_loader.shown_path(path or env.get("KFM_CONFIG") or "kfm.yml")
+    if resolved is None:
+        return Report(where, [where], [_mistake(problem, where) for problem in found])
+    where = resolved.document.where
+    files: list[str] = [where]
+    collected = [*found, *_of_files(resolved, files)]
+    said = first.message if first is not None else ""
+    unique = dict.fromkeys(problem.message for problem in collected if problem.message != said)
+    by_message = {problem.message: problem for problem in reversed(collected)}
+    others = [_mistake(by_message[message], where) for message in unique]
+    others.sort(key=lambda each: (files.index(each.file) if each.file in files else -1, each.line, each.column))
+    return Report(where, files, [*([_mistake(first, where)] if first is not None else []), *others])
+
+
+def with_others(problem: BadInput, path: str | None, env: Mapping[str, str]) -> BadInput:
+    """The first mistake of a configuration, as it was raised, with all others in `others`."""
+    _, *others = check(path, env).mistakes
+    problem.others = tuple(BadInput(str(each).removesuffix(f"; {each.hint}"), hint=each.hint) for each in others)
+    return problem
+
+
+def _mistake(problem: BadInput, where: str) -> Mistake:
+    """A problem as a mistake. One without a place is about the file as a whole."""
+    found = _PLACE.match(problem.message)
+    message = problem.message[found.end() :] if found else problem.message
+    line, column = (int(found["line"]), int(found["column"] or 1)) if found else (1, 1)
+    file = found["file"] if found else ENVIRONMENT if problem.message.startswith("KFM_") else where
+    return Mistake(
+        file=file,
+        line=line,
+        column=column,
+        key=str(problem.fields.get("key") or ""),
+        message=message,
+        hint=problem.hint or "correct it there",
+        code=problem.code,
+    )
+
+
+# -- the files that kfm.yml names
+
+
+def _of_files(resolved: Resolved, files: list[str]) -> Iterator[BadInput]:
+    """Mistakes of each kind of file in turn. What kfm.yml itself says of them is at its place there."""
+    yield from _of_schedules(resolved, files)
+    yield from _of_backfills(resolved, files)
+    labels_are_right = True
+    for problem in _of_labels(resolved, files):
+        labels_are_right = False
+        yield problem
+    yield from _of_masks(resolved, files)
+    if labels_are_right:
+        yield from _of_matches(resolved)
+    yield from _of_policies(resolved)
+    yield from _of_datasets(resolved)
+
+
+def _of_schedules(resolved: Resolved, files: list[str]) -> Iterator[BadInput]:
+    from kfm.app.runs.due_schedules import mistakes_in
+    from kfm.config import schedule_files
+
+    files += schedule_files.files_of(resolved)
+    mistakes, schedules = schedule_files.mistakes_of(resolved)
+    yield from _about_datasets(resolved, mistakes)
+    yield from _about_datasets(resolved, list(mistakes_in(resolved, schedules)))
+
+
+def _of_backfills(resolved: Resolved, files: list[str]) -> Iterator[BadInput]:
+    from kfm.config import backfill_files
+
+    files += backfill_files.files_of(resolved)
+    yield from _about_datasets(resolved, backfill_files.mistakes_of(resolved))
+
+
+def _about_datasets(resolved: Resolved, mistakes: list[BadInput]) -> Iterator[BadInput]:
+    """Without the section of datasets, no other file is blamed for a name that cannot be looked up."""
+    unknown = bool({(), ("datasets",)} & resolved.document.assumed)
+    yield from (each for each in mistakes if not (unknown and "dataset" in each.message))
+
+
+def _of_labels(resolved: Resolved, files: list[str]) -> Iterator[BadInput]:
+    from kfm.model.labels import read_labels
+
+    if resolved.config.labels:
+        full = resolved.at(resolved.config.labels)
+        yield from _read(resolved, ("labels",), full, resolved.config.labels, read_labels, files)
+
+
+def _of_masks(resolved: Resolved, files: list[str]) -> Iterator[BadInput]:
+    from kfm.model.masks import read_policy
+
+    seen: set[str] = set()
+    for name, dataset in resolved.config.datasets.items():
+        for source_name, source in dataset.sources.items():
+            if source.mask and source.mask not in seen:
+                seen.add(source.mask)
+                path = ("datasets", name, "sources", source_name, "mask")
+                full = resolved.in_tree(source.mask)
+                yield from _read(resolved, path, full, source.mask, read_policy, files)
+
+
+def _read(
+    resolved: Resolved, path: Path, full: str, where: str, read: Callable[[Document], object], files: list[str]
+) -> Iterator[BadInput]:
+    """Mistakes of one file. One that is not there is a mistake of the line that names it."""
+    from kfm.parsing import document_recovery, documents
+
+    try:
+        with open(full, "rb") as file:
+            body = file.read(documents.MAX_BYTES + 1)
+    except (OSError, ValueError) as problem:
+        reason = (problem.strerror or "").lower() if isinstance(problem, OSError) else "not a path"
+        hint = "write the file, or correct the path: it starts at the folder of kfm.yml"
+        yield resolved.document.mistake(path, f"names {where}, which cannot be read: {reason}", hint)
+        return
+    files.append(where)
+    document = document_recovery.read_all(body, where, json=where.endswith(".json"))
+    with document:
+        read(document)
+    yield from document.collect()
+
+
+def _of_matches(resolved: Resolved) -> Iterator[BadInput]:
+    """Masks without labels, and labels that match nothing. The state knows datasets that kfm.yml named before."""
+    from kfm.app.core.label_match import mistakes
+    from kfm.app.core.protection_files import is_configured
+    from kfm.app.core.session import open_session
+
+    if not is_configured(resolved):
+        return
+    try:
+        with open_session(resolved, mode="read") as session:
+            found = list(mistakes(session))
+    except KfmError:  # the state cannot be opened: `kfm doctor` says why, and no label can be matched without it
+        return
+    for masked, problem in found:
+        if masked is None:
+            yield problem
+        else:
+            place = resolved.document.place(("datasets", masked.dataset, "sources", masked.name, "mask"))
+            yield BadInput(f"{place}: {problem.message}", hint=problem.hint)
+
+
+def _of_policies(resolved: Resolved) -> Iterator[BadInput]:
+    from kfm.app.core.gates import policies_of
+
+    if not resolved.config.policy.folder:
+        return
+    try:
+        policies_of(resolved)
+    except BadInput as problem:
+        place = resolved.document.place(("policy", "folder"))
+        yield BadInput(f"{place}: {problem.message}", hint=problem.hint, key="policy.folder")
+
+
+def _of_datasets(resolved: Resolved) -> Iterator[BadInput]:
+    """Updaters that cannot be found, and data contracts that are impossible, unsafe or without effect."""
+    from kfm.updaters.updater_search import search
+    from kfm.validation.source_check import contract_problems
+
+    for name, dataset in resolved.config.datasets.items():
+        path: Path = ("datasets", name, "updater")
+        if dataset.updater is not None and not _is_mistaken(resolved.document, path):
+            try:
+                search(name, dataset.updater, resolved.in_tree)
+            except BadInput as problem:
+                place = "" if _PLACE.match(problem.message) else f"{resolved.document.place(path)}: "
+                yield BadInput(f"{place}{problem.message}", hint=problem.hint, key=dotted(path))
+        for source_name, source in dataset.sources.items():
+            path = ("datasets", name, "sources", source_name, "contract")
+            if not _is_mistaken(resolved.document, path):
+                for what in contract_problems(source.data_contract()):
+                    message = f"{resolved.document.place(path)}: {what}"
+                    yield BadInput(message, hint="correct the contract there", key=dotted(path))
+
+
+def _is_mistaken(document: Document, path: Path) -> bool:
+    """Is a mistake of this part, or of one below it, known already?"""
+    keys = (str(problem.fields.get("key", "")) for problem in document.mistakes or ())
+    start = dotted(path)
+    return any(key == start or key.startswith((f"{start}.", f"{start}[")) for key in keys)

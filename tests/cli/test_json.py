@@ -96,6 +96,7 @@ LINES = {
     "kfm reconcile": ["reconcile"],
     "kfm runs compact": ["runs", "compact"],
     "kfm doctor": ["doctor"],
+    "kfm config check": ["config", "check"],
     "kfm config show": ["config", "show"],
     "kfm explain": ["explain", "rain-gauges"],
     "kfm lineage graph": ["lineage", "graph"],

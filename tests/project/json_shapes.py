@@ -455,6 +455,14 @@ SHAPES: dict[str, Shape] = {
     ),
     "kfm runs compact": Shape({"archived_runs": "how many"}),
     "kfm doctor": Shape({"ok": "whether all is well", "checks": f"a list of {_CHECK}"}),
+    "kfm config check": Shape(
+        {
+            "path": "of the file that was checked",
+            "files": "that file, and those it names",
+            "mistakes": "a list of `file` (or `environment`), `line`, `column`, `key`, `message`, `hint` and `code`; "
+            "first the one that `kfm run` stops at",
+        }
+    ),
     "kfm config show": Shape(
         {
             "path": "of the file that was read",

@@ -31,7 +31,7 @@ GROUPS = (
         (
             Command("init", "Write a kfm.yml, an example updater and a little data"),
             Command("new", "Write a module for an updater, a job or a connector, and its tests"),
-            Command("config", "Show settings, schemas and shell completion"),
+            Command("config", "Check and show settings; schemas, shell completion"),
             Command("help", "Show what a command does, as its --help"),
         ),
     ),

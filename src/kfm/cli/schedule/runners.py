@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from kfm import config
 from kfm.app.backfills import external_runners
 from kfm.app.runs.run_exports import github_workflow
 from kfm.cli.render import Screen
@@ -66,7 +65,6 @@ def write(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def check(options: argparse.Namespace, screen: Screen) -> int:
-    import os
 
     found = external_runners.check(settings(options), options.kind, os.environ)
     if screen.json:
@@ -84,5 +82,5 @@ def _plain(each: Any) -> dict[str, str]:
 
 
 def workflow_github(options: argparse.Namespace, screen: Screen) -> int:
-    screen.text(github_workflow(config.load(options.config, os.environ), options.cron))
+    screen.text(github_workflow(settings(options), options.cron))
     return 0

@@ -37,11 +37,11 @@ class Shot(NamedTuple):
 
 RAIN = (
     Shot("kfm init rain", "init", "kfm init rain", "kfm init writes an installation and says what to do next"),
-    Shot("cd rain && kfm run", "run", "kfm run", "kfm run: one dataset done, three keys added, one row held back"),
-    Shot("cd rain && kfm status", "status", "kfm status", "kfm status: how each dataset stands, and what to do next"),
+    Shot("cd rain && kfm run", "run", "kfm run", "kfm run: one dataset done, three keys added, one row in quarantine"),
+    Shot("cd rain && kfm status", "status", "kfm status", "kfm status: the state of each dataset, and what to do next"),
 )
 WELLS = (
-    Shot("kfm run", "wells", "kfm run", "kfm run: the dataset is done, two keys added, one row held back"),
+    Shot("kfm run", "wells", "kfm run", "kfm run: the dataset is done, two keys added, one row in quarantine"),
     Shot("kfm publish wells --reason 'first edition'"),
     Shot("sed -i.before 's/3310/3450/' data/wells.csv && kfm run"),
     Shot("kfm diff wells", "diff", "kfm diff wells", "kfm diff: one key changed, with the number of rows"),
@@ -50,7 +50,7 @@ WELLS = (
         "kfm publish wells",
         "refusal",
         "kfm publish wells",
-        "kfm publish is refused: the dataset has no licence, and how to mend it",
+        "kfm publish is refused: the dataset has no licence, and how to correct it",
         4,
     ),
 )

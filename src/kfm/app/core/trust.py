@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from kfm.app.core.key_list_file import key_list_in_force
 from kfm.clock import rfc3339
-from kfm.crypto.checkpoints import TreeHead, sign_checkpoint
-from kfm.crypto.signatures import Signer, check_public
 from kfm.errors import Denied
 
 if TYPE_CHECKING:
     from kfm.clock import Clock
     from kfm.config import Resolved
     from kfm.crypto.key_list import Keys
+    from kfm.crypto.signatures import Signer
     from kfm.model.ports import State
 
 Purpose = Literal["checkpoint", "attest"]
@@ -30,6 +28,8 @@ class Trusted(NamedTuple):
 
 def given(public: str) -> Trusted:
     """Return the public key that a caller typed: 32 bytes in hex."""
+    from kfm.crypto.signatures import check_public
+
     try:
         raw = bytes.fromhex(public)
     except ValueError:
@@ -47,6 +47,8 @@ class Trust:
 
     def key_list(self) -> Keys | None:
         """Return the list in force; None if the installation never had one."""
+        from kfm.app.core.key_list_file import key_list_in_force
+
         return key_list_in_force(self._resolved, self._state)
 
     def believed(self, purpose: Purpose) -> Trusted:
@@ -79,6 +81,8 @@ class Trust:
         return config.ledger.sign_with if purpose == "checkpoint" else config.attest.sign_with
 
     def _read(self, reference: str) -> Signer:
+        from kfm.crypto.signatures import Signer
+
         return Signer(self._resolved.secret(reference, os.environ))
 
 
@@ -91,6 +95,8 @@ class LedgerNotary:
         self.every = every
 
     def sign(self, size: int, root: bytes) -> str:
+        from kfm.crypto.checkpoints import TreeHead, sign_checkpoint
+
         signer = self._trust.signer("checkpoint")
         assert signer is not None, "there is no notary without a key"
         return sign_checkpoint(TreeHead(origin=self._origin, size=size, root=root.hex()), signer)
